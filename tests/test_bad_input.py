@@ -194,11 +194,11 @@ def test_a_requested_namespace_that_is_not_cached(store_with_specs):
 
 def test_a_type_without_a_namespace(store):
     change(store / "acquisition" / "trace" / ".zattrs", lambda node: node.pop("namespace"))
-    with pytest.raises(ContainerError, match="'TimeSeries' names no namespace") as caught:
+    with pytest.raises(ContainerError, match="'TimeSeries' has no namespace") as caught:
         read(store)
     check(caught.value, store, "/acquisition/trace")
     change(store / ".zattrs", lambda node: node.pop("namespace"))
-    with pytest.raises(ContainerError, match="'NWBFile' names no namespace") as caught:
+    with pytest.raises(ContainerError, match="'NWBFile' has no namespace") as caught:
         read(store)
     check(caught.value, store, "/")
 

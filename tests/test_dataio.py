@@ -141,10 +141,10 @@ def test_pickles_are_warned_of_and_other_codecs_are_refused():
     ("options", "message"),
     [
         ({"chunk_elements": 0}, "not positive"),
-        ({"chunk_elements": 1.5}, "say no shape"),
+        ({"chunk_elements": 1.5}, "are not valid"),
         ({"chunk_aspect_ratio": (1, 0)}, "not positive"),
-        ({"chunk_aspect_ratio": "ab"}, "say no shape"),
-        ({"chunk_elements": 5, "chunks": (2, 2)}, "to be chosen as well"),
+        ({"chunk_aspect_ratio": "ab"}, "are not valid"),
+        ({"chunk_elements": 5, "chunks": (2, 2)}, "chosen at once"),
     ],
 )
 def test_a_choice_of_chunks_that_is_none_is_refused(options, message):

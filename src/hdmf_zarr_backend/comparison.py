@@ -1,4 +1,4 @@
-"""Differences of two files, Zarr or HDF5: `compare`, and the kinds of differences that it finds."""
+"""`compare`: the differences between two files, each in Zarr or HDF5."""
 
 from __future__ import annotations
 
@@ -18,34 +18,34 @@ import numpy as np
 import numpy.typing as npt
 
 from hdmf_zarr_backend.errors import StoreError, StoreNotFoundError, StoreUnreachableError, UsageError
-from hdmf_zarr_backend.files.facts import ZarrFacts, is_zarr, is_zarr_3
+from hdmf_zarr_backend.files.content import ZarrContent, is_zarr, is_zarr_3
 from hdmf_zarr_backend.formats import zarr2, zarr3
-from hdmf_zarr_backend.hdf5.facts import Hdf5Facts, is_hdf5
-from hdmf_zarr_backend.model.elements import Element
-from hdmf_zarr_backend.model.facts import (
-    AttributeFacts,
-    DatasetFacts,
-    DatatypeFacts,
-    FileFacts,
-    LinkFacts,
-    NodeFacts,
+from hdmf_zarr_backend.hdf5.content import Hdf5Content, is_hdf5
+from hdmf_zarr_backend.model.content import (
+    AttributeContent,
+    DatasetContent,
+    DatatypeContent,
+    FileContent,
+    LinkContent,
+    NodeContent,
     Selection,
     Values,
 )
-from hdmf_zarr_backend.model.locations import is_url
+from hdmf_zarr_backend.model.elements import Element
+from hdmf_zarr_backend.model.link_sources import is_url
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.opening import located, open_store
 
 __all__ = [
     "BLOCK_BYTES",
     "KINDS",
+    "ContentProvider",
     "Difference",
-    "FactsProvider",
     "Findings",
     "aligned",
     "compare",
     "compare_values",
-    "open_facts",
+    "open_content",
     "open_pair",
     "register_provider",
     "summarise",
@@ -55,7 +55,7 @@ KINDS: frozenset[str] = frozenset(
     {
         "missing",  # a node of a that is not in b
         "extra",  # a node of b that is not in a
-        "type",  # group, dataset, datatype or link here, another of them there
+        "type",  # a is a group, dataset, datatype or link, and b is another of these
         "link",  # form, target or file
         "dtype",
         "byte-order",
@@ -68,20 +68,20 @@ KINDS: frozenset[str] = frozenset(
         "fill",
         "value",
         "reference",  # target or selection, in datasets, compound fields and attributes
-        "attribute",  # missing, extra, or of another value
+        "attribute",  # missing, extra, or with another value
         "attribute-dtype",
         "attribute-byte-order",
         "attribute-text-encoding",
         "attribute-shape",
-        "object_id",  # the attribute of this name: missing, extra, or of another value
+        "object_id",  # the attribute of this name: missing, extra, or with another value
     }
 )
-"""All kinds of differences; kinds are only ever added."""
+"""All kinds of differences. Later releases only add kinds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One finding.
+    """One difference between two files.
 
     Parameters
     ----------
@@ -90,13 +90,13 @@ class Difference:
     kind : str
         One of `KINDS`.
     a, b : object
-        What each file says; None where it says nothing.
+        What each file has; None where it has nothing.
     attribute : str, optional
         Name of the attribute that differs.
     place : str
         For values: index and field of the first difference, such as ``[3]['x']``.
     count : int
-        For values: how many elements differ.
+        For values: number of elements that differ.
     """
 
     path: str
@@ -110,11 +110,11 @@ class Difference:
     def __str__(self) -> str:
         attribute = "" if self.attribute is None else f" attribute {self.attribute!r}"
         count = f" ({self.count} elements)" if self.count > 1 else ""
-        return f"{self.path}{attribute} {self.kind}{self.place}{count}: {self.said}"
+        return f"{self.path}{attribute} {self.kind}{self.place}{count}: {self.description}"
 
     @property
-    def said(self) -> str:
-        """What each file says, for people."""
+    def description(self) -> str:
+        """What each file has, as text."""
         return f"{_words(self.a, self.b)} | {_words(self.b, self.a)}"
 
 
@@ -124,7 +124,7 @@ def summarise(differences: Iterable[Difference]) -> dict[str, int]:
 
 
 def _words(value: object, other: object) -> str:
-    """Return a value for people: at most a line, and of a long text the part where it begins to differ."""
+    """Return a value as text of one line. Of a long text, show the part where it begins to differ from ``other``."""
     if isinstance(value, str) and isinstance(other, str):
         common = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(value, other, strict=False)))
         start = max(0, common - 20)
@@ -143,11 +143,11 @@ _Mask: TypeAlias = npt.NDArray[np.bool_]
 _SPECIFICATIONS = "/specifications/"
 _NUMBERS = frozenset({"int", "uint", "float", "complex", "bool", "enum", "bitfield"})
 _REFERENCES = frozenset({"reference", "region"})
-_OBJECT_BYTES = 512  # what an element that becomes a Python object is reckoned to take, when blocks are cut
+_OBJECT_BYTES = 512  # estimated bytes of an element that is a Python object
 
 
-def compare_values(path: str, a: DatasetFacts, b: DatasetFacts) -> Iterator[Difference]:
-    """Yield what differs between the values of two datasets, one finding for values and one for references.
+def compare_values(path: str, a: DatasetContent, b: DatasetContent) -> Iterator[Difference]:
+    """Yield the differences between the values of two datasets: one for values and one for references.
 
     Raises
     ------
@@ -169,12 +169,12 @@ def compare_values(path: str, a: DatasetFacts, b: DatasetFacts) -> Iterator[Diff
 
 
 def aligned(a: tuple[int, ...] | None, b: tuple[int, ...] | None) -> bool:
-    """Tell whether the elements of two shapes belong together: the shapes are equal, or each has one element."""
+    """Tell whether two shapes can be compared element by element: they are equal, or each has one element."""
     return a is not None and b is not None and (a == b or math.prod(a) == math.prod(b) == 1)
 
 
-def _blocks(a: DatasetFacts, b: DatasetFacts) -> Iterator[Selection]:
-    """Cut a dataset into whole chunks, of the file with the larger ones, as many as fit into `BLOCK_BYTES`."""
+def _blocks(a: DatasetContent, b: DatasetContent) -> Iterator[Selection]:
+    """Yield blocks of complete chunks, of the file with the larger ones, with at most `BLOCK_BYTES` each."""
     shape = a.shape or ()
     block = _block_shape(a, b, shape)
     if 0 in block:
@@ -186,8 +186,8 @@ def _blocks(a: DatasetFacts, b: DatasetFacts) -> Iterator[Selection]:
         )
 
 
-def _block_shape(a: DatasetFacts, b: DatasetFacts, shape: tuple[int, ...]) -> list[int]:
-    grids = [facts.grid or facts.chunks for facts in (a, b) if facts.shape == shape]
+def _block_shape(a: DatasetContent, b: DatasetContent, shape: tuple[int, ...]) -> list[int]:
+    grids = [dataset.grid or dataset.chunks for dataset in (a, b) if dataset.shape == shape]
     chunks = max(filter(None, grids), key=math.prod, default=(1,) * len(shape))
     block = list(map(min, chunks, shape))
     element = max(_element_bytes(a.dtype), _element_bytes(b.dtype))
@@ -199,7 +199,7 @@ def _block_shape(a: DatasetFacts, b: DatasetFacts, shape: tuple[int, ...]) -> li
 
 
 def _corners(steps: Sequence[range]) -> Iterator[tuple[int, ...]]:
-    """Yield what `itertools.product` does, which makes lists of all of them first, however many there are."""
+    """Like `itertools.product`, which makes lists of its arguments first, however long they are."""
     if not steps:
         yield ()
         return
@@ -221,22 +221,22 @@ def _canonical_json(values: Values) -> Values:
     for index, text in enumerate(values.flat):
         try:
             made[index] = json.dumps(json.loads(text), sort_keys=True)
-        except (ValueError, RecursionError):  # no JSON, or nested too deep: compared as the text that it is
+        except (ValueError, RecursionError):  # not JSON, or nested too deep: compared as text
             made[index] = text
     return made.reshape(values.shape)
 
 
 class Findings:
-    """What differs between two arrays given block by block: by kind, a count and the first place with both values."""
+    """Differences between two arrays given block by block: the count and the first difference of each kind."""
 
     def __init__(self, a: Element, b: Element) -> None:
         self._types = a, b
         self.by_kind: dict[str, tuple[int, str, object, object]] = {}
 
     def add(self, left: Values, right: Values, origin: tuple[int, ...] = ()) -> None:
-        """Compare a block of each, the first element of which lies at `origin`."""
+        """Compare two blocks, whose first element is at `origin`."""
         if left.size != right.size or not left.size:
-            return  # told by shape or dtype
+            return  # reported as a difference of shape or dtype
         rows: dict[str, _Mask] = {}
         for kind, field, a, b, unequal in _columns(left, right.reshape(left.shape), *self._types):
             mask = unequal(a, b)
@@ -259,7 +259,7 @@ class Findings:
 def _columns(
     a: Values, b: Values, type_a: Element, type_b: Element, field: str = ""
 ) -> Iterator[tuple[str, str, Values, Values, Callable[[Values, Values], _Mask]]]:
-    """Take two arrays apart into plain columns: kind of finding, name of the column, values, what compares them."""
+    """Split two arrays into columns: kind of finding, name of the column, values, and function that compares them."""
     if type_a.kind == type_b.kind == "compound":
         others = dict(type_b.fields)
         for name, member in type_a.fields:
@@ -299,7 +299,7 @@ def _unequal_numbers(a: Values, b: Values) -> _Mask:
         unequal &= ~(np.isnan(a) & np.isnan(b))
         unequal |= (a == 0) & (b == 0) & (np.signbit(a) != np.signbit(b))
     elif "f" in {a.dtype.kind, b.dtype.kind}:
-        # numpy compares as floats, in which large integers are rounded
+        # numpy compares integers with floats as floats, which rounds large integers
         common = np.result_type(a, b)
         integers = a if b.dtype.kind == "f" else b
         with np.errstate(invalid="ignore"):
@@ -332,7 +332,7 @@ _MARKS = (zarr2.CONSOLIDATED, zarr2.GROUP, zarr3.DOCUMENT, zarr2.ARRAY)
 
 
 @dataclass(frozen=True, slots=True)
-class FactsProvider:
+class ContentProvider:
     """A file format that can be compared.
 
     Parameters
@@ -342,17 +342,19 @@ class FactsProvider:
     recognises : callable
         Tells from a path or URL, cheaply, whether the file is of this format.
     open : callable
-        Gives the facts of the file.
+        Opens the file and returns its content.
     open_as_hdf5 : callable, optional
-        Gives the facts that the file would have as HDF5, for comparing with a file of another format; default `open`.
+        Returns the content that the file would have as HDF5, for comparing with a file of another format; default
+        `open`.
     takes_keys : bool
-        These functions take the keys of a store too, and get those of a URL, opened with the storage options.
+        Whether these functions also take the keys of a store; they then get the store of a URL, opened with its
+        options.
     """
 
     name: str
     recognises: Callable[[Any], bool]
-    open: Callable[[Any], FileFacts]
-    open_as_hdf5: Callable[[Any], FileFacts] | None = None
+    open: Callable[[Any], FileContent]
+    open_as_hdf5: Callable[[Any], FileContent] | None = None
     takes_keys: bool = False
 
 
@@ -367,73 +369,73 @@ def _is_zarr_3(place: str | Store) -> bool:
 def _is_there(keys: Store, key: str) -> bool:
     try:
         return keys.get(key) is not None
-    except StoreUnreachableError:  # after a while, which is not to be waited for again
+    except StoreUnreachableError:  # do not wait for the server again
         raise
     except (StoreError, UsageError):
         return False
 
 
-def _as_hdf5(place: Any) -> FileFacts:
-    return ZarrFacts(place, as_hdf5=True)
+def _as_hdf5(place: Any) -> FileContent:
+    return ZarrContent(place, as_hdf5=True)
 
 
-_PROVIDERS: list[FactsProvider] = [
-    FactsProvider("HDF5", is_hdf5, Hdf5Facts),
-    FactsProvider("Zarr 3", _is_zarr_3, ZarrFacts, _as_hdf5, takes_keys=True),
-    FactsProvider("Zarr", _is_some_zarr, ZarrFacts, _as_hdf5, takes_keys=True),
+_PROVIDERS: list[ContentProvider] = [
+    ContentProvider("HDF5", is_hdf5, Hdf5Content),
+    ContentProvider("Zarr 3", _is_zarr_3, ZarrContent, _as_hdf5, takes_keys=True),
+    ContentProvider("Zarr", _is_some_zarr, ZarrContent, _as_hdf5, takes_keys=True),
 ]
 
 
-def register_provider(provider: FactsProvider) -> None:
-    """Let `open_facts` know one more format; it is asked after those that are known already.
+def register_provider(provider: ContentProvider) -> None:
+    """Add a format to those that `open_content` knows. It is tried after those already registered.
 
     Raises
     ------
     UsageError
-        If a provider of that name is there.
+        If a provider of that name is registered.
     """
     if any(known.name == provider.name for known in _PROVIDERS):
-        raise UsageError(f"a provider of facts named {provider.name!r} is registered already", remedy="Choose another.")
+        raise UsageError(f"a provider named {provider.name!r} is registered already", remedy="Choose another name.")
     _PROVIDERS.append(provider)
 
 
-def open_facts(
+def open_content(
     path: str | os.PathLike[str] | Any, *, as_hdf5: bool = False, storage_options: Mapping[str, Any] | None = None
-) -> FileFacts:
-    """Open a file for comparing, by the first provider that recognises it; HDF5 by its signature.
+) -> FileContent:
+    """Open a file for comparing with the first provider that recognises it; HDF5 is recognised by its signature.
 
     Parameters
     ----------
     path : str, PathLike, or anything else that `ZarrIO` takes
         The file.
     as_hdf5 : bool
-        Give the facts that the file would have as HDF5.
+        Return the content that the file would have as HDF5.
     storage_options : mapping, optional
-        For a URL.
+        Options for a URL.
 
     Raises
     ------
     StoreRefusedError, StoreUnreachableError
-        If a server does not give what is at a URL.
+        If a server refuses the request or does not answer.
     StoreNotFoundError
-        If no provider recognises the path and nothing is there.
+        If no provider recognises the path and nothing exists there.
     UsageError
-        If something is there and no provider recognises it.
+        If something exists there but no provider recognises it.
     """
     provider, place = _provider_of(path, storage_options)
     return _opener(provider, as_hdf5=as_hdf5)(place)
 
 
 def open_pair(
-    a: FileFacts | str | os.PathLike[str] | Any,
-    b: FileFacts | str | os.PathLike[str] | Any,
+    a: FileContent | str | os.PathLike[str] | Any,
+    b: FileContent | str | os.PathLike[str] | Any,
     *,
     storage_options: Mapping[str, Any] | None = None,
-) -> tuple[FileFacts, FileFacts]:
-    """Open two files so that their facts can be compared; facts that are given stay as they are.
+) -> tuple[FileContent, FileContent]:
+    """Open two files so that they can be compared; a `FileContent` is used as it is.
 
-    Two files of one format give what that format has, others what they would have as HDF5. ``storage_options`` are for
-    those that are URLs. Errors as of `open_facts`.
+    Two files of one format are described in the terms of that format, files of two formats in those of HDF5.
+    ``storage_options`` are for URLs. Raises the errors of `open_content`.
     """
     known_a, known_b = (_known(file, storage_options) for file in (a, b))
     as_hdf5 = known_a[0] is not known_b[0]
@@ -448,27 +450,27 @@ def open_pair(
 
 
 def _known(
-    file: FileFacts | str | os.PathLike[str] | Any, storage_options: Mapping[str, Any] | None
-) -> tuple[FactsProvider | None, Any]:
-    return (None, file) if _is_facts(file) else _provider_of(file, storage_options)
+    file: FileContent | str | os.PathLike[str] | Any, storage_options: Mapping[str, Any] | None
+) -> tuple[ContentProvider | None, Any]:
+    return (None, file) if _is_content(file) else _provider_of(file, storage_options)
 
 
-def _is_facts(file: Any) -> bool:
+def _is_content(file: Any) -> bool:
     return isinstance(file, Mapping) and hasattr(file, "source") and hasattr(file, "close")
 
 
-def _opened(provider: FactsProvider | None, place: Any, *, as_hdf5: bool) -> FileFacts:
-    return cast(FileFacts, place) if provider is None else _opener(provider, as_hdf5=as_hdf5)(place)
+def _opened(provider: ContentProvider | None, place: Any, *, as_hdf5: bool) -> FileContent:
+    return cast(FileContent, place) if provider is None else _opener(provider, as_hdf5=as_hdf5)(place)
 
 
-def _opener(provider: FactsProvider, *, as_hdf5: bool) -> Callable[[Any], FileFacts]:
+def _opener(provider: ContentProvider, *, as_hdf5: bool) -> Callable[[Any], FileContent]:
     return provider.open_as_hdf5 if as_hdf5 and provider.open_as_hdf5 is not None else provider.open
 
 
 def _provider_of(
     path: str | os.PathLike[str] | Any, storage_options: Mapping[str, Any] | None
-) -> tuple[FactsProvider, str | Store]:
-    """Return who knows the format of a file, and what its functions take."""
+) -> tuple[ContentProvider, str | Store]:
+    """Return the provider for the format of a file, and the argument for its functions."""
     source = located(path)
     if isinstance(source, Store):
         return _provider_of_store(source), source
@@ -480,22 +482,24 @@ def _provider_of(
     known = ", ".join(provider.name for provider in _PROVIDERS)
     remedy = f"Give a file of one of these: {known}."
     if is_url(source):
-        open_store(source, storage_options).get_many(_MARKS)  # raises what was the matter, if it was not the format
+        open_store(source, storage_options).get_many(_MARKS)  # raises the cause if the server failed
         remedy = "Check the URL; an HDF5 file is compared where it is local, so download it first."
     elif not Path(source).exists():
-        raise StoreNotFoundError("nothing is there to compare", store=source, remedy="Check the path.")
-    raise UsageError("this is of no format that can be compared", store=source, remedy=remedy)
+        raise StoreNotFoundError("nothing exists there to compare", store=source, remedy="Check the path.")
+    raise UsageError("this file has no format that can be compared", store=source, remedy=remedy)
 
 
-def _provider_of_store(store: Store) -> FactsProvider:
+def _provider_of_store(store: Store) -> ContentProvider:
     for provider in _PROVIDERS:
         if provider.takes_keys and provider.recognises(store):
             return provider
-    raise StoreNotFoundError("nothing is there to compare", store=store.location, remedy="Give a store with a file.")
+    raise StoreNotFoundError(
+        "nothing exists there to compare", store=store.location, remedy="Give a store with a file."
+    )
 
 
 def _keys_of(source: str, storage_options: Mapping[str, Any] | None) -> Store | None:
-    """Return the keys of a URL; None of a local file, and of a URL that only another provider may know how to open."""
+    """Return the store of a URL; None for a local file, and for a URL that another provider may be able to open."""
     if not is_url(source):
         return None
     try:
@@ -505,26 +509,26 @@ def _keys_of(source: str, storage_options: Mapping[str, Any] | None) -> Store | 
 
 
 def compare(
-    a: FileFacts | str | os.PathLike[str] | Any,
-    b: FileFacts | str | os.PathLike[str] | Any,
+    a: FileContent | str | os.PathLike[str] | Any,
+    b: FileContent | str | os.PathLike[str] | Any,
     *,
     ignore: Collection[str] = (),
     values: bool = True,
     storage_options: Mapping[str, Any] | None = None,
 ) -> list[Difference]:
-    """List everything in which two files differ, in the order of paths.
+    """List all differences between two files, ordered by path.
 
     Parameters
     ----------
-    a, b : FileFacts, str, PathLike, or anything else that `ZarrIO` takes
-        Files; those given otherwise than as facts are opened and closed. Two paths of one format are compared in the
-        words of that format, of two formats in the words of HDF5.
+    a, b : FileContent, str, PathLike, or anything else that `ZarrIO` takes
+        The files. Paths and stores are opened and closed. Two files of one format are compared in the terms of that
+        format, files of two formats in the terms of HDF5.
     ignore : collection of str
-        Kinds to leave out. With both ``value`` and ``reference`` no values of datasets are read.
+        Kinds to leave out. With both ``value`` and ``reference``, values of datasets are not read.
     values : bool
-        Compare the values of datasets; False: none is read.
+        Whether to compare the values of datasets.
     storage_options : mapping, optional
-        For those of the two that are URLs.
+        Options for those of the two that are URLs.
 
     Returns
     -------
@@ -534,18 +538,18 @@ def compare(
     Raises
     ------
     UsageError
-        If `ignore` names a kind that does not exist, or a file is of no format that can be compared.
+        If `ignore` has an unknown kind, or a file has no format that can be compared.
     StoreNotFoundError
-        If nothing is at a path.
+        If nothing exists at a path.
     ZarrBackendError
         If a file cannot be read.
 
-    Source: issue "The main job, end to end, on real NWB files", "Done when": what of a file has to come back.
+    Source: HDF5 reference manual, for the properties of objects that are compared.
     """
     if unknown := set(ignore) - KINDS:
         raise UsageError(
             f"no such kinds of differences: {', '.join(sorted(unknown))}",
-            remedy=f"There are {', '.join(sorted(KINDS))}.",
+            remedy=f"The kinds are {', '.join(sorted(KINDS))}.",
         )
     with ExitStack() as stack:
         left, right = open_pair(a, b, storage_options=storage_options)
@@ -556,7 +560,7 @@ def compare(
         return [difference for difference in found if difference.kind not in ignore]
 
 
-def _compare_files(a: FileFacts, b: FileFacts, *, with_values: bool) -> Iterator[Difference]:
+def _compare_files(a: FileContent, b: FileContent, *, with_values: bool) -> Iterator[Difference]:
     paths_a, paths_b = set(a), set(b)
     for path in sorted(paths_a | paths_b):
         if path not in paths_b:
@@ -567,34 +571,34 @@ def _compare_files(a: FileFacts, b: FileFacts, *, with_values: bool) -> Iterator
             yield from _compare_nodes(path, a[path], b[path], with_values=with_values)
 
 
-def _compare_nodes(path: str, a: NodeFacts, b: NodeFacts, *, with_values: bool) -> Iterator[Difference]:
-    if isinstance(a, LinkFacts) or isinstance(b, LinkFacts) or a.kind != b.kind:
+def _compare_nodes(path: str, a: NodeContent, b: NodeContent, *, with_values: bool) -> Iterator[Difference]:
+    if isinstance(a, LinkContent) or isinstance(b, LinkContent) or a.kind != b.kind:
         yield from _compare_kinds(path, a, b)
         return
     yield from _compare_attributes(path, a.attributes, b.attributes)
-    if isinstance(a, DatatypeFacts) and isinstance(b, DatatypeFacts):
+    if isinstance(a, DatatypeContent) and isinstance(b, DatatypeContent):
         yield from _compare_types(path, a.dtype, b.dtype)
-    if isinstance(a, DatasetFacts) and isinstance(b, DatasetFacts):
+    if isinstance(a, DatasetContent) and isinstance(b, DatasetContent):
         yield from _compare_storage(path, a, b)
         if with_values:
             yield from compare_values(path, a, b)
 
 
-def _compare_kinds(path: str, a: NodeFacts, b: NodeFacts) -> Iterator[Difference]:
+def _compare_kinds(path: str, a: NodeContent, b: NodeContent) -> Iterator[Difference]:
     """Compare two links, or nodes of different kinds."""
-    if not isinstance(a, LinkFacts) or not isinstance(b, LinkFacts):
+    if not isinstance(a, LinkContent) or not isinstance(b, LinkContent):
         yield Difference(path, "type", a.kind, b.kind)
     elif not _same_link(a, b):
         yield Difference(path, "link", a, b)
 
 
-def _same_link(a: LinkFacts, b: LinkFacts) -> bool:
+def _same_link(a: LinkContent, b: LinkContent) -> bool:
     same_file = a.file == b.file or a.location == b.location
     return (a.form, a.target) == (b.form, b.target) and same_file
 
 
 def _compare_attributes(
-    path: str, a: Mapping[str, AttributeFacts], b: Mapping[str, AttributeFacts]
+    path: str, a: Mapping[str, AttributeContent], b: Mapping[str, AttributeContent]
 ) -> Iterator[Difference]:
     for name in sorted(a.keys() | b.keys()):
         kind = "object_id" if name == "object_id" else "attribute"
@@ -605,7 +609,9 @@ def _compare_attributes(
             yield from _compare_attribute(path, name, kind, left, right)
 
 
-def _compare_attribute(path: str, name: str, kind: str, a: AttributeFacts, b: AttributeFacts) -> Iterator[Difference]:
+def _compare_attribute(
+    path: str, name: str, kind: str, a: AttributeContent, b: AttributeContent
+) -> Iterator[Difference]:
     for change in sorted(_type_changes(a.dtype, b.dtype)):
         yield Difference(path, f"attribute-{change}", a.dtype, b.dtype, name)
     if a.shape != b.shape:
@@ -624,7 +630,7 @@ def _compare_types(path: str, a: Element, b: Element) -> Iterator[Difference]:
 
 
 def _inner_types(element: Element) -> dict[str | None, Element]:
-    """Return the types inside a type: of its fields by name, or that of the elements of an array or sequence."""
+    """Return the types inside a type: of its fields by name, or of the elements of an array or sequence."""
     return dict(element.fields) | ({} if element.base is None else {None: element.base})
 
 
@@ -646,12 +652,12 @@ def _type_changes(a: Element, b: Element) -> set[str]:
     return found
 
 
-def _compare_storage(path: str, a: DatasetFacts, b: DatasetFacts) -> Iterator[Difference]:
+def _compare_storage(path: str, a: DatasetContent, b: DatasetContent) -> Iterator[Difference]:
     yield from _compare_types(path, a.dtype, b.dtype)
     for kind in ("shape", "chunks", "filters"):
         if getattr(a, kind) != getattr(b, kind):
             yield Difference(path, kind, getattr(a, kind), getattr(b, kind))
-    # an axis that cannot grow says nothing beyond the shape
+    # an axis that cannot grow has the maximum of its shape, which is compared already
     growth_a, growth_b = (a.maxshape, b.maxshape) if a.shape == b.shape else (_growth(a), _growth(b))
     if growth_a != growth_b:
         yield Difference(path, "maxshape", a.maxshape, b.maxshape)
@@ -662,16 +668,16 @@ def _compare_storage(path: str, a: DatasetFacts, b: DatasetFacts) -> Iterator[Di
         yield Difference(path, "fill", _shown_fill(a), _shown_fill(b))
 
 
-def _shown_fill(facts: DatasetFacts) -> Any:
-    return None if facts.fill is None else facts.fill.tolist()
+def _shown_fill(dataset: DatasetContent) -> Any:
+    return None if dataset.fill is None else dataset.fill.tolist()
 
 
-def _growth(facts: DatasetFacts) -> list[tuple[int, int | None]]:
-    axes = zip(facts.shape or (), facts.maxshape or (), strict=True)
+def _growth(dataset: DatasetContent) -> list[tuple[int, int | None]]:
+    axes = zip(dataset.shape or (), dataset.maxshape or (), strict=True)
     return [(axis, limit) for axis, (length, limit) in enumerate(axes) if limit != length]
 
 
-def _same_fill(a: DatasetFacts, b: DatasetFacts) -> bool:
+def _same_fill(a: DatasetContent, b: DatasetContent) -> bool:
     if a.fill is None or b.fill is None:
         return a.fill is b.fill
     found = Findings(a.dtype, b.dtype)

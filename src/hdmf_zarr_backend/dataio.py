@@ -36,12 +36,12 @@ class ZarrDataIO(DataIO):  # type: ignore[misc]
         Value of elements that were never written; stored as given. None: that of an ``h5py.Dataset``, else undefined,
         which reads as zero or an empty text.
     compressor : str, codec of numcodecs or zarr, dict or bool, optional
-        "blosc", "zstd", "zlib" or "none", as of `convert`; a codec, or its configuration in Zarr format 2 or 3, for a
+        "blosc", "zstd", "zlib" or "none", as for `convert`; a codec, or its configuration in Zarr format 2 or 3, for a
         file of either format. False: none. True and None: the default, Blosc with LZ4 at level 5 and shuffled bytes,
         which is ``{"id": "blosc", "cname": "lz4", "clevel": 5, "shuffle": 1}``. Scalars are not compressed. Chunks of
         `numcodecs.Zstd` have a checksum.
     filters : sequence of codecs of numcodecs or zarr, or dicts, optional
-        Applied in order before the compressor; None: none. TensorStore reads no array that has filters.
+        Applied in order before the compressor; None: none. TensorStore cannot read arrays with filters.
     link_data : bool
         Link to a stored array that is given as ``data`` instead of copying it.
     maxshape : tuple, optional
@@ -54,7 +54,7 @@ class ZarrDataIO(DataIO):  # type: ignore[misc]
     shards : tuple of int or "auto", optional
         Shape of a shard, one stored object that holds many chunks: a multiple of ``chunks``, which are chosen to fit if
         they are not given. "auto": by bytes, 16 MB chunks in 512 MB shards, and none for less than 64 MB. Zarr format 3
-        only. To change an array, or append to it, the shards that are touched are written anew.
+        only. Changing an array, or appending to it, rewrites the affected shards.
     shape, dtype : tuple and type, optional
         Instead of ``data``: an array of the fill value (else zeros) is written, to be filled through `dataset` while
         the file is open.
@@ -118,18 +118,20 @@ class ZarrDataIO(DataIO):  # type: ignore[misc]
 
     @property
     def dataset(self) -> Any:
-        """The array that was written for ``shape`` and ``dtype``, to be filled; None before."""
+        """The array that was written for ``shape`` and ``dtype``, to be filled; None before the write."""
         return self._dataset
 
     @dataset.setter
     def dataset(self, value: Any) -> None:
         if self._dataset is not None:
-            raise UsageError("there is an array for these settings already", remedy="Wrap the data for each file anew.")
+            raise UsageError(
+                "an array was written with these settings already", remedy="Create a new wrapper for each file."
+            )
         self._dataset = value
 
     @property
     def maxshape(self) -> tuple[int | None, ...] | None:
-        """The largest shape that was given, else that of the data, else their shape."""
+        """The maximum shape that was given, else that of the data, else the shape of the data."""
         if self._maxshape is not None:
             return self._maxshape
         if "shape" in self._given:
@@ -148,7 +150,7 @@ class ZarrDataIO(DataIO):  # type: ignore[misc]
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:  # noqa: FBT001 - NumPy's protocol
         if not self.valid:
-            raise InvalidDataIOError("there are no data that an array could be made of")
+            raise InvalidDataIOError("there are no data to make an array from")
         if isinstance(self.data, AbstractDataChunkIterator):
             raise NotImplementedError("a data chunk iterator cannot be turned into an array: it can be read only once")
         return np.array(self.data, dtype=dtype) if copy else np.asarray(self.data, dtype=dtype)
@@ -173,7 +175,7 @@ def _shards(
         )
     if chunks is not None and any(n % c for n, c in zip(lengths, chunks, strict=True)):
         raise UsageError(
-            f"shards {lengths} hold no whole number of chunks {chunks}",
+            f"shards {lengths} are not a whole number of chunks {chunks}",
             remedy="Give shards whose lengths are multiples of those of the chunks.",
         )
     return lengths
@@ -184,9 +186,9 @@ def _axes(lengths: tuple[int, ...]) -> str:
 
 
 def _is_linked(link_data: Any, data: Any) -> bool:
-    """Return whether to link to data; data in memory cannot be linked to, which is warned of."""
+    """Tell whether to link to data; warns for data in memory, which cannot be linked to."""
     if link_data and isinstance(data, (list, tuple, np.ndarray, AbstractDataChunkIterator)):
-        problem = f"link_data=True means nothing here: a {type(data).__name__} is not a stored array"
+        problem = f"link_data=True has no effect: a {type(data).__name__} is not a stored array"
         warnings.warn(problem, UserWarning, stacklevel=3)
         return False
     return bool(link_data)
@@ -211,13 +213,13 @@ def _lengths(chunks: Any, what: str = "chunks") -> tuple[int, ...]:
 
 def _choice(elements: Any, ratio: Any, chunks: tuple[int, ...] | None) -> tuple[int | None, tuple[float, ...] | None]:
     if chunks is not None and (elements is not None or ratio is not None):
-        raise UsageError("chunks are given and to be chosen as well", remedy="Leave chunks out.")
+        raise UsageError("chunks cannot be given and chosen at once", remedy="Leave chunks out.")
     try:
         parts = None if ratio is None else tuple(float(part) for part in ratio)
         count = None if elements is None else operator.index(elements)
     except (TypeError, ValueError) as error:
         raise UsageError(
-            f"chunk_elements {elements!r} and chunk_aspect_ratio {ratio!r} say no shape of a chunk",
+            f"chunk_elements {elements!r} and chunk_aspect_ratio {ratio!r} are not valid",
             remedy="Give a whole number, and a number for each axis.",
         ) from error
     if not all(0 < number < math.inf for number in (count, *(parts or ())) if number is not None):

@@ -1,36 +1,36 @@
-"""Every error that this package raises on purpose, and the warnings it gives.
+"""All errors that this package raises on purpose, and its warnings.
 
 Grouped by what a handler would do::
 
     ZarrBackendError                    anything from this package
     ├── StoreError                      look at the path or the store
     │   ├── StoreNotFoundError          (also FileNotFoundError)
-    │   ├── NotZarrError                there is something, but no Zarr hierarchy
-    │   ├── StoreExistsError            (also FileExistsError) refuse to overwrite
-    │   ├── StoreRefusedError           (also PermissionError) credentials or permissions are missing, or not enough
+    │   ├── NotZarrError                something exists there, but not a Zarr hierarchy
+    │   ├── StoreExistsError            (also FileExistsError) choose another path, or allow overwriting
+    │   ├── StoreRefusedError           (also PermissionError) credentials or permissions are missing or insufficient
     │   ├── StoreFullError              (also OSError) the disk, or a quota, is full
     │   ├── StoreLockedError            another writer has the file open
-    │   ├── StoreUnreachableError       (also ConnectionError) no answer, or a server's error, after all retries
-    │   ├── ReadOnlyStoreError          this kind of store cannot be written, or not be changed
-    │   ├── LinkRefusedError            a link leads to a file that the policy does not let it lead to
+    │   ├── StoreUnreachableError       (also ConnectionError) no answer or a server error, after all retries
+    │   ├── ReadOnlyStoreError          this kind of store cannot be written, or cannot be changed
+    │   ├── LinkRefusedError            a link points to a file that the policy does not allow
     │   └── IncompleteStoreError        a write was interrupted
     ├── DamagedFileError                run `zarrio verify` on the file
     │   ├── MetadataError               a document does not parse or contradicts itself
     │   ├── ChunkError                  a chunk does not decode, or has the wrong size
     │   ├── ReferenceTargetError        (also KeyError) a link or reference points to nothing
-    │   └── UnsafeDataError             data that only running code could decode
+    │   └── UnsafeDataError             data that could only be decoded by running code
     ├── WriteError                      change what is written
     │   ├── NameRefusedError            a name that no store can hold
-    │   ├── ValueRefusedError           a value that has no place in Zarr
-    │   ├── ConflictError               (also ValueError) the file already says something else
-    │   └── WorkerLostError             a worker or a whole cluster is gone; run it again
+    │   ├── ValueRefusedError           a value that Zarr cannot store
+    │   ├── ConflictError               (also ValueError) the file already has something else there
+    │   └── WorkerLostError             a worker or a whole cluster has died; run it again
     ├── UsageError                      (also ValueError) change the call
-    │   └── ModeError                   not in this mode
-    ├── LimitError                      the file asks for more than a limit of `Limits`; raise that, if you trust it
+    │   └── ModeError                   not possible in this mode
+    ├── LimitError                      the file exceeds a limit of `Limits`; raise the limit if you trust the file
     ├── NestingError                    (also RecursionError) nest less deeply, or raise the limit
-    └── UnsupportedFileError            no reader for such a file, e.g. NWB 1.x
+    └── UnsupportedFileError            a kind of file that cannot be read, e.g. NWB 1.x
 
-An error names the store, the path of the node and what to do; those parts are attributes too.
+An error names the store, the path of the node and what to do; these parts are also attributes.
 """
 
 from __future__ import annotations
@@ -91,12 +91,12 @@ class ZarrBackendError(Exception):
     path : str, optional
         Absolute path of the node inside the file.
     remedy : str, optional
-        What to do about it, a sentence; by default the advice of the class.
+        What to do about it, as a sentence; by default the advice of the class.
 
     Attributes
     ----------
     advice : str
-        What to do about errors of the class that do not say it themselves.
+        What to do about errors of the class that have no remedy of their own.
     """
 
     advice: ClassVar[str] = ""
@@ -116,7 +116,7 @@ class ZarrBackendError(Exception):
         return f"{text}. {self.remedy}" if self.remedy else text
 
     def located(self, *, store: object = None, path: str | None = None) -> ZarrBackendError:
-        """Return this error with ``store`` and ``path`` filled in where they were not known before."""
+        """Return this error, with ``store`` and ``path`` filled in if they are not set."""
         if self.store is None and store is not None:
             self.store = str(store)
         if self.path is None and path is not None:
@@ -125,7 +125,7 @@ class ZarrBackendError(Exception):
         return self
 
     def __reduce__(self) -> tuple[object, ...]:
-        # errors of worker processes travel by pickle, and keyword-only arguments would be lost
+        # errors of worker processes are pickled, which would lose keyword-only arguments
         return (_rebuild, (type(self), self.problem, self.store, self.path, self.remedy))
 
 
@@ -136,49 +136,49 @@ def _rebuild(
 
 
 class StoreError(ZarrBackendError):
-    """The store itself is not as it should be."""
+    """Something is wrong with the store itself."""
 
     advice = "Check the path or the URL, and that you may read it."
 
 
 class StoreNotFoundError(StoreError, FileNotFoundError):
-    """Nothing is there."""
+    """Nothing exists at this location."""
 
 
 class NotZarrError(StoreError):
-    """Something is there, but it is not a Zarr hierarchy that HDMF could read."""
+    """Something exists at this location, but not a Zarr hierarchy that HDMF can read."""
 
 
 class StoreExistsError(StoreError, FileExistsError):
-    """Something is there already and is not to be overwritten."""
+    """Something exists at this location, and may not be overwritten."""
 
 
 class StoreRefusedError(StoreError, PermissionError):
-    """The server or the system does not let us in: credentials or permissions are missing, wrong, or not enough."""
+    """The server or the system denies access: credentials or permissions are missing, wrong or insufficient."""
 
 
 class StoreFullError(StoreError, OSError):
-    """There is no room left where the file is, or for this user."""
+    """The disk, or the quota of the user, is full."""
 
 
 class StoreLockedError(StoreError):
-    """Another writer has the file open, or this one has lost its lock; the message names host, process and time."""
+    """Another writer has the file open, or this one has lost its lock. The message names host, process and time."""
 
 
 class StoreUnreachableError(StoreError, ConnectionError):
-    """The server gave no answer, an error of its own, or half an answer, however often it was asked."""
+    """The server sent no answer, an incomplete answer or a server error, also after retries."""
 
 
 class ReadOnlyStoreError(StoreError):
-    """A store of this kind cannot be written, or not be changed once it is written."""
+    """A store of this kind cannot be written, or cannot be changed after it was written."""
 
 
 class LinkRefusedError(StoreError):
-    """A link or a reference leads to a file that ``external_links`` does not let it lead to."""
+    """A link or reference points to a file that ``external_links`` does not allow."""
 
 
 class IncompleteStoreError(StoreError):
-    """A write to this store was interrupted and not finished."""
+    """A write to this store was interrupted."""
 
 
 class DamagedFileError(ZarrBackendError):
@@ -188,34 +188,34 @@ class DamagedFileError(ZarrBackendError):
 
 
 class MetadataError(DamagedFileError):
-    """A metadata document cannot be understood."""
+    """A metadata document is not valid."""
 
 
 class ChunkError(DamagedFileError):
-    """A chunk cannot be decoded, or is missing where it must not be."""
+    """A chunk cannot be decoded, or a required chunk is missing."""
 
 
 class ReferenceTargetError(DamagedFileError, KeyError):
-    """A link or a reference points to something that is not there."""
+    """A link or reference points to something that does not exist."""
 
     def __str__(self) -> str:
         return str(self.args[0])  # KeyError would show the repr
 
 
 class UnsafeDataError(DamagedFileError):
-    """The data could only be decoded by running code that the file names; that is never done."""
+    """The data could only be decoded by running code that the file names, which is never done."""
 
 
 class WriteError(ZarrBackendError):
-    """Something cannot be written as it was given."""
+    """Something cannot be written in the given form."""
 
 
 class LimitError(ZarrBackendError):
-    """A file asks for more than one of the `Limits` allows; the error says which, and how it is raised."""
+    """A file exceeds one of the `Limits`. The message names the limit and how to raise it."""
 
 
 class NestingError(ZarrBackendError, RecursionError):
-    """Groups are nested deeper than Python's calls, or the paths of a file system, may be."""
+    """Groups are nested deeper than the recursion limit of Python or the path limit of a file system allows."""
 
 
 class NameRefusedError(WriteError, ValueError):
@@ -223,21 +223,21 @@ class NameRefusedError(WriteError, ValueError):
 
 
 class ValueRefusedError(WriteError, TypeError):
-    """A value that has no place in Zarr."""
+    """A value that Zarr cannot store."""
 
-    advice = "Convert the value, or give the dataset or attribute a type that holds it."
+    advice = "Convert the value, or give the dataset or attribute a type that can hold it."
 
 
 class ConflictError(WriteError, ValueError):
-    """The file already says something else than what is to be written."""
+    """The file already has something other than what is to be written."""
 
 
 class WorkerLostError(WriteError):
-    """A process that worked on this, or the cluster that it was one of, is gone; nothing is wrong with the data."""
+    """A worker process, or its cluster, has died. The data are not at fault."""
 
 
 class UsageError(ZarrBackendError, ValueError):
-    """A call with arguments that do not fit together."""
+    """A call with invalid arguments, or with arguments that do not fit together."""
 
 
 class ModeError(UsageError):
@@ -249,44 +249,44 @@ class UnsupportedFileError(ZarrBackendError):
 
 
 class DamagedMetadataWarning(UserWarning):
-    """The consolidated document cannot be used; the documents of the nodes are."""
+    """The consolidated document cannot be used; the documents of the nodes are read instead."""
 
 
 class DroppedChangesWarning(UserWarning):
-    """Changes to arrays were not written, since the block in which they were made ended by an exception."""
+    """Changes to arrays were not written because an exception ended the block in which they were made."""
 
 
 class FilterReplacedWarning(UserWarning):
-    """A dataset is stored with other filters: its own are not installed, lose precision, or the format lacks them."""
+    """A dataset is stored with other filters, because its own are lossy, not installed, or unknown to the format."""
 
 
 class FormatsDifferWarning(UserWarning):
-    """A file has metadata of both formats, and those of one are older; those of the other are read."""
+    """A file has metadata in both formats, and one of them is out of date. The newer one is read."""
 
 
 class JournalWarning(UserWarning):
-    """A change did not come to its end, and what it has left was undone or finished; or could not be, yet."""
+    """A change was interrupted. What it left was undone or completed, or cannot be yet."""
 
 
 class MissingNamespacesWarning(UserWarning):
-    """A file has no cached namespaces; the installed ones are used."""
+    """A file has no cached namespaces, so the installed ones are used."""
 
 
 class NaNPayloadWarning(UserWarning):
-    """NaN values lose their sign and payload, since they are stored as JSON."""
+    """NaN values lose their sign and payload, because they are stored as JSON."""
 
 
 class PortableNameWarning(UserWarning):
-    """A name is stored that the file systems of other machines cannot hold."""
+    """A name is stored that is not valid in the file systems of other machines."""
 
 
 class UnlockedWarning(UserWarning):
-    """Nothing keeps a second writer away from a file."""
+    """A file is changed without a lock, so a second writer could change it at the same time."""
 
 
 class UnreadTypeWarning(UserWarning):
-    """A group or dataset of the file is left out, since no container can be made of it."""
+    """A group or dataset of the file is left out, because no container can be made for it."""
 
 
 class WrongTargetWarning(UserWarning):
-    """A link or reference leads to an object with another id than the one that was meant."""
+    """A link or reference points to an object with another id than the one recorded."""

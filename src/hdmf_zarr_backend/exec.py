@@ -1,11 +1,9 @@
 """`run_with_alias`: runs a Python command-line tool in which ``hdmf_zarr`` is this package.
 
-``python -m hdmf_zarr_backend.exec COMMAND ...`` and ``zarrio exec COMMAND ...`` are the same; this module is apart from
-`cli.execute`, so that it can be run by that name.
+``python -m hdmf_zarr_backend.exec COMMAND ...`` is the same as ``zarrio exec COMMAND ...``.
 
-The command takes the place of the process: its arguments, its output, its exit code and the signals that it gets are
-its own. A module ``sitecustomize`` in ``PYTHONPATH`` installs the alias when Python starts, in processes that the
-command starts too.
+The command replaces this process, with its own arguments, output, exit code and signals. A module ``sitecustomize`` in
+``PYTHONPATH`` installs the alias when Python starts, also in processes that the command starts.
 """
 
 from __future__ import annotations
@@ -24,7 +22,7 @@ _STARTUP = str(Path(__file__).parent / "alias" / "startup")
 
 
 def run_with_alias(command: Sequence[str]) -> int:
-    """Run a command with the alias; on POSIX systems it takes the place of this process, and nothing is returned.
+    """Run a command with the alias. On POSIX systems it replaces this process, so the function does not return.
 
     Parameters
     ----------
@@ -39,7 +37,7 @@ def run_with_alias(command: Sequence[str]) -> int:
     Raises
     ------
     UsageError
-        There is no such command.
+        The command does not exist.
     """
     program = _program(command[0])
     path = [_STARTUP, *filter(None, [os.environ.get("PYTHONPATH")])]
@@ -52,7 +50,7 @@ def run_with_alias(command: Sequence[str]) -> int:
 
 
 def _program(name: str) -> str:
-    """Return the path of a command: the Python that runs, a script of its environment, or one of ``PATH``."""
+    """Return the path of a command: the running Python, a script of its environment, or a program in ``PATH``."""
     major, minor = sys.version_info[:2]
     if name in ("python", f"python{major}", f"python{major}.{minor}"):
         return sys.executable
@@ -67,7 +65,7 @@ def _program(name: str) -> str:
 
 
 def main() -> int:
-    """Run the command in the arguments of the process; 2 where there is none."""
+    """Run the command in the arguments of the process; return 2 without a command."""
     if len(sys.argv) < 2:
         print("usage: python -m hdmf_zarr_backend.exec COMMAND ...", file=sys.stderr)  # noqa: T201
         return 2

@@ -59,7 +59,7 @@ from hdmf_zarr_backend.formats.both import BOTH, State, ZarrFormat
 from hdmf_zarr_backend.formats.codec_options import object_codec
 from hdmf_zarr_backend.formats.elements import OBJECT_CODECS
 from hdmf_zarr_backend.formats.zarr3 import ChunkKeyEncoding
-from hdmf_zarr_backend.model.locations import full_location, is_same_place
+from hdmf_zarr_backend.model.link_sources import full_location, is_same_place
 from hdmf_zarr_backend.model.nesting import limited_nesting
 from hdmf_zarr_backend.progress import SILENT, Progress
 from hdmf_zarr_backend.stores.base import Store

@@ -1,6 +1,6 @@
 """Progress of long operations: callbacks, and a bar for terminals.
 
-The code that works calls `Progress.start`, `advance` and `finish`; who shows it, and whether, is decided elsewhere.
+The code that works calls `Progress.start`, `advance` and `finish`. The caller decides whether and how to show it.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from typing import Any
 
 
 class Progress:
-    """Is told of the bytes that are done; does nothing. Subclass it to show or record them."""
+    """Receives the number of completed bytes, and ignores it. Subclass it to show or record progress."""
 
     def start(self, total: int) -> None:
         """Begin, with ``total`` bytes to come (0: unknown)."""
 
     def advance(self, path: str, done: int) -> None:
-        """Note that ``done`` more bytes of the array at ``path`` are complete."""
+        """Record that ``done`` more bytes of the array at ``path`` are complete."""
 
     def finish(self) -> None:
         """End."""
@@ -31,7 +31,7 @@ class TerminalProgress(Progress):
     Parameters
     ----------
     label : str
-        What is shown before the bar.
+        Text before the bar.
     """
 
     def __init__(self, label: str) -> None:
@@ -50,18 +50,18 @@ class TerminalProgress(Progress):
             self._bar.update(done)
 
     def finish(self) -> None:
-        """Take the bar away."""
+        """Remove the bar."""
         if self._bar is not None:
             self._bar.close()
             self._bar = None
 
 
 def terminal_progress(label: str) -> Progress:
-    """Return a bar if standard error is a terminal and tqdm is installed, else one that is silent."""
+    """Return a progress bar if standard error is a terminal and tqdm is installed, else a silent `Progress`."""
     if not sys.stderr.isatty():
         return SILENT
     try:
-        import tqdm  # noqa: F401 - only asked whether it is there
+        import tqdm  # noqa: F401 - to test whether it is installed
     except ModuleNotFoundError:
         return SILENT
     return TerminalProgress(label)

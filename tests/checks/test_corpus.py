@@ -69,7 +69,7 @@ def test_all_real_files(nwbfiles: list[Path], tmp_path: Path) -> None:
     assert 10 < valid < len(nwbfiles) - 10
 
 
-# jsonschema looks at what many links lead to as often as they do, and takes minutes where we take milliseconds
+# jsonschema looks at what many links point to as often as they do, and takes minutes where we take milliseconds
 LARGE = 150_000
 
 

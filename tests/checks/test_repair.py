@@ -75,7 +75,7 @@ def test_a_stale_consolidated_document_is_made_anew(store):
     path.write_text(json.dumps(document))
     assert not verify(store, "structure").is_sound
     repairs = repair(store)
-    assert repairs.done == ["made the consolidated document anew"]
+    assert repairs.done == ["wrote a new consolidated document"]
     assert repairs.left == []
     assert verify(store).is_sound
     with ZarrIO(store) as io:
@@ -87,7 +87,7 @@ def test_links_to_nothing_are_dropped_on_request_only(store):
     assert repair(store).done == []
     assert found(verify(store, "links")) == {("/link", "link-dangling")}
     repairs = repair(store, drop_links=True)
-    assert repairs.done[0] == "removed 1 link to nothing from /"
+    assert repairs.done[0] == "removed 1 link without a target from /"
     assert verify(store, "links").is_sound
     with ZarrIO(store) as io:
         assert not io.read_builder().links
@@ -184,7 +184,7 @@ def test_a_value_that_both_have_otherwise_is_not_decided(store):
     (document["attributes"] if is_v3(store) else document)["new"] = 1
     path.write_text(json.dumps(document))
     repairs = repair(store)
-    assert repairs.done == ["made the consolidated document anew"]
+    assert repairs.done == ["wrote a new consolidated document"]
     assert [(problem.path, problem.kind) for problem in repairs.left] == [("/scalar", "inlined-stale")]
     with ZarrIO(store) as io:
         root = io.read_builder()
@@ -222,7 +222,7 @@ def test_a_stale_copy_of_a_whole_value_is_made_anew(store):
     block["hdmf_inline"]["chunks"]["scalar/c" if is_v3(store) else "scalar/0"] = "eHg="
     top.write_text(json.dumps(document))
     assert found(verify(store)) == {("/scalar", "inlined-stale")}
-    assert repair(store).done == ["made the consolidated document anew"]
+    assert repair(store).done == ["wrote a new consolidated document"]
     assert verify(store).is_sound
 
 
@@ -256,7 +256,7 @@ def test_what_was_removed_on_purpose_is_forgotten_on_request(store):
 def test_what_is_new_is_seen_when_what_is_lost_is_back(store):
     zarr.open_group(store, mode="r+", use_consolidated=False).create_group("new")
     shutil.rmtree(store / "texts")
-    assert repair(store).done[1:] == ["made the consolidated document anew"]
+    assert repair(store).done[1:] == ["wrote a new consolidated document"]
     assert verify(store).is_sound
     with ZarrIO(store) as io:
         assert {"new", "box"} == set(io.read_builder().groups)
@@ -276,9 +276,9 @@ def test_nothing_is_written_back_to_another_node(store):
     repairs = repair(store)
     assert repairs.done == []
     messages = {problem.path: problem.message for problem in repairs.left if problem.kind == "document-missing"}
-    assert messages["/rows"].endswith("the node is another one now")
-    assert messages["/texts"].endswith("the node is something else now")
-    assert messages["/box/target"].endswith("an array is above it now")
+    assert messages["/rows"].endswith("the node has changed")
+    assert messages["/texts"].endswith("the node has another kind now")
+    assert messages["/box/target"].endswith("an array is now above it")
     assert keys_of(store) == before
 
 
@@ -301,7 +301,7 @@ def test_nothing_is_written_where_no_node_can_be(store, name):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         assert "consolidated-stale" in {problem.kind for problem in verify(store).problems}
-        assert repair(store).done == ["made the consolidated document anew"]
+        assert repair(store).done == ["wrote a new consolidated document"]
     assert {str(path) for path in store.parent.rglob("*") if path.name != ".file.zarr.lock"} == before
     assert verify(store).is_sound
 

@@ -119,7 +119,7 @@ def test_an_unknown_namespace_at_the_root(tmp_path: Path) -> None:
         io.write(table)
     draft = Draft.of(tmp_path / "a.zarr")
     draft.attributes("")["namespace"] = "gone"
-    with pytest.raises(MetadataError, match="'gone', which is not there"):
+    with pytest.raises(MetadataError, match="'gone', which does not exist"):
         validate(draft.keys())
 
 

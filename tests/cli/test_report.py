@@ -12,7 +12,7 @@ from hdmf_zarr_backend.cli.main import main
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["-o", "gone/a.html"], "there is no folder gone. Make it first"),
+        (["-o", "gone/a.html"], "the folder gone does not exist. Create it first"),
         (["-o", "."], "is a folder. Name a file in it"),
         (["-o", "s3://bucket/a.html"], "written to a local path. Upload it afterwards"),
         (["--structure"], "--structure is about two files. Name a second file"),

@@ -96,7 +96,7 @@ def test_files_that_are_there_are_left_out_and_told(
     capsys.readouterr()
     assert main(["convert", "--skip-existing", str(nwb), str(other), "-o", str(out)]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == f"{nwb} -> {out}/a.nwb.zarr: skipped, a complete file is there"
+    assert lines[0] == f"{nwb} -> {out}/a.nwb.zarr: skipped, a complete file exists"
     assert lines[-1] == "1 of 2 files converted, 1 skipped"
     assert (out / "a.nwb.zarr/.zmetadata").stat() == before
     assert skipped(capsys, nwb, other, "-o", out) == [True, True]

@@ -55,7 +55,7 @@ def test_repair_and_consolidate(whole: Path, capsys: pytest.CaptureFixture[str])
     (whole / ".zattrs").write_text(json.dumps({**document, "new": 1}))
     assert main(["verify", str(whole), "--level", "structure"]) == 1
     assert main(["repair", str(whole)]) == 0
-    assert "made the consolidated document anew" in capsys.readouterr().out
+    assert "wrote a new consolidated document" in capsys.readouterr().out
     assert main(["repair", str(whole)]) == 0
     assert "nothing to repair" in capsys.readouterr().out
     (whole / ".zmetadata").write_text("{")

@@ -85,8 +85,8 @@ def test_the_options_of_the_table_are_there() -> None:
 @pytest.mark.parametrize(
     ("command", "text", "wanted"),
     [
-        ("convert", "Pass check=False to convert it all the same.", "Use --no-check to convert it all the same."),
-        ("convert", "Run it without resume=True, which begins anew.", "Run it without --resume, which begins anew."),
+        ("convert", "Pass check=False to convert it anyway.", "Use --no-check to convert it anyway."),
+        ("convert", "Run it without resume=True, which starts again.", "Run it without --resume, which starts again."),
         ("convert", "Leave nczarr= and shards= out.", "Leave --nczarr and --shards out."),
         ("convert", "Leave external_links= out.", "Leave --linked-data out."),
         ("convert", "Write with zarr_format=3, or leave shards out.",

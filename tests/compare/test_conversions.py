@@ -17,11 +17,11 @@ from hdmf.build import BuildManager, GroupBuilder, TypeMap
 from hdmf.spec import NamespaceCatalog
 
 from hdmf_zarr_backend import ZarrIO
-from hdmf_zarr_backend.comparison import Difference, compare, open_facts
+from hdmf_zarr_backend.comparison import Difference, compare, open_content
 from hdmf_zarr_backend.conversion.convert import convert as convert_file
 from hdmf_zarr_backend.errors import MetadataError
+from hdmf_zarr_backend.model.content import DatasetContent, NodeContent
 from hdmf_zarr_backend.model.elements import Element, Reference
-from hdmf_zarr_backend.model.facts import DatasetFacts, NodeFacts
 from tests.compare import planted
 from tests.compare.planted_zarr import changed, edit
 from tests.samples import attribute_values, dataset_builders, reference_tree
@@ -242,13 +242,13 @@ def test_a_noted_type_cannot_be_nested_without_end(everything: tuple[Path, Path]
         compare(everything[1], other)
 
 
-def dataset(facts: NodeFacts) -> DatasetFacts:
-    assert isinstance(facts, DatasetFacts)
-    return facts
+def dataset(node: NodeContent) -> DatasetContent:
+    assert isinstance(node, DatasetContent)
+    return node
 
 
 def test_two_views_of_one_array(converted: Path) -> None:
-    own, as_hdf5 = (dataset(open_facts(converted, as_hdf5=flag)["/numbers"]) for flag in (False, True))
+    own, as_hdf5 = (dataset(open_content(converted, as_hdf5=flag)["/numbers"]) for flag in (False, True))
     assert [step.name for step in as_hdf5.filters] == ["shuffle", "deflate"]
     assert as_hdf5.chunks == (30, 2)
     assert [step.name for step in own.filters] == ["blosc"]

@@ -16,17 +16,17 @@ import pytest
 from hdmf_zarr_backend.comparison import (
     BLOCK_BYTES,
     KINDS,
+    ContentProvider,
     Difference,
-    FactsProvider,
     compare,
-    open_facts,
+    open_content,
     register_provider,
     summarise,
 )
 from hdmf_zarr_backend.errors import DamagedFileError
-from hdmf_zarr_backend.hdf5.facts import is_hdf5
+from hdmf_zarr_backend.hdf5.content import is_hdf5
+from hdmf_zarr_backend.model.content import AttributeContent, DatasetContent, GroupContent, NodeContent
 from hdmf_zarr_backend.model.elements import Element, Reference
-from hdmf_zarr_backend.model.facts import AttributeFacts, DatasetFacts, GroupFacts, NodeFacts
 from tests.compare.planted import PLANTED, SPEC, change_row, changed, put, write_sample
 
 
@@ -215,9 +215,9 @@ def test_regions_are_equal_however_they_are_spelled(tmp_path: Path, swap: bool) 
     lattice = [(slice(row, row + 1), slice(0, 2)) for row in (0, 1, 4)]
     files = store("a.h5", block, corner, lattice), store("b.h5", block_in_parts, corner_in_parts, lattice[::-1])
     assert compare(*files[:: -1 if swap else 1]) == []
-    facts = open_facts(files[0])
-    regions = dataset(facts["/regions"]).read((slice(0, 3),))
-    facts.close()
+    content = open_content(files[0])
+    regions = dataset(content["/regions"]).read((slice(0, 3),))
+    content.close()
     assert regions[0] == Reference("/data", (("slice", (1, 5, 1)), ("slice", (0, 3, 1))))
     points = tuple((row, column) for row in range(4) for column in range(4) if row < 2 or column < 1)
     assert regions[1].region == (("points", points),)
@@ -234,9 +234,9 @@ def test_point_strided_and_empty_selections_are_told_apart(tmp_path: Path) -> No
         spaces[2].select_none()
         made = [h5py.h5r.create(data.id, b".", h5py.h5r.DATASET_REGION, space) for space in spaces]
         file.create_dataset("regions", data=np.array(made, h5py.regionref_dtype), dtype=h5py.regionref_dtype)
-    facts = open_facts(tmp_path / "a.h5")
-    regions = [reference.region for reference in dataset(facts["/regions"]).read((slice(0, 3),))]
-    facts.close()
+    content = open_content(tmp_path / "a.h5")
+    regions = [reference.region for reference in dataset(content["/regions"]).read((slice(0, 3),))]
+    content.close()
     assert regions == [(("points", ((7,), (2,))),), (("slice", (1, 8, 3)),), (("none", ()),)]
 
 
@@ -253,26 +253,26 @@ def test_a_reference_to_nothing_is_a_finding_and_no_failure(tmp_path: Path) -> N
     assert summarise(compare(a, b)) == {"missing": 1, "reference": 1}
 
 
-def dataset(facts: NodeFacts) -> DatasetFacts:
-    assert isinstance(facts, DatasetFacts)
-    return facts
+def dataset(node: NodeContent) -> DatasetContent:
+    assert isinstance(node, DatasetContent)
+    return node
 
 
-def test_facts_of_a_dataset(sample: Path) -> None:
-    facts = open_facts(sample)
-    numbers = dataset(facts["/numbers"])
+def test_content_of_a_dataset(sample: Path) -> None:
+    content = open_content(sample)
+    numbers = dataset(content["/numbers"])
     assert (numbers.shape, numbers.maxshape, numbers.chunks) == ((6, 4), (None, 4), (3, 2))
     assert [(step.name, step.options) for step in numbers.filters] == [("shuffle", ()), ("deflate", (4,))]
     assert numbers.dtype == Element("int", 4, "<")
     assert numbers.fill is not None
     assert numbers.fill == -1
     assert numbers.read((slice(2, 4), slice(1, 3))).tolist() == [[9, 10], [13, 14]]
-    table = dataset(facts["/table"])
+    table = dataset(content["/table"])
     assert str(table.dtype) == "{start: int32 little-endian, target: reference, note: variable-length utf-8 text}"
     assert table.read((slice(1, 2),)).tolist() == [(2, Reference("/numbers"), "y")]
-    assert str(facts["/same"]) == "hard link to /group"
-    assert str(facts["/group/root"]) == "hard link to /"
-    facts.close()
+    assert str(content["/same"]) == "hard link to /group"
+    assert str(content["/group/root"]) == "hard link to /"
+    content.close()
 
 
 def test_hdf5_is_known_by_its_signature(sample: Path, tmp_path: Path) -> None:
@@ -284,12 +284,12 @@ def test_hdf5_is_known_by_its_signature(sample: Path, tmp_path: Path) -> None:
     assert not is_hdf5(tmp_path / "text.h5")
     assert not is_hdf5(tmp_path)
     with pytest.raises(ValueError, match=r"text\.h5"):
-        open_facts(tmp_path / "text.h5")
+        open_content(tmp_path / "text.h5")
     with pytest.raises(FileNotFoundError, match="absent"):
-        open_facts(tmp_path / "absent.h5")
+        open_content(tmp_path / "absent.h5")
 
 
-class MemoryFacts(dict[str, NodeFacts]):
+class MemoryContent(dict[str, NodeContent]):
     """Facts without any file: what a reader of another format has to give."""
 
     source = "memory"
@@ -299,26 +299,26 @@ class MemoryFacts(dict[str, NodeFacts]):
         self.closed = True
 
 
-def memory_dataset(read: Callable[[tuple[slice, ...]], np.ndarray]) -> DatasetFacts:
+def memory_dataset(read: Callable[[tuple[slice, ...]], np.ndarray]) -> DatasetContent:
     fill = np.zeros((), "<i4")
     number = Element("int", 4, "<")
-    return DatasetFacts({}, number, (3,), (3,), None, ("contiguous",), (), fill, read)
+    return DatasetContent({}, number, (3,), (3,), None, ("contiguous",), (), fill, read)
 
 
 def test_another_format_is_plugged_in(tmp_path: Path) -> None:
-    attributes = {"unit": AttributeFacts(Element("text", encoding="utf-8"), (), np.array("V", dtype=object))}
-    facts = MemoryFacts(
-        {"/": GroupFacts(attributes), "/data": memory_dataset(lambda part: np.arange(3, dtype="<i4")[part])}
+    attributes = {"unit": AttributeContent(Element("text", encoding="utf-8"), (), np.array("V", dtype=object))}
+    content = MemoryContent(
+        {"/": GroupContent(attributes), "/data": memory_dataset(lambda part: np.arange(3, dtype="<i4")[part])}
     )
-    register_provider(FactsProvider("memory", lambda path: path.startswith("memory://"), lambda _: facts))
+    register_provider(ContentProvider("memory", lambda path: path.startswith("memory://"), lambda _: content))
     with pytest.raises(ValueError, match="memory"):
-        register_provider(FactsProvider("memory", lambda _: True, lambda _: facts))
+        register_provider(ContentProvider("memory", lambda _: True, lambda _: content))
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file.attrs["unit"] = "V"
         file["data"] = np.array([0, 1, 2], "<i4")
     assert compare(tmp_path / "a.h5", "memory://a") == []
-    assert facts.closed
-    facts["/data"] = replace(memory_dataset(lambda part: np.array([0, 1, 9], "<i4")[part]))
+    assert content.closed
+    content["/data"] = replace(memory_dataset(lambda part: np.array([0, 1, 9], "<i4")[part]))
     assert [d.kind for d in compare("memory://a", tmp_path / "a.h5")] == ["value"]
 
 
@@ -326,11 +326,11 @@ def test_no_values_are_read_for_the_structure_alone() -> None:
     def refuse(_: tuple[slice, ...]) -> np.ndarray:
         raise AssertionError("values were read")
 
-    facts = MemoryFacts({"/": GroupFacts({}), "/data": memory_dataset(refuse)})
-    assert compare(facts, facts, ignore={"value", "reference"}) == []
-    assert not facts.closed
+    content = MemoryContent({"/": GroupContent({}), "/data": memory_dataset(refuse)})
+    assert compare(content, content, ignore={"value", "reference"}) == []
+    assert not content.closed
     with pytest.raises(AssertionError, match="values were read"):
-        compare(facts, facts)
+        compare(content, content)
 
 
 def test_an_error_names_file_and_node(tmp_path: Path) -> None:
@@ -369,7 +369,7 @@ def test_blocks_cover_every_element_once_in_whole_chunks(
     altered[1, 3, 8] = altered[4, 0, 0] = -1
     a = replace(memory_dataset(read), shape=values.shape, maxshape=values.shape, chunks=chunks)
     b = replace(a, read=lambda part: altered[part])
-    (found,) = compare(MemoryFacts({"/data": a}), MemoryFacts({"/data": b}))
+    (found,) = compare(MemoryContent({"/data": a}), MemoryContent({"/data": b}))
     assert (found.kind, found.count) == ("value", 2)
     assert found.place in {"[1, 3, 8]", "[4, 0, 0]"}
     assert (times_read == 1).all()

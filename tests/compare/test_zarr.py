@@ -12,11 +12,11 @@ import pytest
 import zarr
 
 from hdmf_zarr_backend import convert, upgrade
-from hdmf_zarr_backend.comparison import compare, open_facts
+from hdmf_zarr_backend.comparison import compare, open_content
 from hdmf_zarr_backend.errors import ChunkError, DamagedFileError
-from hdmf_zarr_backend.files.facts import ZarrFacts
+from hdmf_zarr_backend.files.content import ZarrContent
+from hdmf_zarr_backend.model.content import DatasetContent, NodeContent
 from hdmf_zarr_backend.model.elements import Reference
-from hdmf_zarr_backend.model.facts import DatasetFacts, NodeFacts
 from tests.compare.planted_zarr import PLANTED, Parts, changed, edit, write
 
 
@@ -51,25 +51,25 @@ def test_no_chunk_is_read_for_the_structure_alone(sample: Path, tmp_path: Path) 
     assert str(other) in str(caught.value)
 
 
-def dataset(facts: NodeFacts) -> DatasetFacts:
-    assert isinstance(facts, DatasetFacts)
-    return facts
+def dataset(node: NodeContent) -> DatasetContent:
+    assert isinstance(node, DatasetContent)
+    return node
 
 
-def test_facts_of_rows_and_references(sample: Path) -> None:
-    facts = ZarrFacts(sample)
-    table = dataset(facts["/table"])
+def test_content_of_rows_and_references(sample: Path) -> None:
+    content = ZarrContent(sample)
+    table = dataset(content["/table"])
     assert str(table.dtype) == "{number: int32 little-endian, text: variable-length utf-8 text, to: reference}"
     assert table.shape == (2,)
     assert table.read((slice(1, 2),)).tolist() == [(2, "ß", Reference("/text"))]
-    ref = dataset(facts["/ref"])
+    ref = dataset(content["/ref"])
     assert (ref.shape, ref.chunks) == ((), None)
     assert ref.read(())[()] == Reference("/numbers")
-    assert dataset(facts["/bytes"]).read((slice(0, 2),)).tolist() == ["one", "t\udcffo"]
-    assert str(facts["/link"]) == "soft link to /numbers"
-    assert len(facts) == len(list(facts))
+    assert dataset(content["/bytes"]).read((slice(0, 2),)).tolist() == ["one", "t\udcffo"]
+    assert str(content["/link"]) == "soft link to /numbers"
+    assert len(content) == len(list(content))
     with pytest.raises(KeyError):
-        facts["/absent"]
+        content["/absent"]
 
 
 def test_rows_that_do_not_fit_their_fields_are_told(sample: Path, tmp_path: Path) -> None:
@@ -89,6 +89,6 @@ def test_a_cached_specification_keeps_its_axis_in_format_3(tmp_path: Path) -> No
     convert(tmp_path / "a.zarr", tmp_path / "d.h5")
     upgrade(tmp_path / "b.zarr")
     for name in ("a.zarr", "b.zarr", "c.zarr", "d.h5"):
-        with closing(open_facts(tmp_path / name)) as facts:
-            assert dataset(facts["/specifications/core/1.0.0/namespace"]).shape == (1,), name
+        with closing(open_content(tmp_path / name)) as content:
+            assert dataset(content["/specifications/core/1.0.0/namespace"]).shape == (1,), name
     assert compare(tmp_path / "a.zarr", tmp_path / "c.zarr") == []

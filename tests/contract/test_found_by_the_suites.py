@@ -133,7 +133,7 @@ def test_an_array_that_is_filled_while_the_file_is_open(folder):
     assert found["numbers"].data[...].tolist() == [[-1, -1], [1, 2], [3, 4], [-1, -1], [5, 6]]
     assert found["numbers"].data.fill_value == -1
     assert found["words"].data[...].tolist() == ["", "set later"]
-    with pytest.raises(UsageError, match="part of another file"):
+    with pytest.raises(UsageError, match="belongs to another file"):
         write(folder / "b.zarr", DatasetBuilder("numbers", numbers))
     assert not (folder / "b.zarr").exists()
 

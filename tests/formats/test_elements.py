@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from hdmf_zarr_backend import ZarrIO, convert
 from hdmf_zarr_backend.cli.main import main
-from hdmf_zarr_backend.comparison import open_facts
+from hdmf_zarr_backend.comparison import open_content
 from hdmf_zarr_backend.errors import MetadataError, ValueRefusedError, ZarrBackendError
 from hdmf_zarr_backend.formats.dtypes import dtype_of, element_of, zarr_type
 from hdmf_zarr_backend.formats.elements import (
@@ -30,8 +30,8 @@ from hdmf_zarr_backend.formats.elements import (
     word_element,
 )
 from hdmf_zarr_backend.hdf5.types import type_of_dtype
+from hdmf_zarr_backend.model.content import DatasetContent
 from hdmf_zarr_backend.model.elements import Element
-from hdmf_zarr_backend.model.facts import DatasetFacts
 from hdmf_zarr_backend.model.nodes import ArrayNode
 from tests.hdf5.random_files import RandomFile
 from tests.samples import dataset_builders, reference_tree
@@ -43,9 +43,9 @@ Meaning = dict[str, tuple[Element, tuple[int, ...] | None]]
 
 def meaning(path: Path, *, as_hdf5: bool = True) -> Meaning:
     """Return element and shape of every dataset of a file."""
-    facts = open_facts(path, as_hdf5=as_hdf5)
-    found = {name: facts[name] for name in facts}
-    return {name: (node.dtype, node.shape) for name, node in found.items() if isinstance(node, DatasetFacts)}
+    content = open_content(path, as_hdf5=as_hdf5)
+    found = {name: content[name] for name in content}
+    return {name: (node.dtype, node.shape) for name, node in found.items() if isinstance(node, DatasetContent)}
 
 
 def in_each_format(folder: Path, builder: GroupBuilder) -> list[Meaning]:

@@ -17,7 +17,7 @@ def differences(one: Path, other: Path) -> list[str]:
     from h5py import File
 
     with File(one, "r") as first, File(other, "r") as second:
-        a, b = facts_of(first.id), facts_of(second.id)
+        a, b = content_of(first.id), content_of(second.id)
     lines = [f"{path}: only in the first" for path in sorted(a.keys() - b.keys())]
     lines += [f"{path}: only in the second" for path in sorted(b.keys() - a.keys())]
     for path in sorted(a.keys() & b.keys()):
@@ -35,7 +35,7 @@ def _short(value: Any) -> str:
     return text if len(text) < 300 else f"{text[:300]}..."
 
 
-def facts_of(file: Any) -> dict[str, dict[str, Any]]:
+def content_of(file: Any) -> dict[str, dict[str, Any]]:
     """Return everything that a file says, by path: links and objects."""
     found: dict[str, dict[str, Any]] = {}
     names: dict[int, bytes] = {}  # first path of each object

@@ -224,7 +224,7 @@ def test_a_store_in_memory_has_no_spec():
     memory: dict[str, bytes] = {}
     with ZarrIO(memory, "w") as io:
         io.write_builder(small())
-    with ZarrIO(memory, "r") as io, pytest.raises(UsageError, match="no way to this store"):
+    with ZarrIO(memory, "r") as io, pytest.raises(UsageError, match="cannot access this store"):
         tensorstore_spec(io.read_builder()["g/a"].data)
 
 
@@ -244,7 +244,7 @@ def test_what_has_no_spec_says_why(tmp_path, zarr_format):
     lz4 = {2: "compressor .*lz4", 3: r"codec .*numcodecs\.lz4"}[zarr_format]
     for name, field, message in (
         ("rows", None, "one field at a time: 'a', 'b'"),
-        ("rows", "c", "'c' is none of its fields"),
+        ("rows", "c", "'c' is not one of its fields"),
         ("text", None, "text or references"),
         ("filtered", None, delta),
         ("filtered", "a", "no fields"),

@@ -94,7 +94,7 @@ def test_deeper_than_the_limit_is_one_clear_error_and_the_file_stays(tmp_path):
     with ZarrIO(path, "r+") as io:
         root = io.read_builder()
         root.set_group(GroupBuilder("new"))
-        with pytest.raises(NestingError, match="nested 900 deep cannot be written under Python's limit") as caught:
+        with pytest.raises(NestingError, match="nested 900 deep cannot be written with Python's limit") as caught:
             io.write_builder(root)
     assert caught.value.store == str(path)
     assert caught.value.path == "/g" * depth

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from hdmf_zarr_backend.model.nodes import ArrayNode, GroupNode, Hierarchy, Node
-from hdmf_zarr_backend.model.render import ASCII, Column, Description, Leaf, render, size_text
+from hdmf_zarr_backend.model.render import ASCII, Column, Description, Leaf, item_tree, render, size_text
 
 COLUMNS = (Column("kind"), Column("dtype"), Column("size", "right"))
 
@@ -46,7 +46,7 @@ SMALL = tree(
 
 
 def test_a_small_tree() -> None:
-    assert render(SMALL, describe, COLUMNS) == [
+    assert render(item_tree(SMALL, describe), COLUMNS) == [
         "                kind    dtype  size",
         "/               File",
         "├── @author     ä",
@@ -64,7 +64,7 @@ def test_a_small_tree() -> None:
 
 def test_the_same_tree_in_ascii() -> None:
     lines = render(
-        SMALL, lambda path, node: Description([""], links=describe(path, node).links), COLUMNS, symbols=ASCII
+        item_tree(SMALL, lambda path, node: Description([""], links=describe(path, node).links)), COLUMNS, symbols=ASCII
     )
     assert "\n".join(lines).isascii()
     assert "|   |-- clock   link  -> /a/times" in lines
@@ -79,7 +79,7 @@ def test_the_same_tree_in_ascii() -> None:
     ],
 )
 def test_depth_shows_sums_of_what_lies_deeper(depth: int, names: list[str]) -> None:
-    lines = render(SMALL, describe, COLUMNS, depth=depth)[1:]
+    lines = render(item_tree(SMALL, describe), COLUMNS, depth=depth)[1:]
     assert [line.lstrip("│├└─ ").split()[0] for line in lines] == names
     expected = {0: "(5 groups, 3 arrays, 1 link, 216 B)", 1: "(1 group, 2 arrays, 1 link, 184 B)", 2: "(1 array, 24 B)"}
     assert expected[depth] in "\n".join(lines)
@@ -101,67 +101,67 @@ def shown(lines: list[str]) -> list[str]:
 
 
 def test_a_run_of_members_that_are_alike_is_shown_by_its_first_ones() -> None:
-    lines = render(series(1200, zebra=GroupNode()), describe, COLUMNS)
+    lines = render(item_tree(series(1200, zebra=GroupNode()), describe), COLUMNS)
     assert shown(lines) == ["trial_0", "trial_1", "trial_2", "⋮ 1,197 more like these: trial_3 to trial_1199", "zebra"]
     size = 16 * sum(range(3, 1200))
     assert f"(1,197 groups, 2,394 arrays, {size_text(size)})" in "\n".join(lines)
-    assert len(render(series(1200), describe, COLUMNS, whole=True)) == 2 + 3 * 1200
+    assert len(render(item_tree(series(1200), describe), COLUMNS, whole=True)) == 2 + 3 * 1200
 
 
 @pytest.mark.parametrize("count", [7, 8])
 def test_short_runs_are_shown_completely(count: int) -> None:
-    assert len(shown(render(series(count), describe, COLUMNS))) == (7 if count == 7 else 4)
+    assert len(shown(render(item_tree(series(count), describe), COLUMNS))) == (7 if count == 7 else 4)
 
 
 def test_what_differs_in_structure_breaks_a_run() -> None:
     other = {"trial_500/extra": array(1)}
-    lines = shown(render(series(1000, **other), describe, COLUMNS))
+    lines = shown(render(item_tree(series(1000, **other), describe), COLUMNS))
     assert lines[3] == "⋮ 497 more like these: trial_3 to trial_499"
     assert lines[4] == "trial_500"
     assert lines[8] == "⋮ 496 more like these: trial_504 to trial_999"
     nodes = {f"t{i}": array(3, dtype="<f8" if i != 20 else "<f4") for i in range(40)}
-    assert "t20" in shown(render(tree(dict(nodes)), describe, COLUMNS))
+    assert "t20" in shown(render(item_tree(tree(dict(nodes)), describe), COLUMNS))
     ranks = {f"t{i}": array(3, *([1] if i == 20 else [])) for i in range(40)}
-    assert "t20" in shown(render(tree(dict(ranks)), describe, COLUMNS))
+    assert "t20" in shown(render(item_tree(tree(dict(ranks)), describe), COLUMNS))
 
 
 def test_names_without_a_pattern_are_a_run_only_if_they_are_many() -> None:
     words = [first + second for first in "abcdefgh" for second in "abcdefgh"]
     few = tree({word: array(3) for word in words[:40]})
     many = tree({word: array(3) for word in words})
-    assert len(shown(render(few, describe, COLUMNS))) == 40
-    assert len(shown(render(many, describe, COLUMNS))) == 4
+    assert len(shown(render(item_tree(few, describe), COLUMNS))) == 40
+    assert len(shown(render(item_tree(many, describe), COLUMNS))) == 4
 
 
 def test_links_are_a_run_too() -> None:
     links = {f"link_{i}": f"/x/{i}" for i in range(30)}
-    lines = render(tree({"": GroupNode({"links": links})}), describe, COLUMNS)
+    lines = render(item_tree(tree({"": GroupNode({"links": links})}), describe), COLUMNS)
     assert shown(lines)[3] == "⋮ 27 more like these: link_3 to link_29"
     assert "(27 links)" in lines[-1]
 
 
 def test_numbers_in_names_are_sorted_as_numbers() -> None:
     names = ["t10", "t9", "t1", "10", "9", "a²", "a1"]
-    lines = shown(render(tree({name: array(1) for name in names}), describe, COLUMNS))
+    lines = shown(render(item_tree(tree({name: array(1) for name in names}), describe), COLUMNS))
     assert lines == ["9", "10", "a1", "a²", "t1", "t9", "t10"]
 
 
 def test_a_name_of_the_file_cannot_move_the_cursor_or_fake_a_line() -> None:
     crafted = tree({"a\n├── b\x1b[2J\u202e": GroupNode({"notes": {"x\r": "y\nz"}, "links": {"l\t": "/\x07"}})})
-    lines = render(crafted, describe, COLUMNS)
+    lines = render(item_tree(crafted, describe), COLUMNS)
     assert len(lines) == 5
     assert all(line.isprintable() for line in lines)
     assert "a\\n├── b\\x1b[2J\\u202e" in lines[2]
 
 
 def test_wide_characters_keep_the_columns_aligned() -> None:
-    lines = render(tree({"大きい": array(1), "small": array(1)}), describe, COLUMNS)
+    lines = render(item_tree(tree({"大きい": array(1), "small": array(1)}), describe), COLUMNS)
     columns = [line.index("<f8") + (3 if "大" in line else 0) for line in lines[2:]]
     assert columns[0] == columns[1]
 
 
 def test_one_long_name_does_not_move_the_columns_of_the_others() -> None:
-    lines = render(tree({"x" * 200: array(1), "y": array(1)}), describe, COLUMNS)
+    lines = render(item_tree(tree({"x" * 200: array(1), "y": array(1)}), describe), COLUMNS)
     assert max(len(line) for line in lines if "y" in line.split("<")[0]) < 100
 
 
@@ -172,7 +172,7 @@ def test_a_crafted_depth_does_not_exhaust_the_stack() -> None:
         inner: GroupNode[dict[str, Any]] = GroupNode()
         node.members["x"] = inner
         node = inner
-    lines = render(Hierarchy(root), describe, COLUMNS)
+    lines = render(item_tree(Hierarchy(root), describe), COLUMNS)
     assert len(lines) == 3002
 
 
@@ -183,7 +183,7 @@ def test_a_file_of_five_thousand_nodes_is_shown_on_a_page_and_at_once() -> None:
     hierarchy = tree(nodes)
     assert len(hierarchy.flat()) > 4900
     start = time.process_time()
-    lines = render(hierarchy, describe, COLUMNS)
+    lines = render(item_tree(hierarchy, describe), COLUMNS)
     assert time.process_time() - start < 2
     assert len(lines) < 60
 

@@ -23,7 +23,7 @@ from hdmf_zarr_backend.errors import (
     StoreUnreachableError,
     UsageError,
 )
-from hdmf_zarr_backend.model.locations import resolve_source
+from hdmf_zarr_backend.model.link_sources import resolve_source
 from hdmf_zarr_backend.stores import remote, wrappers
 from hdmf_zarr_backend.stores.base import Abilities, Store
 from hdmf_zarr_backend.stores.local import LocalStore

@@ -272,5 +272,5 @@ def test_numbers_that_would_become_others_are_refused(dtype, data):
 
 
 def test_what_is_no_text_is_refused():
-    with pytest.raises(ValueRefusedError, match="stands where text is expected"):
+    with pytest.raises(ValueRefusedError, match="where text is expected"):
         exhaust(Blocks([DataChunk(data=np.array([None], object), selection=slice(0, 1))], (None,), str))

@@ -304,11 +304,13 @@ def test_another_source_or_option_or_version_is_reported(
         convert(source, target, resume=True, zarr_format=3)
     other = tmp_path / "b.h5"
     other.write_bytes(hdf5.read_bytes())
-    with pytest.raises(ConflictError, match=r"a\.h5 was read then and is not now; .*b\.h5 is read now and was not"):
+    with pytest.raises(
+        ConflictError, match=r"a\.h5 was read then and is not read now; .*b\.h5 is read now and was not"
+    ):
         convert(other, target, resume=True)
     with monkeypatch.context() as patch:
         patch.setattr("hdmf_zarr_backend.__version__", "99.0")
-        with pytest.raises(ConflictError, match=r"begun by version .* and this is 99\.0"):
+        with pytest.raises(ConflictError, match=r"started by version .* and this is 99\.0"):
             convert(source, target, resume=True)
     assert stored_files(partial) == before
     with h5py.File(source, "r+") as file:
@@ -392,6 +394,6 @@ def test_names_that_begin_alike_are_distinguished(hdf5: Path, tmp_path: Path) ->
 
 def test_a_worker_that_does_not_see_the_folder_writes_nothing(tmp_path: Path) -> None:
     keys = StagedKeys(str(tmp_path / "elsewhere"), "/a.zarr", is_resumed=False, is_doubtful=False)
-    with pytest.raises(StoreError, match="have to see the folder"):
+    with pytest.raises(StoreError, match="need access to the folder"):
         keys.set("a/0.0", b"1")
     assert os.listdir(tmp_path) == []

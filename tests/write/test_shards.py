@@ -30,7 +30,7 @@ from hdmf_zarr_backend.stores.local import LocalStore
 from hdmf_zarr_backend.transfer.iterators import GrowingArray, GrowingShards
 from hdmf_zarr_backend.transfer.plan import PlannedArray, Sharding, give_shards, shard_bytes_for
 from hdmf_zarr_backend.transfer.resume import StagedKeys
-from hdmf_zarr_backend.transfer.sources import StoredSource
+from hdmf_zarr_backend.transfer.sources import IndexedSource
 from hdmf_zarr_backend.transfer.stored_sources import ZarrSource
 from tests import samples
 from tests.blocks import Blocks
@@ -230,7 +230,7 @@ def test_a_shard_is_streamed_chunk_by_chunk(tmp_path):
 
             return Context()
 
-    values = StoredSource(np.arange(4096, dtype="<i4"), np.dtype("<i4"))
+    values = IndexedSource(np.arange(4096, dtype="<i4"), np.dtype("<i4"))
     tasks = list(cut_shards(ArrayWrite(Noting(str(tmp_path)), "a", node, values)))
     assert [task.run() for task in tasks] == [8192, 8192]
     assert pieces == [*[512] * 16, 16 * 16 + 4] * 2
@@ -253,7 +253,7 @@ def test_a_store_that_takes_complete_values_only(tmp_path):
 
 def test_a_shard_that_was_cut_short_is_written_again(tmp_path):
     node: ArrayNode = ArrayNode((40,), (4,), "<i4", zarr_format=3, chunk_keys=NEW_KEYS, shards=Shards((16,)))
-    values = StoredSource(np.arange(40, dtype="<i4"), np.dtype("<i4"))
+    values = IndexedSource(np.arange(40, dtype="<i4"), np.dtype("<i4"))
     keys = StagedKeys(str(tmp_path), "/target", is_resumed=True, is_doubtful=True)
     for task in cut_shards(ArrayWrite(keys, "a", node, values)):
         task.run()
@@ -352,7 +352,7 @@ def test_the_space_of_replaced_chunks_is_used_again():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"chunks": (10, 3), "shards": (45, 6)}, r"shards \(45, 6\) hold no whole number of chunks \(10, 3\)"),
+        ({"chunks": (10, 3), "shards": (45, 6)}, r"shards \(45, 6\) are not a whole number of chunks \(10, 3\)"),
         ({"chunks": (10, 3), "shards": (40,)}, r"shards \(40,\) are for 1 axis, and chunks \(10, 3\) for 2 axes"),
         ({"shards": "all"}, "shards 'all' are not lengths"),
         ({"shards": (0, 3)}, "shards .* below 1"),

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from hdmf_zarr_backend.errors import ValueRefusedError
 from hdmf_zarr_backend.transfer.sources import (
     ElementSource,
+    IndexedSource,
     RowSource,
-    StoredSource,
     cast_block,
     to_bytes,
     to_json_number,
@@ -53,7 +53,7 @@ def test_elements_come_from_arrays_and_from_nested_lists(shape, data):
 def test_arrays_without_axes_have_one_element():
     assert ElementSource("a", (), to_text).read(()).tolist() == "a"
     assert ElementSource(np.array("a", object), (), to_text).read(()).tolist() == "a"
-    assert StoredSource(np.array(5, "i2"), np.dtype("i4")).read(()).tolist() == 5
+    assert IndexedSource(np.array(5, "i2"), np.dtype("i4")).read(()).tolist() == 5
 
 
 def test_sets_and_other_collections_have_elements():
@@ -114,7 +114,7 @@ def test_what_does_not_fit_is_refused(values, dtype):
     with pytest.raises(ValueRefusedError, match="without loss"):
         cast_block(np.array(values), np.dtype(dtype))
     with pytest.raises(ValueRefusedError):
-        StoredSource(np.array(values), np.dtype(dtype)).read((slice(0, 1),))
+        IndexedSource(np.array(values), np.dtype(dtype)).read((slice(0, 1),))
 
 
 @pytest.mark.parametrize(

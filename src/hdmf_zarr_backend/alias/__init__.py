@@ -1,1 +1,1 @@
-"""The package under the name ``hdmf_zarr``, for code that looks for a module of that name; only on request."""
+"""The package under the name ``hdmf_zarr``, for code that imports a module of that name; only on request."""

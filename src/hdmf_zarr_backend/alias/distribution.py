@@ -1,6 +1,6 @@
-"""`AliasDistribution`: the metadata of the distribution hdmf-zarr while this package has its name.
+"""`AliasDistribution`: the metadata of the distribution hdmf-zarr while this package has that name.
 
-Apart from `alias.installing`, which loads it only if a program asks for the version.
+`alias.installing` imports this module only if a program asks for the version.
 
 Source: "Core metadata specifications" (packaging.python.org); ``importlib.metadata.Distribution``.
 """
@@ -29,9 +29,9 @@ class AliasDistribution(Distribution):
         }
 
     def read_text(self, filename: str) -> str | None:
-        """Return a file of the metadata, None for one that it does not have."""
+        """Return a metadata file, None if it does not exist."""
         return self._files.get(filename)
 
     def locate_file(self, path: str | os.PathLike[str]) -> Any:
-        """Return the place of a file of the distribution."""
+        """Return the path of a file of the distribution."""
         return Path(__file__).parent / path

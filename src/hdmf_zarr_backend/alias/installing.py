@@ -29,7 +29,7 @@ VERSION = f"0.13.0+hdmf.zarr.backend.{hdmf_zarr_backend.__version__}"
 
 
 class AliasRefusedError(UsageError, ImportError):
-    """There is a real hdmf_zarr, and two cannot have one name."""
+    """A real hdmf_zarr exists, and two packages cannot have one name."""
 
 
 class AliasFinder(MetaPathFinder, Loader):
@@ -38,19 +38,19 @@ class AliasFinder(MetaPathFinder, Loader):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return the spec of a module of the alias, None for any other."""
+        """Return the spec of a module of the alias, None for other modules."""
         package, _, name = fullname.partition(".")
         if package != NAME or (name and name not in SUBMODULES):
             return None
         return ModuleSpec(fullname, self, origin=__file__, is_package=not name)
 
     def exec_module(self, module: ModuleType) -> None:
-        """Give a module its members; the package has its submodules as attributes, as hdmf-zarr's has."""
+        """Add the members to a module; the package has its submodules as attributes, like hdmf-zarr."""
         from hdmf_zarr_backend.alias.names import members_of
 
         name = module.__name__.partition(".")[2]
         members = members_of(name)
-        module.__doc__ = "A part of hdmf_zarr_backend under the name that hdmf-zarr has for it."
+        module.__doc__ = "A part of hdmf_zarr_backend under its name in hdmf-zarr."
         module.__file__ = __file__
         vars(module).update(members)
         vars(module)["__all__"] = sorted(members)
@@ -60,7 +60,7 @@ class AliasFinder(MetaPathFinder, Loader):
                 import_module(f"{NAME}.{submodule}")
 
     def find_distributions(self, context: Any) -> Iterable[Any]:
-        """Return the distribution of the alias where ``importlib.metadata`` looks for hdmf-zarr, or for all."""
+        """Return the distribution of the alias if ``importlib.metadata`` looks for hdmf-zarr or for all."""
         from hdmf_zarr_backend.alias.distribution import AliasDistribution
 
         wanted = context.name is None or re.sub(r"[-_.]+", "-", context.name).lower() == "hdmf-zarr"
@@ -68,7 +68,7 @@ class AliasFinder(MetaPathFinder, Loader):
 
 
 def add_finder() -> None:
-    """Put an `AliasFinder` before all other finders, unless there is one."""
+    """Insert an `AliasFinder` before all other finders, unless one exists."""
     if not _is_installed():
         sys.meta_path.insert(0, AliasFinder())
 
@@ -105,7 +105,7 @@ def install_hdmf_zarr_alias(*, replace: bool = False) -> None:
     if not _is_installed():
         _check_name_is_free(replace=replace)
         add_finder()
-    from hdmf_zarr_backend.arrays.zarr_legacy import enable_legacy_files  # on use: it imports zarr
+    from hdmf_zarr_backend.arrays.zarr_legacy import enable_legacy_files  # imported here: it imports zarr
 
     enable_legacy_files()
 

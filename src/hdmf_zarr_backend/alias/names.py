@@ -44,7 +44,7 @@ from hdmf_zarr_backend.formats.references import ZarrReference
 from hdmf_zarr_backend.formats.reserved import SPECLOC
 from hdmf_zarr_backend.hdf5.filters import codecs_of
 from hdmf_zarr_backend.io import ROOT_NAME
-from hdmf_zarr_backend.model.locations import THIS_FILE
+from hdmf_zarr_backend.model.link_sources import THIS_FILE
 from hdmf_zarr_backend.stores.opening import open_neighbour, open_store
 from hdmf_zarr_backend.stores.zarr_python import open_zarr_group
 
@@ -103,7 +103,7 @@ class ZarrDataIO(dataio.ZarrDataIO, metaclass=SameAsOurs):
     Parameters
     ----------
     data, chunks, fillvalue, compressor, filters, link_data
-        As of `hdmf_zarr_backend.ZarrDataIO`.
+        As for `hdmf_zarr_backend.ZarrDataIO`.
     compressors, serializer
         Codecs of zarr 3, as of hdmf-zarr 0.14; as of `pipeline_of_zarr3`.
     **options
@@ -214,7 +214,7 @@ class ReadsOnly:
     Parameters
     ----------
     path, mode, manager, storage_options
-        As of `hdmf_zarr_backend.ZarrIO`; the mode is ``r`` or ``r-``.
+        As for `hdmf_zarr_backend.ZarrIO`; the mode is ``r`` or ``r-``.
     force_overwrite, allow_pickle : bool
         Without effect: nothing is written, and pickles are read without running what is in them.
     **options
@@ -327,7 +327,7 @@ class ZarrIO(hdmf_zarr_backend.io.ZarrIO, metaclass=SameAsOurs):
     Parameters
     ----------
     path, mode, manager, object_codec_class, storage_options, force_overwrite
-        As of `hdmf_zarr_backend.ZarrIO`.
+        As for `hdmf_zarr_backend.ZarrIO`.
     synchronizer : object
         Ignored with a warning: a file has one writer.
     driver, aws_region : None

@@ -21,7 +21,7 @@ class NWBZarrIO(ZarrIO, nwb.NWBZarrIO):
     path, mode, manager, synchronizer, object_codec_class, storage_options, force_overwrite, **options
         As of the alias's `ZarrIO`.
     load_namespaces, extensions
-        As of `hdmf_zarr_backend.NWBZarrIO`.
+        As for `hdmf_zarr_backend.NWBZarrIO`.
     """
 
     ours: ClassVar[type] = nwb.NWBZarrIO

@@ -3,7 +3,7 @@
 Format 3 stores the text and references of rows in fields of fixed length. A field that is too short becomes at least
 twice as long, so that not every added row rewrites all others.
 
-Source: issue "Format 3, shards, and any store, near or far", part 1; docs/format, "Rows".
+Source: docs/format, "Rows".
 """
 
 from __future__ import annotations

@@ -2,8 +2,6 @@
 
 Changing a chunk means rewriting its shard, so a shard is written once, with all its changes; its unchanged chunks are
 copied as they are stored.
-
-Source: issue "Format 3, shards, and any store, near or far", part 3.
 """
 
 from __future__ import annotations

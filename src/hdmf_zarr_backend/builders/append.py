@@ -1,9 +1,9 @@
 """The difference between a file and a changed builder tree, as a plan.
 
-Nodes on disk are kept. A document is rewritten only where attributes or links differ, and arrays are only added. A
-change of an existing value is refused before anything is written.
+Nodes on disk are kept. A document is rewritten only if attributes or links differ, and arrays are only added. A change
+of an existing value is refused before anything is written.
 
-Source: issue "The whole contract", part 1; ``HDF5IO.write_group`` for what an append may change.
+Source: ``HDF5IO.write_group`` for what an append may change.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from hdmf_zarr_backend.formats.links import Link, encode_link
 from hdmf_zarr_backend.formats.references import Reference, decode_reference
 from hdmf_zarr_backend.formats.registry import parse_array
 from hdmf_zarr_backend.formats.reserved import DIMENSIONS, DOC, DTYPE, LINKS, NOTES, RESERVED, notes_of
-from hdmf_zarr_backend.model.locations import THIS_FILE
+from hdmf_zarr_backend.model.link_sources import THIS_FILE
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Hierarchy, absolute, join, split
 from hdmf_zarr_backend.transfer.plan import WritePlan
 
@@ -41,7 +41,7 @@ _SCALARS = (str, bytes, int, float, np.generic)
 
 
 def is_same(one: Any, other: Any) -> bool:
-    """Tell whether two values are equal: scalars, text, or arrays of one shape; NaN equals NaN."""
+    """Tell whether two values are equal: scalars, text, or arrays of the same shape; NaN equals NaN."""
     if one is other:
         return True
     if isinstance(one, GroupBuilder) or isinstance(other, GroupBuilder):
@@ -68,7 +68,7 @@ def _is_same_array(one: Any, other: Any) -> bool:
 
 
 def stored_array(data: Any) -> Any:
-    """Return the array that a DataIO wraps, or that resolves to builders or containers."""
+    """Return the array inside a DataIO, or inside a dataset that resolves to builders or containers."""
     while isinstance(data, DataIO):
         data = data.data
     return data.dataset if isinstance(data, ReferenceResolver) else data
@@ -86,13 +86,13 @@ def shown(data: Any) -> str:
 
 
 class KnownFields:
-    """The fields of the containers of one open file as they were read or written last."""
+    """The fields of the containers of one open file when they were last read or written."""
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[Any, dict[str, Any]]] = {}
 
     def note(self, root: Any, *, anew: bool = False) -> None:
-        """Record the fields of all containers below ``root``; ``anew``: also of a root that is known."""
+        """Record the fields of all containers below ``root``; ``anew``: also of a root that is already recorded."""
         if id(root) in self._known and not anew:
             return
         stack = [root]
@@ -102,12 +102,12 @@ class KnownFields:
             self._known[id(here)] = (here, dict(here.fields))
 
     def check(self, manager: Any, location: str, *, is_written: Callable[[Any], bool]) -> None:
-        """Refuse new values of datasets that are on disk.
+        """Refuse new values for datasets that are on disk.
 
         Raises
         ------
         ConflictError
-            Naming the dataset and both values.
+            A dataset has a new value; the dataset and both values are named.
         """
         for container, before in self._known.values():
             fields = container.fields
@@ -129,21 +129,21 @@ class KnownFields:
 
 
 def check_origin(root: Any, manager: Any, location: str) -> None:
-    """Refuse containers of other files that hdmf cannot build for this one.
+    """Refuse containers from other files that hdmf cannot build for this file.
 
     Parameters
     ----------
     root : Container
-        The root of the containers that are to be written.
+        The root of the containers to write.
     manager : BuildManager
-        Builds them. A container that it has built or read for another file becomes a link, and is accepted.
+        Builds them. A container that it has built or read for another file becomes a link, which is allowed.
     location : str
         The file.
 
     Raises
     ------
     UsageError
-        Naming the container and its file.
+        A container belongs to another file; both are named.
     """
     stack = [root]
     while stack:
@@ -157,7 +157,9 @@ def check_origin(root: Any, manager: Any, location: str) -> None:
                 "Use export to copy a file: read it and pass its io as src_io, and the container if it was changed."
             )
             if here is not root:
-                remedy = "To write a link, make this io with the manager of the io that has read it; or make a new one."
+                remedy = (
+                    "For a link, create this io with the manager of the io that has read it; or create a new object."
+                )
             problem = f"the {what} was read from or written to another file, {origin!r}, and cannot be written here"
             raise UsageError(problem, store=location, remedy=remedy)
 
@@ -173,12 +175,12 @@ def _linked(container: Any, manager: Any) -> Iterator[Any]:
             )
         elif isinstance(value, AbstractContainer) and value.parent is not container:
             spec = manager.type_map.get_map(container).get_attr_spec(name)
-            if isinstance(spec, (LinkSpec, GroupSpec)):  # not the series whose timestamps another one shares
+            if isinstance(spec, (LinkSpec, GroupSpec)):  # not a series that shares its timestamps
                 yield value
 
 
 def _untyped_datasets(spec: Any, builder: Any) -> Iterator[tuple[Any, Any]]:
-    """Yield specification and builder of the datasets without a type that a group has, in groups without one too."""
+    """Yield specification and builder of the untyped datasets in a group and in its untyped subgroups."""
     for dataset in spec.datasets:
         if _is_untyped(dataset) and builder.datasets.get(dataset.name) is not None:
             yield dataset, builder.datasets[dataset.name]
@@ -201,18 +203,18 @@ _KEPT = frozenset({DTYPE, DIMENSIONS, LINKS, ".specloc"})
 
 
 class AppendPlanner(Planner):
-    """Plans a write to a file that is there already.
+    """Plans a write to an existing file.
 
     Parameters
     ----------
     options, targets
-        As of `Planner`.
+        As for `Planner`.
     hierarchy : Hierarchy
-        The metadata on disk; changed to what will be on disk.
+        The metadata on disk; changed to the planned metadata.
     is_written : callable
         Tells whether a builder was read from or written to this file.
     original : callable
-        Returns the builder that is on disk at the path of an array.
+        Returns the builder on disk for the path of an array.
     """
 
     def __init__(
@@ -232,12 +234,12 @@ class AppendPlanner(Planner):
         self._original = original
 
     def plan_root(self, builder: Any) -> WritePlan:
-        """Plan what is new or differs; ``changed`` and ``added`` name the paths.
+        """Plan everything that is new or differs; ``changed`` and ``added`` have the paths.
 
         Raises
         ------
         ConflictError
-            The file has something else under a name that is to be written, or another root object.
+            The file has another object with the name of a new one, or another root object.
         """
         root = self.plan.hierarchy.root
         there, wanted = root.attributes.get("object_id"), object_id(builder)
@@ -322,7 +324,7 @@ class AppendPlanner(Planner):
             return Reference(str(target.source), builder_path(target))
 
     def _linked_data(self, builder: Any, path: str) -> Reference | None:
-        """Return the link that a dataset becomes whose data are a stored array; None where the data are written."""
+        """Return the link for a dataset whose data are a stored array; None if the data are written instead."""
         given = builder.data
         data = stored_view(unwrapped(given), parse_array)
         link_data = given.link_data if isinstance(given, ZarrDataIO) else self.options.link_data
@@ -362,7 +364,7 @@ class AppendPlanner(Planner):
         if all(name in before and self._same_value(wanted[name], before[name]) for name in wanted):
             return
         merged = {**before, **wanted}
-        left_out = {"attributes", "escaped", *({DOC} & wanted.keys())}  # a user's own `doc` is no longer the schema's
+        left_out = {"attributes", "escaped", *({DOC} & wanted.keys())}  # a `doc` of the user is not the schema's
         notes = {key: value for key, value in notes_of(stored).items() if key not in left_out}
         encoded = encode_attributes(merged, notes=notes, reference=self._encode_kept, strict=self.options.strict_json)
         kept = RESERVED & _KEPT | ({DOC} if notes.get(DOC) is True else set())
@@ -404,7 +406,7 @@ class AppendPlanner(Planner):
         if isinstance(data, LazyArray) and data.location == self.options.location and data.path == path:
             return True
         if isinstance(data, AbstractDataChunkIterator):
-            return False  # it can be read only once, and comparing would use it up
+            return False  # it can be read only once, so it cannot be compared
         return is_same(data, stored_array(self._original(path).data))
 
 
@@ -428,7 +430,7 @@ def _named(target: Reference) -> str:
 
 
 class _Kept:
-    """The JSON of a reference that stays as it is on disk."""
+    """The JSON of a reference that is kept as it is on disk."""
 
     def __init__(self, json: dict[str, Any]) -> None:
         self.json = json

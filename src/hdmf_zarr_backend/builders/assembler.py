@@ -50,7 +50,7 @@ from hdmf_zarr_backend.formats.references import (
 )
 from hdmf_zarr_backend.formats.regions import RegionReference
 from hdmf_zarr_backend.formats.reserved import LINKS, SPECLOC, notes_of
-from hdmf_zarr_backend.model.locations import THIS_FILE, resolve_source, sibling_source
+from hdmf_zarr_backend.model.link_sources import THIS_FILE, resolve_source, sibling_source
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Hierarchy, absolute, join, relative, split
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.opening import may_exist

@@ -1,4 +1,4 @@
-"""`EditableColumn`: a stored column of a table that hdmf can extend, in a file that is open for changes."""
+"""`EditableColumn`: a stored table column that hdmf can extend, in a file that is open for changes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def count_axes(data: Any) -> int:
 
 
 def structured_rows(data: Any, dtype: np.dtype[Any]) -> Array:
-    """Return rows as an array of ``dtype`` and of `count_axes` axes.
+    """Return rows as an array of ``dtype`` with `count_axes` axes.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ def structured_rows(data: Any, dtype: np.dtype[Any]) -> Array:
     Raises
     ------
     ValueRefusedError
-        A row has another number of values, or one that a field does not hold without loss.
+        A row has another number of values, or a value does not fit its field without loss.
     """
     try:
         given = data if _is_structured(data) else _as_tuples(data, count_axes(data))
@@ -76,7 +76,7 @@ def _as_tuples(data: Any, ndim: int) -> Any:
 
 
 def _of_objects(dtype: np.dtype[Any], given: np.dtype[Any] | None) -> np.dtype[Any]:
-    """Return the same fields for elements of any type, which shows what was given; dates given as such keep theirs."""
+    """Return the same fields for elements of any type, to keep the given values; given dates keep their type."""
     fields = []
     for position, name in enumerate(dtype.names or ()):
         base, shape = dtype[name].base, dtype[name].shape
@@ -87,7 +87,7 @@ def _of_objects(dtype: np.dtype[Any], given: np.dtype[Any] | None) -> np.dtype[A
 
 
 def _check(rows: Array, given: Array, path: str) -> None:
-    """Refuse integers and text that became others; numbers are rounded to the precision of a field, as anywhere."""
+    """Refuse integers and text that have changed; numbers may be rounded to the precision of a field, as elsewhere."""
     for name in rows.dtype.names or ():
         values, before = rows[name], given[name]
         if values.dtype.names is not None:
@@ -111,7 +111,7 @@ def _is_kept(values: Array, before: Array) -> bool:
 
 
 def _set_type(dtype: np.dtype[Any], node: ArrayNode[Attributes]) -> None:
-    """Set the data type of ``node``, and drop the notes of HDF5, which are of the type before."""
+    """Set the data type of ``node``, and drop the notes of HDF5, which describe the old type."""
     notes = {key: value for key, value in notes_of(node.attributes).items() if key != "hdf5"}
     node.data_type = zarr_type(dtype)
     node.attributes[DTYPE] = number_name(dtype)
@@ -120,10 +120,10 @@ def _set_type(dtype: np.dtype[Any], node: ArrayNode[Attributes]) -> None:
 
 
 class EditableColumn(EditableArray, DataIO):  # type: ignore[misc]
-    """An `EditableArray` that hdmf extends.
+    """An `EditableArray` that hdmf can extend.
 
-    ``hdmf.data_utils.extend_data`` knows lists, NumPy, h5py and its own `DataIO`, and no Zarr array; as a DataIO
-    whose data are the array itself, a column of a table grows by whole rows of ragged values.
+    ``hdmf.data_utils.extend_data`` supports lists, NumPy, h5py and its own `DataIO`, but not Zarr arrays. Because this
+    is a DataIO whose data are the array itself, a table column grows by complete rows of ragged values.
     """
 
     def __init__(self, edits: Edits, *arguments: Any, **options: Any) -> None:
@@ -132,7 +132,7 @@ class EditableColumn(EditableArray, DataIO):  # type: ignore[misc]
         self._grows_wider = False
 
     def append(self, data: Any, axis: int = 0) -> tuple[int, ...]:
-        """Add one element (as hdmf calls it), or a block of them (as zarr does), at the end."""
+        """Append one element (as hdmf calls it), or a block of elements (as zarr does)."""
         ndim = count_axes(data) if self._has_fields else np.ndim(data)
         return super().append(data if ndim == self.ndim else [data], axis)
 
@@ -154,34 +154,34 @@ class EditableColumn(EditableArray, DataIO):  # type: ignore[misc]
         return super()._numbers(data, dtype)
 
     def let_grow_wider(self) -> None:
-        """Accept unsigned integers above the data type, by changing to a wider one."""
+        """Accept unsigned integers that exceed the data type, by changing to a wider one."""
         self._grows_wider = True
 
     @property
     def data(self) -> Any:
-        """The same array, as one that is not a DataIO."""
+        """The same array, not as a DataIO."""
         return self._plain
 
     @property
     def valid(self) -> bool:
-        """Always: there is a dataset."""
+        """True: a dataset exists."""
         return True
 
     def get_io_params(self) -> dict[str, Any]:
-        """No options: the dataset is stored already."""
+        """Return no options: the dataset is stored already."""
         return {}
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):  # while it is made
+        if name.startswith("_"):  # during construction
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        return getattr(self._plain, name)  # DataIO looks in the data, which are this array
+        return getattr(self._plain, name)  # DataIO delegates to its data, which are this array
 
 
 def let_indices_grow(container: Any) -> None:
-    """Let the indices of all ragged columns in ``container`` grow beyond the data type in which they are stored.
+    """Let the indices of all ragged columns in ``container`` grow beyond their stored data type.
 
-    ``VectorIndex`` takes 255 for the largest value of stored data, whatever their type, and refuses to go beyond. So
-    its own check is lifted, and the data choose their type.
+    ``VectorIndex`` assumes a maximum of 255 for stored data, whatever their type, and refuses larger values. So its
+    check is disabled, and the data choose their type.
 
     hdmf cannot extend references or rows by several elements, so a column of these grows one by one.
     """

@@ -1,10 +1,9 @@
 """Lazy datasets of references and of rows, and `FileResolver`, which finds the targets of their references.
 
-hdmf wants two views of each dataset: one whose elements are builders, one whose elements are containers; `invert` goes
-from one to the other. The file caches decoded chunks, and each distinct target is resolved once, so that a row costs
-microseconds.
+hdmf needs two views of each dataset: one with builders as elements, and one with containers; `invert` returns the other
+one. The file caches decoded chunks, and each distinct target is resolved once, so reading a row takes microseconds.
 
-Source: `hdmf.query.ReferenceResolver`; ``hdmf.backends.hdf5.h5_utils`` for what the views of the HDF5 backend do.
+Source: `hdmf.query.ReferenceResolver`; ``hdmf.backends.hdf5.h5_utils`` for the views of the HDF5 backend.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _ROWS = 65536
 
 
 class _Resolving(HDMFDataset, ReferenceResolver, metaclass=ABCMeta):  # type: ignore[misc]
-    """What the views have in common."""
+    """The common part of all views."""
 
     def __init__(self, dataset: LazyArray, resolver: FileResolver) -> None:
         super().__init__(dataset=dataset)
@@ -41,12 +40,12 @@ class _Resolving(HDMFDataset, ReferenceResolver, metaclass=ABCMeta):  # type: ig
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Length of each axis, of rows just one."""
+        """Length of each axis; only one for rows."""
         return cast(LazyArray, self.dataset).shape
 
     @property
     def maxshape(self) -> tuple[int | None, ...]:
-        """Largest shape."""
+        """Maximum shape."""
         return cast(LazyArray, self.dataset).maxshape
 
     def _targets(self, references: Sequence[Any]) -> list[Any]:
@@ -56,7 +55,7 @@ class _Resolving(HDMFDataset, ReferenceResolver, metaclass=ABCMeta):  # type: ig
         return (self.dataset, self.resolver)
 
     def invert(self) -> Any:
-        """Return the view whose elements are of the other kind; always the same object."""
+        """Return the other view of the dataset; always the same object."""
         if self._inverted is None:
             self._inverted = self.get_inverse_class()(*self._arguments())
             self._inverted._inverted = self
@@ -75,7 +74,7 @@ class _References(_Resolving):
 
     @property
     def dtype(self) -> str:
-        """HDMF's word for references."""
+        """HDMF's name for the type of references."""
         return "object"
 
     def __getitem__(self, key: Any) -> Any:
@@ -90,7 +89,7 @@ class _References(_Resolving):
         return _nested(found, self._targets)
 
     def append(self, arg: Any) -> None:
-        """Add a reference to a container or builder of this file at the end."""
+        """Append a reference to a container or builder of this file."""
         self.resolver.append_reference(self.dataset, arg)
 
 
@@ -130,9 +129,9 @@ class _Table(_Resolving):
     dataset : LazyArray
         An ``(n, k)`` array of objects, an array of tuples, or a structured array.
     resolver : Resolver
-        Finds targets.
+        Finds the targets.
     fields : dict
-        What the fields hold, by name.
+        Elements of the fields, by name.
     """
 
     def __init__(self, dataset: LazyArray, resolver: FileResolver, fields: dict[str, Element]) -> None:
@@ -144,12 +143,12 @@ class _Table(_Resolving):
 
     @property
     def dtype(self) -> list[str]:
-        """What HDMF calls the types of the fields."""
+        """HDMF's names for the types of the fields."""
         return [hdmf_type(field) for field in self.fields.values()]
 
     @property
     def types(self) -> list[str]:
-        """What HDMF calls the types of the fields."""
+        """HDMF's names for the types of the fields."""
         return self.dtype
 
     @property
@@ -173,7 +172,7 @@ class _Table(_Resolving):
         return rows[0] if single else rows
 
     def _rows(self, key: Any) -> Array:
-        """Return the selected rows as a structured array of their own."""
+        """Return the selected rows as a new structured array."""
         flat, shape = self._stored_rows(key)
         rows = np.empty(len(flat), self._row_dtype)
         try:
@@ -188,7 +187,7 @@ class _Table(_Resolving):
         return rows.reshape(shape)
 
     def _stored_rows(self, key: Any) -> tuple[Array, tuple[int, ...]]:
-        """Return the selected rows as stored, one after the other, and the shape of the selection."""
+        """Return the selected rows as stored, with the rows on one axis, and the shape of the selection."""
         lazy = cast(LazyArray, self.dataset)
         if isinstance(key, (int, np.integer)) and lazy.ndim == 2:
             return self._stored_row(lazy, int(key)), ()
@@ -209,7 +208,7 @@ class _Table(_Resolving):
         return np.fromiter(cells, dtype=object).reshape(1, -1)
 
     def _fill(self, rows: Array, flat: Array) -> None:
-        """Copy stored rows, which are rows of cells, a structured array, or tuples, into a structured array."""
+        """Copy stored rows (lists of cells, a structured array, or tuples) into a structured array."""
         if flat.ndim == 2:
             for column, name in enumerate(self.fields):
                 rows[name] = flat[:, column]
@@ -229,7 +228,7 @@ class _Table(_Resolving):
         return self[:]
 
     def append(self, arg: Any) -> None:
-        """Add a row at the end."""
+        """Append a row."""
         self.resolver.append_row(self.dataset, arg, list(self.fields.values()))
 
 
@@ -278,7 +277,7 @@ class FileResolver:
         self._containers: dict[tuple[Any, Any, bool], Any] = {}
 
     def builders(self, references: Sequence[Any]) -> list[Any]:
-        """Return the builders that stored ``references`` point to; None for None.
+        """Return the builders that stored ``references`` point to, None for null references.
 
         Raises
         ------
@@ -325,7 +324,7 @@ class FileResolver:
         return container
 
     def append_reference(self, dataset: LazyArray, target: Any) -> None:
-        """Add a reference at the end of ``dataset``; the path of ``target`` is looked up when the file is written.
+        """Append a reference to ``dataset``. The path of ``target`` is looked up when the file is written.
 
         Raises
         ------
@@ -335,7 +334,7 @@ class FileResolver:
         dataset.append(_block([DeferredReference(target)], 1))
 
     def append_row(self, dataset: LazyArray, row: Sequence[Any], fields: Sequence[Element]) -> None:
-        """Add a row at the end of ``dataset``."""
+        """Append a row to ``dataset``."""
         cells = [_cell(value, field) for value, field in zip(row, fields, strict=True)]
         if dataset.dtype.names is not None:
             block = np.empty(1, dataset.dtype)

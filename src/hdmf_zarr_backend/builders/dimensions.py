@@ -12,9 +12,9 @@ from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Hier
 from hdmf_zarr_backend.transfer.plan import WritePlan
 
 FindSpec = Callable[[str, str], "tuple[Any, Sequence[str]] | None"]
-"""``(namespace, type)`` -> the specification of the type, and the names of the type and of those that it extends.
+"""``(namespace, type)`` -> the specification of the type, and the names of the type and of its ancestors.
 
-None for an unknown type. A specification is one of ``hdmf.spec``, or a `checks.rules.Rule`.
+None for an unknown type. A specification is from ``hdmf.spec``, or a `checks.rules.Rule`.
 """
 
 
@@ -32,7 +32,7 @@ def specs_in(catalog: Any) -> FindSpec:
 
 
 def names_in(group: GroupNode[Attributes], *, without: Iterable[str] = ()) -> dict[str, int]:
-    """Return ``{name: length}`` of the axes of the arrays in ``group``, but for the members named in ``without``."""
+    """Return ``{name: length}`` of the axes of the arrays in ``group``, except those of the members in ``without``."""
     left_out = set(without)
     lengths: dict[str, int] = {}
     for name, node in group.members.items():
@@ -44,14 +44,14 @@ def names_in(group: GroupNode[Attributes], *, without: Iterable[str] = ()) -> di
 
 
 def name_axes(plan: WritePlan, find_spec: FindSpec | None) -> None:
-    """Give the arrays of a plan that have no labels those of the schema, in the order of their names.
+    """Name the axes of arrays without labels after the schema, in the order of the array names.
 
     Parameters
     ----------
     plan : WritePlan
-        Of the whole file.
+        The plan of a file.
     find_spec : callable or None
-        Finds the specifications of types, as of `FindSpec`. None: the schema is unknown, and names stay as they are.
+        Finds the specifications of types, see `FindSpec`. None: the schema is unknown, and names are not changed.
     """
     if find_spec is None:
         return
@@ -64,7 +64,7 @@ def name_axes(plan: WritePlan, find_spec: FindSpec | None) -> None:
             planned = plan.arrays.get(join(parent, name))
             if not isinstance(node, ArrayNode) or planned is None:
                 continue
-            if planned.iterator is not None:  # its axes are named when their lengths are known
+            if planned.iterator is not None:  # its axes are named later, when their lengths are known
                 planned.labels = planned.labels or labels.get(join(parent, name))
                 planned.taken = lengths
             elif DIMENSIONS in node.attributes:
@@ -74,7 +74,7 @@ def name_axes(plan: WritePlan, find_spec: FindSpec | None) -> None:
 
 
 def rename_axes(hierarchy: Hierarchy, paths: Iterable[str]) -> None:
-    """Give the arrays at ``paths``, whose shapes have changed, names that hold one length in their group."""
+    """Rename the axes of arrays whose shapes have changed, so that each name has one length in its group."""
     groups: dict[str, list[str]] = {}
     for path in paths:
         parent, name = split(path)
@@ -102,16 +102,16 @@ def _name(
 
 
 def dimension_labels(find_spec: FindSpec, hierarchy: Hierarchy) -> dict[str, tuple[str | None, ...]]:
-    """Return ``{path: labels of the axes}`` of the arrays in a file, as hdmf takes them from the schema on writing.
+    """Return ``{path: labels of the axes}`` of the arrays in a file, as hdmf takes them from the schema when it writes.
 
     Parameters
     ----------
     find_spec : callable
-        As of `FindSpec`, for the types of the file in its own version of the schema.
+        As for `FindSpec`, for the types of the file in its own version of the schema.
     hierarchy : Hierarchy
         The nodes of the file.
 
-    Source: ``hdmf.build.ObjectMapper.build``, for which specification is meant and which of its shapes.
+    Source: ``hdmf.build.ObjectMapper.build``, for the choice of the specification and of one of its shapes.
     """
     found: dict[str, tuple[str | None, ...]] = {}
     stack: list[tuple[str, Any, Any]] = [("", hierarchy.root, None)]
@@ -131,7 +131,7 @@ def dimension_labels(find_spec: FindSpec, hierarchy: Hierarchy) -> dict[str, tup
 
 
 def _spec_of_type(find_spec: FindSpec, attributes: Attributes) -> tuple[Any, Sequence[str]]:
-    """Return the specification of the type of a node, and the names of the type and of those that it extends."""
+    """Return the specification of a node's type, and the names of the type and of its ancestors."""
     namespace, data_type = attributes.get("namespace"), attributes.get("neurodata_type", attributes.get("data_type"))
     if not isinstance(namespace, str) or not isinstance(data_type, str):
         return None, ()
@@ -139,7 +139,7 @@ def _spec_of_type(find_spec: FindSpec, attributes: Attributes) -> tuple[Any, Seq
 
 
 def _dataset_spec(find_spec: FindSpec, above: Any, name: str, attributes: Attributes) -> Any:
-    """Return the specification of a dataset at its place in a group, or else of its type."""
+    """Return the specification of a dataset by its name in a group, or else by its type."""
     own, types = _spec_of_type(find_spec, attributes)
     if above is None:
         return own
@@ -154,7 +154,7 @@ def _dataset_spec(find_spec: FindSpec, above: Any, name: str, attributes: Attrib
 
 
 def _labels_of(spec: Any, node: ArrayNode[Attributes]) -> tuple[str | None, ...] | None:
-    """Return the labels that belong to the shape of an array; None where the specification does not allow its shape."""
+    """Return the labels for the shape of an array; None if the specification does not allow its shape."""
     means = describe_any(node)
     if means.is_scalar or not spec.shape or not _are_lists(spec.shape, spec.dims):
         return None
@@ -163,7 +163,7 @@ def _labels_of(spec: Any, node: ArrayNode[Attributes]) -> tuple[str | None, ...]
     is_choice = isinstance(spec.shape[0], (list, tuple))
     choices = zip(spec.shape, spec.dims, strict=False) if is_choice else [(spec.shape, spec.dims)]
     fitting = [(allowed, labels) for allowed, labels in choices if _fits(allowed, labels, shape)]
-    _, best = min(fitting, key=lambda choice: choice[0].count(None), default=(None, None))  # the most specific one
+    _, best = min(fitting, key=lambda choice: choice[0].count(None), default=(None, None))  # the most specific shape
     return None if best is None else tuple(best)
 
 
@@ -172,7 +172,7 @@ def _are_lists(*values: Any) -> bool:
 
 
 def _fits(allowed: Any, labels: Any, shape: tuple[int, ...]) -> bool:
-    """Return whether a shape of the schema, with as many labels, allows the shape of an array."""
+    """Tell whether a shape in the schema, with its labels, allows the shape of an array."""
     return (
         _are_lists(allowed, labels)
         and len(allowed) == len(labels) == len(shape)

@@ -1,8 +1,8 @@
 """`ZarrPlanner`: plans the copy of a Zarr file to the other format of Zarr.
 
-Attributes, links, types and notes are the same in the model of both formats. Chunks are copied as they are where
-both formats have their codecs; references, rows and what old files hold as pickles are encoded anew. Links and
-references to other files are made relative to the new place.
+Attributes, links, types and notes are equal in the model of both formats. Chunks are copied as they are if both formats
+have their codecs. References, rows, and pickles of old files are encoded again. Links and references to other files are
+made relative to the new location.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from hdmf_zarr_backend.formats.reserved import CHUNKS, DIMENSIONS, DTYPE, LINKS,
 from hdmf_zarr_backend.formats.zarr3_codecs import in_format_2
 from hdmf_zarr_backend.formats.zarr3_types import word_of_type
 from hdmf_zarr_backend.model.elements import Element
-from hdmf_zarr_backend.model.locations import THIS_FILE, relative_source, resolve_source, sibling_source
+from hdmf_zarr_backend.model.link_sources import THIS_FILE, relative_source, resolve_source, sibling_source
 from hdmf_zarr_backend.model.nodes import (
     ArrayNode,
     Attributes,
@@ -48,8 +48,8 @@ from hdmf_zarr_backend.model.nodes import (
     split,
 )
 from hdmf_zarr_backend.stores.base import Store
-from hdmf_zarr_backend.transfer.plan import PlannedArray, ShardsOfFile, WritePlan, ask_for_shards
-from hdmf_zarr_backend.transfer.sources import ElementSource, RowSource, StoredSource, to_bytes, to_text
+from hdmf_zarr_backend.transfer.plan import PlannedArray, WritePlan
+from hdmf_zarr_backend.transfer.sources import ElementSource, IndexedSource, RowSource, to_bytes, to_text
 from hdmf_zarr_backend.transfer.stored_sources import take_stored
 
 _REFERENCES = ("object", "region")
@@ -66,15 +66,13 @@ class ZarrPlanner:
     hierarchy : Hierarchy
         Its metadata.
     target : str or None
-        Location of the copy. None: the file stays where it is, and sources are left as they are written.
+        Location of the copy. None: the file is not copied, and sources are left as they are.
     zarr_format : {2, 3}
-        Of the copy.
-    shards : tuple of int, "auto" or None
-        The shards that are wanted, as of `transfer.plan.ask_for_shards`.
+        Format of the copy.
     is_in_place : bool
-        The file is made one of the other format, and chunks that are not stored stay so.
+        Whether the file is converted in place. Missing chunks then stay missing.
     reads_values : bool
-        False: no chunk is read. What depends on values is planned as if there were none.
+        False: do not read chunks, and plan arrays that depend on values as if they were empty.
     """
 
     def __init__(
@@ -84,17 +82,15 @@ class ZarrPlanner:
         target: str | None,
         *,
         zarr_format: int,
-        shards: ShardsOfFile = None,
         is_in_place: bool = False,
         reads_values: bool = True,
     ) -> None:
-        if zarr_format == 3 and is_nczarr(hierarchy):  # which format 3 does not have
+        if zarr_format == 3 and is_nczarr(hierarchy):  # format 3 has no NCZarr attributes
             hierarchy = copy_hierarchy(hierarchy)
             strip(hierarchy)
         self._keys = keys
         self._hierarchy = hierarchy
         self._target = target
-        self._shards = shards
         self._is_in_place = is_in_place
         self._reads_values = reads_values
         self._cache = ChunkCache()
@@ -109,7 +105,7 @@ class ZarrPlanner:
         Raises
         ------
         ZarrBackendError
-            Something that cannot be copied; file and node are named.
+            Something cannot be copied; file and node are named.
         """
         for path, node in self._hierarchy.walk():
             try:
@@ -138,7 +134,7 @@ class ZarrPlanner:
     def _root_notes(self) -> dict[str, Any]:
         notes = root_notes()
         if self._is_in_place:
-            del notes[CHUNKS]  # it is not known whether the file stores all of them
+            del notes[CHUNKS]  # the file may not store all of them
         return notes
 
     def _value(self, value: Any) -> Any:
@@ -149,7 +145,7 @@ class ZarrPlanner:
         return value
 
     def _reference(self, reference: Any) -> Any:
-        """Return a link or reference as it reads at the new place."""
+        """Return a link or reference relative to the new location."""
         if not isinstance(reference, dict) or not isinstance(reference.get("path"), str):
             return reference
         source = reference.get("source")
@@ -158,7 +154,7 @@ class ZarrPlanner:
         if self._target is None:
             return reference
         found = resolve_source(source, self._keys.location)
-        if not self._is_ours and not os.path.lexists(found):  # hdmf-zarr 0.10 named the store from its folder
+        if not self._is_ours and not os.path.lexists(found):  # hdmf-zarr 0.10 wrote sources relative to the folder
             sibling = sibling_source(source, self._keys.location)
             found = sibling if os.path.lexists(sibling) else found
         own = found == self._keys.location
@@ -173,7 +169,6 @@ class ZarrPlanner:
         if self._specs is not None and path.startswith(f"{self._specs}/") and stored_text(node) != "text":
             return self._spec(lazy)
         planned = self._planned(lazy)
-        ask_for_shards(planned, self._shards)
         made = planned.node
         notes = {key: value for key, value in notes_of(node.attributes).items() if key not in ("dims", "rows")}
         notes.update(planned.notes)
@@ -188,7 +183,7 @@ class ZarrPlanner:
     def _dimensions(
         self, path: str, node: ArrayNode[Attributes], shape: tuple[int, ...], notes: dict[str, Any]
     ) -> list[str]:
-        """Return the names of the axes; in place those that they have, which other programs may know by now."""
+        """Return the names of the axes; in place the present ones, which other programs may use."""
         taken = self._taken.setdefault(split(path)[0], {})
         names = _names(node, len(shape)) if self._is_in_place else None
         if names is None:
@@ -221,8 +216,8 @@ class ZarrPlanner:
         if not node.shape:
             made.attributes[DTYPE] = "scalar"
             value = np.asarray(lazy[()]) if self._reads_values else np.zeros((), lazy.dtype)
-            return PlannedArray(made, StoredSource(value.reshape(1), lazy.dtype))
-        planned = PlannedArray(made, StoredSource(lazy, lazy.dtype) if made.size else None)
+            return PlannedArray(made, IndexedSource(value.reshape(1), lazy.dtype))
+        planned = PlannedArray(made, IndexedSource(lazy, lazy.dtype) if made.size else None)
         take_stored(planned, lazy)
         return planned
 
@@ -249,7 +244,7 @@ class ZarrPlanner:
         return not self._reads_values or _is_text(lazy)
 
     def _old_text(self, lazy: LazyArray, word: Any) -> PlannedArray:
-        """Plan dates and ASCII text of hdmf-zarr 0.13, which were bytes; the convention of format 3 has no bytes."""
+        """Plan dates and ASCII text, which hdmf-zarr 0.13 stored as bytes, as text; format 3 has no such bytes."""
         is_scalar = word == "scalar" or not lazy.shape
         form = text_form(UTF8 if is_scalar else ASCII, is_scalar=is_scalar)
         made = self._new_objects(lazy, form, (lazy.node.filters or [])[1:])
@@ -267,19 +262,19 @@ class ZarrPlanner:
         return PlannedArray(made, source, notes=dict(form.notes))
 
     def _scalar(self, lazy: LazyArray) -> list[Any]:
-        """Return the one element of an array without axes."""
+        """Return the only element of an array without axes."""
         return [lazy[()]] if self._reads_values else [None]
 
     def _new_objects(
         self, lazy: LazyArray, form: ObjectForm, filters: Sequence[dict[str, Any]] = ()
     ) -> ArrayNode[Attributes]:
-        """Return the node of a copy that holds objects; ``filters`` come after the codec that makes bytes of them."""
+        """Return the node for a copy with objects; ``filters`` are applied after the codec for objects."""
         made = self._new(lazy, [form.codec, *filters])
         made.data_type, made.fill_value, made.attributes[DTYPE] = form.data_type, None, form.zarr_dtype
         return made
 
     def _new(self, lazy: LazyArray, filters: list[dict[str, Any]] | None) -> ArrayNode[Attributes]:
-        """Return the node of a copy, without attributes."""
+        """Return the node for a copy, without attributes."""
         node = lazy.node
         return replace(
             node,
@@ -298,7 +293,7 @@ class ZarrPlanner:
 
 
 def _names(node: ArrayNode[Attributes], axes: int) -> list[str] | None:
-    """Return the names of the axes of an array, None where it has not one for each."""
+    """Return the names of the axes of an array, None unless each axis has one."""
     names = node.attributes.get(DIMENSIONS)
     if not isinstance(names, list) or len(names) != axes or not all(isinstance(name, str) and name for name in names):
         return None
@@ -325,7 +320,7 @@ def _blocks(lazy: LazyArray) -> Iterator[Any]:
 
 
 def _cell(value: Any) -> Any:
-    """Return a cell as JSON has it."""
+    """Return a cell as a JSON value."""
     if isinstance(value, bytes):
         return to_text(value)
     return value.item() if isinstance(value, np.generic) else value

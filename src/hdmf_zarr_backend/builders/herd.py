@@ -1,10 +1,10 @@
-"""Reading of the external resources (HERD) of a file from their archive.
+"""`attach_herd`: reads the external resources (HERD) of a file from their archive.
 
-``HERD.from_zip`` of hdmf 6.2 unpacks an archive beside itself and expects the tables at its top, while ``HERD.to_zip``
-stores them under the path of the archive: so they are found only where that is in the working directory. Here the
-tables are unpacked by their names, in a temporary folder.
+``HERD.from_zip`` of hdmf 6.2 unpacks an archive beside itself and expects the tables at its top level, but
+``HERD.to_zip`` stores them under the path of the archive, so they are found only if the archive is in the working
+directory. Here the tables are unpacked by name, in a temporary folder.
 
-Apart from `io`, because most files have no external resources.
+`io` imports this module on use, because most files have no external resources.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ _TABLES = ("files", "keys", "entities", "objects", "object_keys", "entity_keys")
 
 
 def attach_herd(container: Any, path: str) -> Any:
-    """Give a container the HERD in the archive at ``path``, and return it; None, with a warning, where that cannot be.
+    """Attach the HERD in the archive at ``path`` to a container, and return the HERD; None, with a warning, on failure.
 
     Parameters
     ----------
     container : Container
-        The root; not every type takes one.
+        The root. Not every type supports external resources.
     path : str
-        Of the zip file.
+        Path of the zip file.
 
     Raises
     ------
     StoreError
-        It is not an archive, or has no tables of a HERD.
+        The file is not an archive, or does not contain the tables of a HERD.
 
     Warns
     -----
     UserWarning
-        The archive is missing, its tables contradict each other, or the file has a HERD of its own (as hdmf warns).
+        The archive is missing, its tables contradict each other, or the file already has a HERD (as hdmf warns).
     """
     from hdmf.common import HERD
 
@@ -61,7 +61,7 @@ def attach_herd(container: Any, path: str) -> Any:
 
 
 def _flatten(path: str, archive: str) -> None:
-    """Copy the tables in the archive ``path`` to the top of ``archive``."""
+    """Copy the tables in the archive ``path`` to the top level of ``archive``."""
     try:
         with zipfile.ZipFile(path) as source, zipfile.ZipFile(archive, "w") as target:
             members = {os.path.basename(name): name for name in source.namelist()}

@@ -1,6 +1,6 @@
 """HTML for notebooks: the tree of a file, and the table of a dataset.
 
-Apart from `io`, which loads it when a notebook asks for a view.
+`io` imports this module when a notebook shows a view.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def dataset_html(dataset: Any) -> str:
     Parameters
     ----------
     dataset : array
-        A lazy array, a dataset of references or rows, or any array; of the latter only what NumPy knows.
+        A lazy array, a dataset of references or rows, or any other array, which is described only as far as NumPy does.
     """
     lazy = getattr(dataset, "dataset", dataset)
     info = get_basic_array_info(lazy if isinstance(lazy, LazyArray) else dataset)
@@ -41,7 +41,7 @@ def dataset_html(dataset: Any) -> str:
 
 
 def io_html(location: str, mode: str, parsed: ParsedFile | None) -> str:
-    """Return the tree of an open file, or a line about a file that is closed or was not read.
+    """Return the tree of an open file as HTML, or a line about a file that is closed or was not read.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ def io_html(location: str, mode: str, parsed: ParsedFile | None) -> str:
 def _stored_as(array: Any, compressor: str, filters: Iterable[str]) -> dict[str, Any]:
     try:
         stored = array.stored_bytes() if isinstance(array, LazyArray) else array.nbytes_stored()
-    except StoreError:  # a web server cannot list what it has
+    except StoreError:  # a web server cannot list its keys
         stored = None
     return {
         "Chunk shape": array.chunks,

@@ -33,7 +33,7 @@ from hdmf_zarr_backend.builders.targets import ROOT
 from hdmf_zarr_backend.errors import DamagedFileError, LimitError, StoreError, ZarrBackendError
 from hdmf_zarr_backend.formats.references import Reference, decode_attribute_reference
 from hdmf_zarr_backend.formats.reserved import LINKS, NCZARR_ATTR
-from hdmf_zarr_backend.model.locations import THIS_FILE
+from hdmf_zarr_backend.model.link_sources import THIS_FILE
 from hdmf_zarr_backend.model.nesting import limited_nesting
 from hdmf_zarr_backend.model.nodes import Attributes, GroupNode, absolute, join, relative, split
 from hdmf_zarr_backend.stores.gc_pause import gc_paused

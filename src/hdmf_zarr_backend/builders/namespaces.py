@@ -1,4 +1,4 @@
-"""The cached namespaces of a file: loaded into an hdmf catalogue, and written from one."""
+"""The cached namespaces of a file: reading them, and loading them into an hdmf catalogue."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from hdmf_zarr_backend.stores.wrappers import InlinedStore
 _USE_INSTALLED = "Open with load_namespaces=False to read the file with the installed schema."
 
 HDMF_ERRORS = (ValueError, TypeError, LookupError, AttributeError, NameError, RecursionError)
-"""Errors of HDMF for invalid specifications, which it does not check before it uses them."""
+"""Errors that HDMF raises for invalid specifications, which it does not check."""
 
 
 def cached_versions(hierarchy: Hierarchy) -> dict[str, list[str]]:
-    """Return ``{namespace: versions}`` of what is cached in a file."""
+    """Return ``{namespace: versions}`` of the cached namespaces of a file."""
     location = spec_location(hierarchy.root.attributes.get(SPECLOC))
     group = hierarchy.get(location) if location is not None else None
     if not isinstance(group, GroupNode):
@@ -50,9 +50,9 @@ def load_cached_namespaces(
     Raises
     ------
     MetadataError
-        A namespace that was asked for is not cached, or a cached one cannot be read.
+        A requested namespace is not cached, or a cached one cannot be read.
     """
-    from hdmf_zarr_backend.builders.specs import TextSpecReader  # on use: to read the texts alone, hdmf is not needed
+    from hdmf_zarr_backend.builders.specs import TextSpecReader  # imported here: reading only texts does not need hdmf
 
     versions = cached_versions(hierarchy)
     if not versions:
@@ -70,14 +70,14 @@ def load_cached_namespaces(
                 f"the namespace {name!r} is not cached",
                 store=keys.location,
                 path=absolute(location),
-                remedy=f"Cached are: {', '.join(versions)}.",
+                remedy=f"The cached namespaces are: {', '.join(versions)}.",
             )
         path = join(join(location, name), newest_version(versions[name]))
         readers[name] = TextSpecReader(keys.location, source_texts(keys, hierarchy, path), path=absolute(path))
     try:
         loaded: dict[str, Any] = catalog.load_namespaces(NAMESPACE, reader=readers)
     except ZarrBackendError:
-        raise  # of a source that cannot be read
+        raise  # a source cannot be read
     except HDMF_ERRORS as error:
         raise MetadataError(
             f"HDMF does not understand the cached namespaces ({type(error).__name__}: {error})",
@@ -89,12 +89,12 @@ def load_cached_namespaces(
 
 
 def source_texts(keys: Store, hierarchy: Hierarchy, path: str) -> Callable[[str], str]:
-    """Return a function that gives the JSON text of a source of the namespace that is cached at `path`.
+    """Return a function that returns the JSON text of a source of the namespace cached at `path`.
 
-    It raises a MetadataError where the source is missing, or is not a text.
+    It raises a MetadataError if the source is missing or is not text.
     """
     cache = ChunkCache()
-    if keys.abilities.is_remote:  # all at once, where they are not inlined
+    if keys.abilities.is_remote:  # request all at once, unless they are inlined
         keys = InlinedStore(keys, keys.get_many(_chunk_keys(hierarchy, path)))
 
     def text(source: str) -> str:
@@ -120,7 +120,7 @@ def _chunk_keys(hierarchy: Hierarchy, path: str) -> list[str]:
 
 
 def _spec_text(keys: Store, path: str, node: ArrayNode[Attributes], cache: ChunkCache) -> str:
-    """Return the JSON text of one cached source, however it was stored."""
+    """Return the JSON text of one cached source, in any of the stored forms."""
     try:
         value: Any = ChunkReader(keys, path, node, cache).read()
     except ZarrBackendError as error:

@@ -25,7 +25,7 @@ from hdmf_zarr_backend.formats.links import Link, encode_link, link_or_copy
 from hdmf_zarr_backend.formats.references import Reference
 from hdmf_zarr_backend.formats.registry import parse_array
 from hdmf_zarr_backend.formats.reserved import DIMENSIONS, DOC, LINKS, root_notes
-from hdmf_zarr_backend.model.locations import THIS_FILE, relative_source
+from hdmf_zarr_backend.model.link_sources import THIS_FILE, relative_source
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, absolute, join
 from hdmf_zarr_backend.stores.limits import DEFAULT_RULES, Limits
 from hdmf_zarr_backend.transfer import array_planner
@@ -49,23 +49,23 @@ class PlanOptions:
     Attributes
     ----------
     location : str
-        The file that is written; links and references are relative to it.
+        The file to write; links and references are relative to it.
     link_data : bool
-        Link to stored arrays that are given as data, unless their `ZarrDataIO` states otherwise.
+        Link to stored arrays given as data, unless their `ZarrDataIO` says otherwise.
     export_location : str or None
-        The file that is exported.
+        The file that is exported, if any.
     object_codec : dict
         Codec of references and rows.
     max_shape : callable
-        Largest shape that the schema allows for a dataset builder, None without a bound.
+        Returns the maximum shape that the schema allows for a dataset builder; None if it is unlimited.
     strict_json : bool
-        No NaN or Infinity tokens in documents.
+        Write documents without NaN and Infinity tokens.
     doc : callable
-        The schema's documentation of a builder, None where none is to be written.
+        Returns the schema's documentation of a builder, None if none is to be written.
     zarr_format : int
-        Of a new file.
+        Format of a new file.
     limits : Limits
-        Limits of HDF5 data that are copied.
+        Limits for HDF5 data that are copied.
     """
 
     location: str
@@ -87,7 +87,7 @@ class Planner:
     options : PlanOptions
         Options of the plan.
     targets : Targets
-        Makes references of the targets of links and references.
+        Makes the references for targets of links and references.
     """
 
     def __init__(self, options: PlanOptions, targets: Targets) -> None:
@@ -97,12 +97,12 @@ class Planner:
         self.plan = WritePlan()
 
     def plan_root(self, builder: Any) -> WritePlan:
-        """Plan the whole file.
+        """Plan the complete file.
 
         Raises
         ------
         NameRefusedError, ValueRefusedError
-            Naming the store, the node and what to change.
+            The input cannot be written; store, node and remedy are named.
         """
         root: GroupNode[Attributes] = GroupNode()
         self.plan.hierarchy.root = root
@@ -118,8 +118,8 @@ class Planner:
             member: GroupNode[Attributes] = GroupNode()
             node.members[self._name(name, path)] = member
             self.fill_group(child, member, join(path, name))
-        for name, child in sorted(builder.datasets.items()):  # the order decides which axes share a name
-            if child is not None:  # HDF5IO puts None for a link that leads nowhere, and has warned
+        for name, child in sorted(builder.datasets.items()):  # the order determines which axes share a name
+            if child is not None:  # HDF5IO has None for a broken link, of which it has warned
                 self._dataset(child, node, join(path, self._name(name, path)), links, taken)
         for link in builder.links.values():
             self._link(link, node, path, links, taken)
@@ -154,7 +154,7 @@ class Planner:
         target = link.builder
         name = self._name(link.name, path)
         copied = self.targets.moved(target)
-        if copied is not None and not self._copies(target):  # what is copied on request is copied for each link
+        if copied is not None and not self._copies(target):  # a copy on request is made for each link
             links.append(Link(name, copied))
             return
         own = self._is_own(link)
@@ -167,7 +167,7 @@ class Planner:
         links.append(Link(name, reference))
 
     def _is_own(self, link: Any) -> bool:
-        """Tell whether the target of a link is, or will be, in the file that is written."""
+        """Tell whether the target of a link is, or will be, in the file to write."""
         target = link.builder
         if self.targets.is_own(target):
             return True
@@ -175,14 +175,14 @@ class Planner:
         return bool(exporting and target.source == link.source)
 
     def _copies(self, target: Any) -> bool:
-        """Tell whether a link to another file becomes a copy: to data, on request; a group stays with its parents."""
+        """Tell whether a link to another file becomes a copy: to a dataset, on request; a group is not copied."""
         exporting = self.options.export_location is not None
         return exporting and not self.options.link_data and not isinstance(target, GroupBuilder)
 
     def _copy_target(
         self, target: Any, node: GroupNode[Attributes], path: str, links: list[Link], taken: dict[str, int]
     ) -> None:
-        """Copy the target of a link that cannot stay a link (into an HDF5 file), or is not to stay one."""
+        """Copy the target of a link that cannot be a link (into an HDF5 file), or should not be one."""
         self._copied_files.add(str(target.source))
         self.targets.move(target, path)
         if isinstance(target, GroupBuilder):
@@ -209,7 +209,7 @@ class Planner:
         try:
             check_stored(data, self.options.limits)
             planned = self._plan_data(builder, data, options)
-            if not isinstance(data, LazyArray) and not is_hdf5_dataset(data):  # stored dates without a unit are copied
+            if not isinstance(data, LazyArray) and not is_hdf5_dataset(data):  # copies of stored dates may have no unit
                 dtypes.check_units(planned.node.data_type)
         except ZarrBackendError as error:
             raise error.located(store=self.options.location, path=absolute(path)) from error.__cause__
@@ -248,7 +248,7 @@ class Planner:
             if left:
                 warnings.warn(
                     f"{self.options.location}, {absolute(path)}: {', '.join(left)} of {type(data).__name__} are filters"
-                    " of HDF5 and are not taken; wrap the data in ZarrDataIO to choose a codec",
+                    " of HDF5 and are ignored; wrap the data in ZarrDataIO to choose a codec",
                     UserWarning,
                     stacklevel=2,
                 )
@@ -263,13 +263,13 @@ class Planner:
         return options, data.link_data
 
     def _unfilled(self, wrapper: Any, options: StorageOptions, path: str) -> Any:
-        """Return the fill values of a dataset that is to be filled later."""
+        """Return the fill values of a dataset that will be filled later."""
         if wrapper.dataset is not None:
             raise UsageError(
-                "the array that this wrapper was written to is part of another file",
+                "the array that this wrapper was written to belongs to another file",
                 store=self.options.location,
                 path=absolute(path),
-                remedy="Wrap the data for each file anew.",
+                remedy="Create a new wrapper for each file.",
             )
         self.plan.unfilled.append((wrapper, path))
         fill = (
@@ -308,18 +308,18 @@ class Planner:
         if _holds_references(data, word):
             return array_planner.plan_references(data, array_planner.shape_of(data), options, encode)
         if isinstance(data, LazyArray) and data.dtype.names is not None and not data.dtype.hasobject:
-            word = None  # stored rows are copied as they are, with fields of fixed length and of several axes
+            word = None  # stored rows are copied as they are, with their fixed-length and multi-axis fields
         if array_planner.shape_of(data) == ():
             return array_planner.plan_scalar(data, word, options, encode)
         return array_planner.plan_array(data, word, options, encode)
 
     def _plan_resolved(self, data: Any, options: StorageOptions) -> PlannedArray:
-        """Plan a dataset that resolves its references to builders, whichever backend read it."""
+        """Plan a dataset that resolves its references to builders, from any backend."""
         kept = data.dataset
         if is_hdf5_dataset(kept):
             planned = array_planner.plan_h5_dataset(kept, options, self.targets.encode)
             if isinstance(planned.source, (ElementSource, RowSource)):
-                planned.source.data = data  # its elements are builders, where h5py's are addresses
+                planned.source.data = data  # its elements are builders; those of h5py are addresses
             return planned
         if isinstance(data.dtype, list):
             fields = list(data.fields.items())
@@ -329,7 +329,7 @@ class Planner:
 
 
 def _keeps_type(builder: Any, data: LazyArray) -> bool:
-    """Tell whether what a link would lead to has the type that the dataset is read by; else it is copied."""
+    """Tell whether the target of a link has the type with which the dataset is read; otherwise it is copied."""
     typed = {key: value for key, value in builder.attributes.items() if key in ("neurodata_type", "data_type")}
     return all(data.node.attributes.get(key) == value for key, value in typed.items())
 
@@ -339,14 +339,14 @@ def _is_unfilled(data: Any) -> bool:
 
 
 def unwrapped(data: Any) -> Any:
-    """Return what a DataIO of any backend wraps."""
+    """Return the data inside a DataIO of any backend."""
     while isinstance(data, DataIO):
         data = data.data
     return data
 
 
 def _holds_references(data: Any, word: Any) -> bool:
-    """Tell whether the elements of ``data``, whose type the builder names ``word``, are references."""
+    """Tell whether the elements of ``data``, whose type in the builder is ``word``, are references."""
     if word in ("object", "region"):
         return True
     if isinstance(word, list) or isinstance(data, LazyArray):
@@ -357,16 +357,16 @@ def _holds_references(data: Any, word: Any) -> bool:
 
 
 def take_settings(options: StorageOptions, wrapped: Any) -> list[str]:
-    """Take chunks, maxshape and fill value over from the DataIO of another backend.
+    """Copy chunks, maxshape and fill value from the DataIO of another backend.
 
-    Settings beside an HDF5 dataset are ignored, as `H5DataIO` itself warns.
+    Settings given with an HDF5 dataset are ignored, of which `H5DataIO` itself warns.
 
     Parameters
     ----------
     options : StorageOptions
-        Completed.
+        Changed: the settings are added.
     wrapped : object
-        The data that were given; only a DataIO has settings.
+        The data as given; only a DataIO has settings.
 
     Returns
     -------

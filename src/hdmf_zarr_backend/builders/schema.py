@@ -1,9 +1,9 @@
-"""Types of attributes that only the schema has, for files that keep none (hdmf-zarr 0.13 and 0.14, LINDI, Zindi).
+"""Attribute types from the schema, for files that do not store them (hdmf-zarr 0.13 and 0.14, LINDI, Zindi).
 
-Files of hdmf-zarr 0.13 and 0.14, LINDI and Zindi keep no attribute types; `restore_types` takes them from the schema.
-JSON has ``3`` where a schema requires ``uint8``, which refuses a signed integer, and some classes cannot be constructed
-from one. JSON has no NaN; some programs write the text ``"NaN"``, which no class takes for a number. Only unsigned
-integers, NaN and the infinities need it: for all other types hdmf takes the wider type that JSON gives.
+`restore_types` sets the types. JSON has ``3`` where a schema requires ``uint8``, which refuses a signed integer, and
+some classes cannot be constructed from one. JSON has no NaN; some programs write the text ``"NaN"``, which no class
+accepts as a number. Only unsigned integers, NaN and infinities need this; for other types hdmf accepts the wider type
+of JSON.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ _OTHER_SCHEMA = "Pass a manager that knows its namespace, or open an NWB file wi
 
 
 def may_need_types(builder: Any) -> bool:
-    """Tell whether `restore_types` may change ``builder`` or its datasets; most have only text and floats."""
+    """Tell whether `restore_types` may change ``builder`` or its datasets; most attributes are text or floats."""
     return _may_need_types(builder.attributes) or any(
         _may_need_types(dataset.attributes) for _, dataset in _held(builder)
     )
 
 
 def _held(builder: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the datasets of a group, and those that it links to, by name."""
+    """Yield the datasets of a group, and the datasets that it links to, by name."""
     yield from getattr(builder, "datasets", {}).items()
     for name, link in getattr(builder, "links", {}).items():
         if isinstance(link.builder, DatasetBuilder):
@@ -54,14 +54,14 @@ def _may_need_types(attributes: dict[str, Any]) -> bool:
 
 
 def restore_types(builder: Any, catalog: Any) -> None:
-    """Cast the attributes of ``builder`` and of its untyped datasets to types of the schema that JSON lacks.
+    """Cast the attributes of ``builder`` and of its untyped datasets to schema types that JSON lacks.
 
     Parameters
     ----------
     builder : GroupBuilder or DatasetBuilder
         The builder as read; its attributes are changed.
     catalog : NamespaceCatalog
-        Knows the namespaces of the file.
+        Has the namespaces of the file.
     """
     namespace, data_type = builder.attributes.get("namespace"), _data_type(builder)
     if not isinstance(namespace, str) or data_type is None or namespace not in catalog.namespaces:
@@ -78,7 +78,7 @@ def restore_types(builder: Any, catalog: Any) -> None:
 
 
 def unsigned_attributes(root: Any) -> dict[str, dict[str, Any]]:
-    """Return the unsigned attributes by path, which `restore_types` has made of the schema in files without types."""
+    """Return, by path, the unsigned attributes that `restore_types` made from the schema in files without types."""
     found: dict[str, dict[str, Any]] = {}
     stack = [("", root)]
     while stack:
@@ -113,7 +113,7 @@ def _cast(builder: Any, spec: Any) -> None:
 
 @lru_cache(maxsize=256)
 def _kind_of(word: str) -> str | None:
-    """Return NumPy's kind of a number type of the schema, ``f`` for ``numeric`` too; None for other types."""
+    """Return NumPy's kind for a number type of the schema (also ``f`` for ``numeric``); None for other types."""
     if word == "numeric":
         return "f"
     try:
@@ -131,7 +131,7 @@ def _unsigned(value: Any, dtype: np.dtype[Any]) -> Any:
 
 
 def _floats(value: Any) -> Any:
-    """Return text that spells a number, and lists in which some is, as numbers; other values as given."""
+    """Return text that spells a number, and lists with such text, as numbers; other values unchanged."""
     if type(value) is str:
         return _SPELLED.get(value, value)
     if not isinstance(value, list) and not (isinstance(value, np.ndarray) and value.dtype == object):
@@ -165,31 +165,31 @@ def _numbers(value: Any) -> Any:
 
 
 class ContainerError(MetadataError, ConstructError):  # type: ignore[misc]
-    """No container can be made of the builders of a file; hdmf's own error for it as well."""
+    """No container can be made from the builders of a file. Also hdmf's own error class for this."""
 
 
 def check_types(root: Any, catalog: Any, source: str) -> None:
-    """Check that the namespaces in ``catalog`` have the types of the builders.
+    """Check that the namespaces in ``catalog`` define the types of the builders.
 
     Parameters
     ----------
     root : GroupBuilder
-        Of the file.
+        The root of the file.
     catalog : NamespaceCatalog
-        Knows the namespaces.
+        Has the namespaces.
     source : str
         The file, for messages.
 
     Raises
     ------
     ContainerError
-        The root has no type; a type has no namespace, or one that is not loaded; a group has the place of a
-        dataset of the schema.
+        The root has no type; a type has no namespace, or one that is not loaded; or the file has a group where the
+        schema has a dataset.
 
     Warns
     -----
     UnreadTypeWarning
-        A type is not in its namespace; a dataset has the place of a group of the schema.
+        A type is not in its namespace, or the file has a dataset where the schema has a group.
     """
     key = catalog.group_spec_cls.type_key()
     if key not in root.attributes:
@@ -233,7 +233,7 @@ class _Members:
     groups : dict
         Specifications of groups by name.
     others : frozenset of str
-        Names of links, which may be either.
+        Names of links, whose targets may be groups or datasets.
     """
 
     def __init__(self, spec: GroupSpec) -> None:
@@ -243,7 +243,7 @@ class _Members:
 
 
 class _Schema:
-    """The loaded namespaces; each specification is read once."""
+    """The loaded namespaces; each specification is looked up once."""
 
     def __init__(self, catalog: Any) -> None:
         self.known = {
@@ -251,7 +251,7 @@ class _Schema:
         }
         self._catalog = catalog
         self._specs: dict[tuple[str, str], Any] = {}
-        self._members: dict[int, _Members] = {}  # the specifications are held by the catalog
+        self._members: dict[int, _Members] = {}  # by id: the catalog keeps the specifications alive
 
     def spec(self, namespace: str, data_type: str) -> Any:
         """Return the specification of a type."""
@@ -261,7 +261,7 @@ class _Schema:
         return found
 
     def members(self, spec: GroupSpec) -> _Members:
-        """Return the named members of this specification."""
+        """Return the named members of a specification."""
         found = self._members.get(id(spec))
         if found is None:
             found = self._members[id(spec)] = _Members(spec)
@@ -272,13 +272,13 @@ def _check_builder(builder: Any, key: str, schema: _Schema, source: str) -> None
     data_type, namespace = builder.attributes[key], builder.attributes.get("namespace")
     if not isinstance(namespace, str):
         raise ContainerError(
-            f"the type {data_type!r} names no namespace",
+            f"the type {data_type!r} has no namespace",
             store=source,
             path=path_of(builder),
-            remedy="Add the attribute 'namespace', or write the file anew.",
+            remedy="Add the attribute 'namespace', or write the file again.",
         )
     if namespace not in schema.known:
-        loaded = f"Loaded are: {', '.join(sorted(schema.known))}. " if schema.known else ""
+        loaded = f"The loaded namespaces are: {', '.join(sorted(schema.known))}. " if schema.known else ""
         raise ContainerError(
             f"the namespace {namespace!r} of the type {data_type!r} is not loaded",
             store=source,
@@ -296,7 +296,7 @@ def _check_builder(builder: Any, key: str, schema: _Schema, source: str) -> None
 
 
 def _check_members(builder: Any, spec: GroupSpec, schema: _Schema, source: str) -> None:
-    """Check that the named members of the schema are groups or datasets in the file as they are there."""
+    """Check that the named members of the schema are groups or datasets in the file as in the schema."""
     expected = schema.members(spec)
     for name, member in builder.groups.items():
         if name in expected.datasets:
@@ -324,17 +324,17 @@ def _check_members(builder: Any, spec: GroupSpec, schema: _Schema, source: str) 
 
 
 def path_of(builder: Any) -> str:
-    """Return the absolute path of a builder that was read."""
+    """Return the absolute path of a builder from a file."""
     return "/" if builder.location is None else absolute(posixpath.join(builder.location, builder.name))
 
 
 def container_error(error: Exception, root: Any, source: str) -> ContainerError:
-    """Return a `ContainerError` for an error that hdmf raised while it made containers."""
+    """Return a `ContainerError` for an error that hdmf raised while it constructed containers."""
     builder, problem = root, error.args[-1] if error.args else type(error).__name__
     if isinstance(error, ConstructError) and len(error.args) == 2:
         builder = error.args[0]
     return ContainerError(
-        f"no container can be made of the file ({str(problem).rstrip('.')})",
+        f"no container can be made from the file ({str(problem).rstrip('.')})",
         store=source,
         path=path_of(builder),
         remedy="Run `zarrio verify` on the file.",
@@ -342,16 +342,16 @@ def container_error(error: Exception, root: Any, source: str) -> ContainerError:
 
 
 def largest_shape(manager: Any, builder: Any, expandable: Collection[str]) -> tuple[int | None, ...] | None:
-    """Return the shape that the schema allows, for the types whose datasets users append to (HDF5IO's rule).
+    """Return the shape that the schema allows, for types whose datasets users append to (as in HDF5IO).
 
     Parameters
     ----------
     manager : BuildManager
-        Knows the types.
+        Has the types.
     builder : DatasetBuilder
         The dataset.
     expandable : collection of str
-        The names of those types.
+        Names of these types.
     """
     shape = builder.matched_spec_shape
     if shape is None or not expandable or manager.get_builder_dt(builder) is None:
@@ -362,14 +362,14 @@ def largest_shape(manager: Any, builder: Any, expandable: Collection[str]) -> tu
 
 
 def documentation(manager: Any, builder: Any) -> str | None:
-    """Return the documentation in the schema of the type of a builder or, without a type, of its specification.
+    """Return the schema's documentation of a builder's type or, without a type, of its specification.
 
-    The specification is known where the builder was built of a container, and not where it was read.
+    The specification is known for a builder that was built from a container, but not for one that was read.
 
     Parameters
     ----------
     manager : BuildManager
-        Knows the types.
+        Has the types.
     builder : GroupBuilder or DatasetBuilder
         The group or dataset.
 

@@ -61,7 +61,7 @@ class TextSpecReader(SpecReader):  # type: ignore[misc]
     text : callable
         Returns the JSON text of a source by its name.
     path : str
-        Absolute path of the group that holds the sources.
+        Absolute path of the group of sources.
     """
 
     def __init__(self, store: str, text: Callable[[str], str], *, path: str = "/") -> None:
@@ -75,7 +75,7 @@ class TextSpecReader(SpecReader):  # type: ignore[misc]
         return self._load(spec_path)
 
     def read_namespace(self, ns_path: str) -> Any:
-        """Return the list of namespaces of the source ``ns_path``."""
+        """Return the list of namespaces in the source ``ns_path``."""
         document = self._load(ns_path)
         if not isinstance(document, dict) or not isinstance(document.get("namespaces"), list):
             raise MetadataError(
@@ -102,7 +102,7 @@ Texts = Mapping[str, Mapping[str, Mapping[str, str]]]
 
 
 def namespace_texts(catalogs: Iterable[Any]) -> dict[str, dict[str, dict[str, str]]]:
-    """Return ``{namespace: {version: {source: text}}}`` of all namespaces; the first catalogue that has one counts."""
+    """Return ``{namespace: {version: {source: text}}}`` of all namespaces, each from the first catalogue with it."""
     texts: dict[str, dict[str, dict[str, str]]] = {}
     for catalog in catalogs:
         for name in catalog.namespaces:
@@ -115,7 +115,7 @@ def namespace_texts(catalogs: Iterable[Any]) -> dict[str, dict[str, dict[str, st
 
 
 def add_specs(plan: WritePlan, texts: Texts, *, location: str) -> set[str]:
-    """Put the cached namespaces into ``plan``; those that it holds already stay as they are.
+    """Add the cached namespaces to ``plan``; existing ones are kept.
 
     Returns
     -------
@@ -125,7 +125,7 @@ def add_specs(plan: WritePlan, texts: Texts, *, location: str) -> set[str]:
     Raises
     ------
     NameRefusedError
-        The file has a group or dataset of its own where the namespaces go.
+        The file has another group or dataset with the name of the group of namespaces.
     """
     root = plan.hierarchy.root
     assert isinstance(root, GroupNode)
@@ -169,7 +169,7 @@ def _add_version(plan: WritePlan, parts: tuple[str, ...], sources: Mapping[str, 
 
 
 def text_array(text: str) -> PlannedArray:
-    """Plan an array that is one text, as each source of a namespace is."""
+    """Plan an array with one text, like each source of a namespace."""
     values = np.array([text], dtype=object)
     node = object_node((1,), text_form(is_scalar=True), StorageOptions(chunks=(1,), compressor=False))
     node.attributes[DIMENSIONS] = ["_anonymous1"]

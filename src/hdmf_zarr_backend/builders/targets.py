@@ -1,4 +1,4 @@
-"""`Targets`: the references of a file that is written, made of the builders and containers that they point to."""
+"""`Targets`: the references of a file to write, made from the builders and containers that they point to."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from hdmf_zarr_backend.formats.references import (
     encode_reference,
 )
 from hdmf_zarr_backend.formats.regions import RegionReference
-from hdmf_zarr_backend.model import locations
+from hdmf_zarr_backend.model import link_sources
 from hdmf_zarr_backend.model.nodes import absolute
 from hdmf_zarr_backend.stores.opening import FILE_SUFFIXES, NOWHERE
 
 ROOT = "root"
-"""Name of the builder of a root."""
+"""Name of the builder of the root."""
 
 REFERENCES = (Builder, ReferenceBuilder, AbstractContainer, Reference, RegionReference)
 """Types of values that are written as references."""
@@ -32,8 +32,8 @@ REFERENCES = (Builder, ReferenceBuilder, AbstractContainer, Reference, RegionRef
 def builder_path(builder: Any) -> str:
     """Return the absolute path of a builder in its file.
 
-    A builder that was read knows its parent's path (``location``); one that was built is under its parents, the
-    topmost of which is the root whatever its name. HDF5IO says of the root that its parent is ``/``.
+    A builder that was read has its parent's path as ``location``. One that was built is below its parents, the topmost
+    of which is the root, whatever its name. HDF5IO gives the root the parent path ``/``.
     """
     if builder.location is not None and not _is_hdf5_root(builder):
         return absolute(posixpath.join(builder.location, builder.name))
@@ -45,7 +45,7 @@ def builder_path(builder: Any) -> str:
 
 
 def _is_hdf5_root(builder: Any) -> bool:
-    # what a link into another Zarr file leads to has no parent either, and may have any name
+    # the target of a link into another Zarr file has no parent either, and may have any name
     top = builder.parent is None and builder.name == ROOT and builder.location == "/"
     return top and not is_zarr_location(str(builder.source))
 
@@ -57,18 +57,18 @@ def object_id(builder: Any) -> str | None:
 
 
 class Targets:
-    """Turns builders into references, each distinct target once.
+    """Converts builders to references, each distinct target once.
 
     Parameters
     ----------
     location : str
-        The file that is written.
+        The file to write.
     export_location : str or None
-        The file that is exported; its objects will be in the file that is written.
+        The file that is exported; its objects will be in the file to write.
     manager : BuildManager or None
-        Finds the builder of a container.
+        Finds the builder for a container.
     root_id : str or None
-        Object id of the root of the file that is written.
+        Object id of the root of the file to write.
     file_ids : mapping, optional
         Object ids of the roots of other files, by location.
     """
@@ -90,7 +90,7 @@ class Targets:
         self._file_ids = dict(file_ids or {})
 
     def is_own(self, builder: Any) -> bool:
-        """Tell whether the builder is, or will be, in the file that is written."""
+        """Tell whether a builder is, or will be, in the file to write."""
         source = builder.source
         places = (self.location, self.export_location)
         return source is None or source in places or _full(source) in places
@@ -101,28 +101,31 @@ class Targets:
         Raises
         ------
         ValueRefusedError
-            It is none of these, or lies in a file that no Zarr file can point to.
+            The target is none of these, or is in a file that a Zarr file cannot point to.
         """
         builder = self._builder(target)
         known = self._known.get(id(builder))
         if known is None:
-            known = self._known[id(builder)] = (builder, self._make(builder))  # keeps the builder, and so its id, alive
+            known = self._known[id(builder)] = (
+                builder,
+                self._make(builder),
+            )  # keeps the builder alive, and so its id unique
         return known[1]
 
     def move(self, builder: Any, path: str) -> None:
-        """Note that ``builder``, of another file, is copied with all that is in it to ``path`` of this one."""
+        """Record that ``builder``, from another file, is copied with all its members to ``path`` in this file."""
         stack = [(builder, path)]
         while stack:
             here, place = stack.pop()
-            reference = Reference(locations.THIS_FILE, absolute(place), object_id(here), self.root_id)
+            reference = Reference(link_sources.THIS_FILE, absolute(place), object_id(here), self.root_id)
             self._known[id(here)] = (here, reference)
             for members in (here.groups, here.datasets) if isinstance(here, GroupBuilder) else ():
                 stack.extend((child, f"{place}/{name}") for name, child in members.items() if child is not None)
 
     def moved(self, builder: Any) -> Reference | None:
-        """Return the place of a builder of another file that is copied into this one, None where it is not."""
+        """Return the reference to the copy of a builder from another file, None if it is not copied."""
         known = self._known.get(id(builder))
-        return known[1] if known is not None and known[1].source == locations.THIS_FILE else None
+        return known[1] if known is not None and known[1].source == link_sources.THIS_FILE else None
 
     def _builder(self, target: Any) -> Any:
         if isinstance(target, ReferenceBuilder):
@@ -133,26 +136,26 @@ class Targets:
             return target
         if isinstance(target, AbstractContainer) and self._manager is not None:
             return self._manager.build(target)
-        raise ValueRefusedError(f"{target!r} is nothing that can be referred to")
+        raise ValueRefusedError(f"{target!r} cannot be the target of a reference")
 
     def _make(self, builder: Any) -> Reference:
         path = builder_path(builder)
         if self.is_own(builder):
-            return Reference(locations.THIS_FILE, path, object_id(builder), self.root_id)
+            return Reference(link_sources.THIS_FILE, path, object_id(builder), self.root_id)
         root = builder
         while root.parent is not None:
             root = root.parent
         file = _full(str(builder.source))
         if not can_be_named(file):
             raise ValueRefusedError(
-                f"{builder_path(builder)} lies in {file}, which no Zarr file can point to",
-                remedy="Copy the object, or write its file to a place with an address.",
+                f"{builder_path(builder)} is in {file}, to which a Zarr file cannot point",
+                remedy="Copy the object, or write its file to a location with an address.",
             )
         file_id = self._file_ids.get(file) or (object_id(root) if builder_path(root) == "/" else None)
-        return Reference(locations.relative_source(file, self.location), path, object_id(builder), file_id)
+        return Reference(link_sources.relative_source(file, self.location), path, object_id(builder), file_id)
 
     def encode(self, target: Any) -> dict[str, Any] | None:
-        """Return the JSON of a reference in an array; None stays None."""
+        """Return the JSON of a reference in an array; None for None."""
         if target is None:
             return None
         reference = self._reference(target)
@@ -160,7 +163,7 @@ class Targets:
         if encoded is None:
             encoded = encode_reference(reference)
             if reference.region is None:
-                self._encoded[reference] = encoded  # the same object each time, which the codec encodes once
+                self._encoded[reference] = encoded  # the same object each time, so that the codec encodes it once
         return encoded
 
     def _reference(self, target: Any) -> Reference:
@@ -175,12 +178,12 @@ class Targets:
         return self.reference_to(target)
 
     def encode_stored(self, target: Any, *, is_written: Callable[[Any], bool]) -> dict[str, Any] | None:
-        """Return the JSON of a reference to something that is in a file already.
+        """Return the JSON of a reference to an object that is in a file already.
 
         Raises
         ------
         ConflictError
-            It is in none: it has no builder, or one of this file that was not written.
+            The target is not in a file: it has no builder, or one of this file that was not written.
         """
         builder = self._manager.get_builder(target) if isinstance(target, AbstractContainer) else target
         if builder is None or (isinstance(builder, Builder) and self.is_own(builder) and not is_written(builder)):
@@ -192,22 +195,22 @@ class Targets:
         return self.encode(builder)
 
     def encode_attribute(self, value: Any) -> dict[str, Any] | None:
-        """Return the JSON of an attribute that is a reference, None where it is none."""
+        """Return the JSON of an attribute that is a reference, None for any other value."""
         if isinstance(value, REFERENCES):
             return encode_attribute_reference(self._reference(value))
         return None
 
 
 def _full(source: str) -> str:
-    """Return the absolute path of a source: a builder that was made by hand may have been given a relative one."""
-    return source if locations.is_url(source) else os.path.abspath(source)
+    """Return the absolute path of a source; a builder made by hand may have a relative one."""
+    return source if link_sources.is_url(source) else os.path.abspath(source)
 
 
 def is_zarr_location(location: str) -> bool:
-    """Tell whether ``location`` is that of a Zarr file; a regular local file is HDF5."""
-    return locations.is_url(location) or location.endswith(FILE_SUFFIXES) or not os.path.isfile(location)
+    """Tell whether ``location`` is that of a Zarr file. A regular local file is HDF5."""
+    return link_sources.is_url(location) or location.endswith(FILE_SUFFIXES) or not os.path.isfile(location)
 
 
 def can_be_named(location: str) -> bool:
-    """Tell whether a Zarr file may point to ``location``; from HDF5, and from what has no address, is only copied."""
+    """Tell whether a Zarr file may point to ``location``; HDF5 files and files without address can only be copied."""
     return not location.startswith(NOWHERE) and is_zarr_location(location)

@@ -1,4 +1,4 @@
-"""Writing builders: to a new file, or what is new to an existing one; and changes made to arrays in place."""
+"""Writing builders: to a new file, or new parts of an existing file; and in-place changes of arrays."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from hdmf_zarr_backend.stores.gc_pause import gc_paused
 from hdmf_zarr_backend.stores.json_text import check_strict, dump
 from hdmf_zarr_backend.transfer.names import check_names
 from hdmf_zarr_backend.transfer.plan import WritePlan, adapt_plan, shard_bytes_for
-from hdmf_zarr_backend.transfer.sources import ArraySource, StoredSource
+from hdmf_zarr_backend.transfer.sources import ArraySource, IndexedSource
 from hdmf_zarr_backend.transfer.staging import can_stage, new_file
 from hdmf_zarr_backend.transfer.writer import MEMORY_BUDGET, Writer
 
@@ -46,7 +46,7 @@ class WriteRequest:
     options : PlanOptions
         Options of the plan.
     targets : Targets
-        Makes references of the targets of links and references.
+        Makes the references for targets of links and references.
     texts : dict
         Namespaces to cache.
     consolidate : bool
@@ -54,23 +54,23 @@ class WriteRequest:
     exhaust_in_turn : bool
         Whether iterators are exhausted one after the other.
     progress : Progress
-        Reports the bytes that are written.
+        Receives the number of bytes written.
     executor, memory_budget
-        As of `Writer`.
+        As for `Writer`.
     exclusive : bool
-        Whether a new file replaces nothing, not even a file that was made in the meantime.
+        Whether a new file must not replace anything, including a file created in the meantime.
     nczarr : bool
         Whether the nodes get the attributes of NCZarr.
     durable : bool
-        Whether to wait until a local file is on the disk itself.
+        Whether to wait until a local file has reached the disk itself.
     has_both : bool
-        Whether a new file gets the metadata of format 3 too.
+        Whether a new file also gets the metadata of format 3.
     schema : NamespaceCatalog or None
         Names the axes of arrays from another file, whose builders have no dimension labels.
     chunk_key_encoding : {"default", "v2"}
-        How the keys of chunks of new arrays are made in format 3.
+        Encoding of chunk keys of new arrays in format 3.
     unfilled : list
-        ``(ZarrDataIO, path)`` of the arrays that were written by shape and type only; set by the write.
+        ``(ZarrDataIO, path)`` of the arrays that were written with shape and type only; set by the write.
     """
 
     builder: Any
@@ -91,7 +91,7 @@ class WriteRequest:
     unfilled: list[tuple[Any, str]] = field(default_factory=list)
 
     def writer(self, keys: Store, plan: WritePlan) -> Writer:
-        """Return the writer that carries out ``plan`` as this request asks."""
+        """Return the writer for ``plan`` with the options of this request."""
         return Writer(
             keys,
             plan,
@@ -99,21 +99,21 @@ class WriteRequest:
             progress=self.progress,
             executor=self.executor,
             memory_budget=self.memory_budget,
-            nczarr=self.nczarr,
         )
 
 
 def plan_new(request: WriteRequest) -> WritePlan:
-    """Return the plan of a new file; nothing is written."""
+    """Return the plan of a new file, without writing it."""
     plan = Planner(request.options, request.targets).plan_root(request.builder)
     name_axes(plan, None if request.schema is None else specs_in(request.schema))
     add_specs(plan, request.texts, location=request.options.location)
     plan.chunk_key_encoding = request.chunk_key_encoding
+    plan.is_nczarr = request.nczarr
     return plan
 
 
 def write_new(request: WriteRequest, store: Store) -> tuple[Hierarchy, dict[str, bytes]]:
-    """Write a new file; when it is complete it replaces the file at its place, unless ``exclusive`` forbids that.
+    """Write a new file. When complete, it replaces an existing file, unless ``exclusive`` is set.
 
     Parameters
     ----------
@@ -125,14 +125,14 @@ def write_new(request: WriteRequest, store: Store) -> tuple[Hierarchy, dict[str,
     Returns
     -------
     Hierarchy
-        The metadata that are on disk.
+        The metadata on disk.
     dict
         ``{key: bytes}`` of the scalars.
 
     Raises
     ------
     StoreExistsError
-        Another writer made a file there first; it stays.
+        Another writer created a file there first; it is not replaced.
     """
     plan = plan_new(request)
     if not can_stage(store):
@@ -162,9 +162,9 @@ def write_new(request: WriteRequest, store: Store) -> tuple[Hierarchy, dict[str,
 
 
 def _check_values(plan: WritePlan, location: str) -> None:
-    """Convert all values once that conversion may refuse, so that a value that Zarr cannot hold is found first.
+    """Convert all values that may be refused once, to find values that Zarr cannot hold before anything is written.
 
-    Where a file is staged, it is found when a chunk is encoded, and the old file stays.
+    If the file is staged, this is not needed: an error occurs when a chunk is encoded, and the old file stays.
     """
     for path, planned in plan.arrays.items():
         source = planned.source
@@ -178,9 +178,9 @@ def _check_values(plan: WritePlan, location: str) -> None:
 
 
 def _blocks(source: ArraySource, rows: int) -> Iterator[tuple[slice, ...]]:
-    """Yield blocks of ``rows`` rows that make up a source; nested lists, which cannot be sliced, are one block."""
+    """Yield blocks of ``rows`` rows that cover a source; nested lists, which cannot be sliced, are one block."""
     length = source.shape[0] if source.shape else 0
-    is_nested = len(source.shape) > 1 and not isinstance(source, StoredSource)
+    is_nested = len(source.shape) > 1 and not isinstance(source, IndexedSource)
     step = max(length if is_nested else rows, 1)
     inner = [slice(0, n) for n in source.shape[1:]]
     for start in range(0, length, step):
@@ -216,7 +216,7 @@ def write_difference(
     is_written: Callable[[Any], bool],
     original: Callable[[str], Any],
 ) -> None:
-    """Write what is new or differs, all of it or, if this raises, nothing.
+    """Write everything that is new or differs; if this raises an error, nothing is written.
 
     Parameters
     ----------
@@ -225,21 +225,21 @@ def write_difference(
     file : EditedFile
         The file.
     is_written, original
-        As of `AppendPlanner`.
+        As for `AppendPlanner`.
     """
     options = request.options
     keys, edits, known = file.keys, file.edits, file.parsed.hierarchy
     _prepare(file)
-    request.nczarr = request.nczarr or is_nczarr(known)
-    with gc_paused():  # the many objects of a file are not garbage
+    with gc_paused():  # a collection would take longer than making these objects
         hierarchy = copy_hierarchy(known)
         planner = AppendPlanner(options, request.targets, hierarchy, is_written=is_written, original=original)
         plan = planner.plan_root(request.builder)
         plan.chunk_key_encoding = request.chunk_key_encoding
+        plan.is_nczarr = request.nczarr or is_nczarr(known)
         planner.note_specs(add_specs(plan, request.texts, location=options.location))
     check_names((path for path, _ in plan.hierarchy.walk()), keys)
     is_other = file.parsed.consolidated != request.consolidate
-    is_more = bool(planner.changed or planner.added or request.nczarr or is_other)
+    is_more = bool(planner.changed or planner.added or plan.is_nczarr or is_other)
     change = change_of(keys, file.parsed, [*planner.changed, *planner.added, *edits.touched])
     with _undone_on_error(file):
         _flush(file, request.targets.encode, keep=_documents(hierarchy, planner.changed), below=planner.added)
@@ -262,9 +262,10 @@ def write_difference(
 
 
 def flush_edits(file: EditedFile, encode: Callable[[Any], Any]) -> None:
-    """Write the changes made to arrays in place, and update the consolidated document.
+    """Write the in-place changes of arrays, and update the consolidated document.
 
-    After a write that failed nothing is written: its changes were undone. ``encode`` makes references of their targets.
+    After a failed write nothing is written, because its changes were undone. ``encode`` makes references from their
+    targets.
     """
     edits = file.edits
     if edits.has_failed or not (edits.pending or edits.journal.is_open):
@@ -280,15 +281,15 @@ def flush_edits(file: EditedFile, encode: Callable[[Any], Any]) -> None:
 
 
 def drop_changes(edits: Edits, location: str, error: BaseException) -> None:
-    """Give up the changes in place that are not written yet, since the block that made them ended by an exception.
+    """Discard the in-place changes that are not written yet, because an exception ended the block that made them.
 
-    A row that a table refused is in some of its columns and not in others, and only the program that was stopped knew
-    what else belonged together. So none of the changes is written, as if the process had died.
+    A table may have added a refused row to some of its columns only, and only the interrupted program knew which
+    changes belong together. So none of them is written, as if the process had died.
 
     Parameters
     ----------
     edits : Edits
-        The changes; nothing happens where there are none, or where writing them failed and was undone.
+        The changes. Does nothing if there are none, or if writing them failed and was undone.
     location : str
         The file.
     error : BaseException

@@ -1,10 +1,9 @@
 """`Edits`: the changes to the arrays of an open file, kept in memory until they are written together.
 
 Otherwise a table that grows row by row would write one chunk per row and column. Changed chunks are kept decoded and
-are visible at once. `Edits.flush` writes chunks first and shapes last, so that another reader sees the old array or the
-new
-one. That order does not help an array whose data type changes, since its chunks keep their names: it is replaced while
-the root refuses readers.
+are visible at once. `Edits.flush` writes chunks first and shapes last, so that another reader sees either the old or
+the new array. That order does not help an array whose data type changes, since its chunks keep their names: it is
+replaced while the root refuses readers.
 
 The journal of the file records the stored state before it changes, and the changes are kept here until they are
 committed. A write that failed is undone, and can be repeated.

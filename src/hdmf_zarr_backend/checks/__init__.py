@@ -1,1 +1,1 @@
-"""Whether a file is whole, valid by its schema and conforming to Zarr, and the repair of what is not."""
+"""Checks whether a file is complete, valid by its schema and conforming to Zarr; and repairs."""

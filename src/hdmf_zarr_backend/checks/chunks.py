@@ -1,4 +1,4 @@
-"""Chunks of a file: which are stored, and whether each decodes to its full size, in tasks that any executor can run."""
+"""Checks of chunks: which are stored, and whether each decodes to its full size, as tasks for any executor."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _ZSTD_DESCRIPTOR = 4  # after the magic number
 
 
 def _indices_of(grid: Index) -> Iterator[Index]:
-    """Yield all indices of a grid in order; a file may state one that no memory holds the ranges of."""
+    """Yield all indices of a grid in order, without ranges in memory: a damaged file may have a huge grid."""
     for number in range(math.prod(grid)):
         index, rest = [], number
         for length in reversed(grid):
@@ -42,7 +42,7 @@ def _indices_of(grid: Index) -> Iterator[Index]:
 
 
 class StoredObjects:
-    """The objects in which the chunks of an array are: the chunks themselves, or shards of them.
+    """The store objects that contain the chunks of an array: single chunks, or shards of several.
 
     Parameters
     ----------
@@ -68,12 +68,12 @@ class StoredObjects:
         return _indices_of(self._node.grid)
 
     def first_missing(self, there: Collection[Index]) -> list[str]:
-        """Return the names of the first few objects that are not ``there``."""
+        """Return the names of the first few objects that are missing in ``there``."""
         first = islice(_indices_of(self.grid), len(there) + _SHOWN)
         return [self._node.chunk_name(index) for index in first if index not in there][:_SHOWN]
 
     def sort(self, names: Iterable[str]) -> tuple[set[Index], list[str]]:
-        """Return the indices of those ``names`` that are objects of the array, and the other names."""
+        """Return the indices of the ``names`` that are objects of the array, and the other names."""
         found: set[Index] = set()
         unknown: list[str] = []
         for name in names:
@@ -102,12 +102,12 @@ def _stored_names(keys: Store, path: str) -> list[str]:
 
 
 def stored_rows(keys: Store, path: str, node: ArrayNode[Attributes]) -> list[int]:
-    """Return the numbers of the chunks along the first axis with anything stored; all where the store cannot list.
+    """Return the indices of the stored chunks along the first axis; all of them if the store cannot list keys.
 
     Raises
     ------
     LimitError
-        They are more than ``max_read_chunks``.
+        The chunks are more than ``max_read_chunks``.
     """
     if not node.shape:
         return [0]
@@ -123,7 +123,7 @@ def stored_rows(keys: Store, path: str, node: ArrayNode[Attributes]) -> list[int
 
 
 def _check_count(keys: Store, count: int) -> None:
-    keys.read_rules.limits.check("max_read_chunks", count, f"{count:,} chunks are stated")
+    keys.read_rules.limits.check("max_read_chunks", count, f"the arrays declare {count:,} chunks")
 
 
 # ---- decoding -------------------------------------------------------------------------------------------------------
@@ -136,13 +136,13 @@ class Decoded:
     Attributes
     ----------
     problems : list of tuple
-        Kind and message of each finding.
+        Kind and message of each problem.
     missing : list of tuple of int
         Chunks that are not stored.
     chunks, nbytes, unchecked : int
-        Number and stored bytes of the chunks that were decoded, and how many of them have no checksum.
+        Number and stored bytes of the decoded chunks, and number of those without a checksum.
     done : int
-        Bytes of the values, for the progress.
+        Bytes of the values, for progress.
     """
 
     problems: list[tuple[str, str]] = field(default_factory=list)
@@ -166,7 +166,7 @@ class DecodeTask:
     node : ArrayNode
         Its metadata.
     indices : list of tuple of int
-        The chunks; those of a shard may not be stored.
+        The chunks. Those in a shard may be missing.
     """
 
     keys: Store
@@ -176,7 +176,7 @@ class DecodeTask:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of values in memory: one chunk at a time."""
+        """Bytes of values in memory, for one chunk at a time."""
         return _chunk_bytes(self.node)
 
     def run(self) -> Decoded:
@@ -205,7 +205,7 @@ class DecodeTask:
 
 
 def kind_of(error: ZarrBackendError) -> str:
-    """Return the kind of finding for an error with a chunk."""
+    """Return the kind of finding for an error that a chunk raises."""
     damaged = (ChunkError, StoreError)  # it cannot be decoded, or the system cannot read it
     kinds = ((UnsafeDataError, "unsafe"), (LimitError, "limit"), (damaged, "chunk-damaged"))
     return next((kind for cls, kind in kinds if isinstance(error, cls)), "document-damaged")
@@ -216,7 +216,7 @@ def _chunk_bytes(node: ArrayNode[Attributes]) -> int:
 
 
 def _has_checksum(node: ArrayNode[Attributes], data: bytes) -> bool:
-    """Return whether decoding finds a bit that flips in a stored chunk."""
+    """Tell whether decoding detects a flipped bit in a stored chunk."""
     configs = [*(node.filters or []), *([node.compressor] if node.compressor else [])]
     if any(config.get("id") in _CHECKED for config in configs):
         return True
@@ -231,7 +231,7 @@ _OF_EITHER_FORMAT = re.compile(r"c(/[0-9]+)*|[0-9]+([./][0-9]+)*")
 
 
 class ChunkCheck:
-    """Decodes all chunks of a file, and reports those that are missing or damaged.
+    """Decodes all chunks of a file, and reports missing and damaged ones.
 
     Parameters
     ----------
@@ -240,12 +240,12 @@ class ChunkCheck:
     hierarchy : Hierarchy
         Its nodes.
     report : Report
-        Takes the findings.
+        Receives the findings.
     reported : set of str
-        Paths of arrays with a missing or damaged chunk that is in the report already; one that has no other is left
-        out.
+        Paths of arrays with a missing or damaged chunk that is already in the report. An array without further damage
+        is not reported again.
     is_both : bool
-        Whether chunks of the other format of Zarr may be there too.
+        Whether the store may also have chunks in the other format of Zarr.
     """
 
     def __init__(
@@ -287,8 +287,8 @@ class ChunkCheck:
             self._add(
                 "",
                 "unchecked",
-                f"{unchecked:,} of {self._report.chunks:,} chunks have no checksum: they decode, and a bit that "
-                "flipped in them would not be found",
+                f"{unchecked:,} of {self._report.chunks:,} chunks have no checksum: they decode, but a flipped bit "
+                "in them would not be detected",
             )
         progress.finish()
 
@@ -307,7 +307,7 @@ class ChunkCheck:
                 ChunkReader(self._keys, path, node, ChunkCache(0))
                 size = max(1, _chunk_bytes(node))
                 stored = StoredObjects(node)
-                # the number of chunks that are checked where the store can list, else the number that is stated
+                # the number of chunks that are checked if the store can list keys, else the number in the metadata
                 _check_count(self._keys, math.prod(stored.inner if self._keys.abilities.listing else node.grid))
             except ZarrBackendError as error:
                 self._add(path, kind_of(error), error.problem)
@@ -318,7 +318,7 @@ class ChunkCheck:
                 yield DecodeTask(self._keys, path, node, batch)
 
     def _present(self, path: str, node: ArrayNode[Attributes], stored: StoredObjects) -> Iterator[Index]:
-        """Yield the chunks that are stored, and report how many are not; stored chunks are counted, not stated ones."""
+        """Yield the chunks that are stored, and report how many are not. Iterates over stored chunks only."""
         if not self._keys.abilities.listing:
             yield from stored.all_chunks()
             return

@@ -1,10 +1,10 @@
-"""`conformance`: a store checked against each rule of the specification of Zarr format 2.
+"""`conformance`: checks a store against each rule of the specification of Zarr format 2.
 
-`verify` reports whether a file is whole; `conformance` reports whether every reader of Zarr can understand it. It reads
-documents as bytes and takes the listing of the store for what is stored. The rules are one table, `RULES`, with
+`verify` reports whether a file is complete; `conformance` reports whether every reader of Zarr can understand it. It
+reads documents as bytes, and the listing of the store for the stored keys. The rules are in one table, `RULES`, with
 one function each.
 
-Source: Zarr v2 specification; issue "Open to every other tool", part 6.
+Source: Zarr v2 specification.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from hdmf_zarr_backend.stores.limits import Limits, ReadRules
 from hdmf_zarr_backend.stores.opening import open_store
 
 Found: TypeAlias = Iterator[Any]
-"""Messages about the subject of a rule; of the hierarchy, keys and messages."""
+"""Messages about the subject of a rule; for the hierarchy, pairs of key and message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,17 +47,17 @@ class Rule:
     Attributes
     ----------
     name : str
-        Identifies the rule in findings. Names are only ever added.
+        Identifies the rule in findings. Later releases only add names.
     section : str
         Section of the specification that it is from.
     demand : str
-        What must hold, a sentence without a full stop.
+        The requirement, as a sentence without a full stop.
     subject : str
         What the rule is about: a key, the text or the value of a document, a data type, ...
     check : callable
-        Yields a message for each way in which a subject breaks the rule.
+        Yields a message for each violation.
     remark : str
-        Why a finding is only a remark; empty for most rules.
+        The reason why a finding is only a remark; empty for most rules.
     """
 
     name: str
@@ -70,14 +70,14 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something in a store that breaks a rule.
+    """A violation of a rule.
 
     Attributes
     ----------
     rule : str
         Name of one of `RULES`.
     key : str
-        The key of the store that it is about.
+        The key of the store.
     message : str
         What was found, without a full stop.
     """
@@ -88,7 +88,7 @@ class Finding:
 
     @property
     def is_violation(self) -> bool:
-        """Whether something is wrong; False where `Rule.remark` gives a reason why it may stay."""
+        """Whether something is wrong; False if `Rule.remark` explains why it is acceptable."""
         return not RULES[self.rule].remark
 
     def __str__(self) -> str:
@@ -104,10 +104,10 @@ class ConformanceReport:
     source : str
         Location of the store.
     violations, remarks : list of Finding
-        Findings of rules without, and with, a reason why they may stay.
+        Findings of rules without a remark, and with one.
     undecoded : dict
-        ``{path: reason}`` of arrays whose chunks were not decoded, since this package has no such codec, or since
-        they are beyond its limits.
+        ``{path: reason}`` of arrays whose chunks were not decoded, because this package does not have the codec, or
+        because they exceed its limits.
     groups, arrays, chunks : int
         How many were checked.
     """
@@ -157,9 +157,9 @@ def conformance(
     storage_options : dict, optional
         For URLs.
     limits : Limits, optional
-        How much the store may ask for.
+        Limits for the store.
     executor : None, "threads", "processes", int, concurrent.futures.Executor or dask.distributed.Client
-        What decodes chunks; None: this thread.
+        Decodes chunks; None: this thread.
     memory_budget : int
         Bytes of values that may be in flight.
     progress : Progress
@@ -168,18 +168,16 @@ def conformance(
     Returns
     -------
     ConformanceReport
-        ``violations`` of rules, and ``remarks`` where a rule has a reason why a finding may stay.
+        ``violations`` of rules, and ``remarks`` for findings that are acceptable.
 
     Raises
     ------
     StoreNotFoundError, NotZarrError
-        There is no Zarr store.
+        No Zarr store exists there.
     UsageError
-        It is one of format 3, or the server cannot list its keys.
+        The store has format 3, or the server cannot list its keys.
     LimitError
-        There is more metadata than the limits allow.
-
-    Source: Zarr v2 specification; issue "Open to every other tool", part 6.
+        The store has more metadata than the limits allow.
     """
     keys = open_store(source, storage_options)
     keys.read_rules = ReadRules(limits=limits or Limits())
@@ -199,7 +197,7 @@ def conformance(
 
 
 def _parts(key: str) -> list[str]:
-    """Return the parts of the path in the key of a document, with the empty ones."""
+    """Return the parts of the path in a document's key, including empty ones."""
     path = key[: -len(split(key)[1])]
     return path[:-1].split("/") if path else []
 
@@ -229,7 +227,7 @@ _ARRAY_KEYS = _GROUP_KEYS | {"shape", "chunks", "dtype", "compressor", "fill_val
 
 
 class _Parsed:
-    """A document as JSON: its value, tokens in it that are not JSON, or why it does not parse."""
+    """A document as JSON: its value, its tokens that are not JSON, or the reason why it does not parse."""
 
     def __init__(self, text: bytes) -> None:
         self.tokens: list[str] = []
@@ -246,7 +244,7 @@ class _Parsed:
 
 
 def _shown(value: Any) -> str:
-    """Return a value of a document for a message; a document may hold anything."""
+    """Return a value of a document as text for a message; it may be anything."""
     try:
         text = json.dumps(value)
     except RecursionError:
@@ -342,7 +340,7 @@ _SIZES: dict[str, tuple[int, ...]] = {
     "b": (1,), "i": (1, 2, 4, 8), "u": (1, 2, 4, 8), "f": (2, 4, 8, 12, 16), "c": (8, 16, 24, 32), "m": (8,), "M": (8,),
     "S": (), "U": (), "V": (),
 }  # fmt: skip
-"""Kind -> the sizes that it can have, of NumPy's array interface; none are listed where it can have any."""
+"""Kind -> its possible sizes, from NumPy's array interface; empty if any size is possible."""
 
 _ORDERED = "iufcmMU"
 _TIMES = "mM"
@@ -359,7 +357,7 @@ class _Simple(NamedTuple):
 
 
 def _simple(data_type: Any) -> _Simple | None:
-    """Return the parts of a data type; None where it is not a string, or not a data type."""
+    """Return the parts of a data type, None if it is not a string or not a data type."""
     match = _TYPE.fullmatch(data_type) if isinstance(data_type, str) else None
     return None if match is None else _Simple(*match.groups())
 
@@ -371,7 +369,7 @@ def _of_known_kind(data_type: Any) -> _Simple | None:
 
 def _with_fields(data_type: Any) -> Iterator[Any]:
     """Yield a data type, and those of its fields."""
-    pending = [data_type]  # no recursion: a document may nest deeper than Python's calls
+    pending = [data_type]  # not recursive: a document may be nested deeper than the recursion limit
     while pending:
         here = pending.pop()
         yield here
@@ -451,7 +449,7 @@ def _dtype_fields(data_type: Any) -> Found:
 
 # ---- fill values ----------------------------------------------------------------------------------------------------
 
-# Of a fill value that is not null, and a data type that breaks no rule but `dtype-object`, and is not an object itself.
+# The subject is a fill value that is not null, with a data type that breaks at most the rule `dtype-object`.
 
 _SPECIAL = ("NaN", "Infinity", "-Infinity")
 _UNICODE_BYTES = 4
@@ -477,10 +475,10 @@ def _fill_float(value: Any, data_type: Any) -> Found:
 
 
 def _fill_base64(value: Any, data_type: Any) -> Found:
-    """Check the fill value of bytes, which may lack zeros at their end, or of fields, which may not.
+    """Check the fill value of bytes, which may lack zeros at the end, or of fields, which may not.
 
-    The specification has nothing on lengths. NumPy drops zeros at the end of bytes, and zarr-python encodes what is
-    left; what an object among the fields takes only its codec knows.
+    The specification does not mention lengths. NumPy drops zeros at the end of bytes, and zarr-python encodes the rest.
+    The size of an object among the fields depends on its codec.
     """
     if isinstance(data_type, str) and _kind(data_type) != "S":
         return
@@ -521,7 +519,7 @@ def _is_integer(value: Any, data_type: str) -> bool:
 
 
 def _is_float(value: Any, data_type: str) -> bool:
-    return _is_number(value) or isinstance(value, str)  # which strings is the rule `fill-float`
+    return _is_number(value) or isinstance(value, str)  # the rule `fill-float` checks the strings
 
 
 def _is_complex(value: Any, data_type: str) -> bool:
@@ -538,7 +536,7 @@ def _is_string(value: Any, data_type: str) -> bool:
 
 
 def _is_time(value: Any, data_type: str) -> bool:
-    return type(value) is int or isinstance(value, str)  # the specification has no strings; "NaT" is NumPy's
+    return type(value) is int or isinstance(value, str)  # strings are not in the specification; "NaT" is NumPy's
 
 
 _FITS: dict[str, Callable[[Any, str], bool]] = {
@@ -563,13 +561,13 @@ def _chunk_size(problems: Sequence[tuple[str, str]]) -> Found:
 
 @dataclass(slots=True)
 class _Tree:
-    """Paths of the groups that have a document, and arrays by their paths, None where one does not parse."""
+    """Paths of the groups that have a document, and arrays by path, None for one that does not parse."""
 
     groups: set[str] = field(default_factory=set)
     arrays: dict[str, ArrayNode[Attributes] | None] = field(default_factory=dict)
 
     def above(self) -> Iterator[tuple[str, str]]:
-        """Yield each node and the paths above it, up to the next node; a path without one is followed once."""
+        """Yield each node with the paths above it, up to the next node. A path without a node is followed once."""
         nodes = self.groups | self.arrays.keys()
         followed: set[str] = set()
         for path in sorted(nodes):
@@ -578,7 +576,7 @@ class _Tree:
                 above = split(above)[0]
                 yield path, above
                 if above in nodes or above in followed:
-                    break  # what is above that is checked with it
+                    break  # the paths above that node are checked with it
                 followed.add(above)
 
 
@@ -659,7 +657,7 @@ _TABLE = (
 )  # fmt: skip
 
 RULES: Final[dict[str, Rule]] = {rule.name: rule for rule in _TABLE}
-"""All rules by name, in the order of the specification's subjects."""
+"""All rules by name, in the order of the specification."""
 
 _BY_SUBJECT = {subject: [rule for rule in _TABLE if rule.subject == subject] for subject in {r.subject for r in _TABLE}}
 
@@ -671,7 +669,7 @@ _BATCH = 10_000
 
 
 def _broken(subject: str, *values: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the names of the rules about a subject that it breaks, and what each of them yields."""
+    """Yield the names of the rules that a subject breaks, each with its result."""
     for rule in _BY_SUBJECT[subject]:
         for found in rule.check(*values):
             yield rule.name, found
@@ -688,7 +686,7 @@ def _broken_by_string(data_type: str) -> tuple[tuple[str, str], ...]:
 
 
 def _broken_by_document(name: str, document: Any) -> Iterator[tuple[str, str]]:
-    """Yield the rules that a document called ``name`` breaks, and how."""
+    """Yield the rules that a document called ``name`` breaks, with messages."""
     yield from _broken(name, document)
     if not isinstance(document, dict) or name == zarr2.ATTRIBUTES:
         return
@@ -726,7 +724,7 @@ class _Check:
         self._report.groups, self._report.arrays = len(self._tree.groups), len(self._tree.arrays)
 
     def _is_path(self, key: str) -> bool:
-        """Check a key, and return whether there may be a node at its path."""
+        """Check a key; return whether its path can be that of a node."""
         found = dict(_broken(_KEY, key))
         for rule, message in found.items():
             self._report.add(rule, key, message)
@@ -746,16 +744,16 @@ class _Check:
         for rule, message in _broken_by_document(name, parsed.value):
             self._report.add(rule, key, message)
         if name == zarr2.ARRAY:
-            with suppress(MetadataError):  # what is wrong with it is in the report
+            with suppress(MetadataError):  # reported already
                 self._tree.arrays[path] = zarr2.parse_array(parsed.value, {}, path)
 
     def hierarchy(self) -> None:
-        """Check what is above each node, and beside it."""
+        """Check the parents of each node, and whether a path has two nodes."""
         for rule, (key, message) in _broken(_TREE, self._tree):
             self._report.add(rule, key, message)
 
     def chunks(self, workers: Runner | None, *, memory_budget: int, progress: Progress) -> None:
-        """Check the keys of all chunks, and decode them if there are workers."""
+        """Check the keys of all chunks, and decode the chunks if there are workers."""
         tasks = self._tasks()
         if workers is None:
             self._report.chunks = sum(1 for _ in tasks)
@@ -791,7 +789,7 @@ class _Check:
                 yield DecodeTask(self._keys, path, node, [index])
 
     def _names(self) -> dict[str, list[str]]:
-        """Return, for each array, the names of what is stored below it."""
+        """Return for each array the names of the keys below it."""
         found: dict[str, list[str]] = {}
         owners: dict[str, str | None] = {}
         for key in self._sizes:
@@ -806,7 +804,7 @@ class _Check:
         return found
 
     def _owner(self, folder: str) -> str | None:
-        """Return the array that the content of ``folder`` belongs to, None where there is none."""
+        """Return the array that the content of ``folder`` belongs to, None if there is none."""
         while folder not in self._tree.arrays:
             if not folder:
                 return None
@@ -815,7 +813,7 @@ class _Check:
 
 
 def _listed(keys: Store) -> dict[str, int]:
-    """Return ``{key: bytes}`` of a whole store of format 2."""
+    """Return ``{key: bytes}`` of all keys of a store of format 2."""
     if not keys.abilities.listing:
         raise UsageError(
             "this server cannot list its keys",
@@ -830,7 +828,7 @@ def _listed(keys: Store) -> dict[str, int]:
         return found
     if zarr3.DOCUMENT in names:
         raise UsageError(
-            "this is of Zarr format 3, and the rules are those of format 2",
+            "this file has Zarr format 3, and the rules are those of format 2",
             store=keys.location,
             remedy="Use `zarrio verify` without --spec.",
         )

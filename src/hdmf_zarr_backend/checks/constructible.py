@@ -1,11 +1,9 @@
-"""Whether the metadata of an NWB file show that pynwb can read it.
+"""`is_constructible`: whether the metadata of an NWB file show that pynwb can read it.
 
-pynwb and hdmf are slow to load, and a conversion needs them for nothing else. pynwb reads a file if its schema allows
-all of it and the classes of the containers accept it. Most classes demand little more than the schema, and what they
-demand is checked here, for the types in `_KNOWN`. A False answer means that only pynwb itself can tell: the file has a
-type of an extension, an unusual link, a circle of references, or something that the schema does not allow.
-
-Apart from `conversion.readability`, because it checks a file against a schema, as the other modules here do.
+pynwb and hdmf are slow to import, and a conversion needs them only for this question. pynwb can read a file if its
+schema allows everything in it and the container classes accept it. Most classes require little more than the schema;
+for the types in `_KNOWN` that is checked here. The answer False means that only pynwb itself can tell: the file has a
+type of an extension, an unusual link, circular references, or something that the schema does not allow.
 
 Source: pynwb 4.2, the classes of containers and ``pynwb.io``; hdmf 6, ``hdmf.build.ObjectMapper.construct`` and
 ``hdmf.common.table``.
@@ -29,7 +27,7 @@ from hdmf_zarr_backend.errors import ZarrBackendError
 from hdmf_zarr_backend.formats.attributes import decode_attributes
 from hdmf_zarr_backend.formats.references import Reference, decode_attribute_reference
 from hdmf_zarr_backend.formats.reserved import LINKS
-from hdmf_zarr_backend.model.locations import THIS_FILE
+from hdmf_zarr_backend.model.link_sources import THIS_FILE
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, Hierarchy, absolute, relative
 from hdmf_zarr_backend.stores.base import Store
 
@@ -48,7 +46,7 @@ _OTHERS = frozenset({
     "ImageSegmentation", "ImagingPlane", "OpticalChannel", "OptogeneticStimulusSite", "IntracellularElectrode",
 })  # fmt: skip
 _KNOWN = _COMMON | _TABLES | _SERIES | _OTHERS
-"""The types whose classes demand nothing but what the schema demands and what is checked here."""
+"""The types whose classes require only what the schema requires and what is checked here."""
 
 _ELECTRODES = "/general/extracellular_ephys/electrodes"
 _MASKS = frozenset({"image_mask", "pixel_mask", "voxel_mask"})
@@ -57,16 +55,16 @@ _TIMES = ("session_start_time", "timestamps_reference_time", "file_create_date")
 
 
 def is_constructible(keys: Store, hierarchy: Hierarchy, types: Types) -> bool:
-    """Return whether the metadata show that pynwb can read a file; False where only pynwb can tell.
+    """Tell whether the metadata show that pynwb can read a file. False means that only pynwb itself can tell.
 
     Parameters
     ----------
     keys : Store
-        Has the chunks; those of a few times are read.
+        The store; chunks of a few times are read.
     hierarchy : Hierarchy
         The nodes.
     types : Types
-        The installed namespace ``core``: pynwb reads every file with it, whatever is cached in the file.
+        The installed namespace ``core``: pynwb reads files with it, whatever namespaces they have cached.
     """
     try:
         file = _File(keys, hierarchy)
@@ -93,7 +91,7 @@ class _File:
             electrodes.data_type = "ElectrodesTable"  # pynwb does the same with files from before NWB 2.9
 
     def is_plain(self) -> bool:
-        """Return whether all types are known, all links lead to groups of this file, and nothing needs itself."""
+        """Tell whether all types are known, all links point to groups of this file, and no item depends on itself."""
         items = self.items.values()
         return all(self._has_known_type(item) and self._has_plain_links(item) for item in items) and not (
             self._has_circle()
@@ -108,16 +106,16 @@ class _File:
 
     def _has_plain_links(self, item: Item) -> bool:
         links = [member.item for member in item.members if member.is_link]
-        if len(links) != len(self._attributes(item).get(LINKS, ())):  # `view` leaves broken links out
+        if len(links) != len(self._attributes(item).get(LINKS, ())):  # `view` omits broken links
             return False
         if not all(target.is_group and self.items.get(target.path) is target for target in links):
             return False
-        # hdmf names a container by the target of a link, and two members may not have one name
+        # hdmf names a container after the target of a link, and two members must not have the same name
         names = [member.item.path.rpartition("/")[2] for member in item.members]
         return len(set(names)) == len(names)
 
     def _has_circle(self) -> bool:
-        """Return whether an item needs itself: pynwb first makes what an item holds, links to and refers to."""
+        """Tell whether an item depends on itself: pynwb first makes what it contains, links to and refers to."""
         done: set[Item] = set()
         begun = {self.root}
         stack = [(self.root, self._needed_by(self.root))]
@@ -141,10 +139,10 @@ class _File:
         for name, value in item.attributes.items():
             if value.dtype == REFERENCE:
                 target = self.target(item, name)
-                yield item if target is None else target  # a reference that leaves the file counts as a circle
+                yield item if target is None else target  # a reference to another file counts as a circle
 
     def target(self, item: Item, name: str) -> Item | None:
-        """Return the target of a reference in an attribute; None outside of this file, and of a region."""
+        """Return the target of a reference in an attribute; None for a region, and for a target in another file."""
         attributes = self._attributes(item)
         if name not in attributes:
             return None
@@ -158,18 +156,18 @@ class _File:
         return {} if node is None else node.attributes
 
     def text(self, item: Item, name: str) -> str | None:
-        """Return an attribute that is a single text; None if it is anything else."""
+        """Return an attribute that is a single text, None for any other."""
         value = item.attributes.get(name)
         found = None if value is None or value.read is None or value.shape is not None else value.read()
         return found if isinstance(found, str) else None
 
     def texts(self, item: Item, name: str) -> list[str] | None:
-        """Return an attribute that is a list of texts; None if it is anything else."""
+        """Return an attribute that is a list of texts, None for any other."""
         found = self._attributes(item).get(name)
         return found if isinstance(found, list) and all(isinstance(text, str) for text in found) else None
 
     def are_times(self, path: str) -> bool:
-        """Return whether an array holds times that Python understands, or does not exist."""
+        """Tell whether an array contains times that Python can parse, or does not exist."""
         node = self._hierarchy.get(relative(path))
         if node is None:
             return True
@@ -187,7 +185,7 @@ def _is_time(text: object) -> bool:
 
 
 class _Strict(Checker):
-    """Checks a file against the schema, and against what the classes of pynwb demand beyond it."""
+    """Checks a file against the schema, and against what the classes of pynwb require beyond it."""
 
     def __init__(self, types: Types, file: _File) -> None:
         super().__init__(types)
@@ -199,7 +197,7 @@ class _Strict(Checker):
         }  # fmt: skip
 
     def is_valid(self) -> bool:
-        """Return whether the file passes all checks."""
+        """Tell whether the file passes all checks."""
         self.run(self._file.root)
         return self._is_accepted and not self.findings
 
@@ -214,14 +212,14 @@ class _Strict(Checker):
         )
 
     def _has_plain_values(self, rule: Rule, item: Item) -> bool:
-        """Return whether each value for which the schema has no shape is a single one; the schema allows arrays too."""
+        """Tell whether each value without a shape in the schema is a single value; the schema allows arrays too."""
         shapes = [(item.attributes.get(attribute.name), attribute.shape) for attribute in rule.attributes]
         if rule.dtype is not None:
             shapes.append((item.value, rule.shape))
         return all(value is None or shape is not None or _is_single(value) for value, shape in shapes)
 
     def _is_in_place(self, rule: Rule, member: Member) -> bool:
-        """Return whether a member is of the kind that the schema has under its name: a link where that has a link."""
+        """Tell whether a member is a link exactly if the schema has a link of its name."""
         return all(
             self._matches(one, member) and (member.is_link or one.section != "link")
             for one in rule.members
@@ -229,14 +227,14 @@ class _Strict(Checker):
         )
 
     def _meets_demands(self, rule: Rule, item: Item) -> bool:
-        """Return whether the class of an item accepts it, when the rule is the one of its type."""
+        """Tell whether the class of an item accepts it, if the rule is that of its type."""
         data_type = item.data_type
         if data_type is None or rule is not self._types.rules.get(data_type):
             return True
         demands = self._demands.get(data_type)
         return demands is None or demands(item)
 
-    # ---- what the classes demand -------------------------------------------------------------------------------------
+    # ---- requirements of the classes --------------------------------------------------------------------------------
 
     def _is_file(self, item: Item) -> bool:
         version = self._file.text(item, "nwb_version")
@@ -259,7 +257,7 @@ class _Strict(Checker):
         return _member(item, "position") is None
 
     def _is_series(self, item: Item) -> bool:
-        """Return whether a series has data and times."""
+        """Tell whether a series has data and times."""
         data = _member(item, "data")
         if data is None or _member(item, "external_file") is not None:
             return False
@@ -269,7 +267,7 @@ class _Strict(Checker):
         return times is not None or (start is not None and "rate" in start.attributes)
 
     def _is_table(self, item: Item) -> bool:
-        """Return whether ``colnames`` lists the columns of a table, and each has a value for each row."""
+        """Tell whether ``colnames`` lists the columns of a table, and each column has a value for each row."""
         columns = {member.name: member.item for member in item.members if self._is_column(member.item)}
         indices = {name for name, column in columns.items() if column.data_type == "VectorIndex"}
         names = self._file.texts(item, "colnames")
@@ -281,7 +279,7 @@ class _Strict(Checker):
         )
 
     def _has_rows(self, table: Item, columns: dict[str, Item], indices: set[str]) -> bool:
-        """Return whether each index is of another column, and columns without an index are as long as the ids."""
+        """Tell whether each index belongs to a column, and columns without an index are as long as the ids."""
         indexed = {self._file.target(columns[name], "target") for name in indices}
         held = set(columns.values())
         if len(indexed) != len(indices) or not indexed <= held:
@@ -290,7 +288,7 @@ class _Strict(Checker):
         return len(lengths) == 1 and None not in lengths
 
     def _has_own_columns(self, item: Item, columns: dict[str, Item]) -> bool:
-        """Return whether a table has the columns that its class needs, and everything in it has a type."""
+        """Tell whether a table has the columns that its class needs, and everything in it has a type."""
         if item.data_type == "PlaneSegmentation" and not _MASKS & columns.keys():
             return False
         series = columns.get("timeseries") if item.data_type == "TimeIntervals" else None
@@ -311,5 +309,5 @@ def _member(item: Item, name: str) -> Item | None:
 
 
 def _length(item: Item | None) -> int | None:
-    """Return the length of the first axis of a dataset; None without one."""
+    """Return the length of the first axis of a dataset, None for a scalar."""
     return None if item is None or item.value is None or not item.value.shape else item.value.shape[0]

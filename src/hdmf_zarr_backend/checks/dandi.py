@@ -1,6 +1,4 @@
-"""`check_dandi`: whether the DANDI archive takes a file, and its Zarr checksum there.
-
-Apart from `checks.verify`, which loads it only if it is asked for: it reads the complete file.
+"""`check_dandi`: whether the DANDI archive accepts a file, and the Zarr checksum that it will have there.
 
 Source: dandi-cli, which refuses a file before it is uploaded; zarr_checksum, "The checksum"; Amazon S3, "Object key
 names" and "Uploading objects", since the archive keeps each value as an object, and sets it in one request.
@@ -20,16 +18,16 @@ from hdmf_zarr_backend.stores.base import Store, node_of
 from hdmf_zarr_backend.stores.remote import at_once
 
 DEEPEST = 7
-"""How many names, with that of the value itself, the path of a value in the file may have."""
+"""Maximum number of names in a key, including the name of the object itself."""
 
 LEFT_OUT = frozenset({".dandi", ".datalad", ".git", ".gitattributes", ".gitmodules"})
-"""Names of files and folders that are not uploaded, and are no part of the checksum."""
+"""Names of files and folders that are not uploaded and not part of the checksum."""
 
 LARGEST_VALUE = 5 * 2**30
-"""Bytes of a value that is set in one request."""
+"""Maximum bytes of an object that is uploaded in one request."""
 
 MANY_VALUES = 1_000_000
-"""Number of values from which an upload may not end."""
+"""Number of objects above which an upload may not finish."""
 
 _SUFFIXES = (".zarr", ".ngff")
 _LONGEST_KEY = 1024 - len("zarr/00000000-0000-0000-0000-000000000000/")
@@ -38,25 +36,25 @@ _SHOWN = 3
 
 
 def check_dandi(keys: Store, add: Callable[[Problem], None]) -> DandiAsset:
-    """Check what the archive demands of a file, and return its checksum.
+    """Check the requirements of the archive for a file, and return its checksum.
 
     Parameters
     ----------
     keys : Store
         The file; all its values are read.
     add : callable
-        Takes each finding.
+        Receives each finding.
 
     Raises
     ------
     UsageError
         The store cannot be listed.
     DamagedFileError
-        A value has gone while it was read.
+        A value was deleted while the file was read.
     """
     if not keys.abilities.listing:
         raise UsageError(
-            "this store cannot list its keys, and so its checksum is not known",
+            "this store cannot list its keys, so its checksum cannot be computed",
             store=keys.location,
             remedy="Check a copy on a disk.",
         )
@@ -88,7 +86,7 @@ def checksum(digests: Mapping[str, str], sizes: Mapping[str, int]) -> str:
             folder = folder.rpartition("/")[0]
     folders.setdefault("", [])
     found = ""
-    for folder in sorted(folders, key=lambda path: -path.count("/") - bool(path)):  # the innermost first
+    for folder in sorted(folders, key=lambda path: -path.count("/") - bool(path)):  # innermost folders first
         found, size = _digest(folders[folder], files.get(folder, []))
         if folder:
             parent, _, name = folder.rpartition("/")
@@ -101,7 +99,7 @@ def _entry(digest: str, name: str, size: int) -> dict[str, Any]:
 
 
 def _digest(folders: list[Any], files: list[Any]) -> tuple[str, int]:
-    """Return the checksum of a folder, and the bytes in it."""
+    """Return the checksum of a folder, and the size of its content in bytes."""
     count = len(files) + sum(int(folder["digest"].split("-")[1]) for folder in folders)
     size = sum(entry["size"] for entry in (*folders, *files))
     listed = {name: sorted(entries, key=_name) for name, entries in (("directories", folders), ("files", files))}
@@ -118,13 +116,13 @@ def _md5(keys: Store, key: str, size: int) -> str:
     for start in range(0, size, _PIECE):
         piece = keys.get_range(key, start, min(start + _PIECE, size))
         if piece is None:
-            raise DamagedFileError(f"the value {key!r} has gone", store=keys.location, remedy="Check it again.")
+            raise DamagedFileError(f"the value {key!r} was deleted", store=keys.location, remedy="Check it again.")
         digest.update(piece)
     return digest.hexdigest()
 
 
 def _findings(keys: Store, sizes: Mapping[str, int]) -> Iterator[Problem]:
-    """Yield what the archive does not take: one finding for each node and kind."""
+    """Yield what the archive does not accept: one finding for each node and kind."""
     if not keys.location.endswith(_SUFFIXES):
         yield Problem("/", "dandi-name", f"the name of the file does not end in {' or '.join(_SUFFIXES)}")
     if len(sizes) > MANY_VALUES:

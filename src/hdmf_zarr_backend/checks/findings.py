@@ -1,4 +1,4 @@
-"""What `verify` and `validate` report: kinds of findings with their remedies, one finding, and the report of a file.
+"""The results of `verify` and `validate`: the kinds of findings with their remedies, a finding, and the reports.
 
 Standard library only.
 """
@@ -22,11 +22,11 @@ _REWRITE = "Write the file again."
 # ---- verify ---------------------------------------------------------------------------------------------------------
 
 DAMAGE: Final[dict[str, str]] = {
-    "incomplete": "Wait until it is written; if nobody writes it any more, write it again.",
-    "change-interrupted": "Run `zarrio repair`, or open the file with mode 'r+': the change is undone, or finished.",
-    "journal-damaged": "Export what the file shows to a new one.",
-    "limit": "If the file is to be trusted, raise the limit that is named.",
-    "unsafe": "Do not trust this file; nothing of it was run.",
+    "incomplete": "Wait until the file is complete; if its writer has stopped, write it again.",
+    "change-interrupted": "Run `zarrio repair`, or open the file with mode 'r+': the change is undone or completed.",
+    "journal-damaged": "Export the file as it can be read now to a new one.",
+    "limit": "If you trust the file, raise the limit that is named.",
+    "unsafe": "Do not trust this file; its code was not run.",
     "document-missing": f"{_RESTORE} {_FORGET}",
     "document-damaged": _RESTORE,
     "group-implied": "Write a .zgroup document there; other programs do not see the group without it.",
@@ -48,7 +48,7 @@ DAMAGE: Final[dict[str, str]] = {
     "dandi-name": "Rename it.",
     "dandi-size": "Write it with smaller chunks or shards.",
 }
-"""Kinds of damage -> what to do about it. Kinds are only ever added."""
+"""Kinds of damage, with what to do about them. Later releases only add kinds."""
 
 REPAIRABLE: Final[dict[str, str]] = {
     "document-missing": f"{_REPAIR} {_FORGET}",
@@ -56,24 +56,24 @@ REPAIRABLE: Final[dict[str, str]] = {
     "chunk-damaged": _REPAIR,
     "formats-differ": "Run `zarrio repair`, which makes format 3 like format 2.",
 }
-"""What to do instead where the consolidated document has a good copy."""
+"""What to do instead if the consolidated document has a good copy."""
 
 REMARKS: Final[dict[str, str]] = {
     "not-consolidated": _CONSOLIDATE,
     "not-listed": "Verify a copy on a disk, where all documents can be found.",
     "unknown-key": "Other programs may refuse the document.",
-    "unknown-file": "Nothing reads it; delete it if it is not yours.",
+    "unknown-file": "It is not read; delete it if you do not need it.",
     "link-refused": "Verify with external_links='follow' to check the target too.",
     "reference-refused": "Verify with external_links='follow' to check the target too.",
-    "dandi-count": "Write it with larger chunks or with shards: an upload of so many objects may not end.",
-    "unwritten": "It reads as the fill value, which may be right: the file does not state that all chunks are stored.",
+    "dandi-count": "Write it with larger chunks or with shards: an upload of so many objects may not finish.",
+    "unwritten": "It reads as the fill value, which may be intended: the file does not state that it is complete.",
     "unchecked": "Write with a codec that has a checksum (zstd, zlib) where this matters.",
     "no-schema": "Cache the namespaces in the file, or run `zarrio validate --installed`.",
 }
-"""Kinds of findings that may be right as they are -> what to know about them."""
+"""Kinds of findings that may be intended, with what to know about them. Later releases only add kinds."""
 
-FACTS: Final[frozenset[str]] = frozenset({"unchecked"})
-"""Remarks that are true of nearly every file; the command line prints them with ``--verbose`` only."""
+COMMON_REMARKS: Final[frozenset[str]] = frozenset({"unchecked"})
+"""Remarks that apply to nearly every file; the command line prints them with ``--verbose`` only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,13 +83,13 @@ class Problem:
     Attributes
     ----------
     path : str
-        Absolute path of the node, ``"/"`` for the file as a whole.
+        Absolute path of the node, ``"/"`` for the complete file.
     kind : str
         One of `DAMAGE` or `REMARKS`.
     message : str
         What was found, without a full stop.
     is_repairable : bool
-        Whether `repair` can write back what is missing or damaged.
+        Whether `repair` can restore what is missing or damaged.
     """
 
     path: str
@@ -119,11 +119,11 @@ class DandiAsset:
     Attributes
     ----------
     checksum : str
-        ``MD5-COUNT--SIZE``, which the archive has for the same file.
+        ``MD5-COUNT--SIZE``, as the archive computes it for the same file.
     count : int
         Number of values: documents and chunks.
     nbytes : int
-        Their bytes.
+        Their total size in bytes.
     depth : int
         Number of names in the longest key.
     """
@@ -146,15 +146,15 @@ class Report:
     source : str
         Location of the file.
     level : str
-        How much was checked.
+        The level of the check.
     problems, remarks : list of Problem
-        Findings of the kinds in `DAMAGE`, and of those in `REMARKS`.
+        Findings of the kinds in `DAMAGE`, and those of the kinds in `REMARKS`.
     groups, arrays, links, references, chunks : int
         How many were checked.
     nbytes : int
         Bytes of the stored chunks that were decoded.
     dandi : DandiAsset, optional
-        Checksum and size of the file as an asset of the DANDI archive, if that was asked for.
+        Checksum and size of the file as an asset of the DANDI archive, if requested.
     """
 
     source: str
@@ -171,7 +171,7 @@ class Report:
 
     @property
     def is_sound(self) -> bool:
-        """Whether there is no damage."""
+        """Whether no damage was found."""
         return not self.problems
 
     @property
@@ -190,7 +190,7 @@ class Report:
         return dict(Counter(problem.kind for problem in [*self.problems, *self.remarks]))
 
     def add(self, problem: Problem) -> None:
-        """Add ``problem``, a finding."""
+        """Add ``problem`` to the findings."""
         (self.problems if problem.is_damage else self.remarks).append(problem)
 
 
@@ -198,18 +198,18 @@ class Report:
 
 KINDS: Final[dict[str, str]] = {
     "missing": "Write what is missing.",
-    "quantity": "Keep as many as the schema demands.",
-    "dtype": "Write the value with the type that the schema demands.",
-    "shape": "Write the value with the shape that the schema demands.",
+    "quantity": "Write as many as the schema requires.",
+    "dtype": "Write the value with the type that the schema requires.",
+    "shape": "Write the value with the shape that the schema requires.",
     "time": "Write the time as ISO 8601 with a time zone, such as 2026-03-14T12:00:00+00:00.",
-    "target-type": "Refer to an object of the type that the schema demands.",
+    "target-type": "Refer to an object of the type that the schema requires.",
     "illegal-link": "Write the object itself, not a link to it.",
     "wrong-node": "Write a group where the schema has a group, a dataset where it has a dataset.",
     "unknown-type": "Cache the namespace that defines the type in the file, or correct the name of the type.",
-    "failed": "Look with `zarrio verify` whether the file is whole.",
+    "failed": "Check with `zarrio verify` whether the file is damaged.",
     "other": "See the message.",
 }
-"""Kinds of findings of `validate` -> what to do about them. Kinds are only ever added."""
+"""Kinds of findings of `validate`, with what to do about them. Later releases only add kinds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,13 +221,13 @@ class Finding:
     path : str
         Absolute path of the group or dataset.
     attribute : str or None
-        Name of the attribute that it is about, None where it is about the object itself.
+        Name of the attribute, None if the finding is about the object itself.
     kind : str
         One of `KINDS`.
     message : str
         What was expected and what was found, without a full stop.
     rule : str
-        Where the schema has the rule: a type, and the path inside of it.
+        Position of the rule in the schema: a type, and the path inside it.
     """
 
     path: str
@@ -261,11 +261,11 @@ class Validation:
     namespaces : dict
         ``{name: version}`` of the namespaces that it was validated against.
     cached : bool
-        Whether these are cached in the file; False: they are the installed ones.
+        Whether these are cached in the file, rather than installed.
     findings : list of Finding
-        What they do not allow, each once, in the order of the file.
+        What the schema does not allow, without duplicates, in the order of the file.
     items : int
-        Groups and datasets that were checked; 0 where hdmf's validator checked them.
+        Number of groups and datasets that were checked; 0 if hdmf's validator checked them.
     """
 
     source: str

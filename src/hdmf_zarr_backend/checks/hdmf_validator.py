@@ -1,4 +1,4 @@
-"""Files checked by the validators of hdmf and pynwb, which read data where a schema has rules about them."""
+"""Validation by hdmf and pynwb, whose validators read data if a schema has rules about them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _KINDS = {
 
 
 def findings_of_hdmf(keys: Store, parsed: ParsedFile, texts: Texts, namespaces: list[str]) -> list[Finding]:
-    """Return what hdmf's validator finds with each of the namespaces, of those in ``texts``.
+    """Return the findings of hdmf's validator for each of the namespaces, which ``texts`` contains.
 
     Raises
     ------
@@ -48,7 +48,7 @@ def findings_of_hdmf(keys: Store, parsed: ParsedFile, texts: Texts, namespaces: 
     """
     found: list[Finding] = []
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # links to nothing, and versions that differ from the installed ones
+        warnings.simplefilter("ignore")  # broken links, and versions that differ from the installed ones
         catalog = _catalog(parsed.hierarchy.root, texts)
         session = ReadSession(keys, parsed, keys.location, BuildManager(TypeMap(catalog)))
         for name in namespaces:
@@ -96,7 +96,7 @@ def finding_of(error: Any) -> Finding:
 
 
 def _place(error: Any) -> tuple[str, str | None]:
-    """Return path and attribute of an error; hdmf writes an attribute after the path and a dot."""
+    """Return path and attribute of an error; hdmf appends the attribute to the path after a dot."""
     text = "" if error.location is None else str(error.location)
     last = str(error.name).rpartition("/")[2]
     if text.endswith(f".{last}") and _KINDS.get(type(error).__name__) != "missing":
@@ -108,7 +108,7 @@ def _place(error: Any) -> tuple[str, str | None]:
 
 
 def problems_by_schema(keys: Store, hierarchy: Hierarchy) -> Iterator[Problem]:
-    """Yield what the validator finds with the cached namespace that the root names: pynwb's for NWB, else hdmf's."""
+    """Yield the findings of the validator (pynwb's for NWB, else hdmf's) with the cached namespace of the root."""
     root = hierarchy.root.attributes
     namespace = root.get("namespace")
     if not isinstance(namespace, str) or namespace not in newest_versions(hierarchy):
@@ -116,7 +116,7 @@ def problems_by_schema(keys: Store, hierarchy: Hierarchy) -> Iterator[Problem]:
         return
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # broken links and the like are in the report already
+            warnings.simplefilter("ignore")  # broken links are reported already
             found = _errors_of_pynwb(keys) if "nwb_version" in root else _errors_of_hdmf(keys, hierarchy, namespace)
     except ZarrBackendError as error:
         yield Problem(error.path or "/", "schema", f"it cannot be validated ({error.problem})")
@@ -133,13 +133,13 @@ def _errors_of_pynwb(keys: Store) -> list[Any]:
 
     from hdmf_zarr_backend.nwb import NWBZarrIO
 
-    with NWBZarrIO(keys, "r-") as io:  # type: ignore[arg-type] # hdmf's classes take what a file is in
+    with NWBZarrIO(keys, "r-") as io:  # type: ignore[arg-type] # hdmf's classes accept store objects
         found: list[Any] = pynwb.validate(io=io)
     return found
 
 
 def _errors_of_hdmf(keys: Store, hierarchy: Hierarchy, namespace: str) -> list[Any]:
-    type_map = get_type_map()  # hdmf's own, since many files have only a part of hdmf-common cached
+    type_map = get_type_map()  # hdmf's own, since many files have cached only a part of hdmf-common
     load_cached_namespaces(type_map, keys, hierarchy)
     session = ReadSession(keys, ParsedFile(hierarchy, consolidated=False), keys.location, BuildManager(type_map))
     found: list[Any] = ValidatorMap(type_map.namespace_catalog.get_namespace(namespace)).validate(session.root())

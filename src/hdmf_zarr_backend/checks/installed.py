@@ -1,7 +1,4 @@
-"""The namespaces that are installed with pynwb and hdmf, read from their YAML files: neither library is imported.
-
-Apart from `validate`, which takes them from the libraries themselves when it may import those.
-"""
+"""The namespaces installed with pynwb and hdmf, read from their YAML files without importing these libraries."""
 
 from __future__ import annotations
 
@@ -24,21 +21,21 @@ _VERSIONS = re.compile(r"^(?:- |  )version: ['\"]?([^\s'\"]+)['\"]?$", re.MULTIL
 
 
 def core_texts(cached: Texts, versions: Mapping[str, str]) -> Texts:
-    """Return the namespaces with which pynwb reads a file: the installed ones, whatever is cached in the file.
+    """Return the namespaces with which pynwb reads a file: the installed ones, whatever the file has cached.
 
-    Where the cached ones have the versions of the installed ones, they are taken to be the same, and no YAML is read.
+    If the cached ones have the versions of the installed ones, they are returned instead, and no YAML is read.
 
     Parameters
     ----------
     cached : tuple
-        The namespaces that are cached in the file, from `validate.cached_texts`.
+        The cached namespaces of the file, from `validate.cached_texts`.
     versions : mapping
         ``{namespace: version}`` of these.
 
     Returns
     -------
     tuple
-        Empty where pynwb is not installed.
+        Empty if pynwb is not installed.
     """
     installed = installed_versions()
     same = tuple((name, sources) for name, sources in cached if versions.get(name) == installed.get(name))
@@ -57,8 +54,8 @@ def installed_versions() -> dict[str, str]:
 
 @cache
 def installed_texts() -> Texts:
-    """Return the installed namespaces; empty where pynwb is not installed."""
-    from ruamel.yaml import YAML  # on use: few files need it; hdmf requires it
+    """Return the installed namespaces; empty if pynwb is not installed."""
+    from ruamel.yaml import YAML  # imported here: few files need it; hdmf requires it
 
     load = YAML(typ="safe").load
     found: dict[str, dict[str, str]] = {}
@@ -71,7 +68,7 @@ def installed_texts() -> Texts:
 
 
 def _namespace_files() -> list[Path]:
-    """Return the files that describe the namespaces; empty where one of the libraries is not installed."""
+    """Return the files that describe the namespaces; empty if one of the libraries is not installed."""
     found = []
     for package, name in _FILES.items():
         spec = find_spec(package)

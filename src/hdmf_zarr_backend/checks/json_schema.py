@@ -1,10 +1,10 @@
 """`json_schema_for` and `describe`: namespaces as JSON Schema (draft 2020-12), and files as documents for it.
 
-The verdicts are those of `validate`, but for one case: if several rules of a group match a member and one of them
-demands "one or more", or a number, of members without a name, hdmf gives it the first such members and the others the
-rest; here it gets them all.
+The results equal those of `validate`, with one exception. If several rules of a group match a member, and one of them
+requires "one or more" or a number of members without a name, hdmf assigns the first such members to that rule and the
+rest to the others; here each rule gets all of them.
 
-A module of its own, which the package imports when one of its names is first used.
+The package imports this module when one of its names is first used.
 
 Source: JSON Schema, draft 2020-12.
 """
@@ -42,28 +42,28 @@ DATASET = "dataset"
 
 
 def json_schema_for(source: Source | None = None, namespace: str | None = None, **options: Any) -> dict[str, Any]:
-    """Return a namespace as JSON Schema (draft 2020-12), for the documents that `describe` makes of files.
+    """Return a namespace as JSON Schema (draft 2020-12), for documents made by `describe`.
 
     Parameters
     ----------
     source : str, Path, mapping, zarr.abc.store.Store or zarr.Group, optional
-        A file that has the namespace cached; None: use an installed one.
+        A file with the cached namespace; None: use an installed one.
     namespace : str, optional
-        Its name; None: the one that `validate` uses, without a file ``"core"``.
+        Its name; None: the one that `validate` uses, or ``"core"`` without a file.
     **options
-        ``use_cached``, ``storage_options``, ``limits`` as of `validate`.
+        ``use_cached``, ``storage_options`` and ``limits`` as for `validate`.
 
     Returns
     -------
     dict
-        The schema, which gives the verdicts of `validate`.
+        The schema, with the same results as `validate`.
 
     Raises
     ------
     MetadataError, UsageError
-        As of `validate`; also if `validate` uses several namespaces of the file, and none is named.
+        As for `validate`; also if `validate` uses several namespaces of the file and no name is given.
 
-    Source: JSON Schema, draft 2020-12; issue "Open to every other tool", part 2.
+    Source: JSON Schema, draft 2020-12.
     """
     if source is None:
         name = namespace or "core"
@@ -86,16 +86,16 @@ def describe(
     limits: Limits | None = None,
     external_links: ExternalLinks | None = None,
 ) -> dict[str, Any]:
-    """Return a file as a schema sees it, as JSON: its object model in the terms of HDMF.
+    """Return the content of a file as JSON, in the terms of HDMF, for validation with a schema.
 
-    Each group and dataset has its name, kind, type and attributes (type and shape of each value, and the type of the
-    target of a reference); a dataset its ``dtype``, ``shape`` and whether a text is a time; a group its ``members``,
-    also links, with their targets. `json_schema_for` makes schemas for these documents.
+    Each group and dataset has its name, kind, type and attributes (type and shape of each value, and the type of a
+    reference's target); a dataset also has ``dtype``, ``shape`` and whether a text is a time; a group also has
+    ``members``, including links with their targets. `json_schema_for` makes schemas for these documents.
 
     Parameters
     ----------
     source, storage_options, limits, external_links
-        As of `validate`.
+        As for `validate`.
 
     Returns
     -------
@@ -105,9 +105,7 @@ def describe(
     Raises
     ------
     StoreNotFoundError, NotZarrError, MetadataError
-        As of `validate`.
-
-    Source: issue "Open to every other tool", part 2.
+        As for `validate`.
     """
     with opened(source, storage_options, limits, external_links) as (keys, parsed):
         return document_of(view(Targets(keys, parsed.hierarchy)))
@@ -119,11 +117,11 @@ def describe(
 def document_of(root: Item) -> dict[str, Any]:
     """Return an item as JSON, with all items below it and the targets of its links.
 
-    A link to a group above it has no content (``"is_above": true``), which would never end.
+    A link to a group above it has no content (``"is_above": true``), because that would be endless.
     """
     document = _document_of("root", root, is_link=False)
     stack = [(root, document, frozenset({root}))]
-    while stack:  # no recursion: a file may be nested deeper than Python's calls
+    while stack:  # not recursive: a file may be nested deeper than the recursion limit
         item, here, above = stack.pop()
         for member in item.members:
             child = _document_of(member.name, member.item, is_link=member.is_link)
@@ -163,7 +161,7 @@ def _value_document(value: Value) -> dict[str, Any]:
 
 
 def schema_of(types: Types) -> Schema:
-    """Return the JSON Schema of a namespace: of a whole file, and in ``$defs`` of each of its types.
+    """Return the JSON Schema of a namespace: for a file, and in ``$defs`` for each of its types.
 
     Parameters
     ----------
@@ -201,7 +199,7 @@ class _Emitter:
     # ---- names ------------------------------------------------------------------------------------------------------
 
     def _ref(self, rule: Rule) -> Schema:
-        """Return a reference to the schema of a rule, which is made once."""
+        """Return a reference to the schema of a rule, which is created once."""
         if rule not in self._names:
             name, count = rule.title, 1
             while name in self._used_names:
@@ -216,7 +214,7 @@ class _Emitter:
         return _ref_to(name)
 
     def _any(self, data_type: str | None) -> Schema:
-        """Return a reference to: an item of the type, or of any type (None), follows the rules of its own type."""
+        """Return a reference to a schema: an item of the type (None: of any type) follows the rules of its type."""
         name = "any" if data_type is None else f"any {data_type}"
         if name not in self._defs:
             self._defs[name] = {}
@@ -231,7 +229,7 @@ class _Emitter:
         return _ref_to(name)
 
     def _one_of(self, names: list[str]) -> list[Schema]:
-        """Return: an item of one of the types follows the rules of that type; by halves, since there are hundreds."""
+        """Return the schema: an item of one of the types follows its rules. Splits the list, which may be long."""
         if len(names) <= 1:
             return [{"if": _has("data_type", name), "then": self._ref(self._types.rules[name])} for name in names]
         half = len(names) // 2
@@ -274,7 +272,7 @@ class _Emitter:
         return found
 
     def _assigned(self, member: MemberRule, members: tuple[MemberRule, ...]) -> Schema:
-        """Return the schema of the members that a rule is about: those that it matches, and no rule before it."""
+        """Return the schema of the members that a rule applies to: it matches them, and no earlier rule does."""
         order = sorted(members, key=lambda one: not one.is_required)  # stable: required ones come first
         before = [self._matching(one) for one in order[: order.index(member)] if self._overlap(one, member)]
         matching = self._matching(member)

@@ -1,4 +1,4 @@
-"""Targets of links and references: whether each exists, and is the object that was meant."""
+"""Checks of links and references: whether the target exists, and is the object that was meant."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from hdmf_zarr_backend.formats.links import Link, decode_links
 from hdmf_zarr_backend.formats.namespaces import spec_location
 from hdmf_zarr_backend.formats.references import Reference, decode_attribute_reference, decode_reference
 from hdmf_zarr_backend.formats.reserved import LINKS, SPECLOC, notes_of
-from hdmf_zarr_backend.model.locations import THIS_FILE, resolve_source, sibling_source
+from hdmf_zarr_backend.model.link_sources import THIS_FILE, resolve_source, sibling_source
 from hdmf_zarr_backend.model.nodes import ArrayNode, GroupNode, Hierarchy, Node, absolute, join
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.opening import may_exist, open_neighbour
@@ -30,7 +30,7 @@ _CACHE_BYTES = 2**24
 
 @dataclass(slots=True)
 class LinkedFile:
-    """A file that links lead from or to.
+    """A file with links, or with targets of links.
 
     Attributes
     ----------
@@ -39,7 +39,7 @@ class LinkedFile:
     hierarchy : Hierarchy
         Its nodes.
     links : dict
-        ``{path: links}`` of the groups that were asked for.
+        ``{path: links}`` of the groups read so far.
     """
 
     keys: Store
@@ -59,7 +59,7 @@ class LinkedFile:
 
 
 def entries_of(node: GroupNode[Any]) -> Iterator[tuple[Link | None, str]]:
-    """Yield each entry of ``zarr_link`` as a link, or None and the reason why it is not one."""
+    """Yield each entry of ``zarr_link`` as a link, or None and the reason why it is not valid."""
     entries = node.attributes.get(LINKS, [])
     if not isinstance(entries, list):
         yield None, f"{LINKS} is not a list"
@@ -72,7 +72,7 @@ def entries_of(node: GroupNode[Any]) -> Iterator[tuple[Link | None, str]]:
 
 
 class Targets:
-    """Finds the targets of links and references of one file; other files are opened once, for reading.
+    """Finds the targets of links and references of one file. Other files are opened once, for reading.
 
     Parameters
     ----------
@@ -88,14 +88,14 @@ class Targets:
         self._files: dict[str, LinkedFile] = {keys.location: self.own}
 
     def find(self, reference: Reference, file: LinkedFile | None = None) -> tuple[LinkedFile, Node]:
-        """Return the target of a link or a reference of the file, or of another `file` that one leads to.
+        """Return the target of a link or reference in the file, or in another `file` that a link points to.
 
         Raises
         ------
         ReferenceTargetError
-            There is no such object, or links go round in a circle.
+            The object does not exist, or links are circular.
         LinkRefusedError
-            It is in a file that the policy does not open.
+            The target is in a file that the policy does not allow.
         ZarrBackendError, OSError
             That file cannot be opened.
         """
@@ -108,7 +108,7 @@ class Targets:
         here = (file.keys.location, reference.node_path)
         if here in seen:
             raise CircularError("links go round in a circle")
-        self._rules.limits.check("max_links", len(seen), f"{len(seen)} links lead from one to the next")
+        self._rules.limits.check("max_links", len(seen), f"{len(seen)} links point from one to the next")
         node: Node = file.hierarchy.root
         parts = reference.node_path.split("/") if reference.node_path else []
         for position, part in enumerate(parts):
@@ -148,7 +148,7 @@ class Targets:
     def _opened(self, location: str) -> LinkedFile:
         if location not in self._files:
             count = len(self._files)
-            self._rules.limits.check("max_files", count, f"links lead to {count} other files")
+            self._rules.limits.check("max_files", count, f"links point to {count} other files")
             keys = open_neighbour(self.own.keys, location)
             parsed = parse(keys)
             self._files[location] = LinkedFile(parsed.keys(keys), parsed.hierarchy)
@@ -156,11 +156,11 @@ class Targets:
 
 
 class CircularError(ReferenceTargetError):
-    """Links go round in a circle."""
+    """Links form a circle."""
 
 
 def check_targets(targets: Targets, report: Report) -> None:
-    """Check all links and references of a file, and report those without the right target."""
+    """Check all links and references of a file, and report those with a missing or wrong target."""
     checker = _Checker(targets, report)
     for path, node in targets.own.hierarchy.walk():
         if isinstance(node, GroupNode):
@@ -171,7 +171,7 @@ def check_targets(targets: Targets, report: Report) -> None:
 
 
 _Problem = tuple[str, str]
-"""The kind of a finding, without whether it is of a link or a reference, and the message."""
+"""Message and kind of a finding, the kind without the prefix ``link-`` or ``reference-``."""
 
 
 class _Checker:
@@ -243,7 +243,7 @@ class _Checker:
             return "damaged", error.problem
 
     def _problem(self, reference: Reference) -> _Problem | None:
-        """Return the problem with a target, None where there is none; each distinct target is looked up once."""
+        """Return the problem with a target, None if there is none; each distinct target is looked up once."""
         key = (reference.source, reference.path, reference.object_id, reference.source_object_id)
         if key not in self._known:
             self._known[key] = self._look_up(reference)
@@ -272,7 +272,7 @@ def _message(error: BaseException) -> str:
 
 
 def _reference_columns(node: ArrayNode[Any]) -> dict[str, int] | None:
-    """Return names and positions of the fields that hold references: ``{}`` for all of the array, None for none."""
+    """Return names and positions of fields with references: ``{}`` for the complete array, None for no references."""
     means = describe_any(node)
     if means.stored.kind in _REFERENCES:
         return {}
@@ -296,7 +296,7 @@ def _cells(reader: ChunkReader, node: ArrayNode[Any], columns: dict[str, int]) -
 
 
 def _rows(block: Any) -> Iterator[Any]:
-    """Yield the rows of a compound that is stored as objects: one row a list, or an axis of its own."""
+    """Yield the rows of a compound that is stored as objects, each as a list or along an axis."""
     if block.ndim > 1:
         yield from block.reshape(-1, block.shape[-1])
     else:

@@ -1,6 +1,6 @@
-"""`repair` and `consolidate`: repairs without loss, and a new consolidated document.
+"""`repair`: repairs a file without losing data. `consolidate`: writes a new consolidated document.
 
-Source: issue "Nothing lost, nobody let in", part 4.
+Source: docs/format, "Consolidated metadata", "The journal".
 """
 
 from __future__ import annotations
@@ -42,15 +42,14 @@ _SHOWN = 5
 
 @dataclass(slots=True)
 class Repairs:
-    """What `repair` did.
+    """The result of `repair`.
 
     Attributes
     ----------
     done : list of str
         Each repair.
     left : list of Problem
-        The damage of documents and links that is left, and of the chunks that differ from those in the consolidated
-        document.
+        Remaining damage of documents and links, and chunks that differ from those in the consolidated document.
     """
 
     done: list[str] = field(default_factory=list)
@@ -60,33 +59,33 @@ class Repairs:
 def consolidate(
     source: str | os.PathLike[str] | Any, *, forget: bool = False, storage_options: Mapping[str, Any] | None = None
 ) -> None:
-    """Make the consolidated document of a file anew, from the documents of the nodes and with the scalars in it.
+    """Write a new consolidated document from the documents of the nodes, with the scalars in it.
 
-    Call this when another program has changed a file; until then readers see the file as it was before.
+    Call this after another program has changed a file. Until then readers see the file as it was before the change.
 
     Parameters
     ----------
     source : str, Path, mapping, zarr.abc.store.Store or zarr.Group
         The file.
     forget : bool
-        Drop what only the consolidated document has: another program has removed nodes, attributes or values on
-        purpose. Otherwise that is an error, since it may be the only good copy.
+        Drop what only the consolidated document has, because another program has removed nodes, attributes or values on
+        purpose. Without it, this raises an error, since the consolidated document may be the only good copy.
     storage_options : dict, optional
         For URLs.
 
     Raises
     ------
     StoreNotFoundError, NotZarrError
-        There is no Zarr file.
+        No Zarr file exists there.
     ReadOnlyStoreError
         A store of this kind cannot be changed.
     IncompleteStoreError, MetadataError
-        The file is being written, a change of it was interrupted, or a document is damaged: nothing was changed.
+        The file is being written, a change of it was interrupted, or a document is damaged. Nothing is changed.
     ConflictError
-        The consolidated document has nodes, attributes or values that are missing or damaged elsewhere: nothing was
+        The consolidated document has nodes, attributes or values that are missing or damaged elsewhere. Nothing is
         changed.
     ConflictError
-        The file is of both formats, and those of format 3 are newer: nothing was changed.
+        The file is in both formats, and format 3 is newer. Nothing is changed.
     StoreLockedError
         Another writer has the file open.
     """
@@ -119,7 +118,7 @@ def _check_changeable(keys: Store) -> None:
 
 
 def _whole_hierarchy(keys: Store) -> Hierarchy:
-    """Return the hierarchy of the documents of the nodes, if the consolidated one has no only copy of anything."""
+    """Return the hierarchy of the nodes' documents, after checking that the consolidated one has no only copies."""
     report = Report(keys.location, "structure")
     structure = check_structure(keys, report)
     lost = [problem for problem in report.problems if problem.kind in _LOST]
@@ -137,7 +136,7 @@ def _whole_hierarchy(keys: Store) -> Hierarchy:
 
 
 def _consolidate(keys: Store, hierarchy: Hierarchy, kept: Mapping[str, bytes]) -> None:
-    """Set the consolidated document; it keeps the chunks in ``kept``."""
+    """Set the consolidated document, including the chunks in ``kept``."""
     chunks = {
         join(path, node.chunk_name((0,) * len(node.shape))): node
         for path, node in hierarchy.walk()
@@ -159,42 +158,42 @@ def repair(
 ) -> Repairs:
     """Repair what can be repaired without loss.
 
-    A change of the file that was interrupted is undone, or finished if it had been recorded whole. Documents that are
-    missing, and scalars whose chunk is missing or damaged, are written back from the consolidated document if it has
-    them. If that document is wrong in another way, it is made anew. In a file of both formats, what is in format 3 is
-    made like format 2, unless a program has changed it there only.
+    An interrupted change is completed if it was recorded completely, otherwise it is undone. Missing documents, and
+    scalars whose chunk is missing or damaged, are restored from the consolidated document if it has them. If that
+    document is wrong in another way, a new one is written. In a file of both formats, format 3 is made equal to format
+    2, unless a program has changed only format 3.
 
-    No chunk and no document of a node is deleted except those of an interrupted change. While anything is missing or
-    damaged that cannot be written back, the consolidated document stays as it is, since it may be the only good copy;
-    and so does its copy of a scalar whose chunk differs.
+    No chunk and no document of a node is deleted except those of an interrupted change. While something is missing or
+    damaged that cannot be restored, the consolidated document is not changed, since it may be the only good copy. The
+    same applies to its copy of a scalar whose chunk differs.
 
     Parameters
     ----------
     source : str, Path, mapping, zarr.abc.store.Store or zarr.Group
         The file.
     drop_links : bool
-        Remove the links that are damaged, lead to nothing, or round in a circle.
+        Remove links that are damaged, have no target, or are circular.
     break_lock : bool
-        Take the lock of the file from a writer that is gone, or that is on another machine and cannot be asked; never
-        from a live process of this machine.
+        Take the lock of the file from a writer that has stopped, or that is on another machine and cannot be checked;
+        never from a running process of this machine.
     storage_options : dict, optional
         For URLs.
 
     Returns
     -------
     Repairs
-        What was repaired, and what is left.
+        What was repaired, and what remains.
 
     Raises
     ------
     StoreNotFoundError, NotZarrError
-        There is no Zarr file.
+        No Zarr file exists there.
     ReadOnlyStoreError
         A store of this kind cannot be changed.
     MetadataError
         The journal of an interrupted change is damaged.
     StoreError
-        A key that would be written back leads out of the store.
+        A key to restore would be outside the store.
     StoreLockedError
         Another writer has the file open.
     """
@@ -223,13 +222,13 @@ def _repaired(keys: Store, *, drop_links: bool) -> Repairs:
 def _made_alike(
     keys: Store, structure: Structure, repairs: Repairs, kinds: Counter[str], *, drop_links: bool
 ) -> Repairs:
-    """Make the consolidated document, and format 3 in a file of both formats, what the documents of the nodes say."""
+    """Update the consolidated document, and format 3 in a file of both formats, from the nodes' documents."""
     if structure.state in ("3 is newer", "both are newer"):
         return repairs
     dropped = drop_links and _drop_links(keys, structure, repairs)
     if dropped or _is_copy_wrong(kinds, structure):
         _consolidate(keys, structure.hierarchy, structure.other_chunks)
-        repairs.done.append("made the consolidated document anew")
+        repairs.done.append("wrote a new consolidated document")
     if structure.state is not None and derive(keys, structure.hierarchy).changed:
         repairs.done.append("made Zarr format 3 like format 2")
     repairs.left = _checked(keys)[1]
@@ -249,9 +248,9 @@ def _checked(keys: Store) -> tuple[Structure | None, list[Problem]]:
 
 
 def _write_back(keys: Store, structure: Structure, repairs: Repairs) -> bool:
-    """Write the only copies in the consolidated document to their places; return whether there were any.
+    """Restore what only the consolidated document has; return whether there was anything.
 
-    A chunk that does not decode is replaced. A document never is: two names can be one file on some disks.
+    A chunk that does not decode is replaced. A document is not: on some disks two names can be one file.
     """
     if any(problem.kind in ("incomplete", "limit") for problem in repairs.left):
         return False
@@ -267,7 +266,7 @@ def _write_back(keys: Store, structure: Structure, repairs: Repairs) -> bool:
 
 
 def _drop_links(keys: Store, structure: Structure, repairs: Repairs) -> bool:
-    """Remove links to nothing; return whether there were any."""
+    """Remove links without a target; return whether there were any."""
     hierarchy = structure.hierarchy
     targets = Targets(keys, hierarchy)
     dropped = False
@@ -286,7 +285,7 @@ def _drop_links(keys: Store, structure: Structure, repairs: Repairs) -> bool:
         node.keeps_attributes = True
         for key, document in FORMATS[hierarchy.zarr_format].documents(path, node):
             keys.set(key, dump(document))
-        repairs.done.append(f"removed {count} link{'s' if count > 1 else ''} to nothing from {absolute(path)}")
+        repairs.done.append(f"removed {count} link{'s' if count > 1 else ''} without a target from {absolute(path)}")
     return dropped
 
 

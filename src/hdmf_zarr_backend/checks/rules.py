@@ -1,11 +1,11 @@
-"""Rules of a namespace for the content of files, compiled from its JSON with all that types inherit.
+"""Rules of a namespace for the content of files, compiled from its JSON, including inherited rules.
 
-A type has what its parent has, except where it defines that itself: members and attributes of the same name are joined,
-and an inherited member without a name stays unless the type has one of the same type. A member that includes a type is
+A type has what its parent has, except for what it redefines: members and attributes of the same name are joined, and an
+inherited member without a name is kept unless the type has one of the same type. A member that includes a type is
 joined with that type too.
 
 Source: HDMF specification language 2.1, "Extending and including types"; hdmf 6, ``hdmf.spec`` and ``hdmf.validate``,
-whose verdicts these rules give. Standard library only.
+whose results these rules give. Standard library only.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from hdmf_zarr_backend.errors import MetadataError
 from hdmf_zarr_backend.formats.namespaces import NAMESPACE
 
 REFERENCE: Final = "reference"
-"""The type of references, in attributes and in data."""
+"""The type of references in attributes and data."""
 
 NATURAL: Final = "natural"
-"""A non-negative integer of JSON, in a file that does not keep types: it may have been unsigned."""
+"""A non-negative JSON integer in a file that does not record types, which may have been unsigned."""
 
 ISODATETIME: Final = "isodatetime"
 
@@ -37,7 +37,7 @@ class Target:
 
 
 DType: TypeAlias = "str | Target | tuple[tuple[str, str], ...] | None"
-"""A type of the specification language, a reference, names and types of the fields of a compound, or None for any."""
+"""A type of the specification language, a reference, fields of a compound as names and types, or None for any type."""
 
 _SIGNED = ("int8", "int16", "int32", "int64")
 _UNSIGNED = ("uint8", "uint16", "uint32", "uint64")
@@ -61,26 +61,26 @@ def _accepted() -> dict[str, frozenset[str]]:
 
 
 ACCEPTED: Final = _accepted()
-"""Type of a specification -> the types that data may have: the type itself, and the wider ones of its kind.
+"""For each type of a specification the types that data may have: the type itself, and wider types of its kind.
 
-Times are text here; their format is a rule of its own.
+Times are text here; a separate rule checks their format.
 """
 
 
 def accepts(expected: str, received: Any) -> bool:
-    """Return whether data may have the type `received` where a specification has `expected`."""
+    """Tell whether data may have the type `received` if a specification has `expected`."""
     return received in ACCEPTED.get(expected, ())
 
 
 def fits(expected: Any, shape: Any) -> bool:
-    """Return whether a specification allows a shape.
+    """Tell whether a specification allows a shape.
 
     Parameters
     ----------
     expected : None, int or list
-        Any shape; the length of an axis; what is expected of each axis, or a list of such lists.
+        None for any shape; the length of an axis; a list with the expectation for each axis, or a list of such lists.
     shape : None, int or tuple
-        The shape, None of a value that is not an array; or the length of an axis.
+        The shape, None for a value that is not an array; or the length of an axis.
     """
     if expected is None:
         return True
@@ -102,13 +102,13 @@ class AttributeRule:
     name : str
         Its name.
     dtype : str or Target
-        Of its value.
+        Type of its value.
     shape : list or None
-        As of `fits`.
+        As for `fits`.
     required : bool
-        Whether it must be there.
+        Whether it must be present.
     has_default : bool
-        Whether the specification has a value for it where it is absent.
+        Whether the specification has a value that applies if it is absent.
     """
 
     name: str
@@ -120,35 +120,35 @@ class AttributeRule:
 
 Section = Literal["dataset", "group", "link"]
 SECTIONS: Final[tuple[Section, ...]] = ("dataset", "group", "link")
-"""Kinds of members in the order in which they are checked."""
+"""Kinds of members in the order of checking."""
 
 Quantity: TypeAlias = "int | str"
 
 
 @dataclass(slots=True, frozen=True, eq=False)
 class Rule:
-    """The rule for the content of a group or dataset; one object for all places with the same rule.
+    """The rule for the content of a group or dataset. Places with the same rule share one object.
 
     Attributes
     ----------
     title : str
-        Where the specification is, for messages: a type and the path inside of it.
+        Position in the specification, for messages: a type and the path inside it.
     is_group : bool
         Whether it is a group, not a dataset.
     attributes : tuple of AttributeRule
         Rules for the attributes.
     dtype : str, Target, tuple or None
-        Of the data.
+        Type of the data.
     shape : list or None
-        As of `fits`.
+        As for `fits`.
     members : tuple of MemberRule
         Rules for the members of a group: datasets, groups, links.
     dims : list or None
-        Names of the axes; a list for each of several shapes.
+        Names of the axes; a list of lists if several shapes are possible.
 
     Notes
     -----
-    The methods have the names of those of ``hdmf.spec.GroupSpec``: `builders.dimensions` takes either.
+    The methods have the names of those of ``hdmf.spec.GroupSpec``, because `builders.dimensions` accepts both.
     """
 
     title: str
@@ -160,15 +160,15 @@ class Rule:
     dims: Any = None
 
     def get_group(self, name: str) -> Rule | None:
-        """Return the rule for the group of a name."""
+        """Return the rule for the group with a name."""
         return self._member("group", name)
 
     def get_dataset(self, name: str) -> Rule | None:
-        """Return the rule for the dataset of a name."""
+        """Return the rule for the dataset with a name."""
         return self._member("dataset", name)
 
     def get_data_type(self, data_type: str) -> Rule | None:
-        """Return the rule for the datasets of a type that may have any name."""
+        """Return the rule for datasets of a type that may have any name."""
         return self._member("dataset", None, data_type)
 
     def _member(self, section: Section, name: str | None, data_type: str | None = None) -> Rule | None:
@@ -180,7 +180,7 @@ class Rule:
 
     @property
     def is_bare(self) -> bool:
-        """Whether the rule has no demands but that it is there."""
+        """Whether the rule only requires that the node exists."""
         return not (self.attributes or self.members) and self.dtype is None and self.shape is None
 
 
@@ -191,17 +191,17 @@ class MemberRule:
     Attributes
     ----------
     section : {"dataset", "group", "link"}
-        What it is in the specification. A link may take the place of a dataset or group that is `linkable`.
+        Kind of the member in the specification. A link may replace a dataset or group that is `linkable`.
     name : str or None
-        Its name; None: any.
+        Its name; None if any name is possible.
     data_type : str or None
         Its type, or that of the target of a link.
     quantity : int or str
         How many: a number, ``"?"``, ``"*"`` or ``"+"``.
     linkable : bool
-        Whether a link may take its place.
+        Whether a link may replace it.
     rule : Rule or None
-        The rule for its content, beyond that of its type; None of a link.
+        The rule for its content, in addition to that of its type; None for a link.
     """
 
     section: Section
@@ -213,12 +213,12 @@ class MemberRule:
 
     @property
     def is_required(self) -> bool:
-        """Whether there must be one."""
+        """Whether at least one is required."""
         return self.quantity not in ("?", "*")
 
     @property
     def is_many(self) -> bool:
-        """Whether there may be several."""
+        """Whether several are allowed."""
         return self.quantity not in (1, "?")
 
     @property
@@ -231,14 +231,14 @@ class MemberRule:
 
 @dataclass
 class Types:
-    """The types of one namespace, with those that it includes.
+    """The types of one namespace, including those from other namespaces.
 
     Attributes
     ----------
     namespace, version : str
         Name and version of the namespace.
     rules : dict
-        ``{type: Rule}``, with everything that is inherited.
+        ``{type: Rule}``, including inherited rules.
     parents : dict
         ``{type: type or None}``.
     """
@@ -249,7 +249,7 @@ class Types:
     parents: dict[str, str | None] = field(default_factory=dict)
 
     def ancestors(self, data_type: str) -> tuple[str, ...]:
-        """Return a type and all types that it extends."""
+        """Return a type and all types that it extends, directly or indirectly."""
         found: list[str] = []
         here: str | None = data_type
         while here is not None and here not in found:
@@ -259,7 +259,7 @@ class Types:
 
     @cached_property
     def subtypes(self) -> dict[str, frozenset[str]]:
-        """``{type: types}`` that may take the place of the type, itself among them."""
+        """``{type: types}``: the type itself and all types that extend it."""
         found: dict[str, set[str]] = {data_type: set() for data_type in self.rules}
         for data_type in self.rules:
             for ancestor in self.ancestors(data_type):
@@ -279,13 +279,13 @@ USE_INSTALLED: Final = "Validate against the installed namespaces: use_cached=Fa
 
 
 def frozen_texts(texts: Mapping[str, Mapping[str, str]]) -> Texts:
-    """Return ``{namespace: {source: text}}`` as a value."""
+    """Return ``{namespace: {source: text}}`` as a hashable value."""
     return tuple((name, tuple(sorted(sources.items()))) for name, sources in sorted(texts.items()))
 
 
 @lru_cache(maxsize=32)
 def compile_types(texts: Texts, namespace: str) -> Types:
-    """Return the types of a namespace; the same texts are compiled once in a process.
+    """Return the types of a namespace. The same texts are compiled once in a process.
 
     Parameters
     ----------
@@ -314,7 +314,7 @@ def included(texts: Texts) -> dict[str, set[str]]:
     Raises
     ------
     MetadataError
-        As of `compile_types`.
+        As for `compile_types`.
     """
     documents = {name: dict(sources) for name, sources in texts}
     found: dict[str, set[str]] = {}
@@ -327,11 +327,11 @@ def included(texts: Texts) -> dict[str, set[str]]:
 
 @contextmanager
 def _understanding(namespace: str) -> Iterator[None]:
-    """Name the namespace in errors about a specification that is not valid."""
+    """Turn errors about an invalid specification into errors that name the namespace."""
     try:
         yield
     except MetadataError:
-        raise  # it names the problem
+        raise  # it has a message already
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise MetadataError(
             f"the namespace {namespace!r} cannot be understood ({type(error).__name__}: {error})", remedy=USE_INSTALLED
@@ -392,7 +392,7 @@ Registered: TypeAlias = "dict[str, tuple[Spec, bool]]"
 
 
 class _Namespaces:
-    """Finds the types of namespaces; of a type that two sources define, the first definition counts."""
+    """Finds the types of namespaces. If two sources define a type, the first definition is used."""
 
     def __init__(self, documents: dict[str, dict[str, str]]) -> None:
         self._documents = documents
@@ -420,7 +420,7 @@ class _Namespaces:
 
 
 def _register(found: Registered, spec: Spec, *, is_group: bool) -> None:
-    """Add the type that a specification defines, and those that are defined inside of it."""
+    """Add the type that a specification defines, and the types defined inside it."""
     name = def_of(spec)
     if name is not None:
         found.setdefault(name, (spec, is_group))
@@ -454,7 +454,7 @@ def _needed(spec: Spec) -> Iterator[str]:
 
 @dataclass
 class _Compiler:
-    """Makes the rules of all types; a type comes after its parent and after those that its members include."""
+    """Makes the rules of all types, for each type after its parent and after the types that its members include."""
 
     found: Registered
     types: Types
@@ -480,7 +480,7 @@ class _Compiler:
                     f"the type {parent!r}, which {name!r} extends, is not defined", remedy=USE_INSTALLED
                 )
             rule = joined(rule, self.types.rules[parent])
-        self.types.rules[name] = rule  # a member may lead back here, and then takes what is known up to here
+        self.types.rules[name] = rule  # a member may include this type, and then gets the rule as it is now
         self.types.rules[name] = replace(rule, members=tuple(map(self._with_type, rule.members)))
         self._open.discard(name)
         self._done.add(name)
@@ -548,7 +548,7 @@ def _dtype(dtype: Any) -> DType:
 
 
 def _shape(spec: Spec) -> Any:
-    """Return the shape; names of dimensions alone give the number of axes, as in hdmf."""
+    """Return the shape; dimension names without a shape give the number of axes, as in hdmf."""
     shape, dims = spec.get("shape"), spec.get("dims")
     return [None] * len(dims) if shape is None and isinstance(dims, list) else shape
 
@@ -557,7 +557,7 @@ def _shape(spec: Spec) -> Any:
 
 
 def joined(own: Rule, base: Rule) -> Rule:
-    """Return the demands of `own` and `base` together; where both define the same, `own` counts."""
+    """Return the rules of `own` and `base` joined; where both define the same, `own` is used."""
     return Rule(
         own.title,
         own.is_group,
@@ -587,7 +587,7 @@ def _joined_attributes(own: tuple[AttributeRule, ...], base: tuple[AttributeRule
             found.append(replace(rule, shape=shape, has_default=rule.has_default or other.has_default))
         else:
             found.append(rule)
-    # what has a default value need not be there, whichever type requires it
+    # an attribute with a default value may be absent, even if another type requires it
     rest = [replace(rule, required=rule.required and not rule.has_default) for rule in inherited.values()]
     return (*found, *rest)
 

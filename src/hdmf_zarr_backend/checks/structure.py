@@ -1,9 +1,7 @@
-"""Metadata documents of a file: whether each parses, and whether the consolidated document agrees with the others.
+"""Checks of metadata documents: whether each parses, and whether the consolidated document agrees with the others.
 
-Readers trust the consolidated document. If a document or a chunk of a node is in it and nowhere else, it is the only
-good copy: to make the consolidated document anew would lose it, and to write it back repairs the file.
-
-Source: issue "Nothing lost, nobody let in", part 4.
+Readers trust the consolidated document. If it contains a document or a chunk that is nowhere else, that is the only
+good copy: writing a new consolidated document would lose it, and restoring it from there repairs the file.
 """
 
 from __future__ import annotations
@@ -72,15 +70,16 @@ class Structure:
     hierarchy : Hierarchy
         All nodes whose documents parse.
     is_consolidated : bool
-        Whether there is a consolidated document, be it right or wrong.
+        Whether a consolidated document exists, right or wrong.
     only_copies : dict
-        ``{key: bytes}`` of the chunks and documents of which the consolidated document has the only good copy.
+        ``{key: bytes}`` of the chunks and documents that only the consolidated document has in good state.
     other_chunks : dict
-        ``{key: bytes}`` of its chunks that are whole there and in the store, and differ.
+        ``{key: bytes}`` of chunks in the consolidated document that differ from those in the store, both being
+        complete.
     lost_chunks : set of str
-        Paths of the arrays with a chunk that is missing or damaged in the store, compared with the copy.
+        Paths of arrays with a chunk that is missing or damaged in the store.
     state : State or None
-        Of a file of both formats, whether they are alike.
+        For a file of both formats, whether they agree.
     """
 
     hierarchy: Hierarchy
@@ -92,12 +91,12 @@ class Structure:
 
 
 def check_structure(keys: Store, report: Report) -> Structure | None:
-    """Check all documents of a file; return None where nothing can be read, and the report has the reason.
+    """Check all documents of a file. Returns None if nothing can be read; the report then has the reason.
 
     Raises
     ------
     StoreNotFoundError, NotZarrError
-        There is no Zarr file.
+        No Zarr file exists there.
     """
     try:
         return _Check(keys, report).run()
@@ -131,7 +130,7 @@ class _Check:
         key = zarr3.DOCUMENT if zarr3.DOCUMENT in texts else zarr2.CONSOLIDATED
         consolidated = self._consolidated(key, texts[key]) if key in texts else None
         if not self._keys.abilities.listing:
-            parsed = parse(self._keys)  # raises where there is nothing to read
+            parsed = parse(self._keys)  # raises an error if there is nothing to read
             self._add("", "not-listed", "this server cannot list what it has: its documents were not compared")
             self._compare_inlined(parsed.hierarchy)
             return self._structure(parsed.hierarchy, is_consolidated=True)
@@ -150,7 +149,7 @@ class _Check:
         return self._structure(hierarchy, is_consolidated=consolidated is not None or zarr2.CONSOLIDATED in texts)
 
     def _check_state(self) -> None:
-        """Report a file of both formats in which one is older than the other, or documents of format 3 are wrong."""
+        """Report a file of both formats in which one is out of date, or documents of format 3 are wrong."""
         found = difference_of(self._state)
         if found is not None:
             problem = Problem("/", "formats-differ", found[0], is_repairable=self._state == "2 is newer")
@@ -160,11 +159,13 @@ class _Check:
             wrong = sorted(_other_than_consolidated(texts))
             if wrong:
                 shown = ", ".join(wrong[:_SHOWN]) + (", ..." if len(wrong) > _SHOWN else "")
-                what = f"{len(wrong):,} documents of Zarr format 3 are not what that of the root says: {shown}"
+                what = (
+                    f"{len(wrong):,} documents of Zarr format 3 differ from their copies in that of the root: {shown}"
+                )
                 self._report.add(Problem("/", "formats-differ", what, is_repairable=True))
 
     def _check_journal(self) -> bool:
-        """Return whether a change of the file is under way, or was interrupted."""
+        """Tell whether a change of the file is in progress or was interrupted."""
         if not self._keys.abilities.change:
             return False
         try:
@@ -214,7 +215,7 @@ class _Check:
         return documents
 
     def _hierarchy(self, documents: Documents) -> Hierarchy:
-        """Return the hierarchy of the documents without damage."""
+        """Return the hierarchy of the undamaged documents."""
         good = {key: document for key, document in documents.items() if self._is_good(key, documents)}
         if zarr3.DOCUMENT in good:
             self._drop_unreadable(good)
@@ -225,7 +226,7 @@ class _Check:
         return hierarchy
 
     def _drop_unreadable(self, documents: Documents) -> None:
-        """Drop the documents of arrays of format 3 that this package cannot read."""
+        """Drop the documents of format-3 arrays that this package cannot read."""
         for key in sorted(documents):
             path, _ = split(key)
             try:
@@ -253,7 +254,7 @@ class _Check:
             self._add(path, "unknown-key", f"{key!r} has the keys {names}, which the format does not know")
 
     def _check_ancestors(self, documents: Documents) -> None:
-        """Report groups that only their members imply (Zarr v2: each ancestor MUST have a ``.zgroup``)."""
+        """Report groups without a document above other nodes (Zarr v2: each ancestor MUST have a ``.zgroup``)."""
         there = map(split, (*documents, *self._copies))
         known = {path for path, name in there if name in _MAIN}
         implied: set[str] = set()
@@ -265,7 +266,7 @@ class _Check:
             self._add(path, "group-implied", "members are there, and no .zgroup")
 
     def _check_nodes_without_document(self, documents: Documents, hierarchy: Hierarchy) -> None:
-        """Report nodes with chunks or attributes, and without a document; readers show nothing of them."""
+        """Report nodes with chunks or attributes but no document; readers do not show them."""
         reported = {split(key)[0] for key in self._copies}
         what = zarr3.DOCUMENT if zarr3.DOCUMENT in documents else f"{zarr2.ARRAY} or {zarr2.GROUP}"
         there = [split(key) for key in (*documents, *self._damaged)]
@@ -278,7 +279,7 @@ class _Check:
     # ---- the consolidated document ----------------------------------------------------------------------------------
 
     def _consolidated(self, key: str, text: bytes) -> Documents | None:
-        """Return the documents in the consolidated one, by their own keys; None if it is damaged or missing."""
+        """Return the documents in the consolidated one by their own keys, None if it is damaged or missing."""
         try:
             document = load(text, key=key)
             check_document(document, self._limits)
@@ -319,7 +320,7 @@ class _Check:
 
 
 def _other_than_consolidated(texts: Mapping[str, bytes]) -> Iterator[str]:
-    """Yield the keys of documents of format 3 that are not as the document of the root has them."""
+    """Yield the keys of format-3 documents that differ from their copies in the document of the root."""
     documents: Documents = {}
     for key, text in texts.items():
         try:
@@ -341,12 +342,12 @@ def _other_than_consolidated(texts: Mapping[str, bytes]) -> Iterator[str]:
 
 
 def _unknown_keys(key: str, document: Any) -> Collection[str]:
-    """Return the keys of a document that its format does not know.
+    """Return the keys of a document that its format does not define.
 
     Raises
     ------
     MetadataError
-        It is damaged.
+        The document is damaged.
     """
     path, name = split(key)
     if name == zarr3.DOCUMENT:
@@ -369,7 +370,7 @@ def _is_array_at(documents: Documents, path: str) -> bool:
 
 
 def _array_above(documents: Documents, path: str) -> str | None:
-    """Return the path of an array that the node at ``path`` would be inside of, None where there is none."""
+    """Return the path of an array above ``path``, None if there is none."""
     while path:
         path = split(path)[0]
         if _is_array_at(documents, path):
@@ -378,7 +379,7 @@ def _array_above(documents: Documents, path: str) -> str | None:
 
 
 def _is_same(one: Any, other: Any) -> bool:
-    """Return whether two documents mean the same: NaN equals NaN, and a default may be left out."""
+    """Tell whether two documents are equivalent: NaN equals NaN, and defaults may be left out."""
     if one == other:
         return True
     if not isinstance(one, dict) or not isinstance(other, dict):
@@ -387,7 +388,7 @@ def _is_same(one: Any, other: Any) -> bool:
 
 
 def _plain(document: dict[str, Any]) -> dict[str, Any]:
-    """Return a document without what zarr-python adds to it when it consolidates."""
+    """Return a document without the keys that zarr-python adds when it consolidates."""
     added = {zarr3.CONSOLIDATED}
     if document.get("zarr_format") == 2 and document.get(_SEPARATOR) == ".":
         added.add(_SEPARATOR)
@@ -395,7 +396,7 @@ def _plain(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def _without_block(document: Any) -> Any:
-    """Return a document of format 3 without the consolidated ones in it."""
+    """Return a format-3 document without the consolidated documents in it."""
     if isinstance(document, dict) and zarr3.CONSOLIDATED in document:
         return {key: value for key, value in document.items() if key != zarr3.CONSOLIDATED}
     return document
@@ -405,9 +406,9 @@ def _without_block(document: Any) -> Any:
 
 
 def _nodes_without_document(keys: Store, there: list[tuple[str, str]], hierarchy: Hierarchy) -> dict[str, list[str]]:
-    """Return ``{path: names}`` of what is stored of nodes without a document; of many names, the first few.
+    """Return ``{path: names}`` of keys of nodes without a document; of many names, the first few.
 
-    ``there`` are paths and names of all documents.
+    ``there`` has the paths and names of all documents.
     """
     described = {path for path, name in there if name != zarr2.ATTRIBUTES}
     found = {path: [name] for path, name in there if path not in described and path not in hierarchy}
@@ -422,19 +423,19 @@ def _nodes_without_document(keys: Store, there: list[tuple[str, str]], hierarchy
 
 
 def _array_path_of(key: str, hierarchy: Hierarchy) -> str | None:
-    """Return the path of the array that a key looks like a chunk of, None where it looks like none."""
+    """Return the path of the array that a key looks like a chunk of, None for other keys."""
     parts = key.split("/")
     end = _start_of_name(parts, DEFAULT_PREFIX if hierarchy.zarr_format == 3 else None)
     while end < len(parts) and "/".join(parts[:end]) in hierarchy:
-        end += 1  # a group is there, not an array
+        end += 1  # this is a group, not an array
     return "/".join(parts[:end]) if end < len(parts) else None
 
 
 def _start_of_name(parts: list[str], prefix: str | None) -> int:
-    """Return where the name of a chunk begins among the parts of a key; their number where it is not one."""
+    """Return the index where the name of a chunk begins in the parts of a key; their number if it is no chunk."""
     end = len(parts) - 1
     if prefix is not None and parts[end] == prefix:
-        return end  # the one chunk of a scalar
+        return end  # the only chunk of a scalar
     numbers = parts[end].split(".")
     if not all(map(is_chunk_number, numbers[1:] if numbers[0] == prefix else numbers)):
         return len(parts)
@@ -453,11 +454,11 @@ class _Difference:
     Attributes
     ----------
     key, path : str
-        Of the document or the chunk, and of the node that it belongs to.
+        Key of the document or chunk, and path of its node.
     kind, message : str
-        As of `Problem`.
+        As for `Problem`.
     is_good : bool
-        The consolidated document has a whole copy, which fits to the node as it is.
+        Whether the consolidated document has a complete copy that fits the node.
     """
 
     key: str
@@ -474,7 +475,7 @@ def _stale(key: str, message: str) -> _Difference:
 class _Comparison:
     """Compares the documents in the consolidated one with those of the nodes.
 
-    ``damaged`` are keys of documents that are there and cannot be read, and are in the report already.
+    ``damaged`` has the keys of documents that cannot be read, which are reported already.
     """
 
     def __init__(self, consolidated: Documents, documents: Documents, damaged: Collection[str]) -> None:
@@ -485,24 +486,22 @@ class _Comparison:
         self._with_members: set[str] | None = None
 
     def differences(self) -> Iterator[_Difference]:
-        """Yield the differences, by keys."""
+        """Yield the differences, sorted by key."""
         for key in sorted(self._consolidated.keys() | self._documents.keys()):
             if key == zarr3.DOCUMENT or key in self._damaged:
                 continue  # the root of format 3 is the consolidated document itself
-            default: Any = (
-                {} if split(key)[1] == zarr2.ATTRIBUTES else None
-            )  # no attributes, with or without a document
+            default: Any = {} if split(key)[1] == zarr2.ATTRIBUTES else None  # a missing document means no attributes
             there, stated = self._documents.get(key, default), self._consolidated.get(key, default)
             if _is_same(there, stated):
                 continue
             if key in self._documents:
-                what = "says something else than" if key in self._consolidated else "is not in"
+                what = "differs from its copy in" if key in self._consolidated else "is not in"
                 yield _stale(key, f"{key!r} {what} the consolidated document")
             else:
                 yield self._only_copy(key)
 
     def _only_copy(self, key: str) -> _Difference:
-        """Return the difference about a document that is in the consolidated one only."""
+        """Return the difference for a document that only the consolidated one has."""
         why_not = self._why_not_of_this_file(key)
         if why_not:
             return _stale(key, f"{key!r} {_ONLY}: {why_not}")
@@ -514,12 +513,12 @@ class _Comparison:
         return key in self._consolidated or self._is_there(key)
 
     def _why_not_of_this_file(self, key: str) -> str:
-        """Return why there cannot have been such a document in this file; ``""`` where there can."""
+        """Return why this document cannot have been part of this file; ``""`` if it can."""
         path, name = split(key)
         if is_outside(key):
-            return "it leads out of the store"
+            return "it is outside the store"
         if name not in self._names or (path and {"", "."} & set(path.split("/"))):
-            return "no document is called so"
+            return "it is not the name of a document"
         if _array_above(self._consolidated, path) is not None:
             return "an array has no members"
         if name == zarr2.ATTRIBUTES and not any(map(self._is_known, (zarr2.key_of(path, main) for main in _MAIN))):
@@ -535,24 +534,24 @@ class _Comparison:
         return ""
 
     def _hindrance(self, key: str) -> str:
-        """Return why a document cannot be written back; ``""`` where it can."""
+        """Return why a document cannot be restored; ``""`` if it can."""
         path, name = split(key)
         if _array_above(self._documents, path) is not None:
-            return "an array is above it now"
+            return "an array is now above it"
         other = {zarr2.GROUP: zarr2.ARRAY, zarr2.ARRAY: zarr2.GROUP}.get(name)
         if other is not None and self._is_there(zarr2.key_of(path, other)):
-            return "the node is something else now"
+            return "the node has another kind now"
         if _is_array_at({key: self._consolidated[key]}, path) and path in self._parents():
-            return "there are nodes below it now"
+            return "it now has nodes below it"
         if name == zarr2.ATTRIBUTES and not self._is_same_node(path):
-            return "the node is another one now"
+            return "the node has changed"
         return ""
 
     def _is_there(self, key: str) -> bool:
         return key in self._documents or key in self._damaged
 
     def _is_same_node(self, path: str) -> bool:
-        """Return whether the node, without its attributes, is as in the consolidated document."""
+        """Tell whether the node, without its attributes, is equal to that in the consolidated document."""
         mains = [zarr2.key_of(path, name) for name in _MAIN]
         if any(key in self._damaged for key in mains):
             return False
@@ -560,7 +559,7 @@ class _Comparison:
         return all(_is_same(self._documents[key], self._consolidated.get(key)) for key in there)
 
     def _parents(self) -> set[str]:
-        """Return the paths that have a node below them."""
+        """Return the paths that have nodes below them."""
         if self._with_members is None:
             self._with_members = set()
             for key in self._documents:
@@ -574,9 +573,9 @@ _Owner = tuple[str, ArrayNode[Attributes], Index]
 
 
 class _InlinedComparison:
-    """Compares the chunks in the consolidated document with those of the store.
+    """Compares the chunks in the consolidated document with those in the store.
 
-    ``hierarchy`` has all nodes, those of the consolidated document among them; ``changed`` are the paths of those whose
+    ``hierarchy`` has all nodes, including those of the consolidated document; ``changed`` has the paths of nodes whose
     documents differ.
     """
 
@@ -586,7 +585,7 @@ class _InlinedComparison:
         self._changed = changed
 
     def differences(self, inlined: Mapping[str, bytes]) -> Iterator[_Difference]:
-        """Yield the differences of ``{key: bytes}``, the chunks in the consolidated document."""
+        """Yield the differences for ``{key: bytes}``, the chunks in the consolidated document."""
         stored = self._stored([key for key in inlined if not is_outside(key)])
         for key, copy in inlined.items():
             there = stored.get(key)
@@ -594,12 +593,12 @@ class _InlinedComparison:
                 yield self._difference(key, copy, there)
 
     def _stored(self, wanted: list[str]) -> dict[str, bytes | ZarrBackendError]:
-        """Return the stored values, or the errors with which they cannot be read."""
+        """Return the stored values, or the errors raised when they are read."""
         found: dict[str, bytes | ZarrBackendError] = {}
         try:
             found.update(self._keys.get_many(wanted))
         except (StoreRefusedError, StoreUnreachableError):
-            raise  # nothing is known of any of them
+            raise  # none of them can be checked
         except ZarrBackendError:
             for key in wanted:
                 try:
@@ -621,10 +620,12 @@ class _InlinedComparison:
         chunk = f"the chunk {node.chunk_name(index)!r}"
         if there is None:
             return _Difference(key, path, "chunk-missing", f"{chunk} {_ONLY}", is_good)
-        return _Difference(key, path, "inlined-stale", f"{chunk} is another one in the consolidated document", is_good)
+        return _Difference(
+            key, path, "inlined-stale", f"{chunk} differs from its copy in the consolidated document", is_good
+        )
 
     def _owner(self, key: str) -> _Owner | None:
-        """Return the array that a key is a chunk of, and which one; None where there is no such array."""
+        """Return the array of a chunk key and the index of the chunk, None if there is no such array."""
         path = key
         while path:
             path, _ = split(path)
@@ -635,7 +636,7 @@ class _InlinedComparison:
         return None
 
     def _error(self, owner: _Owner, data: bytes | None) -> ZarrBackendError | None:
-        """Return the error that decoding a chunk ends with, None where it decodes, or is not there."""
+        """Return the error that decoding a chunk raises, None if it decodes or is missing."""
         path, node, index = owner
         try:
             if data is not None:

@@ -1,4 +1,4 @@
-"""`validate`: whether a file is valid by its schema, from its metadata only."""
+"""`validate`: checks a file against its schema, from its metadata only."""
 
 from __future__ import annotations
 
@@ -63,49 +63,51 @@ def validate(
     source : str, Path, mapping, zarr.abc.store.Store or zarr.Group
         The file.
     full : bool
-        Use hdmf's own validator: it reads the times and other small data that the schema has rules about, and takes
+        Use hdmf's own validator, which reads the times and other small data that the schema has rules about, and takes
         seconds.
     namespace : str, optional
-        The namespace to check it against. Default: of an NWB file each cached one that no other includes (extensions
-        before the core that they extend), of another file the one that the root names.
+        The namespace to check against. Default: for an NWB file, each cached one that no other includes (extensions
+        before the core that they extend); for another file, the one that the root names.
     use_cached : bool
-        Use the namespaces that are cached in the file, if there are any; else the installed ones.
+        Use the cached namespaces of the file, if any; else the installed ones.
     storage_options : mapping, optional
-        For URLs, as of `ZarrIO`.
+        For URLs, as for `ZarrIO`.
     limits : Limits, optional
-        How much the file may ask for.
+        Limits for the file.
     external_links : {"follow", "within", "never"}, optional
-        As of `ZarrIO`; links that are not followed are not checked.
+        As for `ZarrIO`. Links that are not followed are not checked.
 
     Returns
     -------
     Validation
-        ``findings`` are what the schema does not allow.
+        ``findings`` list what the schema does not allow.
 
     Raises
     ------
     StoreNotFoundError, NotZarrError, MetadataError
-        There is no Zarr file, or its metadata are damaged, or its namespaces are missing.
+        No Zarr file exists there, its metadata are damaged, or its namespaces are missing.
     UsageError
-        There is no such namespace.
+        The namespace does not exist.
 
     Notes
     -----
-    Without `full`, no chunk of a dataset is fetched: a time in a dataset is checked if it is part of the consolidated
-    metadata (in files of this package it is), and targets of references in datasets are not. hdmf's validator does not
-    check those either, unless the dataset is a scalar.
+    Without `full`, chunks of datasets are not read: a time in a dataset is checked if it is part of the consolidated
+    metadata (in files of this package it is), and targets of references in datasets are not checked. hdmf's validator
+    does not check those either, unless the dataset is a scalar.
 
-    Source: issue "Open to every other tool", part 2; hdmf 6, ``hdmf.validate``; pynwb 4, ``pynwb.validate``.
+    Source: hdmf 6, ``hdmf.validate``; pynwb 4, ``pynwb.validate``.
     """
     with (
         opened(source, storage_options, limits, external_links) as (keys, parsed),
-        gc_paused(),  # none of these objects is garbage, and the search for it takes longer than making them
+        gc_paused(),  # a collection would take longer than making these objects
     ):
         texts, names, cached = namespaces_for(keys, parsed, namespace, use_cached=use_cached)
         types = [compile_types(texts, name) for name in names]
         result = Validation(keys.location, {one.namespace: one.version for one in types}, cached)
         if full:
-            from hdmf_zarr_backend.checks.hdmf_validator import findings_of_hdmf  # on use: hdmf is slow to import
+            from hdmf_zarr_backend.checks.hdmf_validator import (
+                findings_of_hdmf,
+            )  # imported here: hdmf is slow to import
 
             result.findings = findings_of_hdmf(keys, parsed, texts, names)
             return result
@@ -125,7 +127,7 @@ def opened(
     limits: Limits | None,
     external_links: ExternalLinks | None = None,
 ) -> Iterator[tuple[Store, ParsedFile]]:
-    """Give the store and the metadata of a file; errors name the store."""
+    """Open a file for reading; yields its store and metadata. Errors name the store."""
     keys = open_store(source, storage_options)
     keys.read_rules = ReadRules(limits=limits or Limits(), external_links=external_links)
     parsed = parse(keys)
@@ -139,7 +141,7 @@ def opened(
 
 
 def cached_texts(keys: Store, hierarchy: Hierarchy) -> Texts:
-    """Return the newest version of each namespace that is cached in a file."""
+    """Return the newest version of each cached namespace of a file."""
     location = spec_location(hierarchy.root.attributes.get(SPECLOC))
     found: dict[str, dict[str, str]] = {}
     for name, version in newest_versions(hierarchy).items():
@@ -165,8 +167,8 @@ def _sources(text: str, location: str, path: str) -> list[str]:
 
 
 def installed_texts(*, nwb: bool) -> Texts:
-    """Return the installed namespaces: those of pynwb, with those of hdmf, or only those of hdmf."""
-    from hdmf_zarr_backend.builders.specs import namespace_texts  # on use: hdmf is slow to import
+    """Return the installed namespaces: those of pynwb and hdmf, or only those of hdmf."""
+    from hdmf_zarr_backend.builders.specs import namespace_texts  # imported here: hdmf is slow to import
 
     if nwb:
         from pynwb import get_type_map
@@ -179,17 +181,17 @@ def installed_texts(*, nwb: bool) -> Texts:
 def namespaces_for(
     keys: Store, parsed: ParsedFile, wanted: str | None, *, use_cached: bool
 ) -> tuple[Texts, list[str], bool]:
-    """Return the namespaces for a file, the names of those to check it against, and whether they are cached in it.
+    """Return the namespaces for a file, the names of those to check against, and whether the file has them cached.
 
-    Of an NWB file, it is checked against the cached ones that no other includes, or the installed core, as in
-    ``pynwb.validate``; another file against the one that the root names.
+    An NWB file is checked against the cached namespaces that no other includes, or against the installed core, as in
+    ``pynwb.validate``; another file against the namespace that the root names.
 
     Raises
     ------
     UsageError
-        There is no namespace ``wanted``.
+        The namespace ``wanted`` does not exist.
     MetadataError
-        The root names none of them.
+        The root does not name any of them.
     """
     is_nwb = type_key_of(parsed.hierarchy.root) == "neurodata_type"
     texts = cached_texts(keys, parsed.hierarchy) if use_cached else ()
@@ -203,7 +205,7 @@ def _names(texts: Texts, hierarchy: Hierarchy, wanted: str | None, *, is_nwb: bo
     known = [name for name, _ in texts]
     if wanted is not None:
         if wanted not in known:
-            raise UsageError(f"there is no namespace {wanted!r}", remedy=f"There are: {', '.join(known)}.")
+            raise UsageError(f"there is no namespace {wanted!r}", remedy=f"Use one of {', '.join(known)}.")
         return [wanted]
     if is_nwb:
         below = included(texts)
@@ -212,7 +214,7 @@ def _names(texts: Texts, hierarchy: Hierarchy, wanted: str | None, *, is_nwb: bo
     named = hierarchy.root.attributes.get("namespace")
     if named not in known:
         raise MetadataError(
-            f"the root names the namespace {named!r}, which is not there",
+            f"the root names the namespace {named!r}, which does not exist",
             path="/",
             remedy=f"Name one of them: {', '.join(known)}.",
         )
@@ -235,7 +237,7 @@ def check(root: Item, types: Types) -> tuple[list[Finding], int]:
     Returns
     -------
     list of Finding
-        Each once, by path.
+        Without duplicates, sorted by path.
     int
         Number of groups and datasets that were checked.
     """
@@ -246,7 +248,7 @@ def check(root: Item, types: Types) -> tuple[list[Finding], int]:
 
 
 class Checker:
-    """Checks items against rules; ``findings`` are the differences."""
+    """Checks items against rules; ``findings`` has the violations."""
 
     def __init__(self, types: Types) -> None:
         self.findings: list[Finding] = []
@@ -255,12 +257,12 @@ class Checker:
         self._stack: list[tuple[Rule, Item]] = []
 
     def run(self, root: Item) -> None:
-        """Check the root, and all items that its rules lead to."""
+        """Check the root, and all items that rules apply to."""
         if root.data_type is None:
             self._add(root, "unknown-type", "the root has no type")
         else:
             self._push_type(root, root.data_type)
-        while self._stack:  # no recursion: a file may be nested deeper than Python's calls
+        while self._stack:  # not recursive: a file may be nested deeper than the recursion limit
             rule, item = self._stack.pop()
             self._check(rule, item)
 
@@ -314,9 +316,9 @@ class Checker:
                 self._check_member(member_rule, member, item)
 
     def _assign(self, rule: Rule, item: Item) -> dict[MemberRule, list[Member]]:
-        """Return the members that each rule is about.
+        """Return the members that each rule applies to.
 
-        As in hdmf, by name and type; if several rules match, by the first that still lacks one.
+        As in hdmf, by name and type; if several rules match, the first that still needs a member.
         """
         assigned: dict[MemberRule, list[Member]] = {}
         for member in item.members:
@@ -352,7 +354,7 @@ class Checker:
 
 
 def _lacks(rule: MemberRule, count: int) -> bool:
-    """Return whether a rule demands more members than it has."""
+    """Tell whether a rule requires more members than it has."""
     return (rule.is_required and count == 0) or (isinstance(rule.quantity, int) and count < rule.quantity)
 
 

@@ -1,4 +1,4 @@
-"""`verify`: whether a file is whole, level by level."""
+"""`verify`: checks a file for damage, level by level."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from hdmf_zarr_backend.stores.opening import open_store
 
 Level = Literal["structure", "links", "chunks", "schema"]
 LEVELS: tuple[str, ...] = get_args(Level)
-"""How much to check; each level includes all before it."""
+"""The levels of a check; each includes all before it."""
 
 
 def verify(
@@ -45,39 +45,39 @@ def verify(
     source : str, Path, mapping, zarr.abc.store.Store or zarr.Group
         The file.
     level : {"structure", "links", "chunks", "schema"}
-        ``structure``: documents parse, have only keys that the format knows, and agree with the consolidated document,
-        as do the chunks in it. ``links``: the targets of links and references exist, and are the objects that were
-        meant. ``chunks``: each chunk is stored, decodes, and has its full size. ``schema``: the file is valid by the
-        namespaces that are cached in it. Each includes all before it.
+        ``structure``: documents parse, have only keys that the format defines, and agree with the consolidated
+        document, as do the chunks in it. ``links``: the targets of links and references exist, and are the objects that
+        were meant. ``chunks``: each chunk is stored, decodes, and has its full size. ``schema``: the file is valid by
+        its cached namespaces. Each level includes all before it.
     storage_options : dict, optional
         For URLs.
     limits : Limits, optional
-        How much the file may ask for.
+        Limits for the file.
     external_links : {"follow", "within", "never"}, optional
-        As of `ZarrIO`.
+        As for `ZarrIO`.
     executor : None, "threads", "processes", int, concurrent.futures.Executor or dask.distributed.Client
-        What decodes chunks; None: this thread.
+        Decodes chunks; None: this thread.
     memory_budget : int
         Bytes of values that may be in flight.
     dandi : bool
-        Also check what the DANDI archive demands of a Zarr file: depth and names of its keys, number and size of its
-        objects; and compute its checksum there, which reads the whole file.
+        Also check the requirements of the DANDI archive for a Zarr file (depth and names of its keys, number and size
+        of its objects), and compute its checksum there, which reads all data.
     progress : Progress
         Receives the number of bytes of the values that were decoded.
 
     Returns
     -------
     Report
-        ``problems`` are damage, ``remarks`` may be right as they are.
+        ``problems`` are damage, ``remarks`` may be intended.
 
     Raises
     ------
     StoreNotFoundError, NotZarrError
-        There is no Zarr file.
+        No Zarr file exists there.
     UsageError
-        There is no such level.
+        The level is unknown.
 
-    Source: issue "Nothing lost, nobody let in", part 4.
+    Source: Zarr v2 and v3 specifications; docs/format, "Links", "References", "Consolidated metadata".
     """
     if level not in LEVELS:
         raise UsageError(f"there is no level {level!r}", remedy=f"Use one of {', '.join(LEVELS)}.")
@@ -100,7 +100,7 @@ def verify(
                 check = ChunkCheck(keys, _only_of_format_3(keys), report, is_both=True)
                 check.run(workers, memory_budget=memory_budget, progress=progress)
     if last > 2:
-        from hdmf_zarr_backend.checks.hdmf_validator import problems_by_schema  # on use: hdmf is slow to import
+        from hdmf_zarr_backend.checks.hdmf_validator import problems_by_schema  # imported here: hdmf is slow to import
 
         for problem in problems_by_schema(keys, structure.hierarchy):
             report.add(problem)
@@ -108,7 +108,7 @@ def verify(
 
 
 def _only_of_format_3(keys: Store) -> Hierarchy:
-    """Return the arrays of a file of both formats that have chunks of their own in format 3."""
+    """Return the arrays of a file of both formats that have separate chunks in format 3."""
     found = parse(keys, hint=3).hierarchy
     only = Hierarchy(GroupNode(found.root.attributes), zarr_format=3)
     for path, node in found.walk():

@@ -1,8 +1,8 @@
-"""A file as a schema sees it: groups, datasets and links with their types, from the metadata only.
+"""`view`: the content of a file as a schema describes it: groups, datasets and links with types, from metadata only.
 
-A value has what a schema has rules about: type and shape, the type of the target of a reference, and whether a text is
-a time. Links are members with their targets, in this file or another; a link or a reference to nothing is left out, as
-it is when the file is read.
+A value has the properties that a schema has rules about: type and shape, the type of a reference's target, and whether
+a text is a time. Links are members with their targets, in this file or another. Links and references without a target
+are left out, as when the file is read.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ OTHER: Final = "other"
 UNKNOWN: Final = "unknown"
 
 FORMATS: Final = (ISO, NAIVE, OTHER, UNKNOWN)
-"""Formats of a text: a time with a time zone, a time or a date without, not a time, and a text that was not read."""
+"""Formats of a text: a time with a time zone, a time or date without one, not a time, and a text that was not read."""
 
 _TIME = re.compile(
     r"-?[0-9]{4,}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])"
@@ -57,7 +57,7 @@ def text_format(text: Any, *, is_scalar: bool = True) -> str:
     text : str, bytes or None
         None if it was not read.
     is_scalar : bool
-        False: it is an element of an array, which needs no time zone.
+        False for an element of an array, which needs no time zone.
     """
     if isinstance(text, bytes):
         text = text.decode("utf-8", "replace")
@@ -74,19 +74,19 @@ def text_format(text: Any, *, is_scalar: bool = True) -> str:
 
 @dataclass(slots=True)
 class Value:
-    """The value of an attribute or a dataset, as much as a schema has rules about.
+    """The properties of an attribute or dataset that a schema has rules about.
 
     Attributes
     ----------
     dtype : str, tuple of str or None
-        NumPy's name of the type, ``"utf"``, ``"ascii"``, ``"reference"``; of a compound, those of its fields. None of
-        an empty value without a type.
+        NumPy's name of the type, ``"utf"``, ``"ascii"`` or ``"reference"``; for a compound, those of its fields. None
+        for an empty value without a type.
     shape : tuple of int or None
-        None of a value that is not an array.
+        None for a value that is not an array.
     read : callable, optional
-        Returns the first text, None where it is not part of the metadata.
+        Returns the first text, None if it is not part of the metadata.
     target : str or None
-        Type of the target of a reference in an attribute, "" where it has none; None of everything else, also of
+        Type of the target of a reference in an attribute, "" if it has none; None for all other values, also for
         references in datasets, whose targets are data.
     """
 
@@ -97,7 +97,7 @@ class Value:
 
     @property
     def format(self) -> str | None:
-        """Which of `FORMATS` a text has; None of a value that is not a text."""
+        """The format of a text, one of `FORMATS`; None for other values."""
         if self.dtype not in ("utf", "ascii"):
             return None
         return UNKNOWN if self.read is None else text_format(self.read(), is_scalar=self.shape in (None, ()))
@@ -116,9 +116,9 @@ class Item:
     attributes : dict
         ``{name: Value}``.
     value : Value or None
-        The value of a dataset; None of a group.
+        The value of a dataset; None for a group.
     members : list of Member
-        Of a group: datasets, groups, links.
+        For a group: datasets, groups, links.
     """
 
     path: str
@@ -143,12 +143,12 @@ class Member:
 
 
 def type_key_of(root: Node) -> str:
-    """Return the name of the attribute with types in a file: ``neurodata_type`` in NWB."""
+    """Return the name of the attribute for types in a file: ``neurodata_type`` in NWB."""
     return "neurodata_type" if "neurodata_type" in root.attributes else "data_type"
 
 
 def view(targets: Targets) -> Item:
-    """Return the root of a file.
+    """Return the root of a file with everything below it.
 
     Raises
     ------
@@ -168,7 +168,7 @@ class _Pending:
 
 
 class _Viewer:
-    """Makes the items of a file, and of targets of links in other files; one item for each node."""
+    """Makes the items of a file, and of link targets in other files; one item for each node."""
 
     def __init__(self, targets: Targets) -> None:
         self._targets = targets
@@ -177,10 +177,10 @@ class _Viewer:
         self._cache = ChunkCache()
 
     def item(self, file: LinkedFile, path: str, node: Node) -> Item:
-        """Return the item of a node with all items below it, and the targets of links."""
+        """Return the item of a node, with all items below it and the targets of links."""
         stack: list[Any] = []
         found = self._made(stack, file, path, node)
-        while stack:  # no recursion: a file may be nested deeper than Python's calls
+        while stack:  # not recursive: a file may be nested deeper than the recursion limit
             self._fill(stack, *stack.pop())
         return found
 
@@ -201,7 +201,7 @@ class _Viewer:
             place = join(path, name)
             if place != specs:
                 members.append(Member(name, self._made(stack, file, place, node.members[name])))
-        members.sort(key=lambda member: member.item.is_group)  # as hdmf checks them: datasets, then groups
+        members.sort(key=lambda member: member.item.is_group)  # datasets before groups, as hdmf checks them
         for link in file.links_of(path, node):
             found = self._found(file, link.target)
             if found is not None:
@@ -251,10 +251,10 @@ class _Viewer:
         try:
             means = describe(node)
         except ZarrBackendError:
-            return Value(str(node.data_type), tuple(node.shape))  # what cannot be read is of no type that is asked for
+            return Value(str(node.data_type), tuple(node.shape))  # an unreadable array has a type that fits no rule
         is_text = means.form == "objects" and means.stored.kind == "text"
         word = _word_of(means.stored)
-        if is_text and (means.is_scalar or not node.size):  # hdmf reads a scalar as str, and takes what is empty for it
+        if is_text and (means.is_scalar or not node.size):  # hdmf reads a scalar as str, and treats empty arrays so
             word = "utf"
         is_one = means.is_scalar and word in ("utf", "ascii", REFERENCE)
         return Value(
@@ -262,7 +262,7 @@ class _Viewer:
         )
 
     def _inlined_text(self, file: LinkedFile, path: str, node: ArrayNode[Any]) -> Any:
-        """Return the first text of an array whose one chunk is part of the consolidated metadata."""
+        """Return the first text of an array whose only chunk is part of the consolidated metadata."""
         if not node.size:
             return ""
         key = join(path, node.chunk_name((0,) * len(node.shape)))
@@ -307,7 +307,7 @@ def _value_of_list(value: list[Any]) -> Value:
 
 
 def _word_of(element: Element) -> Word:
-    """Return the type of what an array holds, as rules name it."""
+    """Return the type of the elements of an array, as rules name it."""
     found = hdmf_type(element)
     if isinstance(found, list):
         return tuple(_word_of_field(field["dtype"]) for field in found)

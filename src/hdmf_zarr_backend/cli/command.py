@@ -38,17 +38,17 @@ class Command:
     Parameters
     ----------
     name : str
-        The name on the command line.
+        The name of the command.
     summary : str
         One line, for the list of commands.
     description : str
-        What it does, for its own help.
+        Description, for the help of the command.
     examples : str
-        At least one command line.
+        At least one example.
     configure : callable
-        Adds its arguments to a parser.
+        Adds the arguments to a parser.
     run : callable
-        Runs it, and returns the exit code; ``exec`` that of another tool.
+        Runs the command and returns the exit code; for ``exec`` that of the other tool.
     """
 
     name: str
@@ -69,7 +69,7 @@ def complain(message: str | BaseException, command: Command | None = None) -> No
     command : Command, optional
         The command that runs: arguments of Python in the message are replaced by its options.
     """
-    from hdmf_zarr_backend.cli.wording import error_text, remedy_text  # on use: most commands succeed
+    from hdmf_zarr_backend.cli.wording import error_text, remedy_text  # imported here: most commands succeed
 
     text = remedy_text(message, command) if isinstance(message, str) else error_text(message, command)
     print(f"zarrio: {' '.join(text.split())}", file=sys.stderr)
@@ -238,14 +238,14 @@ def add_encoding_options(parser: ArgumentParser) -> None:
         "--codec",
         choices=CODECS,
         default="keep",
-        help="HDF5 to Zarr: keep the chunks of large datasets, or compress them anew (default: %(default)s)",
+        help="HDF5 to Zarr: keep the chunks of large datasets, or compress them again (default: %(default)s)",
     )
     parser.add_argument(
         "--shards",
         type=_shards,
         metavar="auto|N,...",
-        help="to Zarr format 3: put the chunks of large arrays together in shards, chosen by bytes, or of these "
-        "lengths (of arrays with as many axes)",
+        help="to Zarr format 3: combine the chunks of large arrays in shards, chosen by bytes, or with these "
+        "lengths (for arrays with as many axes)",
     )
     parser.add_argument(
         "--nczarr", action="store_true", help="to Zarr format 2: let netcdf-c open the file, in its mode nczarr"
@@ -275,16 +275,16 @@ def add_external_links_option(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--external-links",
         choices=("follow", "within", "never"),
-        help="which other files links are followed to (default: any from a local file, its folder from a remote one)",
+        help="which other files links may point to (default: any from a local file, its folder from a remote one)",
     )
 
 
-# ---- many files: each on its own ------------------------------------------------------------------------------------
+# ---- many files: each one separately --------------------------------------------------------------------------------
 
 
 @contextmanager
 def shown_progress(label: str) -> Iterator[Progress]:
-    """Show a progress bar, and remove it in any case, so that it does not share its line with a message."""
+    """Show a progress bar, and always remove it at the end, so that it does not share its line with a message."""
     progress = terminal_progress(label)
     try:
         yield progress
@@ -294,7 +294,7 @@ def shown_progress(label: str) -> Iterator[Progress]:
 
 def failure_of(error: ZarrBackendError | OSError, source: str, arguments: Namespace) -> str:
     """Report an error with a file, with its name; return the error as text for the command line."""
-    from hdmf_zarr_backend.cli.wording import error_text  # on use: most files are good
+    from hdmf_zarr_backend.cli.wording import error_text  # imported here: most files have no errors
 
     text = error_text(error, arguments.command)
     complain(text if source in text else f"{source}: {text}")
@@ -317,11 +317,11 @@ def each_file(
     arguments : Namespace
         With ``paths``, ``json`` and ``command``.
     work : callable
-        Takes a path and returns a result. An error is reported, and the other files follow.
+        Takes a path and returns a result. If it raises an error, that is reported, and the other files follow.
     show : callable
         Prints the result of a path, as soon as it is known; not called if the output is JSON.
     labels : tuple of str
-        Of a good file, and of one with an error: "sound", "not looked at".
+        For a good file, and for one with an error, such as "sound" and "not looked at".
     as_json : callable
         Returns a result as JSON.
     is_good : callable

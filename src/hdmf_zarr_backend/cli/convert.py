@@ -1,6 +1,6 @@
 """`zarrio convert`: HDF5 to Zarr and back, and one format of Zarr to the other, one file or many.
 
-Each command is a module that `main` imports when the command is run, so that the command line starts quickly.
+`main` imports the module of a command only when it runs, so that the command line starts quickly.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from hdmf_zarr_backend.cli.command import (
     storage_options,
 )
 from hdmf_zarr_backend.errors import UsageError, ZarrBackendError
-from hdmf_zarr_backend.model.locations import ZARR_SUFFIXES, is_url, split_chain
+from hdmf_zarr_backend.model.link_sources import ZARR_SUFFIXES, is_url, split_chain
 
 _ZARR = ".zarr"
 _VIRTUAL = ".zarr.json"
@@ -71,13 +71,13 @@ def _configure(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--skip-existing",
         action="store_true",
-        help="leave out a source whose target exists: a complete file of the wanted format, and not older; "
+        help="skip a source whose target exists: a complete file of the requested format that is not older; "
         "with --force, replace the other targets that exist",
     )
     parser.add_argument(
         "--no-check",
         action="store_true",
-        help="do not try whether pynwb can read an NWB file, and convert it in any case",
+        help="do not check whether pynwb can read an NWB file, and convert it in any case",
     )
     parser.add_argument(
         "--to",
@@ -126,7 +126,7 @@ def _configure(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--resume",
         action="store_true",
-        help="HDF5 to Zarr: continue a conversion that was interrupted or killed, instead of beginning anew",
+        help="HDF5 to Zarr: continue a conversion that was interrupted or killed, instead of starting again",
     )
     parser.add_argument(
         "--virtual",
@@ -135,7 +135,9 @@ def _configure(parser: ArgumentParser) -> None:
         "not change",
     )
     parser.add_argument(
-        "--durable", action="store_true", help="return when a local target is on the disk itself, safe from a power cut"
+        "--durable",
+        action="store_true",
+        help="return after a local target has reached the disk itself, safe from a power cut",
     )
     add_json_option(parser, "print what was done as one JSON document")
     add_storage_option(parser)
@@ -188,7 +190,7 @@ def _convert(source: str, target: str, options: dict[str, Any], arguments: Names
         if arguments.skip_existing and is_done(source, target, arguments, options["storage_options"]):
             outcome.skipped = True
             return outcome
-        # on use: hdmf and zarr take seconds to import
+        # imported here: hdmf and zarr take seconds to import
         from hdmf_zarr_backend.conversion.convert import convert
 
         with shown_progress(name_of(source)) as progress:
@@ -197,7 +199,7 @@ def _convert(source: str, target: str, options: dict[str, Any], arguments: Names
         outcome.error = failure_of(error, source, arguments)
     except KeyboardInterrupt as stop:
         notes = " ".join(getattr(stop, "__notes__", []))
-        complain(notes or f"nothing is done of {target}", arguments.command)
+        complain(notes or f"no part of {target} was finished", arguments.command)
         raise
     outcome.seconds = time.perf_counter() - start
     return outcome
@@ -205,7 +207,7 @@ def _convert(source: str, target: str, options: dict[str, Any], arguments: Names
 
 def _outcome_text(outcome: _Outcome) -> str:
     if outcome.skipped:
-        return "skipped, a complete file is there"
+        return "skipped, a complete file exists"
     return f"{outcome.report} in {outcome.seconds:.1f} s"
 
 
@@ -234,10 +236,10 @@ def _as_json(outcome: _Outcome) -> dict[str, Any]:
 
 
 def pairs_of(arguments: Namespace) -> list[tuple[str, str]]:
-    """Return pairs of source and target; the folder of the targets exists afterwards.
+    """Return pairs of source and target, after creating the folder of the targets.
 
     A target that is an existing folder, other than a Zarr file, or that ends in a slash, is the folder of the target,
-    as with ``--output``. Without a target the new file is made beside its source.
+    as with ``--output``. Without a target, the new file is written beside its source.
 
     Parameters
     ----------
@@ -247,7 +249,7 @@ def pairs_of(arguments: Namespace) -> list[tuple[str, str]]:
     Raises
     ------
     UsageError
-        The paths are not a source and a target, or two sources would become one target, or the folder is a file.
+        The paths are not a source and a target; or two sources have the same target; or the folder is a file.
     """
     paths, folder = arguments.paths, arguments.output
     if folder is None:
@@ -304,7 +306,7 @@ def _joined(folder: str, name: str) -> str:
 
 
 def _make_folder(folder: str) -> None:
-    """Make a local folder; a URL needs none."""
+    """Create a local folder. A URL does not need one."""
     if is_url(folder):
         return
     try:
@@ -336,7 +338,7 @@ def check_source(source: str) -> None:
     Raises
     ------
     UsageError
-        Naming the files.
+        The folder contains HDF5 files, which the message names.
     """
     if not os.path.isdir(source):
         return
@@ -354,7 +356,7 @@ def check_source(source: str) -> None:
 
 
 def is_done(source: str, target: str, arguments: Namespace, storage_options: dict[str, object]) -> bool:
-    """Return whether the target is a complete file of the wanted format, and not older than the source.
+    """Tell whether the target is a complete file of the requested format that is not older than the source.
 
     The times of local files are compared, not those of URLs. No chunk of a Zarr file is read.
 
@@ -368,7 +370,7 @@ def is_done(source: str, target: str, arguments: Namespace, storage_options: dic
     if wanted == "hdf5":
         is_whole = _is_hdf5(target)
     else:
-        # on use: NumPy is slow to import
+        # imported here: NumPy is slow to import
         from hdmf_zarr_backend.files.parser import is_whole as is_whole_zarr
 
         is_whole = is_whole_zarr(target, arguments.zarr_format or _DEFAULT_FORMAT, storage_options)
@@ -383,10 +385,10 @@ def _is_hdf5(target: str) -> bool:
     with open(target, "rb") as stream:
         if stream.read(len(_HDF5_SIGNATURE)) != _HDF5_SIGNATURE:
             return False
-    from hdmf_zarr_backend.comparison import open_facts
+    from hdmf_zarr_backend.comparison import open_content
 
     try:
-        open_facts(target).close()
+        open_content(target).close()
     except (ZarrBackendError, OSError):
         return False
     return True

@@ -1,6 +1,6 @@
-"""`zarrio diff`: all differences of two files, each in Zarr or HDF5.
+"""`zarrio diff`: all differences between two files, each in Zarr or HDF5.
 
-Each command is a module that `main` imports when the command is run, so that the command line starts quickly.
+`main` imports the module of a command only when it runs, so that the command line starts quickly.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def _configure(parser: ArgumentParser) -> None:
 
 
 def _run(arguments: Namespace) -> Exit:
-    # on use: NumPy is slow to import
+    # imported here: NumPy is slow to import
     from hdmf_zarr_backend.comparison import compare, summarise
 
     ignored = {kind.strip() for part in arguments.ignore for kind in part.split(",") if kind.strip()}
@@ -66,7 +66,9 @@ def _run(arguments: Namespace) -> Exit:
 
 
 def _print(found: Sequence[Difference], counts: dict[str, int], arguments: Namespace) -> None:
-    lines = finding_lines(found, str, lambda one: f"{one.kind} {one.attribute} {one.said}", verbose=arguments.verbose)
+    lines = finding_lines(
+        found, str, lambda one: f"{one.kind} {one.attribute} {one.description}", verbose=arguments.verbose
+    )
     print_limited(lines, arguments.limit)
     if found:
         kinds = ", ".join(f"{count:,} {kind}" for kind, count in counts.items())
@@ -87,7 +89,7 @@ def _as_json(difference: Difference) -> dict[str, Any]:
 
 COMMAND = Command(
     name="diff",
-    summary="show the differences of two files",
+    summary="show the differences between two files",
     description=(
         "Show all differences of two files: groups, datasets, links, types, shapes, values, references, attributes.\n"
         "Prints nothing if there are none. A Zarr file is compared with an HDF5 file by the datasets that it was made\n"

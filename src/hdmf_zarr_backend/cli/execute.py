@@ -1,4 +1,4 @@
-"""`zarrio exec`: another Python command-line tool, for which ``hdmf_zarr`` is this package."""
+"""`zarrio exec`: runs another Python command-line tool, for which ``hdmf_zarr`` is this package."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _configure(parser: ArgumentParser) -> None:
 
 
 def _run(arguments: Namespace) -> int:
-    from hdmf_zarr_backend.exec import run_with_alias  # on use: other commands do not start processes
+    from hdmf_zarr_backend.exec import run_with_alias  # imported here: other commands do not start processes
 
     return run_with_alias(arguments.words)
 

@@ -19,7 +19,7 @@ from hdmf_zarr_backend.cli.command import (
     storage_options,
     symbols_for,
 )
-from hdmf_zarr_backend.model.render import render
+from hdmf_zarr_backend.model.render import item_tree, render
 
 if TYPE_CHECKING:
     from hdmf_zarr_backend.files.outline import Outline
@@ -41,7 +41,7 @@ def _configure(parser: ArgumentParser) -> None:
 
 
 def _run(arguments: Namespace) -> Exit:
-    # on use: `zarrio --help` needs none of it
+    # imported here: `zarrio --help` does not need it
     from hdmf_zarr_backend.files.outline import open_outline
 
     outline = open_outline(
@@ -71,7 +71,7 @@ def _run(arguments: Namespace) -> Exit:
 
 def add_tree_options(parser: ArgumentParser) -> None:
     """Add the options of a tree to a command: ``--depth``, ``--all`` and ``--specs``."""
-    parser.add_argument("--depth", type=_level, metavar="N", help="show so many levels; of deeper ones only the totals")
+    parser.add_argument("--depth", type=_level, metavar="N", help="show N levels; of deeper ones only the totals")
     parser.add_argument("--all", action="store_true", help="show each member of long runs of members that are alike")
     parser.add_argument("--specs", action="store_true", help="show the cached specifications")
 
@@ -104,8 +104,7 @@ def tree_lines(outline: Outline, arguments: Namespace) -> list[str]:
     symbols = symbols_for(sys.stdout)
     outline.times = symbols.times
     return render(
-        outline.hierarchy,
-        outline.describe,
+        item_tree(outline.hierarchy, outline.describe),
         outline.columns,
         depth=arguments.depth,
         whole=arguments.all,

@@ -116,7 +116,7 @@ def _run(arguments: Namespace) -> int:
     except ZarrBackendError as error:
         complain(error, command)
     except BrokenPipeError:
-        # the reader of our output has closed it; Python must not complain when it flushes at exit
+        # the reader of the output has closed it; Python must not report that when it flushes at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Exit.OK
     except ModuleNotFoundError as error:
@@ -133,7 +133,7 @@ def _run(arguments: Namespace) -> int:
 
 
 def build_parser() -> ArgumentParser:
-    """Return the parser of the whole command line, also for the documentation."""
+    """Return the parser of the complete command line, also for the documentation."""
     parser = ArgumentParser(
         prog="zarrio",
         description="Convert, look at and compare HDMF and NWB files in Zarr and HDF5.",
@@ -151,13 +151,13 @@ def build_parser() -> ArgumentParser:
             formatter_class=RawDescriptionHelpFormatter,
         )
         command.configure(child)
-        child.set_defaults(command=command, parser=child)  # its usage is shown where an option is unknown
+        child.set_defaults(command=command, parser=child)  # to show its usage for an unknown option
     return parser
 
 
 @contextmanager
 def _warnings_in_one_line(command: Command) -> Iterator[None]:
-    """Show each warning once, as one line without its place in the code."""
+    """Show each warning once, as one line without its position in the code."""
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
         complain(f"warning: {message}", command)

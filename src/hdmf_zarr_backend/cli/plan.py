@@ -18,7 +18,7 @@ from hdmf_zarr_backend.cli.command import (
 )
 from hdmf_zarr_backend.cli.inspect import add_tree_options, tree_lines
 from hdmf_zarr_backend.errors import UsageError
-from hdmf_zarr_backend.model.locations import is_url
+from hdmf_zarr_backend.model.link_sources import is_url
 from hdmf_zarr_backend.model.render import size_text
 
 if TYPE_CHECKING:

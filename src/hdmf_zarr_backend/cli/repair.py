@@ -1,6 +1,6 @@
-"""`zarrio repair`: repairs without loss; `zarrio consolidate`: a new consolidated document.
+"""`zarrio repair`: repairs without loss; `zarrio consolidate`: writes a new consolidated document.
 
-Each command is a module that `main` imports when the command is run, so that the command line starts quickly.
+`main` imports the module of a command only when it runs, so that the command line starts quickly.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from hdmf_zarr_backend.cli.command import (
 def _configure(parser: ArgumentParser) -> None:
     parser.add_argument("path", metavar="PATH", help="a Zarr file, a path or a URL")
     parser.add_argument(
-        "--drop-links", action="store_true", help="remove links that lead to nothing, in a circle, or that are damaged"
+        "--drop-links", action="store_true", help="remove links that have no target, are circular, or are damaged"
     )
     parser.add_argument(
         "--break-lock",
         action="store_true",
-        help="take the lock of the file from a writer that is gone, or that is on another machine and cannot be asked",
+        help="take the lock of the file from a writer that has stopped, or may have stopped on another machine",
     )
     add_verbose_option(parser)
     add_json_option(parser, "print what was done, and what is left, as a JSON document")
@@ -36,7 +36,7 @@ def _configure(parser: ArgumentParser) -> None:
 
 
 def _run(arguments: Namespace) -> Exit:
-    # on use: NumPy is slow to import
+    # imported here: NumPy is slow to import
     from hdmf_zarr_backend.checks.repair import repair
     from hdmf_zarr_backend.cli.wording import problem_document, problem_line
 
@@ -68,11 +68,11 @@ REPAIR = Command(
     name="repair",
     summary="repair what can be repaired without loss",
     description=(
-        "Undo a change that was interrupted, or finish it if it had been recorded whole. Make the consolidated\n"
-        "document anew if it is wrong. Documents that are missing, and scalars whose chunk is missing or damaged, are\n"
-        "written back from the consolidated document if it has them; while anything else is missing or damaged, that\n"
-        "document stays as it is. No chunk and no document of a node is deleted except those of an interrupted\n"
-        "change. Exits with 1 if damage is left."
+        "Complete a change that was interrupted, or undo it if it was not recorded completely. Write a new\n"
+        "consolidated document if it is wrong. Documents that are missing, and scalars whose chunk is missing or\n"
+        "damaged, are restored from the consolidated document if it has them; while anything else is missing or\n"
+        "damaged, that document is not changed. No chunk and no document of a node is deleted except those of an\n"
+        "interrupted change. Exits with 1 if damage is left."
     ),
     examples="""\
   zarrio repair session.nwb.zarr
@@ -98,7 +98,7 @@ def _configure_consolidate(parser: ArgumentParser) -> None:
 
 
 def _run_consolidate(arguments: Namespace) -> Exit:
-    # on use: NumPy is slow to import
+    # imported here: NumPy is slow to import
     from hdmf_zarr_backend.checks.repair import consolidate
 
     options = storage_options(arguments)
@@ -118,10 +118,10 @@ def _run_consolidate(arguments: Namespace) -> Exit:
 
 CONSOLIDATE = Command(
     name="consolidate",
-    summary="make the consolidated document anew",
+    summary="write a new consolidated document",
     description=(
-        "Make the consolidated document of each file from the documents of its nodes, with the scalars in it. Run\n"
-        "this when another program has changed a file; until then readers see the file as it was before. A file with\n"
+        "Write the consolidated document of each file from the documents of its nodes, with the scalars in it. Run\n"
+        "this after another program has changed a file; until then readers see the file as it was before. A file with\n"
         "an error is reported, and the others follow."
     ),
     examples="""\

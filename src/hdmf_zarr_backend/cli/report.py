@@ -1,6 +1,6 @@
-"""`zarrio report`: one page about a file, or about two, for a browser.
+"""`zarrio report`: an HTML page about a file, or about two, for a browser.
 
-Each command is a module that `main` imports when the command is run, so that the command line starts quickly.
+`main` imports the module of a command only when it runs, so that the command line starts quickly.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from hdmf_zarr_backend.cli.command import Command, Exit, add_storage_option, storage_options
 from hdmf_zarr_backend.errors import StoreExistsError, UsageError
-from hdmf_zarr_backend.model.locations import is_url
+from hdmf_zarr_backend.model.link_sources import is_url
 
 if TYPE_CHECKING:
     from hdmf_zarr_backend.report.page import Level
@@ -39,7 +39,7 @@ def _configure(parser: ArgumentParser) -> None:
 
 
 def _run(arguments: Namespace) -> Exit:
-    # on use: NumPy is slow to import
+    # imported here: NumPy is slow to import
     from hdmf_zarr_backend.report.page import report
 
     output = arguments.output or f"{os.path.basename(arguments.path.rstrip('/'))}.html"
@@ -62,7 +62,7 @@ def _run(arguments: Namespace) -> Exit:
 
 
 def _check(arguments: Namespace, output: str) -> None:
-    """Refuse, before anything is read, an option without effect, and a page that cannot be written."""
+    """Refuse an option without effect, and a page that cannot be written, before anything is read."""
     if arguments.structure and arguments.other is None:
         raise UsageError("--structure is about two files", remedy="Name a second file, or leave it out.")
     if arguments.level is not None and arguments.other is not None:
@@ -82,7 +82,7 @@ def _check_output(output: str) -> None:
         raise UsageError(f"{output}: a page is written to a local path", remedy="Upload it afterwards.")
     folder = os.path.dirname(output)
     if folder and not os.path.isdir(folder):
-        raise UsageError(f"there is no folder {folder}", remedy="Make it first, or name another file with -o.")
+        raise UsageError(f"the folder {folder} does not exist", remedy="Create it first, or name another file with -o.")
     if os.path.isdir(output):
         raise UsageError(f"{output} is a folder", remedy="Name a file in it with -o.")
 

@@ -1,6 +1,6 @@
-"""`zarrio upgrade`: files of Zarr format 2 to format 3 or to both formats, in place.
+"""`zarrio upgrade`: converts files of Zarr format 2 to format 3 or to both formats, in place.
 
-Each command is a module that `main` imports when the command is run, so that the command line starts quickly.
+`main` imports the module of a command only when it runs, so that the command line starts quickly.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ def _configure(parser: ArgumentParser) -> None:
     parser.add_argument("paths", nargs="+", metavar="PATH", help="Zarr files of format 2, paths or URLs")
     which = parser.add_mutually_exclusive_group()
     which.add_argument(
-        "--keep", action="store_true", help="keep the metadata of format 2, so that each file is one of both formats"
+        "--keep", action="store_true", help="keep the metadata of format 2, so that each file has both formats"
     )
     which.add_argument(
         "--drop", type=int, choices=(2, 3), help="remove the metadata of one format from files of both formats"
     )
-    add_key_encoding_option(parser, "chunks that are encoded anew")
+    add_key_encoding_option(parser, "chunks that are encoded again")
     add_jobs_option(parser)
     add_json_option(parser, "print what was done as one JSON document")
     add_storage_option(parser)
 
 
 def _run(arguments: Namespace) -> Exit:
-    # on use: hdmf and zarr take seconds to import
+    # imported here: hdmf and zarr take seconds to import
     from hdmf_zarr_backend.conversion.upgrade import upgrade
 
     options = storage_options(arguments)
@@ -79,10 +79,10 @@ COMMAND = Command(
     name="upgrade",
     summary="upgrade files of Zarr format 2 to format 3, in place",
     description=(
-        "Give each file the metadata of Zarr format 3. Chunks of numbers and text are left untouched; references and\n"
-        "rows are encoded anew. The file is one of format 2 until the last document is written, and then of format 3;\n"
-        "if the command is killed, run it again. A file that cannot be upgraded is reported, and the others follow.\n"
-        "With --keep the metadata of format 2 stay, and programs that know one format only read the file."
+        "Give each file the metadata of Zarr format 3. Chunks of numbers and text are not changed; references and\n"
+        "rows are encoded again. The file has format 2 until the last document is written, and then format 3; if the\n"
+        "command is killed, run it again. A file that cannot be upgraded is reported, and the others follow.\n"
+        "With --keep the metadata of format 2 are kept, for programs that can read only one format."
     ),
     examples="""\
   zarrio upgrade session.nwb.zarr

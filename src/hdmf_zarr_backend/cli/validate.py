@@ -1,6 +1,6 @@
-"""`zarrio validate`: whether files are valid by their schema.
+"""`zarrio validate`: checks whether files are valid by their schema.
 
-Each command is a module that `main` imports when the command is run, so that the command line starts quickly.
+`main` imports the module of a command only when it runs, so that the command line starts quickly.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ def _configure(parser: ArgumentParser) -> None:
     output = parser.add_mutually_exclusive_group()
     output.add_argument("--json", action="store_true", help="print all findings as one JSON document")
     output.add_argument(
-        "--schema", action="store_true", help="validate nothing: print the namespace of the first file as JSON Schema"
+        "--schema", action="store_true", help="do not validate; print the namespace of the first file as JSON Schema"
     )
     add_storage_option(parser)
 
 
 def _run(arguments: Namespace) -> Exit:
-    # on use: NumPy is slow to import
+    # imported here: NumPy is slow to import
     from hdmf_zarr_backend.checks.json_schema import json_schema_for
     from hdmf_zarr_backend.checks.validate import validate
 

@@ -1,6 +1,6 @@
-"""`zarrio verify`: whether a file is whole, or with ``--spec`` whether it conforms to Zarr format 2.
+"""`zarrio verify`: checks files for damage, or with ``--spec`` whether they conform to Zarr format 2.
 
-Each command is a module that `main` imports when the command is run, so that the command line starts quickly.
+`main` imports the module of a command only when it runs, so that the command line starts quickly.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ def _configure(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--dandi",
         action="store_true",
-        help="also check what the DANDI archive demands (depth, names, number and size of objects), and print the "
-        "checksum that the file has there",
+        help="also check the requirements of the DANDI archive (depth, names, number and size of objects), and print "
+        "the checksum that the file has there",
     )
     add_jobs_option(parser)
     add_external_links_option(parser)
@@ -65,12 +65,12 @@ def _configure(parser: ArgumentParser) -> None:
 
 def _run(arguments: Namespace) -> Exit:
     if arguments.spec and arguments.dandi:
-        raise UsageError("--spec has no place for --dandi", remedy="Run the command twice.")
+        raise UsageError("--spec cannot be combined with --dandi", remedy="Run the command twice.")
     return _run_spec(arguments) if arguments.spec else _run_levels(arguments)
 
 
 def _run_levels(arguments: Namespace) -> Exit:
-    # on use: NumPy is slow to import
+    # imported here: NumPy is slow to import
     from hdmf_zarr_backend.checks.verify import verify
 
     options = storage_options(arguments)
@@ -98,13 +98,16 @@ def _run_levels(arguments: Namespace) -> Exit:
 
 
 def _print(path: str, report: Report, arguments: Namespace) -> None:
-    from hdmf_zarr_backend.checks.findings import FACTS
+    from hdmf_zarr_backend.checks.findings import COMMON_REMARKS
     from hdmf_zarr_backend.cli.wording import problem_line
 
     def line(problem: Problem) -> str:
         return ("" if problem.is_damage else "remark: ") + problem_line(problem, arguments.command)
 
-    found = [*report.problems, *(remark for remark in report.remarks if arguments.verbose or remark.kind not in FACTS)]
+    found = [
+        *report.problems,
+        *(remark for remark in report.remarks if arguments.verbose or remark.kind not in COMMON_REMARKS),
+    ]
     lines = finding_lines(found, line, lambda problem: f"{problem.kind} {problem.message}", verbose=arguments.verbose)
     print_limited(lines, arguments.limit)
     if report.dandi is not None:

@@ -1,4 +1,4 @@
-"""Messages of the package for the command line: its options take the place of arguments of Python."""
+"""Messages for the command line: replaces arguments of Python in them by options."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ ARGUMENTS: dict[str, tuple[str, ...]] = {
     "virtual": ("--virtual",),
     "zarr_format": ("--zarr-format",),
 }
-"""Argument of Python -> its options, of which a command has at most one; none: only Python has the argument."""
+"""Argument of Python -> its options, at most one of which a command has; empty: only Python has the argument."""
 
 _OPPOSITES = frozenset({"--no-check", "--installed"})
 """Options for the value False."""
@@ -73,7 +73,7 @@ _PHRASES: tuple[tuple[str, str, str], ...] = (
     ("Open with load_namespaces=False to read the file with the installed schema", "--installed",
      "Use --installed to validate the file against the installed namespaces"),
     ("Open with load_namespaces=False to read the file with the installed schema", "--no-check",
-     "Use --no-check to convert it without a look at its schema"),
+     "Use --no-check to convert it without checking it"),
     ("Open with mode='r-' to ignore it, and run `zarrio verify`", "", "Run `zarrio verify`, then `zarrio consolidate`"),
     ("Open with use_inlined=False, and consolidate the file again", "", "Run `zarrio consolidate`"),
     (", or open the file with mode 'r+'", "", ""),
@@ -86,7 +86,7 @@ _PHRASES: tuple[tuple[str, str, str], ...] = (
 )  # fmt: skip
 """Phrase for Python, the option that the command must have ("": any command), phrase for the command line."""
 
-# compiled when they are used, which keeps `zarrio --help` fast
+# compiled on use, which keeps `zarrio --help` fast
 _ASSIGNED = r"""(?x)(?<![\w-])(?P<name>[a-z][a-z_]*)=
         (?:(?P<value>True|False|None|\w+\([^()]*\)|\d+|(['"])[^'"]*['"](?:\ or\ ['"][^'"]*['"])*)|(?=[\s.,;:)`]|$))"""
 _BARE = r"(?<=[Ll]eave )[a-z_]+(?= out\b| away\b)|(?<=[Ll]eave out )[a-z_]+|\bstorage_options\b"
@@ -98,7 +98,7 @@ _MODE = r"\bmode ['\"]"
 
 @cache
 def _options(command: Command) -> dict[str, Action]:
-    """Return the options of a command that its help names."""
+    """Return the options of a command that are in its help."""
     parser = ArgumentParser(add_help=False)
     command.configure(parser)
     return {name: action for action in parser._actions if action.help != SUPPRESS for name in action.option_strings}
@@ -118,10 +118,10 @@ def remedy_text(text: str, command: Command | None) -> str:
     Parameters
     ----------
     text : str
-        Sentences that may name arguments of Python, such as ``resume=True``. Where the command has no option for
-        one, the clause is marked as being about Python.
+        Sentences with arguments of Python, such as ``resume=True``. A clause with an argument for which the command has
+        no option is marked as being about Python.
     command : Command, optional
-        The command; None: the text stays as it is.
+        The command; None: the text is not changed.
     """
     if command is None:
         return text
@@ -140,7 +140,7 @@ def _clause(text: str, options: dict[str, Action]) -> str:
 
 
 def _replaced(text: str, options: dict[str, Action]) -> tuple[str, bool]:
-    """Return a text with options in place of arguments, and whether there is one for each."""
+    """Return a text with options in place of arguments, and whether every argument has one."""
     missed: list[str] = []
 
     def option_for(match: re.Match[str]) -> str:

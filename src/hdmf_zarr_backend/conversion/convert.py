@@ -1,17 +1,17 @@
 """`convert`: HDF5 to Zarr and back, and Zarr of one format to the other.
 
-All directions go by a plan of the whole file, without containers and builders. What Zarr cannot express (exact types,
-text encodings, chunks, filters, link kinds, largest shapes) is kept in the notes of the Zarr file, so that HDF5 -> Zarr
--> HDF5 gives the same file again.
+Each direction plans the complete file first, without containers and builders. Information that Zarr cannot express
+(exact types, text encodings, chunks, filters, link kinds, maximum shapes) is kept in the notes of the Zarr file, so
+HDF5 -> Zarr -> HDF5 gives the same file again.
 
-Source: issue "The whole contract".
+Source: docs/format, "What an object was in HDF5", "HDF5 types".
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from contextlib import closing
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass
 from typing import Any, get_args
 
@@ -29,16 +29,17 @@ from hdmf_zarr_backend.formats.both import BOTH, ZarrFormat
 from hdmf_zarr_backend.formats.codec_options import codec_of_file
 from hdmf_zarr_backend.formats.reserved import LINKS
 from hdmf_zarr_backend.formats.zarr3 import ChunkKeyEncoding
-from hdmf_zarr_backend.hdf5.facts import is_hdf5
+from hdmf_zarr_backend.hdf5.content import is_hdf5
 from hdmf_zarr_backend.hdf5.placement import ExternalLinks
 from hdmf_zarr_backend.hdf5.rawcopy import forget_decoded
 from hdmf_zarr_backend.hdf5.reader import Hdf5Tree
-from hdmf_zarr_backend.model.locations import ZARR_SUFFIXES, is_url
+from hdmf_zarr_backend.model.link_sources import ZARR_SUFFIXES, is_url
 from hdmf_zarr_backend.model.nodes import GroupNode
 from hdmf_zarr_backend.progress import SILENT, Progress
 from hdmf_zarr_backend.stores.base import Abilities, Store
 from hdmf_zarr_backend.stores.limits import ExternalLinks as Policy
 from hdmf_zarr_backend.stores.limits import Limits, MissingChunks
+from hdmf_zarr_backend.stores.local import LocalStore
 from hdmf_zarr_backend.stores.locations import check_apart
 from hdmf_zarr_backend.stores.opening import (
     FILE_SUFFIXES,
@@ -48,16 +49,18 @@ from hdmf_zarr_backend.stores.opening import (
     open_store,
     remove_empty_folder,
 )
+from hdmf_zarr_backend.transfer.names import check_names
 from hdmf_zarr_backend.transfer.plan import (
     ShardsOfFile,
     StorageOptions,
     WritePlan,
     adapt_plan,
+    ask_for_shards,
     checked_key_encoding,
     checked_shards,
     shard_bytes_for,
 )
-from hdmf_zarr_backend.transfer.resume import converted_file
+from hdmf_zarr_backend.transfer.resume import ConversionRecord, staged_conversion
 from hdmf_zarr_backend.transfer.staging import new_file
 from hdmf_zarr_backend.transfer.writer import PlannedKeys, Writer
 
@@ -112,7 +115,7 @@ def convert(
         source is HDF5; else HDF5.
     overwrite : bool
         Replace an existing target. False: refuse it; an empty folder may be used for a Zarr file. A symbolic link is
-        followed: the file that it leads to is replaced, and the link stays.
+        followed: its target is replaced, and the link stays.
     check : bool
         Refuse an NWB file that pynwb cannot read, before anything is written. Without pynwb only the NWB version is
         checked. In files of hdmf-zarr, which do not store them, it also restores the types of unsigned attributes.
@@ -181,7 +184,7 @@ def convert(
         The source does not exist, or is neither HDF5 nor Zarr.
     StoreExistsError
         The target exists and ``overwrite`` is False; or it is the source, contains it or is inside it; or it is a
-        symbolic link that leads nowhere.
+        symbolic link without a target.
     UnsupportedFileError
         pynwb cannot read the NWB file, or HDF5 cannot open it.
     UsageError
@@ -221,7 +224,7 @@ def convert(
     codec = codec_of_file(codec)
     if virtual:
         _check_virtual(origin, goal, (nczarr, shards, chunk_key_encoding, strict_json, limits))
-        from hdmf_zarr_backend.conversion.virtual import convert_virtual  # on use, as other kinds of conversions below
+        from hdmf_zarr_backend.conversion.virtual import convert_virtual  # imported here, like other conversions below
 
         return convert_virtual(
             location, place, to=to, codec=codec, resume=resume, overwrite=overwrite, check=check,
@@ -291,7 +294,7 @@ def _check_virtual(source: str | Store, target: str | Store, options: tuple[Any,
     """Refuse options that a virtual conversion does not have, and files without a path or URL."""
     if options != (False, None, None, False, None):
         raise UsageError(
-            "data that stay in the HDF5 file have no shards nor limits, are not read by netcdf-c, nor strict JSON",
+            "data that stay in the HDF5 file cannot have shards, limits, NCZarr attributes or strict JSON",
             store=_name_of(target),
             remedy="Leave nczarr=, shards=, chunk_key_encoding=, strict_json= and limits= out, or convert without "
             "virtual=True.",
@@ -434,10 +437,33 @@ class _ToZarr:
         given = {name: value for name, value in asked.items() if value is not None}
         return {"codec": self.codec, "zarr_format": self.zarr_format, **given}
 
+    def new_file(self, keys: Store, plan: WritePlan, sources: Iterable[str]) -> AbstractContextManager[Store]:
+        """Return the context with the store to write the target to; a local folder can be resumed after an error.
+
+        Raises
+        ------
+        UsageError
+            ``resume`` is True, and the target is not a local folder.
+        """
+        exclusive = not self.overwrite
+        if keys.folder is not None:
+            check_names((path for path, _ in plan.hierarchy.walk()), keys)
+            record = ConversionRecord.of(plan, sources, self.recorded())
+            local = LocalStore(keys.folder, location=keys.location)
+            return staged_conversion(local, record, resume=self.resume, exclusive=exclusive, durable=self.durable)
+        if self.resume:
+            raise UsageError(
+                "only a conversion to a local folder can be resumed",
+                store=keys.location,
+                remedy="Run it without resume=True, which starts again.",
+            )
+        nodes, zarr_format = plan.hierarchy.flat(), plan.hierarchy.zarr_format
+        return new_file(keys, nodes, zarr_format, exclusive=exclusive, durable=self.durable)
+
     def write(self, keys: Store, plan: WritePlan) -> None:
         """Write the target."""
         limits = {"executor": self.executor, "memory_budget": self.memory_budget, "strict_json": self.strict_json}
-        Writer(keys, plan, progress=self.progress, nczarr=self.nczarr, **limits).write()
+        Writer(keys, plan, progress=self.progress, **limits).write()
         if self.has_both:
             from hdmf_zarr_backend.builders.both import derive  # on use: it loads hdmf and zarr
 
@@ -446,6 +472,7 @@ class _ToZarr:
     def adapt(self, keys: Store, plan: WritePlan, target: str) -> None:
         """Give the plan the form of the format, with shards that fit into the memory."""
         plan.chunk_key_encoding = self.chunk_key_encoding or "default"
+        plan.is_nczarr = self.nczarr
         adapt_plan(plan, location=target, shard_bytes=shard_bytes_for(keys, self.memory_budget))
 
 
@@ -477,15 +504,7 @@ def _to_zarr(source: str, place: str | Store, request: _ToZarr) -> ConversionRep
         name_axes(plan, schema_of(texts))
         plan.hierarchy.zarr_format = request.zarr_format
         request.adapt(keys, plan, target)
-        with converted_file(
-            keys,
-            plan,
-            tree.sources(),
-            request.recorded(),
-            resume=request.resume,
-            exclusive=not request.overwrite,
-            durable=request.durable,
-        ) as new:
+        with request.new_file(keys, plan, tree.sources()) as new:
             request.write(new, plan)
             remove_empty_folder(keys)
         forget_decoded()
@@ -511,8 +530,9 @@ def _to_other_zarr(source: str | Store, place: str | Store, request: _ToZarr) ->
     target = _name_of(place)
     if request.check:
         check_zarr(main)
-    planner = ZarrPlanner(main.keys, main.hierarchy, target, zarr_format=request.zarr_format, shards=request.shards)
-    plan = planner.plan_file()
+    plan = ZarrPlanner(main.keys, main.hierarchy, target, zarr_format=request.zarr_format).plan_file()
+    for planned in plan.arrays.values():
+        ask_for_shards(planned, request.shards)
     name_axes(plan, schema_of(namespaces_of(main.keys, main.hierarchy)))
     if request.strict_json:
         for _, node in plan.hierarchy.walk():

@@ -1,7 +1,7 @@
 """`Hdf5Planner`: plans the copy of an HDF5 file to Zarr.
 
-It makes no builders, which have no hard links, no lists of references and no exact types. What Zarr cannot express
-goes into the notes, so that the conversion back to HDF5 gives the same file.
+It makes no builders, because they lack hard links, lists of references and exact types. What Zarr cannot express
+is kept in the notes, so that the conversion back to HDF5 gives the same file.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from hdmf_zarr_backend.formats.links import Link, encode_link
 from hdmf_zarr_backend.formats.references import encode_attribute_reference
 from hdmf_zarr_backend.formats.reserved import DIMENSIONS, LINKS, NOTES, SPECLOC, root_notes
 from hdmf_zarr_backend.hdf5.attributes import attribute_names, note_attribute, note_orders, read_attribute
-from hdmf_zarr_backend.hdf5.files import check_allocated, reading
 from hdmf_zarr_backend.hdf5.reader import Hdf5Data, Hdf5Tree, Placed, SourceFile
 from hdmf_zarr_backend.hdf5.references import Hdf5References, ReferenceData
+from hdmf_zarr_backend.hdf5.safe_reading import check_allocated, reading
 from hdmf_zarr_backend.hdf5.types import encode_type, text_of
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Hierarchy, absolute, split
 from hdmf_zarr_backend.stores.limits import Limits
@@ -41,17 +41,17 @@ class Hdf5Planner:
     Parameters
     ----------
     tree : Hdf5Tree
-        The file; it must stay open until the plan is carried out.
+        The file, which must stay open until the plan is written.
     options : callable, optional
-        Returns the `StorageOptions` of a dataset by its path; the default chooses.
+        Returns the `StorageOptions` of a dataset by its path; by default they are chosen automatically.
     keep_codecs : bool
-        Copy the chunks of large datasets as they are, where Zarr has their filters; False: encode them anew.
+        Copy the chunks of large datasets as they are if Zarr has their filters; False: encode them again.
     shards : tuple of int, "auto" or None
-        The shards that are wanted, as of `transfer.plan.ask_for_shards`.
+        The requested shards, as for `transfer.plan.ask_for_shards`.
     strict_json : bool
         Write NaN and infinities in attributes as typed text.
     limits : Limits, optional
-        How many values that were never stored may be asked for; None: any number, where they are not to be made.
+        Limits, among them for values that were never stored; None: no limits, for plans without copies of values.
     """
 
     def __init__(
@@ -81,9 +81,9 @@ class Hdf5Planner:
         Raises
         ------
         NameRefusedError, ValueRefusedError
-            Something that a Zarr file cannot hold; file and path in HDF5 are named.
+            A Zarr file cannot store something; file and path in HDF5 are named.
         LimitError
-            As of `hdf5.files.check_allocated`.
+            As for `hdf5.safe_reading.check_allocated`.
         """
         notes: dict[str, dict[str, Any]] = {"": root_notes()}
         for placed in self._tree.nodes:
@@ -119,7 +119,7 @@ class Hdf5Planner:
     # ---- attributes -------------------------------------------------------------------------------------------------
 
     def _attributes(self, node: Any, placed: Placed, note: dict[str, Any]) -> Attributes:
-        """Return the JSON attributes of an object; what else HDF5 has is added to ``note``."""
+        """Return the JSON attributes of an object; everything else that HDF5 has is added to ``note``."""
         values: dict[str, Any] = {}
         remarks: dict[str, Any] = {}
         specifications: str | None = None
@@ -139,13 +139,13 @@ class Hdf5Planner:
             note.setdefault(HDF5, {})["attributes"] = remarks
         encoder = self._attribute_encoder(placed.file)
         encoded = encode_attributes(values, notes=note, reference=encoder, strict=self._strict)
-        encoded.pop(NOTES, None)  # put there when all is known
+        encoded.pop(NOTES, None)  # added later, when all notes are known
         if specifications is not None:
             encoded[SPECLOC] = specifications
         return encoded
 
     def _named_type(self, node: Any) -> dict[str, str]:
-        """Return the note of the named type that a dataset or an attribute has, an empty one where it has none."""
+        """Return the note of the named type of a dataset or attribute, empty if it has none."""
         placed = self._tree.named_type(node.get_type()) if self._has_types else None
         return {} if placed is None else {"named": absolute(placed.path)}
 
@@ -185,7 +185,7 @@ class Hdf5Planner:
         if found.kind in ("object", "compound"):
             values = ReferenceData(placed.file, placed.raw, self._references)
         elif data.shape and found.kind in ("text", "ascii") and np.prod(data.shape) <= _SMALL:
-            values = data[tuple(slice(0, n) for n in data.shape)]  # it would be read twice otherwise
+            values = data[tuple(slice(0, n) for n in data.shape)]  # so that it is read only once
         options = self._options(placed.path)
         sharding = options.sharding()
         planned = plan_described(values, found, options, self._encoder(placed.file))

@@ -1,4 +1,4 @@
-"""Checks that pynwb can read a file, made before a conversion writes anything."""
+"""Checks whether pynwb can read a file, before a conversion writes anything."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from hdmf_zarr_backend.errors import MetadataError, UnsupportedFileError, ZarrBa
 from hdmf_zarr_backend.files.parser import ParsedFile
 from hdmf_zarr_backend.formats.reserved import NOTES
 from hdmf_zarr_backend.hdf5.file_bytes import RemoteFile
-from hdmf_zarr_backend.hdf5.files import H5_ERRORS, check_other_files
 from hdmf_zarr_backend.hdf5.placement import ZarrFile
 from hdmf_zarr_backend.hdf5.reader import Hdf5Tree
-from hdmf_zarr_backend.model.locations import is_url
+from hdmf_zarr_backend.hdf5.safe_reading import H5_ERRORS, check_other_files
+from hdmf_zarr_backend.model.link_sources import is_url
 from hdmf_zarr_backend.model.nodes import Hierarchy
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.limits import ExternalLinks
@@ -29,27 +29,27 @@ _UNREADABLE = (
     ValueError, TypeError, LookupError, AttributeError, NameError, RuntimeError, OSError, ArithmeticError,
     AssertionError,
 )  # fmt: skip
-"""What pynwb and hdmf were seen to raise for files that they cannot read, besides errors of their own."""
+"""Errors that pynwb and hdmf raise for files that they cannot read, in addition to their own error classes."""
 
 
 def check_hdf5(
     source: str, storage: Mapping[str, Any] | None = None, external_links: ExternalLinks | None = None
 ) -> None:
-    """Refuse an NWB file in HDF5 that pynwb cannot read; other files are not looked into.
+    """Refuse an NWB file in HDF5 that pynwb cannot read; other files are not checked.
 
     Parameters
     ----------
     source : str
         Path or URL.
-    storage : mapping, optional
+    ``storage_options`` for a URL.
         ``storage_options``, for a URL.
-    external_links : {"follow", "within", "never"}, optional
+    Which other files may be read; None: the default of `convert`.
         Which other files may be read; None as of `convert`.
 
     Raises
     ------
     UnsupportedFileError
-        pynwb cannot read it, or HDF5 cannot open it.
+        pynwb cannot read the file, or HDF5 cannot open it.
     """
     if not check_version(source, storage) or find_spec("pynwb") is None:
         return
@@ -57,7 +57,7 @@ def check_hdf5(
     from pynwb import NWBHDF5IO
 
     far = _far(source, storage)
-    if far is None:  # pynwb reads whatever file the values are in
+    if far is None:  # refuse forbidden files first, since pynwb reads values from any file
         Hdf5Tree(source, source, external_links=external_links).close()
 
     def read() -> None:
@@ -76,12 +76,12 @@ def _far(source: str, storage: Mapping[str, Any] | None) -> RemoteFile | None:
 
 
 def check_version(source: str, storage: Mapping[str, Any] | None = None) -> bool:
-    """Refuse a file in HDF5 that pynwb refuses at once, for its version of NWB; tell whether it is an NWB file.
+    """Refuse an HDF5 file whose NWB version pynwb does not support; tell whether it is an NWB file.
 
     Parameters
     ----------
     source, storage
-        As of `check_hdf5`.
+        As for `check_hdf5`.
 
     Raises
     ------
@@ -113,26 +113,26 @@ def check_version(source: str, storage: Mapping[str, Any] | None = None) -> bool
 
 
 def check_planned(source: str, keys: Store, hierarchy: Hierarchy, texts: Texts) -> None:
-    """Refuse an NWB file that pynwb cannot read, by what is planned to be made of it: nothing is written yet.
+    """Refuse an NWB file that pynwb cannot read, from the plan of its copy, before anything is written.
 
-    The result is that of `check_hdf5`. The metadata of most files show that pynwb can read them; pynwb reads only the
-    others, as it is slow to load.
+    The result is that of `check_hdf5`. For most files the metadata show that pynwb can read them; the others are read
+    with pynwb, which is slow to import.
 
     Parameters
     ----------
     source : str
-        The file that is converted, for messages.
+        The source of the conversion, for messages.
     keys : Store
-        Has the chunks of what is planned.
+        The planned chunks.
     hierarchy : Hierarchy
-        What is planned.
+        The planned nodes.
     texts : tuple
-        The namespaces that are cached in the file, from `namespaces_of`.
+        The cached namespaces of the file, from `namespaces_of`.
 
     Raises
     ------
     UnsupportedFileError
-        pynwb cannot read it.
+        pynwb cannot read the file.
     """
     if find_spec("pynwb") is None or _is_shown_readable(keys, hierarchy, texts):
         return
@@ -146,7 +146,7 @@ def check_planned(source: str, keys: Store, hierarchy: Hierarchy, texts: Texts) 
         _check_read(source, read)
     except ZarrBackendError as error:
         if not isinstance(error, UnsupportedFileError):
-            error.store = None  # what is planned is nowhere yet
+            error.store = None  # the planned file does not exist yet
         raise error.located(store=source) from error.__cause__
 
 
@@ -159,18 +159,18 @@ def _is_shown_readable(keys: Store, hierarchy: Hierarchy, texts: Texts) -> bool:
 
 
 def namespaces_of(keys: Store, hierarchy: Hierarchy, *, or_installed: bool = False) -> Texts:
-    """Return the namespaces that are cached in a file; empty without them, and where they cannot be read.
+    """Return the cached namespaces of a file; empty if it has none, or if they cannot be read.
 
-    Damaged namespaces are reported by `validate`; all that a file lacks without them is the names of its axes.
+    Damaged namespaces are reported by `validate`. Here, a file without them only lacks the names of its axes.
 
     Parameters
     ----------
     keys : Store
-        Has the chunks.
+        The store with the chunks.
     hierarchy : Hierarchy
         The nodes.
     or_installed : bool
-        Return the installed ones where none are cached.
+        Return the installed ones if none are cached.
     """
     try:
         cached = cached_texts(keys, hierarchy)
@@ -180,7 +180,7 @@ def namespaces_of(keys: Store, hierarchy: Hierarchy, *, or_installed: bool = Fal
 
 
 def schema_of(texts: Texts) -> FindSpec | None:
-    """Return the schema for `builders.dimensions.name_axes`; None without namespaces, or if one is not valid."""
+    """Return the schema for `builders.dimensions.name_axes`; None without valid namespaces."""
     try:
         types = {name: compile_types(texts, name) for name, _ in texts}
     except MetadataError:
@@ -195,7 +195,7 @@ def schema_of(texts: Texts) -> FindSpec | None:
 
 
 def check_zarr(main: ZarrFile) -> dict[str, dict[str, Any]]:
-    """Refuse an NWB file in Zarr that pynwb cannot read; return the attributes whose types only the schema knows.
+    """Refuse a Zarr file that pynwb cannot read as NWB; return the attributes whose types are only in the schema.
 
     Returns
     -------
@@ -205,7 +205,7 @@ def check_zarr(main: ZarrFile) -> dict[str, dict[str, Any]]:
     Raises
     ------
     UnsupportedFileError
-        pynwb cannot read it.
+        pynwb cannot read the file.
     """
     attributes = main.hierarchy.root.attributes
     version = attributes.get("nwb_version")
@@ -217,7 +217,7 @@ def check_zarr(main: ZarrFile) -> dict[str, dict[str, Any]]:
     keeps_types = NOTES in attributes  # unlike files of hdmf-zarr
     if keeps_types and _is_shown_readable(main.keys, main.hierarchy, namespaces_of(main.keys, main.hierarchy)):
         return {}
-    from hdmf_zarr_backend.builders.schema import unsigned_attributes  # on use, as the next: hdmf is slow to load
+    from hdmf_zarr_backend.builders.schema import unsigned_attributes  # imported here: hdmf is slow to import
     from hdmf_zarr_backend.nwb import NWBZarrIO
 
     typed: dict[str, dict[str, Any]] = {}
@@ -238,42 +238,42 @@ def _text(value: Any) -> Any:
 
 
 def _check_version(source: str, value: Any) -> None:
-    """Refuse what pynwb refuses at once: no version, a version that is not text, and NWB 1.x."""
+    """Refuse an NWB version that pynwb does not support: a missing one, one that is not text, and NWB 1.x."""
     version = _text(value)
     if not isinstance(version, str):
         said = "has no NWB version" if version is None else "gives its NWB version as an array"
         raise UnsupportedFileError(
             f"pynwb cannot read this file: it {said}",
             store=source,
-            remedy="Pass check=False to convert it all the same.",
+            remedy="Pass check=False to convert it anyway.",
         )
     if version.strip().removeprefix("NWB-").startswith("1."):
         raise UnsupportedFileError(
-            f"pynwb cannot read this file: it is of NWB version {version}, and NWB 2 is the first that pynwb reads",
+            f"pynwb cannot read this file: it has NWB version {version}, and pynwb reads version 2 and newer",
             store=source,
-            remedy="Pass check=False to convert it all the same.",
+            remedy="Pass check=False to convert it anyway.",
         )
 
 
 def _check_read(source: str, read: Callable[[], None]) -> None:
-    from hdmf.build.errors import BuildError, ConstructError, ContainerConfigurationError  # on use: slow to load
+    from hdmf.build.errors import BuildError, ConstructError, ContainerConfigurationError  # slow to import
 
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what concerns the conversion is warned of by the conversion
+            warnings.simplefilter("ignore")  # the conversion itself warns
             read()
     except (BuildError, ConstructError, ContainerConfigurationError, *_UNREADABLE) as error:
         if isinstance(error, ZarrBackendError) and not isinstance(error, ConstructError):
-            raise  # it says itself what is wrong
+            raise  # it has a message already
         raise UnsupportedFileError(
             f"pynwb cannot read this file ({_reason(error)})",
             store=source,
-            remedy="Pass check=False to convert it all the same.",
+            remedy="Pass check=False to convert it anyway.",
         ) from error
 
 
 def _reason(error: BaseException) -> str:
-    """Return in one line what hdmf or pynwb said, whoever passed it on."""
+    """Return the original error of hdmf or pynwb in one line."""
     text = str(error)
     if isinstance(error, ZarrBackendError):
         if error.__cause__ is not None:

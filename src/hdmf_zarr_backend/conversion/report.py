@@ -19,11 +19,11 @@ class ConversionReport:
     source, target : str
         Absolute paths.
     format : {"zarr", "hdf5"}
-        Of the target.
+        Format of the target.
     groups, datasets, links : int
-        Counts in the target; the cached namespaces count as well.
+        Counts in the target, including the cached namespaces.
     nbytes : int
-        Bytes of all values, uncompressed (8 for each text or reference).
+        Total bytes of all values, uncompressed (8 for each text or reference).
     """
 
     source: str

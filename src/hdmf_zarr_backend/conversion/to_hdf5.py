@@ -1,8 +1,6 @@
-"""Zarr -> HDF5: the new file is written beside the target and moved there when it is complete.
+"""`convert_to_hdf5`: Zarr -> HDF5; the new file is written beside the target and moved there when it is complete.
 
-Apart from `convert`, which imports it when the target is an HDF5 file.
-
-Source: issue "The whole contract", part 4.
+`convert` imports this module only if the target is an HDF5 file.
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ from hdmf_zarr_backend.files.link_policy import check_link
 from hdmf_zarr_backend.files.parser import parse
 from hdmf_zarr_backend.hdf5.placement import ExternalLinks, Placement, ZarrFile
 from hdmf_zarr_backend.hdf5.writer import Hdf5Writer
-from hdmf_zarr_backend.model.locations import is_url
+from hdmf_zarr_backend.model.link_sources import is_url
 from hdmf_zarr_backend.progress import Progress
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.failures import os_errors
@@ -32,7 +30,7 @@ from hdmf_zarr_backend.transfer.staging import moved
 
 @dataclass(slots=True, frozen=True)
 class ToHdf5:
-    """Options of a conversion to HDF5, as of `conversion.convert`."""
+    """Options of a conversion to HDF5, as for `conversion.convert`."""
 
     overwrite: bool
     check: bool
@@ -47,7 +45,7 @@ class ToHdf5:
 
 
 def convert_to_hdf5(source: str | Store, target: str, request: ToHdf5) -> ConversionReport:
-    """Convert a Zarr file to HDF5; errors as of `conversion.convert`.
+    """Convert a Zarr file to HDF5; raises the errors of `conversion.convert`.
 
     Parameters
     ----------
@@ -99,14 +97,14 @@ def convert_to_hdf5(source: str | Store, target: str, request: ToHdf5) -> Conver
 def open_source(
     location: str | Store, storage: dict[str, Any], missing_chunks: MissingChunks | None, limits: Limits
 ) -> ZarrFile:
-    """Open a Zarr file that is to be copied."""
+    """Open a Zarr file to be copied."""
     keys = open_store(location, storage if isinstance(location, str) and is_url(location) else None)
     keys.read_rules = replace(keys.read_rules, limits=limits, missing_chunks=missing_chunks, is_copied=True)
     return ZarrFile(keys, parse(keys).hierarchy, location if isinstance(location, str) else keys.location)
 
 
 def _open_other(main: ZarrFile, location: str) -> ZarrFile:
-    """Open a file that the source links to, if its links may lead there."""
+    """Open a file that the source links to, if the link policy allows it."""
     check_link(location, main.location, main.keys.read_rules.external_links)
     keys = open_neighbour(main.keys, location)
     return ZarrFile(keys, parse(keys).hierarchy, location)

@@ -1,6 +1,6 @@
-"""`upgrade`: a file of Zarr format 2 becomes one of format 3, or of both formats, in place.
+"""`upgrade`: converts a file of Zarr format 2 to format 3, or to both formats, in place.
 
-Source: issue "Open to every other tool", part 1.
+Source: docs/format, "Both formats in one file".
 """
 
 from __future__ import annotations
@@ -66,14 +66,14 @@ def write_in_place(
     keys : Store
         The file.
     plan : WritePlan
-        As `builders.both.keep_chunks` leaves it.
+        The plan, after `builders.both.keep_chunks`.
     progress, executor, memory_budget
-        As of `Writer`.
+        As for `Writer`.
 
     Raises
     ------
     ZarrBackendError, OSError
-        A chunk cannot be read, or a key cannot be set. The file is as it was; what was set is deleted again.
+        A chunk cannot be read, or a key cannot be set. The keys set so far are deleted again.
     """
     forget(keys, plan)
     queue, own = QueuedStore(keys, (zarr3.DOCUMENT,)), Staged(keys.location)
@@ -92,7 +92,7 @@ def write_in_place(
 
 
 def _inlined(keys: Store, hierarchy: Hierarchy, *, but: Collection[str] = ()) -> dict[str, bytes]:
-    """Return the chunks that the consolidated document must hold too, without those of the arrays in ``but``."""
+    """Return the chunks for the consolidated document, without those of the arrays in ``but``."""
     nodes = {
         join(path, node.chunk_name((0,) * len(node.shape))): node
         for path, node in hierarchy.walk()
@@ -103,7 +103,7 @@ def _inlined(keys: Store, hierarchy: Hierarchy, *, but: Collection[str] = ()) ->
 
 @contextmanager
 def _noted(error: BaseException) -> Iterator[None]:
-    """Add a note to an error if what it has left cannot be removed."""
+    """Add a note to an error if new keys cannot be removed after it."""
     try:
         yield
     except (ZarrBackendError, OSError) as second:
@@ -111,7 +111,7 @@ def _noted(error: BaseException) -> Iterator[None]:
 
 
 def forget(keys: Store, plan: WritePlan) -> None:
-    """Delete what an interrupted upgrade has set: documents first, and that of the root before the others."""
+    """Delete the keys of an interrupted upgrade: documents first, that of the root before the others."""
     left = [key for key in keys.list_documents() if split(key)[1] == zarr3.DOCUMENT]
     if left:
         keys.delete(sorted(left, key=len))
@@ -122,35 +122,35 @@ def forget(keys: Store, plan: WritePlan) -> None:
 
 
 def remove_format_2(keys: Store, hierarchy: Hierarchy) -> int:
-    """Delete the documents of format 2 of a file that is one of format 3 by now, and the chunks that only they name.
+    """Delete the format-2 documents of a file that now has format 3, and the chunks that only they refer to.
 
-    It can be called again after it was interrupted.
+    It can be repeated after an interruption.
 
     Parameters
     ----------
     keys : Store
         The file.
     hierarchy : Hierarchy
-        What it is in format 3.
+        The nodes in format 3.
 
     Returns
     -------
     int
-        How many keys were deleted.
+        Number of deleted keys.
 
     Raises
     ------
     ConflictError
-        There are nodes in format 2 that format 3 does not know; nothing is deleted.
+        Some nodes exist only in format 2. Nothing is deleted.
     """
     documents = {key for key in _listed(keys) if split(key)[1] in _OLD}
     unknown = sorted({split(key)[0] for key in documents if hierarchy.get(split(key)[0]) is None})
     if unknown:
         shown = ", ".join(absolute(path) for path in unknown[:_SHOWN])
         raise ConflictError(
-            f"{len(unknown)} nodes are there in format 2 only: {shown}",
+            f"{len(unknown)} nodes exist in format 2 only: {shown}",
             store=keys.location,
-            remedy="Move zarr.json of the root away to have the file of format 2, and upgrade that.",
+            remedy="Move zarr.json of the root away to get the file of format 2, and upgrade that.",
         )
     count = 0
     for batch in _stale(keys, hierarchy, documents):
@@ -161,11 +161,11 @@ def remove_format_2(keys: Store, hierarchy: Hierarchy) -> int:
 
 def _listed(keys: Store) -> Iterator[str]:
     yield from keys.list_documents()
-    yield from keys.get_many([zarr2.CONSOLIDATED])  # no document of a node, and not listed by all stores
+    yield from keys.get_many([zarr2.CONSOLIDATED])  # not a document of a node, so some stores do not list it
 
 
 def _stale(keys: Store, hierarchy: Hierarchy, documents: set[str]) -> Iterator[list[str]]:
-    """Yield keys in the order in which they are deleted: the root's, chunks before their array, all others."""
+    """Yield keys in the order of deletion: the root's, chunks before their array, all others."""
     root = [key for key in _OLD_ROOT if key in documents]
     if root:
         yield root
@@ -187,18 +187,18 @@ def _old_chunks(keys: Store, path: str, node: ArrayNode[Attributes]) -> list[str
 
 @dataclass(slots=True, frozen=True)
 class UpgradeReport:
-    """What an upgrade has done.
+    """The result of an upgrade.
 
     Attributes
     ----------
     location : str
         Absolute path or URL of the file.
     kept, encoded : int
-        Arrays whose chunks stayed as they were, and arrays whose chunks were made anew.
+        Number of arrays with unchanged chunks, and of arrays whose chunks were encoded again.
     removed : int
-        Keys of the format that was removed.
+        Number of deleted keys of the removed format.
     formats : tuple of int
-        The Zarr formats of the file now.
+        The present Zarr formats of the file.
     """
 
     location: str
@@ -210,12 +210,12 @@ class UpgradeReport:
     def __str__(self) -> str:
         number = "formats 2 and 3" if len(self.formats) > 1 else f"format {self.formats[0]}"
         if self.kept or self.encoded:
-            return f"Zarr {number} now: {self.kept} arrays left as they are, {self.encoded} encoded anew"
+            return f"Zarr {number} now: {self.kept} arrays left as they are, {self.encoded} encoded again"
         if not self.removed:
             return f"Zarr {number} already"
         if self.formats == (2,):
             return f"Zarr {number} now: {self.removed} keys of format 3 have been removed"
-        return f"Zarr {number} already, {self.removed} keys of format 2 that were left have been removed"
+        return f"Zarr {number} already, {self.removed} remaining keys of format 2 have been removed"
 
 
 def upgrade(
@@ -229,56 +229,58 @@ def upgrade(
     chunk_key_encoding: ChunkKeyEncoding | None = None,
     progress: Progress = SILENT,
 ) -> UpgradeReport:
-    """Make a file of Zarr format 2 one of format 3 or of both, where it is; chunks stay where their codecs allow it.
+    """Convert a file of Zarr format 2 to format 3, or to both, in place. Chunks stay if their codecs allow it.
 
-    Numbers, text and booleans stay, whatever compresses them. References, rows with text or references, and what
-    hdmf-zarr up to 0.13 stored as pickles or as bytes are encoded anew.
+    Numbers, text and booleans stay, with any compressor. References, rows with text or references, and arrays that
+    hdmf-zarr up to 0.13 stored as pickles or as bytes are encoded again.
 
     Parameters
     ----------
     source : str, Path, mapping, zarr.abc.store.Store or zarr.Group
-        A file that nobody else has open; a writer that has is told of.
+        A file that no other program has open; another writer causes an error.
     keep : bool
-        Keep the metadata of format 2: the file is one of both formats.
+        Keep the metadata of format 2, so that the file has both formats.
     drop : {2, 3}, optional
-        The format that a file of both formats loses. 3: it is one of format 2 again.
+        The format to remove from a file of both formats. 3: the file has only format 2 again.
     storage_options : mapping, optional
-        For URLs, as of `ZarrIO`.
+        For URLs, as for `ZarrIO`.
     executor, memory_budget, progress
-        As of `convert`, for the chunks that are encoded anew.
+        As for `convert`, for the chunks that are encoded again.
     chunk_key_encoding : {"default", "v2"}, optional
-        ``"v2"``: all keys of chunks have one level, as DANDI needs them. Chunks that stay have such keys anyway; those
-        that are encoded anew get ``c.0.0``, since the file has its old chunks under ``0.0`` until the end.
+        ``"v2"``: all chunk keys have one level, as DANDI requires. Chunks that stay have such keys already; those that
+        are encoded again get ``c.0.0``, because the file keeps its old chunks under ``0.0`` until the end.
 
     Returns
     -------
     UpgradeReport
-        A file that is what is asked for already is left as it is, but for what an upgrade that was killed has left.
+        A file that already has the requested format is not changed, apart from removing keys of an interrupted upgrade.
 
     Raises
     ------
     StoreNotFoundError, NotZarrError, IncompleteStoreError, MetadataError
-        There is no Zarr file, or not a whole one.
+        No Zarr file exists there, or it is not complete.
     StoreLockedError
-        Somebody has it open for writing.
+        Another writer has the file open.
     ReadOnlyStoreError
         A store of this kind cannot be changed.
     UsageError
-        ``keep`` and ``drop`` are both given; the file is not of both formats and ``drop`` is 3 or ``keep`` is True
-        for one of format 3, whose chunks have names that format 2 does not know.
+        ``keep`` and ``drop`` are both given; ``drop`` is 3 and the file does not have both formats; or ``keep`` is True
+        and the file has format 3 only, because format 2 cannot name its chunks.
     ConflictError
-        The consolidated document does not say what the documents of the nodes say, or both formats were changed one
-        without the other; nothing is changed.
+        The consolidated document differs from the documents of the nodes, or both formats were changed independently.
+        Nothing is changed.
     DamagedFileError
-        A chunk that has to be encoded anew cannot be read. The file is as it was.
+        A chunk that must be encoded again cannot be read. The file is unchanged.
 
     Notes
     -----
-    Until the last new key is set the file is one of format 2; from then on it is one of format 3, and the old documents
-    are deleted. If the process is killed on the way, call this again.
+    Until the last new key is set the file has format 2; from then on it has format 3, and the old documents are
+    deleted. If the process is killed, call this again.
     """
     if drop not in (None, 2, 3) or (keep and drop is not None):
-        raise UsageError(f"keep={keep!r} and drop={drop!r} are no choice", remedy="Give keep=True, drop=2 or drop=3.")
+        raise UsageError(
+            f"keep={keep!r} and drop={drop!r} cannot be combined", remedy="Give keep=True, drop=2 or drop=3."
+        )
     checked_key_encoding(chunk_key_encoding, 3)
     keys = open_store(source, storage_options)
     _check_store(keys)
@@ -297,11 +299,11 @@ def upgrade(
 
 
 def _check_store(keys: Store) -> None:
-    """Refuse a store whose files cannot be changed where they are."""
+    """Refuse a store whose files cannot be changed in place."""
     abilities = keys.abilities
     if not (abilities.change and abilities.listing and 3 in abilities.formats):
         raise ReadOnlyStoreError(
-            f"{abilities.why or 'this store cannot list what it has'}: it cannot be upgraded where it is",
+            f"{abilities.why or 'this store cannot list its keys'}: the file cannot be upgraded in place",
             store=keys.location,
             remedy="Convert it to a new file with `zarrio convert --zarr-format 3`.",
         )
@@ -310,14 +312,14 @@ def _check_store(keys: Store) -> None:
 def _check_format_3(keys: Store, parsed: ParsedFile) -> None:
     if parsed.zarr_format == 2 and parsed.state is None:
         raise UsageError(
-            "the file is of Zarr format 2 only",
+            "the file has Zarr format 2 only",
             store=keys.location,
-            remedy="Leave drop= (--drop) out, which makes it one of format 3.",
+            remedy="Leave drop= (--drop) out, to convert it to format 3.",
         )
 
 
 def _only_format_3(keys: Store, parsed: ParsedFile, new_keys: ChunkKeys, **options: Any) -> UpgradeReport:
-    """Make a file one of format 3, whatever it is."""
+    """Convert a file of one or both formats to format 3 only."""
     if parsed.state is not None:
         return _without_format_2(keys, parsed, **options)
     if parsed.zarr_format == 3:
@@ -327,7 +329,7 @@ def _only_format_3(keys: Store, parsed: ParsedFile, new_keys: ChunkKeys, **optio
 
 
 def _upgraded(keys: Store, hierarchy: Hierarchy, new_keys: ChunkKeys, **options: Any) -> UpgradeReport:
-    keys.read_rules = replace(keys.read_rules, is_copied=True)  # what is encoded anew must be there
+    keys.read_rules = replace(keys.read_rules, is_copied=True)  # chunks that are encoded again must exist
     plan = ZarrPlanner(keys, hierarchy, keys.location, zarr_format=3, is_in_place=True).plan_file()
     adapt_plan(plan, location=keys.location)
     fates = keep_chunks(plan, hierarchy)
@@ -347,13 +349,13 @@ def _report(keys: Store, fates: Mapping[str, Fate], removed: int = 0, formats: t
 
 
 def _with_both(keys: Store, parsed: ParsedFile, **options: Any) -> UpgradeReport:
-    """Give a file of format 2 the documents of format 3 too."""
+    """Add the documents of format 3 to a file of format 2."""
     check_derivable(keys, parsed.state)
     if parsed.state == "alike":
         return UpgradeReport(keys.location, formats=(2, 3))
     if parsed.zarr_format == 3:
         raise UsageError(
-            "format 2 does not know the chunks of a file of format 3 by their names",
+            "format 2 cannot name the chunks of a file of format 3",
             store=keys.location,
             remedy="Make a new file with `zarrio convert --zarr-format both`.",
         )
@@ -375,7 +377,7 @@ def _with_both(keys: Store, parsed: ParsedFile, **options: Any) -> UpgradeReport
 
 
 def _without_format_2(keys: Store, parsed: ParsedFile, **options: Any) -> UpgradeReport:
-    """Make a file of both formats one of format 3."""
+    """Convert a file of both formats to format 3."""
     fates: dict[str, Fate] = {}
     if parsed.state == "2 is newer":
         fates = derive(keys, parsed.hierarchy, **options).fates
@@ -390,12 +392,12 @@ def _without_format_2(keys: Store, parsed: ParsedFile, **options: Any) -> Upgrad
 
 
 def _without_format_3(keys: Store, parsed: ParsedFile) -> UpgradeReport:
-    """Make a file of both formats one of format 2."""
+    """Convert a file of both formats to format 2."""
     if parsed.state is None and parsed.zarr_format == 3:
         raise UsageError(
-            "the file is of Zarr format 3 only",
+            "the file has Zarr format 3 only",
             store=keys.location,
-            remedy="Make one of format 2 with `zarrio convert --zarr-format 2`.",
+            remedy="Make a file of format 2 with `zarrio convert --zarr-format 2`.",
         )
     return UpgradeReport(keys.location, removed=drop_format_3(keys), formats=(2,))
 
@@ -405,11 +407,11 @@ def _check_consolidated(keys: Store, documents: dict[str, Any]) -> None:
     known = parse(keys)
     if known.consolidated and _text(zarr2.encode_documents(known.hierarchy)) != _text(documents):
         raise ConflictError(
-            "the consolidated document does not say what the documents of the nodes say",
+            "the consolidated document differs from the documents of the nodes",
             store=keys.location,
-            remedy="See what differs with `zarrio verify`. After `zarrio consolidate` the nodes' documents count.",
+            remedy="Run `zarrio verify` to see the differences, and `zarrio consolidate` to update it from the nodes.",
         )
 
 
 def _text(documents: dict[str, Any]) -> str:
-    return json.dumps(documents, sort_keys=True)  # NaN is not equal to itself
+    return json.dumps(documents, sort_keys=True)  # compared as text, because NaN is not equal to itself

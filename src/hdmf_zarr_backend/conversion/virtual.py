@@ -1,8 +1,6 @@
-"""`convert(virtual=True)`: an HDF5 file as a file of references to its chunks.
+"""`convert(virtual=True)`: makes a file of references to the chunks of an HDF5 file.
 
-Apart from `convert`, which imports it for ``virtual=True`` only.
-
-Source: issue "Format 3, shards, and any store, near or far", part 4.
+`convert` imports this module only for ``virtual=True``.
 """
 
 from __future__ import annotations
@@ -36,7 +34,7 @@ from hdmf_zarr_backend.formats.zarr3_codecs import is_expressible
 from hdmf_zarr_backend.hdf5.rawcopy import forget_decoded
 from hdmf_zarr_backend.hdf5.reader import Hdf5Data, Hdf5Tree, Placed
 from hdmf_zarr_backend.hdf5.virtual import VirtualSource, unwritten, virtual_source
-from hdmf_zarr_backend.model.locations import is_url, relative_source, to_posix
+from hdmf_zarr_backend.model.link_sources import is_url, relative_source, to_posix
 from hdmf_zarr_backend.model.nodes import absolute, join
 from hdmf_zarr_backend.progress import Progress
 from hdmf_zarr_backend.stores.base import DOCUMENTS, Store
@@ -47,20 +45,20 @@ from hdmf_zarr_backend.stores.local import LocalStore
 from hdmf_zarr_backend.stores.locations import check_apart, split_location
 from hdmf_zarr_backend.stores.memory import MemoryStore
 from hdmf_zarr_backend.stores.opening import check_free, open_folder, open_store
-from hdmf_zarr_backend.stores.references import RECORD, Recorded
+from hdmf_zarr_backend.stores.reference_files import RECORD, Recorded
 from hdmf_zarr_backend.transfer.plan import PlannedArray, WritePlan, adapt_plan, encode_fill
-from hdmf_zarr_backend.transfer.sources import StoredSource
+from hdmf_zarr_backend.transfer.sources import IndexedSource
 from hdmf_zarr_backend.transfer.staging import moved
 from hdmf_zarr_backend.transfer.writer import PlannedKeys, Writer, planned_bytes
 
 MUCH_INLINED = 16 * 2**20
-"""Bytes of a dataset above which its values in the JSON are warned of, or avoided."""
+"""Bytes of a dataset in the JSON above which a warning is issued, or another way is chosen."""
 
 MOST_INLINED = 128 * 2**20
-"""Bytes of values that go into one JSON at most."""
+"""Maximum bytes of values in one JSON file."""
 
 SUFFIX = ".zarr.json"
-"""End of the name of a file of references."""
+"""Suffix of the name of a file of references."""
 
 _COPY = "Convert without virtual=True, which copies the data."
 
@@ -80,7 +78,7 @@ def convert_virtual(
     durable: bool = False,
     external_links: ExternalLinks | None = None,
 ) -> ConversionReport:
-    """Write the references of an HDF5 file; other parameters and errors as of `conversion.convert`.
+    """Write the references of an HDF5 file; other parameters and errors as for `conversion.convert`.
 
     Parameters
     ----------
@@ -90,17 +88,17 @@ def convert_virtual(
     Raises
     ------
     UsageError
-        A target that is not JSON, a codec, resuming, or a local source for a target on a server.
+        The target is not JSON, ``codec`` or ``resume`` is given, or the source is local and the target on a server.
     StoreExistsError
-        Something is at the target that is not to be replaced.
+        Something exists at the target that may not be replaced.
     StoreNotFoundError
-        Nothing is at the source.
+        Nothing exists at the source.
     ReadOnlyStoreError
-        The target is on a server that cannot be written to.
+        The target is on a server that is read only.
     WriteError
-        Too many bytes would have to be in the JSON; the datasets are named.
+        Too many bytes would be stored in the JSON; the datasets are named.
     StoreError
-        The source has changed meanwhile.
+        The source has changed during the conversion.
     """
     _check_request(source, target, to=to or "zarr", codec=codec, resume=resume)
     if zarr_format not in (2, 3):
@@ -109,7 +107,7 @@ def convert_virtual(
         raise StoreNotFoundError("nothing is there", store=source, remedy="Check the path.")
     check_apart(source, target)
     abilities = open_folder(split_location(target)[0], storage if is_url(target) else {}).abilities
-    if not abilities.write:  # before anything is read
+    if not abilities.write:  # checked before anything is read
         raise ReadOnlyStoreError(abilities.why, store=target, remedy="Make the references here, and upload them.")
     check_free(open_store(target, storage if is_url(target) else None), overwrite=overwrite)
     if check:
@@ -137,40 +135,40 @@ def convert_virtual(
 
 
 def _check_request(source: str, target: str, *, to: str, codec: Any, resume: bool) -> None:
-    """Refuse options that have no meaning where data stay in their file."""
+    """Refuse options that have no effect on data that stay in their file."""
     if to != "zarr" or not target.endswith(".json"):
         raise UsageError(
-            "references are written to one JSON file", store=target, remedy=f"Let its name end in {SUFFIX!r}."
+            "references are written to one JSON file", store=target, remedy=f"Use a name that ends in {SUFFIX!r}."
         )
     if codec != "keep" or resume:
         raise UsageError(
-            "nothing is encoded anew, nor can be resumed, where data stay in the HDF5 file",
+            "data that stay in the HDF5 file are not encoded again, and the conversion cannot be resumed",
             store=target,
             remedy="Leave codec= and resume= out.",
         )
     if is_url(target) and not is_url(source):
         raise UsageError(
-            "references on a server to a local file are of no use to anybody",
+            "references on a server cannot point to a local file",
             store=target,
             remedy="Upload the HDF5 file first and give its URL, or make the references here and upload both.",
         )
     if not is_url(target) and os.path.isdir(target):
-        raise StoreExistsError("a directory is there", store=target, remedy="Choose another path.")
+        raise StoreExistsError("a directory exists there", store=target, remedy="Choose another path.")
 
 
 def _check_size(text: bytes, target: str) -> None:
-    """Warn of a JSON that is too large to be read by default."""
+    """Warn of a JSON file that is too large to be read with the default limits."""
     limit = Limits().max_document_bytes
     if len(text) > limit:
         warnings.warn(
-            f"{target} has {len(text):,} bytes, more than is read by default; "
+            f"{target} has {len(text):,} bytes, more than the default limit for reading; "
             f"open it with limits=Limits(max_document_bytes=2**{len(text).bit_length()}).",
             stacklevel=4,
         )
 
 
 def _put(target: LocalStore, text: bytes, *, exclusive: bool, durable: bool) -> None:
-    """Write a local file beside its place, and move it there."""
+    """Write a local file beside its final path, and move it there."""
     beside = partial_path(target.root)
     with writer_lock(target):
         try:
@@ -190,11 +188,11 @@ def _report(source: str, target: str, plan: WritePlan, tree: Hdf5Tree) -> Conver
     return ConversionReport(source, target, "zarr", groups, datasets, len(tree.links), nbytes)
 
 
-# ---- what stays -----------------------------------------------------------------------------------------------------
+# ---- datasets that stay in their file -----------------------------------------------------------------------------
 
 
 def _take_layout(planned: PlannedArray, found: VirtualSource) -> None:
-    """Give an array the chunks, codecs and fill value that its dataset has in HDF5."""
+    """Set the chunks, codecs and fill value of an array to those of its HDF5 dataset."""
     planned.node.chunks = found.chunks
     planned.node.filters, planned.node.compressor = found.filters, found.compressor
     if not found.is_complete:
@@ -203,7 +201,7 @@ def _take_layout(planned: PlannedArray, found: VirtualSource) -> None:
 
 
 def _leave(plan: WritePlan, tree: Hdf5Tree, target: str) -> dict[str, VirtualSource]:
-    """Return the datasets whose data can stay, by path, and remove their sources from the plan."""
+    """Return the datasets that can stay in their file, by path, and remove their sources from the plan."""
     chosen: dict[str, VirtualSource] = {}
     for placed in tree.nodes:
         planned = plan.arrays.get(placed.path)
@@ -223,7 +221,7 @@ def _leave(plan: WritePlan, tree: Hdf5Tree, target: str) -> dict[str, VirtualSou
 
 
 def _can_stay(found: VirtualSource, planned: PlannedArray, zarr_format: int) -> bool:
-    """Tell whether references to the chunks of a dataset can replace its copy, and are not larger."""
+    """Tell whether references to the chunks of a dataset can replace its copy, and are smaller."""
     if found.shape != planned.node.shape:
         return False
     if zarr_format == 3 and not is_expressible(found.filters, found.compressor):
@@ -232,13 +230,13 @@ def _can_stay(found: VirtualSource, planned: PlannedArray, zarr_format: int) -> 
 
 
 def _unwritten(planned: PlannedArray, placed: Placed) -> VirtualSource | None:
-    if not isinstance(planned.source, StoredSource) or describe(planned.node, planned.notes).form != "plain":
+    if not isinstance(planned.source, IndexedSource) or describe(planned.node, planned.notes).form != "plain":
         return None
     return unwritten(Hdf5Data(placed.file, placed.raw).dataset(), planned.node.shape)
 
 
 def _check_amount(plan: WritePlan, staying: Mapping[str, VirtualSource], source: str) -> None:
-    """Warn of datasets with many bytes in the JSON, and refuse a JSON with too many."""
+    """Warn of datasets with many bytes in the JSON, and refuse a JSON that is too large."""
     sizes = {
         path: staying[path].inlined if path in staying else planned_bytes(planned)
         for path, planned in plan.arrays.items()
@@ -248,15 +246,15 @@ def _check_amount(plan: WritePlan, staying: Mapping[str, VirtualSource], source:
     if total > MOST_INLINED:
         named = ", ".join(f"{absolute(path)} ({size:,} bytes)" for size, path in large[:5]) or "many small datasets"
         raise WriteError(
-            f"{total:,} bytes cannot stay in the HDF5 file, since Zarr cannot read them there, and would have to go "
-            f"into the JSON; at most {MOST_INLINED:,} do: {named}",
+            f"{total:,} bytes cannot stay in the HDF5 file, since Zarr cannot read them there, and would be stored "
+            f"in the JSON; at most {MOST_INLINED:,} are allowed: {named}",
             store=source,
             remedy=_COPY,
         )
     for size, path in large:
         warnings.warn(
             f"{size:,} bytes of {absolute(path)} in {source} cannot stay in the HDF5 file, since Zarr cannot read them "
-            "there; they go into the JSON.",
+            "there; they are stored in the JSON.",
             stacklevel=4,
         )
 
@@ -265,7 +263,7 @@ def _check_amount(plan: WritePlan, staying: Mapping[str, VirtualSource], source:
 
 
 class _Sources:
-    """The HDF5 files, as they are now."""
+    """The HDF5 files, in their present state."""
 
     def __init__(self, locations: list[str], target: str, options: Mapping[str, Any]) -> None:
         self._keys: dict[str, tuple[Store, str]] = {}
@@ -290,12 +288,12 @@ def _has_changed(location: str) -> StoreError:
     return StoreError(
         "the source has changed while its chunks were listed",
         store=location,
-        remedy="Wait until nobody writes to it, and start again.",
+        remedy="Wait until no program writes to it, and start again.",
     )
 
 
 def _relative(location: str, target: str) -> str | None:
-    """Return the path from the folder of the JSON, None where there is none."""
+    """Return the path from the folder of the JSON, None if there is no relative path."""
     relative = relative_source(location, target)
     return relative.removeprefix("../") if relative.startswith("../") else None
 

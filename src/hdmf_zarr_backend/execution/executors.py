@@ -3,8 +3,6 @@
 Callers use one method, `Runner.run`: it bounds the submitted tasks in number and in bytes, yields results as they come
 or in order, and raises the first error after it has cancelled the rest. So an executor takes a few lines, and users can
 pass their own.
-
-Source: issue "Fast, lean, and as wide as the machine or the cluster", parts 5 and 6.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The tree of a file as HTML, for notebooks and for the report: nested parts that open and close, with no script.
+"""The tree of a file as HTML, for notebooks and for the report: nested parts that open and close without scripts.
 
-Every word comes from the file, which may be crafted, and is escaped.
+All text comes from the file, which may be crafted, so it is escaped.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ TREE_STYLE: Final = """\
 
 
 def outline_html(outline: Outline) -> str:
-    """Return a whole file for a notebook: one line about it, and its tree."""
+    """Return a file as HTML for a notebook: one line about it, and its tree."""
     heading = escape(outline.heading(outline.location))
     return f"<div><style>{TREE_STYLE}</style><p>{heading}</p>{tree_html(outline)}</div>"
 
@@ -43,7 +43,7 @@ def tree_html(outline: Outline, *, whole: bool = False) -> str:
     outline : Outline
         The file.
     whole : bool
-        Show each member of long runs of members that are alike.
+        Show each of many similar members.
     """
     root = item_tree(outline.hierarchy, outline.describe)
     titles = [column.title for column in outline.columns]
@@ -51,7 +51,7 @@ def tree_html(outline: Outline, *, whole: bool = False) -> str:
 
 
 def _parts(root: Item, titles: list[str], *, whole: bool) -> Iterator[str]:
-    """Yield the HTML from top to bottom; what is still to come is kept here, since a file may be nested deeply."""
+    """Yield the HTML from top to bottom; a stack replaces recursion, since a file may be nested deeply."""
     pending: list[tuple[Item | str, int]] = [(root, 0)]
     while pending:
         item, level = pending.pop()
@@ -91,7 +91,7 @@ def _node(item: Item, titles: list[str]) -> str:
 
 
 def _cell(title: str, cell: str) -> str:
-    """Return the text of a cell without its title; the count of a single chunk is left out."""
+    """Return the text of a cell without its title; empty for the count of a single chunk."""
     if not cell or (title == "count" and cell == "1"):
         return ""
     text = f"{cell} chunks" if title == "count" else f"ratio {cell}" if title == "ratio" else cell

@@ -1,6 +1,6 @@
-"""The arrays of a LINDI file that hold references, which only their values show.
+"""`mark_references`: finds the arrays of a LINDI file that contain references, which only their values show.
 
-Apart from `parser`, which imports it for the files of LINDI only: it decodes chunks, which needs NumPy.
+`parser` imports this module only for LINDI files, because decoding chunks needs NumPy.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from hdmf_zarr_backend.stores.base import Store
 
 
 def mark_references(keys: Store, hierarchy: Hierarchy) -> None:
-    """Give ``zarr_dtype`` to those arrays whose first element is a reference.
+    """Set ``zarr_dtype`` on arrays whose first element is a reference.
 
-    Their first chunks are fetched together; LINDI has them in the file of references itself.
+    Their first chunks are requested together; LINDI has them in the file of references itself.
 
     Parameters
     ----------
     keys : Store
         The store.
     hierarchy : Hierarchy
-        Translated; its nodes are changed.
+        The translated hierarchy; its nodes are changed.
     """
     arrays: dict[str, Any] = {path: node for path, node in hierarchy.walk() if may_hold_references(node)}
     names = {path: join(path, node.chunk_name((0,) * len(node.shape))) for path, node in arrays.items()}
@@ -41,4 +41,4 @@ def _first(node: ArrayNode[Attributes], data: bytes, most: int) -> Any:
     try:
         return chunk_codec(node).decode(data, node.chunks, max_object_bytes=most).reshape(-1)[0]
     except (ChunkError, LimitError, MetadataError):
-        return None  # reading the array raises it again
+        return None  # reading the array raises the error again

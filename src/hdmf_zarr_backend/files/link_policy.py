@@ -1,8 +1,7 @@
-"""Which other files a link or a reference may lead to.
+"""`check_link`: which other files a link or a reference may point to.
 
-A local file leads where it likes, as with HDF5; a remote one to its neighbours, and never to a file of this machine.
-
-Source: issue "Nothing lost, nobody let in", part 5.
+A link in a local file may point anywhere, as in HDF5; one in a remote file only to files beside it, never to this
+machine.
 """
 
 from __future__ import annotations
@@ -19,17 +18,17 @@ def check_link(target: str, origin: str, policy: ExternalLinks | None) -> None:
     Parameters
     ----------
     target, origin : str
-        Locations of the file that is named, and of the one that names it.
+        Locations of the other file, and of the file with the link.
     policy : {"follow", "within", "never"} or None
-        As of `ReadRules`.
+        As in `ReadRules`.
 
     Raises
     ------
     LinkRefusedError
-        Naming the policy, and what allows it.
+        The message names the policy, and the setting that allows the link.
     """
     if target.startswith(NOWHERE) and policy != "never":
-        return  # there is nothing that could be opened
+        return  # such a location cannot be opened
     refused = why_not(target, origin, policy, free=True)
     if refused is not None:
         problem, remedy = refused

@@ -1,6 +1,6 @@
-"""The outline of a file from its metadata, as a document and as a tree; `zarrio inspect` shows it.
+"""`Outline`: the metadata of a file as a JSON document and as a tree, for `zarrio inspect`.
 
-Imports neither hdmf, nor zarr, nor NumPy. Nothing is read of the arrays; what they take on disk is measured on request.
+Imports neither hdmf, nor zarr, nor NumPy. Arrays are not read; their stored size is requested only with ``sizes``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from hdmf_zarr_backend.formats.namespaces import spec_location
 from hdmf_zarr_backend.formats.references import Reference, decode_attribute_reference
 from hdmf_zarr_backend.formats.reserved import DIMENSIONS, DTYPE, LINKS, SPECLOC, notes_of, visible
 from hdmf_zarr_backend.formats.tensorstore import find_obstacle
-from hdmf_zarr_backend.model.locations import THIS_FILE, resolve_source
+from hdmf_zarr_backend.model.link_sources import THIS_FILE, resolve_source
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Hierarchy, Node, absolute, join
 from hdmf_zarr_backend.model.render import UNICODE, Column, Description, Leaf, size_text
 from hdmf_zarr_backend.stores.base import DOCUMENTS, Store
@@ -38,7 +38,7 @@ _STORED_COLUMNS = (Column("stored", "right"), Column("ratio", "right"))
 
 @dataclass(slots=True)
 class Outline:
-    """What is in a file.
+    """The content of a file, from its metadata.
 
     Attributes
     ----------
@@ -49,13 +49,13 @@ class Outline:
     consolidated : bool
         Whether the metadata came from the consolidated document.
     stored : dict or None
-        ``{path: bytes}`` of the chunks of each array, None where it was not asked for.
+        ``{path: bytes}`` of the chunks of each array, None if not requested.
     specs : bool
         Show the cached specifications.
     values : bool
         Show the values of attributes, not only the references among them.
     times : str
-        What stands between the lengths of a shape.
+        Separator between the lengths of a shape.
     has_both : bool
         Whether the file has the metadata of both formats of Zarr.
     spec_path : str or None
@@ -78,12 +78,12 @@ class Outline:
     # ---- as a document ------------------------------------------------------------------------------------------
 
     def document(self, *, depth: int | None = None) -> dict[str, Any]:
-        """Return everything as one JSON object; `depth` leaves out what lies deeper below the root.
+        """Return the content as one JSON object, down to `depth` levels below the root.
 
         Raises
         ------
         MetadataError
-            Links or references that cannot be understood.
+            Links or references are not valid.
         """
         nodes = []
         for path, node in self._visible():
@@ -186,16 +186,16 @@ class Outline:
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """The columns that `describe` fills."""
+        """The columns that `describe` returns."""
         return _COLUMNS + _STORED_COLUMNS if self.stored is not None else _COLUMNS
 
     def describe(self, path: str, node: Node) -> Description:
-        """Return what `model.render` shows of a node.
+        """Return the description of a node for `model.render`.
 
         Raises
         ------
         MetadataError
-            Links or references that cannot be understood.
+            Links or references are not valid.
         """
         attributes = self._attribute_leaves(path, node)
         if isinstance(node, ArrayNode):
@@ -241,7 +241,7 @@ class Outline:
         return leaves
 
     def heading(self, name: str) -> str:
-        """Return one line about the file, called ``name``."""
+        """Return one line about the file, with ``name`` as its name."""
         groups = arrays = links = size = 0
         for path, node in self._visible():
             if isinstance(node, ArrayNode):
@@ -264,7 +264,7 @@ class Outline:
         return f"{name}: {', '.join(parts)}"
 
     def closed_arrays(self) -> str:
-        """Return a line about the arrays of numbers that TensorStore cannot open, nothing where there is none."""
+        """Return a line about the numeric arrays that TensorStore cannot open, empty if it can open all."""
         arrays = [node for _, node in self._visible() if isinstance(node, ArrayNode)]
         found = [find_obstacle(node) for node in arrays]
         closed = sum(obstacle is not None and not obstacle.is_of_type for obstacle in found)
@@ -288,16 +288,16 @@ def open_outline(
     path : str or PathLike
         A local directory, zip file or file of references, or a URL.
     sizes : bool
-        Ask for the stored size of each array, which lists the whole store.
+        Request the stored size of each array, which lists all keys of the store.
     specs, values : bool
-        As of `Outline`.
+        As for `Outline`.
     storage_options : mapping, optional
         For URLs.
 
     Raises
     ------
     StoreNotFoundError, NotZarrError, MetadataError
-        As of `files.parser.parse`.
+        As for `files.parser.parse`.
     """
     keys = open_store(path, storage_options)
     parsed = parse(keys, use_inlined=False)
@@ -313,7 +313,7 @@ def _stored_sizes(keys: Store, hierarchy: Hierarchy) -> dict[str, int]:
         if name in DOCUMENTS:
             continue
         while path not in arrays and path:
-            path = path.rpartition("/")[0]  # chunks in folders of their own
+            path = path.rpartition("/")[0]  # chunks in nested folders
         if path in arrays:
             arrays[path] += size
     return arrays
@@ -325,7 +325,7 @@ def _type_name(node: Node) -> str | None:
 
 
 def _values(node: Node) -> dict[str, Any]:
-    """Return the attributes of a node as JSON, by the names that a user knows, without the reserved ones."""
+    """Return the attributes of a node as JSON, with the names given by the user, without the reserved ones."""
     return {name: node.attributes[stored] for stored, name in visible(node.attributes).items()}
 
 

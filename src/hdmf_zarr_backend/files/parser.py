@@ -1,4 +1,4 @@
-"""Parsing of the metadata of a Zarr file: from its consolidated document, else from a listing of its store."""
+"""`parse`: the metadata of a Zarr file, from its consolidated document, else from a listing of its store."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from hdmf_zarr_backend.errors import (
 )
 from hdmf_zarr_backend.formats import both, lindi, registry, zarr2, zarr3
 from hdmf_zarr_backend.formats.reserved import ALL_CHUNKS, CHANGING, CHUNKS, NOTES, SPECLOC, WRITING, notes_of
-from hdmf_zarr_backend.model.locations import is_url
+from hdmf_zarr_backend.model.link_sources import is_url
 from hdmf_zarr_backend.model.nodes import GroupNode, Hierarchy, Node, absolute, split
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.files import interrupted_conversions
@@ -42,7 +42,7 @@ _IMPLIED_BYTES = 2**28
 
 
 def check_texts(texts: Iterable[bytes], limits: Limits) -> None:
-    """Make sure that documents are not too large to be parsed.
+    """Check that documents are not too large to be parsed.
 
     Raises
     ------
@@ -54,12 +54,12 @@ def check_texts(texts: Iterable[bytes], limits: Limits) -> None:
 
 
 def check_document(document: Any, limits: Limits) -> None:
-    """Make sure that a consolidated document describes no more than may be.
+    """Check that a consolidated document is within the limits.
 
     Raises
     ------
     LimitError
-        Too many documents are in it, or groups are nested too deep.
+        It has too many documents, or groups are nested too deep.
     """
     found = document if isinstance(document, dict) else {}
     block = found.get(zarr3.CONSOLIDATED) if "node_type" in found else found
@@ -69,12 +69,12 @@ def check_document(document: Any, limits: Limits) -> None:
 
 
 def check_keys(keys: Collection[str], limits: Limits) -> None:
-    """Make sure that documents with these keys, or nodes with these paths, are not too many and not too deep.
+    """Check the number and depth of documents with these keys, or nodes with these paths.
 
     Raises
     ------
     LimitError
-        They are.
+        They are too many or too deep.
     """
     limits.check("max_documents", len(keys), f"there are {len(keys):,} metadata documents")
     if not keys or max(map(len, keys)) <= min(_LONG_KEY, 2 * limits.max_depth):
@@ -85,7 +85,7 @@ def check_keys(keys: Collection[str], limits: Limits) -> None:
         limits.check("max_depth", depth, f"groups are nested {depth:,} deep")
         if len(key) > _LONG_KEY and not _has_parent(key, keys):
             implied += depth * len(key)
-            if implied > _IMPLIED_BYTES:  # each of these few bytes would become a group with a long path
+            if implied > _IMPLIED_BYTES:  # a few bytes of a key would create many groups with long paths
                 raise limits.exceeded("max_depth", depth, f"groups without documents are nested {depth:,} deep")
 
 
@@ -103,7 +103,7 @@ def read_documents(keys: Store, names: Collection[str]) -> dict[str, bytes]:
     Raises
     ------
     LimitError
-        They are too many, or too large together.
+        They are too many, or too large in total.
     """
     limits = keys.read_rules.limits
     wanted = sorted(islice(_named(keys.list_documents(), names), limits.max_documents + 1))
@@ -134,13 +134,13 @@ class ParsedFile:
     hierarchy : Hierarchy
         All nodes.
     consolidated : bool
-        Whether they came from the consolidated document.
+        Whether the nodes came from the consolidated document.
     inlined : dict
-        ``{key: bytes}`` of the chunks that the consolidated document holds itself.
+        ``{key: bytes}`` of the chunks inside the consolidated document.
     is_foreign : bool
-        Whether LINDI made its documents, which are read only; the hierarchy is translated.
+        Whether the documents are LINDI's, which are read only; the hierarchy is translated.
     state : {"alike", "2 is newer", "3 is newer", "both are newer"} or None
-        Of a file that has metadata of both formats, whether they are alike; None for any other file.
+        For a file with metadata in both formats, whether they agree; None for other files.
     """
 
     hierarchy: Hierarchy
@@ -150,7 +150,7 @@ class ParsedFile:
     state: both.State | None = None
 
     def keys(self, keys: Store) -> Store:
-        """Return the store with what is inlined before it."""
+        """Return the store with the inlined chunks in memory."""
         return InlinedStore(keys, self.inlined) if self.inlined else keys
 
     @property
@@ -163,7 +163,7 @@ class ParsedFile:
         return registry.FORMATS[self.zarr_format].documents(path, node)
 
     def mark(self) -> Mark:
-        """Return what tells readers that the file is being changed and cannot be read for the moment."""
+        """Return the mark that tells readers that the file is being changed and cannot be read at the moment."""
         kind = registry.FORMATS[self.zarr_format]
         notes = {**notes_of(self.hierarchy.root.attributes), WRITING: {**asdict(Holder.here()), CHANGING: True}}
         root = GroupNode({**self.hierarchy.root.attributes, NOTES: notes}, extra=dict(self.hierarchy.root.extra))
@@ -177,45 +177,45 @@ class ParsedFile:
 def parse(
     keys: Store, *, use_consolidated: bool = True, use_inlined: bool = True, hint: int | None = None
 ) -> ParsedFile:
-    """Return the metadata of the file that ``keys`` holds.
+    """Return the metadata of the file in ``keys``.
 
-    One round of requests where there is a consolidated document. In a file of both formats those of format 2 count,
-    unless those of format 3 are newer. Where there are metadata of both formats without a note, those of format 3
-    count, as with hdmf-zarr 0.14. The hint is followed in either case.
+    Takes one round of requests if there is a consolidated document. In a file of both formats, format 2 is read unless
+    format 3 is newer. If the metadata of both formats exist without a note about them, format 3 is read, as in
+    hdmf-zarr 0.14. ``hint`` is used in either case.
 
     Parameters
     ----------
     keys : Store
         The store.
     use_consolidated : bool
-        False: list the store and read each document (mode ``r-``, and files that were changed by others).
+        False to list the store and read each document (mode ``r-``, and files changed by other programs).
     use_inlined : bool
-        False: ignore the values inside the consolidated document.
+        False to ignore the values inside the consolidated document.
     hint : {2, 3}, optional
-        The format that the file is likely to be of. Its document alone is asked for, and that of the other one only
-        where it is not there.
+        The probable format of the file. Its document is requested first, and that of the other format only if it does
+        not exist.
 
     Raises
     ------
     StoreNotFoundError
-        Nothing is there.
+        Nothing exists there.
     NotZarrError
-        Something is there, but no Zarr group.
+        Something exists there, but not a Zarr group.
     IncompleteStoreError
-        The file is being written, or was when its writer died.
+        The file is being written, or its writer died.
     MetadataError
         A document is damaged; store and node are named.
     StoreError
-        There is no consolidated document, and the server cannot list what it has.
+        The file has no consolidated document, and the server cannot list keys.
     LimitError
-        There is more metadata than the limits of the store allow.
+        The metadata exceed the limits of the store.
 
     Warns
     -----
     FormatsDifferWarning
-        In a file of both formats, the metadata of one are older.
+        In a file of both formats, the metadata of one are out of date.
     """
-    keys.pin()  # chunks are read later, and have to be those of these documents
+    keys.pin()  # chunks are read later and must belong to these documents
     try:
         texts = _likely_documents(keys, hint, use_consolidated=use_consolidated)
         check_texts(texts.values(), keys.read_rules.limits)
@@ -235,21 +235,21 @@ def parse(
 
 
 def current(keys: Store, texts: dict[str, bytes]) -> tuple[dict[str, bytes], both.State | None]:
-    """Return those of the root's documents that count in a file of both formats, and its state.
+    """Select the documents of the root that are read in a file of both formats, and return the state of the file.
 
     Parameters
     ----------
     keys : Store
         The file.
     texts : dict
-        Those of `registry.FIRST_KEYS` that were asked for and exist.
+        Those of `registry.FIRST_KEYS` that were requested and exist.
 
     Returns
     -------
     dict
-        The same, without those that do not count.
+        The same without those that are not read.
     State or None
-        None: it is not such a file, and the documents are those that were given.
+        None for a file of one format; its documents are returned unchanged.
     """
     if both.state_of(texts) is None:
         return texts, None
@@ -263,7 +263,7 @@ def current(keys: Store, texts: dict[str, bytes]) -> tuple[dict[str, bytes], bot
 
 
 def difference_of(state: both.State | None) -> tuple[str, str] | None:
-    """Return what is wrong with a file of both formats, and what to do; None where they are alike."""
+    """Return the problem of a file of both formats and its remedy, None if both formats agree."""
     if state is None or state == "alike":
         return None
     if state == "2 is newer":
@@ -282,7 +282,7 @@ def _warn_of(state: both.State | None, location: str) -> None:
 
 
 def _drop_note(parsed: ParsedFile) -> None:
-    """Drop the note about both formats, which is about the document and not about the file."""
+    """Drop the note about both formats, which belongs to the document and not to the file."""
     root = parsed.hierarchy.root
     if both.BOTH in notes_of(root.attributes):
         root.attributes = both.without_note(root.attributes)
@@ -291,14 +291,14 @@ def _drop_note(parsed: ParsedFile) -> None:
 def _translate(keys: Store, parsed: ParsedFile) -> None:
     """Translate the hierarchy of a LINDI file."""
     if lindi.translate(parsed.hierarchy):
-        from hdmf_zarr_backend.files.lindi import mark_references  # on use: it decodes chunks, which needs NumPy
+        from hdmf_zarr_backend.files.lindi import mark_references  # imported here: it needs NumPy to decode chunks
 
         parsed.is_foreign = True
         mark_references(keys, parsed.hierarchy)
 
 
 def _likely_documents(keys: Store, hint: int | None, *, use_consolidated: bool) -> dict[str, bytes]:
-    """Return the first documents that are there, those of the likely format where there are some."""
+    """Return the first documents that exist, those of the probable format if there are any."""
     names = registry.FIRST_KEYS if use_consolidated else registry.FIRST_KEYS[:1]
     if hint is None:
         return _first_documents(keys, names)
@@ -306,14 +306,14 @@ def _likely_documents(keys: Store, hint: int | None, *, use_consolidated: bool) 
     if not use_consolidated and hint == 2:
         return {} if keys.get(zarr2.GROUP) is not None else _first_documents(keys, names)
     found: dict[str, bytes] = {}
-    with suppress(StoreRefusedError):  # a bucket that may not be listed refuses what is not there
+    with suppress(StoreRefusedError):  # a bucket without list permission refuses keys that do not exist
         found = keys.get_many([first])
     others = [name for name in names if name != first]
     return found if found or not others else _first_documents(keys, others)
 
 
 def _first_documents(keys: Store, names: Sequence[str]) -> dict[str, bytes]:
-    """Return those documents that are there; a bucket that may not be listed refuses the ones that are not."""
+    """Return the documents that exist; a bucket without list permission refuses those that do not."""
     try:
         return keys.get_many(names)
     except StoreRefusedError as error:
@@ -368,7 +368,7 @@ def _parse_listing(keys: Store, document: bytes | None) -> Hierarchy:
 
 
 def _check_finished(keys: Store, text: bytes | None, document: bytes | None) -> None:
-    """Refuse a file whose root, by its attributes or its document of format 3, says that it is being written."""
+    """Refuse a file that is marked as being written, in the attributes or the format-3 document of its root."""
     if document is None:
         attributes = {} if text is None else _document(text, zarr2.ATTRIBUTES)
     else:
@@ -376,9 +376,9 @@ def _check_finished(keys: Store, text: bytes | None, document: bytes | None) -> 
         attributes = found.get("attributes") if isinstance(found, dict) else None
     if isinstance(attributes, dict) and WRITING in notes_of(attributes):
         writing = notes_of(attributes)[WRITING]
-        remedy = "Wait until it is written; if nobody writes it any more, write it again."
+        remedy = "Wait until the file is complete; if its writer has stopped, write it again."
         if isinstance(writing, dict) and writing.get(CHANGING) is True:
-            remedy = "Wait a moment; if nobody writes it any more, open it with mode 'r+', or run `zarrio repair`."
+            remedy = "Wait a moment; if its writer has stopped, open it with mode 'r+', or run `zarrio repair`."
         raise IncompleteStoreError(
             f"the file is being written, or its writer died: {writing}", store=keys.location, remedy=remedy
         )
@@ -392,14 +392,14 @@ def _document(text: bytes, key: str) -> Any:
 
 
 def _nothing_to_read(keys: Store) -> ZarrBackendError:
-    if not keys.read_rules.is_linked and is_of_hdf5(keys):  # what a file names is not opened to word an error
+    if not keys.read_rules.is_linked and is_of_hdf5(keys):  # the target of a link is not opened for a message
         remedy = "Open it with HDF5IO or NWBHDF5IO, or convert it with `zarrio convert` first."
         if is_url(keys.location):
             remedy = "Run `zarrio convert --virtual` and open the file that it makes, or download this one."
         return NotZarrError("this is an HDF5 file, not a Zarr file", store=keys.location, remedy=remedy)
     if not keys.exists():
         remedy = "Check the path."
-        with suppress(OSError):  # what is beside it cannot be listed
+        with suppress(OSError):  # the folder cannot be listed
             if keys.folder is not None and interrupted_conversions(keys.folder):
                 remedy = "A conversion to it was interrupted: convert again with resume=True."
         return StoreNotFoundError("nothing is there", store=keys.location, remedy=remedy)

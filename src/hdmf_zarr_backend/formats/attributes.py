@@ -7,7 +7,7 @@ even be read. The type of every value that NumPy typed is kept beside it: where 
 tuple (HDF5 does the same); an array without axes comes back as a scalar; padding between the fields of a row is
 dropped; an array of `numpy.dtypes.StringDType` comes back as one of objects; dates of Python come back as ISO 8601.
 
-Source: hdmf-zarr storage specification, "Attributes"; NCZarr 2.0 attribute types; issue "The whole contract", part 4.
+Source: hdmf-zarr storage specification, "Attributes"; NCZarr 2.0 attribute types.
 """
 
 from __future__ import annotations

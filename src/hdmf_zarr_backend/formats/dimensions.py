@@ -3,8 +3,6 @@
 xarray and netCDF want a name for every axis of every array, and one length for a name in a group; HDMF gives labels for
 some arrays, and the same label for axes that differ. So the stored names are made unique, and HDMF's own tuple is kept
 in the note where it says something else.
-
-Source: issue "The whole contract", part 5 (``<label>_<length>``, ``_anonymous<length>`` as NCZarr names them).
 """
 
 from __future__ import annotations

@@ -563,7 +563,7 @@ def _noted_array(value: dict[str, Any], depth: int) -> Element:
 
 
 def _noted_number(value: dict[str, Any], _: int) -> Element:
-    """Return a number with a layout of its own, described as `hdf5.elements` describes it."""
+    """Return a number with a layout of its own, described as `hdf5.dataset_form` describes it."""
     name = str(value["number"])
     size = int(name[2:])
     layout = int(value["precision"]), int(value["offset"])

@@ -3,8 +3,6 @@
 Its block ``hdmf_inline`` has the stored bytes of the scalars and of the cached specifications, so that a file opens
 with one round of requests. The chunks are stored as well; other readers ignore the block, and whoever consolidates
 again drops it.
-
-Source: issue "Fast, lean, and as wide as the machine or the cluster", part 2.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ from typing import Any
 from hdmf_zarr_backend.errors import MetadataError
 from hdmf_zarr_backend.formats.reserved import DTYPE, LINKS, NOTES, SPECLOC, notes_of
 from hdmf_zarr_backend.formats.zarr3_attributes import REFERENCE_3, decode_values
-from hdmf_zarr_backend.model.locations import THIS_FILE
+from hdmf_zarr_backend.model.link_sources import THIS_FILE
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Hierarchy, Node, absolute, join
 
 EXTERNAL = "_EXTERNAL_ARRAY_LINK"

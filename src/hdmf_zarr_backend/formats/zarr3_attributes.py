@@ -15,7 +15,7 @@ node                                               format-3 document
 
 Everything else is the same. What the convention cannot express is in the note of the node.
 
-Source: hdmf-zarr 0.14, storage specification; issue "Format 3, shards, and any store, near or far", part 1.
+Source: hdmf-zarr 0.14, storage specification.
 """
 
 from __future__ import annotations

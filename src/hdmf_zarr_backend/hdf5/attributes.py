@@ -1,17 +1,17 @@
-"""Attributes of an HDF5 object <-> the values that `formats.attributes` encodes, and a note of what those do not say.
+"""Attributes of an HDF5 object <-> values for `formats.attributes`, with a note of what those cannot express.
 
-The note of an object is ``{name: {"type": ..., ...}}``, with an entry only where something would be lost:
+The note of an object is ``{name: {"type": ..., ...}}``, with an entry only where something would otherwise be lost:
 
-    type     the HDF5 type as JSON, where it is not `elements.default_attribute_type` of the value
-    named    path of the named type that is its type
+    type     the HDF5 type as JSON, if it is not the `dataset_form.default_attribute_type` of the value
+    named    path of the named type of the attribute
     space    "null" for an attribute without a dataspace
-    value, shape    an attribute that Zarr has no type for is only here: sequences of variable length, compounds with
-                    text or references (both are how HDF5 stores dimension scales), null references
+    value, shape    an attribute with a type that Zarr lacks is kept only here: sequences of variable length, compounds
+             with text or references (both are how HDF5 stores dimension scales), null references
 
-A note that does not fit the value any more, because somebody changed the attribute, is ignored.
+A note that no longer fits the value, because somebody changed the attribute, is ignored.
 
-The order in which links and attributes were made, where an object keeps it (``track_order`` of h5py), is noted as
-``[flags]``, or ``[flags, names]`` where the names were not made in alphabetical order.
+The creation order of links and attributes, if an object keeps it (``track_order`` of h5py), is noted as ``[flags]``, or
+as ``[flags, names]`` if the names were not created in alphabetical order.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ import numpy as np
 from hdmf_zarr_backend.errors import ValueRefusedError, ZarrBackendError
 from hdmf_zarr_backend.formats.attributes import is_reference
 from hdmf_zarr_backend.formats.references import Reference, decode_attribute_reference, decode_reference
-from hdmf_zarr_backend.hdf5.elements import default_attribute_type
+from hdmf_zarr_backend.hdf5.dataset_form import default_attribute_type
 from hdmf_zarr_backend.hdf5.types import (
     OBJECT,
     REGION,
@@ -53,10 +53,10 @@ NamedType = Callable[[Any, Any], Any]
 
 
 class NewerFormatNeededError(Exception):
-    """The file needs HDF5's format of version 1.8; never leaves this package.
+    """The file needs the HDF5 format of version 1.8. Caught inside this package.
 
-    Earlier ones have no attributes of more than 64 KiB, no index of attributes, and no checksums, without which HDF5
-    2.0 refuses some types.
+    Earlier versions cannot store attributes of more than 64 KiB, and have no index of attributes and no checksums,
+    without which HDF5 2.0 refuses some types.
     """
 
 
@@ -64,7 +64,7 @@ class NewerFormatNeededError(Exception):
 
 
 def read_attribute(attribute: Any, encode: Encode) -> tuple[Any, dict[str, Any]]:
-    """Return the value of an attribute, None where the note has all of it, and the note, perhaps an empty one.
+    """Return the value of an attribute, or None if it is kept in the note only, and the note, which may be empty.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ def read_attribute(attribute: Any, encode: Encode) -> tuple[Any, dict[str, Any]]
 
 
 def note_attribute(attribute: Any, encode: Encode) -> dict[str, Any]:
-    """Return an attribute as a note, for an object that Zarr does not have; the inverse is `AttributeWriter.write`."""
+    """Return an attribute as a note, for an object that Zarr does not have. `AttributeWriter.write` is the inverse."""
     tid = attribute.get_type()
     kind = encode_type(tid)
     if attribute.shape is None:
@@ -122,7 +122,7 @@ def _value(values: Array, kind: TypeJSON) -> Any:
     if isinstance(kind, dict) and "text" in kind and (values.ndim == 0 or "size" not in kind):
         return _texts(values)
     if not values.dtype.hasobject and values.dtype.names is None:
-        values = values.astype(values.dtype.str, copy=False)  # without what h5py knows of the type
+        values = values.astype(values.dtype.str, copy=False)  # without the dtype metadata of h5py
     return values if values.ndim else values[()]
 
 
@@ -145,7 +145,7 @@ class AttributeWriter(NamedTuple):
     is_new : bool
         Whether the file has the format of HDF5 1.8 or later.
     named_type : callable
-        Returns the named type at a path where it is the given type, else the given one.
+        Returns the named type at a path if it equals the given type, else the given type.
     """
 
     is_new: bool
@@ -161,19 +161,19 @@ class AttributeWriter(NamedTuple):
         name : str
             Name of the attribute.
         value : object
-            As `formats.attributes.decode_attributes` returns it; references as `Reference`. None: the value is in
-            the note.
+            As `formats.attributes.decode_attributes` returns it; references as `Reference`. None if the note has the
+            value.
         note : dict
-            What is noted of it, perhaps nothing.
+            The note of the attribute, which may be empty.
         refer : callable
             Makes an h5py reference.
 
         Raises
         ------
         ValueRefusedError
-            HDF5 has no form for it.
+            HDF5 cannot store it.
         NewerFormatNeededError
-            The version of the file does not hold it.
+            The format version of the file cannot store it.
         """
         from h5py import h5a, h5s
 
@@ -192,7 +192,9 @@ class AttributeWriter(NamedTuple):
             except OSError as error:
                 if self.is_new:
                     raise
-                raise NewerFormatNeededError(name) from error  # HDF5 has no error of its own; others come again
+                raise NewerFormatNeededError(
+                    name
+                ) from error  # HDF5 raises no specific error; other failures occur again
             if values is not None and values.size:
                 attribute.write(
                     np.ascontiguousarray(values).reshape(values.shape), mtype=memory_type(tid, writing=True)
@@ -201,14 +203,14 @@ class AttributeWriter(NamedTuple):
 
 @contextmanager
 def refusing(what: str = "this") -> Iterator[None]:
-    """Turn what h5py raises for names, types, shapes and values that HDF5 does not take into our error.
+    """Turn errors of h5py for names, types, shapes and values that HDF5 refuses into `ValueRefusedError`.
 
-    Errors of the operating system, such as a full disk, stay as they are: h5py sets their number.
+    Errors of the operating system, such as a full disk, are not changed: h5py sets their ``errno``.
     """
     try:
         yield
     except ZarrBackendError:
-        raise  # some of ours are errors of Python as well
+        raise  # some of these are also errors of Python
     except (OSError, ValueError, TypeError, KeyError, RuntimeError, OverflowError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise
@@ -218,7 +220,7 @@ def refusing(what: str = "this") -> Iterator[None]:
 
 
 def _typed(name: str, value: Any, note: dict[str, Any], refer: Refer) -> tuple[Any, Array | None]:
-    """Return the type and the values in memory; None for an attribute without a dataspace."""
+    """Return the type and the values in memory; the values are None for an attribute without a dataspace."""
     noted = _from_note(value, note, refer)
     if noted is not None:
         return noted
@@ -231,14 +233,14 @@ def _typed(name: str, value: Any, note: dict[str, Any], refer: Refer) -> tuple[A
     text = _as_json(value)
     if text is None:
         raise ValueRefusedError(
-            f"HDF5 has no form for the attribute {name!r} of type {type(value).__name__}", remedy="Remove or change it."
+            f"HDF5 cannot store the attribute {name!r} of type {type(value).__name__}", remedy="Remove or change it."
         )
     tid = decode_type(UTF8)
     return tid, array_of([raw_of(text)], (), tid.dtype)
 
 
 def _from_note(value: Any, note: dict[str, Any], refer: Refer) -> tuple[Any, Array | None] | None:
-    """Return type and values of an attribute that only the note holds, None for one that has its value in Zarr."""
+    """Return type and values of an attribute that is kept only in the note, None if its value is in Zarr."""
     kind = note.get("type")
     if kind is None:
         return None
@@ -257,7 +259,7 @@ def _typed_references(references: Any, refer: Refer) -> tuple[Any, Array]:
 
 
 def _typed_array(value: Any, noted: TypeJSON | None) -> tuple[Any, Array] | None:
-    """Return a value in the noted type, else in its default type; None if it loses something in either."""
+    """Return a value in the noted type, else in its default type; None if it loses something in both."""
     for kind in (noted, default_attribute_type(value)):
         if not kind:
             continue
@@ -269,12 +271,12 @@ def _typed_array(value: Any, noted: TypeJSON | None) -> tuple[Any, Array] | None
 
 
 def _is_mixed(value: Any) -> bool:
-    """Tell whether a value was left a list since it is not an array; NumPy would make text of its numbers."""
+    """Tell whether a value is a list that is not an array; NumPy would convert its numbers to text."""
     return isinstance(value, dict) or (isinstance(value, list) and bool(value))
 
 
 def _as_json(value: Any) -> str | None:
-    """Return the JSON text of what only JSON can say, such as a dict or a list of unlike things."""
+    """Return the JSON text of a value that only JSON can express, such as a dict or a mixed list."""
     try:
         return json.dumps(value.tolist() if isinstance(value, np.ndarray) else value, sort_keys=True)
     except (TypeError, ValueError):
@@ -286,7 +288,7 @@ def _refer_json(refer: Refer) -> Callable[[Any], Any]:
 
 
 def _references(value: Any) -> Any:
-    """Return an array of references where the value is one or is made of them."""
+    """Return an array of references if the value is a reference or consists of references."""
     if isinstance(value, Reference):
         return array_of([value], (), np.dtype(object))
     if not isinstance(value, (list, np.ndarray)):
@@ -300,7 +302,7 @@ def _references(value: Any) -> Any:
 
 
 def _fitting(value: Any, kind: TypeJSON, dtype: np.dtype[Any]) -> Array | None:
-    """Return the value as an array of ``dtype``, None where something of it would be lost."""
+    """Return the value as an array of ``dtype``, None if something would be lost."""
     try:
         array = value if isinstance(value, np.ndarray) else np.asarray(value)
         if isinstance(kind, dict) and "text" in kind:
@@ -345,17 +347,17 @@ def _fitting_rows(array: Array, dtype: np.dtype[Any]) -> Array | None:
 
 
 def attribute_names(node: Any) -> Iterator[tuple[str, Any]]:
-    """Yield name and ``h5py.h5a.AttrID`` of the attributes of an object, by name."""
+    """Yield name and ``h5py.h5a.AttrID`` of the attributes of an object, sorted by name."""
     from h5py import h5a
 
     names: list[bytes] = []
-    h5a.iterate(node, names.append)  # opened by index, HDF5 would sort them again for each
+    h5a.iterate(node, names.append)  # opened by index, HDF5 would sort them again for each attribute
     for name in names:
         yield text_of(name), h5a.open(node, name)
 
 
 def note_orders(node: Any, created: Any, note: dict[str, Any]) -> None:
-    """Add the orders that a group or dataset keeps to its note.
+    """Add the creation orders that a group or dataset keeps to its note.
 
     Parameters
     ----------
@@ -364,7 +366,7 @@ def note_orders(node: Any, created: Any, note: dict[str, Any]) -> None:
     created : h5py.h5p.PropOCID
         Its creation property list.
     note : dict
-        What is noted of it.
+        The note of the object.
     """
     from h5py import h5, h5a, h5g
 
@@ -391,14 +393,14 @@ def _links(group: Any) -> list[bytes]:
 
 
 def set_orders(properties: Any, note: dict[str, Any]) -> None:
-    """Let a new object keep the orders that are noted.
+    """Make a new object keep the creation orders in the note.
 
     Parameters
     ----------
     properties : h5py.h5p.PropOCID or h5py.h5p.PropFCID
         Creation property list of the object, or of the file for its root.
     note : dict
-        What is noted of the object.
+        The note of the object.
     """
     if flags := _flags(note, ATTRIBUTE_ORDER):
         properties.set_attr_creation_order(flags)
@@ -407,14 +409,14 @@ def set_orders(properties: Any, note: dict[str, Any]) -> None:
 
 
 def _flags(note: dict[str, Any], key: str) -> int:
-    """Return the noted flags; 0 where there are none that HDF5 has."""
+    """Return the noted flags, 0 if they are missing or invalid."""
     noted = note.get(key)
     flags = noted[0] if isinstance(noted, list) and noted else 0
     return flags if flags in (_TRACKED, _TRACKED | _INDEXED) else 0
 
 
 def in_order(names: Iterable[str], note: dict[str, Any], key: str) -> list[str]:
-    """Return names in the noted order; those that it does not name come last, by name."""
+    """Return names in the noted order, followed by those that the note lacks, sorted by name."""
     if not _flags(note, key):
         return list(names)
     noted = note[key]
@@ -424,14 +426,14 @@ def in_order(names: Iterable[str], note: dict[str, Any], key: str) -> list[str]:
 
 
 def order_links(group: Any, note: dict[str, Any], creation: Any) -> None:
-    """Bring the links of a group into the noted order; they are counted as made when they are moved.
+    """Bring the links of a group into the noted order. Moving a link counts as creating it.
 
     Parameters
     ----------
     group : h5py.h5g.GroupID
         The group, with all links.
     note : dict
-        What is noted of it.
+        The note of the group.
     creation : h5py.h5p.PropLCID
         Property list of the links.
     """

@@ -1,14 +1,14 @@
-"""Stored chunks of an HDF5 dataset: where they are, and their bytes as they are in the file.
+"""Stored chunks of an HDF5 dataset: their positions in the file, and their bytes.
 
-The index is taken once from the HDF5 library; from then on bytes are read at their offsets by the operating system, so
-that threads do not wait for the one lock of HDF5 and processes need no HDF5 at all.
+The index is read once with the HDF5 library. From then on the operating system reads bytes at their offsets, so threads
+do not wait for the global lock of HDF5, and processes need no HDF5.
 
-Nothing of zarr happens inside the callback of h5py: while the library holds its lock, another thread whose garbage
-collector frees an object of h5py would wait for ever.
+No zarr code runs inside the callback of h5py: while the library holds its lock, another thread whose garbage collector
+frees an h5py object would wait forever.
 
-The library is not believed where it is known to err, and is asked for one chunk to compare: until 1.14.3 its offsets
-left out the user block, and up to 2.0 it counts the chunks of an extensible array (one unlimited axis) as if that axis
-were the first one, so that a chunk would be taken for another.
+Some positions from the library are checked by reading one chunk both ways. Until 1.14.3, offsets leave out the user
+block. Up to 2.0, chunks of an extensible array (one unlimited axis) are counted as if that axis were the first, so one
+chunk would be mistaken for another.
 
 Source: HDF5 file format specification, "Data layout" and "Chunk indexing"; `h5py.h5d.DatasetID.chunk_iter`; issue 3003
 of HDFGroup/hdf5 for user blocks; the order of extensible arrays was observed with HDF5 1.14.2 and 2.0.0.
@@ -32,7 +32,7 @@ from hdmf_zarr_backend.hdf5.values import Array
 Index = tuple[int, ...]
 
 UNFILTERED = 2**32 - 1
-"""The filter mask that says that no filter was applied."""
+"""The filter mask of a chunk to which no filter was applied."""
 
 _NOWHERE = 2**64 - 1
 _MOST_CHUNKS = 2**62
@@ -40,7 +40,7 @@ _WHERE = np.dtype([("offset", "u8"), ("size", "u8"), ("mask", "u4")])
 
 
 class StoredChunk(NamedTuple):
-    """Where one chunk lies in the file: bytes from its beginning, length, and the mask of filters not applied."""
+    """Position of a chunk: offset in the file, length, and the mask of filters that were not applied."""
 
     offset: int
     size: int
@@ -48,7 +48,7 @@ class StoredChunk(NamedTuple):
 
 
 class _Direct:
-    """Reads chunks through the HDF5 library, for files that are not simply a local file that nobody writes to."""
+    """Reads chunks through the HDF5 library, for files that are not plain local files opened for reading."""
 
     def __init__(self, dataset: Any) -> None:
         self._dataset = dataset
@@ -62,7 +62,7 @@ class _Direct:
                 f"HDF5 does not read the chunk {index} ({error})",
                 store=self._dataset.file.filename,
                 path=self._dataset.name,
-                remedy="The HDF5 file is damaged, or has changed since it was planned from.",
+                remedy="The HDF5 file is damaged, or has changed since the copy was planned.",
             ) from error
         return bytes(data), int(mask)
 
@@ -79,27 +79,27 @@ class RawChunks:
     Parameters
     ----------
     dataset : h5py.Dataset
-        It has to be open while the index is made; later only if the file is not a plain local one.
+        Must be open while the index is made; afterwards only if its file is not a plain local one.
 
     Attributes
     ----------
     shape, chunks : tuple of int
-        Of the dataset, the axes of elements that are arrays included.
+        Of the dataset, including the axes of elements that are arrays.
     grid : tuple of int
         Number of chunks along each axis, stored or not.
     location : str
-        The file, for messages.
+        Name of the file, for messages.
 
     Raises
     ------
     UsageError
-        It is not chunked, or its chunks cannot be listed with certainty.
+        The dataset is not chunked, or its chunks cannot be located with certainty.
     """
 
     def __init__(self, dataset: Any, inner: tuple[int, ...] = ()) -> None:
         if not is_listable(dataset):
             raise UsageError(
-                "the dataset has no chunks that could be listed", path=dataset.name, remedy="Read its values instead."
+                "the dataset has no chunks that can be listed", path=dataset.name, remedy="Read its values instead."
             )
         self.shape: tuple[int, ...] = (*dataset.shape, *inner)
         self.chunks: tuple[int, ...] = (*dataset.chunks, *inner)
@@ -121,21 +121,21 @@ class RawChunks:
 
     @property
     def is_plain_file(self) -> bool:
-        """Whether the chunks are read from the file by their offsets; only then this can be sent to other processes."""
+        """Whether chunks are read from the file at their offsets. Only then can this be sent to other processes."""
         return self._bytes is not None
 
     @property
     def file(self) -> FileBytes | RemoteFile | None:
-        """What the chunks are read from by their offsets, None where HDF5 has to read them."""
+        """The file that chunks are read from at their offsets, None if HDF5 has to read them."""
         return self._bytes
 
     def find(self, index: Index) -> StoredChunk | None:
-        """Return where the chunk at ``index`` is, None if it is not stored.
+        """Return the position of the chunk at ``index``, None if it is not stored.
 
         Raises
         ------
         UsageError
-            This is a `part` without that chunk.
+            This is a `part` that does not include the chunk.
         """
         position = self._position(index)
         if self._wanted is not None and position not in self._wanted:
@@ -149,30 +149,30 @@ class RawChunks:
         return StoredChunk(offset, size, mask)
 
     def read(self, index: Index) -> bytes | None:
-        """Return the bytes of the chunk at ``index`` as they are in the file, None if it is not stored.
+        """Return the bytes of the chunk at ``index`` as stored in the file, None if it is not stored.
 
         Raises
         ------
         ChunkError
-            The file ends before.
+            The file ends before the chunk does.
         StoreError
             The file is gone or has changed.
         UsageError
-            This is a `part` without that chunk.
+            This is a `part` that does not include the chunk.
         """
         found = self.find(index)
         return None if found is None else self.read_found(index, found)
 
     def read_found(self, index: Index, found: StoredChunk) -> bytes:
-        """Return the bytes of the chunk at ``index``, which is where `find` has ``found`` it."""
+        """Return the bytes of the chunk at ``index``, which `find` located at ``found``."""
         if self._direct is not None:
             data, mask = self._direct.read(index[: self._rank])
             if len(data) != found.size or found.mask not in (mask, UNFILTERED):
                 raise StoreError(
-                    f"the chunk {index} has changed since it was planned from",
+                    f"the chunk {index} has changed since the copy was planned",
                     store=self.location,
                     path=self.name,
-                    remedy="Do not write to the HDF5 file before the copy is done.",
+                    remedy="Do not write to the HDF5 file before the copy is complete.",
                 )
             return data
         assert self._bytes is not None
@@ -183,17 +183,17 @@ class RawChunks:
         return (self.index_at(place) for place in range(len(self)))
 
     def index_at(self, place: int) -> Index:
-        """Return the index of the stored chunk that is number ``place`` in the order of iteration."""
+        """Return the index of the stored chunk at position ``place`` in the order of iteration."""
         return tuple(int(i) for i in np.unravel_index(self._positions[place], self.grid))
 
     def stored(self) -> Iterator[tuple[Index, StoredChunk]]:
-        """Yield index and place of the stored chunks, in the order of iteration; much faster than `find` for each."""
+        """Yield index and position of the stored chunks in the order of iteration, much faster than `find` for each."""
         indices = [axis.tolist() for axis in np.unravel_index(self._positions, self.grid)] if len(self) else []
         where = map(StoredChunk._make, self._where.tolist())
         return zip(zip(*indices, strict=True), where, strict=True) if indices else iter(())
 
     def sizes(self) -> npt.NDArray[np.uint64]:
-        """Return the stored bytes of each chunk, in the order of iteration."""
+        """Return the stored size of each chunk in bytes, in the order of iteration."""
         return np.asarray(self._where["size"])
 
     def masks(self) -> npt.NDArray[np.uint32]:
@@ -201,18 +201,18 @@ class RawChunks:
         return np.asarray(self._where["mask"])
 
     def is_partial(self) -> npt.NDArray[np.bool_]:
-        """Return, in the order of iteration, whether each chunk reaches over the edge of the array."""
+        """Return for each chunk whether it extends beyond the edge of the array, in the order of iteration."""
         partial = np.zeros(len(self), bool)
         for axis, index in enumerate(np.unravel_index(self._positions, self.grid) if len(self) else ()):
             partial |= (index + 1) * self.chunks[axis] > self.shape[axis]
         return partial
 
     def set_unfiltered(self, which: npt.NDArray[np.bool_]) -> None:
-        """Note that no filter was applied to those chunks, which the file does not say chunk by chunk."""
+        """Mark chunks as unfiltered where the masks in the file do not show it."""
         self._where["mask"][which] = UNFILTERED
 
     def part(self, indices: Iterable[Index]) -> RawChunks:
-        """Return the same with nothing but the chunks at ``indices``, to be sent with a task."""
+        """Return a copy that contains only the chunks at ``indices``, small enough to be sent with a task."""
         wanted = frozenset(self._position(index) for index in indices)
         if self._wanted is not None:
             wanted &= self._wanted
@@ -232,7 +232,7 @@ class RawChunks:
         return position
 
     def _compare(self, direct: _Direct, userblock: int) -> bool:
-        """Tell whether the smallest chunk is the same read either way, after adding the user block if need be."""
+        """Tell whether the smallest chunk has the same bytes read either way, after adding the user block if needed."""
         if not len(self):
             return True
         index = self.index_at(int(np.argmin(self._where["size"])))
@@ -247,7 +247,7 @@ class RawChunks:
 
 
 def is_listable(dataset: Any) -> bool:
-    """Tell whether the stored chunks of an ``h5py.Dataset`` can be listed: it has chunks, and h5py knows how."""
+    """Tell whether the stored chunks of an ``h5py.Dataset`` can be listed: it is chunked, and h5py supports it."""
     if dataset.chunks is None or dataset.is_virtual or not hasattr(dataset.id, "chunk_iter"):
         return False
     count = math.prod(-(-n // c) for n, c in zip(dataset.shape, dataset.chunks, strict=True))
@@ -255,7 +255,7 @@ def is_listable(dataset: Any) -> bool:
 
 
 def _list_chunks(dataset: Any) -> tuple[npt.NDArray[np.int64], Array]:
-    """Return the positions of the stored chunks in the grid, ascending, and where they are: one pass, one callback."""
+    """Return the positions of the stored chunks in the grid, ascending, and their places in the file, in one pass."""
     chunks = dataset.chunks
     grid = [-(-n // c) for n, c in zip(dataset.shape, chunks, strict=True)]
     positions, offsets, sizes, masks = array("q"), array("Q"), array("Q"), array("I")
@@ -285,10 +285,11 @@ def _list_chunks(dataset: Any) -> tuple[npt.NDArray[np.int64], Array]:
 
 
 def _is_order_certain(dataset: Any, positions: npt.NDArray[np.int64], grid: list[int]) -> bool:
-    """Tell whether chunks were not counted along the wrong axes.
+    """Tell whether HDF5 certainly counted the chunks along the right axes.
 
-    That happens where the only unlimited axis is not the first, and there is more than one chunk along those before it.
-    Then the library never counts on along those, so that a chunk that lies further along them proves it right.
+    It may count wrongly if the only unlimited axis is not the first, and the axes before it have more than one chunk.
+    In that case it never counts further along these axes, so a chunk at a higher position on them proves the count
+    right.
     """
     unlimited = [axis for axis, bound in enumerate(dataset.maxshape) if bound is None]
     if len(unlimited) != 1 or not len(positions):
@@ -302,7 +303,7 @@ def _is_order_certain(dataset: Any, positions: npt.NDArray[np.int64], grid: list
 
 def _uncertain(dataset: Any) -> UsageError:
     return UsageError(
-        "where the chunks of the dataset are is not certain",
+        "the positions of the chunks of the dataset are not certain",
         store=dataset.file.filename,
         path=dataset.name,
         remedy="Read it through h5py.",
@@ -310,7 +311,7 @@ def _uncertain(dataset: Any) -> UsageError:
 
 
 def plain_file(dataset: Any) -> FileBytes | RemoteFile | None:
-    """Return the file of ``dataset`` if it is the one that the HDF5 library has open, and not being written."""
+    """Return the file of ``dataset`` if the HDF5 library has that file open and it is not being written."""
     file = dataset.file
     if file.driver == "fileobj":
         return remote_file(str(file.filename))
@@ -321,7 +322,7 @@ def plain_file(dataset: Any) -> FileBytes | RemoteFile | None:
         if os.name == "posix":
             state = os.fstat(file.id.get_vfd_handle())
             if found.identity() != (state.st_dev, state.st_ino):
-                return None  # replaced, or a relative name and another working directory
+                return None  # replaced, or a relative name after a change of the working directory
         found.check()
     except StoreError:
         return None

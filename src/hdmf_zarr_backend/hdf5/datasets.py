@@ -1,22 +1,22 @@
-"""HDF5 datasets <-> Zarr arrays: kind of elements, type, chunks, filters, fill value, largest shape.
+"""HDF5 datasets <-> Zarr arrays: kind of elements, type, chunks, filters, fill value, maximum shape.
 
-HDF5 -> Zarr: `describe`; Zarr -> HDF5: `creation_list`. The *note* is what Zarr cannot express; it is kept in the
-reserved attribute of the array, and Zarr -> HDF5 gives back the same dataset::
+HDF5 -> Zarr: `describe`; Zarr -> HDF5: `creation_list`. The *note* has what Zarr cannot express. It is kept in the
+reserved attribute of the array, and Zarr -> HDF5 restores the same dataset from it::
 
-    chunks   list of int, of a dataset in chunks
-    layout   "compact" where the values lie in the header; without it and chunks they lie in one piece
+    chunks   list of int, for a chunked dataset
+    layout   "compact" if the values are in the header; without it and without chunks the dataset is contiguous
     filters  list of [number, flags, [values]], in the order in which HDF5 applies them
-    enum     {name: value}, of an enumeration
-    charset  "utf-8", of text of fixed length
-    type     the type as JSON (see `types`), where it is not the one that the array leads to (`elements.default_type`)
-    fill     "undefined", or {"value": JSON} where Zarr has no such fill value: text, rows, NaN payloads, scalars
-    null     true, of a dataset without a dataspace
-    named    path of the named type that is its type
-    attribute_order  as of `attributes`, where the dataset keeps it
+    enum     {name: value}, for an enumeration
+    charset  "utf-8", for text of fixed length
+    type     the type as JSON (see `types`), if it is not the `dataset_form.default_type` of the array
+    fill     "undefined", or {"value": JSON} if Zarr has no such fill value: text, rows, NaN payloads, scalars
+    null     true, for a dataset without a dataspace
+    named    path of the named type of the dataset
+    attribute_order  see `attributes`, if the dataset keeps it
 
-Without a note a dataset becomes what a pynwb user would expect: numbers of more than 64 KiB that are compressed in Zarr
-are in chunks of at most 4 MiB, with the codecs that they have in Zarr if every HDF5 reads those (zlib, shuffle), else
-shuffled and with gzip 4; all else is in one piece. What may grow is in chunks.
+Without a note a dataset gets the form that pynwb users expect. Numbers of more than 64 KiB that are compressed in Zarr
+are stored in chunks of at most 4 MiB, with the codecs of the array if every HDF5 library can read them (zlib, shuffle),
+else with shuffle and gzip level 4. Everything else is contiguous. A dataset that can grow is chunked.
 """
 
 from __future__ import annotations
@@ -56,33 +56,32 @@ MaxShape = tuple["int | None", ...]
 
 _LOSSY = frozenset({32013, 32016, 32017, 32018, 32024, 32028})  # ZFP, FPZip, SZ, FCIDECOMP, SZ3, SPERR
 _GZIP_LEVEL = 4
-_CHUNK_TARGET = 2**20  # of chunks that are cut here; HDF5's cache of chunks has this size
+_CHUNK_TARGET = 2**20  # bytes of chunks that are divided here; the size of HDF5's chunk cache
 _COMPACT_BYTES = 60_000  # HDF5 allows 64 KiB for a header message
 
 
 @dataclass(slots=True)
 class Description:
-    """What is known of an HDF5 dataset.
+    """Type, shape and storage of an HDF5 dataset.
 
     Attributes
     ----------
     kind : str
-        Kind of the elements; ``compound`` for rows that hold text or references, ``number`` for plain structured data
-        too.
+        Kind of the elements; ``compound`` for rows with text or references, ``number`` for other structured data.
     dtype : numpy.dtype
         Type of plain elements, packed and without metadata.
     fields : list of (name, word)
-        Of a compound.
+        Fields of a compound.
     type : str or dict
         The HDF5 type as JSON.
     inner : tuple of int
-        Shape of an element that is an array itself; further axes of the Zarr array.
+        Shape of an element that is an array; these are further axes of the Zarr array.
     maxshape, chunks : tuple or None
-        As HDF5 has them.
+        Of the dataset in HDF5.
     fill_value : object
-        The fill value if the file defines one other than zero.
+        The fill value if the file defines one other than zero, else None.
     note : dict
-        To be kept.
+        The note to keep.
     """
 
     kind: Kind
@@ -97,12 +96,12 @@ class Description:
 
     @property
     def element(self) -> np.dtype[Any]:
-        """Type of an element, with the axes that it has itself."""
+        """Type of an element, including its own axes."""
         return np.dtype((self.dtype, self.inner)) if self.inner else self.dtype
 
     @property
     def is_raw(self) -> bool:
-        """Whether elements in the file are byte for byte those of ``element``."""
+        """Whether the bytes of elements in the file are those of ``element``."""
         return self.kind == "number" and is_same_layout(self.type, self.element)
 
 
@@ -112,11 +111,11 @@ def _field_word(kind: TypeJSON, dtype: np.dtype[Any]) -> FieldWord:
         return word
     if dtype.kind in "biuf":
         return number_name(plain(dtype))
-    return "bytes" if dtype.kind == "S" else f"V{dtype.itemsize}"  # JSON of a form of its own
+    return "bytes" if dtype.kind == "S" else f"V{dtype.itemsize}"  # stored as JSON
 
 
 def describe(dataset: Any) -> Description:
-    """Return what is known of an ``h5py.Dataset``."""
+    """Return type, shape and storage of an ``h5py.Dataset``."""
     tid, created = dataset.id.get_type(), dataset.id.get_create_plist()
     found = encode_type(tid)
     kind = kind_of_type(found)
@@ -165,7 +164,7 @@ def _fields(found: Any, dtype: np.dtype[Any]) -> list[tuple[str, FieldWord]]:
 
 
 def _describe_fill(description: Description, created: Any, dtype: np.dtype[Any]) -> None:
-    """Record the fill value where the file defines one other than zero."""
+    """Record the fill value if the file defines one other than zero."""
     from h5py import h5d
 
     if created.fill_value_defined() == h5d.FILL_VALUE_UNDEFINED:
@@ -183,34 +182,34 @@ def _describe_fill(description: Description, created: Any, dtype: np.dtype[Any])
 
 
 def stored_fill(created: Any, dtype: np.dtype[Any], *, is_text: bool = False) -> Array:
-    """Return the fill value of a dataset as an array without axes, zero where it defines none.
+    """Return the fill value of a dataset as an array without axes, zero if it is undefined.
 
     Parameters
     ----------
     created : h5py.h5p.PropDCID
-        What the dataset was created with.
+        Creation property list of the dataset.
     dtype : numpy.dtype
-        Of the value in memory; h5py cannot read one of arrays or sequences.
+        Type of the value in memory. h5py cannot read fill values of arrays or sequences.
     is_text : bool
-        The elements are text of variable length.
+        Whether the elements are text of variable length.
     """
     from h5py import h5d
 
-    value = np.zeros((1,) if is_text else (), dtype)  # h5py puts text into an array with one axis, all else into none
+    value = np.zeros((1,) if is_text else (), dtype)  # h5py needs an axis for text, and none for other types
     if created.fill_value_defined() == h5d.FILL_VALUE_USER_DEFINED:
         created.get_fill_value(value)
     return value.reshape(()) if is_text else value
 
 
 def is_unusual_nan(value: Any) -> bool:
-    """Tell whether a NumPy number is a NaN whose sign or payload JSON does not have."""
+    """Tell whether a NumPy number is a NaN with a sign or payload that JSON cannot express."""
     if value.dtype.kind not in "fc" or not np.isnan(value):
         return False
     return bool(value.tobytes() != np.array(np.nan, value.dtype).tobytes())
 
 
 def _has_readable_fill(description: Description) -> bool:
-    """Tell whether h5py can read such a fill value at all; it can write no other either."""
+    """Tell whether h5py can read a fill value of this type, and write one."""
     tagged = isinstance(description.type, dict) and bool(description.type.get("tag")) and description.dtype.kind == "V"
     return not tagged and not description.inner and description.kind not in ("object", "region", "compound")
 
@@ -218,23 +217,23 @@ def _has_readable_fill(description: Description) -> bool:
 def creation_list(
     node: ArrayNode[Attributes], note: dict[str, Any] | None, kind: TypeJSON, tid: Any, shape: Shape, maxshape: MaxShape
 ) -> Any:
-    """Return the ``h5py.h5p.PropDCID`` of a dataset.
+    """Return the ``h5py.h5p.PropDCID`` to create a dataset with.
 
     Parameters
     ----------
     node : ArrayNode
         The array in Zarr.
     note : dict or None
-        What is noted of the dataset; None if it never was in HDF5.
+        The note of the dataset; None if it was never in HDF5.
     kind, tid
-        Its type, as JSON and of HDF5.
+        Its type, as JSON and as HDF5 type.
     shape, maxshape : tuple
-        Of the dataset; an axis of ``maxshape`` that is None has no bound.
+        Shapes of the dataset; an axis of ``maxshape`` is None if it is unlimited.
     """
     from h5py import h5d, h5p
 
     properties = h5p.create(h5p.DATASET_CREATE)
-    properties.set_obj_track_times(False)  # equal input, equal output
+    properties.set_obj_track_times(False)  # so that equal input gives equal files
     set_orders(properties, note or {})
     if shape and not (note or {}).get("null"):
         chunks = _chunks(node, note, tid, shape, maxshape)
@@ -250,7 +249,7 @@ def creation_list(
 def _chunks(
     node: ArrayNode[Attributes], note: dict[str, Any] | None, tid: Any, shape: Shape, maxshape: MaxShape
 ) -> Shape | None:
-    """Return the chunks that are noted, else those of Zarr if HDF5 can have them; None for a dataset in one piece."""
+    """Return the noted chunk shape, else that of Zarr if HDF5 allows it; None for a contiguous dataset."""
     noted = (note or {}).get("chunks")
     if _is_chunk_shape(noted, len(shape)):
         return _within(noted, maxshape)
@@ -265,7 +264,7 @@ def _is_chunk_shape(value: Any, ndim: int) -> TypeGuard[list[int]]:
 
 
 def _within(chunks: Sequence[int], maxshape: MaxShape) -> Shape:
-    """Return chunks that are not longer than the dataset can become, which HDF5 refuses."""
+    """Return chunks cut to the maximum shape of the dataset; HDF5 refuses longer ones."""
     return tuple(n if bound is None else max(1, min(n, bound)) for n, bound in zip(chunks, maxshape, strict=True))
 
 
@@ -282,7 +281,7 @@ def _is_worth_compressing(node: ArrayNode[Attributes]) -> bool:
 
 
 def _cut(chunks: Shape, itemsize: int) -> Shape:
-    """Cut chunks of Zarr that are too large for HDF5, into equal parts along the first axis where that goes."""
+    """Divide chunks that are too large for HDF5, into equal parts along the first axis if possible."""
     small = default_chunks(chunks, itemsize, target=_CHUNK_TARGET)
     parts = -(-chunks[0] // small[0])
     return (-(-chunks[0] // parts), *small[1:])
@@ -299,14 +298,14 @@ def _filters(node: ArrayNode[Attributes], note: dict[str, Any] | None, tid: Any)
 
 
 def _usable_filters(steps: Pipeline, tid: Any) -> Pipeline:
-    """Return the filters, with shuffle and gzip in the place of those that cannot be used."""
+    """Return the filters, with shuffle and gzip in place of unusable ones."""
     kept = [step for step in steps if not _is_lossy(step[0], tid) and usable([step])]
     if len(kept) == len(steps):
         return steps
     left_out = ", ".join(str(step[0]) for step in steps if step not in kept)
     warnings.warn(
-        f"HDF5 filter {left_out} is lossy or not installed; shuffle and gzip are used instead. What loses "
-        f"precision is not applied a second time; hdf5plugin has many filters.",
+        f"HDF5 filter {left_out} is lossy or not installed; shuffle and gzip are used instead. A lossy filter is "
+        f"not applied a second time; the package hdf5plugin has many filters.",
         FilterReplacedWarning,
         stacklevel=2,
     )
@@ -327,7 +326,7 @@ def _is_lossy(code: int, tid: Any) -> bool:
 
 
 def _set_fill(properties: Any, node: ArrayNode[Attributes], note: dict[str, Any], kind: TypeJSON, tid: Any) -> None:
-    """Set the fill value; h5py has no way to say that it is undefined, which makes no difference to what is stored."""
+    """Set the fill value. h5py cannot mark it as undefined, which does not change what is stored."""
     noted = note.get("fill")
     dtype: np.dtype[Any] = tid.dtype
     if isinstance(noted, dict) and "value" in noted:
@@ -342,5 +341,5 @@ def _set_fill(properties: Any, node: ArrayNode[Attributes], note: dict[str, Any]
         import h5py
 
         charset = kind.get("text", "utf-8") if isinstance(kind, dict) else "utf-8"
-        value = np.array(value[()], dtype=h5py.string_dtype(charset))  # h5py writes garbage for any other text type
+        value = np.array(value[()], dtype=h5py.string_dtype(charset))  # h5py writes wrong values for other text types
     properties.set_fill_value(value)

@@ -1,15 +1,15 @@
-"""Byte ranges of an HDF5 file, read without the HDF5 library: a local file, or one behind a URL.
+"""Byte ranges of an HDF5 file, read without the HDF5 library: from a local file, or from a URL.
 
-A `FileBytes` is small data (a name, a size, a time) that can be sent to another process and opens the file there when
-it is first read. All that name the same state of a file share one descriptor: a file of thousands of datasets is opened
-once.
+A `FileBytes` consists of a name, a size and a time. It can be sent to another process, which opens the file on the
+first read. All instances for the same state of a file share one descriptor, so a file of thousands of datasets is
+opened once.
 
-A `RemoteFile` is read in blocks by ranged requests, by h5py or by offsets. h5py asks for a hundred bytes here and
-there, mostly near to what it asked for before; blocks that were used last are kept, so that the index of a file takes
-few requests. While HDF5 waits for bytes it holds its lock; the garbage collector must not free an object of h5py in a
-thread of the store then, since that would wait for the lock for ever.
+A `RemoteFile` is read in blocks by ranged requests, by h5py or by offset. h5py makes many small reads that are mostly
+close together, so recently used blocks are kept, and the index of a file takes few requests. While HDF5 waits for bytes
+it holds its lock. The garbage collector must not free an h5py object in a thread of the store during that time, because
+it would wait for the lock forever.
 
-Source: issue 2019 of h5py for the lock; issue "Format 3, shards, and any store, near or far", part 4.
+Source: issue 2019 of h5py for the lock.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _open: weakref.WeakValueDictionary[_State, FileBytes] = weakref.WeakValueDiction
 _lock = threading.Lock()
 
 BLOCK = 2**18
-"""Bytes of one request for the index."""
+"""Bytes of one request."""
 
 _BLOCKS = 128
 _LARGE = 4 * BLOCK
@@ -44,14 +44,14 @@ _known: weakref.WeakValueDictionary[str, RemoteFile] = weakref.WeakValueDictiona
 
 def _changed(location: str) -> StoreError:
     return StoreError(
-        "the source has changed since it was planned from",
+        "the source has changed since the copy was planned",
         store=location,
-        remedy="Wait until nobody writes to it, and start again.",
+        remedy="Wait until no program writes to it, and start again.",
     )
 
 
 class FileBytes:
-    """A local file that must not change while it is read; made by `file_bytes`.
+    """A local file that must not change while it is read, made by `file_bytes`.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ class FileBytes:
     size : int
         Its length in bytes.
     mtime_ns : int
-        When it was changed last.
+        Time of its last change.
     """
 
     def __init__(self, path: str, size: int, mtime_ns: int) -> None:
@@ -77,32 +77,32 @@ class FileBytes:
         return (_shared, (self.path, self.size, self.mtime_ns))
 
     def check(self) -> None:
-        """Make sure that the file is the one that was planned from.
+        """Check that the file is still in the recorded state.
 
         Raises
         ------
         StoreError
-            It is gone, or its size or time has changed.
+            The file does not exist any more, or its size or time has changed.
         """
         self._check(os.fstat(self._opened()))
 
     def identity(self) -> tuple[int, int]:
-        """Return device and number of the file that is open."""
+        """Return device and inode number of the open file."""
         state = os.fstat(self._opened())
         return state.st_dev, state.st_ino
 
     def read(self, offset: int, size: int) -> bytes:
-        """Return ``size`` bytes from ``offset``; any number of threads may read at once.
+        """Return ``size`` bytes from ``offset``. Threads may read concurrently.
 
         Raises
         ------
         ChunkError
-            The file ends before.
+            The file ends before ``offset + size``.
         StoreError
-            The file cannot be read, is gone, or has changed since it was planned from.
+            The file cannot be read, does not exist any more, or has changed.
         """
         data = self._read(offset, size)
-        while len(data) < size:  # the operating system gives at most 2 GB at a time
+        while len(data) < size:  # one read returns at most 2 GB
             more = self._read(offset + len(data), size - len(data))
             if not more:
                 self.check()
@@ -151,7 +151,7 @@ class FileBytes:
 
 
 def file_bytes(path: str) -> FileBytes:
-    """Return the bytes of the local file ``path`` as it is now.
+    """Return the local file ``path`` in its present state.
 
     Raises
     ------
@@ -175,7 +175,7 @@ def _shared(path: str, size: int, mtime_ns: int) -> FileBytes:
 
 
 class RemoteFile:
-    """A file behind a URL that must not change while it is read.
+    """A file at a URL, which must not change while it is read.
 
     Parameters
     ----------
@@ -184,21 +184,21 @@ class RemoteFile:
     options : mapping
         ``storage_options``.
     state : FileState, optional
-        The state that it must be in; None: the present one.
+        The required state; None: the present one.
 
     Attributes
     ----------
     path : str
         The URL, for messages.
     state : FileState
-        Size, tag, time.
+        Size, ETag and time.
 
     Raises
     ------
     StoreNotFoundError
-        Nothing is there.
+        Nothing exists at the URL.
     StoreError
-        It has changed.
+        The file has changed.
     """
 
     def __init__(self, location: str, options: Mapping[str, Any], state: FileState | None = None) -> None:
@@ -218,36 +218,36 @@ class RemoteFile:
             _known[repr(self)] = self
 
     def __repr__(self) -> str:
-        return quote(self.path, safe="/:?&=%+,;@~!$'()*#[]")  # h5py takes it for the name of the file, in ASCII
+        return quote(self.path, safe="/:?&=%+,;@~!$'()*#[]")  # h5py uses it as file name, which must be ASCII
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _again, (self.path, self.options, self.state)
 
     @property
     def size(self) -> int:
-        """Bytes."""
+        """Size in bytes."""
         return self.state.size
 
     def check(self) -> None:
-        """Make sure that the file is the one that was opened.
+        """Check that the file is still in the recorded state.
 
         Raises
         ------
         StoreError
-            It is gone or has changed.
+            The file does not exist any more or has changed.
         """
         if self._keys.state(self._name) != self.state:
             raise _changed(self.path)
 
     def read(self, offset: int, size: int) -> bytes:
-        """Return ``size`` bytes from ``offset``; any number of threads may read at once.
+        """Return ``size`` bytes from ``offset``. Threads may read concurrently.
 
         Raises
         ------
         ChunkError
-            The file ends before.
+            The file ends before ``offset + size``.
         StoreError
-            It cannot be read.
+            The file cannot be read.
         """
         data = self.read_up_to(offset, size)
         if len(data) < size:
@@ -256,7 +256,7 @@ class RemoteFile:
         return data
 
     def read_up_to(self, offset: int, size: int) -> bytes:
-        """Return the bytes from ``offset``, fewer than ``size`` where the file ends."""
+        """Return at most ``size`` bytes from ``offset``, fewer at the end of the file."""
         size = max(0, min(size, self.size - offset))
         if size >= _LARGE:
             return self._request(offset, offset + size)
@@ -281,16 +281,16 @@ class RemoteFile:
         with gc_paused():
             found = self._keys.get_range(self._name, start, stop)
         if found is None:
-            raise StoreNotFoundError("it has vanished while it was read", store=self.path, remedy="Start again.")
+            raise StoreNotFoundError("it was deleted while it was read", store=self.path, remedy="Start again.")
         return found
 
     def stream(self) -> _Stream:
-        """Return the file as h5py wants it."""
+        """Return the file as a stream for h5py."""
         return _Stream(self)
 
 
 class _Stream(io.RawIOBase):
-    """A position in a `RemoteFile`."""
+    """A stream with a position in a `RemoteFile`."""
 
     def __init__(self, file: RemoteFile) -> None:
         self.file = file
@@ -320,13 +320,13 @@ class _Stream(io.RawIOBase):
 
 
 def remote_file(name: str) -> RemoteFile | None:
-    """Return the file that h5py knows by a name, None if it is none of these."""
+    """Return the open `RemoteFile` with a name of h5py, None for other files."""
     with _lock:
         return _known.get(name)
 
 
 def _again(location: str, options: Mapping[str, Any], state: FileState) -> RemoteFile:
-    """Return the file in another process; one for all datasets."""
+    """Return the file in another process; all datasets share one."""
     for found in list(_known.values()):
         if found.path == location and found.state == state:
             return found

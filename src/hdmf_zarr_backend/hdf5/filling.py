@@ -1,14 +1,12 @@
-"""The values of Zarr arrays -> the HDF5 datasets that were made for them; each in the cheapest of three ways.
+"""`Filler`: writes the values of Zarr arrays to HDF5 datasets that exist already, in one of three ways.
 
-*kept*: the dataset has the chunks and filters of the array: stored chunks are copied as they are. *encoded*: workers
-decode blocks of the array and encode chunks of the dataset, outside of HDF5's lock. *written*: workers decode, and HDF5
-stores the values; text, references and rows are made here, since references belong to the open file.
+*kept*: the dataset has the chunks and filters of the array, so stored chunks are copied as they are. *encoded*: workers
+decode blocks of the array and encode chunks of the dataset, without HDF5's lock. *written*: workers decode, and HDF5
+stores the values. Text, references and rows are converted in this process, because references belong to the open file.
 
-Only this thread calls HDF5, in the order of the blocks, so that equal input gives equal files whoever does the work.
+Only this thread calls HDF5, in the order of the blocks, so equal input gives equal files with any executor.
 
-Apart from `writer`, which makes the objects and knows no chunks.
-
-Source: the issue on conversion without recompression; HDF5 reference manual, `H5Dwrite_chunk`.
+Source: HDF5 reference manual, `H5Dwrite_chunk`.
 """
 
 from __future__ import annotations
@@ -33,8 +31,8 @@ from hdmf_zarr_backend.execution.tasks import MEMORY_BUDGET, chunk_indices, regi
 from hdmf_zarr_backend.formats.dtypes import numpy_dtype
 from hdmf_zarr_backend.formats.references import Reference, decode_reference
 from hdmf_zarr_backend.hdf5.attributes import refusing
+from hdmf_zarr_backend.hdf5.dataset_form import DatasetForm
 from hdmf_zarr_backend.hdf5.datasets import stored_fill
-from hdmf_zarr_backend.hdf5.elements import Elements
 from hdmf_zarr_backend.hdf5.filters import CodecPipeline, codecs_of, filters_of
 from hdmf_zarr_backend.hdf5.open_groups import OpenGroups
 from hdmf_zarr_backend.hdf5.placement import Placed, ZarrFile
@@ -45,7 +43,7 @@ from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, absolute, join
 from hdmf_zarr_backend.stores.base import Store
 
 BLOCK_BYTES = 8 * 2**20
-"""Bytes of one block, or one chunk of either side if that is larger."""
+"""Bytes of one block; more if one chunk of the array or of the dataset is larger."""
 
 Lengths = tuple[int, ...]
 Region = tuple[slice, ...]
@@ -56,15 +54,15 @@ _ENOUGH_BYTES = 2**20
 _OBJECT_BYTES = 256
 _MOST_AXES = 4
 _LARGE_BYTES = 2**20
-_CACHE_SHARE = 4  # of the budget, for chunks that two blocks share
+_CACHE_SHARE = 4  # the fraction 1/4 of the budget, for chunks that belong to two blocks
 
 
 @dataclass(slots=True)
 class _Target:
-    """A dataset that is to be filled, and how."""
+    """A dataset to fill, and how."""
 
     placed: Placed
-    elements: Elements
+    form: DatasetForm
     node: ArrayNode[Attributes]
     dataset: Any
     chunks: Index | None = None
@@ -74,7 +72,7 @@ class _Target:
     @property
     def is_for_workers(self) -> bool:
         nbytes = self.node.size * numpy_dtype(self.node.data_type).itemsize
-        return self.elements.form == "plain" and bool(self.elements.shape) and nbytes > _LARGE_BYTES
+        return self.form.stored_as == "plain" and bool(self.form.shape) and nbytes > _LARGE_BYTES
 
 
 class Filler:
@@ -83,15 +81,15 @@ class Filler:
     Parameters
     ----------
     groups : OpenGroups
-        Of the file; all datasets exist, without values.
+        The open groups of the new file. All datasets exist, without values.
     refer : callable
         Returns the h5py reference for a reference in a Zarr file.
     executor : object
-        As of `execution.executors.runner`: who decodes and encodes what is large.
+        As for `execution.executors.runner`: decodes and encodes large arrays.
     memory_budget : int
         Bytes of values that may be in flight.
     advance : callable
-        Called with path and bytes of what is written.
+        Called with a path and the number of bytes written.
     """
 
     def __init__(
@@ -111,52 +109,52 @@ class Filler:
         self._cache_bytes = memory_budget // _CACHE_SHARE
         self._caches: dict[str, ChunkCache] = {}
 
-    def fill(self, planned: list[tuple[Placed, Elements]]) -> None:
+    def fill(self, planned: list[tuple[Placed, DatasetForm]]) -> None:
         """Write all values.
 
         Raises
         ------
         ZarrBackendError
-            A chunk cannot be read, or its values have no form in HDF5; store and node are named.
+            A chunk cannot be read, or HDF5 cannot store its values; store and node are named.
         """
         later: list[_Target] = []
-        for placed, elements in planned:
+        for placed, form in planned:
             assert isinstance(placed.node, ArrayNode)
             if not placed.node.size:
                 continue
             with named(placed):
                 check_unwritten(placed.file.keys, placed.own, placed.node)
-                target = self._target(placed, placed.node, elements)
+                target = self._target(placed, placed.node, form)
                 if target.is_for_workers and not target.is_kept:
                     later.append(target)
                     continue
                 (self._keep if target.is_kept else self._write_here)(target)
-                target.dataset.flush()  # h5py closes it when nobody refers to it any more, and raises nothing then
+                target.dataset.flush()  # h5py closes it with the last reference, and then raises no error
         if later:
             with runner(self._executor) as pool:
                 self._run(later, pool)
             for target in later:
                 target.dataset.flush()
 
-    def _target(self, placed: Placed, node: ArrayNode[Attributes], elements: Elements) -> _Target:
+    def _target(self, placed: Placed, node: ArrayNode[Attributes], form: DatasetForm) -> _Target:
         import h5py
         from h5py import h5d
 
         dataset = h5d.open(*self._groups.within(raw_of(absolute(placed.path))))
-        target = _Target(placed, elements, node, dataset)
+        target = _Target(placed, form, node, dataset)
         created = dataset.get_create_plist()
         if created.get_layout() != h5d.CHUNKED:
             return target
         target.chunks = tuple(created.get_chunk())
-        if elements.form != "plain":
+        if form.stored_as != "plain":
             return target
-        dtype, inner = numpy_dtype(node.data_type), node.shape[len(elements.shape) :]
-        if not is_same_layout(elements.type, np.dtype((dtype, inner)) if inner else dtype):
+        dtype, inner = numpy_dtype(node.data_type), node.shape[len(form.shape) :]
+        if not is_same_layout(form.type, np.dtype((dtype, inner)) if inner else dtype):
             return target
         filters = filters_of(created)
         target.pipeline = codecs_of(filters, dtype)
         if target.chunks == node.chunks and node.shards is None:
-            direct = plan_direct(node, elements.type, h5py.Dataset(dataset).maxshape, noted=filters)
+            direct = plan_direct(node, form.type, h5py.Dataset(dataset).maxshape, noted=filters)
             target.is_kept = direct is not None and [step[0] for step in direct] == [step[0] for step in filters]
         return target
 
@@ -168,7 +166,7 @@ class Filler:
         write_direct(h5py.Dataset(target.dataset), self._stored(target))
 
     def _stored(self, target: _Target) -> Iterator[tuple[Index, bytes | None]]:
-        """Yield the chunks of an array as they are; None where HDF5 reads the same fill value without a chunk."""
+        """Yield the chunks of an array as stored; None if HDF5 reads the same fill value without a chunk."""
         node, keys, own = target.node, target.placed.file.keys, target.placed.own
         dtype = numpy_dtype(node.data_type)
         missing = None if _fills_alike(target.dataset, node, dtype) else _fill_chunk(node, dtype)
@@ -199,12 +197,12 @@ class Filler:
                 self._put(target, task, result)
 
     def _tasks(self, target: _Target, most: int, number: int = 0) -> Iterator[BlockTask]:
-        """Yield the blocks of an array, each of ``most`` bytes at most; ``most`` is 0 for blocks that stay here."""
+        """Yield the blocks of an array, each of at most ``most`` bytes; ``most`` is 0 for blocks that stay here."""
         placed, node = target.placed, target.node
         cache = self._caches.setdefault(placed.file.location, ChunkCache(self._cache_bytes))
         size = min(BLOCK_BYTES, most or BLOCK_BYTES)
         pipeline = target.pipeline if most else None
-        for region in block_slices(node, target.elements.shape, target.chunks, block_bytes=size, most_bytes=most):
+        for region in block_slices(node, target.form.shape, target.chunks, block_bytes=size, most_bytes=most):
             yield BlockTask(placed.file.keys, placed.own, node, region, cache, target.chunks or (), pipeline, number)
         cache.forget(placed.own)
 
@@ -226,7 +224,7 @@ class Filler:
     def _conversion(self, target: _Target) -> Conversion:
         file = target.placed.file
         return Conversion(
-            target.elements,
+            target.form,
             target.dataset.get_type(),
             lambda value: None if value is None else self._refer(decode_reference(value), file),
         )
@@ -248,7 +246,7 @@ class Filler:
 
 
 def _fills_alike(dataset: Any, node: ArrayNode[Attributes], dtype: np.dtype[Any]) -> bool:
-    """Tell whether HDF5 reads what is not stored as Zarr does; False where h5py may be unable to tell."""
+    """Tell whether HDF5 and Zarr read the same values for missing chunks; False if h5py may be unable to tell."""
     if dtype.kind not in "biufc":
         return False
     return stored_fill(dataset.get_create_plist(), dtype).tobytes() == fill_array(node, dtype, ()).tobytes()
@@ -260,13 +258,13 @@ def _fill_chunk(node: ArrayNode[Attributes], dtype: np.dtype[Any]) -> bytes:
 
 
 def named(placed: Placed) -> AbstractContextManager[None]:
-    """Name the node where something goes wrong."""
+    """Add the node to errors raised in this block."""
     return located(placed.file.location, absolute(placed.own))
 
 
 @contextmanager
 def located(store: str, path: str) -> Iterator[None]:
-    """Name store and path where something goes wrong."""
+    """Add store and path to errors raised in this block."""
     try:
         yield
     except ZarrBackendError as error:
@@ -280,21 +278,21 @@ def located(store: str, path: str) -> Iterator[None]:
 
 
 class Conversion:
-    """Makes the memory of a dataset out of what the chunks of an array hold.
+    """Converts blocks of an array to the memory layout of a dataset.
 
     Parameters
     ----------
-    elements : Elements
-        What the elements are.
+    form : DatasetForm
+        Type and shape of the dataset.
     tid : h5py.h5t.TypeID
-        The type of the dataset.
+        The HDF5 type of the dataset.
     refer : callable
-        Returns the h5py reference for the JSON of one.
+        Returns the h5py reference for the JSON of a reference.
     """
 
-    def __init__(self, elements: Elements, tid: Any, refer: Callable[[Any], Any]) -> None:
-        self._form = elements.form
-        self._kind: TypeJSON = elements.type
+    def __init__(self, form: DatasetForm, tid: Any, refer: Callable[[Any], Any]) -> None:
+        self._stored_as = form.stored_as
+        self._kind: TypeJSON = form.type
         self._dtype: np.dtype[Any] = tid.dtype
         self._refer = refer
 
@@ -304,14 +302,14 @@ class Conversion:
         Raises
         ------
         MetadataError
-            What is stored does not fit the type.
+            The stored values do not fit the type.
         """
         try:
-            if self._form == "rows":
+            if self._stored_as == "rows":
                 return self._rows(block, shape)
-            if self._form == "objects" and self._kind in (OBJECT, REGION):
+            if self._stored_as == "objects" and self._kind in (OBJECT, REGION):
                 return array_of([self._refer(item) for item in block.flat], shape, self._dtype)
-            if self._form == "objects":
+            if self._stored_as == "objects":
                 return array_of([_text(item) for item in block.flat], shape, self._dtype)
             return self._plain(block, shape)
         except (ValueError, TypeError, KeyError, IndexError, OverflowError) as error:
@@ -359,21 +357,21 @@ def block_slices(
     block_bytes: int = BLOCK_BYTES,
     most_bytes: int = 0,
 ) -> Iterator[Region]:
-    """Yield the regions of a dataset one by one, so that they cover it.
+    """Yield regions that together cover a dataset.
 
-    A region consists of complete chunks of HDF5, so that each is compressed once. Of the possible shapes it has the one
-    with which the fewest chunks of Zarr are decoded: each once, if a common multiple of both fits.
+    A region consists of complete HDF5 chunks, so each of those is compressed once. Of the possible shapes, the one is
+    chosen that decodes the fewest Zarr chunks: each once, if a common multiple of both chunk shapes fits.
 
     Parameters
     ----------
     node : ArrayNode
-        The array in Zarr; it may have more axes than the dataset.
+        The Zarr array; it may have more axes than the dataset.
     shape, chunks : tuple of int
-        Of the dataset in HDF5; ``chunks`` is None for one in one piece.
+        Of the HDF5 dataset; ``chunks`` is None for a contiguous one.
     block_bytes : int
-        Bound of a region.
+        Maximum size of a region.
     most_bytes : int
-        Bound where more chunks would be decoded twice with a smaller one.
+        Maximum size used where a smaller region would decode more chunks twice.
     """
     steps = _block_shape(node, shape, chunks, block_bytes, most_bytes)
     for corner in itertools.product(*(range(0, n, step) for n, step in zip(shape, steps, strict=True))):
@@ -383,7 +381,7 @@ def block_slices(
 def _block_shape(
     node: ArrayNode[Attributes], shape: Lengths, chunks: Lengths | None, block_bytes: int, most_bytes: int
 ) -> Lengths:
-    """Return the shape of the regions; parameters as of `block_slices`."""
+    """Return the shape of the regions; parameters as in `block_slices`."""
     dtype = numpy_dtype(node.data_type)
     itemsize = (_OBJECT_BYTES if dtype.hasobject else dtype.itemsize) * math.prod(node.shape[len(shape) :])
     own = tuple(min(c, n) for c, n in zip(node.chunks, shape, strict=False))
@@ -402,9 +400,9 @@ def _block_shape(
 
 
 def _shapes(own: Lengths, unit: Lengths, shape: Lengths, bound: int, enough: int) -> Iterator[Lengths]:
-    """Yield the shapes that a region of at most ``bound`` elements may have, the one that is easiest to write first.
+    """Yield possible shapes of a region of at most ``bound`` elements, the easiest to write first.
 
-    One that covers complete chunks and has ``enough`` elements is not made larger: none of its chunks is decoded again.
+    A shape of complete chunks with ``enough`` elements is not enlarged, since each of its chunks is decoded only once.
     """
     axes = range(len(shape))
     orders = itertools.permutations(reversed(axes)) if len(shape) <= _MOST_AXES else [tuple(reversed(axes))]
@@ -417,7 +415,7 @@ def _shapes(own: Lengths, unit: Lengths, shape: Lengths, bound: int, enough: int
 
 
 def _decoded(steps: Lengths, own: Lengths, shape: Lengths) -> int:
-    """Return how many chunks of Zarr are decoded if regions have the shape ``steps``."""
+    """Return how many Zarr chunks are decoded with regions of the shape ``steps``."""
     count = 1
     for step, z, n in zip(steps, own, shape, strict=True):
         count *= sum(-(-min(start + step, n) // z) - start // z for start in range(0, n, step))
@@ -425,7 +423,7 @@ def _decoded(steps: Lengths, own: Lengths, shape: Lengths) -> int:
 
 
 def _grown(block: Lengths, wanted: Lengths, unit: Lengths, bound: int, order: Sequence[int]) -> Lengths:
-    """Return ``block`` enlarged towards ``wanted``, axis after axis, by complete units, to ``bound`` elements."""
+    """Return ``block`` enlarged towards ``wanted`` axis by axis, in complete units, up to ``bound`` elements."""
     grown = list(block)
     for axis in order:
         rest = math.prod(grown) // grown[axis]
@@ -451,13 +449,13 @@ class BlockTask:
     region : tuple of slice
         The block, along the axes of the dataset.
     cache : ChunkCache
-        For chunks that two blocks share.
+        For chunks that belong to two blocks.
     chunks : tuple of int, optional
-        Of the dataset; the block consists of complete ones.
+        Chunk shape of the dataset; the block consists of complete chunks.
     pipeline : CodecPipeline, optional
-        What encodes those; None: the values are wanted.
+        Encodes the chunks; None to return values instead.
     number : int
-        For whoever made the task.
+        An identifier for the caller.
     """
 
     keys: Store
@@ -482,7 +480,7 @@ class BlockTask:
         Raises
         ------
         ZarrBackendError
-            Naming the store and the array.
+            A chunk cannot be read; store and array are named.
         """
         try:
             reader = ChunkReader(self.keys, self.path, self.node, self.cache)
@@ -512,7 +510,7 @@ class BlockTask:
         )
 
     def _whole(self, piece: Array, shape: Index, dtype: np.dtype[Any]) -> Array:
-        """Return a chunk of full size: HDF5 stores complete chunks at the edge too."""
+        """Return a chunk of full size: HDF5 stores complete chunks at the edge as well."""
         if piece.shape == shape:
             return np.ascontiguousarray(piece)
         chunk = fill_array(self.node, dtype, shape)

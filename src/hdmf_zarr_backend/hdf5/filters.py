@@ -1,4 +1,4 @@
-"""HDF5 filter pipelines <-> numcodecs configurations, such that a stored chunk is the same bytes on both sides.
+"""HDF5 filter pipelines <-> numcodecs configurations that give the same bytes for a stored chunk.
 
 =====================  =====================================================================
 HDF5 filter            numcodecs
@@ -7,8 +7,8 @@ HDF5 filter            numcodecs
 2 shuffle              ``shuffle``, before anything that changes the length
 3 fletcher32           ``fletcher32``, last
 307 bzip2              ``bz2``
-32001 blosc            ``blosc``; not with Snappy, which numcodecs is built without
-32004 lz4              ``lz4``, last: another frame around the same block (one block per chunk)
+32001 blosc            ``blosc``; not with Snappy, which numcodecs does not include
+32004 lz4              ``lz4``, last: another frame around the same block (if a chunk has one block)
 32015 zstd             ``zstd``
 =====================  =====================================================================
 
@@ -35,15 +35,15 @@ from hdmf_zarr_backend.errors import ChunkError
 
 Config: TypeAlias = dict[str, Any]
 Pipeline: TypeAlias = list[list[Any]]
-"""``[[number, flags, [option, ...]], ...]`` in the order in which HDF5 applies them, as a note keeps it."""
+"""``[[number, flags, [option, ...]], ...]`` in the order in which HDF5 applies them, as in a note."""
 
 DEFLATE, SHUFFLE, FLETCHER32, SCALE_OFFSET = 1, 2, 3, 6
 BZIP2, BLOSC, LZ4, BITSHUFFLE, ZSTD = 307, 32001, 32004, 32008, 32015
 BUILT_IN = frozenset({DEFLATE, SHUFFLE, FLETCHER32})
-"""Filters that every HDF5 library has; the others are plugins."""
+"""Filters of every HDF5 library; others are plugins."""
 
 OPTIONAL, MANDATORY = 1, 0
-_BLOSC_NAMES = ("blosclz", "lz4", "lz4hc", None, "zlib", "zstd")  # by the number that the filter gives them
+_BLOSC_NAMES = ("blosclz", "lz4", "lz4hc", None, "zlib", "zstd")  # by the filter's number of the codec
 _LZ4_HEADER = struct.Struct(">QI")
 _UNSIGNED = 2**32
 
@@ -57,7 +57,7 @@ class CodecPipeline:
     codecs : tuple of dict
         Configurations, in the order in which they encode.
     reframed : bool
-        The last one is ``lz4``: its chunks need another frame to be Zarr chunks.
+        Whether the last codec is ``lz4``, whose chunks need another frame in Zarr.
     """
 
     codecs: tuple[Config, ...] = ()
@@ -65,12 +65,12 @@ class CodecPipeline:
 
     @property
     def filters(self) -> list[Config] | None:
-        """Format 2's ``filters``: all codecs but the last; None for none."""
+        """``filters`` of format 2: all codecs but the last; None if there are none."""
         return [dict(config) for config in self.codecs[:-1]] or None
 
     @property
     def compressor(self) -> Config | None:
-        """Format 2's ``compressor``: the last codec."""
+        """``compressor`` of format 2: the last codec."""
         return dict(self.codecs[-1]) if self.codecs else None
 
     def divides(self, nbytes: int) -> bool:
@@ -78,7 +78,7 @@ class CodecPipeline:
         return not any(nbytes % config["elementsize"] for config in self.codecs if config["id"] == "shuffle")
 
     def stored(self, data: bytes) -> bytes | None:
-        """Return a chunk that passed all filters as Zarr stores it, None where it has to be encoded again."""
+        """Return a chunk to which all filters were applied as Zarr stores it, None if it must be encoded again."""
         return lz4_from_hdf5(data) if self.reframed else data
 
     def decode(self, data: bytes, *, mask: int = 0) -> Any:
@@ -89,17 +89,17 @@ class CodecPipeline:
         data : bytes
             The chunk in the file.
         mask : int
-            HDF5's filter mask: bit ``i`` says that filter ``i`` was not applied.
+            Filter mask of HDF5: bit ``i`` is set if filter ``i`` was not applied.
 
         Returns
         -------
         bytes-like
-            Of whatever type the first codec gives.
+            Type of the first codec's output.
 
         Raises
         ------
         ChunkError
-            It does not decode.
+            The chunk does not decode.
         """
         buffer: Any = data
         try:
@@ -127,14 +127,14 @@ def _codec(items: tuple[tuple[str, Any], ...]) -> Codec:
 
 
 def codecs_of(pipeline: Sequence[Sequence[Any]], dtype: np.dtype[Any]) -> CodecPipeline | None:
-    """Return the codecs with which the raw chunks of a dataset are Zarr chunks, None where there are none.
+    """Return the codecs that read the raw chunks of a dataset as Zarr chunks, None if a filter has no counterpart.
 
     Parameters
     ----------
     pipeline : sequence of (number, flags, options)
         The filters in the order of ``h5py.h5p.PropDCID.get_filter(i)``.
     dtype : numpy.dtype
-        Of the elements, packed.
+        Type of the elements, packed.
     """
     entries = _entries(pipeline)
     if entries is None or not _is_ordered(entries):
@@ -149,7 +149,7 @@ def codecs_of(pipeline: Sequence[Sequence[Any]], dtype: np.dtype[Any]) -> CodecP
 
 
 def _entries(pipeline: Any) -> list[tuple[int, int, list[int]]] | None:
-    """Return the filters as numbers, None if it is not a pipeline (notes in files are not trusted)."""
+    """Return the filters as numbers, None for an invalid pipeline (notes in files are not trusted)."""
     entries = []
     for entry in pipeline if isinstance(pipeline, (list, tuple)) else [None]:
         if not isinstance(entry, (list, tuple)) or len(entry) != 3 or not isinstance(entry[2], (list, tuple)):
@@ -195,7 +195,7 @@ def _zstd(options: list[int], dtype: np.dtype[Any]) -> Config | None:
 
 
 def _blosc(options: list[int], dtype: np.dtype[Any]) -> Config | None:
-    """Source: the registered filter 32001; options 4 to 6 are the user's, 0 to 3 the filter's own."""
+    """Options 4 to 6 are the user's, 0 to 3 are set by the filter. Source: the registered filter 32001."""
     clevel, shuffle, code = (_option(options, position, default) for position, default in ((4, 5), (5, 1), (6, 0)))
     name = _BLOSC_NAMES[code] if code < len(_BLOSC_NAMES) else None
     if name is None or shuffle > 2:
@@ -220,20 +220,20 @@ _CONFIGS: dict[int, Callable[[list[int], np.dtype[Any]], Config | None]] = {
 def pipeline_of(
     filters: Sequence[Config] | None, compressor: Config | None, dtype: np.dtype[Any], *, noted: Any = None
 ) -> Pipeline | None:
-    """Return the HDF5 filters whose raw chunks are the chunks of a Zarr array, None where there are none.
+    """Return the HDF5 filters whose raw chunks equal the chunks of a Zarr array, None if a codec has no counterpart.
 
     Parameters
     ----------
     filters, compressor
-        Format 2's.
+        Those of format 2.
     dtype : numpy.dtype
-        Of the elements.
+        Type of the elements.
     noted : list, optional
-        The pipeline that the dataset had in HDF5; it is given back if its chunks are the same bytes.
+        The pipeline that the dataset had in HDF5; it is returned if its chunks have the same bytes.
 
     Notes
     -----
-    Whether this HDF5 library has the filters is another question: `usable`.
+    The HDF5 library may lack some of the filters: see `usable`.
     """
     configs = [*(filters or ()), compressor] if compressor else list(filters or ())
     known = codecs_of(noted, dtype)  # None for None
@@ -250,7 +250,7 @@ def pipeline_of(
 
 
 def _plain(config: Config) -> Config:
-    """Return ``config`` without the keys that only some releases of numcodecs write and that mean nothing here."""
+    """Return ``config`` without keys that only some releases of numcodecs write and that have no effect here."""
     return {key: value for key, value in config.items() if (key, value) != ("checksum", False)}
 
 
@@ -260,7 +260,7 @@ def _level(config: Config, default: int) -> int:
 
 
 def _from_shuffle(config: Config, dtype: np.dtype[Any]) -> list[Any] | None:
-    # HDF5 shuffles by the element of the dataset, whatever the option says; netcdf-c writes 0 and means the same
+    # HDF5 shuffles by the size of the dataset's elements, whatever the option is; netcdf-c writes 0 for that size
     size = config.get("elementsize", 4) or dtype.itemsize
     return [SHUFFLE, OPTIONAL, [size]] if size == dtype.itemsize else None
 
@@ -295,7 +295,7 @@ def filters_of(created: Any) -> Pipeline:
 def usable(pipeline: Pipeline) -> bool:
     """Tell whether this HDF5 library can read and write through ``pipeline``.
 
-    Plugins of the package ``hdf5plugin`` are registered where it is installed and they are needed.
+    Plugins of the package ``hdf5plugin`` are registered if needed and installed.
     """
     return all(number in BUILT_IN or _is_registered(number) or _register(number) for number, _, _ in pipeline)
 
@@ -309,7 +309,7 @@ def _is_registered(number: int) -> bool:
 
 def _register(number: int) -> bool:
     try:
-        import hdf5plugin  # registers its filters when it is imported
+        import hdf5plugin  # registers its filters on import
     except ImportError:
         return False
     return bool(hdf5plugin) and _is_registered(number)
@@ -318,13 +318,13 @@ def _register(number: int) -> bool:
 def set_filters(created: Any, pipeline: Pipeline) -> None:
     """Add the filters to a dataset creation property list (``h5py.h5p.PropDCID``)."""
     for number, flags, options in pipeline:
-        # bitshuffle itself puts three values before those of the user, again and again
+        # each time, bitshuffle itself adds three values before those of the user
         created.set_filter(number, flags, tuple(options[3:] if number == BITSHUFFLE else options))
 
 
 # ---- LZ4 ------------------------------------------------------------------------------------------------------------
-# HDF5: length and block length (big endian), then each block behind its own length; a block that did not shrink is
-# stored as it is. numcodecs: length (little endian), then one block. Both: the LZ4 block format.
+# HDF5: length and block length (big endian), then each block after its own length; a block that did not shrink is
+# stored uncompressed. numcodecs: length (little endian), then one block. Both use the LZ4 block format.
 
 
 def _lz4_blocks(data: Any) -> tuple[int, list[tuple[int, memoryview]]]:
@@ -333,14 +333,14 @@ def _lz4_blocks(data: Any) -> tuple[int, list[tuple[int, memoryview]]]:
     Raises
     ------
     ValueError
-        It is not such a chunk.
+        The data are not an LZ4 chunk.
     """
     view = memoryview(data).cast("B")
     if len(view) < _LZ4_HEADER.size:
         raise ValueError("no LZ4 header")
     total, block_size = _LZ4_HEADER.unpack_from(view)
     if not 0 < total < _UNSIGNED or not block_size:
-        raise ValueError("an LZ4 header of impossible lengths")
+        raise ValueError("an LZ4 header with impossible lengths")
     blocks: list[tuple[int, memoryview]] = []
     place, left = _LZ4_HEADER.size, total
     while left:
@@ -364,12 +364,12 @@ def _lz4_decoded(data: Any) -> bytes:
 
 
 def lz4_from_hdf5(data: bytes) -> bytes | None:
-    """Return an LZ4 chunk of HDF5 in the frame of numcodecs, None where it has to be encoded again.
+    """Return an LZ4 chunk of HDF5 in the frame of numcodecs, None if it must be encoded again.
 
     Raises
     ------
     ChunkError
-        It is not an LZ4 chunk.
+        The data are not an LZ4 chunk.
     """
     try:
         total, blocks = _lz4_blocks(data)
@@ -387,12 +387,12 @@ def lz4_to_hdf5(data: bytes) -> bytes:
     Raises
     ------
     ChunkError
-        It is not an LZ4 chunk.
+        The data are not an LZ4 chunk.
     """
     total, block = int.from_bytes(data[:4], "little"), data[4:]
     if not block or not 0 < total < 2**31:
         raise ChunkError("an LZ4 chunk has no header", remedy="Run `zarrio verify`.")
-    if len(block) >= total:  # the filter would take it for a block that is stored as it is
+    if len(block) >= total:  # the filter would read it as an uncompressed block
         try:
             block = bytes(_codec((("id", "lz4"),)).decode(data))
         except DECODE_ERRORS as error:

@@ -1,4 +1,4 @@
-"""The groups on the way to an object of HDF5 stay open, and how deep they may be nested; needs no HDMF."""
+"""`OpenGroups`: keeps the groups above an HDF5 object open; and the check of nesting depth. Does not import HDMF."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from hdmf_zarr_backend.errors import LimitError
 from hdmf_zarr_backend.stores.limits import Limits
 
 _LETTERS = 200
-"""How much of a path a message shows that is too deep."""
+"""Characters of a too deep path that a message shows."""
 
 
 class OpenGroups:
-    """The groups on the way to the object that was opened last.
+    """The groups above the object that was opened last, kept open.
 
-    HDF5 follows a path from its start, so that going through nested groups by their paths takes quadratic time.
+    HDF5 resolves each path from its start, so opening nested groups by path takes quadratic time.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ class OpenGroups:
         self._way: list[tuple[bytes, Any]] = []
 
     def within(self, raw: bytes) -> tuple[Any, bytes]:
-        """Return an open group and the name in it of the object at an absolute path."""
+        """Return the open parent group of the object at an absolute path, and its name in that group."""
         from h5py import h5g
 
         parent, _, name = raw.rpartition(b"/")
@@ -48,19 +48,19 @@ class OpenGroups:
 
 
 def check_depth(limits: Limits, location: str, path: str) -> None:
-    """Make sure that a group is not nested too deep.
+    """Check that a group is not nested too deep.
 
     Parameters
     ----------
     limits : Limits
-        What holds.
+        The limits.
     location, path : str
         The file, and the absolute path of the group in it.
 
     Raises
     ------
     LimitError
-        It is deeper than ``max_depth``; the file is named, and the beginning of the path.
+        The group is deeper than ``max_depth``; the file and the beginning of the path are named.
     """
     depth = 0 if path == "/" else path.count("/")
     try:

@@ -1,8 +1,7 @@
-"""`OutputFile`: the file that HDF5 writes to, through Python, so that no failed write is lost.
+"""`OutputFile`: the file object that HDF5 writes to, through Python, so that no failed write goes unnoticed.
 
-HDF5's own drivers ignore an error of the system when they close an object: the data are lost without an error, and the
-process may crash when it ends. Here the first error is kept, and raised after HDF5 has closed the file.
-Apart from `writer`, because it knows the operating system and nothing of what is written.
+HDF5's own drivers ignore errors of the system when they close an object. Data are then lost without an error, and the
+process may crash at exit. `OutputFile` keeps the first error, and raises it after HDF5 has closed the file.
 """
 
 from __future__ import annotations
@@ -18,21 +17,21 @@ from hdmf_zarr_backend.stores.files import NO_LINKS
 
 
 class OutputFile:
-    """A new file that HDF5 writes to, as the driver ``fileobj`` of h5py wants it.
+    """A new file for the driver ``fileobj`` of h5py.
 
-    When the block ends the file is closed, and the first error is raised.
+    At the end of the ``with`` block the file is closed and the first error is raised.
 
     Parameters
     ----------
     path : str
         The new file.
     exclusive : bool
-        Refuse to replace a file that exists.
+        Refuse to replace an existing file.
 
     Raises
     ------
     OSError
-        The file cannot be created; at the end of the block, the first error of a write.
+        The file cannot be created; or, at the end of the block, the first failed write.
     """
 
     def __init__(self, path: str, *, exclusive: bool) -> None:
@@ -51,7 +50,7 @@ class OutputFile:
         self.check()
 
     def check(self) -> None:
-        """Raise the first error, if there was one."""
+        """Raise the first error, if any."""
         if self._error is not None:
             raise self._error
 
@@ -59,7 +58,7 @@ class OutputFile:
     def _keep_error(self) -> Iterator[None]:
         try:
             yield
-        except (OSError, KeyboardInterrupt) as error:  # Ctrl-C must not reach HDF5 either
+        except (OSError, KeyboardInterrupt) as error:  # HDF5 must not see Ctrl-C either
             self._error = self._error or error
 
     # ---- methods for h5py -------------------------------------------------------------------------------------------
@@ -73,7 +72,7 @@ class OutputFile:
         return self._file.tell()
 
     def write(self, data: Any) -> int:
-        """Write all of ``data``; after an error, nothing."""
+        """Write all of ``data``. After an error, nothing is written."""
         left = memoryview(data)
         with self._keep_error():
             while left and self._error is None:
@@ -81,7 +80,7 @@ class OutputFile:
         return len(data)
 
     def readinto(self, target: Any) -> int:
-        """Fill ``target``, with zeros beyond the end of the file."""
+        """Fill ``target``, with zeros after the end of the file."""
         left = memoryview(target)
         with self._keep_error():
             while left and (count := self._file.readinto(left)):

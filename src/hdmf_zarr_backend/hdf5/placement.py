@@ -1,9 +1,9 @@
-"""What is in a Zarr file and where it goes in an HDF5 file: groups, arrays, links, and what references mean.
+"""`Placement`: the objects of a Zarr file with their paths in an HDF5 file: groups, arrays, links, references.
 
-Paths are the same. A link to another Zarr file becomes an external link to the HDF5 neighbour of the same stem
-(``../b.nwb.zarr`` -> ``b.nwb``) where there is one that has the target; else the target is placed where the link is,
-with all that is below it. A member that was an external link before a conversion from HDF5 becomes one again if the
-file is still there.
+Paths are the same in both. A link to another Zarr file becomes an external link to the HDF5 file of the same stem
+beside it (``../b.nwb.zarr`` -> ``b.nwb``) if that file has the target; otherwise the target is copied to the place of
+the link, with everything below it. A member that was an external link before a conversion from HDF5 becomes an external
+link again if the file still exists.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from hdmf_zarr_backend.errors import ZarrBackendError
 from hdmf_zarr_backend.formats.links import Link, decode_links, find_link
 from hdmf_zarr_backend.formats.references import Reference
 from hdmf_zarr_backend.formats.reserved import LINKS, notes_of
-from hdmf_zarr_backend.hdf5.files import warn_broken
-from hdmf_zarr_backend.model.locations import THIS_FILE, is_url, resolve_source, sibling_source
+from hdmf_zarr_backend.hdf5.safe_reading import warn_broken
+from hdmf_zarr_backend.model.link_sources import THIS_FILE, is_url, resolve_source, sibling_source
 from hdmf_zarr_backend.model.nodes import GroupNode, Hierarchy, Node, absolute, join, relative, split
 from hdmf_zarr_backend.stores.base import Store
 
 HDF5 = "hdf5"
-"""Key of what is noted of an object in HDF5."""
+"""Key of the note that describes an object in HDF5."""
 
 ExternalLinks = Literal["keep", "copy"]
 
@@ -44,7 +44,7 @@ class ZarrFile:
 
 @dataclass(slots=True)
 class Placed:
-    """A group or array: its path in the HDF5 file, and where it comes from; paths in the model's spelling."""
+    """A group or array: its path in the HDF5 file and its source; paths as in the model."""
 
     path: str
     file: ZarrFile
@@ -54,7 +54,7 @@ class Placed:
 
 @dataclass(slots=True)
 class PlacedLink:
-    """A link: its path, its form, and its target as HDF5 is to hold it; ``file`` of an external one."""
+    """A link: its path, its form, and its target in HDF5; ``file`` for an external link."""
 
     path: str
     form: Literal["soft", "hard", "external"]
@@ -71,29 +71,29 @@ class _Pending:
 
 
 def hdf5_note(node: Node) -> dict[str, Any]:
-    """Return what is noted of a node in HDF5."""
+    """Return the note that describes a node in HDF5."""
     note = notes_of(node.attributes).get(HDF5)
     return note if isinstance(note, dict) else {}
 
 
 class Placement:
-    """Where everything goes.
+    """The objects of the new file, with their paths.
 
     Parameters
     ----------
     main : ZarrFile
-        The file.
+        The file to convert.
     target : str
         Absolute path of the HDF5 file; external links are relative to its folder.
     open_other : callable
         Returns another Zarr file by its location.
     external_links : {"keep", "copy"}
-        Whether links to other files may become external links at all.
+        Whether links to other files may become external links.
 
     Attributes
     ----------
     nodes : list of Placed
-        Parents before members.
+        All groups and arrays, parents before members.
     links : list of PlacedLink
         All links.
     """
@@ -142,7 +142,7 @@ class Placement:
             self._pending.extend(self._links_of(path, file, here, node, notes))
 
     def _was_external(self, path: str, file: ZarrFile, note: Any) -> bool:
-        """Make something the external link that it was, if what it led to is still there."""
+        """Restore an external link that was copied when the file was made, if its target still exists."""
         if not isinstance(note, dict) or "source" not in note or not self._keeps_external:
             return False
         location = resolve_source(str(note["source"]), file.location)
@@ -162,7 +162,7 @@ class Placement:
             raise error.located(store=file.location, path=absolute(own)) from error.__cause__
         seen = set(node.members)
         for link in links:
-            if link.name not in seen:  # a member hides a link of its name, as it does when the file is read
+            if link.name not in seen:  # a member hides a link with the same name, as when the file is read
                 seen.add(link.name)
                 yield _Pending(join(path, link.name), file, link, notes.get(link.name))
 
@@ -178,7 +178,7 @@ class Placement:
             self._place_copied(pending)
 
     def _place_own(self, pending: _Pending) -> None:
-        """Place a link inside of the file."""
+        """Place a link within the file."""
         target, note = pending.link.target.node_path, pending.note
         if note == "hard" and (target in self.main.hierarchy or target in self._types):
             self.links.append(PlacedLink(pending.path, "hard", absolute(target)))
@@ -189,7 +189,7 @@ class Placement:
         self.links.append(PlacedLink(pending.path, "soft", written if isinstance(written, str) else absolute(target)))
 
     def _place_copied(self, pending: _Pending) -> None:
-        """Place a link inside of another file, of which something was placed here."""
+        """Place a link within another file that something was copied from."""
         found = self._find(pending.file, pending.link.target.node_path)
         if found is None:
             self._warn_broken(pending)
@@ -213,7 +213,7 @@ class Placement:
             self._place_found(pending.path, *found)
 
     def _place_found(self, path: str, file: ZarrFile, own: str) -> None:
-        """Link to where something is, or place it here if it is nowhere yet."""
+        """Link to the place of an object, or place it here if it has none yet."""
         place = self._places.get((file.location, own))
         if place is not None:
             self.links.append(PlacedLink(path, "soft", absolute(place)))
@@ -223,7 +223,7 @@ class Placement:
         self._descend(path, file, own, node)
 
     def _neighbour(self, location: str, path: str, source: str) -> str | None:
-        """Return the HDF5 file that takes the place of another file: that file itself, or one of the same stem."""
+        """Return the HDF5 file that replaces another file: that file itself, or one with the same stem."""
         if is_url(location):
             return None
         beside = os.path.normpath(os.path.join(self._folder, os.path.basename(self.main.location), source))
@@ -240,14 +240,14 @@ class Placement:
     def _warn_broken(self, pending: _Pending) -> None:
         target = pending.link.target
         warn_broken(
-            f"The link {absolute(pending.path)} in {pending.file.location} leads to "
-            f"{target.source}:{target.path}, which is not there; it is kept."
+            f"The link {absolute(pending.path)} in {pending.file.location} points to "
+            f"{target.source}:{target.path}, which does not exist; it is kept."
         )
 
     # ---- finding things ---------------------------------------------------------------------------------------------
 
     def _location(self, source: str, file: ZarrFile) -> str:
-        """Return the location that a source names; hdmf-zarr 0.10 named a store from its folder."""
+        """Return the location of a source; hdmf-zarr 0.10 wrote sources relative to the folder of the store."""
         if source in (THIS_FILE, ""):
             return file.location
         location, sibling = resolve_source(source, file.location), sibling_source(source, file.location)
@@ -264,7 +264,7 @@ class Placement:
         return self._files[location]
 
     def _find(self, file: ZarrFile, path: str) -> tuple[ZarrFile, str] | None:
-        """Return the file and path of what is at ``path``, through links; None where nothing is."""
+        """Return the file and path of the object at ``path``, following links; None if it does not exist."""
         for _ in range(_MAX_LINKS):
             if path in file.hierarchy:
                 return file, path
@@ -275,7 +275,7 @@ class Placement:
         return None
 
     def _follow(self, file: ZarrFile, path: str) -> tuple[ZarrFile, str] | None:
-        """Return the file and path that ``path`` means after its first link."""
+        """Return the file and path that ``path`` has after its first link is resolved."""
         parent, name = split(path)
         rest: list[str] = []
         while not isinstance(node := file.hierarchy.get(parent), GroupNode):
@@ -290,14 +290,14 @@ class Placement:
         return other, "/".join(filter(None, [link.target.node_path, *rest]))
 
     def place_of(self, reference: Reference, file: ZarrFile) -> str | None:
-        """Return where in the HDF5 file the target of a reference is, None if it is not there.
+        """Return the path of a reference's target in the HDF5 file, None if the target is not in it.
 
         Parameters
         ----------
         reference : Reference
             As stored.
         file : ZarrFile
-            The file that it is stored in.
+            The file that contains the reference.
         """
         other = self._open(self._location(reference.source, file))
         if other is self.main and reference.node_path in self._types:
@@ -311,7 +311,7 @@ def _stem(location: str) -> str:
 
 
 def _holds(location: str, path: str) -> bool:
-    """Tell whether there is an HDF5 file that has something at ``path``."""
+    """Tell whether ``location`` is an HDF5 file that has an object at ``path``."""
     if is_url(location) or not os.path.isfile(location):
         return False
     import h5py

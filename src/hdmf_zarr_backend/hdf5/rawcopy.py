@@ -1,12 +1,11 @@
-"""Copies of stored values without HDF5 in between: chunks as they are, or bytes of the file decoded by numcodecs.
+"""Copies of stored values that bypass HDF5: chunks as they are, or file contents decoded with numcodecs.
 
-HDF5 -> Zarr: `plan_raw` for datasets in chunks and `plan_contiguous` for those in one piece give sources that need no
-HDF5 library: no thread waits for its lock, and any process can read them. Zarr -> HDF5: `plan_direct` and
-`write_direct`. No value is decoded or encoded on the way, but for the chunks that one side can store and the other
-cannot.
+HDF5 -> Zarr: `plan_raw` for chunked datasets and `plan_contiguous` for contiguous ones return sources that do not use
+the HDF5 library, so no thread waits for its lock, and any process can read them. Zarr -> HDF5: `plan_direct` and
+`write_direct`. Values are decoded and encoded only in chunks that one side can store and the other cannot.
 
 Source: HDF5 file format specification, "Data layout"; HDF5 reference manual, `H5Pset_chunk_opts`, `H5Pset_fill_time`,
-`H5Dwrite_chunk`; the Zarr v2 specification for what a chunk is; the issue on conversion without recompression.
+`H5Dwrite_chunk`; the Zarr v2 specification for chunks.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes
 Region = tuple[slice, ...]
 
 CACHE_BYTES = 32 * 2**20
-"""Decoded chunks that were read in part, kept for all sources of a process."""
+"""Bytes of decoded chunks that were read in part, kept for all sources of a process."""
 
 _LEAST_RUN = 2**16
 _SLAB = 8 * 2**20
@@ -52,10 +51,10 @@ _MOST_WASTE = 8
 _COMPARED = 4096
 
 _UNDECIDED = 16
-"""How many chunks at the edge are looked at to find out whether those are filtered."""
+"""Number of chunks at the edge that are examined to find out whether they are filtered."""
 
 _MOST_BYTES = 2**32 - 1
-"""HDF5 before 2.0 has no larger chunk."""
+"""Largest chunk of HDF5 before 2.0."""
 
 _Key = tuple[int, Index]
 
@@ -64,7 +63,7 @@ _Key = tuple[int, Index]
 
 
 class _Recent:
-    """The decoded chunks that were used last, up to a number of bytes; any number of threads."""
+    """The most recently used decoded chunks, up to a number of bytes. Thread-safe."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -99,12 +98,12 @@ _numbers = itertools.count()
 
 
 def forget_decoded() -> None:
-    """Free what is kept of decoded chunks; for the end of a conversion."""
+    """Free the cached decoded chunks, at the end of a conversion."""
     _recent.clear()
 
 
 class DecodedH5Source:
-    """The values of a chunked dataset, decoded outside of the HDF5 library.
+    """The values of a chunked dataset, decoded without the HDF5 library.
 
     It can be sent to another process if ``raw.is_plain_file``.
 
@@ -113,11 +112,11 @@ class DecodedH5Source:
     raw : RawChunks
         The chunks.
     dtype : numpy.dtype
-        Of the elements, packed.
+        Type of the elements, packed.
     pipeline : CodecPipeline
-        What decodes them.
+        Decodes the chunks.
     fill : bytes
-        One element, for what is not stored.
+        Bytes of the fill value, for chunks that are not stored.
 
     Attributes
     ----------
@@ -138,9 +137,9 @@ class DecodedH5Source:
         return (type(self), (self.raw, self.dtype, self.pipeline, self._fill))
 
     def part(self, indices: Iterable[Index]) -> DecodedH5Source:
-        """Return the same with nothing but the chunks at ``indices``, small enough to be sent with a task.
+        """Return a source that contains only the chunks at ``indices``, small enough to be sent with a task.
 
-        Asking it for any other chunk is an error.
+        Reading any other chunk raises an error.
         """
         return type(self)(self.raw.part(indices), self.dtype, self.pipeline, self._fill)
 
@@ -149,12 +148,12 @@ class DecodedH5Source:
         return {index for region in regions for index in self._overlapping(region)}
 
     def decode(self, index: Index) -> Array:
-        """Return the complete chunk at ``index``, which may be read-only; the fill value where nothing is stored.
+        """Return the complete chunk at ``index``, which may be read-only; the fill value if it is not stored.
 
         Raises
         ------
         ChunkError
-            It does not decode to a chunk; file and dataset are named.
+            The chunk does not decode; file and dataset are named.
         """
         try:
             found = self.raw.find(index)
@@ -196,7 +195,7 @@ class DecodedH5Source:
         )
 
     def _in_part(self, index: Index, region: Region) -> Array:
-        """Return what ``region`` has of the chunk at ``index``; one that is not used up is kept for a while."""
+        """Return the part of the chunk at ``index`` that is in ``region``. Caches a chunk that is read in part."""
         inside = tuple(
             slice(max(part.start - i * c, 0), min(part.stop - i * c, c))
             for i, c, part in zip(index, self.chunks, region, strict=True)
@@ -214,7 +213,7 @@ class DecodedH5Source:
 
 
 class RawH5Source(DecodedH5Source):
-    """The same, for a Zarr array with the chunks and codecs of the dataset: most chunks are given as they are."""
+    """A source for a Zarr array with the chunks and codecs of the dataset: most chunks are copied as they are."""
 
     _codec: ChunkCodec | None = None
     _fill_chunk: bytes | None = None
@@ -222,13 +221,13 @@ class RawH5Source(DecodedH5Source):
     def encoded(self, index: Index) -> bytes | None:
         """Return the Zarr chunk at ``index``.
 
-        A chunk that has passed all filters is not decoded; one that HDF5 could not compress is encoded here, and one
-        that is not stored is the fill value.
+        A chunk with all filters applied is not decoded. A chunk that HDF5 could not compress is encoded here, and for a
+        chunk that is not stored the fill value is returned.
 
         Raises
         ------
         ChunkError
-            It cannot be read, or has to be decoded and does not.
+            The chunk cannot be read, or must be decoded and cannot be.
         """
         found = self.raw.find(index)
         if found is None:
@@ -243,7 +242,7 @@ class RawH5Source(DecodedH5Source):
         return stored if stored is not None else self._encode(self.decode(index))
 
     def decoded(self) -> DecodedH5Source:
-        """Return the same for an array with other chunks or codecs."""
+        """Return a source of decoded values, for an array with other chunks or codecs."""
         return DecodedH5Source(self.raw, self.dtype, self.pipeline, self._fill)
 
     @property
@@ -261,20 +260,20 @@ class RawH5Source(DecodedH5Source):
 
 
 class ContiguousH5Source:
-    """The values of a contiguous dataset; it can be sent to another process.
+    """The values of a contiguous dataset. It can be sent to another process.
 
     Parameters
     ----------
     file : FileBytes or RemoteFile
         The file.
     offset : int
-        Where the first element is.
+        Offset of the first element.
     shape : tuple of int
-        Of the dataset, the axes of elements that are arrays included.
+        Of the dataset, including the axes of elements that are arrays.
     dtype : numpy.dtype
-        Of the elements, packed.
+        Type of the elements, packed.
     name : str
-        Of the dataset, for messages.
+        Name of the dataset, for messages.
     """
 
     def __init__(
@@ -287,7 +286,7 @@ class ContiguousH5Source:
         self.name = name
 
     def part(self, indices: Iterable[Index]) -> ContiguousH5Source:
-        """Return this: it is small already."""
+        """Return this source, which is small already."""
         return self
 
     def read(self, region: Region) -> Array:
@@ -296,9 +295,9 @@ class ContiguousH5Source:
         Raises
         ------
         StoreError
-            The file is gone or has changed.
+            The file does not exist any more or has changed.
         ChunkError
-            It ends before the values do.
+            The file ends before the values do.
         """
         lengths = tuple(part.stop - part.start for part in region)
         if not math.prod(lengths):
@@ -309,7 +308,7 @@ class ContiguousH5Source:
             raise error.located(store=self.file.path, path=self.name) from error.__cause__
 
     def _read(self, region: Region, lengths: tuple[int, ...]) -> Array:
-        axis = len(region) - 1  # the last axis of which not all is wanted: what is behind it lies in one run
+        axis = len(region) - 1  # the last axis that is read in part: all axes after it form one run of bytes
         while axis > 0 and lengths[axis] == self.shape[axis]:
             axis -= 1
         if axis <= 0:
@@ -325,7 +324,7 @@ class ContiguousH5Source:
         return block
 
     def _fill_by_slabs(self, block: Array, region: Region, axis: int) -> None:
-        """Read complete rows of ``axis`` and keep the requested part: many short reads take longer."""
+        """Read complete rows of ``axis`` and keep the requested part, which is faster than many short reads."""
         row = math.prod(self.shape[axis:]) * self.dtype.itemsize
         step = max(1, _SLAB // row)
         rows = region[axis - 1]
@@ -339,7 +338,7 @@ class ContiguousH5Source:
                 block[inside] = slab.reshape(stop - start, *self.shape[axis:])[(slice(None), *region[axis:])]
 
     def _run(self, region: Region) -> Array:
-        """Return the elements of a region that lies in one piece."""
+        """Return the elements of a region that is one run of bytes."""
         first = 0
         for part, length in zip(region, self.shape, strict=True):
             first = first * length + part.start
@@ -349,14 +348,14 @@ class ContiguousH5Source:
 
 
 def plan_contiguous(dataset: Any, description: Description) -> ContiguousH5Source | None:
-    """Return the values of a dataset that lies in one piece in a file, None if HDF5 has to read it.
+    """Return a source for a contiguous dataset, None if HDF5 has to read it.
 
     Parameters
     ----------
     dataset : h5py.Dataset
-        Any; not kept.
+        The dataset; not kept.
     description : Description
-        What `describe` says of it.
+        Its description, as `describe` returns it.
     """
     from h5py import h5d
 
@@ -364,7 +363,7 @@ def plan_contiguous(dataset: Any, description: Description) -> ContiguousH5Sourc
         return None
     if dataset.id.get_create_plist().get_layout() != h5d.CONTIGUOUS:
         return None
-    file, offset = plain_file(dataset), dataset.id.get_offset()  # None for values in other files, and for none at all
+    file, offset = plain_file(dataset), dataset.id.get_offset()  # None for values in other files, and for no values
     if file is None or offset is None:
         return None
     shape = (*dataset.shape, *description.inner)
@@ -373,7 +372,7 @@ def plan_contiguous(dataset: Any, description: Description) -> ContiguousH5Sourc
 
 
 def _reads_as(source: ContiguousH5Source, dataset: Any) -> bool:
-    """Tell whether the first elements are the same read either way (offsets of old libraries left out user blocks)."""
+    """Tell whether the first elements are the same read either way (offsets of old libraries leave out user blocks)."""
     outer = len(dataset.shape)
     few = max(1, _COMPARED // max(1, math.prod(source.shape[outer:]) * source.dtype.itemsize))
     region = (*(slice(0, 1) for _ in dataset.shape[:-1]), slice(0, min(few, dataset.shape[-1])))
@@ -389,20 +388,20 @@ def _reads_as(source: ContiguousH5Source, dataset: Any) -> bool:
 
 
 def plan_raw(dataset: Any, description: Description) -> RawH5Source | None:
-    """Return the values of a dataset whose chunks can be copied as they are, None if HDF5 has to decode it.
+    """Return a source for a dataset whose chunks can be copied as they are, None if HDF5 has to decode it.
 
     Parameters
     ----------
     dataset : h5py.Dataset
-        Any. It is not kept, unless its file is not a plain local one.
+        The dataset. It is not kept, unless its file is not a plain local one.
     description : Description
-        What `describe` says of it.
+        Its description, as `describe` returns it.
 
     Notes
     -----
-    None for: what is not chunked or virtual; text, references and rows with them; types whose bytes are not those of
-    the Zarr type (padded compounds, numbers with a layout of their own, terminated text); filters without a
-    counterpart.
+    None for datasets that are not chunked or are virtual; for text, references and rows with them; for types whose
+    bytes differ from the Zarr type (padded compounds, numbers with a custom layout, terminated text); and for filters
+    without a counterpart.
     """
     if not description.is_raw or not dataset.shape or not is_listable(dataset) or dataset.file.swmr_mode:
         return None
@@ -424,7 +423,7 @@ def plan_raw(dataset: Any, description: Description) -> RawH5Source | None:
 
 
 def _fill_bytes(dataset: Any, dtype: np.dtype[Any], *, has_inner: bool) -> bytes | None:
-    """Return the element that reads where no chunk is: zero where HDF5 must not fill, None if unknown."""
+    """Return the element to read where no chunk is stored: zero if HDF5 must not fill, None if unknown."""
     from h5py import h5d
 
     created = dataset.id.get_create_plist()
@@ -432,12 +431,12 @@ def _fill_bytes(dataset: Any, dtype: np.dtype[Any], *, has_inner: bool) -> bytes
     if not is_given or created.get_fill_time() == h5d.FILL_TIME_NEVER:
         return bytes(dtype.itemsize)
     if has_inner:
-        return None  # h5py does not read the fill value of elements that are arrays
+        return None  # h5py cannot read the fill value of elements that are arrays
     return stored_fill(created, dataset.dtype).tobytes()
 
 
 def _decodes(source: RawH5Source, filters: Pipeline) -> bool:
-    """Tell whether numcodecs reads what a plugin made, by the smallest chunk; the built-in filters are certain."""
+    """Tell whether numcodecs decodes the output of a plugin, tested on the smallest chunk."""
     raw = source.raw
     if {number for number, _, _ in filters} <= BUILT_IN or not len(raw):
         return True
@@ -453,10 +452,10 @@ def _decodes(source: RawH5Source, filters: Pipeline) -> bool:
 
 
 def _edges_known(dataset: Any, source: RawH5Source, size: int) -> bool:
-    """Find out whether chunks at the edge are filtered (``H5Pset_chunk_opts``), which h5py cannot ask; False: unknown.
+    """Find out whether chunks at the edge are filtered (`H5Pset_chunk_opts`), which h5py cannot query; False: unknown.
 
-    A chunk that was left alone has exactly the size of its values; then decoding it shows whether it is filtered, or,
-    where the only filter is shuffling, what HDF5 reads.
+    An unfiltered chunk has exactly the size of its values. Decoding it shows whether it is filtered; if shuffle is the
+    only filter, comparing with the values that HDF5 reads does.
     """
     raw, pipeline = source.raw, source.pipeline
     if not pipeline.codecs:
@@ -473,7 +472,7 @@ def _edges_known(dataset: Any, source: RawH5Source, size: int) -> bool:
 
 
 def _is_filtered(dataset: Any, source: RawH5Source, index: Index) -> bool | None:
-    """Tell whether the chunk at ``index`` is filtered, None where both readings of its bytes are the same."""
+    """Tell whether the chunk at ``index`` is filtered, None if both interpretations of its bytes are equal."""
     data = source.raw.read(index)
     try:
         decoded = source.decode(index)
@@ -502,19 +501,19 @@ def _is_filtered(dataset: Any, source: RawH5Source, index: Index) -> bool | None
 def plan_direct(
     node: ArrayNode[Attributes], kind: TypeJSON, maxshape: tuple[int | None, ...] | None = None, *, noted: Any = None
 ) -> Pipeline | None:
-    """Return the filters of an HDF5 dataset that takes the chunks of a Zarr array as they are, None if there are none.
+    """Return the filters of an HDF5 dataset that takes the chunks of a Zarr array as they are, None if impossible.
 
-    The dataset is then created with the shape and chunks of ``node``, with `set_filters` on its property list and with
-    the fill value of ``node`` (zero for null), and filled by `write_direct`.
+    The dataset is then created with the shape and chunks of ``node``, with these filters (`set_filters`) and with the
+    fill value of ``node`` (zero for null), and filled by `write_direct`.
 
     Parameters
     ----------
     node : ArrayNode
         A format-2 array.
     kind : TypeJSON
-        The type that the elements will have in HDF5.
+        The HDF5 type of the elements.
     maxshape : tuple, optional
-        The largest shape of the dataset, the shape of ``node`` where it is not given: HDF5 has no chunk that is longer.
+        Maximum shape of the dataset, by default the shape of ``node``: HDF5 refuses longer chunks.
     noted : list, optional
         The filters that the dataset had in HDF5.
     """
@@ -531,7 +530,7 @@ def plan_direct(
 
 
 def _fits_hdf5(chunks: Index, maxshape: tuple[int | None, ...], itemsize: int) -> bool:
-    """Tell whether HDF5 allows chunks of this shape: not longer than the dataset can become, and not too many bytes."""
+    """Tell whether HDF5 allows chunks of this shape: within the maximum shape, and not too many bytes."""
     is_within = all(bound is None or c <= bound for c, bound in zip(chunks, maxshape, strict=True))
     return is_within and 0 < math.prod(chunks) * itemsize <= _MOST_BYTES
 
@@ -542,21 +541,21 @@ def write_direct(dataset: Any, chunks: Iterable[tuple[Index, bytes | None]]) -> 
     Parameters
     ----------
     dataset : h5py.Dataset
-        Created as `plan_direct` says.
+        Created as described in `plan_direct`.
     chunks : iterable of (index, bytes)
-        None for a chunk that is not there; it stays unallocated and reads as the fill value.
+        None for a missing chunk, which stays unallocated and reads as the fill value.
 
     Returns
     -------
     int
-        Bytes that were written.
+        Number of bytes written.
 
     Raises
     ------
     UsageError
-        A chunk lies outside of the dataset.
+        A chunk is outside of the dataset.
     ChunkError
-        A chunk without filters has not the size of its values.
+        The size of a chunk without filters does not fit its values.
     """
     pipeline = filters_of(dataset.id.get_create_plist())
     is_framed = bool(pipeline) and pipeline[-1][0] == LZ4

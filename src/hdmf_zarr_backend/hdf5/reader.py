@@ -1,11 +1,11 @@
-"""What is in an HDF5 file and where it goes in a Zarr file: groups, datasets, named types, links; and their values.
+"""`Hdf5Tree`: the objects of an HDF5 file with their paths in a Zarr file; `Hdf5Data`: the values of a dataset.
 
-A Zarr file has no hard links and cannot point into HDF5. So an object is placed once, at the first of its paths
-(depth first, by name), and further paths are links to it; what an external link leads to is placed where the link is,
-with all that is below it, and likewise what links inside of that lead to.
+A Zarr file has no hard links and cannot point into HDF5. So an object is placed once, at its first path (depth first,
+sorted by name), and its other paths become links. The target of an external link is copied to the place of the link,
+with everything below it, and so are the targets of links inside it.
 
-Values are read block by block, in the layout that NumPy has for their type. h5py's own indexing cannot read every type
-(opaque data with a tag), keeps each dataset open, and names neither file nor dataset where something cannot be read.
+Values are read block by block, in NumPy's layout of their type. h5py's own indexing cannot read all types (such as
+opaque data with a tag), keeps each dataset open, and does not name file and dataset in errors.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from hdmf_zarr_backend.errors import StoreNotFoundError, UnsupportedFileError, Z
 from hdmf_zarr_backend.formats.references import Reference
 from hdmf_zarr_backend.hdf5.datasets import Description, describe
 from hdmf_zarr_backend.hdf5.file_bytes import RemoteFile
-from hdmf_zarr_backend.hdf5.files import H5_ERRORS, UnreadableHdf5Error, check_other_files, reading, warn_broken
 from hdmf_zarr_backend.hdf5.filters import filters_of, usable
 from hdmf_zarr_backend.hdf5.open_groups import OpenGroups, check_depth
+from hdmf_zarr_backend.hdf5.safe_reading import H5_ERRORS, UnreadableHdf5Error, check_other_files, reading, warn_broken
 from hdmf_zarr_backend.hdf5.types import encode_type, memory_type, text_of
 from hdmf_zarr_backend.hdf5.values import Array
-from hdmf_zarr_backend.model.locations import THIS_FILE, is_url, relative_source, resolve_source
+from hdmf_zarr_backend.model.link_sources import THIS_FILE, is_url, relative_source, resolve_source
 from hdmf_zarr_backend.model.nodes import absolute, join
 from hdmf_zarr_backend.stores.limits import ExternalLinks, Limits
 from hdmf_zarr_backend.stores.locations import why_not
 
 Kind = Literal["group", "dataset", "datatype"]
 Address = tuple[int, int]
-"""Number of an open file, and the place of an object in it."""
+"""Number of an open file, and the address of an object in it."""
 
 Bounds = Sequence[tuple[int, int]]
 
@@ -65,7 +65,7 @@ class SourceFile:
         try:
             self.file: Any = h5py.File(location if remote is None else remote.stream(), "r")
         except H5_ERRORS as error:
-            if isinstance(error, ZarrBackendError):  # of the server
+            if isinstance(error, ZarrBackendError):  # an error of the server
                 raise
             raise UnsupportedFileError(
                 f"HDF5 cannot open this file ({error})",
@@ -76,11 +76,11 @@ class SourceFile:
         self._groups = OpenGroups(self.file.id)
 
     def within(self, raw: bytes) -> tuple[Any, bytes]:
-        """Return an open group and the name in it of the object at a path."""
+        """Return the open parent group of the object at a path, and its name in that group."""
         return self._groups.within(raw)
 
     def open(self, raw: bytes) -> Any:
-        """Return the low-level object at a path; the last one stays open, and with it HDF5's cache of its chunks."""
+        """Return the low-level object at a path. The last one stays open, and with it HDF5's cache of its chunks."""
         from h5py import h5o
 
         if self._last is None or self._last[0] != raw:
@@ -89,23 +89,23 @@ class SourceFile:
         return self._last[1]
 
     def walk(self, top: bytes, known: Container[Address]) -> Iterator[tuple[bytes, int, Any]]:
-        """Yield what is at a path and below it, depth first by name; links are not followed.
+        """Yield the object at a path and everything below it, depth first, sorted by name. Links are not followed.
 
         Parameters
         ----------
         top : bytes
             The path.
         known : container of Address
-            Objects that were visited already: what is in a group is yielded unless the group was known before it was
-            yielded itself.
+            Objects that were visited before. The members of a group in it are skipped, unless the group was added after
+            the walk yielded it.
 
         Yields
         ------
         path : bytes
         form : int
-            Class of the link at the path, `h5py.h5l.TYPE_HARD` of an object.
+            Class of the link at the path; `h5py.h5l.TYPE_HARD` for an object.
         info : h5py.h5o.ObjInfo or None
-            Of an object.
+            Of the object; None for a link.
         """
         from h5py import h5g, h5l, h5o
 
@@ -125,13 +125,13 @@ class SourceFile:
         """Close the file."""
         self._last = None
         self._groups.close()
-        with suppress(*H5_ERRORS):  # what was read is true, whatever the system says now
+        with suppress(*H5_ERRORS):  # all values are read, so an error of the system does not matter
             self.file.close()
 
 
 @dataclass(slots=True)
 class Placed:
-    """A group, dataset or named type, and its path in the Zarr file, in the model's spelling."""
+    """A group, dataset or named type, and its path in the Zarr file, as in the model."""
 
     path: str
     kind: Kind
@@ -141,7 +141,7 @@ class Placed:
 
 @dataclass(slots=True)
 class PlacedLink:
-    """A link: its path, its target, and what is to be noted of its form in HDF5 (None: a plain soft link)."""
+    """A link: its path, its target, and the note of its form in HDF5 (None for a plain soft link)."""
 
     path: str
     target: Reference
@@ -156,7 +156,7 @@ class _Pending:
 
 
 class Hdf5Tree:
-    """What is in a file, and where it goes.
+    """The objects of a file, with their paths in the new file.
 
     Parameters
     ----------
@@ -165,22 +165,22 @@ class Hdf5Tree:
     target : str
         Absolute path of the Zarr file; sources of links are relative to it.
     options : mapping
-        ``storage_options``, where the HDF5 file is at a URL.
+        ``storage_options``, if the HDF5 file is at a URL.
     external_links : {"follow", "within", "never"}, optional
-        Which other files may be read; None as of `convert`.
+        Which other files may be read; None: the default of `convert`.
     limits : Limits, optional
-        How deep groups may be nested.
+        Limit of nesting depth.
 
     Attributes
     ----------
     nodes : list of Placed
-        Parents before members.
+        All objects, parents before members.
     links : list of PlacedLink
         All links.
     places : dict
         ``{address: Placed}`` of all objects.
     notes : dict
-        ``{path of a group: {name: note}}`` of members that were links in HDF5 and are copies in Zarr.
+        ``{path of a group: {name: note}}`` for members that were links in HDF5 and are copies in Zarr.
     """
 
     def __init__(
@@ -208,7 +208,7 @@ class Hdf5Tree:
         try:
             self._descend("", self.main, b"/")
             while self._external or self._soft:
-                link = (self._external or self._soft).popleft()  # soft links may lead through external ones
+                link = (self._external or self._soft).popleft()  # soft links may go through external ones
                 with reading(link.file.location, text_of(link.raw)):
                     self._place_link(link)
         except BaseException:
@@ -216,7 +216,7 @@ class Hdf5Tree:
             raise
 
     def sources(self) -> list[str]:
-        """Return the absolute paths of all files that something is read from."""
+        """Return the absolute paths of all files that are read."""
         return [file.location for file in self._files.values() if file is not None]
 
     def close(self) -> None:
@@ -228,7 +228,7 @@ class Hdf5Tree:
     # ---- where things go --------------------------------------------------------------------------------------------
 
     def _descend(self, place: str, file: SourceFile, top: bytes) -> None:
-        """Place an object and all that is below it; links are kept for when all objects have their places."""
+        """Place an object and everything below it. Links are placed later, when all objects have their paths."""
         from h5py import h5l
 
         start = len(top.rstrip(b"/")) + 1
@@ -245,7 +245,7 @@ class Hdf5Tree:
                     self.links.append(PlacedLink(path, self.reference_to(known), "hard"))
 
     def _place(self, path: str, file: SourceFile, raw: bytes, info: Any) -> None:
-        """Give one object its place."""
+        """Set the path of one object."""
         from h5py import h5o
 
         kinds: dict[int, Kind] = {h5o.TYPE_GROUP: "group", h5o.TYPE_DATASET: "dataset"}
@@ -269,7 +269,7 @@ class Hdf5Tree:
             self._place_external(link, os.fsdecode(file), path)
         else:
             warn_broken(
-                f"The link {text_of(link.raw)} in {link.file.location} is of an unknown class ({form}) and left out."
+                f"The link {text_of(link.raw)} in {link.file.location} has an unknown class ({form}) and is left out."
             )
 
     def _place_soft(self, link: _Pending, value: bytes) -> None:
@@ -281,7 +281,7 @@ class Hdf5Tree:
             return
         if found is None:
             _warn_broken(link, text_of(raw))
-        # a path through a link that is not placed stays as it is
+        # a path through a link that is not placed is kept as it is
         target = Reference(THIS_FILE, text_of(raw)) if known is None else self.reference_to(known)
         written = text_of(value)
         note = None if link.file is not self.main or written == target.path else {"soft": written}
@@ -317,16 +317,16 @@ class Hdf5Tree:
         return os.path.abspath(os.path.join(os.path.dirname(origin), name))
 
     def _may_lead(self, origin: str, name: str, location: str) -> bool:
-        """Tell whether a link is followed: from a server only to what lies beside the file, or below."""
+        """Tell whether a link is followed; from a server, only to files in the folder of the HDF5 file or below."""
         if is_url(origin):
             is_beside = not (is_url(name) or name.startswith("/") or ".." in name.split("/"))
             return is_beside and self._policy != "never"
-        # HDF5 waits for a pipe; a missing file is reported elsewhere
+        # HDF5 blocks on a pipe; a missing file is reported elsewhere
         is_readable = os.path.isfile(location) or not os.path.exists(location)
         return is_readable and why_not(location, origin, self._policy, free=True) is None
 
     def _open(self, location: str) -> SourceFile | None:
-        """Return an open file, None where there is none that HDF5 opens."""
+        """Return an open file, None if HDF5 cannot open one there."""
         real = _real(location)
         if real not in self._files:
             try:
@@ -336,7 +336,7 @@ class Hdf5Tree:
         return self._files[real]
 
     def named_type(self, tid: Any) -> Placed | None:
-        """Return the named type that a type is, None where it has no name in the file."""
+        """Return the named type for a type, None if it has no name in the file."""
         from h5py import h5o
 
         if not tid.committed():
@@ -352,7 +352,7 @@ class Hdf5Tree:
         return self.object_id(self.main, b"/")
 
     def object_id(self, file: SourceFile, raw: bytes) -> str | None:
-        """Return the object id of what is at a path, None if it has none; each is read once."""
+        """Return the object id of the object at a path, None if it has none; each is read once."""
         key = (file.location, raw)
         if key not in self._ids:
             from h5py import h5o
@@ -361,7 +361,7 @@ class Hdf5Tree:
         return self._ids[key]
 
     def reference_to(self, placed: Placed) -> Reference:
-        """Return the reference to an object by its place in the Zarr file."""
+        """Return a reference to an object at its path in the Zarr file."""
         return Reference(THIS_FILE, absolute(placed.path), self.object_id(placed.file, placed.raw), self.root_id)
 
 
@@ -370,16 +370,16 @@ def _real(location: str) -> str:
 
 
 def soft_target(raw: bytes, value: bytes) -> bytes:
-    """Return the absolute path that the soft link at ``raw`` leads to.
+    """Return the absolute path of the target of the soft link at ``raw``.
 
-    HDF5 starts a relative target at the group of the link, and knows "." but not "..".
+    A relative target starts at the group of the link. HDF5 resolves "." but not "..".
     """
     parts = posixpath.join(posixpath.dirname(raw), value).split(b"/")
     return b"/" + b"/".join(part for part in parts if part not in (b"", b"."))
 
 
 def address_of(file: SourceFile, raw: bytes) -> Address | None:
-    """Return what is at a path, through links, None where nothing is."""
+    """Return the address of the object at a path, through links; None if it does not exist."""
     from h5py import h5o
 
     try:
@@ -404,12 +404,12 @@ def object_id(node: Any) -> str | None:
 
 def _warn_broken(link: _Pending, target: str) -> None:
     warn_broken(
-        f"The link {text_of(link.raw)} in {link.file.location} leads to {target}, which is not there; it is kept."
+        f"The link {text_of(link.raw)} in {link.file.location} points to {target}, which does not exist; it is kept."
     )
 
 
 class Hdf5Data:
-    """The values of one dataset; it is opened when values are read.
+    """The values of one dataset, which is opened when values are read.
 
     Parameters
     ----------
@@ -421,14 +421,14 @@ class Hdf5Data:
     Attributes
     ----------
     shape : tuple of int or None
-        Shape, with the axes that an element has itself; None without a dataspace.
+        Shape, including the axes of its elements; None without a dataspace.
     """
 
     def __init__(self, file: SourceFile, raw: bytes) -> None:
         self._file = file
         self._raw = raw
         node = file.open(raw)
-        encode_type(node.get_type())  # which refuses what NumPy has no type for
+        encode_type(node.get_type())  # raises an error for types that NumPy lacks
         self._inner = tuple(node.get_type().dtype.shape)
         self.shape: tuple[int, ...] | None = None if node.shape is None else (*map(int, node.shape), *self._inner)
 
@@ -438,12 +438,12 @@ class Hdf5Data:
         return f"{self._file.location}, {text_of(self._raw)}"
 
     def describe(self) -> Description:
-        """Return what is known of the dataset; the filters that it needs are registered if hdf5plugin has them.
+        """Return type, shape and storage of the dataset. Registers filters of hdf5plugin if it needs them.
 
         Raises
         ------
         ValueRefusedError
-            A type that neither HDMF nor Zarr has.
+            The type has no counterpart in HDMF or Zarr.
         """
         found = describe(self.dataset())
         usable(found.note.get("filters", []))
@@ -456,17 +456,17 @@ class Hdf5Data:
         return h5py.Dataset(self._file.open(self._raw))
 
     def __getitem__(self, key: Any) -> Any:
-        """Return a block, or the one value of a scalar dataset.
+        """Return a block, or the value of a scalar dataset.
 
         Parameters
         ----------
         key : int, slice, tuple of slices or ()
-            As many as axes or fewer; steps are 1. An integer drops the first axis.
+            At most one per axis; steps are 1. An integer drops the first axis.
 
         Raises
         ------
         DamagedFileError, UnsupportedFileError
-            HDF5 cannot read the values, or lacks a filter; file and dataset are named.
+            HDF5 cannot read the values or lacks a filter; file and dataset are named.
         """
         if isinstance(key, int):
             return self[key : key + 1][0]
@@ -498,12 +498,12 @@ class Hdf5Data:
         return self.read_as(bounds, tid.dtype, memory_type(tid, writing=False))
 
     def read_as(self, bounds: Bounds, dtype: np.dtype[Any], memory: Any) -> Array:
-        """Return a block as an array of ``dtype``, whose layout is that of the HDF5 type ``memory``."""
+        """Return a block as an array of ``dtype``, which has the layout of the HDF5 type ``memory``."""
         return read_block(self._file.open(self._raw), bounds, dtype, memory)
 
 
 def _missing_filter(node: Any) -> int | None:
-    """Return the number of the first filter of a dataset that this HDF5 library does not have."""
+    """Return the number of the first filter of a dataset that this HDF5 library lacks."""
     from h5py import h5z
 
     numbers = (number for number, _, _ in filters_of(node.get_create_plist()))
@@ -520,7 +520,7 @@ def read_block(node: Any, bounds: Bounds, dtype: np.dtype[Any], memory: Any) -> 
     bounds : sequence of (int, int)
         Start and stop on each axis.
     dtype : numpy.dtype
-        Of the array.
+        Type of the array.
     memory : h5py.h5t.TypeID
         The HDF5 type with the layout of ``dtype``.
     """

@@ -1,12 +1,12 @@
-"""References of HDF5 <-> references of the Zarr file, and the selections of region references <-> JSON.
+"""References of HDF5 <-> references of a Zarr file, and the selections of region references <-> JSON.
 
-A reference to an object is its address in the file, so a dataset of them is read as numbers, and each distinct target
-is looked up once; only one that leads to no object that has a place is looked at more closely.
+A reference to an object is its address in the file. A dataset of references is read as numbers, and each distinct
+target is looked up once. Only a target that is not placed in the new file is opened.
 
-A region has one entry for each axis, ``{"slice": [start, stop, step]}`` or ``{"index": [...]}``, where the selection is
-made up of axes; else it is ``{"points": [[...], ...]}``, in the order of the file.
+A region that is a product of axes has one entry for each axis, ``{"slice": [start, stop, step]}`` or ``{"index":
+[...]}``; any other is ``{"points": [[...], ...]}``, in the order of the file.
 
-Source: issue "The whole contract", part 3; HDF5 reference manual, "Dataspaces".
+Source: HDF5 reference manual, "Dataspaces".
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ import numpy.typing as npt
 
 from hdmf_zarr_backend.errors import MetadataError
 from hdmf_zarr_backend.formats.references import Reference, encode_reference
-from hdmf_zarr_backend.hdf5.files import H5_ERRORS, warn_broken
 from hdmf_zarr_backend.hdf5.reader import Bounds, Hdf5Data, Hdf5Tree, SourceFile, address_of
+from hdmf_zarr_backend.hdf5.safe_reading import H5_ERRORS, warn_broken
 from hdmf_zarr_backend.hdf5.types import text_of
 from hdmf_zarr_backend.hdf5.values import Array
-from hdmf_zarr_backend.model.locations import relative_source
+from hdmf_zarr_backend.model.link_sources import relative_source
 from hdmf_zarr_backend.model.nodes import absolute
 
 
 class Hdf5References:
-    """The references of a file, and of those that it links to.
+    """The references of a file, and of the files that it links to.
 
     Parameters
     ----------
     tree : Hdf5Tree
-        Where everything goes.
+        The objects of the file with their new paths.
     """
 
     def __init__(self, tree: Hdf5Tree) -> None:
@@ -45,9 +45,10 @@ class Hdf5References:
         self._numbers: dict[str, int] = {}
 
     def refer(self, reference: Any, file: SourceFile) -> Reference | None:
-        """Return what an h5py reference in ``file`` means, None for a null reference.
+        """Return the target of an h5py reference in ``file``, None for a null reference.
 
-        One that leads to nothing is null as well, with a warning; one to an object without a place names the HDF5 file.
+        A reference without a target is null too, with a warning. A reference to an object that is not placed names the
+        HDF5 file.
         """
         import h5py
         from h5py import h5o, h5r
@@ -61,7 +62,7 @@ class Hdf5References:
             if isinstance(reference, h5py.RegionReference):
                 region = encode_region(h5r.get_region(reference, file.file.id))
         except H5_ERRORS as error:
-            warn_broken(f"A reference in {file.location} leads to nothing ({error}).")
+            warn_broken(f"A reference in {file.location} has no target ({error}).")
             return None
         found = self._at((info.fileno, info.addr)) or self._outside(target, file)
         return found if region is None else replace(found, region=region)
@@ -75,30 +76,30 @@ class Hdf5References:
         return self._known[address]
 
     def _outside(self, target: Any, file: SourceFile) -> Reference:
-        """Return the reference to an object that has no place in the Zarr file."""
+        """Return a reference to an object that is not placed in the Zarr file."""
         from h5py import h5i
 
         name = h5i.get_name(target)
-        warn_broken(f"A reference leads to {name!r} in {file.location}, which is not part of the new file.")
+        warn_broken(f"A reference points to {name!r} in {file.location}, which is not part of the new file.")
         path = absolute(text_of(name or b"/"))
         return Reference(relative_source(file.location, self._tree.target), path)
 
     def encode(self, value: Any, file: SourceFile) -> dict[str, Any] | None:
-        """Return the JSON of an element that is an h5py reference; JSON stays what it is."""
+        """Return the JSON of an element that is an h5py reference; JSON is returned as it is."""
         if value is None or isinstance(value, dict):
             return value
         found = self.refer(value, file)
         return None if found is None else encode_reference(found)
 
     def encode_addresses(self, addresses: Array, file: SourceFile) -> Array | None:
-        """Return the JSON of references that are given as addresses; None if one of them leads to no placed object.
+        """Return the JSON of references given as addresses, None if one of them has no placed target.
 
         Parameters
         ----------
         addresses : numpy.ndarray of uint64
             0 is a null reference.
         file : SourceFile
-            The file that they are in.
+            The file that contains the references.
         """
         number = self._number(file)
         distinct, inverse = np.unique(addresses, return_inverse=True)
@@ -128,14 +129,14 @@ class Hdf5References:
 
 
 class ReferenceData(Hdf5Data):
-    """The values of a dataset of references, or of rows with references, in which these are JSON.
+    """The values of a dataset of references, or of rows with references, which are converted to JSON.
 
     Parameters
     ----------
     file, raw
-        As of `Hdf5Data`.
+        As for `Hdf5Data`.
     references : Hdf5References
-        What they mean.
+        Resolves the references.
     """
 
     def __init__(self, file: SourceFile, raw: bytes, references: Hdf5References) -> None:
@@ -215,7 +216,7 @@ def decode_region(region: Any, space: Any) -> None:
     Raises
     ------
     MetadataError
-        The region is none, or does not fit the space.
+        The region is invalid or does not fit the space.
     """
     try:
         _select(region, space)
@@ -247,7 +248,7 @@ def _select(region: Any, space: Any) -> None:
 
 
 def _runs(entry: Any, length: int) -> list[tuple[int, int, int, int]]:
-    """Return start, count, stride and block of the hyperslabs that make up one axis."""
+    """Return start, count, stride and block of the hyperslabs of one axis."""
     if "slice" in entry:
         start, stop, step = slice(*entry["slice"]).indices(length)
         steps = range(start, stop, step)
@@ -256,7 +257,7 @@ def _runs(entry: Any, length: int) -> list[tuple[int, int, int, int]]:
         return [(start, 1, 1, stop - start) if step == 1 else (start, len(steps), step, 1)]
     indices = sorted({int(i) for i in entry["index"]})
     if indices and not 0 <= indices[0] <= indices[-1] < length:
-        raise IndexError("an index lies outside")
+        raise IndexError("an index is out of range")
     runs: list[tuple[int, int, int, int]] = []
     for _, group in itertools.groupby(enumerate(indices), key=lambda pair: pair[1] - pair[0]):
         members = [index for _, index in group]

@@ -1,16 +1,16 @@
 """HDF5 data types <-> JSON, the memory types of their values, and the kinds and layouts of elements.
 
-The JSON is what a note keeps of a type that Zarr does not have, and what Zarr -> HDF5 makes the type from again::
+The JSON records in a note a type that Zarr does not have, from which Zarr -> HDF5 creates the type again::
 
     "<f8"  "|u1"                                      numbers, named as NumPy names them
     "bool"  "object"  "region"                        h5py's enumeration; references
-    {"text": "utf-8"}                                 text of variable length; "ascii" is the other charset; "pad" where
-                                                      it is not "nullterm"
+    {"text": "utf-8"}                                 text of variable length; "ascii" is the other charset; "pad" if it
+                                                      is not "nullterm"
     {"text": "ascii", "size": 5, "pad": "nullterm"}   text of fixed length; "nullpad", "spacepad"
     {"enum": [["red", 1], ...], "base": type}
     {"bitfield": "<u2"}  {"opaque": 3, "tag": "..."}  {"complex": "<f8"}
-    {"number": "<u2", "precision": 12, "offset": 2}   a number with a layout of its own; floats: "fields", "bias" too
-    {"fields": [[name, type], ...]}                   with "offsets" and "size" where it is padded
+    {"number": "<u2", "precision": 12, "offset": 2}   a number with a custom layout; for floats also "fields", "bias"
+    {"fields": [[name, type], ...]}                   with "offsets" and "size" if it is padded
     {"array": type, "shape": [3]}  {"sequence": type}
 
 Source: HDF5 reference manual, "Datatypes"; `h5py.h5t` for the types that NumPy has.
@@ -37,7 +37,7 @@ UTF8: dict[str, Any] = {"text": "utf-8"}
 ASCII: dict[str, Any] = {"text": "ascii"}
 
 DATES = "NUMPY:"
-"""Beginning of the tag of opaque types that h5py stores NumPy's dates in."""
+"""Prefix of the tag of opaque types in which h5py stores NumPy's dates."""
 
 _NUMBER = re.compile(r"^[<>|][iuf](\d{1,2})$")
 _STANDARD = ("1", "2", "4", "8")
@@ -69,7 +69,7 @@ def encode_type(tid: Any) -> TypeJSON:
     Raises
     ------
     ValueRefusedError
-        NumPy has no such type, such as HDF5's times, or its elements are arrays of arrays.
+        NumPy has no such type (for example HDF5's times), or the elements are arrays of arrays.
     """
     from h5py import h5t
 
@@ -77,14 +77,14 @@ def encode_type(tid: Any) -> TypeJSON:
     arrays = () if isinstance(found, str) else (part for part in _parts(tid) if part.get_class() == h5t.ARRAY)
     if any(part.get_super().get_class() == h5t.ARRAY for part in arrays):
         raise ValueRefusedError(
-            "elements that are arrays of arrays have no place in HDMF",
+            "elements that are arrays of arrays cannot be stored",
             remedy="Store the values in an array type with more axes.",
         )
     return found
 
 
 def any_type(tid: Any) -> TypeJSON:
-    """Return the JSON of a type; that of arrays of arrays as one array with more axes, which NumPy makes of them.
+    """Return the JSON of a type. An array of arrays becomes one array with more axes, as in NumPy.
 
     Raises
     ------
@@ -117,7 +117,7 @@ def any_type(tid: Any) -> TypeJSON:
 
 
 def _parts(tid: Any) -> Iterator[Any]:
-    """Yield a type and all types inside of it."""
+    """Yield a type and all types inside it."""
     from h5py import h5t
 
     pending = [tid]
@@ -192,15 +192,15 @@ def _encode_compound(tid: Any) -> TypeJSON:
 
 
 def type_of_dtype(dtype: np.dtype[Any]) -> TypeJSON:
-    """Return the JSON of the type in which h5py stores values of a plain NumPy ``dtype``."""
+    """Return the JSON of the type that h5py stores values of a plain NumPy ``dtype`` in."""
     return type_of_element(element_of(dtype))
 
 
 def type_of_element(element: Element) -> TypeJSON:
-    """Return the JSON of the type in which h5py stores elements that were never in HDF5.
+    """Return the JSON of the type that h5py stores elements in that were never in HDF5.
 
-    It stores no ``datetime64`` and ``timedelta64``; `decode_type` refuses what is returned for those. In an HDF5 file
-    they are opaque values with a tag, and are noted as such.
+    h5py cannot store ``datetime64`` and ``timedelta64``, and `decode_type` refuses the JSON that is returned for them.
+    Dates from an HDF5 file are opaque values with a tag, and have that type in their note.
     """
     kind, size, order = element.kind, element.size, element.byte_order
     if element.base is not None:
@@ -231,21 +231,21 @@ def type_of_element(element: Element) -> TypeJSON:
 
 
 def decode_type(value: Any) -> Any:
-    """Return the ``h5py.h5t.TypeID`` that the JSON of a type describes.
+    """Return the ``h5py.h5t.TypeID`` for the JSON of a type.
 
     Raises
     ------
     MetadataError
-        It describes none.
+        The JSON does not describe a type.
     ValueRefusedError
-        It is, or has a field that is, one of NumPy's dates or durations, which HDF5 does not have.
+        The type is, or has a field that is, one of NumPy's dates or durations, which HDF5 lacks.
     """
     try:
         return _decode(value, 0)
     except ValueRefusedError:
         raise
     except (ValueError, TypeError, LookupError, OverflowError, AttributeError, RuntimeError, StopIteration) as error:
-        raise MetadataError(f"{value!r} describes no HDF5 type ({error})", remedy="Run `zarrio verify`.") from error
+        raise MetadataError(f"{value!r} is not an HDF5 type ({error})", remedy="Run `zarrio verify`.") from error
 
 
 def _decode(value: Any, depth: int) -> Any:
@@ -308,7 +308,7 @@ def _decode_number(value: dict[str, Any]) -> Any:
     if "bias" in value:
         tid.set_fields(*map(int, value["fields"]))
         tid.set_ebias(int(value["bias"]))
-    # the order matters: bits may not lie outside of the bytes at any moment
+    # the order matters: bits must lie inside the bytes after each step
     tid.set_precision(int(value["precision"]))
     tid.set_size(_size(int(found[1])))
     tid.set_offset(int(value["offset"]))
@@ -316,7 +316,7 @@ def _decode_number(value: dict[str, Any]) -> Any:
 
 
 def _standard(prefix: str, dtype: np.dtype[Any]) -> Any:
-    """Return a type that HDF5 has a name for."""
+    """Return a predefined type of HDF5."""
     from h5py import h5t
 
     return getattr(h5t, f"{prefix}{8 * dtype.itemsize}{'BE' if dtype.str[0] == '>' else 'LE'}")
@@ -355,7 +355,7 @@ def _decode_compound(value: dict[str, Any], depth: int) -> Any:
 def is_sparse(tid: Any) -> bool:
     """Tell whether a type has numbers that use less than half of their bits.
 
-    HDF5 2.0 takes such a type for damage in a file without checksums, which the oldest version of the format is.
+    HDF5 2.0 treats such a type as damage in a file without checksums, which the oldest version of the format is.
     """
     from h5py import h5t
 
@@ -373,15 +373,15 @@ def _size(value: Any) -> int:
 
 
 def memory_type(tid: Any, *, writing: bool) -> Any:
-    """Return the type with which values of ``tid`` lie in a NumPy array of ``tid.dtype``.
+    """Return the memory type for values of ``tid`` in a NumPy array of ``tid.dtype``.
 
     Parameters
     ----------
     tid : h5py.h5t.TypeID
         The type in the file.
     writing : bool
-        Null-terminated text is written as it lies there, since HDF5 would replace its last byte by the terminator,
-        which such text need not have.
+        Write null-terminated text unchanged, as such text need not end with the terminator; HDF5 would replace its last
+        byte by one.
     """
     from h5py import h5t
 
@@ -401,7 +401,7 @@ def memory_type(tid: Any, *, writing: bool) -> Any:
 
 
 def _memory_compound(tid: Any, *, writing: bool) -> Any:
-    """Return the memory type of a compound, with its members at the offsets that they have in NumPy."""
+    """Return the memory type of a compound, with its members at their offsets in NumPy."""
     from h5py import h5t
 
     dtype = tid.dtype
@@ -417,7 +417,7 @@ def _memory_compound(tid: Any, *, writing: bool) -> Any:
 _REFERENCE_KINDS: dict[str, Kind] = {OBJECT: "object", REGION: "region"}
 _TEXT_KINDS: dict[str, Kind] = {"utf-8": "text", "ascii": "ascii"}
 _NOT_IN_NUMPY = frozenset({"number", "sequence", "offsets"})
-"""Keys of types whose elements have another layout than any in NumPy."""
+"""Keys of types whose elements have a layout that NumPy lacks."""
 
 
 def kind_of_type(kind: TypeJSON) -> Kind:
@@ -426,7 +426,7 @@ def kind_of_type(kind: TypeJSON) -> Kind:
     Raises
     ------
     ValueRefusedError
-        Sequences of variable length, which neither HDMF nor Zarr has.
+        Sequences of variable length, which HDMF and Zarr lack.
     """
     if isinstance(kind, str):
         return _REFERENCE_KINDS.get(kind, "number")
@@ -434,12 +434,12 @@ def kind_of_type(kind: TypeJSON) -> Kind:
         return "number" if "size" in kind else _TEXT_KINDS[kind["text"]]
     if "sequence" in kind:
         raise ValueRefusedError(
-            "HDF5 sequences of variable length have no place in HDMF",
+            "HDF5 sequences of variable length cannot be stored",
             remedy="Store the values as a ragged column: data and index.",
         )
     if "array" in kind:
         if kind_of_type(kind["array"]) != "number":
-            raise ValueRefusedError("elements that are arrays of text or references have no place in HDMF")
+            raise ValueRefusedError("elements that are arrays of text or references cannot be stored")
         return "number"
     if "fields" in kind and "number" not in kind:
         return "compound" if any(kind_of_type(inner) != "number" for _, inner in kind["fields"]) else "number"
@@ -447,25 +447,25 @@ def kind_of_type(kind: TypeJSON) -> Kind:
 
 
 def is_same_layout(kind: TypeJSON, dtype: np.dtype[Any]) -> bool:
-    """Tell whether raw elements of an HDF5 type are elements of ``dtype``, without any conversion.
+    """Tell whether raw elements of an HDF5 type are elements of ``dtype`` without conversion.
 
     Parameters
     ----------
     kind : TypeJSON
         The type, as `encode_type` returns it.
     dtype : numpy.dtype
-        Packed, as `formats.dtypes.plain` returns it; a subarray for elements that are arrays.
+        Packed, as `formats.dtypes.plain` returns it; a subarray if elements are arrays.
 
     Notes
     -----
-    Not the same: padded compounds, numbers with a precision or fields of their own, and text that ends at a terminator
-    or is padded with spaces, which HDF5 changes when it is read into NumPy's.
+    Not the same: padded compounds, numbers with a custom precision or layout, and text with a terminator or padded with
+    spaces, which HDF5 changes on reading.
     """
     return not dtype.hasobject and _as_stored(kind) == type_of_dtype(dtype)
 
 
 def _as_stored(kind: TypeJSON) -> TypeJSON | None:
-    """Return what `type_of_dtype` returns for elements of the same bytes, None if NumPy has no such elements."""
+    """Return the `type_of_dtype` of elements with the same bytes, None if NumPy has no such elements."""
     if isinstance(kind, str):
         return kind
     if not _NOT_IN_NUMPY.isdisjoint(kind):
@@ -484,6 +484,6 @@ def _as_stored(kind: TypeJSON) -> TypeJSON | None:
 
 
 def _opaque_as_stored(kind: dict[str, Any]) -> TypeJSON:
-    """Return the name of the dates that h5py has stored as opaque values, else an opaque type without a tag."""
+    """Return the name of the dates that h5py stored as opaque values, else an opaque type without a tag."""
     tag = str(kind.get("tag", ""))
     return tag.removeprefix(DATES) if tag.startswith(DATES) else {"opaque": kind["opaque"], "tag": ""}

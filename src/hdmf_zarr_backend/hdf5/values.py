@@ -1,13 +1,13 @@
-"""Values as h5py reads them <-> JSON, directed by the JSON of their HDF5 type.
+"""Values as h5py reads them <-> JSON, guided by the JSON of their HDF5 type.
 
-For what Zarr stores as JSON or not at all: rows with text or references, attributes of types that HDMF does not have,
+For values that Zarr stores as JSON or cannot store: rows with text or references, attributes of types that HDMF lacks,
 fill values::
 
     numbers        a number, "NaN", "Infinity"; a NaN with another sign or payload as its bits, "0x7ff8000000000001";
                    complex [re, im]; bool, enumerations and bitfields as bool or integer
     text           text; bytes that are not UTF-8 {"base64": "..."}
     opaque         {"base64": "..."}
-    references     what the given function makes of them, null for a null reference
+    references     the result of the given function, null for a null reference
     compound       a list of the fields;  array, sequence: a list of the elements
 
 ``decode(encode(x)) == x``.
@@ -37,14 +37,14 @@ _DECODE_ERRORS = (ValueError, TypeError, KeyError, IndexError, OverflowError, At
 
 
 def encoder(kind: TypeJSON, reference: Convert) -> Convert:
-    """Return the function that makes JSON of one value of type ``kind``.
+    """Return a function that converts one value of type ``kind`` to JSON.
 
     Parameters
     ----------
     kind : str or dict
-        As of `encode_type`.
+        As `encode_type` returns it.
     reference : callable
-        Makes JSON of an h5py reference.
+        Converts an h5py reference to JSON.
     """
     if isinstance(kind, str):
         return reference if kind in (OBJECT, REGION) else _encode_number
@@ -82,7 +82,7 @@ def _encode_nan(value: Array) -> Any:
 
 
 def encode_text(value: Any) -> Any:
-    """Return text as ``str``; bytes that are not UTF-8 as Base64; what was never written is empty."""
+    """Return text as ``str``; bytes that are not UTF-8 as Base64; unwritten text is empty."""
     if isinstance(value, str):
         return str(value)
     if not isinstance(value, bytes):
@@ -103,7 +103,7 @@ def _base64(raw: bytes) -> dict[str, str]:
 
 def _encode_fields(fields: list[tuple[str, Convert]]) -> Convert:
     def encode(row: Any) -> list[Any]:
-        if isinstance(row, (complex, np.complexfloating)):  # how h5py reads two fields r and i
+        if isinstance(row, (complex, np.complexfloating)):  # h5py reads two fields r and i as complex
             return [_encode_number(row.real), _encode_number(row.imag)]
         return [convert(row[name]) for name, convert in fields]
 
@@ -137,12 +137,12 @@ def encode_array(values: Array, kind: TypeJSON, reference: Convert) -> Any:
 
 
 def decode_array(value: Any, shape: Any, kind: TypeJSON, dtype: np.dtype[Any], reference: Convert) -> Array:
-    """Return the array that nested lists stand for.
+    """Return the array for nested lists.
 
     Parameters
     ----------
     value : list or scalar
-        As of `encode_array`.
+        As `encode_array` returns it.
     shape : sequence of int
         Shape of the array, without the axes of an array type.
     kind : str or dict
@@ -150,7 +150,7 @@ def decode_array(value: Any, shape: Any, kind: TypeJSON, dtype: np.dtype[Any], r
     dtype : numpy.dtype
         The ``dtype`` of that type.
     reference : callable
-        Makes an h5py reference of its JSON.
+        Converts JSON to an h5py reference.
 
     Raises
     ------
@@ -183,7 +183,7 @@ def array_of(values: list[Any], shape: tuple[int, ...], dtype: np.dtype[Any]) ->
 
 
 def decode(value: Any, kind: TypeJSON, dtype: np.dtype[Any], reference: Convert) -> Any:
-    """Return what an array of ``dtype`` takes for the JSON of one value."""
+    """Return an element for an array of ``dtype`` from the JSON of one value."""
     if isinstance(kind, str):
         return reference(value) if kind in (OBJECT, REGION) else _decode_number(value, dtype)
     if "text" in kind:
@@ -201,7 +201,7 @@ def decode(value: Any, kind: TypeJSON, dtype: np.dtype[Any], reference: Convert)
 
 
 def in_order_of(values: Any, dtype: np.dtype[Any]) -> Any:
-    """Return a sequence that h5py read with the byte order of the type in the file; h5py calls it native."""
+    """Return a sequence from h5py with the byte order of the type in the file; h5py marks it as native."""
     if isinstance(values, np.ndarray) and values.dtype == dtype.newbyteorder("=") and not dtype.isnative:
         return values.view(dtype)
     return values
@@ -218,7 +218,7 @@ def _decode_number(value: Any, dtype: np.dtype[Any]) -> Any:
 
 
 def decode_text(value: Any) -> bytes:
-    """Return the bytes of text in the form of `encode_text`."""
+    """Return the bytes of text as encoded by `encode_text`."""
     if isinstance(value, bytes):
         return bytes(value)
     return base64.b64decode(value["base64"]) if isinstance(value, dict) else raw_of(value)

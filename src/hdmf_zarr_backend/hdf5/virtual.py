@@ -1,10 +1,10 @@
-"""HDF5 datasets that stay in their file and are read from there as Zarr arrays, chunk by chunk.
+"""`VirtualSource`: an HDF5 dataset that stays in its file and is read from there as a Zarr array, chunk by chunk.
 
-A chunk of HDF5 whose filters Zarr has is a chunk of Zarr as it is in the file. A dataset in one piece is cut into
-pieces of complete rows, each a chunk without a codec; the last one may reach beyond the dataset, since nothing outside
-of an array is read, but not beyond the file.
+If Zarr has the filters of an HDF5 chunk, the chunk in the file is a Zarr chunk. A contiguous dataset is divided into
+pieces of complete rows, each a chunk without a codec. The last piece may extend beyond the dataset, since nothing
+outside an array is read, but not beyond the file.
 
-Apart from `conversion.virtual`, which writes the references and is not concerned with HDF5.
+`conversion.virtual` writes the references.
 
 Source: Zarr v2 specification, "Chunks"; kerchunk's specification of references.
 """
@@ -25,7 +25,7 @@ from hdmf_zarr_backend.hdf5.rawcopy import ContiguousH5Source, DecodedH5Source, 
 from hdmf_zarr_backend.hdf5.values import Array
 
 LEAST_BYTES = 256
-"""Stored bytes of a chunk, on average, from which on a reference is smaller than the chunk itself."""
+"""Minimum average size of a stored chunk in bytes; below it, a reference is larger than the chunk itself."""
 
 _PIECE = 2**22
 _TRIED = 4096
@@ -49,12 +49,13 @@ class VirtualSource(ABC):
         Of the Zarr array.
     dtype : numpy.dtype
         Of the elements.
-    location : str
+    Name of the HDF5 file.
         The HDF5 file.
     filters, compressor
-        Of the Zarr array.
+        Codecs of the Zarr array.
     inlined : int
-        Bytes of the values of those chunks that cannot be read from the HDF5 file as they are, and have to be given.
+        Bytes of the values in chunks that cannot be read from the HDF5 file as they are, and are stored in the
+        references.
     is_complete : bool
         Whether every chunk is stored.
     """
@@ -70,7 +71,7 @@ class VirtualSource(ABC):
 
     @abstractmethod
     def fill(self) -> Array:
-        """Return what reads where no chunk is stored, as an array without axes."""
+        """Return the fill value of missing chunks, as an array without axes."""
 
     @abstractmethod
     def read(self, region: Region) -> Array:
@@ -87,12 +88,12 @@ class VirtualSource(ABC):
         Raises
         ------
         ChunkError
-            One that has to be decoded cannot be.
+            A chunk that must be decoded cannot be.
         """
 
 
 class _VirtualChunks(VirtualSource):
-    """A chunked dataset; the array has no codecs where most chunks passed none of the filters."""
+    """A chunked dataset. The array has no codecs if most chunks passed none of the filters."""
 
     def __init__(self, source: DecodedH5Source) -> None:
         raw, pipeline = source.raw, source.pipeline
@@ -132,7 +133,7 @@ class _VirtualChunks(VirtualSource):
 
 
 class _VirtualRows(VirtualSource):
-    """A dataset in one piece."""
+    """A contiguous dataset."""
 
     def __init__(self, source: ContiguousH5Source) -> None:
         super().__init__(source.shape, whole_rows(source.shape, source.dtype.itemsize), source.dtype, source.file.path)
@@ -171,7 +172,7 @@ class _VirtualRows(VirtualSource):
 
 
 class _Unwritten(VirtualSource):
-    """A dataset of which nothing is stored: it reads as its fill value."""
+    """A dataset without stored values, which reads as its fill value."""
 
     is_complete = False
 
@@ -193,12 +194,12 @@ class _Unwritten(VirtualSource):
 
 
 def virtual_source(source: object) -> VirtualSource | None:
-    """Return how a dataset that is planned for a copy can stay in its file, None if it cannot.
+    """Return a source that lets a dataset stay in its file, None if that is impossible.
 
     Parameters
     ----------
     source : object
-        Where the copy would take its values from, as of `transfer.stored_sources.take_chunks`.
+        The source that a copy would use, as `transfer.stored_sources.take_chunks` sets it.
     """
     if isinstance(source, ContiguousH5Source):
         return _VirtualRows(source)
@@ -206,19 +207,19 @@ def virtual_source(source: object) -> VirtualSource | None:
         return None
     count = len(source.raw)
     if not isinstance(source, RawH5Source) and count and int(np.sum(source.raw.sizes())) < LEAST_BYTES * count:
-        return None  # very many very small chunks; they are joined and given
+        return None  # many very small chunks, which are joined and stored in the references
     return _VirtualChunks(source)
 
 
 def unwritten(dataset: Any, shape: tuple[int, ...]) -> VirtualSource | None:
-    """Return a dataset of numbers in one piece of which nothing was ever written, None for any other.
+    """Return the source of a contiguous numeric dataset that was never written, None for any other dataset.
 
     Parameters
     ----------
     dataset : h5py.Dataset
-        Any.
+        The dataset.
     shape : tuple of int
-        Of the array.
+        Shape of the array.
     """
     from h5py import h5d
 
@@ -234,10 +235,10 @@ def unwritten(dataset: Any, shape: tuple[int, ...]) -> VirtualSource | None:
 
 
 def whole_rows(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
-    """Return a shape of about 4 MB each of whose chunks lies in one run of bytes.
+    """Return a chunk shape of about 4 MB in which each chunk is one run of bytes.
 
-    The first axis that is cut is the first one whose rows are small enough; all before it have length 1. Where it can
-    be, the chunks divide that axis, so that none reaches beyond its edge.
+    The first axis whose rows are small enough is divided; all axes before it have length 1. If possible the chunks
+    divide that axis evenly, so that none extends beyond its edge.
     """
     axis = 0
     while axis < len(shape) - 1 and math.prod(shape[axis + 1 :]) * itemsize > _PIECE:

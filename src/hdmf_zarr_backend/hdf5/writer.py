@@ -1,9 +1,7 @@
-"""`Hdf5Writer`: Zarr file -> HDF5 file, every node with its type, layout and attributes; `filling` writes the values.
+"""`Hdf5Writer`: Zarr file -> HDF5 file, each node with its type, layout and attributes. `filling` writes the values.
 
-Objects come first, then links, then attributes (which may refer to any object), then values, so that what cannot be
-written is found before the bulk of the data is touched.
-
-Apart from `conversion.to_hdf5`, which opens the Zarr files, because conversion does not call the low-level h5py.
+Objects are written first, then links, then attributes (which may refer to any object), then values, so that most errors
+occur before large data are written.
 """
 
 from __future__ import annotations
@@ -28,36 +26,36 @@ from hdmf_zarr_backend.hdf5.attributes import (
     refusing,
     set_orders,
 )
+from hdmf_zarr_backend.hdf5.dataset_form import DatasetForm, dataset_form
 from hdmf_zarr_backend.hdf5.datasets import creation_list
-from hdmf_zarr_backend.hdf5.elements import Elements, elements_of
-from hdmf_zarr_backend.hdf5.files import warn_broken
 from hdmf_zarr_backend.hdf5.filling import Filler, located, named
 from hdmf_zarr_backend.hdf5.open_groups import OpenGroups
 from hdmf_zarr_backend.hdf5.output import OutputFile
 from hdmf_zarr_backend.hdf5.placement import HDF5, Placed, Placement, ZarrFile, hdf5_note
 from hdmf_zarr_backend.hdf5.references import decode_region
+from hdmf_zarr_backend.hdf5.safe_reading import warn_broken
 from hdmf_zarr_backend.hdf5.types import decode_type, is_sparse, raw_of
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, absolute
 
 _MANY_ATTRIBUTES = 1000
-"""With more on one object, the format of HDF5 before 1.8 is not used: it goes through all of them to add one."""
+"""With more attributes on one object, the format of HDF5 1.8 is used; before it, adding one goes through all."""
 
 
 class Hdf5Writer:
-    """Writes what is in a Zarr file to a new HDF5 file.
+    """Writes the content of a Zarr file to a new HDF5 file.
 
     Parameters
     ----------
     path : str
-        Where the HDF5 file is written; it must not exist.
+        Path of the new HDF5 file, which must not exist.
     placement : Placement
-        What goes where.
+        The objects and their paths.
     typed : dict
-        ``{path: {name: value}}`` of attributes of the main file whose types are known from elsewhere.
+        ``{path: {name: value}}`` for attributes of the main file with types from another source.
     executor, memory_budget
-        As of `Filler`.
+        As for `Filler`.
     advance : callable
-        Called with path and bytes of what is written.
+        Called with a path and the number of bytes written.
     """
 
     def __init__(
@@ -89,11 +87,11 @@ class Hdf5Writer:
         Raises
         ------
         ZarrBackendError
-            Something cannot be read, or has no form in HDF5; store and node are named.
+            Something cannot be read, or HDF5 cannot store it; store and node are named.
         """
         try:
             self._write(is_new=False)
-        except NewerFormatNeededError:  # which HDF5 before 1.8 cannot read
+        except NewerFormatNeededError:  # HDF5 before 1.8 cannot read the newer format, so it is the second choice
             self._write(is_new=True)
 
     def _write(self, *, is_new: bool) -> None:
@@ -103,9 +101,9 @@ class Hdf5Writer:
         self._types.clear()
         self._is_new = is_new
         nodes = self._placement.nodes
-        if any("datatypes" in hdf5_note(placed.node) for placed in nodes):  # named types before datasets of them
+        if any("datatypes" in hdf5_note(placed.node) for placed in nodes):  # named types before datasets that use them
             nodes = sorted(nodes, key=lambda placed: isinstance(placed.node, ArrayNode))
-        # the second attempt replaces what the first one made, and nothing else is ever replaced
+        # the second attempt replaces the file of the first one, and no other file is ever replaced
         with OutputFile(self._path, exclusive=not is_new) as output, h5py.File(self._create_file(output)) as file:
             self._file, self._output = file.id, output
             self._groups = OpenGroups(file.id)
@@ -120,7 +118,7 @@ class Hdf5Writer:
                 memory_budget=self._budget,
                 advance=self._advanced,
             )
-            filler.fill([(placed, elements) for placed, elements in planned if elements is not None])
+            filler.fill([(placed, form) for placed, form in planned if form is not None])
 
     def _create_file(self, output: OutputFile) -> Any:
         from h5py import h5f, h5fd, h5p
@@ -137,13 +135,13 @@ class Hdf5Writer:
         self._advance(path, done)
 
     def _within(self, path: str) -> tuple[Any, bytes]:
-        """Return an open group and the name in it of what is at a path of the new file."""
+        """Return the open parent group of an object in the new file, and its name in that group."""
         return self._groups.within(_raw(path))
 
     # ---- objects and links ------------------------------------------------------------------------------------------
 
-    def _create(self, placed: Placed) -> Elements | None:
-        """Make a group, or a dataset without values, and return what its elements are."""
+    def _create(self, placed: Placed) -> DatasetForm | None:
+        """Create a group, or a dataset without values; return the form of a dataset."""
         from h5py import h5g, h5p
 
         self._output.check()
@@ -159,21 +157,21 @@ class Hdf5Writer:
 
     def _create_types(self, placed: Placed) -> None:
         for name, note in _dict(hdf5_note(placed.node).get("datatypes")).items():
-            tid = self._checked(decode_type(_dict(note).get("type"))).copy()  # HDF5's own types cannot be named
+            tid = self._checked(decode_type(_dict(note).get("type"))).copy()  # predefined types cannot be named
             path = _member(placed.path, name)
             tid.commit(*self._groups.within(path), _link_creation())
             self._types.add(path)
 
-    def _create_dataset(self, placed: Placed, node: ArrayNode[Attributes]) -> Elements:
+    def _create_dataset(self, placed: Placed, node: ArrayNode[Attributes]) -> DatasetForm:
         from h5py import h5d, h5s
 
         notes = notes_of(node.attributes)
         note = notes[HDF5] if isinstance(notes.get(HDF5), dict) else None
-        elements = elements_of(node, is_spec=_is_specification(placed))
-        tid = self._named_type((note or {}).get("named"), self._checked(decode_type(elements.type)))
-        shape = elements.shape
+        form = dataset_form(node, is_spec=_is_specification(placed))
+        tid = self._named_type((note or {}).get("named"), self._checked(decode_type(form.type)))
+        shape = form.shape
         maxshape = _maxshape(notes.get("maxshape"), shape)
-        properties = creation_list(node, note, elements.type, tid, shape, maxshape)
+        properties = creation_list(node, note, form.type, tid, shape, maxshape)
         if note is not None and note.get("null") and 0 in node.shape:
             space = h5s.create(h5s.NULL)
         elif shape:
@@ -181,16 +179,16 @@ class Hdf5Writer:
         else:
             space = h5s.create(h5s.SCALAR)
         h5d.create(*self._within(placed.path), tid, space, properties, lcpl=_link_creation())
-        return elements
+        return form
 
     def _checked(self, tid: Any) -> Any:
-        """Return a type if the version of the file holds it."""
+        """Return a type if the format version of the file can store it."""
         if is_sparse(tid) and not self._is_new:
             raise NewerFormatNeededError
         return tid
 
     def _named_type(self, path: Any, tid: Any) -> Any:
-        """Return the named type at ``path`` where it is ``tid``, else ``tid``."""
+        """Return the named type at ``path`` if it equals ``tid``, else ``tid``."""
         from h5py import h5o, h5t
 
         if not isinstance(path, str) or _raw(path) not in self._types:
@@ -256,13 +254,13 @@ class Hdf5Writer:
             values[SPECLOC] = Reference(".", location)
 
     def _refer(self, reference: Reference, file: ZarrFile) -> Any:
-        """Return an h5py reference; a null reference, with a warning, where the target is not in the new file."""
+        """Return an h5py reference; with a warning a null reference, if the target is not in the new file."""
         from h5py import h5d, h5r
 
         place = self._placement.place_of(reference, file)
         if place is None:
             warn_broken(
-                f"A reference in {file.location} leads to {reference.source}:{reference.path}, which is not in the "
+                f"A reference in {file.location} points to {reference.source}:{reference.path}, which is not in the "
                 f"new file; HDF5 references cannot leave their file."
             )
             return None
@@ -276,7 +274,7 @@ class Hdf5Writer:
 
 
 def _maxshape(noted: Any, shape: tuple[int, ...]) -> tuple[int | None, ...]:
-    """Return the largest shape; the one that is noted may have been written with axes that an element has itself."""
+    """Return the maximum shape. The one in the note may include the axes of elements."""
     if not isinstance(noted, list) or len(noted) < len(shape):
         return shape
     return tuple(None if bound is None else max(int(bound), n) for n, bound in zip(shape, noted, strict=False))
@@ -293,12 +291,12 @@ def _raw(path: str) -> bytes:
 
 def _bytes(text: str) -> bytes:
     if "\0" in text:
-        raise NameRefusedError(f"HDF5 has no names with a NUL, such as {text!r}", remedy="Rename it in the Zarr file.")
+        raise NameRefusedError(f"HDF5 names cannot contain NUL, as {text!r} does", remedy="Rename it in the Zarr file.")
     return raw_of(text)
 
 
 def _member(path: str, name: str) -> bytes:
-    """Return the path of a member of a group, whose name is one that a member can have."""
+    """Return the path of a member of a group, after checking its name."""
     if "/" in name or name in ("", "."):
         raise NameRefusedError(f"HDF5 has no member with the name {name!r}", remedy="Rename it in the Zarr file.")
     return _raw(f"{path}/{name}")

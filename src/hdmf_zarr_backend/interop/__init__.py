@@ -1,1 +1,1 @@
-"""Other programs that read these files, or whose files are read here."""
+"""Files for other programs, and files from other programs."""

@@ -1,7 +1,7 @@
-"""`add_nczarr` and `remove_nczarr`: the attributes by which netcdf-c reads a file.
+"""`add_nczarr` and `remove_nczarr`: the attributes that netcdf-c needs to read a file.
 
-Only attributes change; no chunk is touched. `ZarrIO.write` does it with ``nczarr=True``.
-A module of its own, which the package imports when one of its names is first used.
+Only attributes change, not chunks. `ZarrIO.write` adds them with ``nczarr=True``.
+The package imports this module when one of its names is first used.
 
 Source: NCZarr 2.0, as netcdf-c 4.10 writes it.
 """
@@ -28,52 +28,52 @@ __all__ = ["add_nczarr", "remove_nczarr"]
 def add_nczarr(
     source: Any, *, storage_options: Mapping[str, Any] | None = None, strict_json: bool = False
 ) -> list[str]:
-    """Give a file the attributes by which netcdf-c opens it in its mode ``nczarr``.
+    """Add the attributes that netcdf-c needs to open a file in its mode ``nczarr``.
 
     Parameters
     ----------
     source : str, Path, mapping, zarr.abc.store.Store or zarr.Group
         A file of format 2.
     storage_options : mapping, optional
-        For URLs, as of `ZarrIO`.
+        For URLs, as for `ZarrIO`.
     strict_json : bool
-        As of `ZarrIO`.
+        As for `ZarrIO`.
 
     Returns
     -------
     list of str
-        Absolute paths of the arrays that netcdf-c can read: numbers in C order without filters, in groups whose
-        attributes it lives through.
+        Absolute paths of the arrays that netcdf-c can read: numbers in C order without filters, in groups with
+        attributes that it can parse.
 
     Raises
     ------
     UsageError
-        The file is of format 3.
+        The file has format 3.
     ReadOnlyStoreError
         A store of this kind cannot be changed.
     StoreLockedError
-        Another writer has it open.
+        Another writer has the file open.
 
     Notes
     -----
-    The file may be read in the meantime: a reader finds the old or the new attributes, and they mean the same to it.
+    The file may be read at the same time. Readers see the old or the new attributes, which are equivalent for them.
     """
     hierarchy = _change(source, storage_options, nczarr.overlay, strict_json=strict_json)
     return nczarr.listed(hierarchy)
 
 
 def remove_nczarr(source: Any, *, storage_options: Mapping[str, Any] | None = None, strict_json: bool = False) -> None:
-    """Take away what `add_nczarr` gave.
+    """Remove the attributes that `add_nczarr` added.
 
     Parameters
     ----------
     source, storage_options, strict_json
-        As of `add_nczarr`.
+        As for `add_nczarr`.
 
     Raises
     ------
     UsageError, ReadOnlyStoreError
-        As of `add_nczarr`.
+        As for `add_nczarr`.
     """
     _change(source, storage_options, nczarr.strip, strict_json=strict_json)
 
@@ -89,7 +89,7 @@ def _change(
     abilities = keys.abilities
     if not abilities.change:
         raise ReadOnlyStoreError(
-            f"{abilities.why}: its attributes stay as they are",
+            f"{abilities.why}: its attributes cannot be changed",
             store=keys.location,
             remedy="Write the file again with nczarr=True.",
         )
@@ -117,7 +117,7 @@ def _changed(keys: Store, change: Callable[[Hierarchy], set[str]], *, strict_jso
     if parsed.consolidated:
         for key, document in FORMATS[2].last(hierarchy, parsed.inlined, consolidate=True).items():
             keys.set(key, dump(document, strict=strict_json))
-    if parsed.state == "alike":  # format 3 has no attributes of NCZarr, and stays as it is
+    if parsed.state == "alike":  # format 3 has no NCZarr attributes and does not change
         found = keys.get_many(FIRST_KEYS)
         keys.set(zarr3.DOCUMENT, renewed(found[zarr3.DOCUMENT], found[zarr2.CONSOLIDATED]))
     return hierarchy

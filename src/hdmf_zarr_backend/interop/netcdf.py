@@ -1,20 +1,20 @@
-"""Files that netcdf-c wrote: groups with dimensions, variables and typed attributes, for HDMF containers to use.
+"""`open_netcdf`: files that netcdf-c wrote, as groups with dimensions, variables and typed attributes.
 
-netcdf-c has stored what Zarr cannot express in several ways. All of them are read, the newest first:
+netcdf-c has stored what Zarr cannot express in several ways. All of them can be read, the newest first:
 
 ====================  ==================================================================================================
 NCZarr 2.0            ``_nczarr_group``, ``_nczarr_array``, ``_nczarr_attr`` among the attributes
 4.8.1 to 4.9.2        ``_NCZARR_GROUP``, ``_NCZARR_ARRAY`` (also in lower case) in ``.zgroup`` and ``.zarray``, and
                       ``_NCZARR_ATTR`` among the attributes
 mode ``zarr``         ``_ARRAY_DIMENSIONS``, as xarray has it
-the draft of 2018     objects and keys of its own, and data types that count bits: `read_draft`
+the draft of 2018     separate objects and keys, and data types that count bits: `read_draft`
 ====================  ==================================================================================================
 
-Only the first is written, by `formats.nczarr`.
+Only the first is also written, by `formats.nczarr`.
 
-A module of its own, which the package imports when one of its names is first used.
+The package imports this module when one of its names is first used.
 
-Source: netcdf-c 4.10 for what it writes; "NetCDF ZARR Storage Representation" (2018) for its draft and its types.
+Source: netcdf-c 4.10 for its output; "NetCDF ZARR Storage Representation" (2018) for its draft and its types.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ COMPLEX = "_Complex"
 
 NUMBERS = {"i1": "byte", "u1": "ubyte", "i2": "short", "u2": "ushort", "i4": "int", "u4": "uint", "i8": "int64",
            "u8": "uint64", "f4": "float", "f8": "double"}  # fmt: skip
-"""netCDF's names of numbers."""
+"""netCDF's names of number types."""
 
 _KINDS = {"bool": "ubyte", "datetime": "string", "complex": COMPLEX, "compound": "compound"}
 
@@ -76,15 +76,15 @@ class NetcdfType:
     path : str
         Absolute path.
     kind : str
-        ``"compound"``, ``"enum"``, ``"opaque(10)"``; ``""`` where the file says it in another way.
+        ``"compound"``, ``"enum"``, ``"opaque(10)"``; ``""`` if it is given in another form.
     dtype : numpy.dtype or None
-        Of the elements; of an enumeration, the integers. None where the definition names no type of Zarr.
+        Type of the elements; for an enumeration, of its integers. None if the definition does not name a type of Zarr.
     constants : dict
-        The numbers of an enumeration, by their names.
+        The numbers of an enumeration, by name.
     text_lengths : dict
-        The most characters of those fields of a compound that are text, by their names.
+        Maximum number of characters of the text fields of a compound, by name.
     definition : object
-        As the file has it, in the types of Zarr; the draft of 2018 wants definitions and does not say how they look.
+        As in the file, with the types of Zarr; the draft of 2018 does not specify the form of definitions.
     """
 
     path: str
@@ -98,8 +98,8 @@ class NetcdfType:
 def defined_types(path: str, definitions: Mapping[str, Any], attributes: Mapping[str, Any]) -> dict[str, NetcdfType]:
     """Return the types that the group at ``path`` defines, by name.
 
-    A definition is what Zarr has for the type, a list of fields for a compound, or an object that has it among its
-    values; an object of numbers in there are the constants of an enumeration.
+    A definition is a Zarr type, such as a list of fields for a compound, or an object with one among its values; an
+    inner object of numbers has the constants of an enumeration.
     """
     return {name: _defined(path, name, definition, attributes) for name, definition in definitions.items()}
 
@@ -146,7 +146,7 @@ def kind_of(dtype: np.dtype[Any]) -> str:
 
 
 def as_netcdf(values: Array) -> Array:
-    """Return values as netCDF has them; text and dates as `str` in an array of objects.
+    """Return values in the types of netCDF; text and dates as `str` in an array of objects.
 
     Raises
     ------
@@ -167,7 +167,7 @@ def as_netcdf(values: Array) -> Array:
 
 
 def _shown(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Return the type of the same bytes that netCDF has: of bool, of complex numbers, and of rows with such fields."""
+    """Return the netCDF type for the same bytes: for bool, for complex numbers, and for rows with such fields."""
     if dtype.kind == "b":
         return np.dtype("u1")
     if dtype.kind == "c":
@@ -183,12 +183,12 @@ def _shown(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def texts_of(values: Array) -> Array:
-    """Return text of one length, which is padded with zeros, as `str`.
+    """Return fixed-length text, which is padded with zeros, as `str`.
 
     Raises
     ------
     ChunkError
-        It is not UTF-8.
+        The text is not UTF-8.
     """
     texts = np.empty(values.size, object)
     for position, text in enumerate(values.reshape(-1).tolist()):
@@ -197,13 +197,13 @@ def texts_of(values: Array) -> Array:
         except UnicodeDecodeError as error:
             raise ChunkError(
                 f"element {position} of the text is not UTF-8 ({error})",
-                remedy="Open the array with zarr: it has bytes.",
+                remedy="Open the array with zarr, which returns bytes.",
             ) from error
     return texts.reshape(values.shape)
 
 
 def as_attributes(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return attributes as netCDF has them; the unit of dates in ``a`` is the attribute ``a.units``."""
+    """Return attributes in the types of netCDF; the unit of dates in ``a`` is the attribute ``a.units``."""
     found: dict[str, Any] = {}
     units: dict[str, Any] = {}
     for name, value in attributes.items():
@@ -217,7 +217,7 @@ def as_attributes(attributes: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def units_of(dtype: np.dtype[Any]) -> dict[str, str]:
-    """Return the built-in attribute ``units`` of dates and durations, such as ``25s``; nothing for other types."""
+    """Return the built-in attribute ``units`` of dates and durations, such as ``25s``; empty for other types."""
     if dtype.kind not in "mM":
         return {}
     unit, multiple = np.datetime_data(dtype)
@@ -225,21 +225,21 @@ def units_of(dtype: np.dtype[Any]) -> dict[str, str]:
 
 
 class CopiedArray(LazyArray):
-    """An array to which no other file can point."""
+    """An array that other files cannot link to."""
 
     @property
     def location(self) -> str:
-        """Where the file is, as of a store without an address."""
+        """Location of the file, marked as a store without an address."""
         return f"{NOWHERE}{self.keys.location}"
 
 
 class DraftArray(CopiedArray):
-    """An array of a file that follows the draft of 2018."""
+    """An array of a file in the draft format of 2018."""
 
     @property
     def _async_array(self) -> Any:
         raise NotZarrError(
-            "zarr-python takes the types of the draft of 2018 for others",
+            "zarr-python would misread the data types of the draft of 2018",
             store=self.keys.location,
             path=self.name,
             remedy="Index the dataset itself.",
@@ -247,14 +247,14 @@ class DraftArray(CopiedArray):
 
 
 class TextArray(CopiedArray):
-    """Text of one length, padded with zeros, as ``str``."""
+    """Fixed-length text, padded with zeros, as ``str``."""
 
     def __init__(self, keys: Store, path: str, node: ArrayNode[Attributes], cache: ChunkCache) -> None:
         super().__init__(keys, path, node, cache, ArrayContext(elements=texts_of))
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """``object``, as of all text."""
+        """``object``, as for all text."""
         return np.dtype(object)
 
     @property
@@ -263,7 +263,7 @@ class TextArray(CopiedArray):
         return str
 
     def element(self, position: int) -> Any:
-        """Refuse: an element is read with its chunk."""
+        """Raise an error: an element is read with its chunk."""
         raise LookupError(position)
 
     def __getitem__(self, key: Any) -> Any:
@@ -278,7 +278,7 @@ for _kind in (DraftArray, TextArray):
 
 
 def lazy_array(keys: Store, path: str, node: ArrayNode[Attributes], cache: ChunkCache, *, is_draft: bool) -> LazyArray:
-    """Return the array at ``path`` as data for a container, which links to it where that is right."""
+    """Return the array at ``path`` as data for a container, which links to it if that is possible."""
     made = DraftArray(keys, path, node, cache) if is_draft else LazyArray(keys, path, node, cache)
     is_text = made.dtype.kind == "S" and made.dtype.itemsize > 1
     return TextArray(keys, path, node, cache) if is_text else made
@@ -293,7 +293,7 @@ _ATTRIBUTE_TYPES = ".zattr_type"
 _DIMENSIONS = ".zdims"
 _TYPEDEFS = ".ztypedefs"
 
-_BITS = re.compile(r"([<>|])(?=[iu]|f[36])([iuf])(8|16|32|64)")  # <f8 has eight bytes: there is no number of eight bits
+_BITS = re.compile(r"([<>|])(?=[iu]|f[36])([iuf])(8|16|32|64)")  # <f8 has eight bytes: there are no 8-bit floats
 _OPAQUE = re.compile(r"opaque\(([1-9][0-9]*)\)")
 _WORDS = {word: f"{'|' if code[1] == '1' else '<'}{code}" for code, word in NUMBERS.items()}
 
@@ -301,7 +301,7 @@ Documents = dict[str, Any]
 
 
 def read_draft(keys: Store) -> GroupNode[Attributes] | None:
-    """Return the root of a file that follows the draft, as NCZarr 2.0 states it; None for any other file.
+    """Return the root of a file in the draft format, with NCZarr 2.0 attributes; None for other files.
 
     Raises
     ------
@@ -358,7 +358,7 @@ def _of_node(stored: Documents, path: str) -> Iterator[tuple[str, Documents]]:
 
 
 def _object(documents: Documents, path: str, name: str, *, inside: bool = False) -> Documents:
-    """Return a copy of the document ``name`` of a node, or of what is called so in another one; ``{}`` for none."""
+    """Return a copy of the document ``name`` of a node, or of the entry ``name`` in another one; ``{}`` if missing."""
     found = documents.get(name if inside else zarr2.key_of(path, name), {})
     if not isinstance(found, dict):
         raise MetadataError(f"{name} is not a JSON object", path=absolute(path), remedy="Restore it from a copy.")
@@ -366,7 +366,7 @@ def _object(documents: Documents, path: str, name: str, *, inside: bool = False)
 
 
 def _attribute_type(kind: Any, value: Any) -> Any:
-    """Return the type of an attribute; the draft takes characters for integers of eight bits."""
+    """Return the type of an attribute; the draft uses 8-bit integers for characters."""
     plain = _plain(kind)
     return None if isinstance(value, str) and isinstance(plain, str) and plain[1:2] in ("i", "u") else plain
 
@@ -376,7 +376,7 @@ def _plain_definition(stored: Any) -> Any:
 
 
 def _plain(kind: Any) -> Any:
-    """Return a type of the draft as Zarr has it; what is none, as it is."""
+    """Return the Zarr type for a type of the draft; other values unchanged."""
     if isinstance(kind, list):
         return [[f[0], _plain(f[1]), *f[2:]] if isinstance(f, list) and len(f) > 1 else f for f in kind]
     if not isinstance(kind, str):
@@ -408,7 +408,7 @@ class NetcdfDimension:
     size : int
         Its length.
     unlimited : bool
-        Whether it may grow.
+        Whether it can grow.
     """
 
     name: str
@@ -425,21 +425,21 @@ class NetcdfVariable:
     path : str
         Absolute path.
     data : LazyArray
-        The array as it is stored, strings as ``str``; can be the data of an HDMF container, which then links to it or
-        copies it. Strings, and all data of a file that follows the draft of 2018, are copied, since a link to them
-        would be read as something else.
+        The array as stored, with strings as ``str``. It can be the data of an HDMF container, which then links to it or
+        copies it. Strings, and all data of a file in the draft format of 2018, are copied, because a link to them would
+        be misread.
     dimensions : tuple of str
         Absolute paths of its dimensions; empty for a scalar.
     attributes : dict
-        With their types: NumPy scalars and arrays, text, lists of text. bool is ``uint8``; dates are text, and the
-        unit of those in ``a`` is in ``a.units``.
+        With their types: NumPy scalars and arrays, text, lists of text. bool is ``uint8``; dates are text, and the unit
+        of dates in ``a`` is in ``a.units``.
     kind : str
-        What netCDF calls its type: ``"short"``, ``"double"``, ``"char"``, ``"string"``, ``"opaque(29)"``,
+        netCDF's name of its type: ``"short"``, ``"double"``, ``"char"``, ``"string"``, ``"opaque(29)"``,
         ``"_Complex"``.
     typedef : str or None
-        Path of the type that it has by name: as the draft of 2018 says, or ``/_Complex``.
+        Path of its named type, as in the draft of 2018, or ``/_Complex``.
     user_type : NetcdfType or None
-        That type, where a group defines it.
+        The named type, if a group defines it.
     """
 
     path: str
@@ -456,14 +456,14 @@ class NetcdfVariable:
         return tuple(name.rpartition("/")[2] for name in self.dimensions)
 
     def read(self) -> Any:
-        """Return the values as netCDF has them.
+        """Return the values in the types of netCDF.
 
         Returns
         -------
         array or scalar
             Strings are ``str``; bool is ``uint8``; dates are ISO 8601 text and durations numbers in text, with their
-            unit in the attribute ``units``; complex numbers are rows of ``r`` and ``i``; all other values are as they
-            are stored.
+            unit in the attribute ``units``; complex numbers are rows of ``r`` and ``i``; all other values are as
+            stored.
 
         Raises
         ------
@@ -485,13 +485,13 @@ class NetcdfGroup:
     path : str
         Absolute path.
     attributes : dict
-        As of `NetcdfVariable`.
+        As for `NetcdfVariable`.
     dimensions, variables, groups : dict
         By name.
     typedefs : dict of str to NetcdfType
-        The types that the group defines, by name; with ``_Complex`` in the root where a variable is of complex numbers.
+        The types that the group defines, by name; with ``_Complex`` in the root if a variable has complex numbers.
     version : str or None
-        Of the root: the version of NCZarr that the file says it follows.
+        For the root: the version of NCZarr recorded in the file.
     """
 
     path: str
@@ -510,30 +510,31 @@ class NetcdfGroup:
 
 
 def open_netcdf(source: Any, *, storage_options: Mapping[str, Any] | None = None) -> NetcdfGroup:
-    """Return the root group of a file that netcdf-c wrote in Zarr format 2, or of any other file of that format.
+    """Return the root group of a file of Zarr format 2, written by netcdf-c or another program.
 
     Parameters
     ----------
     source : str, Path, mapping, zarr.abc.store.Store or zarr.Group
         The file.
     storage_options : mapping, optional
-        For URLs, as of `ZarrIO`.
+        For URLs, as for `ZarrIO`.
 
     Returns
     -------
     NetcdfGroup
-        All groups, dimensions, variables and attributes, from the metadata alone; a variable reads when it is asked to.
+        All groups, dimensions, variables and attributes, from the metadata only; the values of a variable are read on
+        access.
 
     Raises
     ------
     StoreNotFoundError, NotZarrError
-        Nothing is there, or no Zarr group.
+        Nothing exists there, or it is not a Zarr group.
     MetadataError
         A document is damaged; the node is named.
     StoreError
-        There is no consolidated document, and the server cannot list what it has; or it does not answer.
+        The file has no consolidated document and the server cannot list keys; or the server does not answer.
     UsageError
-        ``source`` is nothing that a Zarr file can be in.
+        ``source`` cannot contain a Zarr file.
     """
     keys = open_store(source, storage_options)
     root: Node | None = read_draft(keys)
@@ -548,7 +549,7 @@ def open_netcdf(source: Any, *, storage_options: Mapping[str, Any] | None = None
     version = _stored(root, nczarr.SUPERBLOCK).get("version")
     made.version = None if version is None else str(version)
     stack = [("", root, made)]
-    while stack:  # no recursion: a file may be nested deeper than Python's calls
+    while stack:  # not recursive: a file may be nested deeper than the recursion limit
         path, node, group = stack.pop()
         for name, child in sorted(node.members.items()):
             below = join(path, name)
@@ -592,7 +593,7 @@ class _Reader:
         return found
 
     def give_types(self, root: NetcdfGroup) -> None:
-        """Give the variables the types that groups define; all complex numbers are of one type, the widest."""
+        """Set the types that groups define on the variables; all complex numbers have one type, the widest."""
         widths = [found.data.dtype for found in self.typed if found.kind == COMPLEX]
         if widths:
             made = complex_type(max(widths, key=lambda dtype: dtype.itemsize))
@@ -628,7 +629,7 @@ class _Reader:
 
 
 def _stored(node: Node, name: str) -> dict[str, Any]:
-    """Return what netcdf-c says of a node under a name of NCZarr 2.0, or the older ones."""
+    """Return the metadata that netcdf-c stored for a node under a name of NCZarr 2.0, or an older name."""
     for holder in (node.attributes, node.extra):
         for key in (name, name.upper()):
             if isinstance(holder.get(key), dict):

@@ -1,9 +1,9 @@
-"""A dataset of a file as a spec for TensorStore, which opens it without us: in C++ or Python, asynchronously.
+"""`tensorstore_spec`: a dataset as a spec for TensorStore, which opens it by itself: in C++ or Python, asynchronously.
 
-TensorStore is not needed here. It reads numbers, bool, and each field of structured arrays; it has no text, no
-references, no dates, and no filters of format 2.
+TensorStore does not have to be installed. It reads numbers, bool, and single fields of structured arrays, but not text,
+references, dates, or filters of format 2.
 
-A module of its own, which the package imports when one of its names is first used.
+The package imports this module when one of its names is first used.
 
 Source: TensorStore, "zarr Driver", "zarr3 Driver", and its key-value store drivers.
 """
@@ -22,7 +22,7 @@ from hdmf_zarr_backend.errors import UsageError
 from hdmf_zarr_backend.formats.dtypes import numpy_dtype
 from hdmf_zarr_backend.formats.reserved import DIMENSIONS
 from hdmf_zarr_backend.formats.tensorstore import COMPRESSORS, Obstacle, find_obstacle, is_number, no_such_elements
-from hdmf_zarr_backend.model.locations import is_url
+from hdmf_zarr_backend.model.link_sources import is_url
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.obstore import object_settings
@@ -71,12 +71,12 @@ def tensorstore_spec(dataset: Any, field: str | None = None) -> dict[str, Any]:
 
 
 def lazy_array(dataset: Any) -> LazyArray:
-    """Return the lazy array that a dataset is or wraps.
+    """Return the lazy array that a dataset is or contains.
 
     Raises
     ------
     UsageError
-        There is none.
+        The dataset does not contain one.
     """
     found = dataset
     while not isinstance(found, LazyArray):
@@ -92,7 +92,7 @@ def lazy_array(dataset: Any) -> LazyArray:
 
 
 def _labels(node: ArrayNode[Attributes]) -> list[str]:
-    """Return the names of the axes, [] where there is not one for each, or two are the same."""
+    """Return the names of the axes; [] unless each axis has one, and all are different."""
     names = node.attributes.get(DIMENSIONS)
     count = len(node.stored_shape)
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
@@ -100,11 +100,11 @@ def _labels(node: ArrayNode[Attributes]) -> list[str]:
     return names if len(names) == len(set(names)) == count else []
 
 
-# ---- what TensorStore can read --------------------------------------------------------------------------------------
+# ---- arrays that TensorStore can read -------------------------------------------------------------------------------
 
 
 def _check(array: LazyArray, field: str | None) -> np.dtype[Any]:
-    """Return the type of what is read, with the axes that it has itself; refuse what TensorStore cannot read."""
+    """Return the type to read, with its own axes; refuse types that TensorStore cannot read."""
     try:
         return _readable_type(array.node, field)
     except UsageError as error:
@@ -118,12 +118,12 @@ def _readable_type(node: ArrayNode[Attributes], field: str | None) -> np.dtype[A
         names = [str(item[0]) for item in data_type]
         if field not in names:
             raise UsageError(
-                f"this is a dataset of rows, and {field!r} is none of its fields",
+                f"this is a dataset of rows, and {field!r} is not one of its fields",
                 remedy=f"TensorStore opens one field at a time: {', '.join(map(repr, names))}.",
             )
         _, data_type, *shape = data_type[names.index(str(field))]
     elif field is not None:
-        raise UsageError(f"this dataset has no fields, and so none called {field!r}", remedy="Leave field out.")
+        raise UsageError(f"this dataset has no fields, and so not the field {field!r}", remedy="Leave field out.")
     _refuse(find_obstacle(node))
     if not is_number(data_type):
         _refuse(no_such_elements(data_type))
@@ -135,7 +135,7 @@ def _refuse(obstacle: Obstacle | None) -> None:
         raise UsageError(obstacle.problem, remedy=obstacle.remedy)
 
 
-# ---- the way to the store -------------------------------------------------------------------------------------------
+# ---- access to the store --------------------------------------------------------------------------------------------
 
 
 def key_value_store(keys: Store, path: str) -> dict[str, Any]:
@@ -144,7 +144,7 @@ def key_value_store(keys: Store, path: str) -> dict[str, Any]:
     Raises
     ------
     UsageError
-        TensorStore has no way there.
+        TensorStore cannot access the store.
     """
     below = f"{path}/" if path else ""
     if keys.folder is not None:
@@ -157,9 +157,9 @@ def key_value_store(keys: Store, path: str) -> dict[str, Any]:
         if found is not None:
             return found
     raise UsageError(
-        "TensorStore has no way to this store",
+        "TensorStore cannot access this store",
         store=location,
-        remedy="It reads directories, zip files, http, s3 and gcs. Export the file to one of them.",
+        remedy="It reads directories, zip files, http, s3 and gcs. Export the file to one of these.",
     )
 
 
@@ -189,7 +189,7 @@ def _of_url(location: str, below: str, options: Mapping[str, Any]) -> dict[str, 
 
 
 def tensorstore_schema(node: ArrayNode[Attributes], field: str | None = None) -> dict[str, Any]:
-    """Return the schema that TensorStore makes of an array of format 2, without opening it.
+    """Return the schema that TensorStore would have for an array of format 2, without opening it.
 
     Parameters
     ----------
@@ -207,12 +207,12 @@ def tensorstore_schema(node: ArrayNode[Attributes], field: str | None = None) ->
     Raises
     ------
     UsageError
-        TensorStore cannot read the array, or it is of format 3.
+        TensorStore cannot read the array, or it has format 3.
 
     Source: TensorStore, "zarr Driver", "Mapping to TensorStore Schema".
     """
     if node.zarr_format == 3:
-        raise UsageError("this is an array of format 3", remedy="Ask the opened TensorStore for its schema.")
+        raise UsageError("this is an array of format 3", remedy="Get the schema from the open TensorStore.")
     dtype = _readable_type(node, field)
     inner = () if dtype.subdtype is None else dtype.subdtype[1]
     rank = len(node.shape) + len(inner)

@@ -1,8 +1,8 @@
-"""A dataset of a file as an array of dask, and as a ``DataArray`` of xarray with the names of its dimensions.
+"""`to_dask` and `to_xarray`: a dataset as a dask array, or as an xarray ``DataArray`` with named dimensions.
 
-Whole files need none of this: ``xarray.open_datatree(path, engine="zarr")`` opens them.
+Complete files do not need this: ``xarray.open_datatree(path, engine="zarr")`` opens them.
 
-Apart from `io`, which imports it when a dataset is first converted.
+`io` imports this module when a dataset is first converted.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ __all__ = ["to_dask", "to_xarray"]
 
 
 def to_dask(dataset: LazyArray, chunks: Sequence[int] | int | None = None) -> Any:
-    """Return a dataset as a ``dask.array.Array`` that reads when it is computed, a stored chunk for each block.
+    """Return a dataset as a ``dask.array.Array`` that reads when it is computed, with a stored chunk per block.
 
     Parameters
     ----------
     dataset : LazyArray
         The dataset.
     chunks : sequence of int or int, optional
-        Lengths of a block; best a multiple of those of a chunk. None: a chunk, or a shard where there are some.
+        Lengths of a block, preferably multiples of those of a chunk. None: a chunk, or a shard if the array has shards.
 
     Returns
     -------
     dask.array.Array
-        Of the shape and data type of the dataset; ``object`` for text, bytes and references. It reads when the file is
-        closed, too, and in other processes, unless the file is open for changes.
+        With the shape and data type of the dataset; ``object`` for text, bytes and references. It can be read after the
+        file is closed and in other processes, unless the file is open for changes.
 
     Raises
     ------
@@ -48,13 +48,13 @@ def to_dask(dataset: LazyArray, chunks: Sequence[int] | int | None = None) -> An
 
     node = dataset.node
     unit: Any = node.chunks if node.shards is None else node.shards.shape
-    make: Any = from_array  # dask ships types for some of its functions only
+    make: Any = from_array  # dask has types for some of its functions only
     empty = np.empty((0,) * dataset.ndim, dataset.dtype)
     return make(_Blocks(dataset), chunks=unit if chunks is None else chunks, asarray=False, meta=empty)
 
 
 class _Blocks:
-    """A dataset as dask needs it; of anything that looks like a zarr array it would ask more."""
+    """A dataset with only the attributes that dask needs; for a zarr array, dask would use more of them."""
 
     def __init__(self, dataset: LazyArray) -> None:
         self.shape, self.ndim, self.dtype = dataset.shape, dataset.ndim, dataset.dtype
@@ -70,12 +70,12 @@ def to_xarray(dataset: LazyArray, chunks: Sequence[int] | int | None = None) -> 
     Parameters
     ----------
     dataset, chunks
-        As of `to_dask`.
+        As for `to_dask`.
 
     Returns
     -------
     xarray.DataArray
-        Of the shape and data type of the dataset. An attribute that is a reference is the path of its target.
+        With the shape and data type of the dataset. An attribute that is a reference is the path of its target.
 
     Raises
     ------

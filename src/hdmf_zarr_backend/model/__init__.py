@@ -1,1 +1,1 @@
-"""The model of a file: nodes, elements, locations, and facts for comparing. Standard library and NumPy only."""
+"""The model of a file: nodes, elements, sources of links, content for comparing. Standard library and NumPy only."""

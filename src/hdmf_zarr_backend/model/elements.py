@@ -1,7 +1,7 @@
-"""What the elements of a dataset are and what a reference leads to, whatever the format that stores them.
+"""`Element`, the type of the elements of a dataset, and `Reference`, a resolved reference; for all formats.
 
-`Element` is in the terms of HDF5, which has more types than Zarr. Equal data written in Zarr format 2, Zarr format 3
-and HDF5 have equal elements. Standard library only.
+`Element` uses the terms of HDF5, which has more types than Zarr. Equal data written in Zarr format 2, Zarr format 3 and
+HDF5 have equal elements. Standard library only.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Any, Literal, TypeAlias
 __all__ = ["Element", "Reference", "Region"]
 
 Region: TypeAlias = tuple[tuple[str, tuple[Any, ...]], ...]
-"""A selection in one spelling: an entry per axis, ``("slice", (start, stop, step))`` or ``("index", (...))``, or one
-entry for the whole: ``("points", ((...), ...))`` in the order of the file, or ``("none", ())``."""
+"""A selection in canonical form: an entry per axis, ``("slice", (start, stop, step))`` or ``("index", (...))``, or one
+entry for all axes: ``("points", ((...), ...))`` in the order of the file, or ``("none", ())``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +23,8 @@ class Reference:
     Parameters
     ----------
     path : str or None
-        Absolute path of the target; None for a null reference, ``"<dangling>"`` where nothing is found,
-        ``"<unlinked>"`` where an object is found that no path leads to.
+        Absolute path of the target; None for a null reference, ``"<dangling>"`` if the target does not exist,
+        ``"<unlinked>"`` if no path leads to it.
     region : tuple, optional
         The selection, see `Region`; None for an object reference.
     source : str
@@ -42,7 +42,7 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class Element:
-    """Type of one element, as it is stored.
+    """The stored type of one element.
 
     Parameters
     ----------
@@ -50,13 +50,13 @@ class Element:
         ``int``, ``uint``, ``float``, ``complex``, ``bool``, ``enum``, ``bitfield``, ``text``, ``opaque``, ``datetime``,
         ``reference``, ``region``, ``compound``, ``array`` (fixed shape) or ``sequence`` (variable length).
     size : int or None
-        Bytes of one element; None where it varies, and for compounds, whose padding is not compared.
+        Bytes of one element; None if it varies, and for compounds, whose padding is not compared.
     byte_order : {'<', '>', '|'}
-        ``|`` where there is none.
+        ``|`` if the type has no byte order.
     encoding : str
         ``utf-8`` or ``ascii``, for text.
     detail : str
-        Whatever else tells two types apart: padding of fixed text, unit, tag, a non-standard float.
+        Other properties that distinguish types: padding of fixed text, unit, tag, a non-standard float.
     members : tuple of (str, int)
         Names and values, for enums.
     fields : tuple of (str, Element)
@@ -64,7 +64,7 @@ class Element:
     base : Element or None
         Element of an array or sequence.
     shape : tuple of int
-        Of an array.
+        Shape of an array.
     """
 
     kind: str

@@ -1,4 +1,4 @@
-"""A function of JSON values that remembers its results: a file has thousands of arrays and few kinds of them."""
+"""`Memo`: caches the results of a function of JSON values, since a file has thousands of similar arrays."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from typing import Any, Generic, TypeVar
 T = TypeVar("T")
 
 _VERSION = 2
-"""Of the form of the keys: later ones depend on how often Python refers to a value, and equal values would differ."""
+"""Version of the marshal format: in later ones, the keys of equal values may differ."""
 
 
 class Memo(Generic[T]):
-    """A function of JSON values that answers from memory where it was asked the same before.
+    """A function of JSON values that caches its results.
 
-    The same is what reads the same as JSON: 0, 0.0, -0.0 and false are four values, and NaN is one. The answers are
-    shared, so nobody may change them. A call that fails is not remembered.
+    Arguments are equal if they are equal as JSON: 0, 0.0, -0.0 and false are four values, and NaN is one. Results are
+    shared, so they must not be changed. Errors are not cached.
 
     Parameters
     ----------
     make : callable
-        The function; what it gives depends on its arguments alone.
+        The function; its result must depend only on its arguments.
     most : int
-        So many answers are kept; then all are forgotten, since a file that has more has no kinds.
+        Maximum number of cached results. When it is reached, the cache is cleared.
     """
 
     def __init__(self, make: Callable[..., T], *, most: int = 1024) -> None:
@@ -32,10 +32,10 @@ class Memo(Generic[T]):
         self._known: dict[bytes, T] = {}
 
     def __call__(self, *arguments: Any) -> T:
-        """Return what the function makes of ``arguments``."""
+        """Return the result for ``arguments``."""
         try:
             key = marshal.dumps(arguments, _VERSION)
-        except ValueError:  # nested too deep, or not JSON: the function raises the error
+        except ValueError:  # nested too deep, or not JSON: the function itself raises the error
             return self._make(*arguments)
         known = self._known.get(key)
         if known is None:

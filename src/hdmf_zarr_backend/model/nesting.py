@@ -1,6 +1,6 @@
-"""How deep a tree is, and the error for one that is nested deeper than Python can recurse.
+"""`limited_nesting`: the error for groups that are nested deeper than Python's recursion limit.
 
-Apart from `io`, because a plan and a file are limited in the same way.
+Used for plans and for files that are read.
 """
 
 from __future__ import annotations
@@ -15,28 +15,28 @@ from hdmf_zarr_backend.errors import NestingError
 
 @contextmanager
 def limited_nesting(root: Any, *, store: object, doing: str) -> Iterator[None]:
-    """Turn the RecursionError of a block into an error that names the limit and the deepest group.
+    """Turn a RecursionError in the block into an error that names the limit and the deepest group.
 
     Parameters
     ----------
     root : GroupNode or builder
-        The tree: what has ``members`` or ``groups`` by name.
+        The tree; its nodes have ``members`` or ``groups`` by name.
     store : object
         The file, for the message.
     doing : str
-        What cannot be done, such as ``"written"``.
+        The operation that failed, such as ``"written"``.
 
     Raises
     ------
     NestingError
-        In the place of a RecursionError.
+        In place of a RecursionError.
     """
     try:
         yield
     except RecursionError as error:
         depth, path = deepest(root)
         raise NestingError(
-            f"groups that are nested {depth} deep cannot be {doing} under Python's limit of "
+            f"groups that are nested {depth} deep cannot be {doing} with Python's limit of "
             f"{sys.getrecursionlimit()} nested calls",
             store=store,
             path=path,
@@ -45,7 +45,7 @@ def limited_nesting(root: Any, *, store: object, doing: str) -> Iterator[None]:
 
 
 def deepest(root: Any) -> tuple[int, str]:
-    """Return depth and absolute path of the deepest group; the root has depth 0."""
+    """Return depth and absolute path of the deepest group. The root has depth 0."""
     names: list[str] = []
     found: list[str] = []
     stack: list[tuple[int, str, Any]] = [(0, "", root)]

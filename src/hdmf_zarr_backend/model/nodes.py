@@ -1,7 +1,7 @@
-"""Groups, arrays and the hierarchy they make: the one model behind writing, reading and inspecting.
+"""`Hierarchy`, `GroupNode` and `ArrayNode`: the model of a file, for writing, reading and inspecting.
 
-A hierarchy is a tree (`GroupNode.members`) and, seen flat, a mapping of path to node; both views are the same objects.
-Paths inside the model have no leading slash and the root is ``""``; `absolute` and `relative` translate.
+A hierarchy is a tree (`GroupNode.members`), and also a mapping of paths to the same nodes. Paths in the model have no
+leading slash, and the root is ``""``; `absolute` and `relative` convert.
 
 Source: Zarr Object Model (ZEP 6); Zarr v2 specification.
 """
@@ -19,11 +19,11 @@ A = TypeVar("A", bound=Mapping[str, Any])
 
 
 MOST_AXES = 64
-"""Axes that an array of NumPy has at most."""
+"""Maximum number of axes of a NumPy array."""
 
 
 def check_axes(shape: tuple[int, ...], chunks: tuple[int, ...], path: str) -> None:
-    """Raise a MetadataError for an array whose axes NumPy cannot have, or of which its chunks have another number."""
+    """Raise a MetadataError for an array with too many axes for NumPy, or with chunks of another number of axes."""
     if len(shape) > MOST_AXES:
         raise MetadataError(
             f"an array of {len(shape)} axes cannot be read: NumPy has at most {MOST_AXES}",
@@ -40,16 +40,16 @@ def check_axes(shape: tuple[int, ...], chunks: tuple[int, ...], path: str) -> No
 
 @dataclass(slots=True, frozen=True)
 class Shards:
-    """How chunks lie together in stored objects (Zarr v3, codec ``sharding_indexed``).
+    """How chunks are combined in stored objects (Zarr v3, codec ``sharding_indexed``).
 
     Attributes
     ----------
     shape : tuple of int
         Shape of one stored object, a multiple of the chunk shape on each axis.
     index_at_end : bool
-        Where the index is: after the chunks, or before them.
+        Position of the index: after the chunks, or before them.
     checksum : bool
-        A CRC32C of the index follows it.
+        Whether the index is followed by a CRC32C of it.
     """
 
     shape: tuple[int, ...]
@@ -59,14 +59,14 @@ class Shards:
 
 @dataclass(slots=True, frozen=True)
 class ChunkKeys:
-    """How the key of a stored object is made of its index: the chunk key encoding.
+    """The chunk key encoding: how the key of a stored object is derived from its index.
 
     Attributes
     ----------
     encoding : {"v2", "default"}
-        By its name in format 3. ``"v2"``: ``0.3``, all that format 2 has. ``"default"``: ``c/0/3``.
+        By its name in format 3. ``"v2"``: ``0.3``, the only one in format 2. ``"default"``: ``c/0/3``.
     separator : {".", "/"}
-        Between the parts of a key.
+        Separator between the parts of a key.
 
     Source: Zarr v2 specification, "Chunks"; Zarr v3 specification, "Chunk key encoding".
     """
@@ -75,13 +75,13 @@ class ChunkKeys:
     separator: Literal[".", "/"] = "."
 
     def name(self, index: tuple[int, ...]) -> str:
-        """Return what the key of the object at ``index`` is below its array; without axes ``0``, or ``c``."""
+        """Return the key of the object at ``index``, relative to its array; ``0`` or ``c`` if it has no axes."""
         if self.encoding == "default":
             return self.separator.join((DEFAULT_PREFIX, *map(str, index)))
         return self.separator.join(map(str, index)) if index else "0"
 
     def index(self, name: str, axes: int) -> tuple[int, ...] | None:
-        """Return the index of the object with ``axes`` axes that is called ``name``, None where no object is."""
+        """Return the index of the object with a relative key ``name`` and ``axes`` axes, None for other names."""
         parts = name.split(self.separator)
         if self.encoding == "default":
             del parts[0]
@@ -94,27 +94,27 @@ class ChunkKeys:
 
 
 DEFAULT_PREFIX = "c"
-"""What keys of the encoding ``"default"`` begin with."""
+"""First part of the keys with the encoding ``"default"``."""
 
 _MOST_DIGITS = 20
 
 
 def is_chunk_number(text: str) -> bool:
-    """Return whether a part of a key is the number of a chunk."""
+    """Tell whether a part of a key is the number of a chunk."""
     return text.isascii() and text.isdigit() and len(text) < _MOST_DIGITS
 
 
 class Original(NamedTuple):
-    """The document of format 3 that an array was read from, which is used again if nothing it states has changed.
+    """The format-3 document that an array was read from, which is written again if its properties have not changed.
 
     Attributes
     ----------
     document : dict
         The document.
     stored : tuple
-        The fields of the node that state how it is stored, as they were (`formats.zarr3`).
+        The fields of the node that determine how it is stored, as read (`formats.zarr3`).
     attributes : dict
-        The attributes of the node, as they were.
+        The attributes of the node, as read.
     """
 
     document: dict[str, Any]
@@ -134,31 +134,31 @@ class ArrayNode(Generic[A]):
     shape : tuple of int
         Length of each axis.
     chunks : tuple of int
-        Shape of one stored chunk, as many entries as ``shape``.
+        Shape of one stored chunk, with as many entries as ``shape``.
     data_type : str or list
         The data type as JSON (format 2: ``"<f4"``, ``"|O"`` or a list of fields).
     fill_value : object
-        As JSON; None means undefined.
+        As JSON; None if undefined.
     compressor, filters : dict or list of dict, optional
         Codec configurations of format 2. ``filters`` are applied in order before ``compressor``.
     order : str
         ``"C"`` or ``"F"``, the layout inside a chunk.
     zarr_format : int
-        2 or 3: the format in which the array is stored.
+        2 or 3: the format that the array is stored in.
     chunk_keys : ChunkKeys
-        How the keys of its chunks, or shards, are made.
+        The encoding of the keys of its chunks, or shards.
     stored_axes : int, optional
-        How many of the axes the document and the keys of chunks have, the first ones; None: all of them.
+        Number of axes in the document and in the keys of chunks, if not all; these are the first ones.
     shards : Shards, optional
-        How chunks lie together in stored objects; None: each is an object of its own.
+        How chunks are combined in stored objects; None: each is a separate object.
     original : Original, optional
-        The document of format 3 that it was read from.
+        The format-3 document that it was read from.
     attributes : mapping
         The user attributes, as JSON.
     extra : dict
-        Keys of the document that the format does not define; kept, so that reading and writing lose nothing.
+        Keys of the document that the format does not define, kept so that reading and writing is lossless.
     keeps_attributes : bool
-        The file has a document of attributes even where there are none (zarr-python 3 writes one).
+        Whether the file has a document of attributes even if they are empty (zarr-python 3 writes one).
     """
 
     shape: tuple[int, ...]
@@ -179,7 +179,7 @@ class ArrayNode(Generic[A]):
 
     @property
     def stored_shape(self) -> tuple[int, ...]:
-        """The shape as the document of the array has it."""
+        """The shape in the document of the array."""
         return self.shape if self.stored_axes is None else self.shape[: self.stored_axes]
 
     @property
@@ -196,7 +196,7 @@ class ArrayNode(Generic[A]):
         return product
 
     def chunk_name(self, index: tuple[int, ...]) -> str:
-        """Return what the key of the chunk, or shard, at ``index`` is below the array."""
+        """Return the key of the chunk, or shard, at ``index``, relative to the array."""
         return self.chunk_keys.name(index if self.stored_axes is None else index[: self.stored_axes])
 
 
@@ -211,9 +211,10 @@ class GroupNode(Generic[A]):
     members : dict
         Child nodes by name.
     extra : dict
-        Keys of the group document beyond ``zarr_format``; read, and not written (Zarr v2: MUST NOT have other keys).
+        Keys of the group document other than ``zarr_format``; read, but not written (Zarr v2: MUST NOT have other
+        keys).
     keeps_attributes : bool
-        As of `ArrayNode`.
+        As for `ArrayNode`.
     """
 
     attributes: A = field(default_factory=lambda: cast(A, {}))
@@ -226,24 +227,24 @@ Node: TypeAlias = "GroupNode[Attributes] | ArrayNode[Attributes]"
 
 
 def relative(path: str) -> str:
-    """Return ``path`` as the model spells it: no slash at either end, none doubled."""
+    """Return ``path`` as in the model: without slashes at both ends, and none doubled."""
     if path.startswith("/") or path.endswith("/") or "//" in path:
         return "/".join(part for part in path.split("/") if part)
     return path
 
 
 def absolute(path: str) -> str:
-    """Return ``path`` as HDMF spells it, with a leading slash."""
+    """Return ``path`` as in HDMF, with a leading slash."""
     return "/" + relative(path)
 
 
 def join(parent: str, name: str) -> str:
-    """Return the path of ``name`` inside ``parent``, both as the model spells them."""
+    """Return the path of ``name`` inside ``parent``, both as in the model."""
     return f"{parent}/{name}" if parent else name
 
 
 def split(path: str) -> tuple[str, str]:
-    """Return parent and name of a path as the model spells it."""
+    """Return parent and name of a path as in the model."""
     parent, _, name = path.rpartition("/")
     return parent, name
 
@@ -264,7 +265,7 @@ class Hierarchy:
     zarr_format: int = 2
 
     def walk(self) -> Iterator[tuple[str, Node]]:
-        """Yield ``(path, node)`` of every node, parents before members, members by name."""
+        """Yield ``(path, node)`` of every node, parents before members, members sorted by name."""
         stack: list[tuple[str, Node]] = [("", self.root)]
         while stack:
             path, node = stack.pop()
@@ -289,7 +290,7 @@ class Hierarchy:
         return isinstance(path, str) and self.get(path) is not None
 
     def add(self, path: str, node: Node) -> None:
-        """Put ``node`` at ``path``; the parent must be a group that is there already."""
+        """Add ``node`` at ``path``; its parent must be an existing group."""
         parent, name = split(relative(path))
         if not name:
             self.root = node
@@ -303,8 +304,8 @@ class Hierarchy:
     def from_flat(cls, nodes: Mapping[str, Node], *, zarr_format: int = 2) -> Hierarchy:
         """Return the hierarchy of ``{path: node}``.
 
-        A group that only its members imply is made, since a reader should not lose them
-        (Zarr v2 wants ``.zgroup`` at every ancestor; `verify` reports the lack).
+        Creates groups that only their members imply, so that a reader does not lose them (Zarr v2 requires ``.zgroup``
+        at every ancestor; `verify` reports missing ones).
         """
         flat: dict[str, Node] = {relative(path): node for path, node in nodes.items()}
         for path, node in list(flat.items()):
@@ -334,10 +335,10 @@ def _group_at(flat: dict[str, Node], path: str) -> GroupNode[Attributes]:
 
 
 def copy_hierarchy(hierarchy: Hierarchy) -> Hierarchy:
-    """Return a hierarchy whose nodes can be changed without changing those of ``hierarchy``; documents are shared."""
+    """Return a hierarchy whose nodes can be changed without changing those of ``hierarchy``. Documents are shared."""
     copied = Hierarchy(replace(hierarchy.root), hierarchy.zarr_format)
     stack = [copied.root]
-    while stack:  # no recursion: a file may be nested deeper than Python's calls
+    while stack:  # not recursive: a file may be nested deeper than the recursion limit
         here = stack.pop()
         if isinstance(here, GroupNode):
             here.members = {name: replace(child) for name, child in here.members.items()}

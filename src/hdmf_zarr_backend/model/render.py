@@ -1,7 +1,7 @@
-"""Lines of text for a hierarchy: a tree with aligned columns, readable for a file of a thousand objects too.
+"""`render`: a hierarchy as lines of text: a tree with aligned columns, also readable for thousands of objects.
 
-A function gives the texts of the columns, since they are in HDMF's terms and not in Zarr's. Long runs of members that
-are alike (``trial_0001``, ``trial_0002``, ...) are shown by their first ones and a sum.
+The texts of the columns come from a function, because they are in HDMF's terms. Long runs of similar members
+(``trial_0001``, ``trial_0002``, ...) are abbreviated to the first ones and a sum.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ __all__ = [
 ]
 
 RUN = 8
-"""So many members in a row that are alike in structure and name are shown as a run."""
+"""Minimum number of adjacent members with similar structure and names that are shown as a run."""
 
 LONG_RUN = 50
-"""So many that are alike in structure are shown as a run whatever their names are."""
+"""Minimum number of adjacent members with similar structure and any names that are shown as a run."""
 
 SHOWN = 3
-"""So many of a run are shown."""
+"""Number of members shown of a run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +48,13 @@ class Leaf:
     Parameters
     ----------
     name : str
-        What stands in the tree.
+        Its text in the tree.
     kind : str
-        What stands in the first column.
+        Its text in the first column.
     target : str
-        Where it leads, shown behind an arrow.
+        The target of a link, shown after an arrow.
     text : str
-        What is shown without an arrow.
+        Text shown without an arrow.
     """
 
     name: str
@@ -65,22 +65,22 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """What is shown of one node.
+    """The text for one node.
 
     Parameters
     ----------
     cells : sequence of str
-        One for each column; fewer leave the last ones empty.
+        One for each column; missing ones are empty.
     size : int
-        Bytes, for the sums of what is not shown.
+        Bytes, for the sums of hidden nodes.
     attributes : sequence of Leaf
-        Shown directly below the node.
+        Lines directly below the node.
     links : sequence of Leaf
-        Shown among the members.
+        Lines among the members.
     instead : str
-        Shown instead of the members, which are not looked at.
+        Text in place of the members, which are not shown.
     likeness : hashable
-        Nodes that differ here are not alike.
+        Nodes with different values here are not similar.
     """
 
     cells: Sequence[str] = ()
@@ -96,7 +96,7 @@ Describe: TypeAlias = Callable[[str, Node], Description]
 
 @dataclass(slots=True)
 class Sum:
-    """How many groups, arrays and links there are in a subtree, and how many bytes."""
+    """Number of groups, arrays and links in a subtree, and their bytes."""
 
     groups: int = 0
     arrays: int = 0
@@ -104,7 +104,7 @@ class Sum:
     size: int = 0
 
     def add(self, other: Sum) -> None:
-        """Count what is in another subtree too."""
+        """Add the counts of another subtree."""
         self.groups += other.groups
         self.arrays += other.arrays
         self.links += other.links
@@ -118,12 +118,12 @@ class Sum:
 
 @dataclass(slots=True)
 class Item:
-    """A node or link as a tree shows it.
+    """A node or link in a tree.
 
     Attributes
     ----------
     name, path : str
-        Of the node; a link has the path of its group.
+        Of the node; for a link, the path of its group.
     node : Node or None
         None for a link.
     leaf : Leaf or None
@@ -133,9 +133,9 @@ class Item:
     members : list of Item
         Members and links of a group, in natural order.
     sum : Sum
-        What is in it, itself counted.
+        Counts of the subtree, including the item itself.
     likeness : hashable
-        Equal for members that are alike in structure.
+        Equal for members with a similar structure.
     """
 
     name: str
@@ -154,9 +154,9 @@ def item_tree(hierarchy: Hierarchy, describe: Describe) -> Item:
     Parameters
     ----------
     hierarchy : Hierarchy
-        What is shown.
+        The hierarchy to show.
     describe : callable
-        ``describe(path, node)`` gives the `Description` of a node; asked once for each that could be shown.
+        ``describe(path, node)`` returns the `Description` of a node; called once for each node that may be shown.
     """
     root = _items(hierarchy, describe)
     _summarise(root)
@@ -164,7 +164,7 @@ def item_tree(hierarchy: Hierarchy, describe: Describe) -> Item:
 
 
 def _items(hierarchy: Hierarchy, describe: Describe) -> Item:
-    """Make the tree of items; no recursion, since a file may be nested deeper than Python's stack."""
+    """Make the tree of items; not recursive: a file may be nested deeper than the recursion limit."""
     root = Item("/", "", hierarchy.root)
     pending = [root]
     while pending:
@@ -186,7 +186,7 @@ def _natural(name: str) -> tuple[Any, ...]:
 
 
 def _summarise(root: Item) -> None:
-    """Fill in sums and likenesses, members before their group."""
+    """Set sums and likenesses, members before their group."""
     order = [root]
     for item in order:
         order.extend(item.members)
@@ -212,7 +212,7 @@ def _pattern(name: str) -> str:
 
 
 def _runs(members: list[Item]) -> Iterator[list[Item]]:
-    """Cut members into runs of those that are alike; what is not a run comes one by one."""
+    """Divide members into runs of similar ones; other members are runs of one."""
     start = 0
     while start < len(members):
         first = members[start]
@@ -228,7 +228,7 @@ def _runs(members: list[Item]) -> Iterator[list[Item]]:
 
 
 def size_text(size: float) -> str:
-    """Return a number of bytes for people, in powers of 1000: ``512 B``, ``1.3 MB``."""
+    """Return a number of bytes as text, in powers of 1000: ``512 B``, ``1.3 MB``."""
     for unit in ("B", "kB", "MB", "GB", "TB"):
         if size < 999.5:
             return f"{size:.0f} B" if unit == "B" else f"{size:.3g} {unit}"
@@ -237,14 +237,14 @@ def size_text(size: float) -> str:
 
 
 def folded(members: list[Item], *, whole: bool) -> Iterator[Item | list[Item]]:
-    """Yield members as a tree shows them: one by one, and of a long run the first ones, and the rest as a list.
+    """Yield members as a tree shows them: single ones, and for a long run the first ones, and the rest as a list.
 
     Parameters
     ----------
     members : list of Item
         Members of a group.
     whole : bool
-        One by one, all of them.
+        Yield all members as single ones.
     """
     for run in _runs(members):
         if whole or len(run) < RUN:
@@ -255,7 +255,7 @@ def folded(members: list[Item], *, whole: bool) -> Iterator[Item | list[Item]]:
 
 
 def sum_of(items: Iterable[Item]) -> Sum:
-    """Return what is in some items together."""
+    """Return the sum of some items."""
     total = Sum()
     for item in items:
         total.add(item.sum)
@@ -263,17 +263,17 @@ def sum_of(items: Iterable[Item]) -> Sum:
 
 
 TREE_WIDTH = 60
-"""The columns begin at most here; a longer name moves those of its own line only."""
+"""Maximum start of the columns; a longer name shifts only the columns of its own line."""
 
 
 _GAP = "  "
 _NARROWEST = 6
-"""A column is not made narrower than this."""
+"""Minimum width of a column."""
 
 
 @dataclass(frozen=True, slots=True)
 class Symbols:
-    """What the tree is drawn with: before a member, before the last one, below a member, below the last one, ..."""
+    """Symbols that the tree is drawn with: before a member, before the last one, below a member, below the last one."""
 
     middle: str
     last: str
@@ -296,9 +296,9 @@ class Column:
     Parameters
     ----------
     title : str
-        Shown above.
+        Heading of the column.
     align : {"left", "right"}
-        Numbers stand to the right.
+        Right for numbers.
     """
 
     title: str
@@ -313,8 +313,7 @@ class _Row:
 
 
 def render(
-    hierarchy: Hierarchy,
-    describe: Describe,
+    root: Item,
     columns: Sequence[Column],
     *,
     depth: int | None = None,
@@ -322,26 +321,23 @@ def render(
     symbols: Symbols = UNICODE,
     width: int | None = None,
 ) -> list[str]:
-    """Return the tree of a hierarchy, one line for each node, link and shown attribute, below a line of titles.
+    """Return a tree as text, one line for each node, link and shown attribute, below a line of titles.
 
     Parameters
     ----------
-    hierarchy : Hierarchy
-        What is shown.
-    describe : callable
-        ``describe(path, node)`` gives the `summary.Description` of a node; asked once for each that could be shown.
+    root : Item
+        The tree, from `item_tree`.
     columns : sequence of Column
-        What stands beside the tree.
+        The columns beside the tree.
     depth : int, optional
-        Levels of members that are shown, with the sum of deeper ones; 0 shows the root only.
+        Number of levels to show, with the sum of deeper ones; 0 shows only the root.
     whole : bool
-        Show each member of long runs.
+        Show all members of long runs.
     symbols : Symbols
-        What the tree is drawn with.
+        Symbols that the tree is drawn with.
     width : int, optional
-        Columns of the terminal: what is longer is shortened, the widest column first. None: nothing is.
+        Columns of the terminal. Longer lines are shortened, the widest column first. None: do not shorten lines.
     """
-    root = item_tree(hierarchy, describe)
     rows = list(_rows(root, depth=depth, whole=whole, symbols=symbols))
     rows.insert(0, _Row("", [column.title for column in columns]))
     return _aligned(rows, columns, width=width, ellipsis=symbols.ellipsis)
@@ -351,7 +347,7 @@ def render(
 
 
 def _rows(root: Item, *, depth: int | None, whole: bool, symbols: Symbols) -> Iterator[_Row]:
-    """Yield the rows from top to bottom; the stack holds what is still to be drawn."""
+    """Yield the rows from top to bottom; a stack replaces recursion."""
     stack: list[tuple[Item | _Row, str, str, int]] = [(root, "", "", 0)]
     while stack:
         item, mark, below, level = stack.pop()
@@ -373,7 +369,7 @@ def _rows(root: Item, *, depth: int | None, whole: bool, symbols: Symbols) -> It
 
 
 def _item_row(item: Item, mark: str, *, cut: bool) -> _Row:
-    """Return the row of a node; ``cut``: its members are not shown, but their sum."""
+    """Return the row of a node; ``cut``: with the sum of its members, which are not shown."""
     description = item.description
     text = description.instead or (str(sum_of(item.members)) if cut else "")
     return _Row(mark + _printable(item.name), description.cells, f"({text})" if text else "")
@@ -394,7 +390,7 @@ def _leaf_row(leaf: Leaf, mark: str, symbols: Symbols) -> _Row:
 
 
 def _printable(text: str) -> str:
-    """Return ``text`` on one line and without control characters: names come from the file, and it may be crafted."""
+    """Return ``text`` on one line without control characters: it comes from the file, which may be crafted."""
     return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
@@ -418,7 +414,7 @@ def _aligned(rows: list[_Row], columns: Sequence[Column], *, width: int | None, 
 
 
 def _narrowed(widths: list[int], columns: Sequence[Column], width: int) -> list[int]:
-    """Return the widths of the tree and of the columns so that they fit, if possible; numbers stay whole."""
+    """Return widths of the tree and the columns that fit, if possible; numbers are not shortened."""
     least = [width // 3, *(0 if column.align == "left" else width for column in columns)]
     least = [max(_NARROWEST, one) for one in least]
     found = list(widths)
@@ -431,7 +427,7 @@ def _narrowed(widths: list[int], columns: Sequence[Column], width: int) -> list[
 
 
 def _shortened(text: str, width: int, ellipsis: str) -> str:
-    """Return ``text`` in at most ``width`` columns, with an ellipsis in the place of its end."""
+    """Return ``text`` in at most ``width`` columns, with an ellipsis at its end if shortened."""
     if _width(text) <= width:
         return text
     while text and _width(text) + len(ellipsis) > width:
@@ -456,7 +452,7 @@ def _padded(text: str, width: int, align: str) -> str:
 
 
 def _width(text: str) -> int:
-    """Return the number of columns of a terminal that ``text`` takes."""
+    """Return the number of terminal columns that ``text`` takes."""
     if text.isascii():
         return len(text)
     wide = sum(unicodedata.east_asian_width(character) in "WF" for character in text)

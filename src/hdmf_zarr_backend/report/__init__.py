@@ -1,1 +1,1 @@
-"""One page about a file, or about two: `page.report`."""
+"""One HTML page about a file, or about two: `page.report`."""

@@ -1,9 +1,9 @@
-"""`report`: one page about a file, or about two, that opens in any browser and needs nothing else.
+"""`report`: one HTML page about a file, or about two, that opens in any browser without other files.
 
-It loads no script, picture or style, so that it can be mailed and opened without a network. Every string of a file is
+It loads no scripts, pictures or styles, so it can be mailed and opened without a network. All text of a file is
 escaped.
 
-Apart from `cli.report`, because Python programs make reports too.
+Source: HTML Living Standard; SVG 2.
 """
 
 from __future__ import annotations
@@ -64,8 +64,6 @@ def report(
     ------
     StoreNotFoundError, NotZarrError, MetadataError
         There is no file that can be described.
-
-    Source: issue "For people", part 3.
     """
     figures = _FileFigures(open_outline(source, sizes=True, storage_options=storage_options))
     if other is not None:

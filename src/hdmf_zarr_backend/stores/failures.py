@@ -1,8 +1,6 @@
 """Errors of the operating system and of store libraries -> errors of this package, which name store, node and key.
 
 `stores.remote` has retried transient errors before they arrive here.
-
-Source: issue "Format 3, shards, and any store, near or far", part 5; issue "Nothing lost, nobody let in", part 6.
 """
 
 from __future__ import annotations

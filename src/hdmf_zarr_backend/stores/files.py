@@ -4,8 +4,7 @@ A file that is written beside its target has a name that begins with a dot and t
 ``.partial``. On systems that cannot exchange two names, the old target gets the ending ``.old`` in addition while it is
 replaced. What cannot be deleted gets the ending ``.left``, and is ignored afterwards.
 
-Source: issue "Nothing lost, nobody let in", parts 1 and 6; Linux's ``renameat2``, which exchanges two names or gives a
-name only where it is free, and ``syncfs``.
+Source: Linux's ``renameat2``, which exchanges two names or gives a name only where it is free, and ``syncfs``.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ NO_LINKS = (
     | getattr(os, "O_CLOEXEC", 0)
     | getattr(os, "O_BINARY", 0)
 )
-"""Flags for opening a file of ours for writing: a symbolic link is refused, and a pipe does not block."""
+"""Flags for opening one of our files for writing: a symbolic link is refused, and a pipe does not block."""
 
 READING = os.O_RDONLY | NO_LINKS & ~getattr(os, "O_NOFOLLOW", 0)
 """Flags for opening the file of a value for reading."""
@@ -220,7 +219,7 @@ def is_folder(entry: os.DirEntry[str]) -> bool:
 
 
 def size_of(entry: os.DirEntry[str]) -> int | None:
-    """Return the bytes of a file; None for anything else, such as a symbolic link that leads to itself."""
+    """Return the size of a file in bytes; None for anything else, such as a symbolic link to itself."""
     try:
         return entry.stat().st_size if entry.is_file() else None
     except OSError as error:

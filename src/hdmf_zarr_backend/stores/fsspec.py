@@ -1,7 +1,4 @@
-"""`FsspecStore`: all URLs of fsspec, such as ``memory://``, ``simplecache::https://``, and clouds without obstore.
-
-Source: issue "Format 3, shards, and any store, near or far", part 4.
-"""
+"""`FsspecStore`: all URLs of fsspec, such as ``memory://``, ``simplecache::https://``, and clouds without obstore."""
 
 from __future__ import annotations
 

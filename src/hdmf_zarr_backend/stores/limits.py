@@ -4,7 +4,7 @@ A file can state anything: a document of a terabyte, a chunk of an exabyte, a ki
 size that a file states has a limit here, and an error that names the limit. The rules are kept with the store, so that
 they hold for all its readers, in any thread or process.
 
-Source: issue "Nothing lost, nobody let in", part 5.
+Source: docs/explanation/bad-input.md, "Sizes"; CWE-409, for data that expand when they are decompressed.
 """
 
 from __future__ import annotations

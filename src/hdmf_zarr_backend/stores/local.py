@@ -1,8 +1,6 @@
 """`LocalStore`: a local directory as a store, by direct calls of the operating system.
 
 A node of an NWB file has a few hundred bytes, and reading it through an event loop takes ten times as long.
-
-Source: issue "Nothing lost, nobody let in", "Done when": no reader sees a mixed state.
 """
 
 from __future__ import annotations

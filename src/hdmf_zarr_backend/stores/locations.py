@@ -1,7 +1,4 @@
-"""Paths and URLs of files: parsing and comparing locations, and the rule for links to other files.
-
-Source: issue "Nothing lost, nobody let in", part 5.
-"""
+"""Paths and URLs of files: parsing and comparing locations, and the rule for links to other files."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ import re
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from hdmf_zarr_backend.errors import StoreExistsError, StoreNotFoundError, UsageError
-from hdmf_zarr_backend.model.locations import LOCAL_URLS, is_url, split_chain
+from hdmf_zarr_backend.model.link_sources import LOCAL_URLS, is_url, split_chain
 from hdmf_zarr_backend.stores.failures import os_errors
 from hdmf_zarr_backend.stores.limits import ExternalLinks
 

@@ -2,8 +2,6 @@
 
 `s3://`, `gs://` and `az://` need only the wheel of obstore; a web server is read, never written or listed.
 ``storage_options`` are those of obstore, and equivalent names of s3fs, gcsfs and adlfs.
-
-Source: issue "Format 3, shards, and any store, near or far", parts 4 and 5.
 """
 
 from __future__ import annotations

@@ -28,8 +28,8 @@ from dataclasses import replace
 from typing import Any
 
 from hdmf_zarr_backend.errors import ReadOnlyStoreError, StoreError, StoreExistsError, UsageError, ZarrBackendError
-from hdmf_zarr_backend.model.locations import is_url
-from hdmf_zarr_backend.stores import references
+from hdmf_zarr_backend.model.link_sources import is_url
+from hdmf_zarr_backend.stores import reference_files
 from hdmf_zarr_backend.stores import zip as zip_files
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.files import check_link
@@ -46,13 +46,13 @@ from hdmf_zarr_backend.stores.locations import (
 )
 from hdmf_zarr_backend.stores.memory import MemoryStore
 from hdmf_zarr_backend.stores.obstore import ObjectStore, object_settings
-from hdmf_zarr_backend.stores.references import ReferenceStore
+from hdmf_zarr_backend.stores.reference_files import ReferenceStore
 from hdmf_zarr_backend.stores.zip import RemoteZipStore, ZipStore
 
 NOWHERE = "object://"
 """Prefix of the location of a store without an address, which other files cannot refer to."""
 
-FILE_SUFFIXES = (zip_files.SUFFIX, references.SUFFIX)
+FILE_SUFFIXES = (zip_files.SUFFIX, reference_files.SUFFIX)
 """Suffixes of the names of local Zarr files that are not directories."""
 
 
@@ -103,7 +103,7 @@ def located(place: Any) -> str | Store:
 
 
 def _path_of(place: Any) -> tuple[str | os.PathLike[str], dict[str, Any]] | None:
-    """Return the path or URL of a place and the options that it has itself, None for an object without an address."""
+    """Return the path or URL of a place and its own options, None for an object without an address."""
     if isinstance(place, str):
         return place, {}
     if any(kind.__module__.partition(".")[0] == "upath" for kind in type(place).__mro__):
@@ -129,7 +129,7 @@ def _of_path(location: str, options: dict[str, Any]) -> Store:
     if not os.path.isdir(location):
         if location.endswith(zip_files.SUFFIX):
             return ZipStore(location)
-        if location.endswith(references.SUFFIX):
+        if location.endswith(reference_files.SUFFIX):
             return ReferenceStore(location, options, open_folder)
     return LocalStore(location)
 
@@ -143,7 +143,7 @@ def _of_url(location: str, options: dict[str, Any]) -> Store:
             store=location,
             remedy=f"Name {whose} and file: {scheme}://{whose}/a.nwb.zarr.",
         )
-    if location.endswith(references.SUFFIX) and "::" not in location:
+    if location.endswith(reference_files.SUFFIX) and "::" not in location:
         return ReferenceStore(location, options, open_folder)
     if location.endswith(zip_files.SUFFIX) and "::" not in location:
         folder, name = split_location(location)
@@ -225,7 +225,7 @@ def may_exist(location: str) -> bool:
 
 
 def check_abilities(keys: Store, mode: str) -> None:
-    """Refuse a mode that this kind of store cannot have, before anything is asked of it."""
+    """Refuse a mode that this kind of store does not support, before any request."""
     abilities = keys.abilities
     possible = {"r": True, "r-": True, "r+": abilities.change, "a": abilities.change}
     if not possible.get(mode, abilities.write):

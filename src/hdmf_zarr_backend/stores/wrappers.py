@@ -1,7 +1,4 @@
-"""Wrappers of stores: `InlinedStore` has some values in memory, `QueuedStore` sets values in the background.
-
-Source: issue "Format 3, shards, and any store, near or far", part 5.
-"""
+"""Wrappers of stores: `InlinedStore` has some values in memory, `QueuedStore` sets values in the background."""
 
 from __future__ import annotations
 

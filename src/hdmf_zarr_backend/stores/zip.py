@@ -5,8 +5,7 @@ constant date, so that the same content makes the same file. The end of a zip fi
 it has the directory, and often the consolidated document, which is written last. An uncompressed value is fetched
 together with its header.
 
-Source: issue "Format 3, shards, and any store, near or far", parts 4 and 5; PKWARE's APPNOTE, section 4.3.7, for the
-header in front of a value.
+Source: PKWARE's APPNOTE, section 4.3.7, for the header in front of a value.
 """
 
 from __future__ import annotations

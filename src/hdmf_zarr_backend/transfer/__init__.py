@@ -1,1 +1,1 @@
-"""Moving values into stored arrays: sources, iterators, plans, the writer, staging and resuming."""
+"""Writing values to stored arrays: sources, iterators, plans, the writer, staging and resuming."""

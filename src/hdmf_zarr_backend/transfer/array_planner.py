@@ -1,8 +1,8 @@
-"""Plans of single arrays: the metadata and the source of values that the data of one dataset give.
+"""Plans of single arrays: the metadata and the source of values for the data of one dataset.
 
-As in HDF5IO, the type of the data counts for more than the type that the builder names.
+As in HDF5IO, the type of the data takes precedence over the type of the builder.
 
-Source: `formats.dtypes` for what is stored as what; docs/format for the normative page.
+Source: `formats.dtypes` for the stored types; docs/format for the specification.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from hdmf_zarr_backend.formats.elements import (
     word_element,
 )
 from hdmf_zarr_backend.formats.regions import RegionReference
+from hdmf_zarr_backend.hdf5.dataset_form import default_type
 from hdmf_zarr_backend.hdf5.datasets import Description, describe, is_unusual_nan
-from hdmf_zarr_backend.hdf5.elements import default_type
 from hdmf_zarr_backend.hdf5.values import encoder
 from hdmf_zarr_backend.model.elements import Element
 from hdmf_zarr_backend.transfer.plan import PlannedArray, StorageOptions, encode_fill, new_node, object_node
 from hdmf_zarr_backend.transfer.sources import (
     ElementSource,
+    IndexedSource,
     RowSource,
-    StoredSource,
     cast_block,
     is_hdf5_dataset,
     to_bytes,
@@ -61,7 +61,7 @@ _CHECK_ELEMENTS = 65536
 
 
 def shape_of(data: Any) -> tuple[int, ...]:
-    """Return the shape of an array or of nested lists, by their first elements."""
+    """Return the shape of an array or of nested lists, taken from their first elements."""
     shape: list[int] = []
     while not _is_value(data):
         known = getattr(data, "shape", None)
@@ -77,7 +77,7 @@ def shape_of(data: Any) -> tuple[int, ...]:
 
 
 def first_leaf(data: Any) -> Any:
-    """Return the first element of nested lists or of an array, or a value of its type; None where there is none."""
+    """Return the first element of nested lists or of an array, or a value of its type; None if there is none."""
     while not _is_value(data):
         if isinstance(data, np.ndarray) and not data.shape:
             data = data[()]  # zarr 3.1 wraps an object twice
@@ -86,24 +86,24 @@ def first_leaf(data: Any) -> Any:
             return data[()] if hasattr(data, "shape") and not isinstance(data, np.generic) else data
         if not _length(data):
             return None
-        text = getattr(data, "text_type", None)  # of a stored array, without reading a chunk
+        text = getattr(data, "text_type", None)  # type of a stored array, without reading a chunk
         data = _first(data) if text is None else text()
     return data
 
 
 def _is_single(data: Any) -> bool:
-    """Tell whether data are one value, of any library."""
+    """Tell whether data are a single value, of any library."""
     return getattr(data, "shape", None) == () or not (hasattr(data, "shape") or hasattr(data, "__len__"))
 
 
 def _length(data: Any) -> int:
-    """Return the length of the first axis; 0 without a dataspace. An array of zarr itself has no ``len``."""
+    """Return the length of the first axis; 0 without a dataspace. A zarr array has no ``len``."""
     shape = getattr(data, "shape", ())
     return 0 if shape is None else int(shape[0]) if shape else len(data)
 
 
 def _is_value(data: Any) -> bool:
-    """Return whether data are one value, such as a container of hdmf; that has not been loaded where there is none."""
+    """Tell whether data are a single value, such as a container of hdmf. Does not import hdmf for data without one."""
     return isinstance(data, (str, bytes, dict, RegionReference)) or hasattr(data, "container_source")
 
 
@@ -112,13 +112,13 @@ def _first(data: Any) -> Any:
 
 
 def stored_fields(dtype: np.dtype[Any]) -> list[dict[str, Any]]:
-    """Return ``zarr_dtype`` of a structured type; a structured field has a list of fields as its type."""
+    """Return ``zarr_dtype`` of a structured type; the type of a structured field is a list of fields."""
     bases = {name: dtype[name].base for name in dtype.names or ()}
     return [{"name": name, "dtype": stored_fields(base) if base.names else base.name} for name, base in bases.items()]
 
 
 def holds_bytes(dtype: np.dtype[Any], fields: list[Any]) -> bool:
-    """Tell whether rows have only numbers and bytes of fixed length, by their own type and by ``fields``."""
+    """Tell whether rows have only numbers and fixed-length bytes, by their own type and by ``fields``."""
     words = {str(field["name"]): dtypes.word_of(field["dtype"]) for field in fields}
     if dtype.hasobject or set(words) != set(dtype.names or ()):
         return False
@@ -130,33 +130,33 @@ def holds_bytes(dtype: np.dtype[Any], fields: list[Any]) -> bool:
 
 
 def number_type(word: Any) -> np.dtype[Any] | None:
-    """Return the type of a number, or of a compound of numbers of any depth; None for anything else."""
+    """Return the type of a number, or of a compound of numbers of any depth; None for other types."""
     word = dtypes.word_of(word)
     if not isinstance(word, list):
         return dtypes.numpy_of(word) if isinstance(word, str) and dtypes.kind_of(word) == "number" else None
     fields = {str(field["name"]): number_type(field["dtype"]) for field in word}
-    if any(dtype is None for dtype in fields.values()):  # `in` would compare, and float64 equals None for numpy
+    if any(dtype is None for dtype in fields.values()):  # `in` compares by ==, and float64 == None in numpy
         return None
     return np.dtype([(name, dtype) for name, dtype in fields.items() if dtype is not None])
 
 
 def numbers_of(row: Any, dtype: np.dtype[Any]) -> tuple[Any, ...]:
-    """Return a row as NumPy takes it: a tuple, and tuples for the compounds inside."""
+    """Return a row in the form for NumPy: a tuple, with tuples for inner compounds."""
     names = dtype.names or ()
     return tuple(numbers_of(v, dtype[n]) if dtype[n].names else v for v, n in zip(row, names, strict=True))
 
 
 def field_word(dtype: Any) -> str:
-    """Return the word under which a field of a row of objects is stored.
+    """Return the name of the type of a field in rows of objects.
 
     Raises
     ------
     ValueRefusedError
-        The field is a compound, of more than numbers.
+        The field is a compound with other fields than numbers.
     """
     word = dtypes.word_of(dtype)
     if not isinstance(word, str):
-        raise ValueRefusedError(f"a field of type {dtype!r} cannot be stored: a compound inside may hold numbers only")
+        raise ValueRefusedError(f"a field of type {dtype!r} cannot be stored: an inner compound may have numbers only")
     kind = dtypes.kind_of(word)
     if kind == "number":
         return dtypes.number_name(dtypes.numpy_of(word))
@@ -166,10 +166,10 @@ def field_word(dtype: Any) -> str:
 
 
 def plan_scalar(value: Any, word: Any, options: StorageOptions, reference: Encode) -> PlannedArray:
-    """Plan a scalar dataset: shape ``(1,)``, not compressed, ``zarr_dtype`` "scalar".
+    """Plan a scalar dataset: shape ``(1,)``, uncompressed, ``zarr_dtype`` "scalar".
 
-    The element type is the data type of the array; text is stored as UTF-8 of variable length, so that nothing else is
-    needed to read it back.
+    The element type is the data type of the array. Text is stored as UTF-8 of variable length, so that no codec is
+    needed to read it.
     """
     if isinstance(value, np.ndarray) and value.dtype.names is None:
         value = value[()]
@@ -206,7 +206,7 @@ def _plan_scalar_number(value: Any, word: Any, options: StorageOptions) -> Plann
     if word is not None:
         array = cast_block(array, dtypes.number_type(word, value.dtype if isinstance(value, np.generic) else None))
     node = new_node((1,), dtypes.zarr_type(array.dtype), options, "scalar", itemsize=array.dtype.itemsize)
-    return PlannedArray(node, StoredSource(array, array.dtype))
+    return PlannedArray(node, IndexedSource(array, array.dtype))
 
 
 def _plan_scalar_row(value: Any, word: Any, options: StorageOptions, reference: Encode) -> PlannedArray:
@@ -220,7 +220,7 @@ def _plan_scalar_row(value: Any, word: Any, options: StorageOptions, reference: 
 def plan_scalar_reference(
     value: Any, options: StorageOptions, reference: Encode, *, element: Element | None = None
 ) -> PlannedArray:
-    """Plan a dataset that is one reference; ``element`` as of `plan_references`."""
+    """Plan a dataset that is one reference; ``element`` as for `plan_references`."""
     planned = plan_references([value], (1,), options, reference, element=element, is_scalar=True)
     planned.node.compressor = None
     return planned
@@ -237,7 +237,7 @@ def plan_references(
 ) -> PlannedArray:
     """Plan an array of references of any rank, as objects of the object codec.
 
-    ``element`` is an object or region reference; None: what the first one is.
+    ``element`` is an object or region reference; None: taken from the first one.
     """
     if element is None:
         element = REFERENCE if getattr(first_leaf(data), "region", None) is None else REGION
@@ -259,7 +259,7 @@ def plan_rows(
 ) -> PlannedArray:
     """Plan compound rows with text or references.
 
-    ``encoders`` turn the fields into JSON; None: by their types.
+    ``encoders`` convert the fields to JSON; None: chosen by their types.
     """
     shape = (length, len(fields))
     chunks = options.chunks
@@ -272,7 +272,7 @@ def plan_rows(
     node.chunks = (node.chunks[0], len(fields))
     source = RowSource(data, length, encoders or [_field_encoder(element, reference) for _, element in fields])
     planned = PlannedArray(node, source, notes=dict(form.notes))
-    if options.maxshape is not None and options.maxshape[:1] != (length,):  # else there is no bound but the shape
+    if options.maxshape is not None and options.maxshape[:1] != (length,):  # otherwise the shape is the maximum
         planned.notes["maxshape"] = list(options.maxshape)[:1]
     return planned
 
@@ -290,7 +290,7 @@ def _field_encoder(element: Element, reference: Encode) -> Encode:
 
 
 def plan_h5_dataset(dataset: Any, options: StorageOptions, reference: Encode) -> PlannedArray:
-    """Plan an exact copy of an ``h5py.Dataset``, with notes of what Zarr cannot express."""
+    """Plan an exact copy of an ``h5py.Dataset``, with notes about what Zarr cannot express."""
     found = describe(dataset)
     planned = plan_described(dataset, found, options, reference)
     if found.kind == "number" and dataset.shape:
@@ -304,7 +304,7 @@ def plan_described(data: Any, found: Description, options: StorageOptions, refer
     Parameters
     ----------
     data : array
-        Has ``shape`` (with the axes that an element has itself; None without a dataspace) and ``__getitem__``.
+        Has ``shape`` (including the axes of an element; None without a dataspace) and ``__getitem__``.
     found : Description
         Its description.
     options : StorageOptions
@@ -326,7 +326,7 @@ def plan_described(data: Any, found: Description, options: StorageOptions, refer
 
 
 def _complete(options: StorageOptions, shape: tuple[int, ...] | None, found: Description) -> None:
-    """Take the options that are not given from the HDF5 dataset."""
+    """Fill in missing options from the HDF5 dataset."""
     if options.maxshape is None and found.maxshape is not None:
         options.maxshape = found.maxshape + found.inner
     if options.chunks is None and found.kind == "number" and shape and not options.chooses_by_elements:
@@ -337,7 +337,7 @@ def _complete(options: StorageOptions, shape: tuple[int, ...] | None, found: Des
 
 
 def _plan_null(found: Description, options: StorageOptions) -> PlannedArray:
-    """Plan an array without elements for a dataset that has a type and nothing else."""
+    """Plan an array without elements for a dataset that has only a type."""
     if found.kind == "number":
         return _plan_stored(np.zeros(0, found.dtype), found.dtype, options)
     element = REFERENCES.get(found.kind)
@@ -352,7 +352,7 @@ def _plan_kind(data: Any, found: Description, options: StorageOptions, reference
     if kind in ("object", "region"):
         if data.shape:
             return plan_references(data, data.shape, options, reference, element=REFERENCES[kind])
-        return plan_scalar_reference(data[()], options, reference, element=REFERENCES[kind])  # it may be a null one
+        return plan_scalar_reference(data[()], options, reference, element=REFERENCES[kind])  # may be a null reference
     if not data.shape:
         value = data[()]
         if isinstance(value, np.void) and value.dtype.names is None:
@@ -364,7 +364,7 @@ def _plan_kind(data: Any, found: Description, options: StorageOptions, reference
 
 
 def _is_rich(kind: Any) -> bool:
-    """Tell whether a field is more than a number."""
+    """Tell whether a field is not a number."""
     return isinstance(kind, dict) or kind in ("object", "region")
 
 
@@ -372,7 +372,7 @@ def _plan_h5_rows(data: Any, found: Description, options: StorageOptions, refere
     if len(data.shape) > 1:
         raise ValueRefusedError(
             f"a compound with text or references has {len(data.shape)} axes",
-            remedy="HDMF has such data with one axis only.",
+            remedy="Store it with one axis, which is all that HDMF supports.",
         )
     assert isinstance(found.type, dict)
     kinds = [inner for _, inner in found.type["fields"]]
@@ -387,7 +387,7 @@ def _plan_h5_rows(data: Any, found: Description, options: StorageOptions, refere
 
 
 def _number_encoder(kind: str, data: Any) -> Encode:
-    """Return what makes JSON of the numbers of a field."""
+    """Return a function that converts the numbers of a field to JSON."""
     if kind[1:2] != "f":
         return to_json_number
 
@@ -395,7 +395,7 @@ def _number_encoder(kind: str, data: Any) -> Encode:
         if is_unusual_nan(value):
             warnings.warn(
                 f"{getattr(data, 'name', 'a dataset')}: a NaN in rows with text or references loses its sign and "
-                f"payload. Store such numbers as a dataset of their own to keep them.",
+                f"payload. Store such numbers as a separate dataset to keep them.",
                 NaNPayloadWarning,
                 stacklevel=2,
             )
@@ -412,7 +412,7 @@ def plan_array(data: Any, word: Any, options: StorageOptions, reference: Encode)
     data : array or (nested) list
         Of any rank above 0.
     word : str, list or None
-        The type as HDMF names it, or the list of fields; None: that of the data.
+        The type as HDMF names it, or the list of fields; None: the type of the data.
     options : StorageOptions
         How to store it.
     reference : callable
@@ -421,7 +421,7 @@ def plan_array(data: Any, word: Any, options: StorageOptions, reference: Encode)
     Raises
     ------
     ValueRefusedError
-        Data of no type that can be stored.
+        The type of the data cannot be stored.
     """
     if is_hdf5_dataset(data):
         return plan_h5_dataset(data, options, reference)
@@ -434,7 +434,7 @@ def plan_array(data: Any, word: Any, options: StorageOptions, reference: Encode)
 
 
 def _plan_lists(data: Any, kind: str | None, word: Any, options: StorageOptions) -> PlannedArray:
-    """Plan nested lists, or what else has no NumPy type, by their first element."""
+    """Plan nested lists, or other data without a NumPy type, by their first element."""
     shape = shape_of(data)
     first = first_leaf(data)
     if isinstance(first, (np.datetime64, np.timedelta64)):
@@ -448,7 +448,7 @@ def _plan_lists(data: Any, kind: str | None, word: Any, options: StorageOptions)
 
 
 def _text_kind(first: Any) -> str:
-    """Return the kind of text whose first element is given."""
+    """Return the kind of text with a given first element."""
     return "ascii" if isinstance(first, bytes) else "text"
 
 
@@ -467,7 +467,9 @@ def _to_array(data: Any, dtype: np.dtype[Any] | None) -> npt.NDArray[Any]:
 
 
 def _is_lazy(data: Any) -> bool:
-    from hdmf_zarr_backend.arrays.lazy import LazyArray  # on use: zarr is slow to load, and data of HDF5 do not need it
+    from hdmf_zarr_backend.arrays.lazy import (
+        LazyArray,
+    )  # imported here: zarr is slow to import, and HDF5 does not need it
 
     return isinstance(data, LazyArray)
 
@@ -480,7 +482,7 @@ def _plan_typed(data: Any, kind: str | None, word: Any, options: StorageOptions)
             return _plan_text(data, tuple(data.shape), _text_kind(first), options, word)
         return _plan_typed(_to_array(np.asarray(data).tolist(), None), kind, word, options)
     is_text = dtype.kind == "S" and kind in ("text", "ascii") and not _is_lazy(data)
-    if dtype.kind in "OTU" or is_text:  # a stored array of text of a fixed length keeps its type
+    if dtype.kind in "OTU" or is_text:  # a stored array of fixed-length text keeps its type
         return _plan_text(data, tuple(data.shape), kind if kind in _TEXT_KINDS else "text", options, word)
     stored = dtypes.plain(dtype)
     if kind == "number" and isinstance(word, str):
@@ -496,7 +498,7 @@ def _plan_stored(data: Any, dtype: np.dtype[Any], options: StorageOptions) -> Pl
         zarr_dtype = "bytes"
     node = new_node(tuple(data.shape), dtypes.zarr_type(dtype), options, zarr_dtype, itemsize=dtype.itemsize)
     node.fill_value = encode_fill(options.fill_value, dtype)
-    return PlannedArray(node, StoredSource(data, dtype) if node.size else None)
+    return PlannedArray(node, IndexedSource(data, dtype) if node.size else None)
 
 
 def _plan_text(
@@ -512,7 +514,7 @@ def _plan_text(
 
 
 def _all_utf8(data: Any, shape: tuple[int, ...]) -> bool:
-    """Tell whether all bytes are UTF-8, which decides the codec and so is checked before anything is written."""
+    """Tell whether all bytes are UTF-8. This decides the codec, so it is checked before anything is written."""
     for start in range(0, shape[0], _CHECK_ELEMENTS):
         block = np.asarray(data[start : start + _CHECK_ELEMENTS], dtype=object).reshape(-1)
         if any(isinstance(item, bytes) and _utf8(item) is None for item in block):

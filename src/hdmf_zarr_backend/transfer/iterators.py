@@ -1,9 +1,9 @@
-"""`GrowingArray`: writes the blocks of a data chunk iterator, of any order and size, to an array that grows.
+"""`GrowingArray`: writes the blocks of a data chunk iterator, in any order and size, to an array that grows.
 
-The chunks of the target are what is written, each once where the order of the blocks allows it: a chunk that is not yet
-full waits in memory under a byte bound, and is read back if it had to leave too early.
+Complete chunks of the target are written, each once if the order of the blocks allows it. A chunk that is not yet full
+stays in memory within a byte limit, and is read back if it had to be written too early.
 
-Source: `hdmf.data_utils.AbstractDataChunkIterator`; issue "The whole contract", part 6.
+Source: `hdmf.data_utils.AbstractDataChunkIterator`.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ Index = tuple[int, ...]
 
 
 class GrowingShards(WaitingShards):
-    """Takes encoded chunks of one new array in any order, and writes its shards; parameters as of `WaitingShards`."""
+    """Takes encoded chunks of one new array in any order, and writes its shards; parameters as for `WaitingShards`."""
 
     def get(self, index: Index) -> bytes | None:
-        """Return the stored bytes of a chunk, None where it was not set."""
+        """Return the stored bytes of a chunk, None if it was not set."""
         data = self.waiting(index)
         if data is not None or not self.is_stored(self.shard_of(index)):
             return data
         return ShardReader(self._keys, self._path, self._node).get(index)
 
     def finish(self) -> None:
-        """Write all shards that have chunks which are not written yet; every chunk of the array must have been set."""
+        """Write all shards with chunks that are not written yet. Every chunk of the array must have been set."""
         waiting = set(self.shards())
         for shard in product(*map(range, shard_grid(self._node))):
             if shard in waiting:
@@ -56,18 +56,18 @@ class GrowingShards(WaitingShards):
 
 @dataclass(slots=True)
 class ShardedValuesTask:
-    """Encodes one chunk whose values are at hand, and puts it to those of its shard.
+    """Encodes one chunk whose values are in memory, and adds it to its shard.
 
     Attributes
     ----------
     shards : GrowingShards
-        What it is put to.
+        The shards of the array.
     path : str
         The array.
     index : tuple of int
         The chunk.
     codec : ChunkCodec
-        What encodes it.
+        Encodes the chunk.
     chunk : array
         Its values.
     """
@@ -91,7 +91,7 @@ class ShardedValuesTask:
             raise StoreError(
                 f"a chunk could not be kept until its shard is full ({error})",
                 path=absolute(self.path),
-                remedy="What was written is not complete; look at the disk, and run again.",
+                remedy="The data written so far are incomplete; check the disk, and run again.",
             ) from error
         return self.nbytes
 
@@ -99,22 +99,22 @@ class ShardedValuesTask:
 Array = npt.NDArray[Any]
 
 WAITING_BYTES = 64 * 2**20
-"""Bound of the chunks that wait to be filled."""
+"""Maximum bytes of chunks that are not full yet."""
 
 _GROWING = 2**40
 _GUESS = 1024
-"""Length of an axis other than the first that nothing is known of: a chunk must not be one row of half a million."""
+"""Length to assume for an axis other than the first, if unknown: a chunk should not be one row of half a million."""
 
 
 def plan_iterator(data: Any, word: Any, options: StorageOptions) -> PlannedArray:
-    """Plan an array whose values an iterator gives; its shape is known when the iterator is exhausted.
+    """Plan an array whose values come from an iterator. Its shape is known when the iterator is exhausted.
 
     Raises
     ------
     ValueRefusedError
-        The iterator says neither a type nor a number of axes.
+        The iterator has neither a type nor a number of axes.
     UsageError
-        Chunks of another number of axes.
+        The chunks have another number of axes.
     """
     maxshape = getattr(data, "maxshape", None)
     if maxshape is None:
@@ -144,7 +144,7 @@ def _chunks(data: Any, options: StorageOptions, first_shape: tuple[int, ...], it
 
 
 def _dtype(data: Any, word: Any) -> np.dtype[Any] | None:
-    """Return the type of numbers, None for text."""
+    """Return the type of numbers; None for text."""
     given = getattr(data, "dtype", None)
     kind = dtypes.kind_of(word) if isinstance(word, str) else None
     if kind == "number":
@@ -160,7 +160,7 @@ def _dtype(data: Any, word: Any) -> np.dtype[Any] | None:
 
 
 def _numpy_type(given: Any) -> np.dtype[Any] | None:
-    """Return the type that an iterator states, None where it states none that NumPy has."""
+    """Return the NumPy type that an iterator has as ``dtype``, None if it has none."""
     try:
         return None if given is None else np.dtype(given)
     except TypeError:
@@ -175,13 +175,13 @@ def _recommended(data: Any, maxshape: tuple[int | None, ...]) -> tuple[int, ...]
 
 
 def _hint(data: Any, name: str) -> Any:
-    """Return what an iterator recommends, None where it has no such method."""
+    """Return what an iterator recommends, None if it has no such method."""
     method = getattr(data, name, None)
     return method() if callable(method) else None
 
 
 def _chosen(first_shape: tuple[int, ...], maxshape: tuple[int | None, ...], itemsize: int) -> tuple[int, ...]:
-    """Return chunks by bytes; the first axis grows, the others are taken to have the length that is known so far."""
+    """Return chunks by bytes: the first axis grows, the others have the length known so far."""
     likely = [most if most is not None else n or _GUESS for n, most in zip(first_shape, maxshape, strict=True)]
     if likely and maxshape[0] is None:
         likely[0] = _GROWING
@@ -189,7 +189,7 @@ def _chosen(first_shape: tuple[int, ...], maxshape: tuple[int | None, ...], item
 
 
 def _first_shape(data: Any, maxshape: tuple[int | None, ...]) -> tuple[int, ...]:
-    """Return the shape that the iterator recommends to begin with, as HDF5IO takes it; zeros where it says nothing."""
+    """Return the initial shape that the iterator recommends, as HDF5IO uses it; zeros where it has none."""
     hint = _hint(data, "recommended_data_shape")
     if not isinstance(hint, (tuple, list)) or len(hint) != len(maxshape):
         return (0,) * len(maxshape)
@@ -198,13 +198,13 @@ def _first_shape(data: Any, maxshape: tuple[int | None, ...]) -> tuple[int, ...]
 
 
 def _bounds(block: Any, ndim: int) -> tuple[int, ...]:
-    """Return the shape that is needed to hold ``block``; where its selection has no end, its data tell the length."""
+    """Return the shape needed to contain ``block``; if its selection has no end, its data determine the length."""
     selection = block.selection if isinstance(block.selection, tuple) else (block.selection,)
     place = next((i for i, item in enumerate(selection) if item is Ellipsis), len(selection))
     left, right = selection[:place], selection[place + 1 :]
     selection = (*left, *(slice(None),) * (ndim - len(left) - len(right)), *right)
     shape = np.shape(block.data)
-    whole = len(shape) == len(selection)  # an integer may have kept its axis in the data
+    whole = len(shape) == len(selection)  # the data may have an axis for an integer index
     lengths = iter(shape)
     bounds = []
     for item in selection:
@@ -214,7 +214,7 @@ def _bounds(block: Any, ndim: int) -> tuple[int, ...]:
 
 
 def _end(item: Any, length: int) -> int:
-    """Return where a selection on one axis ends; ``length`` values are given for it."""
+    """Return the end of a selection on one axis, for which ``length`` values are given."""
     if isinstance(item, slice):
         if item.stop is not None:
             return int(item.stop)
@@ -226,20 +226,20 @@ def _end(item: Any, length: int) -> int:
 
 
 class GrowingArray:
-    """Takes blocks for one array and writes its chunks.
+    """Takes blocks of one array and writes its chunks.
 
     Parameters
     ----------
     keys : Store
-        Where the chunks go.
+        Store of the array.
     path : str
-        Path of the array, in the model's spelling.
+        Path of the array, as in the model.
     node : ArrayNode
         Its metadata; the shape grows with the blocks.
     sink : Sink, optional
-        Who encodes and writes the chunks; at the end the caller waits for it. None: this thread.
+        Encodes and writes the chunks; at the end the caller waits for it. None: this thread.
     waiting_bytes : int
-        Bound of the chunks that wait to be filled.
+        Maximum bytes of chunks that are not full yet.
     """
 
     def __init__(
@@ -264,7 +264,7 @@ class GrowingArray:
         self._chunk_bytes = max(1, int(np.prod(node.chunks)) * self._codec.dtype.itemsize)
 
     def put(self, block: Any) -> None:
-        """Take one `hdmf.data_utils.DataChunk`; the array grows to hold it."""
+        """Add one `hdmf.data_utils.DataChunk`; the array grows as needed."""
         if block.data is None:
             return
         data = self._typed(block.data)
@@ -282,7 +282,7 @@ class GrowingArray:
         self._put_pieces(axes, values)
 
     def _put_pieces(self, axes: list[Axis], values: Array) -> None:
-        """Cut the values of a block along the chunks; what fills a chunk is written, the rest waits."""
+        """Divide the values of a block along the chunks; full chunks are written, the others kept."""
         kept = values.shape
         parts = [list(axis.parts(chunk)) for axis, chunk in zip(axes, self.node.chunks, strict=True)]
         for combination in itertools.product(*parts):
@@ -310,7 +310,7 @@ class GrowingArray:
         if waiting is not None:
             return waiting
         if index in self._written:
-            self._sink.flush()  # it may still be on its way
+            self._sink.flush()  # the chunk may still be in the queue
             data = self._shards.get(index) if self._shards is not None else self._keys.get(self._key(index))
             if data is not None:
                 return self._codec.decode(data, self.node.chunks), 0
@@ -344,7 +344,7 @@ class GrowingArray:
         return join(self._path, self.node.chunk_name(index))
 
     def finish(self) -> None:
-        """Write what still waits, and every chunk that no block has touched (a missing chunk is damage)."""
+        """Write the chunks that are not full, and every chunk without a block (a missing chunk counts as damage)."""
         while self._waiting:
             index, (chunk, _) = self._waiting.popitem(last=False)
             self._write(index, chunk, is_full=False)
@@ -362,12 +362,12 @@ class GrowingArray:
 
 
 def _shaped(data: Array, axes: list[Axis]) -> Array:
-    """Return the values of a block with all axes of the array; a single value is spread.
+    """Return the values of a block with all axes of the array; a single value is broadcast.
 
     Raises
     ------
     ValueError
-        The shape is another one.
+        The shapes do not fit.
     """
     lengths = tuple(axis.length for axis in axes)
     kept = tuple(axis.length for axis in axes if not axis.drop)
@@ -375,7 +375,7 @@ def _shaped(data: Array, axes: list[Axis]) -> Array:
 
 
 def _selection(parts: list[Any], shape: tuple[int, ...]) -> tuple[Any, ...]:
-    """Return an index that takes each axis on its own; slices where there are only slices, since those copy nothing."""
+    """Return an index that selects on each axis independently; slices if possible, since they do not copy."""
     if all(isinstance(part, slice) for part in parts):
         return tuple(parts)
     return np.ix_(*(_positions(part, n) for part, n in zip(parts, shape, strict=True)))

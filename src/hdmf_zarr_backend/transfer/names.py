@@ -1,4 +1,4 @@
-"""Checks of the names of groups, datasets and links: what a store cannot hold, and what is not portable."""
+"""Checks of the names of groups, datasets and links: names that a store cannot hold, or that are not portable."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _LONGEST_KEY_NAME = 64
 
 
 def checked_name(name: str) -> str:
-    """Return ``name``, which a group, a dataset or a link is to have.
+    """Return ``name`` if it is valid for a group, a dataset or a link.
 
     Raises
     ------
     NameRefusedError
-        No store can hold it (issue "Nothing lost, nobody let in", part 6), or it is not text.
+        The name is not text, or not valid in any store.
     """
     is_taken = name in _STORE_NAMES or name.startswith(JOURNAL)
     if name in ("", ".", "..") or any(mark in name for mark in "/\\\0") or is_taken:
@@ -40,21 +40,21 @@ def checked_name(name: str) -> str:
 
 
 def check_names(paths: Iterable[str], keys: Store) -> None:
-    """Refuse names that the keys of a store cannot have.
+    """Refuse names that are not valid in the keys of a store.
 
     Parameters
     ----------
     paths : iterable of str
-        Of nodes that are to be written.
+        Paths of the nodes to be written.
     keys : Store
         The store of the file.
 
     Raises
     ------
     NameRefusedError
-        A name has a control character, and the store takes none.
+        A name has a control character, which the store does not allow.
     NestingError
-        A path is longer than the file system takes.
+        A path is too long for the file system.
     """
     if keys.folder is not None:
         paths = list(paths)
@@ -64,7 +64,7 @@ def check_names(paths: Iterable[str], keys: Store) -> None:
     for path in paths:
         if _CONTROL.search(path):
             raise NameRefusedError(
-                "the name has a control character, which no key of this store may have",
+                "the name has a control character, which this store does not allow in keys",
                 store=keys.location,
                 path=absolute(path),
                 remedy="Rename it, or write to a local place.",
@@ -72,19 +72,19 @@ def check_names(paths: Iterable[str], keys: Store) -> None:
 
 
 def warn_of_names(paths: Iterable[str], location: str) -> None:
-    """Tell of names that Windows cannot hold, and of those that it or macOS takes for one: case, accents.
+    """Warn of names that are not valid on Windows, or equal to another one there or on macOS (case, accents).
 
     Parameters
     ----------
     paths : iterable of str
-        Of nodes that are written.
+        Paths of the nodes to be written.
     location : str
         The file.
 
     Warns
     -----
     PortableNameWarning
-        There are some; one warning for all of them.
+        There are such names; one warning for all of them.
     """
     first: dict[tuple[str, str], str] = {}
     found = []
@@ -96,26 +96,26 @@ def warn_of_names(paths: Iterable[str], location: str) -> None:
     if found:
         shown = ", ".join(map(repr, found[:_SHOWN])) + (", ..." if len(found) > _SHOWN else "")
         warnings.warn(
-            f"names that Windows cannot hold, or takes for one with another: {shown} in {location}. They are stored; "
-            "a copy of the file on such a system would lack them.",
+            f"names that are not valid on Windows, or equal to another one there: {shown} in {location}. They are "
+            "stored; a copy of the file on such a system would lack them.",
             PortableNameWarning,
             stacklevel=2,
         )
 
 
 def _check_lengths(paths: list[str], root: str) -> None:
-    """Refuse paths for which a file system has no place."""
+    """Refuse paths that are too long for the file system."""
     longest = max(paths, key=len, default="")
     folder = os.path.dirname(root)
     try:
         most = os.pathconf(folder if os.path.isdir(folder) else "/", "PC_PATH_MAX")
     except (AttributeError, OSError, ValueError):
-        return  # the system does not say
+        return  # the limit of the system is unknown
     size = len(os.fsencode(longest)) + len(os.fsencode(partial_path(root))) + _LONGEST_KEY_NAME
     if most > 0 and size >= most:
         depth = longest.count("/") + 1
         raise NestingError(
-            f"a path of {len(longest):,} letters, {depth:,} groups deep, is longer than this file system takes "
+            f"a path of {len(longest):,} letters, {depth:,} groups deep, is too long for this file system "
             f"({most:,} bytes with the folder)",
             store=root,
             path=f"{absolute(longest)[:_LETTERS]}...",

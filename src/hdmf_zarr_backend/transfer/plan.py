@@ -1,4 +1,4 @@
-"""`WritePlan`: the metadata that will be on disk, the sources of values, shards, and the form of format 3."""
+"""`WritePlan`: the metadata that will be on disk, the sources of values, shards, and the stored form in format 3."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from hdmf_zarr_backend.transfer.sources import Array, ArraySource, Region, cast_
 
 @dataclass(slots=True, frozen=True)
 class Sharding:
-    """Which shards are wanted.
+    """The requested shards of an array.
 
     Attributes
     ----------
     shape : tuple of int or "auto"
-        Of one shard; "auto": by bytes, and none for a small array.
+        Shape of a shard; "auto": by bytes, and no shards for a small array.
     are_chunks_given : bool
-        The user gave the chunk shape, which is not changed to fit the shards.
+        Whether the user gave the chunk shape, which is then not changed to fit the shards.
     is_kept : bool
-        Whether this is how the array was stored before: then format 2, which has no shards, is not error.
+        Whether the array was stored with these shards before; then format 2, which has no shards, is not an error.
     """
 
     shape: tuple[int, ...] | Literal["auto"]
@@ -51,10 +51,10 @@ class StorageOptions:
     chunks, fill_value, maxshape, chunk_elements, chunk_aspect_ratio, shards
         As in `ZarrDataIO`.
     compressor : dict, bool or None
-        False: none; True and None: the default.
+        False: no compression; True or None: the default.
     filters : list of dict or None
         Codecs before the compressor.
-    object_codec : dict
+    Configuration of the codec for references and rows.
         Configuration of the codec of references and rows.
     """
 
@@ -74,23 +74,23 @@ class StorageOptions:
         return bool(self.filters) or isinstance(self.compressor, dict)
 
     def sharding(self) -> Sharding | None:
-        """Return which shards are wanted; to be asked before a planner has chosen chunks."""
+        """Return the requested shards. Call this before a planner has chosen chunks."""
         if self.shards is None:
             return None
         return Sharding(self.shards, are_chunks_given=self.chunks is not None or self.chooses_by_elements)
 
     @property
     def chooses_by_elements(self) -> bool:
-        """Whether chunks are to be chosen as TensorStore does."""
+        """Whether chunks are chosen as TensorStore does."""
         return self.chunk_elements is not None or self.chunk_aspect_ratio is not None
 
     def choose_chunks(self, shape: tuple[int | None, ...], itemsize: int) -> tuple[int, ...]:
-        """Return the shape of a chunk that is not given: by bytes, or by elements; None is a length that is unknown.
+        """Return a chunk shape, chosen by bytes or by elements; None is an unknown length.
 
         Raises
         ------
         UsageError
-            A ratio of another number of axes.
+            The ratio has another number of axes.
         """
         if not self.chooses_by_elements:
             return default_chunks(tuple(n or 0 for n in shape), itemsize)
@@ -102,7 +102,7 @@ class StorageOptions:
         return chunks_by_elements(shape, self.chunk_elements, ratio)
 
     def compressor_config(self) -> dict[str, Any] | None:
-        """Return the configuration of the compressor, None for no compression."""
+        """Return the configuration of the compressor, None without compression."""
         if self.compressor is False:
             return None
         return dict(DEFAULT_COMPRESSOR) if self.compressor in (True, None) else dict(self.compressor)  # type: ignore[arg-type]
@@ -115,19 +115,19 @@ class PlannedArray:
     Attributes
     ----------
     node : ArrayNode
-        What will be on disk.
+        Metadata of the array on disk.
     source : ArraySource or None
-        Where the values come from; None for an iterator and for an array without elements.
+        Source of the values; None for an iterator and for an array without elements.
     iterator : object
         A data chunk iterator; the shape of the node grows while it is exhausted.
     notes : dict
-        For the reserved attribute of the array.
+        Notes for the reserved attribute of the array.
     sharding : Sharding or None
-        The shards that are wanted; the node has them when it has got the form of format 3.
+        The requested shards; the node gets them with its form in format 3.
     has_given_codecs : bool
         Whether the user gave the filters or the compressor of this array.
     labels, taken
-        HDMF's dimension labels and the names of the group, for an array whose lengths are not known yet.
+        HDMF's dimension labels and the names of the group, for an array whose lengths are not yet known.
     """
 
     node: ArrayNode[Attributes]
@@ -147,19 +147,22 @@ class WritePlan:
     Attributes
     ----------
     hierarchy : Hierarchy
-        What will be on disk.
+        Metadata of the file on disk.
     arrays : dict
-        ``{path: PlannedArray}``, paths in the model's spelling.
+        ``{path: PlannedArray}``, paths as in the model.
     unfilled : list
-        ``(ZarrDataIO, path)`` of what was asked for by shape and type only.
+        ``(ZarrDataIO, path)`` of datasets that were given by shape and type only.
     chunk_key_encoding : {"default", "v2"}
-        How the keys of chunks of new arrays are made in format 3.
+        Encoding of chunk keys of new arrays in format 3.
+    is_nczarr : bool
+        Whether the nodes get the attributes of NCZarr, for netcdf-c, when the lengths of all arrays are known.
     """
 
     hierarchy: Hierarchy = field(default_factory=Hierarchy)
     arrays: dict[str, PlannedArray] = field(default_factory=dict)
     unfilled: list[tuple[Any, str]] = field(default_factory=list)
     chunk_key_encoding: ChunkKeyEncoding = "default"
+    is_nczarr: bool = False
 
 
 def new_node(
@@ -170,7 +173,7 @@ def new_node(
     Raises
     ------
     UsageError
-        Chunks of another number of axes.
+        The chunks have another number of axes.
     """
     chunks = options.chunks
     if chunks is not None and len(chunks) != len(shape):
@@ -193,12 +196,12 @@ def object_node(shape: tuple[int, ...], form: ObjectForm, options: StorageOption
 
 
 def encode_fill(value: Any, dtype: np.dtype[Any]) -> Any:
-    """Return a fill value as JSON: numbers, "NaN" and its like as text, bytes and rows in Base64.
+    """Return a fill value as JSON: numbers, "NaN" and the like as text, bytes and rows in Base64.
 
     Raises
     ------
     ValueRefusedError
-        ``dtype`` does not hold it.
+        ``dtype`` cannot hold the value.
 
     Source: Zarr v2 specification, "Fill value encoding".
     """
@@ -222,25 +225,26 @@ _NO_SHARDS = "Zarr format 2 has no shards"
 _USE_FORMAT_3 = "Write with zarr_format=3, or leave shards out."
 
 ShardsOfFile: TypeAlias = tuple[int, ...] | Literal["auto"] | None
-"""What is asked for of a whole file."""
+"""The requested shards of a file."""
 
 
 def ask_for_shards(planned: PlannedArray, shards: ShardsOfFile) -> None:
-    """Ask for the shards of an array that is converted with its whole file; chunks that are copied stay as they are.
+    """Set the requested shards of an array in a file conversion. Copied chunks are not changed.
 
     Parameters
     ----------
     planned : PlannedArray
-        Changed, before it has the form of format 3.
+        Changed, before it gets its form in format 3.
     shards : tuple of int, "auto" or None
-        "auto": by bytes, and none for a small array. Lengths are for the arrays that have as many axes and more than
-        one chunk, each rounded up to whole chunks; rows and other arrays are stored without. None: as planned.
+        "auto": by bytes, and no shards for a small array. A shape is for arrays with that number of axes and more than
+        one chunk, each length rounded up to complete chunks; rows and other arrays are stored without shards. None: no
+        change.
     """
     node = planned.node
     if shards == "auto":
         planned.sharding = Sharding("auto")
     elif shards is not None:
-        is_whole = math.prod(node.grid) < 2  # one chunk, or none
+        is_whole = math.prod(node.grid) < 2  # at most one chunk
         if is_whole or len(shards) != len(node.shape) or describe(node, planned.notes).form == "rows":
             return
         shape = tuple(-(-shard // chunk) * chunk for shard, chunk in zip(shards, node.chunks, strict=True))
@@ -248,12 +252,12 @@ def ask_for_shards(planned: PlannedArray, shards: ShardsOfFile) -> None:
 
 
 def checked_shards(shards: Any, zarr_format: int) -> ShardsOfFile:
-    """Return what was asked for of a whole file.
+    """Return the requested shards of a file, after checking them.
 
     Raises
     ------
     UsageError
-        It is neither "auto" nor lengths, or the format has no shards.
+        The value is neither "auto" nor a shape, or the format has no shards.
     """
     if shards is None:
         return None
@@ -267,55 +271,55 @@ def checked_shards(shards: Any, zarr_format: int) -> ShardsOfFile:
 
 
 def checked_key_encoding(encoding: Any, zarr_format: int) -> ChunkKeyEncoding | None:
-    """Return the encoding of chunk keys that was asked for.
+    """Return the requested encoding of chunk keys, after checking it.
 
     Raises
     ------
     UsageError
-        It does not exist, or the format has no choice of it.
+        The encoding is unknown, or the format has only one.
     """
     if encoding is not None and encoding not in KEY_ENCODINGS:
         known = " or ".join(map(repr, KEY_ENCODINGS))
         raise UsageError(f"chunk_key_encoding {encoding!r} is unknown", remedy=f"Use {known}.")
     if encoding is not None and zarr_format != 3:
         raise UsageError(
-            "Zarr format 2 has no chunk_key_encoding: its keys are those of 'v2' always",
+            "Zarr format 2 has no chunk_key_encoding: its keys are always those of 'v2'",
             remedy="Write with zarr_format=3, or leave chunk_key_encoding out.",
         )
     return encoding  # type: ignore[no-any-return] # one of the names
 
 
 def shard_bytes_for(keys: Store, memory_budget: int) -> int:
-    """Return the bytes of a shard that is chosen: less where a store takes it as a whole, from memory, only."""
+    """Return the maximum bytes of an automatic shard: less for a store that takes only complete values from memory."""
     return SHARD_BYTES if keys.streams_values else max(1, min(SHARD_BYTES, memory_budget // _SHARE))
 
 
 def refuse_shards(planned: PlannedArray) -> None:
-    """Refuse what format 2 does not have.
+    """Refuse shards, which format 2 does not have.
 
     Raises
     ------
     UsageError
-        Shards are asked for.
+        Shards are requested.
     """
     if planned.sharding is not None and not planned.sharding.is_kept:
         raise UsageError(_NO_SHARDS, remedy=_USE_FORMAT_3)
 
 
 def give_shards(planned: PlannedArray, shard_bytes: int = SHARD_BYTES) -> None:
-    """Give a planned array that has the form of format 3 its shards, and chunks that fit into them.
+    """Set the shards of a planned array in its format-3 form, and chunks that fit into them.
 
     Parameters
     ----------
     planned : PlannedArray
         Changed.
     shard_bytes : int
-        Bytes of values of a shard that is chosen, at most.
+        Maximum bytes of values in an automatic shard.
 
     Raises
     ------
     UsageError
-        The shards that are asked for do not fit the array or its chunks.
+        The requested shards do not fit the array or its chunks.
     """
     sharding, node = planned.sharding, planned.node
     if sharding is None:
@@ -326,7 +330,7 @@ def give_shards(planned: PlannedArray, shard_bytes: int = SHARD_BYTES) -> None:
     shape = sharding.shape
     if node.stored_axes == 0:
         raise UsageError("a scalar has no shards", remedy="Leave shards out.")
-    if node.stored_axes is not None:  # rows: the axis of their fields is never divided
+    if node.stored_axes is not None:  # rows: the axis of fields is never divided
         shape = (*shape[: node.stored_axes], *node.chunks[node.stored_axes :])
     if len(shape) != len(node.shape):
         raise UsageError(f"shards {shape} do not fit the shape {node.shape}", remedy="Give one length for each axis.")
@@ -334,7 +338,7 @@ def give_shards(planned: PlannedArray, shard_bytes: int = SHARD_BYTES) -> None:
         node.chunks = chunking.chunks_inside(shape, node.chunks)
     if not all(_are_multiples(shape, node.chunks)):
         raise UsageError(
-            f"shards {shape} hold no whole number of chunks {node.chunks}",
+            f"shards {shape} are not a whole number of chunks {node.chunks}",
             remedy="Give shards whose lengths are multiples of those of the chunks.",
         )
     node.shards = Shards(shape)
@@ -377,7 +381,7 @@ _BLOCK_CELLS = 65536
 
 
 class ValuesOnly:
-    """The values of a source whose chunks are of no use, since they are encoded in another way.
+    """The values of a source whose encoded chunks cannot be used, because the array is encoded differently.
 
     Parameters
     ----------
@@ -395,16 +399,16 @@ class ValuesOnly:
 
 
 def adapt_plan(plan: WritePlan, *, location: str, shard_bytes: int = SHARD_BYTES) -> None:
-    """Give the new arrays of a plan for format 3 their form; nothing is done for format 2, nor done twice.
+    """Convert the new arrays of a plan for format 3 to their stored form. Does nothing for format 2, or if done before.
 
     Parameters
     ----------
     plan : WritePlan
         Changed.
     location : str
-        Of the file, for messages.
+        Location of the file, for messages.
     shard_bytes : int
-        Bytes of values of a shard that is chosen, at most.
+        Maximum bytes of values in an automatic shard.
 
     Raises
     ------
@@ -416,7 +420,7 @@ def adapt_plan(plan: WritePlan, *, location: str, shard_bytes: int = SHARD_BYTES
     Warns
     -----
     FilterReplacedWarning
-        Format 3 cannot express the codecs that a stored array has; the copy has the default codec.
+        Format 3 cannot express the codecs of a stored array; the copy has the default codec.
     """
     is_3 = plan.hierarchy.zarr_format == 3
     for path, planned in plan.arrays.items():
@@ -444,21 +448,20 @@ def _store_in_format_3(planned: PlannedArray, shard_bytes: int, where: str) -> N
     give_shards(planned, shard_bytes)
     if planned.source is not None and hasattr(planned.source, "encoded") and _encoding(node) != before:
         planned.source = ValuesOnly(planned.source)
-    if not hasattr(planned.source, "encoded"):  # chunks that are taken as they are have the frame that they have
+    if not hasattr(planned.source, "encoded"):  # copied chunks keep the frame that they have
         node.compressor = zarr3_codecs.in_core_words(node.compressor)
     if planned.has_given_codecs:
         zarr3.encode_node(node)  # raises an error if the format lacks one of them
 
 
 def _replace_codecs(planned: PlannedArray, where: str) -> None:
-    """Give an array the default codec in place of codecs that a stored array had and format 3 cannot express."""
+    """Set the default codec on an array, in place of codecs of a stored array that format 3 cannot express."""
     node = planned.node
     codecs = ", ".join(str(step["id"]) for step in [*(node.filters or []), *filter(None, [node.compressor])])
     if planned.has_given_codecs:
         raise UsageError(
             f"Zarr format 3 cannot express the codecs {codecs} in this order",
-            remedy="Give the filters that work on numbers, such as delta, before those that work on bytes; or write "
-            "with zarr_format=2.",
+            remedy="Put filters for numbers, such as delta, before those for bytes; or write with zarr_format=2.",
         )
     warnings.warn(
         f"{where}: Zarr format 3 cannot express the codecs {codecs}; the copy is stored with "
@@ -470,12 +473,12 @@ def _replace_codecs(planned: PlannedArray, where: str) -> None:
 
 
 def _encoding(node: ArrayNode[Attributes]) -> tuple[Any, ...]:
-    """Return what the bytes of a chunk depend on."""
+    """Return the properties that determine the bytes of a chunk."""
     return node.data_type, node.filters, node.compressor, node.order, node.chunks
 
 
 def _widths(planned: PlannedArray) -> dict[str, int]:
-    """Return the characters of the longest text of each field of rows that is not a number."""
+    """Return the length of the longest text in each non-numeric field of rows."""
     if planned.source is None:
         return {}
     length, count = planned.node.shape[0], planned.node.shape[-1]

@@ -1,14 +1,11 @@
-"""`converted_file`: the keys of a conversion that can be interrupted and resumed, and the record of its inputs.
+"""`staged_conversion`: the store for a conversion that can be interrupted and resumed, and the record of its inputs.
 
-The folder of the new file is beside the target, and its name follows from the target and from the record, so that the
-next run finds it, and a worker that outlives its master can only set keys that belong there. Its chunks are complete:
-each is renamed into place. The record is the first file in it, and is removed when everything is written, right before
-the folder is renamed to the target.
+The folder of the new file is beside the target. Its name is derived from the target and the record, so the next run
+finds it, and a worker that outlives the main process can only set keys that belong there. Its chunks are complete,
+because each is renamed into place. The record is the first file in it, and is removed when everything is written, right
+before the folder is renamed to the target.
 
-Apart from `staging`, which makes new files that cannot be resumed.
-
-Source: issue "Fast, lean, and as wide as the machine or the cluster", part 7; issue "Nothing lost, nobody let in",
-part 1.
+`staging` makes new files that cannot be resumed.
 """
 
 from __future__ import annotations
@@ -30,20 +27,17 @@ from hdmf_zarr_backend.errors import (
     DamagedFileError,
     MetadataError,
     StoreError,
-    UsageError,
     WorkerLostError,
 )
 from hdmf_zarr_backend.formats import zarr2, zarr3
 from hdmf_zarr_backend.formats.registry import FORMATS
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes
-from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.failures import os_errors
 from hdmf_zarr_backend.stores.files import PARTIAL, Staged, conversion_prefix, discard, interrupted_conversions
 from hdmf_zarr_backend.stores.json_text import dump, load
 from hdmf_zarr_backend.stores.local import LocalStore
-from hdmf_zarr_backend.transfer.names import check_names
 from hdmf_zarr_backend.transfer.plan import WritePlan
-from hdmf_zarr_backend.transfer.staging import moved, new_file
+from hdmf_zarr_backend.transfer.staging import moved
 
 RECORD = ".hdmf_conversion.json"
 """Name of the record in the folder."""
@@ -54,18 +48,18 @@ _BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 @dataclass(frozen=True, slots=True)
 class ConversionRecord:
-    """What a conversion makes of what; two with equal records write the same keys.
+    """The inputs of a conversion. Conversions with equal records write the same keys.
 
     Attributes
     ----------
     version : str
-        Of this package.
+        Version of this package.
     sources : dict
         ``{absolute path: [bytes, time of the last change in ns]}`` of the files that are read.
     options : dict
-        What the caller asked for, as far as it is about what is written; JSON.
+        The options that affect what is written, as JSON.
     plan : str
-        Hash of all documents that are planned.
+        Hash of all planned documents.
     """
 
     version: str
@@ -82,9 +76,9 @@ class ConversionRecord:
         plan : WritePlan
             What will be written.
         sources : iterable of str
-            Absolute paths of the files that it is made from.
+            Absolute paths of the input files.
         options : dict
-            As of the attribute.
+            See the attribute.
         """
         everything = FORMATS[plan.hierarchy.zarr_format].last(plan.hierarchy, {}, consolidate=True)
         found = {}
@@ -92,20 +86,20 @@ class ConversionRecord:
             with os_errors(path, "read"):
                 state = os.stat(path)
             found[path] = [state.st_size, state.st_mtime_ns]
-        # the root package sees to it that its number is known, and cannot be imported from below
+        # the root package sets its version, and cannot be imported here
         version = sys.modules[__name__.partition(".")[0]].__version__
         return cls(str(version), found, options, hashlib.sha256(dump(everything)).hexdigest())
 
     def identity(self) -> str:
-        """Return a short name of this record."""
+        """Return a short id of this record."""
         return hashlib.sha256(dump(asdict(self))).hexdigest()[:12]
 
     def differences(self, other: ConversionRecord) -> list[str]:
-        """Return in words what is different in ``other``, the one of now: causes, as far as they are known."""
+        """Return messages about the differences from ``other``, the present record; causes, as far as known."""
         if self.version != other.version:
-            return [f"it was begun by version {self.version} of this package, and this is {other.version}"]
-        gone = [f"{path} was read then and is not now" for path in self.sources.keys() - other.sources.keys()]
-        new = [f"{path} is read now and was not then" for path in other.sources.keys() - self.sources.keys()]
+            return [f"it was started by version {self.version} of this package, and this is {other.version}"]
+        gone = [f"{path} was read then and is not read now" for path in self.sources.keys() - other.sources.keys()]
+        new = [f"{path} is read now and was not read then" for path in other.sources.keys() - self.sources.keys()]
         changed = [
             f"{path} has changed since"
             for path in self.sources.keys() & other.sources.keys()
@@ -117,7 +111,7 @@ class ConversionRecord:
             if self.options.get(name) != other.options.get(name)
         ]
         found = [*sorted(gone), *sorted(new), *sorted(changed), *options]
-        return found or ["what is planned has changed, by another version of a library or an environment"]
+        return found or ["the plan has changed, because of another version of a library or another environment"]
 
 
 class StagedKeys(LocalStore):
@@ -126,13 +120,13 @@ class StagedKeys(LocalStore):
     Parameters
     ----------
     root : str
-        Absolute path of the folder, which is there.
+        Absolute path of the folder, which exists.
     location : str
         The target.
     is_resumed : bool
-        Whether there may be keys in it: what is there already is not set again.
+        Whether it may have keys already, which are not set again.
     is_doubtful : bool
-        Whether the machine was started anew since: files may be shorter than they were written.
+        Whether the machine was restarted since, so that files may be incomplete.
     """
 
     def __init__(self, root: str, location: str, *, is_resumed: bool, is_doubtful: bool) -> None:
@@ -142,13 +136,13 @@ class StagedKeys(LocalStore):
         self._is_there = False
 
     def set(self, key: str, value: bytes) -> None:
-        """Set ``key``, if it does not have this value already.
+        """Set ``key``, unless it has this value already.
 
         Raises
         ------
         StoreError
-            The folder is not there: a worker on another machine does not see it. It is not made, for what would be in
-            it would be missing where it is wanted.
+            The folder does not exist: a worker on another machine does not see it. It is not created, because its keys
+            would be missing in the file.
         """
         self._check_folder()
         if not (self.is_resumed and self._has(key, value)):
@@ -156,7 +150,7 @@ class StagedKeys(LocalStore):
 
     @contextmanager
     def stream(self, key: str) -> Iterator[Callable[[bytes], None]]:
-        """Give what appends to a new value of ``key``; the errors are those of `set`."""
+        """Yield a function that appends to a new value of ``key``; raises the errors of `set`."""
         self._check_folder()
         with super().stream(key) as write:
             yield write
@@ -164,14 +158,14 @@ class StagedKeys(LocalStore):
     def _check_folder(self) -> None:
         if not self._is_there and not os.path.isdir(self.root):
             raise StoreError(
-                f"the folder {self.root!r} is not there for this process",
+                f"the folder {self.root!r} does not exist for this process",
                 store=self.location,
-                remedy="Workers on other machines have to see the folder of the target under the same path.",
+                remedy="Workers on other machines need access to the folder of the target under the same path.",
             )
         self._is_there = True
 
     def _replaces(self, key: str) -> bool:
-        """Tell whether a value is written beside its place first; documents are compared when a conversion goes on."""
+        """Tell whether a value is first written to another file; a resumed conversion compares documents."""
         return key.rpartition("/")[2] not in _DOCUMENTS
 
     def _has(self, key: str, value: bytes) -> bool:
@@ -179,7 +173,7 @@ class StagedKeys(LocalStore):
         return state is not None and state.size == len(value) and self.get(key) == value
 
     def complete_chunks(self, path: str, node: ArrayNode[Attributes]) -> frozenset[str]:
-        """Return the keys of those chunks of an array that need not be written again; one listing."""
+        """Return the keys of the chunks of an array that need not be written again, from one listing."""
         if not self.is_resumed:
             return frozenset()
         return frozenset(
@@ -201,7 +195,7 @@ class StagedKeys(LocalStore):
         return True
 
     def finish(self) -> None:
-        """Take away what does not belong to the file: the record, and keys that nobody renamed into place."""
+        """Remove what does not belong to the file: the record, and keys that were not renamed into place."""
         if self.is_resumed:
             self.delete([key for key in self.sizes("") if key.endswith(PARTIAL)])
         self.delete([RECORD])
@@ -212,61 +206,13 @@ def _is_chunk(key: str) -> bool:
 
 
 @contextmanager
-def converted_file(
-    keys: Store,
-    plan: WritePlan,
-    sources: Iterable[str],
-    options: dict[str, Any],
-    *,
-    resume: bool,
-    exclusive: bool = False,
-    durable: bool = False,
-) -> Iterator[Store]:
-    """Give the keys to write a converted file with; it is there, whole, when the block ends without an error.
-
-    Parameters
-    ----------
-    keys : Store
-        Where the file will be.
-    plan : WritePlan
-        What will be written.
-    sources, options
-        As of `ConversionRecord.of`.
-    resume, exclusive, durable : bool
-        As of `staged_conversion`.
-
-    Raises
-    ------
-    UsageError
-        ``resume``, and the target is not a local folder.
-    """
-    if keys.folder is not None:
-        check_names((path for path, _ in plan.hierarchy.walk()), keys)
-        record = ConversionRecord.of(plan, sources, options)
-        local = LocalStore(keys.folder, location=keys.location)
-        with staged_conversion(local, record, resume=resume, exclusive=exclusive, durable=durable) as new:
-            yield new
-        return
-    if resume:
-        raise UsageError(
-            "only a conversion to a local folder can go on after it was interrupted",
-            store=keys.location,
-            remedy="Run it without resume=True, which begins anew.",
-        )
-    with new_file(
-        keys, plan.hierarchy.flat(), plan.hierarchy.zarr_format, exclusive=exclusive, durable=durable
-    ) as written:
-        yield written
-
-
-@contextmanager
 def staged_conversion(
     target: LocalStore, record: ConversionRecord, *, resume: bool, exclusive: bool = False, durable: bool = False
 ) -> Iterator[StagedKeys]:
-    """Give the keys of a folder that takes the place of ``target`` when the block ends without an error.
+    """Yield the store of a folder that replaces ``target`` when the block ends without an error.
 
-    The folder stays, to be resumed, if the process dies, is interrupted or stopped (KeyboardInterrupt, SystemExit) or
-    loses its workers, and with ``resume`` also if the operating system refuses something. After other errors it is
+    The folder is kept, to be resumed, if the process dies, is interrupted or stopped (KeyboardInterrupt, SystemExit) or
+    loses its workers, and with ``resume`` also after an error of the operating system. After other errors it is
     removed.
 
     Parameters
@@ -274,22 +220,23 @@ def staged_conversion(
     target : LocalStore
         The file.
     record : ConversionRecord
-        What is made of what.
+        The inputs of the conversion.
     resume : bool
-        Go on with what is there of the same record; nothing there: begin. False: begin, and remove what is there.
+        Continue an interrupted conversion with the same record, or start a new one. False: start, and remove what
+        exists.
     exclusive : bool
-        Replace nothing. False: what is at ``target`` is replaced.
+        Do not replace anything. False: replace what is at ``target``.
     durable : bool
-        Return when the file is on the disk itself.
+        Return after the file has reached the disk itself.
 
     Raises
     ------
     StoreLockedError
-        Another writer makes the same target, or has it open.
+        Another writer makes the same target or has it open.
     ConflictError
-        ``resume``, and what is there is of another record.
+        ``resume`` is True, and the existing folder has another record.
     StoreExistsError
-        ``exclusive``, and something has come to be at ``target``.
+        ``exclusive`` is True, and ``target`` exists now.
     """
     with writer_lock(target):
         own = Staged(target.root)
@@ -301,10 +248,10 @@ def staged_conversion(
             keys.finish()
             moved(keys.root, target.root, exclusive=exclusive, durable=durable)
         except (KeyboardInterrupt, SystemExit) as stop:
-            stop.add_note(f"What is done of {target.location!r} is kept; pass resume=True to go on.")
+            stop.add_note(f"The finished part of {target.location!r} is kept; pass resume=True to continue.")
             raise
         except WorkerLostError as error:
-            error.remedy = "What is done is kept; pass resume=True to go on."
+            error.remedy = "The finished part is kept; pass resume=True to continue."
             raise error.located(store=target.location) from error.__cause__
         except (StoreError, OSError):
             if not resume:
@@ -328,7 +275,7 @@ def _open(keys: LocalStore, record: ConversionRecord, own: Staged, *, resume: bo
     if root in found and not begun:
         discard(root)  # the new folder has this name
     now = _boot()
-    # what was not checked since the machine was started anew stays in doubt, whoever goes on with it
+    # files that were not checked since the restart stay doubtful for later runs too
     boot = begun[root].boot if begun else now
     os.makedirs(root, exist_ok=True)
     try:
@@ -342,28 +289,28 @@ def _open(keys: LocalStore, record: ConversionRecord, own: Staged, *, resume: bo
 
 def _other_conversion(reasons: list[str], location: str) -> ConflictError:
     return ConflictError(
-        f"the conversion that was interrupted cannot go on: {'; '.join(reasons)}",
+        f"the interrupted conversion cannot be resumed: {'; '.join(reasons)}",
         store=location,
-        remedy="Run it without resume=True, which begins anew.",
+        remedy="Run it without resume=True, which starts again.",
     )
 
 
 @dataclass(frozen=True, slots=True)
 class _Begun:
-    """A record that was found, and the start of the machine during which it was made (None: not known)."""
+    """An existing record, and the id of the machine's start when it was made (None if unknown)."""
 
     record: ConversionRecord
     boot: str | None
 
 
 def _begun(folders: Iterable[str]) -> dict[str, _Begun]:
-    """Return the folders that an interrupted conversion can go on in, with their records."""
+    """Return the folders of interrupted conversions that can be resumed, with their records."""
     records = {path: _recorded(path) for path in folders if not os.path.islink(path)}
     return {path: record for path, record in records.items() if record is not None}
 
 
 def _recorded(root: str) -> _Begun | None:
-    """Return the record of a folder, None without one that can be read."""
+    """Return the record of a folder, None if it cannot be read."""
     text = LocalStore(root).get(RECORD)
     if not text:
         return None
@@ -372,11 +319,11 @@ def _recorded(root: str) -> _Begun | None:
         record = ConversionRecord(str(said["version"]), dict(said["sources"]), dict(said["options"]), str(said["plan"]))
         return _Begun(record, said["boot"])
     except (MetadataError, TypeError, ValueError, KeyError):
-        return None  # no version of this package has written it
+        return None  # not written by any version of this package
 
 
 def _boot() -> str | None:
-    """Return what tells one start of the machine from the next, None where the system does not say."""
+    """Return an id of the present start of the machine, None if the system has none."""
     try:
         return _BOOT.read_text(encoding="ascii").strip()
     except OSError:

@@ -1,7 +1,7 @@
-"""Sources of the values of a new array, each of which gives any block of them.
+"""Sources of the values of a new array, each of which can return any block of them.
 
-A source is asked for whole chunks at a time, so that no array is ever held twice. Each knows one kind of input; what
-the values become (text, references, rows) is done here too, block by block.
+A source is read in complete chunks, so that no array is in memory twice. Each class handles one kind of input, and
+converts values (text, references, rows) block by block.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class ArraySource(Protocol):
     Attributes
     ----------
     shape : tuple of int
-        Shape of the whole.
+        Shape of the array.
 
     A source whose ``can_be_refused`` is True may raise an error on reading, depending on the values.
     """
@@ -46,18 +46,18 @@ class ArraySource(Protocol):
     shape: tuple[int, ...]
 
     def read(self, region: Region) -> Array:
-        """Return the values of ``region`` in the stored data type, or as objects that the codec takes."""
+        """Return the values of ``region`` in the stored data type, or as objects for the codec."""
 
 
-class StoredSource:
-    """An array that is indexed: NumPy, h5py, zarr, or what behaves so.
+class IndexedSource:
+    """An array that is read by indexing: NumPy, h5py, zarr, or similar.
 
     Parameters
     ----------
     data : array
         Has ``shape`` and ``__getitem__``.
     dtype : numpy.dtype
-        Type that is stored; blocks are cast to it.
+        Stored type; blocks are cast to it.
     """
 
     def __init__(self, data: Any, dtype: np.dtype[Any]) -> None:
@@ -66,7 +66,7 @@ class StoredSource:
         self.shape: tuple[int, ...] = tuple(data.shape)
 
     def portable(self) -> H5FileSource | None:
-        """Return this source as file and path, None where the values are only in this process."""
+        """Return this source as file and path, None if the values exist only in this process."""
         if is_hdf5_dataset(self.data):
             return H5FileSource(str(self.data.file.filename), str(self.data.name), self.shape, self.dtype)
         return None
@@ -85,22 +85,22 @@ class StoredSource:
         Raises
         ------
         ValueRefusedError
-            Values that ``dtype`` does not hold.
+            ``dtype`` cannot hold the values.
         """
         return cast_block(np.asarray(self.data[region] if region else self.data[()]), self.dtype)
 
 
 class H5FileSource:
-    """A dataset of an HDF5 file, named by file and path; each worker opens the file itself.
+    """A dataset of an HDF5 file by file and path; each worker opens the file itself.
 
     Parameters
     ----------
     file, path : str
-        Where it is.
+        Position of the dataset.
     shape : tuple of int
         Its shape.
     dtype : numpy.dtype
-        Type that is stored.
+        Stored type.
     """
 
     def __init__(self, file: str, path: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
@@ -114,16 +114,16 @@ class H5FileSource:
         import h5py
 
         with h5py.File(self._file, "r") as file:
-            return StoredSource(file[self._path], self.dtype).read(region)
+            return IndexedSource(file[self._path], self.dtype).read(region)
 
 
 def cast_block(block: Array, dtype: np.dtype[Any]) -> Array:
-    """Return ``block`` as ``dtype``; floating-point numbers may be rounded, everything else stays what it is.
+    """Return ``block`` as ``dtype``. Floating-point numbers may be rounded, other values must not change.
 
     Raises
     ------
     ValueRefusedError
-        Integers that would become others, numbers that would lose a fraction or an imaginary part.
+        Integers would change, or numbers would lose a fraction or an imaginary part.
     """
     if block.dtype == dtype:
         return block
@@ -134,23 +134,23 @@ def cast_block(block: Array, dtype: np.dtype[Any]) -> Array:
     if _holds_all(dtype, block.dtype):
         return block.astype(dtype)
     with np.errstate(invalid="ignore"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # an imaginary part is looked for below
+        warnings.simplefilter("ignore")  # an imaginary part is checked below
         try:
             made = block.astype(dtype)
         except (ValueError, TypeError, OverflowError) as error:
             raise ValueRefusedError(
-                f"the values are not {dtype} ({error})", remedy="Convert them before, or give the dataset their type."
+                f"the values are not {dtype} ({error})", remedy="Convert them first, or give the dataset their type."
             ) from error
     if block.dtype.kind in _NUMBERS and dtype.kind in _NUMBERS and not np.array_equal(made, block):
         raise ValueRefusedError(
             f"the values are {block.dtype} and do not fit {dtype} without loss",
-            remedy="Convert them before, or give the dataset their type.",
+            remedy="Convert them first, or give the dataset their type.",
         )
     return made
 
 
 def _holds_all(dtype: np.dtype[Any], given: np.dtype[Any]) -> bool:
-    """Tell whether ``dtype`` holds all values of another type, with floating-point numbers rounded."""
+    """Tell whether ``dtype`` can hold all values of another type, allowing floating-point numbers to be rounded."""
     return np.can_cast(given, dtype, "safe" if dtype.kind in "iub" else "same_kind")
 
 
@@ -161,12 +161,12 @@ def _dates(block: Array, dtype: np.dtype[Any]) -> Array:
         return made
     raise ValueRefusedError(
         f"the values are {block.dtype} and do not fit {dtype} without loss",
-        remedy="Convert them before, or give the dataset their type.",
+        remedy="Convert them first, or give the dataset their type.",
     )
 
 
 def _fields(block: Array, dtype: np.dtype[Any]) -> Array:
-    """Copy field by field: a cast of structured arrays goes by name only if padding and metadata agree."""
+    """Copy field by field: NumPy casts structured arrays by name only if padding and metadata agree."""
     packed = np.empty(block.shape, dtype)
     for name in dtype.names or ():
         packed[name] = block[name]
@@ -181,9 +181,9 @@ class ElementSource:
     data : sequence or array
         The elements along the first axis, or an array of any rank.
     shape : tuple of int
-        Shape of what is stored.
+        Shape of the stored array.
     convert : callable
-        Element -> stored object.
+        Converts an element to the stored object.
     """
 
     can_be_refused = True
@@ -227,7 +227,7 @@ class ElementSource:
 
 
 def _is_plain_text(elements: Sequence[Any]) -> bool:
-    """Tell whether `to_text` would return all elements as they are."""
+    """Tell whether `to_text` would return all elements unchanged."""
     if set(map(type, elements)) != {str}:
         return False
     text = "".join(elements)
@@ -235,7 +235,7 @@ def _is_plain_text(elements: Sequence[Any]) -> bool:
         return True
     try:
         text.encode("utf-8")
-    except UnicodeEncodeError:  # surrogates; `to_text` says where
+    except UnicodeEncodeError:  # surrogates; `to_text` reports the position
         return False
     return True
 
@@ -256,9 +256,9 @@ class RowSource:
     Parameters
     ----------
     data : sequence
-        Rows that give their fields by position.
+        Rows whose fields are accessed by position.
     converters : sequence of callable
-        One for each field: value -> JSON value.
+        One for each field: converts a value to JSON.
     """
 
     can_be_refused = True
@@ -269,7 +269,7 @@ class RowSource:
         self._converters = converters
 
     def read(self, region: Region) -> Array:
-        """Return the rows of the block; all fields are always read together."""
+        """Return the rows of the block; always with all fields."""
         rows = self.data[region[0]] if hasattr(self.data, "__getitem__") else list(self.data)[region[0]]
         block = np.empty((region[0].stop - region[0].start, len(self._converters)), object)
         for position, row in enumerate(rows):
@@ -282,7 +282,7 @@ class RowSource:
 
 
 def _at(error: ValueRefusedError, index: list[int]) -> ValueRefusedError:
-    """Return ``error`` with the index of the element that it is about."""
+    """Return ``error`` with the index of the element added to its message."""
     if index:
         error.problem = f"element {index if len(index) > 1 else index[0]}: {error.problem}"
     error.located()
@@ -295,7 +295,7 @@ def to_text(value: Any) -> str:
     Raises
     ------
     ValueRefusedError
-        Anything else, None above all, which would silently become the word "None"; text that UTF-8 cannot hold.
+        The value is something else, such as None, which would silently become the text "None"; or it has surrogates.
     """
     if isinstance(value, str):
         if not value.isascii():
@@ -306,14 +306,14 @@ def to_text(value: Any) -> str:
             return value.decode("utf-8")
         except UnicodeDecodeError as error:
             raise ValueRefusedError(
-                f"{value!r} is not UTF-8 and stands where text is expected", remedy="Decode it, or give only bytes."
+                f"{value!r} is not UTF-8, where text is expected", remedy="Decode it, or give only bytes."
             ) from error
     if isinstance(value, (datetime.datetime, datetime.date)):
         return value.isoformat()
     if isinstance(value, np.ndarray) and value.ndim == 0:
         return to_text(value[()])
     raise ValueRefusedError(
-        f"{value!r} of type {type(value).__name__} stands where text is expected",
+        f"{value!r} of type {type(value).__name__} is not text, where text is expected",
         remedy="Replace it by text; an empty string for a missing value.",
     )
 
@@ -336,5 +336,5 @@ def to_bytes(value: Any) -> bytes:
 
 
 def to_json_number(value: Any) -> Any:
-    """Return a number as JSON has it."""
+    """Return a number as a JSON value."""
     return value.item() if isinstance(value, (np.generic, np.ndarray)) else value

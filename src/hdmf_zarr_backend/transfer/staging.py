@@ -1,11 +1,9 @@
-"""`new_file`: the keys of a new file, which is staged and renamed, or marked and committed in stores without a rename.
+"""`new_file`: the store for a new file, which is staged and renamed; or, without a rename, marked and committed.
 
-The order of the puts in a store without a rename: an old consolidated document is deleted, the attributes of the root
-say that the file is being written, everything old is deleted, everything new is set, then the real attributes of the
-root, and the consolidated document last. A reader trusts that one alone where it is there, and finds the mark where it
-is not; so after whatever end of the writer a file is whole or visibly not.
-
-Source: issue "Nothing lost, nobody let in", part 1; issue "Format 3, shards, and any store, near or far", part 5.
+In a store without a rename, the order is: delete an old consolidated document, mark the root's attributes as being
+written, delete all old keys, set all new keys, then the real attributes of the root, and last the consolidated
+document. A reader trusts the consolidated document if it exists, and otherwise finds the mark. So however the writer
+ends, the file is either complete or visibly incomplete.
 """
 
 from __future__ import annotations
@@ -43,20 +41,20 @@ from hdmf_zarr_backend.transfer.names import check_names
 def staged(
     target: str, *, exclusive: bool = False, durable: bool = False, location: str | None = None
 ) -> Iterator[LocalStore]:
-    """Give the keys of a directory beside ``target`` that takes its place when the block ends without an error.
+    """Yield the store of a directory beside ``target`` that replaces it when the block ends without an error.
 
-    Whoever calls this is the only writer of ``target``.
+    The caller must be the only writer of ``target``.
 
     Parameters
     ----------
     target : str
-        Absolute path of the file. What is there is replaced.
+        Absolute path of the file. An existing file is replaced.
     exclusive : bool
-        Replace nothing, not even what another program has put there in the meantime.
+        Do not replace anything, not even what another program has created there since.
     durable : bool
-        As of `moved`.
+        As for `moved`.
     location : str, optional
-        What the user calls the file, if it is not ``target`` (a symbolic link to it).
+        The path given by the user, if it is not ``target`` (a symbolic link to it).
 
     Raises
     ------
@@ -73,34 +71,34 @@ def staged(
         yield LocalStore(partial, replace=False, location=location or target)
         own.check()
         moved(partial, target, exclusive=exclusive, durable=durable)
-        with suppress(OSError):  # the file is there, whatever stays beside it
-            for path in interrupted_conversions(target):  # nobody goes on to make what has been made otherwise
+        with suppress(OSError):  # the new file is complete, whatever is left beside it
+            for path in interrupted_conversions(target):  # obsolete, because the file was made in another way
                 own.discard(path)
     except BaseException:
         own.discard(partial)
         for path in made if own.is_own else ():
-            with suppress(OSError):  # somebody else uses it by now
+            with suppress(OSError):  # another program uses it now
                 os.rmdir(path)
         raise
 
 
 def moved(partial: str, target: str, *, exclusive: bool, durable: bool) -> None:
-    """Move what is whole to its place.
+    """Move a complete file to its place.
 
     Parameters
     ----------
     partial, target : str
-        From where, and to where.
+        Present path and final path.
     exclusive : bool
-        Replace nothing.
+        Do not replace anything.
     durable : bool
-        Return when all of it is on the disk, under its name: one call for all files before they are moved, and one for
-        the folder after.
+        Return after everything is on the disk under its name: one call for all files before the move, and one for the
+        folder after it.
 
     Raises
     ------
     StoreExistsError
-        ``exclusive``, and something has come to be at ``target``.
+        ``exclusive`` is True, and ``target`` exists now.
     """
     with os_errors(target, "written"):
         if durable:
@@ -111,7 +109,7 @@ def moved(partial: str, target: str, *, exclusive: bool, durable: bool) -> None:
 
 
 def _missing(folder: str) -> list[str]:
-    """Return the folders above a file that are not there yet, the innermost first."""
+    """Return the folders above a file that do not exist yet, the innermost first."""
     missing = []
     while folder and not os.path.lexists(folder):
         missing.append(folder)
@@ -121,7 +119,7 @@ def _missing(folder: str) -> list[str]:
 
 _ROOT_3 = "zarr.json"
 _COMMIT = (zarr2.ATTRIBUTES, _ROOT_3, zarr2.CONSOLIDATED)
-"""The keys that make a new file whole, in the order in which they are set."""
+"""The keys that complete a new file, in the order in which they are set."""
 
 
 @contextmanager
@@ -134,33 +132,33 @@ def new_file(
     durable: bool = False,
     is_locked: bool = False,
 ) -> Iterator[Store]:
-    """Give the keys to write a new file with; it is there, whole, when the block ends without an error.
+    """Yield the store to write a new file to. The file appears, complete, when the block ends without an error.
 
     Parameters
     ----------
     keys : Store
-        Where the file will be. What is there is replaced.
+        Store of the new file. An existing file is replaced.
     paths : iterable of str
-        Of the nodes that are going to be written.
+        Paths of the nodes to be written.
     zarr_format : {2, 3}
-        Of the file.
+        Format of the file.
     exclusive : bool
-        Replace nothing.
+        Do not replace anything.
     durable : bool
-        Return when a local file is on the disk itself.
+        Return after a local file has reached the disk itself.
     is_locked : bool
-        Whether the caller holds the lock of the file; otherwise it is taken here.
+        Whether the caller has the lock of the file; otherwise it is acquired here.
 
     Raises
     ------
     ReadOnlyStoreError
-        No file of this format can be written there.
+        The store cannot hold a new file of this format.
     NameRefusedError
-        No key can have one of the names there.
+        A name is not valid in the keys of the store.
     StoreExistsError
-        Something is there that is not to be replaced.
+        Something exists there that may not be replaced.
     StoreLockedError
-        Another writer is at work there.
+        Another writer has the file open.
     """
     store = keys.unwrapped
     abilities = store.abilities
@@ -180,14 +178,14 @@ def new_file(
 
 
 def can_stage(keys: Store) -> bool:
-    """Tell whether what is at a place stays until the new file is whole; else it goes first."""
+    """Tell whether an existing file stays until the new one is complete; otherwise it is deleted first."""
     return (keys.folder or keys.zip_file) is not None
 
 
 def _unstaged(store: Store, *, exclusive: bool, zarr_format: int) -> AbstractContextManager[QueuedStore]:
     if exclusive and store.exists():
         raise StoreExistsError(
-            "something has come to be there, and is not replaced",
+            "a file was created there since, and is not replaced",
             store=store.location,
             remedy="Choose another path, or mode 'w' to replace it.",
         )
@@ -196,7 +194,7 @@ def _unstaged(store: Store, *, exclusive: bool, zarr_format: int) -> AbstractCon
 
 @contextmanager
 def _marked(store: Store, zarr_format: int) -> Iterator[QueuedStore]:
-    """Give a queue of puts to ``store``; what commits a file is set when the block ends without an error."""
+    """Yield a queue of puts to ``store``. If the block ends without an error, the keys that commit the file are set."""
     is_transaction = not store.abilities.consolidates
     kept: set[str] = set()
     if not is_transaction:
@@ -209,19 +207,21 @@ def _marked(store: Store, zarr_format: int) -> Iterator[QueuedStore]:
         queue.commit()
     except BaseException:
         if own.is_own:
-            queue.abandon()  # or puts would go on after the error was told
+            queue.abandon()  # so that no put runs after the error was raised
         raise
 
 
 def _mark(store: Store, zarr_format: int) -> set[str]:
-    """Let the root say that the file is being written; return the keys that do."""
+    """Mark the root as being written; return the keys of the mark."""
     if zarr_format == 2:
-        store.delete([zarr2.CONSOLIDATED, _ROOT_3, JOURNAL])  # what readers would trust, and what writers would undo
+        store.delete(
+            [zarr2.CONSOLIDATED, _ROOT_3, JOURNAL]
+        )  # readers would trust the first two, and writers undo the last
     root: GroupNode[Attributes] = GroupNode(attributes={NOTES: {WRITING: asdict(Holder.here())}})
     documents = dict(zarr2.encode_node("", root))
     if zarr_format == 3:
         documents = {_ROOT_3: {"zarr_format": 3, "node_type": "group", "attributes": root.attributes}}
-    for key, document in sorted(documents.items()):  # the attributes first: without them a root would look whole
+    for key, document in sorted(documents.items()):  # the attributes first: without them the root would look complete
         store.set(key, dump(document))
     if zarr_format == 3:
         store.delete([zarr2.CONSOLIDATED, JOURNAL])

@@ -1,7 +1,6 @@
-"""Sources that take the values of a new array from a stored one: its layout, and its chunks without decoding.
+"""Sources that read the values of a new array from a stored one: its layout, and its chunks without decoding.
 
-Source: issue "Fast, lean, and as wide as the machine or the cluster", part 6; `HDF5IO` keeps chunks and filters of what
-it exports likewise.
+Source: `HDF5IO` also keeps chunks and filters of what it exports.
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ from hdmf_zarr_backend.formats.chunking import WHOLE_BYTES
 from hdmf_zarr_backend.formats.dtypes import numpy_dtype
 from hdmf_zarr_backend.formats.zarr3_codecs import in_format_2
 from hdmf_zarr_backend.hdf5.datasets import Description
-from hdmf_zarr_backend.hdf5.files import check_allocated
 from hdmf_zarr_backend.hdf5.rawcopy import plan_contiguous, plan_raw
+from hdmf_zarr_backend.hdf5.safe_reading import check_allocated
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, absolute, join
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.limits import Limits
@@ -32,8 +31,8 @@ from hdmf_zarr_backend.transfer.plan import PlannedArray, Sharding, encode_fill
 from hdmf_zarr_backend.transfer.sources import (
     Array,
     ArraySource,
+    IndexedSource,
     Region,
-    StoredSource,
     cast_block,
     is_hdf5_dataset,
 )
@@ -42,9 +41,9 @@ if TYPE_CHECKING:
     from hdmf_zarr_backend.arrays.lazy import LazyArray
 
 CACHE_BYTES = 32 * 2**20
-"""What a process keeps of the decoded chunks of one file at most, for chunks of the target that share one."""
+"""Maximum bytes of decoded chunks of one file that a process keeps, for target chunks that share them."""
 
-_SHARE = 4  # of a memory budget
+_SHARE = 4  # the fraction 1/4 of a memory budget
 _MOST_FILES = 2
 _caches: OrderedDict[str, ChunkCache] = OrderedDict()
 _limit = [CACHE_BYTES]
@@ -60,7 +59,7 @@ def _cache_of(location: str) -> ChunkCache:
 
 @contextmanager
 def source_caches(memory_budget: int) -> Iterator[None]:
-    """Bound what is kept of decoded chunks by a budget, and free it at the end of a write."""
+    """Limit the cache of decoded chunks by a budget, and free it at the end of a write."""
     _limit.append(min(CACHE_BYTES, memory_budget // _SHARE))
     try:
         yield
@@ -70,7 +69,7 @@ def source_caches(memory_budget: int) -> Iterator[None]:
 
 
 class StoredChunks:
-    """The chunks of a stored array as they are, and other values where a chunk is not there.
+    """The chunks of a stored array as they are, and other values for missing chunks.
 
     Parameters
     ----------
@@ -79,9 +78,9 @@ class StoredChunks:
     path : str
         The array.
     node : ArrayNode
-        Its metadata; the array that is written has the same chunks and codecs.
+        Its metadata; the array to write has the same chunks and codecs.
     values : ArraySource
-        What the chunks decode to.
+        The decoded values.
     """
 
     def __init__(self, keys: Store, path: str, node: ArrayNode[Attributes], values: ArraySource) -> None:
@@ -93,7 +92,7 @@ class StoredChunks:
         self._reader: ShardReader | None = None
 
     def _shards(self) -> ShardReader:
-        """Return what finds chunks in shards, which knows the indices that it has read."""
+        """Return the reader of chunks in shards, which caches the indices of shards."""
         self._reader = self._reader or ShardReader(self._keys, self._path, self._node)
         return self._reader
 
@@ -101,12 +100,12 @@ class StoredChunks:
         return (type(self), (self._keys.unwrapped, self._path, self._node, self._values))
 
     def encoded(self, index: tuple[int, ...]) -> bytes | None:
-        """Return the chunk at ``index`` as it is stored, None where it is not there.
+        """Return the chunk at ``index`` as stored, None if it is missing.
 
         Raises
         ------
         ChunkError
-            It cannot be a chunk; it is not decoded to find out.
+            Its size is impossible. It is not decoded to check it.
         """
         name = self._node.chunk_name(index)
         data = self._shards().get(index) if self._node.shards is not None else self._keys.get(join(self._path, name))
@@ -122,7 +121,7 @@ class StoredChunks:
         return self._values.read(region)
 
     def portable(self) -> ArraySource | None:
-        """Return this, if the values can be sent to another process; else None."""
+        """Return this source if the values can be sent to another process, else None."""
         return self if isinstance(self._values, ZarrSource) else None
 
 
@@ -138,7 +137,7 @@ class ZarrSource:
     node : ArrayNode
         Its metadata.
     dtype : numpy.dtype
-        Type that is stored; blocks are cast to it.
+        Stored type; blocks are cast to it.
     """
 
     def __init__(self, keys: Store, path: str, node: ArrayNode[Attributes], dtype: np.dtype[Any]) -> None:
@@ -152,7 +151,7 @@ class ZarrSource:
         return (type(self), (self._keys.unwrapped, self._path, self._node, self._dtype))
 
     def part(self, indices: Iterable[tuple[int, ...]]) -> ZarrSource:
-        """Return this: it is small already."""
+        """Return this source, which is small already."""
         return self
 
     def read(self, region: Region) -> Array:
@@ -168,21 +167,21 @@ class ZarrSource:
 
 
 def check_stored(data: Any, limits: Limits) -> None:
-    """Make sure that a stored array that is to be copied, or what resolves its references, has most of its chunks.
+    """Check that a stored array to be copied, or its resolver of references, has most of its chunks.
 
     Parameters
     ----------
     data : object
-        Any.
+        The data of a dataset.
     limits : Limits
-        What holds for a dataset of HDF5; a Zarr array is read by the rules of its own store.
+        Limits for an HDF5 dataset; a Zarr array is read with the limits of its own store.
 
     Raises
     ------
     LimitError
-        As of `arrays.fills.check_unwritten` and `hdf5.files.check_allocated`; other data are never refused.
+        As for `arrays.fills.check_unwritten` and `hdf5.safe_reading.check_allocated`; other data are never refused.
     """
-    from hdmf_zarr_backend.arrays.lazy import LazyArray  # on use, here and below: zarr is slow to load
+    from hdmf_zarr_backend.arrays.lazy import LazyArray  # imported here and below: zarr is slow to import
     from hdmf_zarr_backend.changes.editable import EditableArray
 
     stored = getattr(data, "dataset", data)
@@ -193,9 +192,9 @@ def check_stored(data: Any, limits: Limits) -> None:
 
 
 def keep_layout(planned: PlannedArray, data: LazyArray) -> None:
-    """Give a planned array the chunks, shards, codecs and fill value of the stored array that it is a copy of.
+    """Set the chunks, shards, codecs and fill value of a planned array to those of the stored array that it copies.
 
-    Nothing is changed where the type of the elements, or the codec of objects, becomes another.
+    Nothing is changed if the type of the elements, or the codec of objects, differs.
     """
     node, old = planned.node, data.node
     if planned.source is None or node.shape != old.shape or not _has_type_of(node, old):
@@ -206,21 +205,21 @@ def keep_layout(planned: PlannedArray, data: LazyArray) -> None:
     if old.shards is not None:
         planned.sharding = Sharding(old.shards.shape, are_chunks_given=True, is_kept=True)
     dtype = numpy_dtype(old.data_type)
-    if dtype.kind in "biufc":  # others are declared as zero in old files, which newer readers refuse
+    if dtype.kind in "biufc":  # old files declare other fill values as zero, which newer readers refuse
         node.fill_value = encode_fill(fill_scalar(old, dtype), dtype)
     node.filters = in_format_2(old.filters)
     node.compressor = None if old.compressor is None else dict(old.compressor)
 
 
 def take_stored(planned: PlannedArray, data: LazyArray) -> None:
-    """Let a planned array take the chunks of the stored array that it is a copy of, as they are where that is right."""
+    """Let a planned array use the chunks of the stored array that it copies, as they are where possible."""
     from hdmf_zarr_backend.changes.editable import EditableArray
 
     source = planned.source
     if source is None or isinstance(data, EditableArray):
-        return  # changes that are not written yet are seen only by the array itself
+        return  # changes that are not written yet are visible only through the array itself
     keys = data.keys
-    if isinstance(source, StoredSource):
+    if isinstance(source, IndexedSource):
         source = ZarrSource(keys, data.path, data.node, source.dtype)
     planned.source = StoredChunks(keys, data.path, data.node, source) if _is_same(planned.node, data.node) else source
 
@@ -241,23 +240,27 @@ def _contiguous(dataset: Any, found: Description, shape: tuple[int, ...]) -> Arr
 
 
 def take_chunks(dataset: Any, found: Description, planned: PlannedArray, *, keep: bool) -> None:
-    """Take the chunks of a large dataset as they are, or at least read its values without the HDF5 library.
+    """Use the chunks of a large dataset as they are, or at least read its values without the HDF5 library.
 
-    Small datasets are one chunk in Zarr, and very small chunks are joined: there the chunks are not the same.
+    A small dataset is one chunk in Zarr, and very small chunks are joined, so these are not copied.
 
     Parameters
     ----------
     dataset : h5py.Dataset
         The dataset.
     found : Description
-        What it is.
+        Its description.
     planned : PlannedArray
-        The copy that is planned; its source is replaced, and its codecs if chunks are kept.
+        The plan of the copy; its source is replaced, and its codecs if chunks are kept.
     keep : bool
-        Keep chunks as they are where that is possible; False: they are decoded, for the codecs that are planned.
+        Keep chunks as they are if possible; False: they are decoded, for the planned codecs.
     """
     node, old = planned.node, planned.source
-    if node.size * found.dtype.itemsize <= WHOLE_BYTES or not isinstance(old, StoredSource) or old.dtype != found.dtype:
+    if (
+        node.size * found.dtype.itemsize <= WHOLE_BYTES
+        or not isinstance(old, IndexedSource)
+        or old.dtype != found.dtype
+    ):
         return
     chunked = plan_raw(dataset, found)
     if chunked is None:

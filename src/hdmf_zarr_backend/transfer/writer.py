@@ -1,6 +1,6 @@
-"""`Writer`: writes a plan to a store, documents and chunks first and the consolidated document last.
+"""`Writer`: writes a plan to a store: documents and chunks first, the consolidated document last.
 
-Nothing is read back and no key is set twice; the document of an array that grows is set when its length is known.
+Nothing is read back, and no key is set twice. The document of an array that grows is set when its length is known.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ __all__ = ["MEMORY_BUDGET", "PlannedKeys", "Writer", "planned_bytes", "settle"]
 
 
 class PlannedKeys(Store):
-    """The chunks of a plan; documents are not among its keys, since the plan has the hierarchy.
+    """The chunks of a plan as a read-only store. Documents are not among its keys, since the plan has the hierarchy.
 
     Parameters
     ----------
     plan : WritePlan
         Its sources must be open.
     location : str
-        Where the file will be; its links are followed from there.
+        Location of the new file, from which its links are resolved.
     """
 
     def __init__(self, plan: WritePlan, location: str) -> None:
@@ -66,7 +66,7 @@ class PlannedKeys(Store):
         Raises
         ------
         ZarrBackendError
-            The source does not give its values.
+            The source cannot return its values.
         """
         path, _, name = key.rpartition("/")
         while path and path not in self._plan.arrays:
@@ -89,22 +89,22 @@ class PlannedKeys(Store):
             raise error.located(store=self.location, path=absolute(path)) from error.__cause__
 
     def set(self, key: str, value: bytes) -> None:
-        """Refuse: this is a plan."""
+        """Raise an error: a plan is read only."""
         raise self._refused()
 
     def delete(self, keys: Iterable[str]) -> None:
-        """Refuse: this is a plan."""
+        """Raise an error: a plan is read only."""
         raise self._refused()
 
     def _refused(self) -> ModeError:
         return ModeError("a file that is planned is only read", store=self.location, remedy="Write the plan.")
 
     def sizes(self, prefix: str) -> dict[str, int]:
-        """Return nothing: what a chunk will be is known when it is encoded, and the hierarchy is at hand."""
+        """Return nothing: sizes of chunks are known when they are encoded."""
         return {}
 
     def exists(self) -> bool:
-        """Tell whether there is something to read."""
+        """Return True: a plan can be read."""
         return True
 
 
@@ -112,7 +112,7 @@ _LARGE_BYTES = 2**20
 
 
 class Writer:
-    """Carries out a plan on an empty store.
+    """Writes a plan to an empty store.
 
     Parameters
     ----------
@@ -121,20 +121,18 @@ class Writer:
     plan : WritePlan
         What to write.
     strict_json : bool
-        No NaN or Infinity tokens.
+        Write strict JSON, without NaN and Infinity tokens.
     progress : Progress
-        Is told of each array's bytes.
+        Receives the bytes of each array.
     executor : object
-        As of `execution.executors.runner`; None: everything is done in this thread.
+        As for `execution.executors.runner`; None: do everything in this thread.
     memory_budget : int
-        Bytes of values that may be in flight, beyond the caller's own arrays.
-    nczarr : bool
-        Give the nodes the attributes of NCZarr, for netcdf-c. Documents are set when all lengths are known.
+        Maximum bytes of values in memory, beyond the caller's own arrays.
 
     Attributes
     ----------
     inlined : dict
-        ``{key: bytes}`` of what is read whenever the file is opened, for the consolidated document.
+        ``{key: bytes}`` of the chunks that are read whenever the file is opened, for the consolidated document.
     """
 
     def __init__(
@@ -146,9 +144,7 @@ class Writer:
         progress: Progress = SILENT,
         executor: Any = None,
         memory_budget: int = MEMORY_BUDGET,
-        nczarr: bool = False,
     ) -> None:
-        self._nczarr = nczarr
         self.inlined: dict[str, bytes] = {}
         self._executor = executor
         self._budget = memory_budget
@@ -166,23 +162,24 @@ class Writer:
         consolidate : bool
             Set the consolidated document at the end.
         exhaust_in_turn : bool
-            Exhaust iterators one after the other; False: one block of each in turn.
+            Exhaust iterators one after the other; False: take one block of each in turn.
         """
         warn_of_names((path for path, _ in self._plan.hierarchy.walk()), self._keys.location)
-        self._adapt()
+        self._prepare_plan()
         arrays = self._plan.arrays
         self._progress.start(sum(planned_bytes(planned) for planned in arrays.values()))
         growing = {path: planned for path, planned in arrays.items() if planned.iterator is not None}
-        if not self._nczarr:
+        if not self._plan.is_nczarr:
             self._all_documents(without=growing)
         self._write_arrays()
         self._exhaust(growing, in_turn=exhaust_in_turn)
-        if self._nczarr:
+        if self._plan.is_nczarr:
             nczarr.overlay(self._plan.hierarchy)
             self._all_documents()
         self._finish(consolidate=consolidate)
 
-    def _adapt(self) -> None:
+    def _prepare_plan(self) -> None:
+        """Give the new arrays their stored form, with shards that fit this store and the memory budget."""
         adapt_plan(self._plan, location=self._keys.location, shard_bytes=shard_bytes_for(self._keys, self._budget))
 
     def _all_documents(self, without: Collection[str] = ()) -> None:
@@ -193,29 +190,29 @@ class Writer:
     def write_changes(
         self, *, added: Collection[str], changed: Collection[str], keep: Callable[[Iterable[str]], None]
     ) -> None:
-        """Write what an append adds: new nodes first, then changed documents; the caller sets the consolidated one.
+        """Write an append: new nodes first, then changed documents. The caller sets the consolidated document.
 
         Parameters
         ----------
         added : collection of str
-            Paths of new groups and arrays; what is below them is new too.
+            Paths of new groups and arrays, whose members are new too.
         changed : collection of str
             Paths of nodes whose attributes differ.
         keep : callable
-            Is given the keys of the documents that change, before they are set.
+            Called with the keys of the documents that change, before they are set.
         """
         warn_of_names(added, self._keys.location)
-        self._adapt()
+        self._prepare_plan()
         arrays = self._plan.arrays
         self._progress.start(sum(planned_bytes(planned) for planned in arrays.values()))
         self._write_arrays()
         growing = {path: planned for path, planned in arrays.items() if planned.iterator is not None}
         self._exhaust(growing, in_turn=True)
-        if self._nczarr:
+        if self._plan.is_nczarr:
             changed = {*changed, *nczarr.overlay(self._plan.hierarchy), *growing}
             changed = {path for path in changed if path in growing or not _is_below(path, added)}
         self._keys.drain()
-        for path in sorted(added, reverse=True):  # a group appears when all that is in it is there
+        for path in sorted(added, reverse=True):  # the document of a group is set after everything in it
             self._documents_below(path, growing)
         self._keys.drain()
         others = sorted(changed, reverse=True)
@@ -225,7 +222,7 @@ class Writer:
         self._keys.drain()
 
     def _finish(self, *, consolidate: bool) -> None:
-        """Set what makes the file whole."""
+        """Set the documents that complete the file."""
         for key, document in self._format.last(self._plan.hierarchy, self.inlined, consolidate=consolidate).items():
             self._keys.set(key, dump(document, strict=self._strict))
         self._progress.finish()
@@ -240,7 +237,7 @@ class Writer:
             self._keys.set(key, dump(document, strict=self._strict))
 
     def _documents_below(self, path: str, but: Collection[str]) -> None:
-        """Write the documents of a node and of all below it, parents last; those of the paths in ``but`` follow."""
+        """Write the documents of a node and everything below it, parents last, except those of the paths in ``but``."""
         for below, node in reversed(list(Hierarchy(self._node(path)).walk())):
             place = "/".join(part for part in (path, below) if part)
             if place not in but:
@@ -254,7 +251,7 @@ class Writer:
             forget_decoded()
 
     def _arrays(self) -> None:
-        """Write the chunks of all arrays that have a source: large plain ones by the executor, the others here."""
+        """Write the chunks of all arrays with a source: large plain ones by the executor, the others here."""
         later: list[tuple[str, PlannedArray]] = []
         for path, planned in self._plan.arrays.items():
             source = planned.source
@@ -309,7 +306,7 @@ class Writer:
         task_bytes: int = TASK_BYTES,
         to_send: bool = False,
     ) -> Iterator[ChunkTask | ShardTask]:
-        """Yield the tasks for what an array still lacks."""
+        """Yield tasks for the missing chunks of an array."""
         complete = self._keys.complete_chunks(path, node)
         if complete:
             values = node.size * chunk_codec(node).dtype.itemsize
@@ -339,7 +336,7 @@ class Writer:
                     del open_arrays[path]
 
     def _put(self, path: str, array: GrowingArray, blocks: Iterator[Any]) -> bool:
-        """Write the next block of an iterator; False where there is none, and the array is complete."""
+        """Write the next block of an iterator; return False if there is none and the array is complete."""
         try:
             block = next(blocks, None)
             if block is None:
@@ -353,7 +350,7 @@ class Writer:
 
     def _finish_growing(self, path: str, planned: PlannedArray) -> None:
         settle(planned)
-        if not self._nczarr:
+        if not self._plan.is_nczarr:
             self._documents(path, planned.node)
 
 
@@ -362,7 +359,7 @@ def _is_below(path: str, groups: Collection[str]) -> bool:
 
 
 def settle(planned: PlannedArray) -> None:
-    """Give an array that has grown what follows from its shape: the names of its axes, and its note."""
+    """Set the names of the axes and the note of an array that has grown, which depend on its shape."""
     node = planned.node
     notes: dict[str, Any] = dict(node.attributes.get(NOTES, {}))
     node.attributes[DIMENSIONS] = encode_dimensions(planned.labels, node.shape, planned.taken, notes)
@@ -382,12 +379,12 @@ def planned_bytes(planned: PlannedArray) -> int:
 
 
 def _is_large(planned: PlannedArray) -> bool:
-    """Tell whether an array is worth a task: over a megabyte of plain values, from a source that threads may share."""
+    """Tell whether an array needs its own tasks: over a megabyte of plain values, from a thread-safe source."""
     return not isinstance(planned.source, (ElementSource, RowSource)) and planned_bytes(planned) > _LARGE_BYTES
 
 
 def _by_name(source: ArraySource | None) -> ArraySource | None:
-    """Return ``source`` as names and ranges, which can be sent to another process; None where it has no such form."""
+    """Return ``source`` in a form that can be sent to another process, None if it has none."""
     if source is not None and hasattr(source, "part"):
         return source
     described = getattr(source, "portable", None)

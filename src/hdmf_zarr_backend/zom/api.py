@@ -3,9 +3,9 @@
 >>> from hdmf_zarr_backend.zom.api import to_zom
 >>> model = to_zom("session.nwb.zarr")
 
-A module of its own, which the package imports when one of its names is first used.
+The package imports this module when one of its names is first used.
 
-Source: ZEP 6 (draft); issue "Open to every other tool", part 1.
+Source: ZEP 6 (draft).
 """
 
 from __future__ import annotations
@@ -88,17 +88,17 @@ _NOTHING = object()
 
 @dataclass(frozen=True, slots=True)
 class ModelDifference:
-    """One difference of two models.
+    """One difference between two models.
 
     Attributes
     ----------
     path : str
         Absolute path of the node.
     name : str
-        The property that differs: ``"shape"``, ``"chunks"``, ``"attributes.unit"``; or what is wrong with the node as
-        a whole: ``"only in a"``, ``"only in b"``, ``"node type"``.
+        The property that differs, such as ``"shape"``, ``"chunks"`` or ``"attributes.unit"``; or ``"only in a"``,
+        ``"only in b"`` or ``"node type"``.
     a, b : object
-        The values as JSON; None where there is none.
+        The values as JSON; None where a property is missing.
     """
 
     path: str
@@ -113,10 +113,10 @@ class ModelDifference:
 
 
 def diff(a: Model, b: Model) -> list[ModelDifference]:
-    """Return everything in which two models differ, node by node in the order of their paths.
+    """Return all differences between two models, node by node in the order of their paths.
 
-    What is below a node that only one of them has is not compared. Models of different formats differ in nearly
-    every property.
+    The members of a node that only one model has are not compared. Models of different formats differ in nearly every
+    property.
 
     Parameters
     ----------
@@ -158,12 +158,12 @@ def _properties(path: str, a: Model, b: Model) -> Iterator[ModelDifference]:
 
 
 def _described(node: Model) -> dict[str, Any]:
-    found = {name: value for name, value in node_json(node).items() if name not in (ATTRIBUTES, MEMBERS)}
+    found = node_json(node)
     return found | {f"{ATTRIBUTES}.{name}": value for name, value in attributes_of(node).items()}
 
 
 def _same(a: Any, b: Any) -> bool:
-    """Tell whether two JSON values are equal: NaN is equal to itself, and true is not 1."""
+    """Tell whether two JSON values are equal. NaN equals itself, and true does not equal 1."""
     if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
         return len(a) == len(b) and all(map(_same, a, b))
     if isinstance(a, dict) and isinstance(b, dict):
@@ -181,10 +181,10 @@ def like(a: Model, b: Model, *, include: Collection[str] | None = None, exclude:
     a, b : model
         The models.
     include : collection of str, optional
-        Only these properties count: ``"shape"``, ``"attributes"``, ``"attributes.unit"``; None: all. Which nodes there
-        are counts always, unless ``"members"`` is excluded.
+        Compare only these properties: ``"shape"``, ``"attributes"``, ``"attributes.unit"``; None: all. The set of nodes
+        is always compared, unless ``"members"`` is excluded.
     exclude : collection of str
-        These do not.
+        Do not compare these properties.
     """
     for found in _differences(a, b):
         names = {found.name, found.name.partition(".")[0]}
@@ -208,14 +208,14 @@ _GROUP_KEYS = ("zarr_format", "node_type", "attributes")
 def to_pydantic(model: Model) -> Any:
     """Return a model as a ``GroupSpec`` or ``ArraySpec`` of pydantic-zarr.
 
-    It equals what ``GroupSpec.from_zarr`` makes of the same file. In format 2 the separator of chunk keys is always
-    given, since pydantic-zarr takes ``"/"`` where the specification means ``"."``. Keys that the specifications do not
-    know are left out; its classes have no place for them.
+    The result equals ``GroupSpec.from_zarr`` of the same file. In format 2 the separator of chunk keys is always set,
+    since pydantic-zarr defaults to ``"/"`` and the specification to ``"."``. Keys that the specifications do not define
+    are left out, because its classes cannot hold them.
 
     Parameters
     ----------
     model : model
-        An array or a group with all that is in it.
+        An array, or a group with all its members.
 
     Raises
     ------
@@ -260,30 +260,30 @@ def _without_tuples(value: Any) -> Any:
 
 
 def to_zom(source: Any, *, storage_options: Mapping[str, Any] | None = None) -> GroupModel:
-    """Return the model of a file, from its metadata alone.
+    """Return the model of a file, from its metadata only.
 
     Parameters
     ----------
     source : str, Path, mapping, zarr.abc.store.Store, zarr.Group or ZarrIO
-        The file: a path or URL, what holds the file, or an open io.
+        The file: a path, URL or store object, or an open io.
     storage_options : mapping, optional
-        For URLs, as of `ZarrIO`.
+        For URLs, as for `ZarrIO`.
 
     Returns
     -------
     GroupV2 or GroupV3
-        One round of requests if the file has a consolidated document. An open io provides what it has read or
-        written; nothing is read for it.
+        Takes one round of requests if the file has a consolidated document. For an open io, the metadata that it has
+        read or written is used, and nothing is read.
 
     Raises
     ------
     StoreNotFoundError, NotZarrError, MetadataError
-        Nothing is there, or no Zarr group, or a document is damaged.
+        Nothing exists there, or it is not a Zarr group, or a document is damaged.
     UsageError
         The io has neither read nor written anything.
     """
     hierarchy = _hierarchy_of(source)
-    with gc_paused():  # collecting garbage takes longer than making the model
+    with gc_paused():  # a collection would take longer than making the model
         if hierarchy is None:
             hierarchy = parse(open_store(source, storage_options), use_inlined=False).hierarchy
         model = from_hierarchy(hierarchy)
@@ -294,7 +294,7 @@ def to_zom(source: Any, *, storage_options: Mapping[str, Any] | None = None) -> 
 
 
 def _hierarchy_of(source: Any) -> Hierarchy | None:
-    """Return what an io knows of its file, None for anything that is not an io."""
+    """Return the hierarchy that an io has read or written, None for anything that is not an io."""
     if not hasattr(source, "write_builder"):
         return None
     parsed = getattr(source, "_parsed", None)
@@ -309,27 +309,27 @@ def _hierarchy_of(source: Any) -> Hierarchy | None:
 
 
 def create(model: GroupModel, target: Any, *, consolidate: bool = True, overwrite: bool = False) -> None:
-    """Make a file of the documents of a model: all groups and arrays, no values.
+    """Create a file with the documents of a model: all groups and arrays, without values.
 
     Parameters
     ----------
     model : GroupV2 or GroupV3
-        The file to write. Keys of a group's document that format 2 does not know are not written.
+        The model to write. Keys of a group's document that format 2 does not define are not written.
     target : str, Path, mapping or zarr.abc.store.Store
-        Where. The file appears when it is whole.
+        The location. The file appears there when it is complete.
     consolidate : bool
-        Write the consolidated document too.
+        Also write the consolidated document.
     overwrite : bool
-        Replace what is there.
+        Replace an existing file.
 
     Raises
     ------
     StoreExistsError
-        Anything but an empty folder is there, and ``overwrite`` is False.
+        Something other than an empty folder exists there, and ``overwrite`` is False.
     MetadataError
-        A property has a value that no document may have.
+        A property has a value that is not valid in a document.
     NameRefusedError
-        A member has a name that no store can hold; nothing is written.
+        A member has a name that stores cannot hold. Nothing is written.
     """
     documents = to_documents(model)
     check(model)
@@ -345,7 +345,7 @@ def create(model: GroupModel, target: Any, *, consolidate: bool = True, overwrit
 def _in_order(
     documents: dict[str, dict[str, Any]], zarr_format: Literal[2, 3], *, consolidate: bool
 ) -> dict[str, dict[str, Any]]:
-    """Return the documents in the order in which they are set, with the consolidated one if it is wanted."""
+    """Return the documents in the order in which they are set, with the consolidated one if requested."""
     if zarr_format == 2:
         return {**documents, **({zarr2.CONSOLIDATED: zarr2.wrap(documents)} if consolidate else {})}
     root = documents.pop(zarr3.DOCUMENT)

@@ -1,7 +1,7 @@
-"""Models <-> hierarchies of documents, consolidated documents among them.
+"""Models <-> hierarchies of metadata documents, including consolidated documents.
 
-``to_consolidated(from_consolidated(d)) == d`` for every document ``d`` that is valid, unknown keys and empty attributes
-included; chunks inside of a consolidated document are values and not part of the model.
+``to_consolidated(from_consolidated(d)) == d`` for every valid document ``d``, with its unknown keys and empty
+attributes. Chunks inside a consolidated document are values and not part of the model.
 
 Source: ZEP 6 (draft), "Implementing consolidated metadata via Zarr Object Models"; Zarr v2 and v3 specifications.
 """
@@ -37,19 +37,19 @@ _OPTIONAL_3 = ("storage_transformers", "dimension_names")
 
 
 def from_hierarchy(hierarchy: Hierarchy) -> Model:
-    """Return the model of a hierarchy; attributes and codecs are shared with it."""
+    """Return the model of a hierarchy, which shares attributes and codecs with it."""
     if hierarchy.zarr_format == 3:
         return _from_documents_3({path: zarr3.encode_node(node) for path, node in hierarchy.walk()})
     if isinstance(hierarchy.root, ArrayNode):
         return _array_2(hierarchy.root)
     root = _group_2(hierarchy.root)
     stack = [(hierarchy.root.members, root.members)]
-    while stack:  # no recursion: a file may be nested deeper than Python's calls
+    while stack:  # not recursive: a file may be nested deeper than the recursion limit
         nodes, models = stack.pop()
         for name in sorted(nodes):
             node = nodes[name]
             if isinstance(node, ArrayNode):
-                models[name] = _array_2(node)  # type: ignore[index] # made here, a dict
+                models[name] = _array_2(node)  # type: ignore[index] # a dict, created here
             else:
                 group = models[name] = _group_2(node)  # type: ignore[index]
                 stack.append((node.members, group.members))
@@ -59,7 +59,7 @@ def from_hierarchy(hierarchy: Hierarchy) -> Model:
 def _array_2(node: ArrayNode[Attributes]) -> ArrayV2[Attributes]:
     extra = node.extra
     stated = _STATED if node.keeps_attributes else _NOTHING
-    if extra and _SEPARATOR in extra:  # the model of the documents keeps it there if it says what holds without it
+    if extra and _SEPARATOR in extra:  # kept by the model of documents if it states the default
         extra = {key: value for key, value in extra.items() if key != _SEPARATOR}
         stated |= {_SEPARATOR}
     return ArrayV2(
@@ -83,7 +83,7 @@ def _group_2(node: GroupNode[Attributes]) -> GroupV2[Attributes, Any]:
 
 
 def _from_documents_3(documents: Mapping[str, dict[str, Any]]) -> Model:
-    """Return the model of ``{path: document}``, groups before members; a group that only its members imply is made."""
+    """Return the model of ``{path: document}``, groups before members; creates implied groups."""
     models: dict[str, Model] = {}
     for path, document in documents.items():
         for group in _implied(path, models):
@@ -93,7 +93,7 @@ def _from_documents_3(documents: Mapping[str, dict[str, Any]]) -> Model:
 
 
 def _implied(path: str, models: Mapping[str, Model]) -> list[str]:
-    """Return the paths of the groups above ``path`` that ``models`` lacks, the root first."""
+    """Return the paths of the missing groups above ``path``, the root first."""
     missing: list[str] = []
     while path and (path := split(path)[0]) not in models:
         missing.append(path)
@@ -109,7 +109,7 @@ def _put(models: dict[str, Model], path: str, model: Model) -> None:
             raise MetadataError(
                 "an array has members", path=absolute(parent), remedy="Run `zarrio verify` on the file."
             )
-        group.members[name] = model  # type: ignore[index] # made here, a dict
+        group.members[name] = model  # type: ignore[index] # a dict, created here
 
 
 def _array_3(document: Mapping[str, Any]) -> ArrayV3[Attributes]:
@@ -146,10 +146,10 @@ def to_hierarchy(model: Model) -> Hierarchy:
     Raises
     ------
     MetadataError
-        A property has a value that no document may have, or in format 3 an array has a type or codec that this package
-        does not know; the node is named.
+        A property has a value that is not valid in a document, or in format 3 an array has a type or codec that this
+        package does not support; the node is named.
     NameRefusedError, UsageError
-        As of `to_documents`.
+        As for `to_documents`.
     """
     if model.zarr_format == 3:
         return zarr3.parse_documents(to_documents(model))
@@ -162,11 +162,11 @@ def to_documents(model: Model) -> dict[str, dict[str, Any]]:
     Raises
     ------
     MetadataError
-        A property has a value that no document may have; the node is named.
+        A property has a value that is not valid in a document; the node is named.
     NameRefusedError
-        A member has a name that no store can hold, such as "..", or one with a slash; the group is named.
+        A member has a name that stores cannot hold, such as ".." or one with a slash; the group is named.
     UsageError
-        Nodes of both formats are mixed, or a node is not one of `zom.models`.
+        Nodes of both formats are mixed, or a node is not an instance of a class in `zom.models`.
     """
     if model.zarr_format == 2:
         return zarr2.encode_documents(to_hierarchy(model))
@@ -199,7 +199,7 @@ def _checked_nodes(model: Model) -> Iterator[tuple[str, Model]]:
 
 
 def _check_names(group: GroupModel, path: str) -> None:
-    """Refuse names with which a member would become another node, or lie outside of the file."""
+    """Refuse names that would make a member another node, or put it outside the file."""
     try:
         for name in group.members:
             checked_name(name)
@@ -219,7 +219,7 @@ def _node_2(model: Model, path: str) -> Node:
 
 
 def attributes_of(model: Model) -> dict[str, Any]:
-    """Return the attributes of a node as JSON, whatever type they have.
+    """Return the attributes of a node as JSON, whatever their type.
 
     Raises
     ------
@@ -234,12 +234,13 @@ def attributes_of(model: Model) -> dict[str, Any]:
     if hasattr(attributes, "model_dump"):  # pydantic
         return dict(attributes.model_dump(mode="json"))
     raise UsageError(
-        f"attributes of type {type(attributes).__name__} have no form in JSON", remedy="Use a mapping or a dataclass."
+        f"attributes of type {type(attributes).__name__} cannot be written as JSON",
+        remedy="Use a mapping or a dataclass.",
     )
 
 
 def document_of(model: Model) -> dict[str, Any]:
-    """Return the document of one node as its format has it: without the attributes in format 2, with them in 3."""
+    """Return the document of one node: without the attributes in format 2, with them in format 3."""
     if isinstance(model, ArrayV2):
         return _document_of_array_2(model)
     if isinstance(model, GroupV2):
@@ -303,7 +304,7 @@ def from_consolidated(document: Mapping[str, Any] | str | bytes) -> Model:
     Raises
     ------
     MetadataError
-        It is neither.
+        The input is neither of these.
     """
     given = json.loads(document) if isinstance(document, (str, bytes)) else document
     if isinstance(given, Mapping) and given.get("zarr_format") == 3:
@@ -336,21 +337,21 @@ def to_consolidated(model: GroupModel) -> dict[str, Any]:
 
 
 Rule: TypeAlias = Callable[[Model], Iterable[tuple[str, str]]]
-"""Yields ``(kind, message)`` for what is wrong with one node."""
+"""Yields ``(kind, message)`` for each problem of one node."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelProblem:
-    """Something that is wrong with a node of a model.
+    """A problem of a node of a model.
 
     Attributes
     ----------
     path : str
         Absolute path of the node.
     kind : str
-        One word for the rule.
+        Name of the rule.
     message : str
-        What is wrong.
+        The problem.
     """
 
     path: str
@@ -362,14 +363,14 @@ class ModelProblem:
 
 
 def find_problems(model: Model, *, rules: Iterable[Rule] | None = None) -> list[ModelProblem]:
-    """Return what is wrong with a model.
+    """Return the problems of a model.
 
     Parameters
     ----------
     model : model
         The model.
     rules : iterable of callable, optional
-        What is asked of each node; None: `RULES`.
+        The rules to check; None: `RULES`.
     """
     asked = tuple(RULES if rules is None else rules)
     return [
@@ -381,17 +382,17 @@ def find_problems(model: Model, *, rules: Iterable[Rule] | None = None) -> list[
 
 
 def check(model: Model, *, rules: Iterable[Rule] | None = None) -> None:
-    """Raise an error for the first thing that is wrong with a model.
+    """Raise an error for the first problem of a model.
 
     Parameters
     ----------
     model, rules
-        As of `find_problems`.
+        As for `find_problems`.
 
     Raises
     ------
     MetadataError
-        Naming the node, the rule, and how many problems there are.
+        The message has the node, the rule and the number of problems.
     """
     found = find_problems(model, rules=rules)
     if found:
@@ -405,7 +406,7 @@ def check(model: Model, *, rules: Iterable[Rule] | None = None) -> None:
 
 
 def lengths_are_possible(node: Model) -> Iterator[tuple[str, str]]:
-    """Shape and chunks have the same number of axes; no length is negative, no chunk empty."""
+    """Shape and chunks have the same number of axes; lengths are not negative, and chunks not empty."""
     if not isinstance(node, ARRAYS):
         return
     chunks = _chunks(node)
@@ -420,7 +421,7 @@ def lengths_are_possible(node: Model) -> Iterator[tuple[str, str]]:
 
 
 def dimensions_fit_the_shape(node: Model) -> Iterator[tuple[str, str]]:
-    """There is a name for each axis, and no two axes have the same."""
+    """Each axis has a name, and the names differ."""
     if not isinstance(node, ARRAYS):
         return
     for key, names in _names(node).items():
@@ -429,11 +430,11 @@ def dimensions_fit_the_shape(node: Model) -> Iterator[tuple[str, str]]:
         elif len(names) != len(node.shape):
             yield "dimensions", f"{key} has {len(names)} names for {len(node.shape)} axes"
         elif len({name for name in names if name is not None}) != sum(name is not None for name in names):
-            yield "dimensions", f"{key} {names!r} names two axes alike"
+            yield "dimensions", f"{key} {names!r} gives two axes the same name"
 
 
 def dimensions_have_one_length(node: Model) -> Iterator[tuple[str, str]]:
-    """In a group, a dimension name has one length; xarray and netCDF require it."""
+    """All arrays of a group have the same length along a named dimension, as xarray and netCDF require."""
     if not isinstance(node, GROUPS):
         return
     lengths: dict[str, tuple[int, str]] = {}
@@ -472,7 +473,7 @@ def _is_length(value: Any) -> bool:
 
 
 RULES: tuple[Rule, ...] = (lengths_are_possible, dimensions_fit_the_shape, dimensions_have_one_length)
-"""What every model of a file that xarray and netCDF can read follows."""
+"""Rules for all files that xarray and netCDF can read."""
 
 
 _NOWHERE = "a model"
@@ -481,17 +482,18 @@ _KNOWN_KEYS = zarr3.ARRAY_KEYS | {_SEPARATOR}
 
 @dataclass(frozen=True, slots=True)
 class FormatMapping:
-    """A model in the other format, and what becomes of the chunks that the file has.
+    """A model in the other format, and what has to be done with the chunks of the file.
 
     Attributes
     ----------
     model : GroupV2 or GroupV3
         The model.
     chunks : dict
-        ``{path: fate}`` of each array, paths absolute. ``"kept"``: the chunks that are there are its chunks;
-        ``"moved"``: their bytes are, under other keys or out of shards; ``"encoded"``: they are other bytes.
+        ``{path: action}`` for each array, with absolute paths. ``"kept"``: the stored chunks are used as they are;
+        ``"moved"``: their bytes are used, under other keys or taken out of shards; ``"encoded"``: they are encoded
+        again.
     problems : list of ModelProblem
-        What the other format cannot say, or what depends on values.
+        What the other format cannot express, or what depends on values.
     """
 
     model: GroupModel
@@ -500,25 +502,25 @@ class FormatMapping:
 
 
 def to_format(model: GroupModel, zarr_format: Literal[2, 3]) -> FormatMapping:
-    """Return the model of the same file in a format of Zarr.
+    """Return the model of the same file in another format of Zarr.
 
-    Data types, codecs, fill values, names of dimensions, the keys of chunks, and the attributes for links, references
-    and types become those of the other format. Arrays whose chunks are the same in both keep their chunk keys.
+    Data types, codecs, fill values, dimension names, chunk keys, and the attributes for links, references and types are
+    converted. Arrays whose chunks are equal in both formats keep their chunk keys.
 
     Parameters
     ----------
     model : GroupV2 or GroupV3
         The model.
     zarr_format : {2, 3}
-        The format that is wanted. Where the model has it already, it is returned as it is.
+        The target format. A model in this format is returned as it is.
 
     Raises
     ------
     UsageError
-        There is no such format.
+        The format is unknown.
     MetadataError
-        A property has a value that no document may have, or an array has a type or codec that this package does not
-        know; the node is named.
+        A property has a value that is not valid in a document, or an array has a type or codec that this package does
+        not support; the node is named.
     """
     if zarr_format not in (2, 3):
         raise UsageError(f"there is no Zarr format {zarr_format!r}", remedy="Use 2 or 3.")
@@ -531,8 +533,8 @@ def to_format(model: GroupModel, zarr_format: Literal[2, 3]) -> FormatMapping:
     plan = planner.plan_file()
     encoded = [path for path, planned in plan.arrays.items() if not has_stored_chunks(planned)]
     for path in encoded:
-        plan.arrays[path].source = None  # or its values would be looked at
-    with warnings.catch_warnings(action="ignore", category=FilterReplacedWarning):  # it is among the problems
+        plan.arrays[path].source = None  # so that its values are not read
+    with warnings.catch_warnings(action="ignore", category=FilterReplacedWarning):  # reported among the problems
         adapt_plan(plan, location=_NOWHERE)
     fates = keep_chunks(plan, hierarchy, encoded=encoded)
     problems = [*_of_file(hierarchy), *_problems(hierarchy, plan.hierarchy)]
@@ -543,7 +545,7 @@ def to_format(model: GroupModel, zarr_format: Literal[2, 3]) -> FormatMapping:
 
 def _of_file(hierarchy: Hierarchy) -> Iterator[ModelProblem]:
     if hierarchy.zarr_format == 2 and is_nczarr(hierarchy):
-        yield ModelProblem("/", "nczarr", "the attributes for netcdf-c have no form in format 3, and are left out")
+        yield ModelProblem("/", "nczarr", "the attributes for netcdf-c do not exist in format 3, and are left out")
 
 
 def _problems(before: Hierarchy, after: Hierarchy) -> Iterator[ModelProblem]:
@@ -569,18 +571,21 @@ def _extras(node: Node) -> Iterator[tuple[str, str]]:
 def _to_3(node: ArrayNode[Attributes], made: ArrayNode[Attributes]) -> Iterator[tuple[str, str]]:
     means = describe_any(node)
     if means.form == "rows":
-        yield "values", "text and references in rows get a fixed length, that of the longest; the least is taken here"
+        yield (
+            "values",
+            "text and references in rows get a fixed length, that of the longest; this model has the minimum",
+        )
     elif means.stored.kind in ("reference", "region"):
-        yield "object-ids", "references are paths; the object ids that stand beside them are left out"
+        yield "object-ids", "references are stored as paths; the object ids beside them are left out"
     elif means.form == "objects" and (stored_text(node), stored_text(made)) == ("bytes", "text"):
-        yield "values", "bytes are taken for text, which they are if all of them are UTF-8"
+        yield "values", "bytes are stored as text, which requires that all of them are UTF-8"
     elif means.form == "plain" and _codecs(node) != _codecs(made):
-        yield "codecs", "format 3 has no place for these filters in this order; the default codec is taken"
+        yield "codecs", "format 3 cannot express these filters in this order; the default codec is used"
 
 
 def _to_2(node: ArrayNode[Attributes]) -> Iterator[tuple[str, str]]:
     if node.shards is not None:
-        yield "shards", f"format 2 has no shards: each of the chunks in shards {node.shards.shape} is an object"
+        yield "shards", f"format 2 has no shards: each chunk of the shards {node.shards.shape} becomes an object"
 
 
 def _codecs(node: ArrayNode[Attributes]) -> tuple[Any, ...]:

@@ -1,11 +1,10 @@
 """Models <-> JSON in the structure of ZEP 6.
 
-What is written are the values of the documents: no name and no value is changed. What is read is that, and what the
-examples of the ZEP have instead: ``zarr_version`` for ``zarr_format``, ``filters`` that are an empty object, a node
-without a format inside of one that has it, and ``storage_transformers`` that are null.
+Written are the values of the documents, with their names and values unchanged. Also accepted are the variants in the
+examples of the ZEP: ``zarr_version`` for ``zarr_format``, an empty object for ``filters``, a node without a format
+inside one that has it, and null for ``storage_transformers``.
 
-Source: ZEP 6 (draft), "Zarr Object Models in JSON"; "Specification of the base Zarr Object Model" for names that
-collide.
+Source: ZEP 6 (draft), "Zarr Object Models in JSON"; "Specification of the base Zarr Object Model" for name collisions.
 """
 
 from __future__ import annotations
@@ -36,21 +35,21 @@ _KNOWN = {
          "storage_transformers", "dimension_names", *_FORMAT_NAMES}
     ),
 }  # fmt: skip
-_REMEDY = "See json_schema(2) and json_schema(3) for what a model may say."
+_REMEDY = "See json_schema(2) and json_schema(3) for valid models."
 
 
 # ---- model -> JSON --------------------------------------------------------------------------------------------------
 
 
 def to_json(model: Model) -> dict[str, Any]:
-    """Return a model as JSON values, in the structure of ZEP 6; values are shared with the model.
+    """Return a model as JSON values in the structure of ZEP 6. Values are shared with the model.
 
-    A key of a group's document that is called ``members`` becomes ``_members``, with as many underscores as it takes.
+    A key ``members`` in a group's document becomes ``_members``, with more underscores if that key exists too.
 
     Parameters
     ----------
     model : model
-        An array, or a group with all that is in it.
+        An array, or a group with all its members.
     """
     made: dict[str, dict[str, Any]] = {}
     for path, node in walk(model):
@@ -63,14 +62,14 @@ def to_json(model: Model) -> dict[str, Any]:
 
 
 def node_json(node: Model) -> dict[str, Any]:
-    """Return one node as JSON values, a group without what is in it."""
+    """Return one node as JSON values, a group without its members."""
     document = document_of(node)
     document["attributes"] = attributes_of(node)
     if isinstance(node, ArrayV2):
         document["dimension_separator"] = node.dimension_separator
     if isinstance(node, ARRAYS):
         return document
-    document.pop(zarr3.CONSOLIDATED, None)  # what it says is what the model says
+    document.pop(zarr3.CONSOLIDATED, None)  # equal to the model itself
     if MEMBERS in document:
         document[_free_name(document)] = document.pop(MEMBERS)
     document[MEMBERS] = {}
@@ -85,25 +84,25 @@ def _free_name(document: Mapping[str, Any]) -> str:
 
 
 def dumps(model: Model, *, indent: int | None = None) -> str:
-    """Return a model as text. NaN and infinities among the attributes are tokens, as in the documents.
+    """Return a model as JSON text. NaN and infinities in attributes are tokens, as in the documents.
 
     Parameters
     ----------
     model : model
-        As of `to_json`.
+        As for `to_json`.
     indent : int, optional
-        Spaces for each level; None: all on one line.
+        Spaces per level; None: everything on one line.
 
     Raises
     ------
     NestingError
-        Groups are nested deeper than Python's JSON encoder goes.
+        Groups are nested too deep for Python's JSON encoder.
     """
     try:
         return json.dumps(to_json(model), indent=indent, ensure_ascii=False)
     except RecursionError as error:
         raise NestingError(
-            "the groups are nested too deeply for JSON", remedy="Raise the limit: sys.setrecursionlimit(10000)."
+            "the groups are nested too deep for JSON", remedy="Raise the limit: sys.setrecursionlimit(10000)."
         ) from error
 
 
@@ -121,7 +120,7 @@ def from_json(document: Mapping[str, Any] | str | bytes) -> Model:
     Raises
     ------
     MetadataError
-        It is not a model; the node and the property are named.
+        The JSON is not a model; node and property are named.
     """
     given = json.loads(document) if isinstance(document, (str, bytes)) else document
     if not isinstance(given, Mapping):
@@ -137,7 +136,7 @@ def from_json(document: Mapping[str, Any] | str | bytes) -> Model:
             if not isinstance(child, Mapping) or not name or "/" in name:
                 raise MetadataError("a member is an object with a name", path=below, remedy=_REMEDY)
             member = _node(child, below, _format_of(child, below, model.zarr_format))
-            model.members[name] = member  # type: ignore[index] # made here, a dict
+            model.members[name] = member  # type: ignore[index] # a dict, created here
             stack.append((below, child, member))
     return root
 
@@ -184,7 +183,7 @@ def _group(document: Mapping[str, Any], path: str, attributes: dict[str, Any], z
     known = {MEMBERS, "attributes", "node_type", *_FORMAT_NAMES}
     extra = {key: value for key, value in document.items() if key not in known}
     renamed = [key for key in extra if key.strip("_") == MEMBERS]
-    if renamed:  # the longest name is the one that had to give way
+    if renamed:  # the longest name is the renamed one
         extra[MEMBERS] = extra.pop(max(renamed, key=len))
     if zarr_format == 2:
         return GroupV2(attributes=attributes, members={}, extra=extra)
@@ -238,7 +237,7 @@ def json_schema(zarr_format: Literal[2, 3]) -> dict[str, Any]:
     Raises
     ------
     UsageError
-        There is no such format.
+        The format is unknown.
     """
     if zarr_format not in (2, 3):
         raise UsageError(f"there is no Zarr format {zarr_format!r}", remedy="Use 2 or 3.")
@@ -260,7 +259,7 @@ def _group_schema(properties: dict[str, Any]) -> dict[str, Any]:
             "members": {
                 "type": "object",
                 "propertyNames": {"pattern": "^[^/]+$"},
-                # which of the two it is depends on one key, so that a validator need not try both at each level
+                # the schema chooses by one key, so that a validator need not try both at each level
                 "additionalProperties": {
                     "if": {"required": ["members"]},
                     "then": _ref("Group"),

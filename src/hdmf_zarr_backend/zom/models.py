@@ -1,8 +1,8 @@
-"""The nodes of the Zarr Object Model: arrays and groups of either format, as their documents state them.
+"""The nodes of the Zarr Object Model: arrays and groups of both formats, with the properties of their documents.
 
-`ArrayV2` and `GroupV2`, `ArrayV3` and `GroupV3` have the properties that the documents of their format have, and
-``attributes``, whose type is a parameter: a static checker then tells whether a hierarchy follows a convention. Groups
-have ``members`` as well, whose type is the other parameter.
+`ArrayV2`, `GroupV2`, `ArrayV3` and `GroupV3` have the properties of the documents of their format, and ``attributes``,
+whose type is a parameter, so that a static type checker can check a convention. Groups also have ``members``, whose
+type is the other parameter.
 
 Source: ZEP 6 (draft), "Specification of the base Zarr Object Model", "Validating Zarr Object Models".
 """
@@ -24,28 +24,28 @@ class ArrayV2(Generic[AttributesT]):
     Attributes
     ----------
     attributes : object
-        The user attributes: a mapping, or an object of a type of one's own, such as a TypedDict or a dataclass.
+        The user attributes: a mapping, or an object of another type, such as a TypedDict or a dataclass.
     shape, chunks : sequence of int
-        Length of each axis, of the array and of a chunk.
+        Length of each axis, of the array and of its chunks.
     dtype : str or list
         ``"<f4"``, ``"|O"``, or a list of fields.
     compressor : dict or None
         Configuration of the codec.
     fill_value : object
-        As JSON; None: undefined.
+        As JSON; None if undefined.
     order : {"C", "F"}
         Layout inside a chunk.
     filters : list of dict or None
         Codecs before the compressor.
     dimension_separator : {".", "/"}
-        Between the indices in the key of a chunk; a document without it means ``"."``.
+        Separator between the indices in the key of a chunk; ``"."`` if the document has none.
     zarr_format : int
         2.
     extra : dict
-        Keys of the document that the format does not know.
+        Keys of the document that the format does not define.
     stated : set of str
-        Properties that the document has although they say what would hold without them (``dimension_separator``,
-        ``attributes``). No part of the model: two models that differ only here are equal.
+        Properties that the document has although they have the default value (``dimension_separator``, ``attributes``).
+        Ignored when models are compared.
     """
 
     attributes: AttributesT
@@ -69,13 +69,13 @@ class GroupV2(Generic[AttributesT, MemberT]):
     Attributes
     ----------
     attributes : object
-        As of `ArrayV2`.
+        As for `ArrayV2`.
     members : mapping
         Arrays and groups by name.
     zarr_format : int
         2.
     extra, stated
-        As of `ArrayV2`.
+        As for `ArrayV2`.
     """
 
     attributes: AttributesT
@@ -92,7 +92,7 @@ class ArrayV3(Generic[AttributesT]):
     Attributes
     ----------
     attributes : object
-        As of `ArrayV2`.
+        As for `ArrayV2`.
     shape : sequence of int
         Length of each axis.
     data_type : str or dict
@@ -102,15 +102,15 @@ class ArrayV3(Generic[AttributesT]):
     fill_value : object
         As JSON.
     codecs : sequence of dict or str
-        In the order in which they encode.
+        Codecs in the order of encoding.
     storage_transformers : sequence of dict or None
-        None: none.
+        None if there are none.
     dimension_names : sequence of str or None, or None
-        Name of each axis; None: there are no names.
+        Name of each axis; None if no axis has a name.
     zarr_format, node_type
         3 and ``"array"``.
     extra, stated
-        As of `ArrayV2`; ``storage_transformers`` and ``dimension_names`` may be stated as well.
+        As for `ArrayV2`; also for ``storage_transformers`` and ``dimension_names``.
     """
 
     attributes: AttributesT
@@ -135,11 +135,11 @@ class GroupV3(Generic[AttributesT, MemberT]):
     Attributes
     ----------
     attributes, members
-        As of `GroupV2`.
+        As for `GroupV2`.
     zarr_format, node_type
         3 and ``"group"``.
     extra, stated
-        As of `ArrayV2`.
+        As for `ArrayV2`.
     """
 
     attributes: AttributesT
@@ -162,9 +162,9 @@ GROUPS = (GroupV2, GroupV3)
 
 
 def walk(model: Model) -> Iterator[tuple[str, Model]]:
-    """Yield ``(path, node)`` of each node of ``model``, parents before members, members by name; the root is ``/``."""
+    """Yield ``(path, node)`` of each node of ``model``, parents first, members sorted by name; the root is ``/``."""
     stack: list[tuple[str, Model]] = [("/", model)]
-    while stack:  # no recursion: a file may be nested deeper than Python's calls
+    while stack:  # not recursive: a file may be nested deeper than the recursion limit
         path, node = stack.pop()
         yield path, node
         if isinstance(node, GROUPS):
@@ -174,5 +174,5 @@ def walk(model: Model) -> Iterator[tuple[str, Model]]:
 
 
 def flat(model: Model) -> dict[str, Model]:
-    """Return ``{path: node}`` of every node of ``model``, in the order of `walk`."""
+    """Return ``{path: node}`` of all nodes of ``model``, in the order of `walk`."""
     return dict(walk(model))

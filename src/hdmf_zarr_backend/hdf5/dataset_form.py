@@ -1,4 +1,4 @@
-"""What an array of a Zarr file is as an HDF5 dataset: how its values are stored, its type and its shape."""
+"""`DatasetForm`: the HDF5 type and shape of the dataset that an array of a Zarr file becomes."""
 
 from __future__ import annotations
 
@@ -13,52 +13,52 @@ from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes
 
 
 @dataclass(slots=True)
-class Elements:
-    """What the elements of an array are.
+class DatasetForm:
+    """The HDF5 dataset that an array becomes.
 
     Attributes
     ----------
-    form : {"plain", "objects", "rows"}
-        As of `formats.elements.Described`.
+    stored_as : {"plain", "objects", "rows"}
+        How the array stores its elements, see `formats.elements.Described`.
     type : str or dict
-        The HDF5 type, as JSON: the recorded one, or what the array leads to.
+        The HDF5 type, as JSON: the one recorded in the note of the array, else the one derived from the array.
     shape : tuple of int
-        Shape of the dataset, ``()`` of a scalar.
+        Shape of the dataset, ``()`` for a scalar.
     """
 
-    form: Form
+    stored_as: Form
     type: TypeJSON
     shape: tuple[int, ...]
 
 
-def elements_of(node: ArrayNode[Attributes], *, is_spec: bool = False) -> Elements:
-    """Return what the elements of an array are.
+def dataset_form(node: ArrayNode[Attributes], *, is_spec: bool = False) -> DatasetForm:
+    """Return the type and shape of the dataset that an array becomes.
 
     Parameters
     ----------
     node : ArrayNode
         The array.
     is_spec : bool
-        It holds a cached specification.
+        Whether the array holds a cached specification.
     """
     found = describe(node, is_spec=is_spec)
     recorded = found.note["type"] if found.note is not None and found.noted is not None else None
     shape = found.shape
-    return Elements(found.form, recorded or type_of_element(found.stored), found.axes if shape is None else shape)
+    return DatasetForm(found.form, recorded or type_of_element(found.stored), found.axes if shape is None else shape)
 
 
 def default_type(node: ArrayNode[Attributes], notes: dict[str, Any]) -> TypeJSON:
-    """Return the JSON of the HDF5 type that an array leads to where its note names none."""
+    """Return the JSON of the HDF5 type that is derived from an array whose note has no type."""
     return type_of_element(describe(node, notes).stored)
 
 
 def default_attribute_type(value: Any) -> TypeJSON:
-    """Return the JSON of the HDF5 type in which a value of an attribute is stored where the note names none.
+    """Return the JSON of the HDF5 type for an attribute whose note has no type.
 
     Parameters
     ----------
     value : object
-        As `formats.attributes.decode_attributes` returns it.
+        The value, as `formats.attributes.decode_attributes` returns it.
     """
     array = value if isinstance(value, np.ndarray) else np.asarray(value)
     if array.dtype.kind != "O":

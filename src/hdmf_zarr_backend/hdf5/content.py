@@ -1,4 +1,4 @@
-"""What an HDF5 file contains, node by node, for comparing."""
+"""`Hdf5Content`: the content of an HDF5 file, node by node, for comparing."""
 
 from __future__ import annotations
 
@@ -12,37 +12,43 @@ from hdmf_zarr_backend.errors import ValueRefusedError
 from hdmf_zarr_backend.formats.elements import noted_element
 from hdmf_zarr_backend.hdf5.attributes import attribute_names
 from hdmf_zarr_backend.hdf5.datasets import stored_fill
-from hdmf_zarr_backend.hdf5.files import H5_ERRORS, UnreadableHdf5Error, check_allocated, check_other_files, reading
 from hdmf_zarr_backend.hdf5.filters import filters_of, usable
 from hdmf_zarr_backend.hdf5.open_groups import check_depth
 from hdmf_zarr_backend.hdf5.reader import SourceFile, read_block, soft_target
 from hdmf_zarr_backend.hdf5.references import encode_region
+from hdmf_zarr_backend.hdf5.safe_reading import (
+    H5_ERRORS,
+    UnreadableHdf5Error,
+    check_allocated,
+    check_other_files,
+    reading,
+)
 from hdmf_zarr_backend.hdf5.types import any_type, memory_type, raw_of, text_of
-from hdmf_zarr_backend.model.elements import Element, Reference
-from hdmf_zarr_backend.model.facts import (
-    AttributeFacts,
-    DatasetFacts,
-    DatatypeFacts,
-    GroupFacts,
-    LinkFacts,
-    NodeFacts,
+from hdmf_zarr_backend.model.content import (
+    AttributeContent,
+    DatasetContent,
+    DatatypeContent,
+    GroupContent,
+    LinkContent,
+    NodeContent,
     Selection,
     Values,
     canonical_region,
     hdf5_filter,
     plain_values,
 )
+from hdmf_zarr_backend.model.elements import Element, Reference
 from hdmf_zarr_backend.stores.limits import Limits
 from hdmf_zarr_backend.stores.locations import is_hdf5
 
-__all__ = ["Hdf5Facts", "UnreadableHdf5Error", "is_hdf5"]
+__all__ = ["Hdf5Content", "UnreadableHdf5Error", "is_hdf5"]
 
 
-class Hdf5Facts(Mapping[str, NodeFacts]):
-    """`FileFacts` of an HDF5 file, which is opened for reading until `close`.
+class Hdf5Content(Mapping[str, NodeContent]):
+    """`FileContent` of an HDF5 file, which stays open until `close`.
 
-    Objects are found by walking depth first in the order of names. An object with several hard links is a node at the
-    first path and a link of form ``hard`` at the others, so that cycles end. Links are not followed.
+    Objects are found depth first, sorted by name. An object with several hard links is a node at its first path and a
+    link of form ``hard`` at the others, so cycles end. Links are not followed.
 
     Parameters
     ----------
@@ -52,14 +58,14 @@ class Hdf5Facts(Mapping[str, NodeFacts]):
     Raises
     ------
     UnreadableHdf5Error
-        The file cannot be opened, or a node of it cannot be read.
+        The file cannot be opened, or one of its nodes cannot be read.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.source = os.fspath(path)
         self._file = SourceFile(self.source)
         self._addresses: dict[tuple[int, int], str] = {}
-        self._nodes: dict[str, LinkFacts | None] = dict(self._walk())
+        self._nodes: dict[str, LinkContent | None] = dict(self._walk())
 
     def close(self) -> None:
         """Close the file."""
@@ -71,7 +77,7 @@ class Hdf5Facts(Mapping[str, NodeFacts]):
     def __len__(self) -> int:
         return len(self._nodes)
 
-    def __getitem__(self, path: str) -> NodeFacts:
+    def __getitem__(self, path: str) -> NodeContent:
         link = self._nodes[path]
         if link is not None:
             return link
@@ -83,10 +89,10 @@ class Hdf5Facts(Mapping[str, NodeFacts]):
             if isinstance(node, h5d.DatasetID):
                 return self._dataset(path, node, attributes)
             if isinstance(node, h5t.TypeID):
-                return DatatypeFacts(attributes, _stored(node)[0])
-            return GroupFacts(attributes)
+                return DatatypeContent(attributes, _stored(node)[0])
+            return GroupContent(attributes)
 
-    def _walk(self) -> Iterator[tuple[str, LinkFacts | None]]:
+    def _walk(self) -> Iterator[tuple[str, LinkContent | None]]:
         from h5py import h5o
 
         for raw, form, info in self._file.walk(b"/", self._addresses):
@@ -94,40 +100,40 @@ class Hdf5Facts(Mapping[str, NodeFacts]):
             if info is None:
                 yield path, self._link(raw, form)
             elif (info.fileno, info.addr) in self._addresses:
-                yield path, LinkFacts("hard", self._addresses[info.fileno, info.addr])
+                yield path, LinkContent("hard", self._addresses[info.fileno, info.addr])
             else:
                 if info.type == h5o.TYPE_GROUP:
                     check_depth(Limits(), self.source, path)
                 self._addresses[info.fileno, info.addr] = path
                 yield path, None
 
-    def _link(self, raw: bytes, form: int) -> LinkFacts:
+    def _link(self, raw: bytes, form: int) -> LinkContent:
         from h5py import h5l
 
         if form not in (h5l.TYPE_SOFT, h5l.TYPE_EXTERNAL):
-            return LinkFacts("user-defined", f"link class {form}")
+            return LinkContent("user-defined", f"link class {form}")
         group, name = self._file.within(raw)
         value = group.links.get_val(name)
         if form == h5l.TYPE_SOFT:
-            return LinkFacts("soft", text_of(soft_target(raw, value)))
+            return LinkContent("soft", text_of(soft_target(raw, value)))
         file = os.fsdecode(value[0])
         location = os.path.abspath(os.path.join(os.path.dirname(self.source), file))
-        return LinkFacts("external", "/" + text_of(value[1]).strip("/"), file, location)
+        return LinkContent("external", "/" + text_of(value[1]).strip("/"), file, location)
 
-    def _attributes(self, node: Any) -> dict[str, AttributeFacts]:
+    def _attributes(self, node: Any) -> dict[str, AttributeContent]:
         found = {}
         for name, attribute in attribute_names(node):
             element, dtype, memory = _stored(attribute.get_type())
             if attribute.shape is None:
-                found[name] = AttributeFacts(element, None, None)
+                found[name] = AttributeContent(element, None, None)
                 continue
             values = np.zeros(attribute.shape, dtype)
             if values.size:
                 attribute.read(values, mtype=memory)
-            found[name] = AttributeFacts(element, attribute.shape, plain_values(values, element, self._resolve))
+            found[name] = AttributeContent(element, attribute.shape, plain_values(values, element, self._resolve))
         return found
 
-    def _dataset(self, path: str, node: Any, attributes: Mapping[str, AttributeFacts]) -> DatasetFacts:
+    def _dataset(self, path: str, node: Any, attributes: Mapping[str, AttributeContent]) -> DatasetContent:
         import h5py
 
         check_other_files(node, os.path.abspath(self.source), path, None)
@@ -142,7 +148,7 @@ class Hdf5Facts(Mapping[str, NodeFacts]):
                 values = read_block(node, [(part.start, part.stop) for part in selection], dtype, memory)
                 return plain_values(values, element, self._resolve)
 
-        return DatasetFacts(
+        return DatasetContent(
             attributes=attributes,
             dtype=element,
             shape=dataset.shape,
@@ -160,7 +166,7 @@ class Hdf5Facts(Mapping[str, NodeFacts]):
         defined = creation.fill_value_defined()
         is_own = defined == h5d.FILL_VALUE_USER_DEFINED
         if defined == h5d.FILL_VALUE_UNDEFINED or (is_own and element.kind in {"array", "sequence"}):
-            return None  # h5py has no way to read those of arrays and sequences
+            return None  # h5py cannot read fill values of arrays and sequences
         return plain_values(stored_fill(creation, dtype, is_text=element.kind == "text"), element, self._resolve)
 
     def _resolve(self, reference: Any) -> Reference:
@@ -182,19 +188,19 @@ class Hdf5Facts(Mapping[str, NodeFacts]):
 
 
 def _stored(tid: Any) -> tuple[Element, np.dtype[Any], Any]:
-    """Return what an HDF5 type is, and the types of its values in NumPy and in memory; raw bytes if NumPy has none."""
+    """Return an HDF5 type as `Element`, as NumPy type and as memory type; raw bytes if NumPy has no such type."""
     try:
         element, dtype = noted_element(any_type(tid)), tid.dtype
     except ValueRefusedError:
         size = tid.get_size()
         return Element("opaque", size, detail=f"HDF5 type class {tid.get_class()}"), np.dtype(f"V{size}"), tid
-    if dtype.kind == "c" and element.kind == "compound":  # of floats with a layout of their own
+    if dtype.kind == "c" and element.kind == "compound":  # of floats with a custom layout
         element = Element("complex", tid.get_size())
     return element, dtype, memory_type(tid, writing=False)
 
 
 def _layout_of(creation: Any) -> tuple[str, ...]:
-    """Return how a dataset is stored, with the files that hold its values where these are others."""
+    """Return how a dataset is stored, with the names of other files that hold its values."""
     from h5py import h5d
 
     names = {h5d.COMPACT: "compact", h5d.CONTIGUOUS: "contiguous", h5d.CHUNKED: "chunked", h5d.VIRTUAL: "virtual"}

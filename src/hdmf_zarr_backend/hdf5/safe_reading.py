@@ -1,14 +1,13 @@
-"""Reading HDF5 files: errors of HDF5 as ours, files that hold values of a dataset, and values that were never written.
+"""Safe reading of HDF5 files: errors of h5py as package errors, and checks before values are read.
 
 The values of a dataset can be in other files: raw files ("external storage") and the sources of virtual datasets. Any
-file can be a raw file, and HDF5 waits for a pipe. So a raw file is followed by default only inside the folder of the
-HDF5 file. The source of a virtual dataset has to be an HDF5 file, and is followed as an external link is.
+file can be a raw file, and HDF5 blocks on a pipe. Therefore a raw file is read by default only if it is inside the
+folder of the HDF5 file. The source of a virtual dataset must be an HDF5 file, and is treated as an external link is.
 
-HDF5 allocates a dataset when it is written to, so that a file of some kilobytes can state terabytes of fill values. A
-copy has all chunks, so that it would have those too.
+HDF5 allocates a dataset when it is written, so a file of some kilobytes can declare terabytes of fill values. A copy
+stores all chunks, and would write all of them.
 
-Source: HDF5 reference manual, `H5Pset_external`, `H5Pset_virtual`, `H5Pset_alloc_time`; issue "Nothing lost, nobody let
-in", part 5.
+Source: HDF5 reference manual, `H5Pset_external`, `H5Pset_virtual`, `H5Pset_alloc_time`.
 """
 
 from __future__ import annotations
@@ -22,12 +21,12 @@ from contextlib import contextmanager
 from typing import Any
 
 from hdmf_zarr_backend.errors import DamagedFileError, LinkRefusedError, ZarrBackendError
-from hdmf_zarr_backend.model.locations import is_url
+from hdmf_zarr_backend.model.link_sources import is_url
 from hdmf_zarr_backend.stores.limits import ExternalLinks, Limits
 from hdmf_zarr_backend.stores.locations import why_not
 
 H5_ERRORS = (OSError, RuntimeError, LookupError, ValueError, TypeError, OverflowError, MemoryError)
-"""What HDF5's errors, and sizes, types and names that only a damaged file has, become in h5py and NumPy."""
+"""What h5py and NumPy raise for errors of HDF5, and for sizes, types and names of damaged files."""
 
 _LONGEST_CHAIN = 64
 _Source = tuple[str, int]
@@ -38,19 +37,19 @@ _Source = tuple[str, int]
 
 
 class UnreadableHdf5Error(DamagedFileError, OSError):
-    """HDF5 cannot read a file, or a node of it; an ``OSError`` as well, as h5py raises one."""
+    """HDF5 cannot read a file, or a node of it. Also an ``OSError``, as h5py raises one."""
 
 
 @contextmanager
 def reading(location: str, path: str | None, dataset: Any = None) -> Iterator[None]:
-    """Turn what h5py raises into errors of ours, and name file and node in those.
+    """Turn errors of h5py into errors of this package that name the file and the node.
 
     Parameters
     ----------
     location : str
         The HDF5 file.
     path : str or None
-        The node that is read; None: not known yet.
+        The node that is read, None if not yet known.
     dataset : h5py.h5d.DatasetID, optional
         The dataset whose values are read.
     """
@@ -63,15 +62,15 @@ def reading(location: str, path: str | None, dataset: Any = None) -> Iterator[No
 
 
 def _explained(error: Exception, location: str, path: str | None, dataset: Any) -> ZarrBackendError:
-    """Return the error of what HDF5 cannot read, for what h5py raised."""
+    """Return the error to raise for an error of h5py."""
     names = [] if dataset is None else _raw_names(dataset.get_create_plist())
     missing = [name for name in names if not os.path.exists(_raw_place(name, location))]
     if missing:
         return DamagedFileError(
-            f"its values are in the external file {missing[0]!r}, which is not there",
+            f"its values are in the external file {missing[0]!r}, which does not exist",
             store=location,
             path=path,
-            remedy="Put that file back. HDF5 looks for a relative name in the working directory, or in the folder "
+            remedy="Restore that file. HDF5 looks for a relative name in the working directory, or in the folder "
             "that the variable HDF5_EXTFILE_PREFIX names.",
         )
     return UnreadableHdf5Error(
@@ -83,7 +82,7 @@ def _explained(error: Exception, location: str, path: str | None, dataset: Any) 
 
 
 def warn_broken(message: str) -> None:
-    """Warn of a link or a reference that leads to nothing; HDMF is only loaded then."""
+    """Warn of a link or reference without a target. Imports HDMF only in this case."""
     from hdmf.backends.warnings import BrokenLinkWarning
 
     warnings.warn(message, BrokenLinkWarning, stacklevel=3)
@@ -93,7 +92,7 @@ def warn_broken(message: str) -> None:
 
 
 def check_other_files(dataset: Any, location: str, path: str, policy: ExternalLinks | None) -> None:
-    """Refuse a dataset whose values lie in files that the policy does not allow; nothing of them is opened before.
+    """Refuse a dataset with values in files that the policy does not allow, before any of them is opened.
 
     Parameters
     ----------
@@ -102,14 +101,14 @@ def check_other_files(dataset: Any, location: str, path: str, policy: ExternalLi
     location, path : str
         The file and the dataset.
     policy : {"follow", "within", "never"} or None
-        As of `convert`; None: raw files inside the folder of the HDF5 file, and any source of a virtual dataset.
+        As for `convert`; None: raw files inside the folder of the HDF5 file, and any source of a virtual dataset.
 
     Raises
     ------
     LinkRefusedError
-        Naming the other file.
+        The policy does not allow another file, which the message names.
     DamagedFileError
-        A virtual dataset leads back to itself.
+        A virtual dataset is its own source, directly or through others.
 
     Warns
     -----
@@ -120,7 +119,7 @@ def check_other_files(dataset: Any, location: str, path: str, policy: ExternalLi
 
 
 class _Followed:
-    """The chains of other files behind one dataset; arguments as of `check_other_files`."""
+    """Checks the other files of one dataset, along chains of virtual datasets; arguments as in `check_other_files`."""
 
     def __init__(self, location: str, path: str, policy: ExternalLinks | None) -> None:
         self._location = location
@@ -129,7 +128,7 @@ class _Followed:
         self._done: set[_Source] = set()
 
     def follow(self, dataset: Any, origin: str, trail: tuple[_Source, ...]) -> None:
-        """Check the files of a dataset and, of a virtual one, of its sources, which ``trail`` has led to."""
+        """Check the files of a dataset and of its virtual sources; ``trail`` has the datasets that led to it."""
         from h5py import h5d
 
         created = dataset.get_create_plist()
@@ -164,7 +163,7 @@ class _Followed:
 
 
 def _identity(dataset: Any, origin: str) -> _Source:
-    """Return what identifies a dataset, whatever path leads to it."""
+    """Return the identity of a dataset, independent of its path."""
     from h5py import h5o
 
     return (origin if is_url(origin) else os.path.realpath(origin)), h5o.get_info(dataset).addr
@@ -185,7 +184,7 @@ def _check(place: str, origin: str, path: str, policy: ExternalLinks | None, *, 
 
 
 def _sources(created: Any, origin: str) -> Iterator[tuple[str, bytes]]:
-    """Yield file and path of the sources of a virtual dataset, wherever HDF5 may look for them."""
+    """Yield file and path of the sources of a virtual dataset, for each place where HDF5 may look for them."""
     for number in range(created.get_virtual_count()):
         name = created.get_virtual_filename(number)
         inner = os.fsencode(created.get_virtual_dsetname(number))
@@ -195,7 +194,7 @@ def _sources(created: Any, origin: str) -> Iterator[tuple[str, bytes]]:
 
 @contextmanager
 def _opened(dataset: Any, origin: str, place: str, path: bytes) -> Iterator[Any]:
-    """Give the source of a virtual dataset, open; None where HDF5 finds none, and reads fill values."""
+    """Open the source of a virtual dataset; None if HDF5 does not find one, and would read fill values."""
     import h5py
 
     if place == origin:
@@ -223,7 +222,7 @@ def _dataset_in(file: Any, path: bytes) -> Any:
 
 
 def _source_places(name: str, origin: str) -> list[str]:
-    """Return where HDF5 may look for the source of a virtual dataset; ``%b`` means numbers."""
+    """Return the paths where HDF5 may look for the source of a virtual dataset; ``%b`` matches numbers."""
     if is_url(origin):
         return [os.path.abspath(name)]
     folders = [os.path.dirname(origin), os.path.dirname(os.path.realpath(origin)), os.getcwd()]
@@ -251,21 +250,21 @@ def _raw_place(name: str, location: str) -> str:
 
 
 def check_allocated(dataset: Any, limits: Limits) -> None:
-    """Make sure that the values that a dataset lacks are few enough to be made.
+    """Check that filling the unwritten values of a dataset stays within the limit.
 
-    What is stored is looked at only where the dataset states more than the limit in all.
+    Storage is inspected only if the dataset declares more than the limit in total.
 
     Parameters
     ----------
     dataset : h5py.Dataset
-        Any; one that is virtual, or in other files, is never refused, since those files say what they have.
+        A virtual dataset, and one with values in other files, is never refused.
     limits : Limits
-        What holds.
+        The limits.
 
     Raises
     ------
     LimitError
-        They are more than ``max_unwritten_bytes``; file and dataset are named.
+        The unwritten values exceed ``max_unwritten_bytes``; the message names file and dataset.
     """
     element = dataset.id.get_type().get_size()
     if not dataset.shape or dataset.is_virtual or dataset.id.get_create_plist().get_external_count():

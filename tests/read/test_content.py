@@ -10,16 +10,16 @@ import h5py
 import numpy as np
 import pytest
 
-from hdmf_zarr_backend.comparison import compare, open_facts, summarise
+from hdmf_zarr_backend.comparison import compare, open_content, summarise
 from hdmf_zarr_backend.errors import ChunkError, MetadataError
-from hdmf_zarr_backend.files.facts import ZarrFacts, is_zarr
+from hdmf_zarr_backend.files.content import ZarrContent, is_zarr
+from hdmf_zarr_backend.model.content import DatasetContent, NodeContent
 from hdmf_zarr_backend.model.elements import Element, Reference
-from hdmf_zarr_backend.model.facts import DatasetFacts, NodeFacts
 
 
-def dataset(facts: NodeFacts) -> DatasetFacts:
-    assert isinstance(facts, DatasetFacts)
-    return facts
+def dataset(node: NodeContent) -> DatasetContent:
+    assert isinstance(node, DatasetContent)
+    return node
 
 
 def hand_made(path: Path, **attributes: Any) -> Path:
@@ -40,9 +40,9 @@ def stored(path: str, source: str = ".", **more: Any) -> dict[str, Any]:
 
 
 def attribute(path: Path, name: str) -> Any:
-    facts = ZarrFacts(path)["/"]
-    assert not isinstance(facts, DatasetFacts)
-    return facts.attributes[name].value[()]  # type: ignore[union-attr]
+    content = ZarrContent(path)["/"]
+    assert not isinstance(content, DatasetContent)
+    return content.attributes[name].value[()]  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(
@@ -103,8 +103,8 @@ def test_references_lead_through_links_and_never_astray(tmp_path: Path, referenc
     ]
     path = hand_made(tmp_path / "a.zarr", zarr_link=links, ref=reference)
     assert attribute(path, "ref") == meant
-    facts = ZarrFacts(path)
-    assert str(facts["/outside"]) == "external link to ../b.zarr:/there"
+    content = ZarrContent(path)
+    assert str(content["/outside"]) == "external link to ../b.zarr:/there"
     assert compare(path, path) == []
 
 
@@ -141,13 +141,13 @@ def test_what_hdmf_zarr_wrote_is_understood(tmp_path: Path) -> None:
         (path / name / ".zarray").write_text(json.dumps(document))
         (path / name / ".zattrs").write_text(json.dumps({"zarr_dtype": words}))
         (path / name / "0").write_bytes(bytes(codec.encode(data)))
-    facts = ZarrFacts(path)
-    assert str(dataset(facts["/rows"]).dtype) == "{n: int32 little-endian, t: variable-length utf-8 text}"
-    assert dataset(facts["/rows"]).read((slice(0, 2),)).tolist() == [(1, "x"), (2, "y")]
-    assert dataset(facts["/spec"]).shape == ()
-    assert dataset(facts["/spec"]).read(())[()] == "{}"
-    assert dataset(facts["/times"]).dtype == Element("text", encoding="ascii")
-    assert dataset(facts["/times"]).read((slice(0, 1),)).tolist() == ["2020"]
+    content = ZarrContent(path)
+    assert str(dataset(content["/rows"]).dtype) == "{n: int32 little-endian, t: variable-length utf-8 text}"
+    assert dataset(content["/rows"]).read((slice(0, 2),)).tolist() == [(1, "x"), (2, "y")]
+    assert dataset(content["/spec"]).shape == ()
+    assert dataset(content["/spec"]).read(())[()] == "{}"
+    assert dataset(content["/times"]).dtype == Element("text", encoding="ascii")
+    assert dataset(content["/times"]).read((slice(0, 1),)).tolist() == ["2020"]
 
 
 def test_what_stands_among_text_does_not_look_like_empty_text(tmp_path: Path) -> None:
@@ -160,7 +160,7 @@ def test_what_stands_among_text_does_not_look_like_empty_text(tmp_path: Path) ->
     document.update(dtype="|O", shape=[3], chunks=[3], filters=[numcodecs.JSON().get_config()], fill_value=None)
     (path / "group/data/.zarray").write_text(json.dumps(document))
     (path / "group/data/0").write_bytes(bytes(numcodecs.JSON().encode(values)))
-    assert dataset(ZarrFacts(path)["/group/data"]).read((slice(0, 3),)).tolist() == ["", "5", '{"a": 1}']
+    assert dataset(ZarrContent(path)["/group/data"]).read((slice(0, 3),)).tolist() == ["", "5", '{"a": 1}']
 
 
 @pytest.mark.parametrize(
@@ -193,6 +193,6 @@ def test_zarr_is_known_by_its_documents(tmp_path: Path) -> None:
     (tmp_path / "zarr.json").write_text("{}")
     assert is_zarr(tmp_path)
     with pytest.raises(MetadataError, match="format 3"):
-        open_facts(tmp_path)
+        open_content(tmp_path)
     assert not is_zarr(tmp_path / "absent")
     assert not is_zarr(path / ".zgroup")

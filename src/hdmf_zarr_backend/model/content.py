@@ -1,8 +1,8 @@
-"""The content of a file, node by node, for comparing: classes for every format.
+"""The content of a file, node by node, in a form that files of different formats can be compared in.
 
-``Element`` and the ``...Facts`` classes are what every kind of file is described with, in the terms of HDF5, which
-has more of them than Zarr; ``FileFacts`` is what the comparing tool asks of a reader of a format. A fact that a format
-cannot state is left empty, and is not compared: see the fields.
+The ``...Content`` classes describe nodes in the terms of HDF5, which has more of them than Zarr. ``FileContent`` is the
+protocol that a reader of each format implements. A field that a format has no value for is left empty and is not
+compared: see the fields.
 
 Values are plain numpy arrays in which text is ``str`` (bytes that are not UTF-8 kept as surrogate escapes), opaque
 elements are ``bytes``, variable-length sequences are arrays, and references are `Reference`, already resolved.
@@ -21,14 +21,14 @@ import numpy.typing as npt
 from hdmf_zarr_backend.model.elements import Element, Reference, Region
 
 __all__ = [
-    "AttributeFacts",
-    "DatasetFacts",
-    "DatatypeFacts",
-    "FileFacts",
-    "FilterFacts",
-    "GroupFacts",
-    "LinkFacts",
-    "NodeFacts",
+    "AttributeContent",
+    "DatasetContent",
+    "DatatypeContent",
+    "FileContent",
+    "FilterStep",
+    "GroupContent",
+    "LinkContent",
+    "NodeContent",
     "Selection",
     "Values",
     "canonical_region",
@@ -42,7 +42,7 @@ Selection: TypeAlias = tuple[slice, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class AttributeFacts:
+class AttributeContent:
     """One attribute: its type, shape (None for an empty dataspace) and value (None likewise)."""
 
     dtype: Element
@@ -54,10 +54,10 @@ class AttributeFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class FilterFacts:
-    """One step of a filter pipeline: a name (``hdf5-<number>`` if it has none here) and its options.
+class FilterStep:
+    """One step of a filter pipeline: a name (``hdf5-<number>`` if it is not in `FILTER_NAMES`) and its options.
 
-    A shuffle of bytes over whole elements has no options.
+    A byte shuffle over complete elements has no options.
     """
 
     name: str
@@ -68,36 +68,36 @@ class FilterFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupFacts:
+class GroupContent:
     """A group; its members are nodes of their own."""
 
     kind: ClassVar[str] = "group"
-    attributes: Mapping[str, AttributeFacts]
+    attributes: Mapping[str, AttributeContent]
 
 
 @dataclass(frozen=True, slots=True)
-class DatatypeFacts:
+class DatatypeContent:
     """A data type that is a member of a group (in HDF5: a committed or named type)."""
 
     kind: ClassVar[str] = "datatype"
-    attributes: Mapping[str, AttributeFacts]
+    attributes: Mapping[str, AttributeContent]
     dtype: Element
 
 
 @dataclass(frozen=True, slots=True)
-class LinkFacts:
-    """A member that leads elsewhere.
+class LinkContent:
+    """A link: a member of a group that points to another node.
 
     Parameters
     ----------
     form : str
-        ``soft``, ``external``, ``hard`` (a further name of an object; `target` is the first) or ``user-defined``.
+        ``soft``, ``external``, ``hard`` (another name of an object; `target` is its first name) or ``user-defined``.
     target : str
         Absolute path in this file or in the other one.
     file : str
-        The other file as it is written in the link; empty within the file.
+        The other file as written in the link; empty for a link within the file.
     location : str
-        The other file as an absolute path, taken from the folder of this file; empty within the file.
+        The other file as an absolute path, resolved from the folder of this file; empty for a link within the file.
     """
 
     kind: ClassVar[str] = "link"
@@ -111,60 +111,60 @@ class LinkFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class DatasetFacts:
-    """A dataset without its values, and the way to read them.
+class DatasetContent:
+    """A dataset, with a function that reads its values.
 
     Parameters
     ----------
-    attributes : mapping of str to AttributeFacts
+    attributes : mapping of str to AttributeContent
     dtype : Element
     shape : tuple of int or None
         None for an empty dataspace.
     maxshape : tuple of (int or None) or None
-        None in it for an axis without a limit.
+        An entry is None for an axis without a limit.
     chunks : tuple of int or None
     layout : tuple of str
-        How it is stored where it is not in chunks, with the files that hold it; empty where the format has one way
-        only, and not compared then.
-    filters : tuple of FilterFacts
+        How a dataset without chunks is stored, with the names of external files; empty, and not compared, for a
+        format that has only one layout.
+    filters : tuple of FilterStep
         In the order in which they were applied.
     fill : numpy.ndarray or None
-        One element in the form of the values; None where none is defined, or one is chosen that cannot be read.
+        One element, in the form of the values; None if it is undefined or cannot be read.
     read : callable
-        ``read(selection)``, a slice per axis, gives these values.
+        ``read(selection)`` returns the values of a selection, which is one slice per axis.
     grid : tuple of int or None
-        The chunks in which values are best read, where these are not `chunks`; not compared.
+        The chunk shape in which values are best read, if it is not `chunks`; not compared.
     """
 
     kind: ClassVar[str] = "dataset"
-    attributes: Mapping[str, AttributeFacts]
+    attributes: Mapping[str, AttributeContent]
     dtype: Element
     shape: tuple[int, ...] | None
     maxshape: tuple[int | None, ...] | None
     chunks: tuple[int, ...] | None
     layout: tuple[str, ...]
-    filters: tuple[FilterFacts, ...]
+    filters: tuple[FilterStep, ...]
     fill: Values | None
     read: Callable[[Selection], Values]
     grid: tuple[int, ...] | None = None
 
 
-NodeFacts: TypeAlias = GroupFacts | DatasetFacts | DatatypeFacts | LinkFacts
+NodeContent: TypeAlias = GroupContent | DatasetContent | DatatypeContent | LinkContent
 
 
-class FileFacts(Protocol):
-    """A file as a mapping of absolute paths to facts, ``/`` included; facts are read when they are asked for."""
+class FileContent(Protocol):
+    """A file as a mapping of absolute paths, ``/`` included, to nodes. A node is read on access."""
 
     source: str
 
-    def __getitem__(self, path: str, /) -> NodeFacts: ...
+    def __getitem__(self, path: str, /) -> NodeContent: ...
 
     def __iter__(self) -> Iterator[str]: ...
 
     def __len__(self) -> int: ...
 
     def close(self) -> None:
-        """Release the file; facts taken before stay valid, but their values cannot be read any more."""
+        """Close the file. Nodes read before stay valid, but their values can no longer be read."""
         ...
 
 
@@ -189,43 +189,42 @@ FILTER_NAMES: dict[int, str] = {
 }
 
 
-def hdf5_filter(code: int, options: tuple[int, ...], itemsize: int | None) -> FilterFacts:
-    """Return one step of an HDF5 pipeline, given as HDF5 and the notes of converted files have it.
+def hdf5_filter(code: int, options: tuple[int, ...], itemsize: int | None) -> FilterStep:
+    """Return one step of an HDF5 pipeline.
 
     Parameters
     ----------
     code : int
-        Number of the filter.
+        Registered number of the filter.
     options : tuple of int
-        Its client data.
+        Its client data, as in HDF5 and in the notes of converted files.
     itemsize : int or None
-        Bytes of one element, None where they are not known. HDF5 lets a shuffle go over whole elements by itself, so
-        that such a size says nothing.
+        Bytes of one element, None if unknown. A shuffle with this size is HDF5's default, and gets no options.
     """
     name = FILTER_NAMES.get(code, f"hdf5-{code}")
     if name == "shuffle" and (itemsize is None or options == (itemsize,)):
         options = ()
-    return FilterFacts(name, options)
+    return FilterStep(name, options)
 
 
 def text_of(item: Any) -> str:
-    """Return an element of text; bytes that are not UTF-8 become surrogate escapes, what was never written is empty."""
+    """Return an element of text; bytes that are not UTF-8 become surrogate escapes, unwritten elements are empty."""
     if isinstance(item, bytes):
         return item.decode("utf-8", "surrogateescape")
     return str(item) if isinstance(item, str) else ""
 
 
 def plain_values(values: Values, dtype: Element, resolve: Callable[[Any], Reference]) -> Values:
-    """Return values as h5py or Zarr give them in the form that `model.facts` describes.
+    """Convert values as h5py or Zarr return them to the form described in `model.content`.
 
     Parameters
     ----------
     values : numpy.ndarray
-        Any shape; text as ``bytes`` or ``str``, references as the format has them.
+        Any shape; text as ``bytes`` or ``str``, references in the form of the format.
     dtype : Element
-        What they are.
+        Type of the values.
     resolve : callable
-        Returns the `Reference` that a stored reference means.
+        Returns the `Reference` for a stored reference.
     """
     if dtype.kind == "text":
         return _objects(values, text_of)
@@ -252,9 +251,9 @@ def _plain_rows(values: Values, dtype: Element, resolve: Callable[[Any], Referen
 
 def _sequence(item: Any, base: Element, resolve: Callable[[Any], Reference]) -> Values:
     if not isinstance(item, np.ndarray):
-        return np.empty(0)  # never written
+        return np.empty(0)  # unwritten
     if item.dtype.isnative and base.byte_order != "|":
-        # h5py reads the bytes as they are in the file, and calls them native
+        # h5py returns the bytes as they are in the file, but with a native dtype
         item = item.view(item.dtype.newbyteorder(base.byte_order))
     return plain_values(item, base, resolve)
 
@@ -267,21 +266,21 @@ def _objects(values: Values, convert: Callable[[Any], object]) -> Values:
 
 
 def _even_steps(indices: list[int]) -> tuple[str, tuple[Any, ...]] | None:
-    """Return the one spelling of a selection on one axis whose rising `indices` have equal distances, else None."""
+    """Return the canonical selection of rising indices with equal distances on one axis, None for other indices."""
     step = indices[1] - indices[0] if len(indices) > 1 else 1
     stop = indices[-1] + 1
     return ("slice", (indices[0], stop, step)) if indices == list(range(indices[0], stop, step)) else None
 
 
 def canonical_region(region: Any, shape: tuple[int, ...] | None) -> Region | None:
-    """Return the selection of a region reference in the one spelling of `Region`, None where there is none.
+    """Return the selection of a region reference in the canonical form of `Region`, None for a null reference.
 
     Parameters
     ----------
     region : list, dict or None
-        As `formats.references` has it on disk. Anything else is kept, so that it differs from every region.
+        The JSON of `formats.references`. An invalid region is kept as text, so that it differs from every valid one.
     shape : tuple of int or None
-        Of the target, which the ends of a slice may be left to.
+        Shape of the target, needed for slices with open ends.
     """
     if region is None:
         return None

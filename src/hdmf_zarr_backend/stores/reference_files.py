@@ -3,17 +3,16 @@
 Values are text, ``base64:`` and encoded bytes, a JSON object (LINDI), ``[url]``, or ``[url, offset, length]``. A URL
 may be relative to the folder of the file of references.
 
-This package records of each file that it refers to: its size, the tag of the server or the time of the last change, a
-digest of both ends, and the path from the folder of the references. So two files that were moved or copied together
-are found again, and a file that has changed raises an error. References of other programs have no record; for them only
-the rules for links hold.
+This package records for each file that it refers to: its size, the tag of the server or the time of the last change, a
+digest of both ends, and the path from the folder of the references. So two files that were moved or copied together are
+found again, and a file that has changed raises an error. References of other programs have no record; for them only the
+rules for links apply.
 
 Allowed files: references on a server may name files on that server, in their folder and below, never a file of this
 machine. Local references may name files in their folder and on servers, and others if the record proves that their
 author had the same file. ``external_links`` widens or narrows that.
 
-Source: kerchunk's specification of references, versions 0 and 1; issue "Format 3, shards, and any store, near or far",
-part 4; issue "Nothing lost, nobody let in", part 5.
+Source: kerchunk's specification of references, versions 0 and 1.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ from hdmf_zarr_backend.errors import (
     StoreError,
     StoreNotFoundError,
 )
-from hdmf_zarr_backend.model.locations import is_url, resolve_source
+from hdmf_zarr_backend.model.link_sources import is_url, resolve_source
 from hdmf_zarr_backend.stores.base import Abilities, FileState, Range, Store, check_value_size, cut_ranges
 from hdmf_zarr_backend.stores.locations import authority, split_location, why_not
 from hdmf_zarr_backend.stores.remote import RemoteStore
@@ -146,11 +145,11 @@ class ReferenceStore(RemoteStore):
         Raises
         ------
         LinkRefusedError
-            The rules for links do not allow it.
+            The rules for links forbid it.
         StoreNotFoundError
-            It is recorded, and absent.
+            It is recorded but does not exist.
         StoreError
-            It is recorded, and has changed.
+            It is recorded but has changed.
         """
         with self._choosing:
             found = self._found.get(url)
@@ -174,7 +173,7 @@ class ReferenceStore(RemoteStore):
         return _Found(self._folder(folder), name, original)
 
     def _recorded_file(self, original: str, recorded: Recorded) -> _Found:
-        """Return the file that is recorded: at its original location, or at the recorded path beside the references."""
+        """Return the recorded file: at its original location, or at the recorded path beside the references."""
         beside = original if recorded.relative is None else self._resolved(recorded.relative)
         refusals = {each: self._refusal(each, is_recorded=True) for each in (original, beside)}
         changed: _Found | None = None
@@ -232,7 +231,7 @@ class ReferenceStore(RemoteStore):
         )
 
     def _changed(self, location: str) -> StoreError:
-        return StoreError(f"the file that it refers to, {location}, has changed", store=self.location, remedy=_ANEW)
+        return StoreError(f"the file that it refers to, {location}, has changed", store=self.location, remedy=_RECREATE)
 
     def _folder(self, folder: str) -> Store:
         """Return the store of a folder; options, which may be credentials, are not passed to another server."""
@@ -267,7 +266,7 @@ def _parse(text: bytes, location: str) -> tuple[dict[str, Any], dict[str, Record
 
 
 def _value(key: str, value: Any, templates: dict[str, Any], location: str) -> bytes | list[Any]:
-    """Return the bytes of a key, or the URL, offset and length where they are."""
+    """Return the bytes of a key, or the URL, offset and length of the bytes."""
     if isinstance(value, str):
         return _inlined(key, value, location)
     if isinstance(value, dict):
@@ -305,7 +304,7 @@ def _damaged(what: str, location: str) -> MetadataError:
 RECORD = "_hdmf"
 """Key of the record beside ``refs``."""
 
-_ANEW = "Create the references again: `zarrio convert --virtual --force`, or restore that file as it was."
+_RECREATE = "Create the references again: `zarrio convert --virtual --force`, or restore that file as it was."
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from hdmf_zarr_backend.model.locations import (
+from hdmf_zarr_backend.model.link_sources import (
     THIS_FILE,
     is_url,
     relative_source,

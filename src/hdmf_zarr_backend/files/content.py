@@ -1,10 +1,9 @@
-"""The content of a Zarr file, node by node, for comparing.
+"""`ZarrContent`: the content of a Zarr file, node by node, for comparing.
 
-Two views of the same file. As it is: its own chunks and codecs, links as Zarr has them. As HDF5: what each object was,
-or would be, in HDF5, from the notes that a conversion keeps; so that a faithful conversion differs in nothing from its
-source.
+There are two views of a file. As Zarr: its own chunks, codecs and links. As HDF5: what each object was, or would be, in
+HDF5, from the notes of a conversion, so that a lossless conversion shows no difference from its source.
 
-Apart from `comparison`, because `hdf5.facts` has the same classes of HDF5 files, and neither knows the other.
+`hdf5.content` has the counterpart for HDF5 files.
 """
 
 from __future__ import annotations
@@ -32,15 +31,14 @@ from hdmf_zarr_backend.formats.namespaces import spec_location
 from hdmf_zarr_backend.formats.references import Reference as StoredReference
 from hdmf_zarr_backend.formats.references import decode_attribute_reference, decode_reference
 from hdmf_zarr_backend.formats.reserved import LINKS, SPECLOC, notes_of, visible
-from hdmf_zarr_backend.model.elements import Element, Reference
-from hdmf_zarr_backend.model.facts import (
-    AttributeFacts,
-    DatasetFacts,
-    DatatypeFacts,
-    FilterFacts,
-    GroupFacts,
-    LinkFacts,
-    NodeFacts,
+from hdmf_zarr_backend.model.content import (
+    AttributeContent,
+    DatasetContent,
+    DatatypeContent,
+    FilterStep,
+    GroupContent,
+    LinkContent,
+    NodeContent,
     Selection,
     Values,
     canonical_region,
@@ -48,12 +46,13 @@ from hdmf_zarr_backend.model.facts import (
     plain_values,
     text_of,
 )
-from hdmf_zarr_backend.model.locations import THIS_FILE, resolve_source, sibling_source
+from hdmf_zarr_backend.model.elements import Element, Reference
+from hdmf_zarr_backend.model.link_sources import THIS_FILE, resolve_source, sibling_source
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Node, absolute, join, relative, split
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.opening import open_store
 
-__all__ = ["ZarrFacts", "is_zarr"]
+__all__ = ["ZarrContent", "is_zarr"]
 
 Resolve: TypeAlias = Callable[[Any], Reference]
 
@@ -64,18 +63,18 @@ _JSON_ERRORS = (ValueError, TypeError, KeyError, IndexError, OverflowError, bina
 
 
 def block_values(values: Values, element: Element, shape: tuple[int, ...], resolve: Resolve) -> Values:
-    """Return a decoded block in the form of facts.
+    """Return a decoded block as plain values.
 
     Parameters
     ----------
     values : numpy.ndarray
-        As the codecs give it; rows as ``(n, k)`` objects, or as ``n`` tuples.
+        As the codecs return it; rows as ``(n, k)`` objects, or as ``n`` tuples.
     element : Element
-        What it holds.
+        Type of its elements.
     shape : tuple of int
-        Of the block as HDMF sees it, without the axes that an element has itself.
+        Of the block in HDMF, without the axes of an element.
     resolve : callable
-        Returns the `Reference` of a stored reference.
+        Returns the `Reference` for a stored reference.
 
     Raises
     ------
@@ -88,22 +87,22 @@ def block_values(values: Values, element: Element, shape: tuple[int, ...], resol
     if element.kind == "text" and values.dtype.kind == "O":
         values = _objects([_text(item) for item in values.flat], values.shape)
     if values.size != math.prod((*shape, *element.shape)):
-        raise DamagedFileError(f"the values have not the shape that their type {element} asks for")
+        raise DamagedFileError(f"the shape of the values does not fit their type {element}")
     return plain_values(values.reshape((*shape, *element.shape)), element, resolve)
 
 
 def _text(item: Any) -> Any:
-    """Return what stands among text and is none as its JSON, so that it does not look like empty text."""
+    """Return text as it is, and any other object among text as JSON, so that it does not look like empty text."""
     return item if item is None or isinstance(item, str | bytes) else json.dumps(item, default=repr)
 
 
 def json_values(items: Sequence[Any], element: Element, resolve: Resolve) -> Values:
-    """Return an array of values that are stored as JSON: rows, noted attributes and fill values.
+    """Return an array of values that are stored as JSON: rows, attributes in notes, and fill values.
 
     Raises
     ------
     DamagedFileError
-        One does not fit its type.
+        A value does not fit its type.
     """
     dtype = dtype_of(element)
     base, inner = dtype.subdtype if dtype.subdtype is not None else (dtype, ())
@@ -146,7 +145,7 @@ def _half(element: Element) -> int:
 
 
 def _number(item: Any, size: int | None) -> Any:
-    """Return a number; a NaN with a payload of its own is given as its bits."""
+    """Return a number; a NaN with a payload is stored as its bits."""
     if isinstance(item, str) and item.startswith("0x"):
         return np.array(int(item, 16), f"u{size}").view(f"f{size}")[()]
     return float(item) if isinstance(item, str) else item
@@ -164,7 +163,7 @@ def _flattened(items: Any, depth: int) -> list[Any]:
 
 
 def nested_array(value: Any) -> Values | None:
-    """Return lists in lists of objects as an array of several axes, None where the JSON ``value`` is something else."""
+    """Return nested lists of objects as an array of several axes, None if the JSON ``value`` is something else."""
     depth, first = 0, value
     while isinstance(first, list) and first:
         depth, first = depth + 1, first[0]
@@ -175,14 +174,14 @@ def nested_array(value: Any) -> Values | None:
 
 
 def default_element(element: Element, dtype: np.dtype[Any]) -> Values:
-    """Return what HDF5 fills with where nothing else was chosen: zero, empty text, a null reference.
+    """Return HDF5's default fill value: zero, empty text, a null reference.
 
     Parameters
     ----------
     element : Element
-        What the array holds.
+        Type of the elements.
     dtype : numpy.dtype
-        Of its data type.
+        NumPy type of the array.
     """
     if dtype.kind == "O" and element.kind == "compound":
         dtype = dtype_of(element)
@@ -196,31 +195,33 @@ def _null(_: Any) -> Reference:
 # ---- attributes ---------------------------------------------------------------------------------------------------
 
 
-def attribute_facts(value: Any) -> AttributeFacts:
-    """Return what a decoded attribute is as HDF5 would hold it.
+def attribute_content(value: Any) -> AttributeContent:
+    """Return a decoded attribute as HDF5 would store it.
 
     Parameters
     ----------
     value : object
-        As `formats.attributes.decode_attributes` gives it, references resolved to `Reference`.
+        As `formats.attributes.decode_attributes` returns it, with references resolved to `Reference`.
     """
     if isinstance(value, dict):
-        return attribute_facts(json.dumps(value, sort_keys=True))
+        return attribute_content(json.dumps(value, sort_keys=True))
     if isinstance(value, Reference):
-        return AttributeFacts(_reference_type(value), (), _objects([value], ()))
+        return AttributeContent(_reference_type(value), (), _objects([value], ()))
     if isinstance(value, list) and set(map(type, value)) == {Reference}:
-        return AttributeFacts(_reference_type(value[0]), (len(value),), _objects(value, (len(value),)))
+        return AttributeContent(_reference_type(value[0]), (len(value),), _objects(value, (len(value),)))
     if type(value) in (str, bytes):
         value = np.array(value, dtype=object)
     try:
         array = np.asarray(value)
-    except ValueError:  # lists of unlike lengths, which HDF5 holds as JSON
-        return attribute_facts(json.dumps(value, sort_keys=True, default=repr))
+    except ValueError:  # lists of different lengths, which HDF5 stores as JSON
+        return attribute_content(json.dumps(value, sort_keys=True, default=repr))
     if array.dtype.kind in "OUT":
         texts = [_text(item) for item in array.flat]
-        return AttributeFacts(_text_type(texts), array.shape, _objects([text_of(item) for item in texts], array.shape))
+        return AttributeContent(
+            _text_type(texts), array.shape, _objects([text_of(item) for item in texts], array.shape)
+        )
     element = element_of(array.dtype)
-    return AttributeFacts(element, array.shape, plain_values(array, element, _null))
+    return AttributeContent(element, array.shape, plain_values(array, element, _null))
 
 
 def _text_type(texts: list[Any]) -> Element:
@@ -230,34 +231,34 @@ def _text_type(texts: list[Any]) -> Element:
     return UTF8
 
 
-def noted_attribute(found: AttributeFacts | None, note: dict[str, Any], resolve: Resolve) -> AttributeFacts | None:
-    """Return an attribute with what a conversion from HDF5 has noted of it.
+def noted_attribute(found: AttributeContent | None, note: dict[str, Any], resolve: Resolve) -> AttributeContent | None:
+    """Return an attribute with the type in its note, from a conversion from HDF5.
 
     Parameters
     ----------
-    found : AttributeFacts or None
-        The attribute as it is stored; None where it is in the note only.
+    found : AttributeContent or None
+        The stored attribute; None if it is only in the note.
     note : dict
         ``type``, and ``space``, or ``shape`` and ``value``.
     resolve : callable
-        Returns the `Reference` of a stored reference.
+        Returns the `Reference` for a stored reference.
 
     Raises
     ------
     MetadataError, DamagedFileError
-        The note makes no sense.
+        The note is not valid.
     """
     if "type" not in note:
         return found
     element = noted_element(note["type"])
     if note.get("space") == "null":
-        return AttributeFacts(element, None, None)
+        return AttributeContent(element, None, None)
     if "value" in note:
         try:
             shape = tuple(int(n) for n in note["shape"])
             items = _flattened(note["value"], len(shape)) if shape else [note["value"]]
             values = json_values(items, element, resolve)
-            return AttributeFacts(element, shape, values.reshape((*shape, *values.shape[1:])))
+            return AttributeContent(element, shape, values.reshape((*shape, *values.shape[1:])))
         except _JSON_ERRORS as error:
             raise DamagedFileError(f"the note of an attribute does not fit its type {element} ({error})") from error
     if found is None or found.value is None or found.shape is None:
@@ -265,8 +266,8 @@ def noted_attribute(found: AttributeFacts | None, note: dict[str, Any], resolve:
     return _as_noted(found, element)
 
 
-def _as_noted(found: AttributeFacts, element: Element) -> AttributeFacts:
-    """Return the attribute with the noted type, unless it holds something else since."""
+def _as_noted(found: AttributeContent, element: Element) -> AttributeContent:
+    """Return the attribute with the noted type, unless its value was changed since."""
     values, shape = found.value, found.shape
     assert values is not None
     assert shape is not None
@@ -277,9 +278,9 @@ def _as_noted(found: AttributeFacts, element: Element) -> AttributeFacts:
     if element.kind == "array" and element.base is not None and shape[-len(element.shape) :] == element.shape:
         inner = _as_noted(found, element.base)
         outer = shape[: len(shape) - len(element.shape)]
-        return AttributeFacts(replace(element, base=inner.dtype), outer, inner.value)
+        return AttributeContent(replace(element, base=inner.dtype), outer, inner.value)
     if values.size == 0 and element.kind in ("reference", "region"):
-        return AttributeFacts(element, shape, _objects([], shape))
+        return AttributeContent(element, shape, _objects([], shape))
     return found
 
 
@@ -295,16 +296,16 @@ def _objects(items: Sequence[object], shape: tuple[int, ...]) -> Values:
 
 
 class ArrayReader:
-    """Makes the facts of the arrays of one file. What decodes values is imported when the first of them is asked for.
+    """Describes the arrays of one file. The modules that decode values are imported when the first value is read.
 
     Parameters
     ----------
     keys : Store
         The store.
     resolve : callable
-        Returns the `Reference` of a stored reference.
+        Returns the `Reference` for a stored reference.
     as_hdf5 : bool
-        Give chunks, filters, layout and fill value of the HDF5 dataset.
+        Describe chunks, filters, layout and fill value of the HDF5 dataset.
     """
 
     def __init__(self, keys: Store, resolve: Callable[[Any], Reference], *, as_hdf5: bool) -> None:
@@ -315,13 +316,13 @@ class ArrayReader:
         self._checked: set[str] = set()
 
     def forget(self) -> None:
-        """Forget the decoded chunks."""
+        """Free the decoded chunks."""
         self._cache = None
 
-    def facts(
-        self, path: str, node: ArrayNode[Attributes], attributes: Mapping[str, AttributeFacts], *, is_spec: bool
-    ) -> DatasetFacts:
-        """Return the facts of the array at ``path``, in the model's spelling.
+    def content(
+        self, path: str, node: ArrayNode[Attributes], attributes: Mapping[str, AttributeContent], *, is_spec: bool
+    ) -> DatasetContent:
+        """Return the content of the array at ``path``, in the terms of `model.content`.
 
         Parameters
         ----------
@@ -335,7 +336,7 @@ class ArrayReader:
         Raises
         ------
         MetadataError, ValueRefusedError
-            Its type cannot be understood.
+            Its type is not valid.
         """
         means = describe(node, is_spec=is_spec)
         shape = means.shape
@@ -353,7 +354,7 @@ class ArrayReader:
             except ZarrBackendError as error:
                 raise error.located(store=self._keys.location, path=absolute(path)) from error.__cause__
 
-        return DatasetFacts(
+        return DatasetContent(
             attributes=attributes,
             dtype=means.element,
             shape=shape,
@@ -382,14 +383,14 @@ class ArrayReader:
 
     def _storage(
         self, node: ArrayNode[Attributes], means: Described
-    ) -> tuple[tuple[int, ...] | None, tuple[FilterFacts, ...]]:
+    ) -> tuple[tuple[int, ...] | None, tuple[FilterStep, ...]]:
         shape = means.shape
         chunks = node.chunks[: len(shape)] if shape else None
         if not self._as_hdf5:
             return chunks, _codecs(node)
         if means.note is not None:
             return _noted_storage(means.note)
-        # what makes bytes of objects is not a filter in HDF5, it is part of the type
+        # the codec that encodes objects is part of the type in HDF5, not a filter
         filters = _codecs(node) if means.form == "plain" else _codecs(node)[1:]
         return chunks, filters if shape else ()
 
@@ -408,7 +409,7 @@ class ArrayReader:
             return json_values([note["value"]], element, self._resolve)[0:1].reshape(())
         if self._as_hdf5 and note == "undefined":
             return None
-        # a fill value of rows or references is a pickle in old files: never decoded, and never needed
+        # old files have pickles as fill values of rows and references: these are not needed, and never decoded
         dtype = numpy_dtype(node.data_type)
         if node.fill_value is not None and (means.form == "plain" or element.kind == "text"):
             chosen = fill_scalar(node, dtype)
@@ -419,21 +420,21 @@ class ArrayReader:
 
 def _maxshape(node: ArrayNode[Attributes], shape: tuple[int, ...]) -> tuple[int | None, ...]:
     kept = notes_of(node.attributes).get("maxshape")
-    # an element that is an array has axes of its own, which may have been noted as well
+    # the note may include the axes of elements
     return tuple(kept[: len(shape)]) if isinstance(kept, list) and len(kept) >= len(shape) else shape
 
 
-def _codecs(node: ArrayNode[Attributes]) -> tuple[FilterFacts, ...]:
+def _codecs(node: ArrayNode[Attributes]) -> tuple[FilterStep, ...]:
     """Return the codecs of an array in the order in which they are applied."""
     configurations = [*(node.filters or []), *([node.compressor] if node.compressor else [])]
     steps = []
     for configuration in configurations:
         options = sorted(f"{key}={value}" for key, value in configuration.items() if key != "id")
-        steps.append(FilterFacts(str(configuration["id"]), tuple(options)))
+        steps.append(FilterStep(str(configuration["id"]), tuple(options)))
     return tuple(steps)
 
 
-def _noted_storage(note: dict[str, Any]) -> tuple[tuple[int, ...] | None, tuple[FilterFacts, ...]]:
+def _noted_storage(note: dict[str, Any]) -> tuple[tuple[int, ...] | None, tuple[FilterStep, ...]]:
     """Return the chunks and filters that a dataset had in HDF5."""
     chunks = note.get("chunks")
     steps = note.get("filters")
@@ -447,7 +448,7 @@ _MARKS = (zarr2.GROUP, zarr2.ARRAY, zarr2.CONSOLIDATED, zarr3.DOCUMENT)
 
 
 def is_zarr(path: str | os.PathLike[str]) -> bool:
-    """Tell whether there is a Zarr hierarchy, of whatever format, in a directory, a zip file or at a URL."""
+    """Tell whether a directory, a zip file or a URL is a Zarr hierarchy of any format."""
     try:
         return bool(open_store(path).get_many(_MARKS))
     except (StoreError, UsageError):
@@ -455,31 +456,31 @@ def is_zarr(path: str | os.PathLike[str]) -> bool:
 
 
 def is_zarr_3(path: str | os.PathLike[str]) -> bool:
-    """Tell whether there is a Zarr hierarchy of format 3."""
+    """Tell whether it is a Zarr hierarchy of format 3."""
     try:
         return open_store(path).get(zarr3.DOCUMENT) is not None
     except (StoreError, UsageError):
         return False
 
 
-class ZarrFacts(Mapping[str, NodeFacts]):
-    """`FileFacts` of a Zarr file.
+class ZarrContent(Mapping[str, NodeContent]):
+    """`FileContent` of a Zarr file.
 
-    Links are not followed; references are resolved to the path of their target, through links where these lead there.
-    The consolidated document is used where there is one, but values are those of the chunks.
+    Links are not followed. References are resolved to the path of their target, also through links. The consolidated
+    document is used if there is one, but values are read from the chunks.
 
     Parameters
     ----------
     path : str or PathLike
         A local directory, zip file or file of references, or a URL.
     as_hdf5 : bool
-        Give what the objects are as HDF5: chunks, filters, layouts, fill values, forms of links; what was copied since
-        an external link led to it is the link again.
+        Describe the objects as HDF5: chunks, filters, layouts, fill values, forms of links. An object that was copied
+        because an external link pointed to it is described as that link.
 
     Raises
     ------
     StoreNotFoundError, NotZarrError, MetadataError
-        As of `files.parser.parse`.
+        As for `files.parser.parse`.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, as_hdf5: bool = False) -> None:
@@ -490,14 +491,14 @@ class ZarrFacts(Mapping[str, NodeFacts]):
         self._spec_path = spec_location(self._hierarchy.root.attributes.get(SPECLOC))
         self._arrays = ArrayReader(self._keys, self._resolve, as_hdf5=as_hdf5)
         self._stored_links: dict[str, Link] = {}
-        self._links: dict[str, LinkFacts] = {}
+        self._links: dict[str, LinkContent] = {}
         self._datatypes: dict[str, dict[str, Any]] = {}
         self._paths: list[str] = []
         hidden: set[str] = set()
         for node_path, node in self._hierarchy.walk():
             parent = split(node_path)[0]
             if parent in hidden or node_path in hidden:
-                hidden.add(node_path)  # below the copy of what an external link led to
+                hidden.add(node_path)  # below the copied target of an external link
                 continue
             self._paths.append(absolute(node_path))
             if isinstance(node, GroupNode):
@@ -508,13 +509,13 @@ class ZarrFacts(Mapping[str, NodeFacts]):
         for name, link in self._links_of(path, node).items():
             place = absolute(join(path, name))
             self._stored_links[place] = link
-            self._add(place, self._link_facts(link.target))
+            self._add(place, self._link_content(link.target))
         note = _hdf5_note(node)
         copies: set[str] = set()
         for name, noted in _dict(note.get("links")).items() if self._as_hdf5 else ():
-            facts = self._noted_link(path, name, noted)
-            if facts is not None and (name in node.members or absolute(join(path, name)) in self._links):
-                self._add(absolute(join(path, name)), facts)
+            content = self._noted_link(path, name, noted)
+            if content is not None and (name in node.members or absolute(join(path, name)) in self._links):
+                self._add(absolute(join(path, name)), content)
                 copies.add(join(path, name))
         for name, datatype in _dict(note.get("datatypes")).items():
             if name not in node.members and isinstance(datatype, dict):
@@ -522,10 +523,10 @@ class ZarrFacts(Mapping[str, NodeFacts]):
                 self._paths.append(absolute(join(path, name)))
         return copies
 
-    def _add(self, place: str, facts: LinkFacts) -> None:
+    def _add(self, place: str, link: LinkContent) -> None:
         if place not in self._links:
             self._paths.append(place)
-        self._links[place] = facts
+        self._links[place] = link
 
     def _links_of(self, path: str, node: GroupNode[Attributes]) -> dict[str, Link]:
         if LINKS not in node.attributes:
@@ -541,7 +542,7 @@ class ZarrFacts(Mapping[str, NodeFacts]):
         return found
 
     def close(self) -> None:
-        """Forget the decoded chunks."""
+        """Free the decoded chunks."""
         self._arrays.forget()
 
     def __iter__(self) -> Iterator[str]:
@@ -550,7 +551,7 @@ class ZarrFacts(Mapping[str, NodeFacts]):
     def __len__(self) -> int:
         return len(self._paths)
 
-    def __getitem__(self, path: str) -> NodeFacts:
+    def __getitem__(self, path: str) -> NodeContent:
         if path in self._links:
             return self._links[path]
         try:
@@ -561,40 +562,40 @@ class ZarrFacts(Mapping[str, NodeFacts]):
                 raise KeyError(path)
             attributes = self._attributes(path, node)
             if isinstance(node, GroupNode):
-                return GroupFacts(attributes)
+                return GroupContent(attributes)
             specs = self._spec_path
             is_spec = specs is not None and path.startswith(f"/{specs}/")
-            return self._arrays.facts(relative(path), node, attributes, is_spec=is_spec)
+            return self._arrays.content(relative(path), node, attributes, is_spec=is_spec)
         except ZarrBackendError as error:
             raise error.located(store=self.source, path=path) from error.__cause__
 
-    def _datatype(self, note: dict[str, Any]) -> DatatypeFacts:
+    def _datatype(self, note: dict[str, Any]) -> DatatypeContent:
         attributes = {}
         for name, noted in _dict(note.get("attributes")).items():
-            facts = noted_attribute(None, _dict(noted), self._resolve)
-            if facts is not None:
-                attributes[name] = facts
-        return DatatypeFacts(attributes, noted_element(note.get("type")))
+            noted_content = noted_attribute(None, _dict(noted), self._resolve)
+            if noted_content is not None:
+                attributes[name] = noted_content
+        return DatatypeContent(attributes, noted_element(note.get("type")))
 
     # ---- links and references ---------------------------------------------------------------------------------------
 
-    def _link_facts(self, target: StoredReference) -> LinkFacts:
+    def _link_content(self, target: StoredReference) -> LinkContent:
         if self._is_own(target.source):
-            return LinkFacts("soft", absolute(target.path))
+            return LinkContent("soft", absolute(target.path))
         location = resolve_source(target.source, self.source)
-        return LinkFacts("external", absolute(target.path), target.source, location)
+        return LinkContent("external", absolute(target.path), target.source, location)
 
-    def _noted_link(self, group: str, name: str, noted: Any) -> LinkFacts | None:
-        """Return what a link was in HDF5: hard, soft with a target spelled otherwise, or external."""
+    def _noted_link(self, group: str, name: str, noted: Any) -> LinkContent | None:
+        """Return the link that a member was in HDF5: hard, soft with another spelling of its target, or external."""
         place = absolute(join(group, name))
         if noted == "hard" and place in self._links:
-            return LinkFacts("hard", self._links[place].target)
+            return LinkContent("hard", self._links[place].target)
         if isinstance(noted, dict) and isinstance(noted.get("soft"), str):
             parts = posixpath.join(absolute(group), noted["soft"]).split("/")
-            return LinkFacts("soft", "/" + "/".join(part for part in parts if part not in ("", ".")))
+            return LinkContent("soft", "/" + "/".join(part for part in parts if part not in ("", ".")))
         if isinstance(noted, dict) and isinstance(noted.get("source"), str) and isinstance(noted.get("path"), str):
             location = resolve_source(noted["source"], self.source)
-            return LinkFacts("external", absolute(noted["path"]), noted["source"], location)
+            return LinkContent("external", absolute(noted["path"]), noted["source"], location)
         return None
 
     def _is_own(self, source: str) -> bool:
@@ -603,7 +604,7 @@ class ZarrFacts(Mapping[str, NodeFacts]):
         return self.source in (resolve_source(source, self.source), sibling_source(source, self.source))
 
     def _resolve(self, value: Any) -> Reference:
-        """Return what a stored reference means; one that cannot be understood leads nowhere."""
+        """Return the target of a stored reference; an invalid one is dangling."""
         if value is None:
             return Reference(None)
         try:
@@ -616,7 +617,7 @@ class ZarrFacts(Mapping[str, NodeFacts]):
         seen: set[str] = set()
         while self._is_own(source):
             if path in seen:
-                return Reference(_DANGLING)  # links that go round in a circle
+                return Reference(_DANGLING)  # circular links
             seen.add(path)
             found = self._next_step(path)
             if found is None:
@@ -629,7 +630,7 @@ class ZarrFacts(Mapping[str, NodeFacts]):
         return Reference(absolute(path), canonical_region(region, None), source)
 
     def _next_step(self, path: str) -> tuple[str, str, bool] | None:
-        """Return the file and path that `path` means after its first link, and whether that is a node."""
+        """Return the file and path that `path` has after its first link, and whether that is a node."""
         node: Any = self._hierarchy.root
         here = ""
         parts = path.split("/") if path else []
@@ -648,24 +649,24 @@ class ZarrFacts(Mapping[str, NodeFacts]):
 
     # ---- attributes -------------------------------------------------------------------------------------------------
 
-    def _attributes(self, path: str, node: Node) -> dict[str, AttributeFacts]:
+    def _attributes(self, path: str, node: Node) -> dict[str, AttributeContent]:
         stored = node.attributes
         values = decode_attributes(stored, resolve=self._attribute_reference)
-        facts = {name: attribute_facts(value) for name, value in values.items()}
-        facts.update(self._reference_tables(stored))
-        facts.update(_empty_attributes(stored))
+        found = {name: attribute_content(value) for name, value in values.items()}
+        found.update(self._reference_tables(stored))
+        found.update(_empty_attributes(stored))
         for name, note in _dict(_hdf5_note(node).get("attributes")).items():
-            noted = noted_attribute(facts.get(name), _dict(note), self._resolve)
+            noted = noted_attribute(found.get(name), _dict(note), self._resolve)
             if noted is not None:
-                facts[name] = noted
+                found[name] = noted
         if path == "/" and self._spec_path is not None:
             target = np.array(None, dtype=object)
             target[()] = self._follow(THIS_FILE, self._spec_path, None)
-            facts[SPECLOC] = AttributeFacts(REFERENCE, (), target)
-        return facts
+            found[SPECLOC] = AttributeContent(REFERENCE, (), target)
+        return found
 
-    def _reference_tables(self, stored: Attributes) -> dict[str, AttributeFacts]:
-        """Return the attributes of references with several axes, which are nested lists of JSON in every format."""
+    def _reference_tables(self, stored: Attributes) -> dict[str, AttributeContent]:
+        """Return the attributes of references with several axes, which are nested JSON lists in every format."""
         found = {}
         for key, name in visible(stored).items():
             items = nested_array(stored[key])
@@ -674,7 +675,7 @@ class ZarrFacts(Mapping[str, NodeFacts]):
             is_region = any(item["zarr_dtype"] == "region" for item in items.flat)
             values: Values = np.empty(items.shape, dtype=object)
             values.reshape(-1)[:] = [self._attribute_reference(item) for item in items.flat]
-            found[name] = AttributeFacts(REGION if is_region else REFERENCE, items.shape, values)
+            found[name] = AttributeContent(REGION if is_region else REFERENCE, items.shape, values)
         return found
 
     def _attribute_reference(self, value: dict[str, Any]) -> Reference:
@@ -693,11 +694,11 @@ def _hdf5_note(node: Node) -> dict[str, Any]:
     return _dict(notes_of(node.attributes).get("hdf5"))
 
 
-def _empty_attributes(stored: Attributes) -> dict[str, AttributeFacts]:
-    """Return the attributes that have a type and no value; decoded they look like arrays of length 0."""
+def _empty_attributes(stored: Attributes) -> dict[str, AttributeContent]:
+    """Return the attributes with a type but no value; decoded, they look like arrays of length 0."""
     remarks = _dict(notes_of(stored).get("attributes"))
     return {
-        name: AttributeFacts(element_of(np.dtype(str(remark["dtype"]))), None, None)
+        name: AttributeContent(element_of(np.dtype(str(remark["dtype"]))), None, None)
         for key, name in visible(stored).items()
         if isinstance(remark := remarks.get(key), dict) and remark.get("null") and "dtype" in remark
     }

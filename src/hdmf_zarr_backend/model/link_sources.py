@@ -1,9 +1,9 @@
-"""Arithmetic on the ``source`` of links and references.
+"""The ``source`` of links and references <-> locations of files.
 
-On disk a source is ``"."`` for the same file, else a path relative to the store itself (a sibling is ``../b.zarr``),
-with ``/`` between its parts on every system, or a URL. In memory a *location* is an absolute local path or a URL. What
-`relative_source` makes, `resolve_source` leads back to the same location. A URL may be a chain of fsspec
-(``simplecache::https://host/a.zarr``): its last part says where the file is, and the others how it is read.
+On disk a source is ``"."`` for the same file, else a path relative to the store itself (a sibling is ``../b.zarr``)
+with ``/`` as separator on every system, or a URL. In memory a *location* is an absolute local path or a URL.
+`resolve_source` is the inverse of `relative_source`. A URL may be an fsspec chain
+(``simplecache::https://host/a.zarr``), whose last part is the address of the file; the others determine how it is read.
 
 Source: hdmf-zarr storage specification, "Links"; what hdmf-zarr 0.1 to 0.13 wrote (0.10 wrote the store's own name).
 """
@@ -18,34 +18,34 @@ from urllib.parse import quote, unquote
 THIS_FILE = "."
 _LOCAL = "file://"
 LOCAL_URLS = (_LOCAL, "local://")
-"""How URLs of this machine begin; the second is another word of fsspec for the first."""
+"""Prefixes of URLs of this machine; fsspec has two names for the protocol."""
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+://[^/?#]*)([^?#]*)", re.DOTALL)
 _CHAIN = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.-]+(?:://[^:]*)?::)+(?=[A-Za-z][A-Za-z0-9+.-]+://|/)", re.DOTALL)
 _DRIVE = re.compile(r"^[A-Za-z]:[/\\]")
 
 
 ZARR_SUFFIXES = (".zarr", ".zip")
-"""How the names of new Zarr files end: directories, and zip files."""
+"""Suffixes of the names of new Zarr files: directories, and zip files."""
 
 
 def is_url(location: str) -> bool:
-    """Tell whether ``location`` has a scheme such as ``s3://``; a Windows drive is none."""
+    """Tell whether ``location`` has a scheme such as ``s3://``. A Windows drive is not a scheme."""
     return _URL.match(location) is not None or _CHAIN.match(location) is not None
 
 
 def split_chain(location: str) -> tuple[str, str]:
-    """Return how a file is read (``"simplecache::"``, mostly ``""``), and where it is."""
+    """Split a location into the chain before the file (``"simplecache::"``, usually ``""``), and the address."""
     match = _CHAIN.match(location)
     return (match[0], location[match.end() :]) if match else ("", location)
 
 
 def to_posix(path: str) -> str:
-    """Return a local path with ``/`` between its parts."""
+    """Return a local path with ``/`` as separator."""
     return path.replace("\\", "/") if _DRIVE.match(path) or ("\\" in path and "/" not in path) else path
 
 
 def relative_source(target: str, origin: str) -> str:
-    """Return how the file at ``origin`` names the file at ``target``.
+    """Return the source with which the file at ``origin`` refers to the file at ``target``.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ def relative_source(target: str, origin: str) -> str:
     Returns
     -------
     str
-        ``"."``, a relative path with ``/``, or ``target`` itself where no relative path leads there.
+        ``"."``, a relative path with ``/``, or ``target`` itself if no relative path exists.
     """
     if target == origin:
         return THIS_FILE
@@ -72,7 +72,7 @@ def relative_source(target: str, origin: str) -> str:
 
 
 def _root(path: str) -> str:
-    """Return what has to be the same for a relative path to exist: a drive, or two slashes and a server."""
+    """Return the root that two paths must share for a relative path to exist: a drive, or two slashes and a server."""
     if _DRIVE.match(path):
         return path[:2].lower()
     return "//" + path.split("/")[2] if path.startswith("//") and not path.startswith("///") else ""
@@ -80,13 +80,13 @@ def _root(path: str) -> str:
 
 def _relative_url(target: str, origin: str) -> str:
     if not is_url(target):
-        # seen from a URL, an absolute path is one of that host
+        # relative to a URL, an absolute path would be one on that server
         path = to_posix(target)
         return _LOCAL + quote(path if path.startswith("/") else f"/{path}", safe="/:", errors="surrogateescape")
     if split_chain(target)[0] != split_chain(origin)[0] or _split_url(target)[0] != _split_url(origin)[0]:
         return target
     source = posixpath.relpath(_split_url(target)[1] or "/", _split_url(origin)[1] or "/")
-    # what has a query, a doubled slash or a dot in its path cannot be named from elsewhere
+    # a URL with a query, a doubled slash or a dot in its path cannot be expressed as a relative path
     return source if resolve_source(source, origin) == target else target
 
 
@@ -97,14 +97,14 @@ def _split_url(url: str) -> tuple[str, str]:
 
 
 def resolve_source(source: str, origin: str) -> str:
-    """Return the location of ``source`` as named by the file at ``origin``.
+    """Return the location for a ``source`` in the file at ``origin``.
 
     Parameters
     ----------
     source : str
         As stored: ``"."``, relative, absolute or a URL.
     origin : str
-        Location of the file that says so.
+        Location of the file with the source.
     """
     if source in (THIS_FILE, "", "./"):
         return origin
@@ -132,7 +132,7 @@ def _local_or_url(url: str) -> str:
 
 
 def sibling_source(source: str, origin: str) -> str:
-    """Return the location if ``source`` is meant relative to the folder of ``origin``, as hdmf-zarr 0.10 wrote it."""
+    """Return the location for a source relative to the folder of ``origin``, as hdmf-zarr 0.10 wrote it."""
     if is_url(origin):
         host, path = _split_url(origin)
         return host + posixpath.normpath(posixpath.join(posixpath.dirname(path) or "/", to_posix(source)))
@@ -140,12 +140,12 @@ def sibling_source(source: str, origin: str) -> str:
 
 
 def full_location(source: str) -> str:
-    """Return a URL as it is, and the absolute path of anything else."""
+    """Return a URL unchanged, and the absolute path of anything else."""
     return source if is_url(source) else os.path.abspath(source)
 
 
 def is_same_place(one: str, other: str) -> bool:
-    """Tell whether two full locations are those of one file, through symbolic links too."""
+    """Tell whether two locations are the same file, also through symbolic links."""
     if is_url(one) or is_url(other):
         return one == other
     return os.path.realpath(one) == os.path.realpath(other)
