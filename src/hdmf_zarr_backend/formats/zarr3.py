@@ -43,6 +43,7 @@ from hdmf_zarr_backend.model.nodes import (
     GroupNode,
     Hierarchy,
     Node,
+    Order,
     Original,
     absolute,
     check_axes,
@@ -459,8 +460,9 @@ def _add_axis(node: ArrayNode[Attributes]) -> None:
 
 
 def _add_field_axis(node: ArrayNode[Attributes], fields: list[Any]) -> None:
-    """Make objects with an axis of fields of structured elements."""
-    node.stored_axes = len(node.shape)
+    """Make objects with an axis of fields, which is always the last one, of structured elements."""
+    axes = node.stored_axes = len(node.shape)
+    node.order = zarr3_codecs.order_of([*zarr3_codecs.axes_in_order(node.order, axes), axes])
     node.shape, node.chunks = ((*(n or (1,)), len(fields)) for n in (node.shape, node.chunks))
     if node.shards is not None:
         node.shards = replace(node.shards, shape=(*node.shards.shape, len(fields)))
@@ -598,7 +600,9 @@ class _Encoded:
     noted: Any
 
 
-def _encode_elements(data_type: Any, filters: Any, compressor: Any, order: str, axes: int, fill_value: Any) -> _Encoded:
+def _encode_elements(
+    data_type: Any, filters: Any, compressor: Any, order: Order, axes: int, fill_value: Any
+) -> _Encoded:
     first = (filters or [{}])[0]
     known = plain = data_type
     if first.get("id") == zarr3_codecs.STRUCT:
@@ -619,7 +623,7 @@ def _encode_elements(data_type: Any, filters: Any, compressor: Any, order: str, 
         filters,
         compressor,
         is_object=data_type == "|O",
-        transposed=axes if order == "F" else 0,
+        axes=zarr3_codecs.axes_in_order(order, axes),
         endian=endian,
         itemsize=itemsize,
     )
