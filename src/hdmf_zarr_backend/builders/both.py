@@ -205,7 +205,11 @@ def plan_format_3(keys: Store, hierarchy: Hierarchy) -> tuple[WritePlan, dict[st
     """
     plan = ZarrPlanner(keys, hierarchy, keys.location, zarr_format=3, is_in_place=True).plan_file()
     adapt_plan(plan, location=keys.location)
-    return plan, keep_chunks(plan, hierarchy)
+    fates = keep_chunks(plan, hierarchy)
+    for _, node in plan.hierarchy.walk():
+        if isinstance(node, ArrayNode):
+            both.use_structured(node)
+    return plan, fates
 
 
 def root_text(hierarchy: Hierarchy, consolidated: bytes, *, strict_json: bool) -> bytes:

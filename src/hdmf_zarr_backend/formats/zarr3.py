@@ -338,9 +338,14 @@ def _decode_array(document: dict[str, Any], grid: _Grid) -> ArrayNode[Attributes
         node.filters = [{"id": zarr3_codecs.REFERENCES}, *(form.filters or [])[1:]]
         node.fill_value = None
     _set_word(node, word, rows=rows, is_old=zarr3_attributes.is_old_scalar(stated))
+    keep_document(node, document)
+    return node
+
+
+def keep_document(node: ArrayNode[Attributes], document: dict[str, Any]) -> None:
+    """Let a node be encoded as ``document``, which describes it, as long as nothing that it states changes."""
     # attributes are set anew and not changed inside, so a shallow copy stays what was read
     node.original = Original(document, _stored(node), dict(node.attributes))
-    return node
 
 
 _stored: Callable[[ArrayNode[Attributes]], tuple[Any, ...]] = attrgetter(
