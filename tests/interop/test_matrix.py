@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -154,6 +155,9 @@ def read_by_pydantic_zarr(path: Path, arrays: Arrays) -> Found:
     from pydantic_zarr.v3 import ArraySpec as ArraySpec3
 
     made = ArraySpec2 if format_of(arrays) == 2 else ArraySpec3
+    keys = {(data.node.zarr_format, data.node.chunk_keys.encoding) for data in arrays.values()}
+    if (3, "v2") in keys and version("pydantic-zarr").startswith("0.9."):
+        pytest.skip("pydantic-zarr 0.9 has no key encoding but the default one in format 3")
     found: Found = {}
     for place in arrays:
         try:
@@ -331,7 +335,6 @@ READERS: dict[str, Callable[[Path, Arrays], Found]] = {
 
 
 @pytest.mark.filterwarnings("ignore:Object at .* is not recognized")  # zarr, of the documents of the other format
-@pytest.mark.filterwarnings("ignore:The data type .* does not have a Zarr V3 specification")  # zarr 3.1, of rows
 @pytest.mark.parametrize("reader", READERS)
 def test_a_reader_reads_all_that_it_has_types_for(file, reader):
     zarr_format, path, arrays = file
