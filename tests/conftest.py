@@ -96,6 +96,18 @@ def lindi() -> Peer:
     return _obtain("lindi")
 
 
+@pytest.fixture(scope="session")
+def zarr315() -> Peer:
+    """zarr 3.1.5 alone."""
+    return _obtain("zarr 3.1.5")
+
+
+@pytest.fixture(scope="session")
+def zarrs() -> Peer:
+    """zarr 3.4 with the codecs of zarrs."""
+    return _obtain("zarrs")
+
+
 def _obtain(name: str) -> Peer:
     try:
         return obtain_peer(RECIPES[name])

@@ -83,6 +83,7 @@ OUTSIDE: dict[str, str] = {
     "tests.interop.test_netcdf": _PEER,
     "tests.interop.test_netcdf_draft": _PEER,
     "tests.interop.test_netcdf_sources": _PEER,
+    "tests.interop.test_orders": _PEER,
     "tests.interop.test_peer013": _PEER,
     "tests.interop.test_peer014": _PEER,
     "tests.interop.test_plain_readers": _PEER,

@@ -1,9 +1,9 @@
-"""The peers: released versions of hdmf-zarr, and lindi, each in a virtual environment of its own.
+"""The peers: released versions of hdmf-zarr, lindi, and zarr alone, each in a virtual environment of its own.
 
 They need other versions of zarr than this project, so they run in separate interpreters. The environments are made
 once, below ``HDMF_ZARR_BACKEND_PEERS`` (default: ``.peers`` in the repository), by whichever test needs one first;
-``python -m tests.peers`` makes them beforehand. ``HDMF_ZARR_BACKEND_PEER013``, ``..._PEER014`` and ``..._LINDI`` name
-ready interpreters to be used instead.
+``python -m tests.peers`` makes them beforehand. ``HDMF_ZARR_BACKEND_PEER013``, ``..._PEER014``, ``..._LINDI``,
+``..._ZARR315`` and ``..._ZARRS`` name ready interpreters to be used instead.
 """
 
 from __future__ import annotations
@@ -133,6 +133,18 @@ RECIPES = {
         "HDMF_ZARR_BACKEND_LINDI",
         ("3.11", "3.12"),
         ("lindi==0.4.6", "zarr==2.18.7", "numcodecs==0.15.2", "numpy==2.4.6", "h5py==3.16.0"),
+    ),
+    "zarr 3.1.5": PeerRecipe(  # dandi's, and the last one without the data type of rows
+        "zarr 3.1.5",
+        "HDMF_ZARR_BACKEND_ZARR315",
+        ("3.12", "3.13"),
+        ("zarr==3.1.5", "numcodecs==0.16.5", "numpy==2.4.6"),
+    ),
+    "zarrs": PeerRecipe(  # the codecs of zarr-python in Rust
+        "zarrs 0.2.3",
+        "HDMF_ZARR_BACKEND_ZARRS",
+        ("3.12", "3.13"),
+        ("zarrs==0.2.3", "zarr==3.4.2", "numcodecs==0.17.1", "numpy==2.5.5"),
     ),
 }
 

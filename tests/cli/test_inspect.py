@@ -283,3 +283,21 @@ def test_strange_but_legal_metadata_do_no_harm(small: Path, capsys: pytest.Captu
     (small / ".zmetadata").write_text(json.dumps(metadata))
     assert "Fallback" in line_of(inspect(capsys, small, "--attributes"), "data")
     document(capsys, small, "--attributes", "--sizes")
+
+
+@pytest.mark.parametrize(
+    ("options", "zarr_format", "heading", "encoding"),
+    [
+        ({}, 2, "Zarr format 2", {"name": "v2", "separator": "."}),
+        ({"zarr_format": 3}, 3, "Zarr format 3", {"name": "default", "separator": "/"}),
+        ({"zarr_format": 3, "chunk_key_encoding": "v2"}, 3, "Zarr format 3", {"name": "v2", "separator": "."}),
+        ({"zarr_format": "both"}, "both", "Zarr formats 2 and 3", {"name": "v2", "separator": "."}),
+    ],
+)
+def test_formats_and_keys_of_chunks(tmp_path, capsys, options, zarr_format, heading, encoding) -> None:
+    with ZarrIO(tmp_path / "a.zarr", "w", **options) as io:
+        io.write_builder(GroupBuilder("root", datasets={"a": DatasetBuilder("a", np.arange(3))}))
+    found = document(capsys, tmp_path / "a.zarr")
+    assert found["zarr_format"] == zarr_format
+    assert found["nodes"]["/a"]["chunk_key_encoding"] == encoding
+    assert inspect(capsys, tmp_path / "a.zarr").startswith(f"{tmp_path / 'a.zarr'}: {heading}, consolidated")

@@ -45,6 +45,29 @@ def test_nczarr(source: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "Leave --nczarr out" in capsys.readouterr().err
 
 
+def test_both_formats(source: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = planned(capsys, source, "--zarr-format", "both")
+    assert main(["convert", "--zarr-format", "both", str(source), f"{source}.zarr"]) == 0
+    files = [path for path in Path(f"{source}.zarr").rglob("*") if path.is_file()]
+    assert (found["zarr_format"], found["objects"]) == ("both", len(files))
+    capsys.readouterr()
+    assert main(["plan", "--zarr-format", "both", str(source)]) == 0
+    assert "as Zarr formats 2 and 3" in capsys.readouterr().out
+
+
+def test_keys_of_chunks(source: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for given, expected in (
+        ([], {"name": "v2", "separator": "."}),
+        (["--zarr-format", "both"], {"name": "v2", "separator": "."}),
+        (["--zarr-format", "3"], {"name": "default", "separator": "/"}),
+        (["--zarr-format", "3", "--chunk-key-encoding", "v2"], {"name": "v2", "separator": "."}),
+    ):
+        (array,) = planned(capsys, source, *given)["arrays"]
+        assert array["chunk_key_encoding"] == expected
+    assert main(["plan", "--chunk-key-encoding", "v2", str(source)]) == 2
+    assert "--zarr-format 3" in capsys.readouterr().err
+
+
 def test_what_is_wrong_is_said_in_options(source: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["plan", "--shards", "auto", str(source)]) == 2
     said = capsys.readouterr().err

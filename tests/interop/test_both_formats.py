@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import warnings
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from hdmf_zarr_backend import NWBZarrIO, convert, repair, upgrade, verify
+from hdmf_zarr_backend import NWBZarrIO, add_nczarr, convert, repair, upgrade, verify
 from hdmf_zarr_backend.errors import FormatsDifferWarning
 from tests import samples
 from tests.interop.exchange import SWITCH, ask
+from tests.interop.test_matrix import arrays_in
+from tests.interop.test_nczarr import assert_equal_values, netcdf
 from tests.peers import Peer
 
 pytestmark = [pytest.mark.peer, pytest.mark.filterwarnings("ignore")]
@@ -112,6 +116,72 @@ def test_014_changes_one(files, peer014: Peer, tmp_path):
     with NWBZarrIO(path) as io:
         assert io.zarr_format == 3
         assert list(io.read().scratch["by_the_peer"].data[:]) == [1.0, 2.0, 3.0]
+
+
+_PLAIN = """
+import hashlib, json, sys, warnings
+import numpy as np, zarr
+
+path, zarr_format, pipeline = json.load(open(sys.argv[1]))
+if pipeline:
+    zarr.config.set({"codec_pipeline.path": pipeline})
+options = {} if zarr.__version__.startswith("2.") else {"zarr_format": zarr_format}
+read = {}
+
+def take(name, array):
+    values = np.asarray(array[...])
+    if values.dtype.kind in "biufc":
+        read[name] = hashlib.sha256(values.tobytes()).hexdigest()
+    else:
+        read[name] = "text" if all(isinstance(value, str) for value in values.reshape(-1).tolist()) else "other"
+
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    root = zarr.open_consolidated(path) if not options else zarr.open_group(path, mode="r", **options)
+    if options:
+        for name, found in root.members(max_depth=None):
+            if isinstance(found, zarr.Array):
+                take(name, found)
+    else:
+        root.visititems(lambda name, found: take(name, found) if isinstance(found, zarr.Array) else None)
+print(json.dumps({"read": read, "warnings": [str(each.message) for each in caught]}))
+"""
+RUST = "zarrs.ZarrsCodecPipeline"
+
+
+@pytest.mark.parametrize(
+    ("name", "zarr_format", "pipeline"),
+    [("peer013", 2, None), ("zarr315", 3, None), ("peer014", 3, None), ("zarrs", 3, RUST)],
+    ids=["zarr 2.18", "zarr 3.1.5", "zarr 3.4", "zarrs"],
+)
+def test_zarr_without_this_package(files, request, tmp_path, name, zarr_format, pipeline):
+    """Every array is read, the numbers are the same, and there are no warnings but one about the root."""
+    peer = request.getfixturevalue(name)
+    for path in files.values():
+        expected = arrays_in(path, zarr_format)
+        answer = ask(peer, _PLAIN, [str(path), zarr_format, pipeline], tmp_path)
+        assert answer["read"].keys() == expected.keys()
+        for place, digest in answer["read"].items():
+            values = np.asarray(expected[place][...])
+            if values.dtype.kind in "biufc":
+                assert digest == hashlib.sha256(values.tobytes()).hexdigest(), place
+        assert "text" in answer["read"].values()
+        about_nodes = [text for text in answer["warnings"] if "zarr.json" not in text]
+        assert all("ZarrsCodecPipeline: data type struct" in text for text in about_nodes)  # it leaves rows to zarr
+
+
+def test_netcdf(tmp_path):
+    pytest.importorskip("netCDF4")
+    path = tmp_path / "a.nwb.zarr"
+    with NWBZarrIO(path, "w", zarr_format="both") as io:
+        io.write(samples.rich_nwbfile(), nczarr=True)
+    convert(path, tmp_path / "2.nwb.zarr", zarr_format="both")  # without the attributes of NCZarr
+    assert len(add_nczarr(tmp_path / "2.nwb.zarr")) > 80
+    for file in (path, tmp_path / "2.nwb.zarr"):
+        reported = netcdf(file)
+        assert len(reported["arrays"]) > 80
+        assert_equal_values(reported, file)
+        assert verify(file).problems == []
 
 
 def test_xarray_and_tensorstore(files):

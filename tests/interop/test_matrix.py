@@ -1,13 +1,15 @@
 """Who reads how many arrays of one rich file, in each format; every gap has its reason here.
 
-``pytest -s`` prints the table. The file has every type of HDMF, tables, ragged columns, references, compounds, images,
-two extensions, and an attribute that is NaN.
+A file of both formats is read in each of them. ``pytest -s`` prints the table. The file has every type of HDMF,
+tables, ragged columns, references, compounds, images, two extensions, and an attribute that is NaN.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +30,7 @@ from tests import samples
 from tests.interop.exchange import ask
 from tests.interop.test_nczarr import netcdf
 from tests.javascript import run_node, zarrita_folder
+from tests.zarrs import IS_ZARR_2
 
 Arrays = dict[str, LazyArray]
 Found = dict[str, Any]
@@ -72,32 +75,61 @@ def write_matrix_file(path: Path, **options: Any) -> Path:
     return path
 
 
-def arrays_in(path: Path) -> Arrays:
-    """Return all arrays of a file, by their paths."""
+def arrays_in(path: Path, zarr_format: int | None = None) -> Arrays:
+    """Return all arrays of a file, by their paths; of a file of both formats, as they are in one."""
     keys, cache = LocalStore(str(path)), ChunkCache()
-    nodes = parse(keys).hierarchy.walk()
+    nodes = parse(keys, hint=zarr_format).hierarchy.walk()
     return {place: LazyArray(keys, place, node, cache) for place, node in nodes if isinstance(node, ArrayNode)}
 
 
-@pytest.fixture(scope="module", params=[2, 3], ids=["format2", "format3"])
-def file(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[int, Path, Arrays]:
-    path = tmp_path_factory.mktemp("matrix") / "rich.nwb.zarr"
-    write_matrix_file(path, zarr_format=request.param, nczarr=request.param == 2)
-    arrays = arrays_in(path)
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int | str], Path]:
+    """Writes the file of the matrix, once in each format, and in both."""
+
+    @cache
+    def write(zarr_format: int | str) -> Path:
+        path = tmp_path_factory.mktemp("matrix") / "rich.nwb.zarr"
+        return write_matrix_file(path, zarr_format=zarr_format, nczarr=zarr_format != 3)
+
+    return write
+
+
+KINDS = {"format2": (2, 2), "format3": (3, 3), "both-as-2": ("both", 2), "both-as-3": ("both", 3)}
+"""The format of a file, and that in which it is read."""
+
+
+@pytest.fixture(scope="module", params=KINDS.values(), ids=KINDS)
+def file(request: pytest.FixtureRequest, written: Callable[[int | str], Path]) -> tuple[int, Path, Arrays]:
+    stored, zarr_format = request.param
+    path = written(stored)
+    arrays = arrays_in(path, zarr_format)
     assert len(arrays) > 100
-    return request.param, path, arrays
+    return zarr_format, path, arrays
 
 
 # ---- the readers: paths of the arrays that each has read, with the values where they can be compared -----------------
 
 
-def read_by_zarr(path: Path, arrays: Arrays) -> Found:
+def format_of(arrays: Arrays) -> int:
+    """Return the format in which arrays are read."""
+    return next(iter(arrays.values())).node.zarr_format
+
+
+def open_by_zarr(path: Path, place: str, zarr_format: int) -> Any:
+    """Return an array as zarr-python opens it."""
     import zarr
 
+    named: Any = {} if IS_ZARR_2 else {"zarr_format": zarr_format}
+    return zarr.open_array(path, path=place, mode="r", **named)
+
+
+def read_by_zarr(path: Path, arrays: Arrays) -> Found:
+    if IS_ZARR_2 and format_of(arrays) == 3:
+        pytest.skip("zarr 2 does not know format 3")
     found: Found = {}
     for place in arrays:
         try:
-            found[place] = zarr.open_array(path, path=place, mode="r")[...]
+            found[place] = open_by_zarr(path, place, format_of(arrays))[...]
         except (ValueError, TypeError, KeyError):
             continue
     return found
@@ -108,7 +140,8 @@ def read_by_xarray(path: Path, arrays: Arrays) -> Found:
     found: Found = {}
     for group in {place.rpartition("/")[0] for place in arrays}:
         try:
-            with xarray.open_zarr(path, group=group or None, chunks=None, consolidated=False) as data:
+            options = {"consolidated": False, "zarr_format": format_of(arrays)}
+            with xarray.open_zarr(path, group=group or None, chunks=None, **options) as data:
                 for name, values in data.variables.items():
                     found[f"{group}/{name}".strip("/")] = values.values
         except (ValueError, TypeError, KeyError):
@@ -118,15 +151,17 @@ def read_by_xarray(path: Path, arrays: Arrays) -> Found:
 
 def read_by_pydantic_zarr(path: Path, arrays: Arrays) -> Found:
     pytest.importorskip("pydantic_zarr")
-    import zarr
     from pydantic_zarr.v2 import ArraySpec as ArraySpec2
     from pydantic_zarr.v3 import ArraySpec as ArraySpec3
 
-    made = ArraySpec2 if (path / ".zgroup").exists() else ArraySpec3
+    made = ArraySpec2 if format_of(arrays) == 2 else ArraySpec3
+    keys = {(data.node.zarr_format, data.node.chunk_keys.encoding) for data in arrays.values()}
+    if (3, "v2") in keys and version("pydantic-zarr").startswith("0.9."):
+        pytest.skip("pydantic-zarr 0.9 has no key encoding but the default one in format 3")
     found: Found = {}
     for place in arrays:
         try:
-            made.from_zarr(zarr.open_array(path, path=place, mode="r"))
+            made.from_zarr(open_by_zarr(path, place, format_of(arrays)))
         except (ValueError, TypeError, KeyError):
             continue
         found[place] = None
@@ -185,7 +220,7 @@ console.log(JSON.stringify(reported));
 
 def ask_zarrita(path: Path, arrays: Arrays, *, consolidated: bool = False) -> Any:
     """Return what zarrita reads, and which arrays the consolidated document lists for it."""
-    arguments = [path, "2" if (path / ".zgroup").exists() else "3", *(["consolidated"] if consolidated else [])]
+    arguments = [path, str(format_of(arrays)), *(["consolidated"] if consolidated else [])]
     return run_node(_ZARRITA, path.parent / "zarrita", *arguments, told=list(arrays), modules=zarrita_folder())
 
 
@@ -239,12 +274,6 @@ def is_no_number(data: LazyArray, arrays: Arrays) -> bool:
     return data.dtype.kind not in "iuf" or data.dtype.itemsize not in (1, 2, 4, 8) or data.dtype.str[1:] == "f2"
 
 
-def is_beside_rows(data: LazyArray, arrays: Arrays) -> bool:
-    """All that is in a group with rows."""
-    group = data.path.rpartition("/")[0]
-    return any(is_rows(other, arrays) for place, other in arrays.items() if place.rpartition("/")[0] == group)
-
-
 def is_odd_for_zarrita(data: LazyArray, arrays: Arrays) -> bool:
     """Rows, arrays without elements, and names that mean something in a URL."""
     is_structured = data.dtype.names is not None or (data.node.zarr_format == 3 and is_rows(data, arrays))
@@ -282,11 +311,11 @@ ZARRITA = "zarrita has no structured types, no arrays without elements, and take
 NO_JSON = "NaN is not JSON, and all that hdmf-zarr reads (there is strict_json=True)"
 GAPS: dict[tuple[str, int], tuple[Callable[[LazyArray, Arrays], bool], str]] = {
     ("zarr", 2): (nothing, ""),
-    ("zarr", 3): (is_rows, "zarr 3.1 has no data type `struct`; rows are read through the containers"),
+    ("zarr", 3): (nothing, ""),
     ("xarray", 2): (nothing, ""),
-    ("xarray", 3): (is_beside_rows, "as zarr, on which it stands, and with the whole group"),
+    ("xarray", 3): (nothing, ""),
     ("pydantic-zarr", 2): (nothing, ""),
-    ("pydantic-zarr", 3): (is_rows, "as zarr, on which it stands"),
+    ("pydantic-zarr", 3): (is_rows, "pydantic-zarr takes no data type that is an object, as `struct` is"),
     ("tensorstore", 2): (is_object, "TensorStore has no text and no references"),
     ("tensorstore", 3): (is_object_or_not_strict, f"TensorStore has no text and no references; {NO_JSON}"),
     ("netcdf", 2): (is_no_number, "netCDF has types for numbers, not for bool, rows, text and references"),
@@ -305,6 +334,7 @@ READERS: dict[str, Callable[[Path, Arrays], Found]] = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:Object at .* is not recognized")  # zarr, of the documents of the other format
 @pytest.mark.parametrize("reader", READERS)
 def test_a_reader_reads_all_that_it_has_types_for(file, reader):
     zarr_format, path, arrays = file

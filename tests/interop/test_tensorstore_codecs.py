@@ -51,6 +51,11 @@ def rows_of(*kinds: Any) -> dict[str, Any]:
     return {"data_type": codec("struct", fields=fields), "fill_value": dict.fromkeys("abc"[: len(kinds)], 0)}
 
 
+def structured_of(fill_value: Any, *kinds: Any) -> dict[str, Any]:
+    fields = [[name, kind] for name, kind in zip("abc", kinds, strict=False)]
+    return {"data_type": codec("structured", fields=fields), "fill_value": fill_value, "field": "a"}
+
+
 def sharded(*codecs: Any, index: Any = None) -> dict[str, Any]:
     inner = [PLAIN_3["codecs"][0], *codecs]
     outer = index or [*PLAIN_3["codecs"], {"name": "crc32c"}]
@@ -117,6 +122,11 @@ DOCUMENTS_3: list[dict[str, Any]] = [
     {**rows_of("int16", codec("raw_bytes", length_bytes=4)), "fill_value": "AAAAAAAA", "field": "a"},
     {**rows_of("int16", "float64"), "codecs": [codec("transpose", order=[1, 0]), *PLAIN_3["codecs"]], "field": "a"},
     {**rows_of("int16", "float64"), **sharded(), "field": "a"},
+    *(structured_of(fill, "int16", "float64") for fill in ("AAAAAAAAAAAAAA==", "AAAAAAAAAAAAAAA=", 0)),
+    structured_of({"a": 0, "b": 0}, "int16", "float64"),
+    structured_of("AAA=", "int16"), structured_of("AQI=", "int16"), structured_of({"a": 0}, "int16"),
+    {**structured_of("AAAAAAAAAAAAAA==", "int16", "float64"), "codecs": [codec("bytes", endian="big")]},
+    structured_of("AAAAAAAAAAAAAAAAAAA=", "int16", codec("fixed_length_utf32", length_bytes=12)),
     {"attributes": {"a": math.nan}}, {"attributes": {"a": [{"b": -math.inf}]}}, {"attributes": {"a": "NaN"}},
     {"attributes": {"dimension_units": "m"}}, {"attributes": {"dimension_units": ["m", None]}},
     {"storage_transformers": []}, {"dimension_names": ["x", None]}, {"dimension_names": ["x", "x"]},

@@ -89,6 +89,13 @@ def test_the_page_says_what_is_in_the_file(rich: Path) -> None:
     assert "url(" not in text
 
 
+def test_a_file_of_both_formats(tmp_path: Path) -> None:
+    path = tmp_path / "a.zarr"
+    with ZarrIO(path, "w", zarr_format="both") as io:
+        io.write_builder(GroupBuilder("root", datasets={"a": DatasetBuilder("a", np.arange(3))}))
+    assert "Zarr 2 and 3" in Page(report(path)).text
+
+
 @pytest.mark.parametrize("zarr_format", [2, 3])
 def test_chunks_sizes_and_ratios_are_those_of_the_file(tmp_path: Path, zarr_format: int) -> None:
     data = ZarrDataIO(np.zeros((1000, 4), "i2"), chunks=(250, 4), compressor={"id": "zlib", "level": 1})

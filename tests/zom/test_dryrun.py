@@ -27,7 +27,7 @@ from hdmf_zarr_backend.zom.api import diff, from_json, to_zom
 from hdmf_zarr_backend.zom.dryrun import DryRun, dry_run
 from tests import samples
 
-FORMATS = pytest.mark.parametrize("zarr_format", [2, 3])
+FORMATS = pytest.mark.parametrize("zarr_format", [2, 3, "both"])
 
 
 def bytes_of_values(path: Path) -> int:
@@ -179,6 +179,52 @@ def test_an_iterator_of_known_length_is_written_as_it_was_planned(tmp_path):
     with NWBZarrIO(tmp_path / "a.zarr", "w") as io:
         io.write(made)
     assert diff(found.model, to_zom(tmp_path / "a.zarr")) == []
+
+
+def test_an_iterator_in_a_file_of_both_formats(tmp_path):
+    nwbfile = samples.rich_nwbfile()
+    data = DataChunkIterator(rows(), dtype=np.dtype("i8"), buffer_size=2)
+    nwbfile.add_acquisition(TimeSeries(name="grows", data=data, unit="V", rate=1.0))
+    nwbfile.add_acquisition(TimeSeries(name="blocks", data=Blocks(), unit="V", rate=1.0))
+    found = dry_run(nwbfile, tmp_path / "a.zarr", zarr_format="both")
+    assert found.unknown == ["/acquisition/grows/data"]
+    assert (found.objects, found.stored_bytes) == (None, None)
+    assert found.arrays["/acquisition/blocks/data"].objects == 1
+    rows_of_both = found.arrays["/intervals/trials/timeseries"]
+    assert rows_of_both.objects == 2, "rows are stored in the form of each format"
+
+
+@pytest.mark.parametrize("source", ["container", "export", "hdf5"])
+def test_keys_of_one_level(tmp_path, source):
+    path = tmp_path / "b.nwb.zarr"
+    given: Any = {"zarr_format": 3, "chunk_key_encoding": "v2"}
+    nwbfile = samples.plain_nwbfile()
+    if source == "hdf5":
+        made = samples.write_hdf5(tmp_path / "a.nwb", nwbfile)
+        found = dry_run(made, path, **given)
+        convert(made, path, **given)
+    elif source == "export":
+        with (
+            NWBZarrIO(samples.write_zarr(tmp_path / "a.zarr", nwbfile), "r") as io,
+            NWBZarrIO(path, "w", **given) as out,
+        ):
+            found = dry_run(io, path, link_data=False, **given)
+            out.export(io, link_data=False)
+    else:
+        found = dry_run(nwbfile, path, **given)
+        with NWBZarrIO(path, "w", **given) as io:
+            io.write(nwbfile)
+    assert_came_true(found, path)
+    node = found.hierarchy.get("acquisition/trace/data")
+    assert isinstance(node, ArrayNode)
+    assert node.chunk_keys.encoding == "v2"
+
+
+def test_keys_that_do_not_exist(tmp_path):
+    source = samples.write_hdf5(tmp_path / "a.nwb", samples.plain_nwbfile())
+    for zarr_format in (2, None, "both"):
+        with pytest.raises(UsageError, match="chunk_key_encoding"):
+            dry_run(source, zarr_format=zarr_format, chunk_key_encoding="v2")
 
 
 def test_large_arrays_are_estimated_from_one_chunk(tmp_path):

@@ -33,7 +33,7 @@ from hdmf_zarr_backend.arrays.objects import Elements, JSONRows, LittleRows, Ref
 from hdmf_zarr_backend.errors import ChunkError, MetadataError, UnsafeDataError, ValueRefusedError
 from hdmf_zarr_backend.formats.dtypes import numpy_dtype
 from hdmf_zarr_backend.model.memo import Memo
-from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes
+from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, Order
 from hdmf_zarr_backend.oldfiles.pickles import UnsafePickleError, loads_data
 from hdmf_zarr_backend.stores.limits import Limits
 
@@ -169,10 +169,10 @@ class ChunkCodec:
         Whether elements are Python objects.
     """
 
-    def __init__(self, data_type: Any, filters: Any, compressor: Any, order: str) -> None:
+    def __init__(self, data_type: Any, filters: Any, compressor: Any, order: Order) -> None:
         filters = filters or ()
         self.dtype = numpy_dtype(data_type)
-        self.order = order
+        self.order, self._axes = _layout(order)
         self._filters = [make_codec(_with_checksum(config), self.dtype) for config in filters]
         self._compressor = make_codec(_with_checksum(compressor), self.dtype) if compressor else None
         self.is_object = self.dtype.hasobject
@@ -198,6 +198,8 @@ class ChunkCodec:
             raise ValueRefusedError(f"the values cannot be stored ({error})") from error
 
     def _encode(self, chunk: Array) -> bytes:
+        if self._axes is not None:
+            chunk = chunk.transpose(self._axes)
         buffer: Any = chunk if self._keeps_shape else np.ravel(chunk, order=cast(Any, self.order))
         for codec in self._filters:
             buffer = codec.encode(buffer)
@@ -208,7 +210,7 @@ class ChunkCodec:
     @property
     def decodes_in_place(self) -> bool:
         """Whether `decode` can write values straight into ``out``."""
-        return not self.is_object and not self._filters and self.order == "C"
+        return not self.is_object and not self._filters and self.order == "C" and self._axes is None
 
     def blocks(self, data: bytes | StoredValue, shape: tuple[int, ...]) -> BloscBlocks | None:
         """Return the blocks of a chunk of ``shape``; None if it cannot be decoded block by block."""
@@ -259,7 +261,10 @@ class ChunkCodec:
             The bytes are a pickle that would run code.
         """
         try:
-            return self._decode(data, shape, out, max_object_bytes)
+            if self._axes is None:
+                return self._decode(data, shape, out, max_object_bytes)
+            stored = self._decode(data, tuple(shape[axis] for axis in self._axes), None, max_object_bytes)
+            return stored.transpose(np.argsort(self._axes))
         except TooLargeError as error:
             if self.is_object:
                 raise Limits(max_object_bytes=max_object_bytes).exceeded(
@@ -332,6 +337,11 @@ class ChunkCodec:
             return made.reshape(shape, order=cast(Any, self.order))
         shaped: Array = objects.reshape(shape, order=cast(Any, self.order))
         return shaped
+
+
+def _layout(order: Order) -> tuple[str, tuple[int, ...] | None]:
+    """Return the order of the elements of a transposed chunk, and the axes by which it is transposed."""
+    return (order, None) if isinstance(order, str) else ("C", order)
 
 
 def _undecodable(error: Exception) -> ChunkError:

@@ -169,9 +169,7 @@ def derive(
     if consolidated is None:
         raise UsageError("there is no consolidated document", store=keys.location, remedy="Run `zarrio consolidate`.")
     planned = hierarchy if change is None else _part(hierarchy, change)
-    plan = ZarrPlanner(keys, planned, keys.location, zarr_format=3, is_in_place=True).plan_file()
-    adapt_plan(plan, location=keys.location)
-    fates = keep_chunks(plan, hierarchy)
+    plan, fates = plan_format_3(keys, planned)
     paths = [path for path, _ in plan.hierarchy.walk()]
     encoded = {path: array.node for path, array in plan.arrays.items()}
     if change is not None:
@@ -181,12 +179,43 @@ def derive(
     writer.write_changes(added=(), changed=paths, keep=_keep_nothing)
     if change is not None:
         _add_others(plan.hierarchy, hierarchy, change.before)
-    root = registry.FORMATS[3].last(plan.hierarchy, {}, consolidate=True)[zarr3.DOCUMENT]
     keys.drain()
-    target.set(zarr3.DOCUMENT, both.sealed(dump(both.with_note(root, consolidated), strict=strict_json)))
+    target.set(zarr3.DOCUMENT, root_text(plan.hierarchy, consolidated, strict_json=strict_json))
     keys.drain()
     deleted = 0 if is_new else _delete_rest(keys, plan.hierarchy, encoded, change)
     return Derived(fates, target.count + deleted)
+
+
+def plan_format_3(keys: Store, hierarchy: Hierarchy) -> tuple[WritePlan, dict[str, Fate]]:
+    """Return the plan of what a file of format 2 lacks for format 3.
+
+    Parameters
+    ----------
+    keys : Store
+        The chunks of the file.
+    hierarchy : Hierarchy
+        What its documents say.
+
+    Returns
+    -------
+    WritePlan
+        All nodes; the arrays of which chunks have another form in format 3.
+    dict
+        As of `keep_chunks`.
+    """
+    plan = ZarrPlanner(keys, hierarchy, keys.location, zarr_format=3, is_in_place=True).plan_file()
+    adapt_plan(plan, location=keys.location)
+    fates = keep_chunks(plan, hierarchy)
+    for _, node in plan.hierarchy.walk():
+        if isinstance(node, ArrayNode):
+            both.use_structured(node)
+    return plan, fates
+
+
+def root_text(hierarchy: Hierarchy, consolidated: bytes, *, strict_json: bool) -> bytes:
+    """Return the ``zarr.json`` of the root of a file of both formats, with the note about its ``.zmetadata``."""
+    root = registry.FORMATS[3].last(hierarchy, {}, consolidate=True)[zarr3.DOCUMENT]
+    return both.sealed(dump(both.with_note(root, consolidated), strict=strict_json))
 
 
 def _keep_nothing(keys: Iterable[str]) -> None:

@@ -280,6 +280,7 @@ class ZarrPlanner:
             node,
             shape=node.shape or (1,),
             chunks=node.chunks or (1,),
+            order=node.order if isinstance(node.order, str) else "C",
             filters=filters,
             attributes={},
             extra={},

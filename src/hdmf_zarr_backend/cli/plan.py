@@ -14,6 +14,7 @@ from hdmf_zarr_backend.cli.command import (
     add_encoding_options,
     add_format_option,
     add_json_option,
+    add_key_encoding_option,
     print_json,
 )
 from hdmf_zarr_backend.cli.inspect import add_tree_options, tree_lines
@@ -27,8 +28,14 @@ if TYPE_CHECKING:
 
 def _configure(parser: ArgumentParser) -> None:
     parser.add_argument("path", metavar="PATH", help="an HDF5 file, a path")
-    add_format_option(parser, "format of the Zarr file (default: %(default)s)", default=2)
+    add_format_option(
+        parser,
+        "format of the Zarr file (default: %(default)s); both: the metadata of both formats over the same chunks",
+        default=2,
+        choices=(2, 3, "both"),
+    )
     add_encoding_options(parser)
+    add_key_encoding_option(parser, "in Zarr format 3")
     add_tree_options(parser)
     parser.add_argument("--no-estimate", action="store_true", help="read no values: no estimate of what is stored")
     add_json_option(parser, "print one JSON document: totals and arrays")
@@ -44,6 +51,7 @@ def _run(arguments: Namespace) -> Exit:
         arguments.path,
         f"{arguments.path}.zarr",
         zarr_format=arguments.zarr_format,
+        chunk_key_encoding=arguments.chunk_key_encoding,
         codec=arguments.codec,
         shards=arguments.shards,
         nczarr=arguments.nczarr,
@@ -73,9 +81,12 @@ def _check(arguments: Namespace) -> None:
 
 
 def _document(path: str, found: DryRun) -> dict[str, Any]:
+    from hdmf_zarr_backend.files.outline import key_encoding
+
+    nodes: dict[str, Any] = found.hierarchy.flat()
     return {
         "source": path,
-        "zarr_format": found.hierarchy.zarr_format,
+        "zarr_format": found.zarr_format,
         "objects": found.objects,
         "documents": found.documents,
         "bytes": found.nbytes,
@@ -87,6 +98,7 @@ def _document(path: str, found: DryRun) -> dict[str, Any]:
                 "dtype": array.dtype,
                 "shape": array.shape,
                 "chunks": array.chunks,
+                "chunk_key_encoding": key_encoding(nodes[array.path.strip("/")]),
                 "codecs": array.codecs,
                 "objects": array.objects,
                 "bytes": array.nbytes,
@@ -98,7 +110,7 @@ def _document(path: str, found: DryRun) -> dict[str, Any]:
 
 
 def _print(arguments: Namespace, found: DryRun) -> None:
-    from hdmf_zarr_backend.files.outline import Outline
+    from hdmf_zarr_backend.files.outline import Outline, format_label
 
     estimates = None
     if not arguments.no_estimate:
@@ -106,7 +118,7 @@ def _print(arguments: Namespace, found: DryRun) -> None:
     outline = Outline(arguments.path, found.hierarchy, consolidated=True, stored=estimates, specs=arguments.specs)
     stored = "unknown" if found.stored_bytes is None else f"about {size_text(found.stored_bytes)}"
     objects = "unknown" if found.objects is None else f"{found.objects:,}"
-    print(f"{arguments.path} as Zarr format {found.hierarchy.zarr_format}, nothing is written")
+    print(f"{arguments.path} as {format_label(found.zarr_format)}, nothing is written")
     print(f"objects: {objects}, {found.documents:,} of them metadata; on disk: {stored}")
     print("\n".join(["", *tree_lines(outline, arguments)]))
 
@@ -122,6 +134,7 @@ COMMAND = Command(
   zarrio plan session.nwb
   zarrio plan session.nwb --codec zstd --depth 2
   zarrio plan session.nwb --zarr-format 3 --shards auto --json
+  zarrio plan session.nwb --zarr-format both
   zarrio plan session.nwb --model | jq '.members | keys'
 """,
     configure=_configure,

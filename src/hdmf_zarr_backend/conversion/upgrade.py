@@ -21,7 +21,7 @@ from hdmf_zarr_backend.changes.locks import writer_lock
 from hdmf_zarr_backend.errors import ConflictError, ReadOnlyStoreError, UsageError, ZarrBackendError
 from hdmf_zarr_backend.execution.tasks import MEMORY_BUDGET
 from hdmf_zarr_backend.files.parser import ParsedFile, parse
-from hdmf_zarr_backend.formats import registry, zarr2, zarr3
+from hdmf_zarr_backend.formats import both, registry, zarr2, zarr3
 from hdmf_zarr_backend.formats.inlined import is_inlined, is_read_at_open
 from hdmf_zarr_backend.formats.zarr3 import ChunkKeyEncoding
 from hdmf_zarr_backend.model.nodes import (
@@ -382,6 +382,11 @@ def _without_format_2(keys: Store, parsed: ParsedFile, **options: Any) -> Upgrad
     if parsed.state == "2 is newer":
         fates = derive(keys, parsed.hierarchy, **options).fates
     hierarchy = parse(keys, use_consolidated=False, hint=3).hierarchy
+    if parsed.state in ("alike", "2 is newer"):  # else they are those of another program
+        for path, node in hierarchy.walk():
+            if isinstance(node, ArrayNode) and both.use_struct(node):
+                keys.set(zarr3.key_of(path), dump(zarr3.encode_node(node)))
+        keys.drain()
     inlined = _inlined(keys, hierarchy)
     for key, document in registry.FORMATS[3].last(hierarchy, inlined, consolidate=True).items():
         keys.set(key, dump(document))

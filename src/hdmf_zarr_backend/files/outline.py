@@ -14,6 +14,7 @@ from typing import Any
 
 from hdmf_zarr_backend.errors import ZarrBackendError
 from hdmf_zarr_backend.files.parser import parse
+from hdmf_zarr_backend.formats.both import BOTH
 from hdmf_zarr_backend.formats.elements import codec_labels, describe_any, type_label
 from hdmf_zarr_backend.formats.links import decode_links
 from hdmf_zarr_backend.formats.namespaces import spec_location
@@ -75,6 +76,11 @@ class Outline:
     def __post_init__(self) -> None:
         self.spec_path = spec_location(self.hierarchy.root.attributes.get(SPECLOC))
 
+    @property
+    def zarr_format(self) -> int | str:
+        """The Zarr format of the file: 2, 3 or ``"both"``."""
+        return BOTH if self.has_both else self.hierarchy.zarr_format
+
     # ---- as a document ------------------------------------------------------------------------------------------
 
     def document(self, *, depth: int | None = None) -> dict[str, Any]:
@@ -97,7 +103,7 @@ class Outline:
                 ]
         return {
             "location": self.location,
-            "zarr_format": self.hierarchy.zarr_format,
+            "zarr_format": self.zarr_format,
             "consolidated": self.consolidated,
             "specifications": self._cached(),
             "nodes": nodes,
@@ -125,6 +131,7 @@ class Outline:
             "dimensions": node.attributes.get(DIMENSIONS),
             "chunks": list(node.chunks),
             "chunk_count": math.prod(node.grid),
+            "chunk_key_encoding": key_encoding(node),
             "codecs": codec_labels(node),
             "bytes": None if means.itemsize is None else means.itemsize * node.size,
             "tensorstore": self._obstacle(node),
@@ -251,7 +258,7 @@ class Outline:
                 groups += 1
                 links += len(self._links(path, node))
         parts = [
-            "Zarr formats 2 and 3" if self.has_both else f"Zarr format {self.hierarchy.zarr_format}",
+            format_label(self.zarr_format),
             "consolidated" if self.consolidated else "not consolidated",
         ]
         parts += [
@@ -271,6 +278,16 @@ class Outline:
         numbers = closed + found.count(None)
         note = f"TensorStore cannot open {closed:,} of {numbers:,} arrays of numbers; --json says why"
         return note if closed else ""
+
+
+def format_label(zarr_format: int | str) -> str:
+    """Return what readers of a text are shown of the Zarr format of a file: 2, 3 or ``"both"``."""
+    return "Zarr formats 2 and 3" if zarr_format == BOTH else f"Zarr format {zarr_format}"
+
+
+def key_encoding(node: ArrayNode[Attributes]) -> dict[str, str]:
+    """Return how the keys of the chunks of an array are made, as JSON."""
+    return {"name": node.chunk_keys.encoding, "separator": node.chunk_keys.separator}
 
 
 def open_outline(

@@ -11,13 +11,15 @@ documents, and the digests show which.
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import re
 from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias
 
-from hdmf_zarr_backend.formats import zarr2, zarr3
+from hdmf_zarr_backend.formats import zarr2, zarr3, zarr3_types
 from hdmf_zarr_backend.formats.reserved import NOTES, notes_of
+from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes
 
 BOTH: Literal["both"] = "both"
 """The ``zarr_format`` of such a file, and the name of its note."""
@@ -74,6 +76,38 @@ def renewed(text: bytes, consolidated: bytes) -> bytes:
     if found is None:
         raise ValueError("the document has no note")
     return sealed(text.replace(found[0].encode(), _digest(consolidated).encode(), 1))
+
+
+def use_structured(node: ArrayNode[Attributes]) -> None:
+    """Let the ``zarr.json`` of rows call them ``structured``, with a fill value in Base64; of other arrays, do nothing.
+
+    zarr-python has that type since 3.1, and ``struct``, by which files of format 3 only call it, since 3.2. One data
+    type that it does not know makes a whole file unreadable to it.
+
+    Source: zarr-python, data type ``structured``.
+    """
+    document = zarr3.encode_node(node)
+    stored = document["data_type"]
+    named = zarr3_types.as_structured(stored)
+    if named is not stored and _has_zero_fill(node, document):
+        zeros = bytes(zarr3.row_bytes(node) or zarr3_types.itemsize(node.data_type))
+        fill = base64.b64encode(zeros).decode()
+        zarr3.keep_document(node, {**document, "data_type": named, "fill_value": fill})
+
+
+def _has_zero_fill(node: ArrayNode[Attributes], document: dict[str, Any]) -> bool:
+    if node.fill_value is None:
+        return True
+    return zarr3_types.decode_fill(document["fill_value"], node.data_type, document["data_type"]) is None
+
+
+def use_struct(node: ArrayNode[Attributes]) -> bool:
+    """Undo `use_structured`, and tell whether there was something to undo."""
+    stored = None if node.original is None else node.original.document["data_type"]
+    if not isinstance(stored, dict) or stored.get("name") != zarr3_types.STRUCTURED:
+        return False
+    node.original = None
+    return True
 
 
 def hiding_document() -> dict[str, Any]:

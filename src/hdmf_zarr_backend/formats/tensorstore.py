@@ -158,8 +158,12 @@ def _is_fill(value: Any, data_type: Any) -> bool:
     kind = "" if isinstance(data_type, list) else data_type[1]
     if kind and not (kind == "c" and not isinstance(value, list)):
         return _is_scalar_fill(value, kind)
+    return _is_base64(value, zarr3_types.itemsize(data_type))
+
+
+def _is_base64(value: Any, size: int) -> bool:
     try:
-        return len(base64.b64decode(value, validate=True)) == zarr3_types.itemsize(data_type)
+        return len(base64.b64decode(value, validate=True)) == size
     except (TypeError, ValueError, binascii.Error):
         return False
 
@@ -203,7 +207,7 @@ def _in_format_3(document: dict[str, Any]) -> Obstacle | None:
             "TensorStore cannot read attributes that are not strict JSON: NaN or an infinity",
             "Write or export the file with strict_json=True.",
         )
-    if not _is_fill_of(fill_value, kinds):
+    if not _is_fill_of(fill_value, kinds) and not _is_structured_fill(fill_value, document["data_type"], kinds):
         return Obstacle(f"TensorStore cannot read the fill value {fill_value!r} of this type", _READ)
     for key in _odd_keys(document):
         return Obstacle(f"TensorStore cannot read a document with such a {key!r}", _READ)
@@ -253,6 +257,13 @@ def _is_fill_of(value: Any, kinds: Mapping[str, str]) -> bool:
     return isinstance(value, dict) and all(
         name in value and _is_scalar_fill(value[name], code) for name, code in codes.items()
     )
+
+
+def _is_structured_fill(value: Any, data_type: Any, kinds: Mapping[str, str]) -> bool:
+    """Tell whether TensorStore takes a fill value for ``structured`` rows: their bytes, of two fields and more."""
+    if len(kinds) == 1 or not isinstance(data_type, dict) or data_type["name"] != zarr3_types.STRUCTURED:
+        return False
+    return _is_base64(value, sum(zarr3_types.itemsize(zarr3_types.decode_type(kind)) for kind in kinds.values()))
 
 
 def _odd_keys(document: dict[str, Any]) -> Iterator[str]:

@@ -43,6 +43,7 @@ from hdmf_zarr_backend.model.nodes import (
     GroupNode,
     Hierarchy,
     Node,
+    Order,
     Original,
     absolute,
     check_axes,
@@ -337,9 +338,14 @@ def _decode_array(document: dict[str, Any], grid: _Grid) -> ArrayNode[Attributes
         node.filters = [{"id": zarr3_codecs.REFERENCES}, *(form.filters or [])[1:]]
         node.fill_value = None
     _set_word(node, word, rows=rows, is_old=zarr3_attributes.is_old_scalar(stated))
+    keep_document(node, document)
+    return node
+
+
+def keep_document(node: ArrayNode[Attributes], document: dict[str, Any]) -> None:
+    """Let a node be encoded as ``document``, which describes it, as long as nothing that it states changes."""
     # attributes are set anew and not changed inside, so a shallow copy stays what was read
     node.original = Original(document, _stored(node), dict(node.attributes))
-    return node
 
 
 _stored: Callable[[ArrayNode[Attributes]], tuple[Any, ...]] = attrgetter(
@@ -459,8 +465,9 @@ def _add_axis(node: ArrayNode[Attributes]) -> None:
 
 
 def _add_field_axis(node: ArrayNode[Attributes], fields: list[Any]) -> None:
-    """Make objects with an axis of fields of structured elements."""
-    node.stored_axes = len(node.shape)
+    """Make objects with an axis of fields, which is always the last one, of structured elements."""
+    axes = node.stored_axes = len(node.shape)
+    node.order = zarr3_codecs.order_of([*zarr3_codecs.axes_in_order(node.order, axes), axes])
     node.shape, node.chunks = ((*(n or (1,)), len(fields)) for n in (node.shape, node.chunks))
     if node.shards is not None:
         node.shards = replace(node.shards, shape=(*node.shards.shape, len(fields)))
@@ -598,7 +605,9 @@ class _Encoded:
     noted: Any
 
 
-def _encode_elements(data_type: Any, filters: Any, compressor: Any, order: str, axes: int, fill_value: Any) -> _Encoded:
+def _encode_elements(
+    data_type: Any, filters: Any, compressor: Any, order: Order, axes: int, fill_value: Any
+) -> _Encoded:
     first = (filters or [{}])[0]
     known = plain = data_type
     if first.get("id") == zarr3_codecs.STRUCT:
@@ -619,7 +628,7 @@ def _encode_elements(data_type: Any, filters: Any, compressor: Any, order: str, 
         filters,
         compressor,
         is_object=data_type == "|O",
-        transposed=axes if order == "F" else 0,
+        axes=zarr3_codecs.axes_in_order(order, axes),
         endian=endian,
         itemsize=itemsize,
     )

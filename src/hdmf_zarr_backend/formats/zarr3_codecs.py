@@ -20,7 +20,7 @@ from typing import Any
 from hdmf_zarr_backend.errors import MetadataError, UsageError
 from hdmf_zarr_backend.formats import zarr3_types
 from hdmf_zarr_backend.formats.zarr3_types import Endian
-from hdmf_zarr_backend.model.nodes import Shards
+from hdmf_zarr_backend.model.nodes import Order, Shards
 
 REFERENCES = "references"
 STRUCT = "struct"
@@ -48,7 +48,7 @@ class Chain:
         The last one.
     endian : {"little", "big"} or None
         Of numbers.
-    order : {"C", "F"}
+    order : Order
         Layout inside a chunk.
     chunks : tuple of int or None
         Shape of the chunks inside of shards.
@@ -59,7 +59,7 @@ class Chain:
     filters: list[dict[str, Any]] | None
     compressor: dict[str, Any] | None
     endian: Endian | None
-    order: str = "C"
+    order: Order = "C"
     chunks: tuple[int, ...] | None = None
     shards: Shards | None = None
 
@@ -97,7 +97,7 @@ def encode_codecs(
     compressor: dict[str, Any] | None,
     *,
     is_object: bool,
-    transposed: int,
+    axes: list[int],
     endian: Endian | None,
     itemsize: int,
 ) -> list[dict[str, Any]]:
@@ -109,8 +109,8 @@ def encode_codecs(
         Configurations of format 2.
     is_object : bool
         The data type is ``"|O"``.
-    transposed : int
-        Number of axes of the array in its format-3 document if a chunk is stored in order F, else 0.
+    axes : list of int
+        The axes of the array in its format-3 document, in the order in which a chunk has them.
     endian : {"little", "big"} or None
         Of the elements; None if they do not have a byte order.
     itemsize : int
@@ -123,8 +123,8 @@ def encode_codecs(
     """
     steps = _steps(filters, compressor)
     first: list[dict[str, Any]] = []
-    if transposed > 1:
-        first.append({"name": "transpose", "configuration": {"order": list(range(transposed))[::-1]}})
+    if axes != sorted(axes):
+        first.append({"name": "transpose", "configuration": {"order": axes}})
     if steps and is_object:
         serializer = _object_serializer(steps.pop(0)["id"])
     else:
@@ -208,17 +208,17 @@ def decode_codecs(codecs: list[Any], ndim: int) -> Chain:
     return Chain(filters or None, compressor, endian, order)
 
 
-def _decode_first(steps: list[tuple[str, dict[str, Any]]], ndim: int) -> tuple[str, list[dict[str, Any]]]:
+def _decode_first(steps: list[tuple[str, dict[str, Any]]], ndim: int) -> tuple[Order, list[dict[str, Any]]]:
     """Return the order and the filters of the codecs that work on numbers, which are removed from ``steps``."""
-    order = "C"
+    permutation = list(range(ndim))
     filters: list[dict[str, Any]] = []
     while steps and _is_on_numbers(steps[0][0]):
         name, configuration = steps.pop(0)
         if name == "transpose":
-            order = _decode_transpose(configuration, ndim, order)
+            permutation = [permutation[axis] for axis in _transposition(configuration, ndim)]
         else:
             filters.append(_decode(name, configuration))
-    return order, filters
+    return order_of(permutation), filters
 
 
 def _is_on_numbers(name: str) -> bool:
@@ -252,13 +252,29 @@ def _parts(codec: Any) -> tuple[str, dict[str, Any]]:
     return name, configuration
 
 
-def _decode_transpose(configuration: dict[str, Any], ndim: int, order: str) -> str:
-    wanted = configuration.get("order")
-    if wanted in ("C", list(range(ndim))):
-        return order
-    if wanted in ("F", list(range(ndim))[::-1]) and order == "C":
-        return "F"
-    raise MetadataError(f"a transposition of axes {wanted!r} is not supported", remedy="Write it in order C or F.")
+def _transposition(configuration: dict[str, Any], ndim: int) -> list[int]:
+    """Return the axes in the order that the codec ``transpose`` gives them; ``"C"`` and ``"F"`` are older names."""
+    stated = configuration.get("order")
+    if stated in ("C", "F"):
+        return axes_in_order(stated, ndim)
+    if not isinstance(stated, list) or {*map(type, stated)} - {int} or sorted(stated) != list(range(ndim)):
+        raise MetadataError(f"the transposition {stated!r} is not an order of {ndim} axes", remedy=_REMEDY)
+    return stated
+
+
+def axes_in_order(order: Order, axes: int) -> list[int]:
+    """Return the first ``axes`` axes of an array in the order in which a chunk has them."""
+    if isinstance(order, tuple):
+        return [axis for axis in order if axis < axes]
+    return list(range(axes))[::-1] if order == "F" else list(range(axes))
+
+
+def order_of(permutation: list[int]) -> Order:
+    """Return the order of chunks that have the axes in the order of ``permutation``."""
+    usual = sorted(permutation)
+    if permutation == usual:
+        return "C"
+    return "F" if permutation == usual[::-1] else tuple(permutation)
 
 
 def _decode(name: str, configuration: dict[str, Any]) -> dict[str, Any]:

@@ -25,6 +25,7 @@ Endian = Literal["little", "big"]
 STRING = "string"
 BYTES = "variable_length_bytes"
 STRUCT = "struct"
+STRUCTURED = "structured"
 
 NUMBER_NAMES = frozenset(NUMBERS)
 """Names of numbers, which NumPy and HDMF have too."""
@@ -60,6 +61,14 @@ def encode_type(data_type: Any) -> Any:
         name, width = _FIXED_NAMES[kind]
         return {"name": name, "configuration": {"length_bytes": width * int(digits or 1)}}
     return NAMES[kind + digits]
+
+
+def as_structured(stored: Any) -> Any:
+    """Return a format-3 data type with rows under the name that zarr-python before 3.2 knows too."""
+    if not isinstance(stored, dict) or stored["name"] != STRUCT:
+        return stored
+    fields = [[field["name"], as_structured(field["data_type"])] for field in stored["configuration"]["fields"]]
+    return {"name": STRUCTURED, "configuration": {"fields": fields}}
 
 
 def _field_type(data_type: Any, shape: Any = ()) -> Any:
@@ -157,7 +166,7 @@ def _decode(data_type: Any, order: str, depth: int) -> Any:
         return _fixed(name, configuration, order)
     if name in _DATES:
         return order + _DATES[name] + _unit(configuration)
-    if name in (STRUCT, "structured"):
+    if name in (STRUCT, STRUCTURED):
         return _decode_fields(configuration["fields"], order, depth)
     bits = _RAW_BITS.fullmatch(name)
     if bits and int(bits[1]) % 8 == 0:
@@ -309,7 +318,7 @@ def _encoded_bytes(raw: bytes) -> str | None:
     return base64.b64encode(raw).decode() if any(raw) else None
 
 
-_BASE64 = frozenset({"structured", "struct", "raw_bytes", "null_terminated_bytes"})
+_BASE64 = frozenset({STRUCTURED, STRUCT, "raw_bytes", "null_terminated_bytes"})
 
 
 def _is_zero(value: Any) -> bool:

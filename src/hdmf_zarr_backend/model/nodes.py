@@ -18,6 +18,9 @@ Attributes: TypeAlias = dict[str, Any]
 A = TypeVar("A", bound=Mapping[str, Any])
 
 
+Order: TypeAlias = "str | tuple[int, ...]"
+"""The layout inside a chunk: ``"C"``, ``"F"``, or the axes of the array in the order in which a chunk has them."""
+
 MOST_AXES = 64
 """Maximum number of axes of a NumPy array."""
 
@@ -141,8 +144,8 @@ class ArrayNode(Generic[A]):
         As JSON; None if undefined.
     compressor, filters : dict or list of dict, optional
         Codec configurations of format 2. ``filters`` are applied in order before ``compressor``.
-    order : str
-        ``"C"`` or ``"F"``, the layout inside a chunk.
+    order : str or tuple of int
+        The layout inside a chunk, as of `Order`; a tuple in format 3 only.
     zarr_format : int
         2 or 3: the format that the array is stored in.
     chunk_keys : ChunkKeys
@@ -167,7 +170,7 @@ class ArrayNode(Generic[A]):
     fill_value: Any = None
     compressor: dict[str, Any] | None = None
     filters: list[dict[str, Any]] | None = None
-    order: str = "C"
+    order: Order = "C"
     attributes: A = field(default_factory=lambda: cast(A, {}))
     extra: dict[str, Any] = field(default_factory=dict)
     keeps_attributes: bool = False

@@ -181,7 +181,10 @@ def _cards(figures: _FileFigures) -> str:
     """Return the numbers about the file as a whole."""
     document = figures.document
     shown = [
-        (f"Zarr {document['zarr_format']}", "consolidated" if document["consolidated"] else "not consolidated"),
+        (
+            "Zarr 2 and 3" if figures.outline.has_both else f"Zarr {document['zarr_format']}",
+            "consolidated" if document["consolidated"] else "not consolidated",
+        ),
         (f"{figures.groups:,}", "groups"),
         (f"{len(figures.arrays):,}", "arrays"),
         (f"{sum(array['chunk_count'] for array in figures.arrays):,}", "chunks"),

@@ -201,7 +201,7 @@ def keep_layout(planned: PlannedArray, data: LazyArray) -> None:
         return
     if numpy_dtype(old.data_type).hasobject and (node.filters or [])[:1] != (old.filters or [])[:1]:
         return
-    node.chunks, node.order = old.chunks, old.order
+    node.chunks, node.order = old.chunks, old.order if isinstance(old.order, str) else "C"
     if old.shards is not None:
         planned.sharding = Sharding(old.shards.shape, are_chunks_given=True, is_kept=True)
     dtype = numpy_dtype(old.data_type)

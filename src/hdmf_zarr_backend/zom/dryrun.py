@@ -13,13 +13,14 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from hdmf.backends.io import HDMFIO
 from hdmf.common import get_manager
 
 from hdmf_zarr_backend.arrays.codecs import chunk_codec
+from hdmf_zarr_backend.builders.both import plan_format_3, root_text
 from hdmf_zarr_backend.builders.dimensions import name_axes
 from hdmf_zarr_backend.builders.writing import WriteRequest, plan_new
 from hdmf_zarr_backend.conversion.from_hdf5 import Hdf5Planner
@@ -27,10 +28,12 @@ from hdmf_zarr_backend.conversion.readability import check_version, namespaces_o
 from hdmf_zarr_backend.errors import StoreNotFoundError, UnsupportedFileError, UsageError, ZarrBackendError
 from hdmf_zarr_backend.execution.tasks import MEMORY_BUDGET, encode_chunk
 from hdmf_zarr_backend.formats import registry
+from hdmf_zarr_backend.formats.both import BOTH, ZarrFormat
 from hdmf_zarr_backend.formats.codec_options import codec_of_file
 from hdmf_zarr_backend.formats.elements import codec_labels, describe_any, type_label
 from hdmf_zarr_backend.formats.inlined import is_inlined, is_read_at_open
 from hdmf_zarr_backend.formats.nczarr import overlay
+from hdmf_zarr_backend.formats.zarr3 import ChunkKeyEncoding
 from hdmf_zarr_backend.hdf5.content import is_hdf5
 from hdmf_zarr_backend.hdf5.rawcopy import forget_decoded
 from hdmf_zarr_backend.hdf5.reader import Hdf5Tree
@@ -45,6 +48,7 @@ from hdmf_zarr_backend.transfer.plan import (
     StorageOptions,
     WritePlan,
     adapt_plan,
+    checked_key_encoding,
     checked_shards,
 )
 from hdmf_zarr_backend.transfer.stored_sources import source_caches
@@ -73,12 +77,12 @@ class PlannedStorage:
     codecs : tuple of str
         In the order in which they are applied.
     objects : int or None
-        Number of objects (files) of chunks or shards.
+        Number of objects (files) of chunks or shards; of both forms, where both formats have one of their own.
     nbytes : int or None
         Bytes of the values; None also for text and references.
     stored_bytes : int or None
         Estimate of what all chunks take: what one of them takes, by their number. Exact for an array of one chunk.
-        None also without ``estimate``.
+        None also without ``estimate``. Of both forms, as ``objects``.
     """
 
     path: str
@@ -98,13 +102,16 @@ class DryRun:
     Attributes
     ----------
     model : GroupV2 or GroupV3
-        Equal to the model of the file, once written. Axes of unknown length are 0 long in it.
+        Equal to the model of the file, once written. Axes of unknown length are 0 long in it. Of a file of both
+        formats that of format 2.
     arrays : dict
         ``{path: PlannedStorage}``, paths absolute.
     documents : int
         Number of objects that are metadata documents.
     document_bytes : int
         Their bytes. Values inside the consolidated document are counted only with ``estimate``.
+    zarr_format : {2, 3, "both"}
+        Of the file.
     hierarchy : Hierarchy
         The same as ``model``, as the nodes that `ZarrIO` reads and writes.
     """
@@ -113,6 +120,7 @@ class DryRun:
     arrays: dict[str, PlannedStorage]
     documents: int
     document_bytes: int
+    zarr_format: ZarrFormat
     hierarchy: Hierarchy = field(repr=False, compare=False)
 
     @property
@@ -146,7 +154,8 @@ def dry_run(
     target: str | os.PathLike[str] = "dry_run.zarr",
     *,
     manager: Any = None,
-    zarr_format: Literal[2, 3] | None = None,
+    zarr_format: ZarrFormat | None = None,
+    chunk_key_encoding: ChunkKeyEncoding | None = None,
     estimate: bool = True,
     **options: Any,
 ) -> DryRun:
@@ -161,7 +170,9 @@ def dry_run(
         Where it would be written: links to other files are relative to it. Nothing is looked up there.
     manager : BuildManager, optional
         As of `ZarrIO`; None: that of pynwb for an ``NWBFile``, else that of hdmf.common.
-    zarr_format : {2, 3}, optional
+    zarr_format : {2, 3, "both"}, optional
+        As of `ZarrIO`.
+    chunk_key_encoding : {"default", "v2"}, optional
         As of `ZarrIO`.
     estimate : bool
         Encode one chunk of each array.
@@ -194,18 +205,19 @@ def dry_run(
     """
     place = os.path.abspath(target)
     if isinstance(source, (str, os.PathLike)):
-        return _of_hdf5(local_path(source), place, zarr_format or 2, _ConvertOptions(**options), estimate=estimate)
+        known = _ConvertOptions(zarr_format=zarr_format or 2, chunk_key_encoding=chunk_key_encoding, **options)
+        return _of_hdf5(local_path(source), place, known, estimate=estimate)
+    format_options: dict[str, Any] = {"zarr_format": zarr_format, "chunk_key_encoding": chunk_key_encoding}
     if isinstance(source, HDMFIO):
-        io = _PlanningIO(place, "w", _manager_for(None, manager), zarr_format=zarr_format)
-        with io:
+        with _PlanningIO(place, "w", _manager_for(None, manager), **format_options) as io:
             io.export(source, **options)
-        return _describe(io, estimate=estimate)
+            return _describe(io, estimate=estimate)
     if not hasattr(source, "container_source"):
         raise UsageError(
             f"a {type(source).__name__} cannot be written",
             remedy="Give a container, an open io, or the path of an HDF5 file.",
         )
-    with _unplaced(source), _PlanningIO(place, "w", _manager_for(source, manager), zarr_format=zarr_format) as io:
+    with _unplaced(source), _PlanningIO(place, "w", _manager_for(source, manager), **format_options) as io:
         io.write(source, **options)
         return _describe(io, estimate=estimate)
 
@@ -258,6 +270,8 @@ def _unplaced(container: Any) -> Iterator[None]:
 class _ConvertOptions:
     """Options of `convert` that change what is written."""
 
+    zarr_format: ZarrFormat = 2
+    chunk_key_encoding: ChunkKeyEncoding | None = None
     codec: Any = "keep"
     shards: ShardsOfFile = None
     nczarr: bool = False
@@ -265,7 +279,9 @@ class _ConvertOptions:
     limits: Limits | None = None
 
 
-def _of_hdf5(source: str, target: str, zarr_format: int, options: _ConvertOptions, *, estimate: bool) -> DryRun:
+def _of_hdf5(source: str, target: str, options: _ConvertOptions, *, estimate: bool) -> DryRun:
+    number = 2 if options.zarr_format == BOTH else options.zarr_format
+    encoding = checked_key_encoding(options.chunk_key_encoding, number)
     if not os.path.lexists(source):
         raise StoreNotFoundError("nothing is there", store=source, remedy="Check the path.")
     if not is_hdf5(source):
@@ -281,22 +297,17 @@ def _of_hdf5(source: str, target: str, zarr_format: int, options: _ConvertOption
             tree,
             options=lambda path: StorageOptions(compressor=compressor),
             keep_codecs=codec == "keep",
-            shards=checked_shards(options.shards, zarr_format),
+            shards=checked_shards(options.shards, number),
             limits=options.limits or Limits(),
         )
         plan = planner.plan_file()
         texts = namespaces_of(PlannedKeys(plan, target), plan.hierarchy, or_installed=_is_nwb(source))
         name_axes(plan, schema_of(texts))
-        plan.hierarchy.zarr_format = zarr_format
+        plan.hierarchy.zarr_format = number
+        plan.chunk_key_encoding = encoding or "default"
+        wanted = _Documents(options.consolidate, nczarr=options.nczarr, has_both=options.zarr_format == BOTH)
         try:
-            return _of_plan(
-                plan,
-                target,
-                consolidate=options.consolidate,
-                strict=False,
-                estimate=estimate,
-                for_netcdf=options.nczarr,
-            )
+            return _of_plan(plan, target, wanted, estimate=estimate)
         finally:
             forget_decoded()
 
@@ -311,39 +322,68 @@ def _is_nwb(source: str) -> bool:
 
 def _describe(io: _PlanningIO, *, estimate: bool) -> DryRun:
     request = io.request
-    return _of_plan(
-        io.plan,
-        request.options.location,
-        consolidate=request.consolidate,
-        strict=request.options.strict_json,
-        estimate=estimate,
-        for_netcdf=request.nczarr,
-    )
+    wanted = _Documents(request.consolidate, request.options.strict_json, request.nczarr, request.has_both)
+    return _of_plan(io.plan, request.options.location, wanted, estimate=estimate)
 
 
-def _of_plan(
-    plan: WritePlan, location: str, *, consolidate: bool, strict: bool, estimate: bool, for_netcdf: bool = False
-) -> DryRun:
+@dataclass(frozen=True, slots=True)
+class _Documents:
+    """Which documents a file gets, and how."""
+
+    consolidate: bool
+    strict_json: bool = False
+    nczarr: bool = False
+    has_both: bool = False
+
+
+def _of_plan(plan: WritePlan, location: str, wanted: _Documents, *, estimate: bool) -> DryRun:
     adapt_plan(plan, location=location)
-    arrays: dict[str, PlannedStorage] = {}
     inlined: dict[str, bytes] = {}
     with source_caches(MEMORY_BUDGET):
-        for path, planned in plan.arrays.items():
-            lengths = _lengths(planned)
-            try:
-                stored = _stored(path, planned, inlined) if estimate and None not in lengths else None
-            except ZarrBackendError as error:
-                raise error.located(store=location, path=absolute(path)) from error.__cause__
-            arrays[absolute(path)] = _storage(absolute(path), planned, lengths, stored)
-    if for_netcdf:
+        arrays = _arrays(plan, location, inlined, estimate=estimate)
+        texts_3: list[bytes] = []
+        if wanted.has_both:
+            plan_3, _ = plan_format_3(PlannedKeys(plan, location), plan.hierarchy)
+            for path, more in _arrays(plan_3, location, {}, estimate=estimate).items():
+                arrays[path] = _with_second(arrays[path], more)
+            texts_3 = _texts(plan_3.hierarchy, strict_json=wanted.strict_json)
+            texts_3.append(root_text(plan_3.hierarchy, b"", strict_json=wanted.strict_json))
+    if wanted.nczarr:
         overlay(plan.hierarchy)
     model = from_hierarchy(plan.hierarchy)
     assert isinstance(model, GROUPS)
-    kind = registry.FORMATS[plan.hierarchy.zarr_format]
-    documents = [document for path, node in plan.hierarchy.walk() for _, document in kind.documents(path, node)]
-    documents += kind.last(plan.hierarchy, inlined, consolidate=consolidate).values()
-    size = sum(len(dump(document, strict=strict)) for document in documents)
-    return DryRun(model, arrays, len(documents), size, plan.hierarchy)
+    texts = _texts(plan.hierarchy, strict_json=wanted.strict_json) + texts_3
+    last = registry.FORMATS[plan.hierarchy.zarr_format].last(plan.hierarchy, inlined, consolidate=wanted.consolidate)
+    texts += [dump(document, strict=wanted.strict_json) for document in last.values()]
+    zarr_format: Any = BOTH if wanted.has_both else plan.hierarchy.zarr_format
+    return DryRun(model, arrays, len(texts), sum(map(len, texts)), zarr_format, plan.hierarchy)
+
+
+def _arrays(plan: WritePlan, location: str, inlined: dict[str, bytes], *, estimate: bool) -> dict[str, PlannedStorage]:
+    """Return what the arrays of a plan take, by absolute path; ``inlined`` as of `_stored`."""
+    arrays: dict[str, PlannedStorage] = {}
+    for path, planned in plan.arrays.items():
+        lengths = _lengths(planned)
+        try:
+            stored = _stored(path, planned, inlined) if estimate and None not in lengths else None
+        except ZarrBackendError as error:
+            raise error.located(store=location, path=absolute(path)) from error.__cause__
+        arrays[absolute(path)] = _storage(absolute(path), planned, lengths, stored)
+    return arrays
+
+
+def _with_second(first: PlannedStorage, second: PlannedStorage) -> PlannedStorage:
+    """Return what an array takes whose chunks are stored in two forms."""
+    stored = _total([second.stored_bytes], first.stored_bytes) if first.stored_bytes is not None else None
+    objects = _total([second.objects], first.objects) if first.objects is not None else None
+    return replace(first, stored_bytes=stored, objects=objects)
+
+
+def _texts(hierarchy: Hierarchy, *, strict_json: bool) -> list[bytes]:
+    """Return the documents of the nodes, those that are set last not among them."""
+    kind = registry.FORMATS[hierarchy.zarr_format]
+    documents = (document for path, node in hierarchy.walk() for _, document in kind.documents(path, node))
+    return [dump(document, strict=strict_json) for document in documents]
 
 
 def _lengths(planned: PlannedArray) -> tuple[int | None, ...]:
