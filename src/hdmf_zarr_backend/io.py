@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Never
+from typing import TYPE_CHECKING, Any, Never
 
 from hdmf.backends.errors import UnsupportedOperation
 from hdmf.backends.io import HDMFIO
@@ -22,28 +22,14 @@ from hdmf.build import BuildManager, GroupBuilder, ObjectMapper, TypeMap
 from hdmf.spec import NamespaceCatalog
 
 from hdmf_zarr_backend.arrays.lazy import LazyArray
-from hdmf_zarr_backend.builders.append import KnownFields, check_origin
-from hdmf_zarr_backend.builders.both import check_derivable, derive_or_warn
 from hdmf_zarr_backend.builders.columns import let_indices_grow
 from hdmf_zarr_backend.builders.herd import attach_herd
 from hdmf_zarr_backend.builders.lazy import construction_errors
 from hdmf_zarr_backend.builders.namespaces import load_cached_namespaces, newest_versions
-from hdmf_zarr_backend.builders.planner import PlanOptions
 from hdmf_zarr_backend.builders.reading import ReadSession
 from hdmf_zarr_backend.builders.schema import check_types, documentation, largest_shape
-from hdmf_zarr_backend.builders.specs import namespace_texts
 from hdmf_zarr_backend.builders.targets import Targets, object_id
-from hdmf_zarr_backend.builders.writing import (
-    EditedFile,
-    WriteRequest,
-    drop_changes,
-    flush_edits,
-    write_difference,
-    write_new,
-)
 from hdmf_zarr_backend.changes.edits import Edits
-from hdmf_zarr_backend.changes.journal import recover_with_warning
-from hdmf_zarr_backend.changes.locks import WriterLock, writer_lock
 from hdmf_zarr_backend.errors import (
     ModeError,
     NotZarrError,
@@ -58,17 +44,20 @@ from hdmf_zarr_backend.formats import registry, zarr3
 from hdmf_zarr_backend.formats.both import BOTH, State, ZarrFormat
 from hdmf_zarr_backend.formats.codec_options import object_codec
 from hdmf_zarr_backend.formats.elements import OBJECT_CODECS
-from hdmf_zarr_backend.formats.zarr3 import ChunkKeyEncoding
+from hdmf_zarr_backend.formats.zarr3 import ChunkKeyEncoding, checked_key_encoding
 from hdmf_zarr_backend.model.link_sources import full_location, is_same_place
 from hdmf_zarr_backend.model.nesting import limited_nesting
 from hdmf_zarr_backend.progress import SILENT, Progress
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.gc_pause import gc_paused
-from hdmf_zarr_backend.stores.limits import ExternalLinks, Limits, MissingChunks, ReadRules
+from hdmf_zarr_backend.stores.limits import MEMORY_BUDGET, ExternalLinks, Limits, MissingChunks, ReadRules
 from hdmf_zarr_backend.stores.opening import check_abilities, open_store
 from hdmf_zarr_backend.stores.wrappers import QueuedStore
-from hdmf_zarr_backend.transfer.plan import checked_key_encoding
-from hdmf_zarr_backend.transfer.writer import MEMORY_BUDGET
+
+if TYPE_CHECKING:  # a program that only reads loads nothing that writes: these are imported where they are used
+    from hdmf_zarr_backend.builders.append import KnownFields
+    from hdmf_zarr_backend.builders.writing import WriteRequest
+    from hdmf_zarr_backend.changes.locks import WriterLock
 
 MODES = ("r", "r-", "r+", "a", "w", "w-", "x")
 READING_MODES = ("r", "r-")
@@ -130,7 +119,11 @@ def lock_for(keys: Store, mode: str, *, break_lock: bool) -> WriterLock | None:
         Another writer has the file open.
     """
     check_abilities(keys, mode)
-    return None if mode in READING_MODES else writer_lock(keys, break_lock=break_lock)
+    if mode in READING_MODES:
+        return None
+    from hdmf_zarr_backend.changes.locks import writer_lock
+
+    return writer_lock(keys, break_lock=break_lock)
 
 
 def parse_target(keys: Store, mode: str, *, use_inlined: bool, likely: ZarrFormat | None) -> ParsedFile:
@@ -159,6 +152,8 @@ def parse_target(keys: Store, mode: str, *, use_inlined: bool, likely: ZarrForma
     """
     is_read = mode in READING_MODES
     if not is_read:
+        from hdmf_zarr_backend.changes.journal import recover_with_warning
+
         recover_with_warning(keys)
     try:
         hint = likely if is_read and likely != BOTH else None
@@ -174,6 +169,8 @@ def parse_target(keys: Store, mode: str, *, use_inlined: bool, likely: ZarrForma
             "a file of LINDI is read only here", store=keys.location, remedy="Export it to a new file, and change that."
         )
     if not is_read:
+        from hdmf_zarr_backend.builders.both import check_derivable, derive_or_warn
+
         check_derivable(keys, found.state)
         if found.state == "2 is newer" and found.consolidated:
             derive_or_warn(keys, found, None)
@@ -725,6 +722,8 @@ class ZarrIO(ZarrReader):
             self._commit_message = None
         try:
             if error is not None and self._may_flush and self._edits is not None:
+                from hdmf_zarr_backend.builders.writing import drop_changes
+
                 drop_changes(self._edits, self.path, error)
         finally:
             super().__exit__(kind, error, trace)
@@ -748,6 +747,8 @@ class ZarrIO(ZarrReader):
         if self._edits is not None and self._keys is not None and self._parsed is not None:
             if self._edits.pending and self._lock is not None:
                 self._lock.check()
+            from hdmf_zarr_backend.builders.writing import EditedFile, flush_edits
+
             flush_edits(
                 EditedFile(self._keys, self._parsed, self._edits, self._strict_json),
                 partial(self._targets().encode_stored, is_written=self.get_written),
@@ -782,6 +783,8 @@ class ZarrIO(ZarrReader):
 
     @cached_property
     def _fields(self) -> KnownFields:
+        from hdmf_zarr_backend.builders.append import KnownFields
+
         return KnownFields()
 
     # ---- writing ----------------------------------------------------------------------------------------------------
@@ -817,6 +820,8 @@ class ZarrIO(ZarrReader):
                 store=self.source,
                 remedy="Use 'r+', 'w', 'w-', 'x' or 'a'.",
             )
+        from hdmf_zarr_backend.builders.append import check_origin
+
         check_origin(container, self.manager, self.path)
         self._fields.check(self.manager, self.path, is_written=self.get_written)
         super().write(container=container, herd=herd, cache_spec=cache_spec, **options)
@@ -893,6 +898,10 @@ class ZarrIO(ZarrReader):
             False for a file of both formats.
         """
         self._check_options(expandable, nczarr=nczarr, consolidate=consolidate_metadata)
+        from hdmf_zarr_backend.builders.planner import PlanOptions
+        from hdmf_zarr_backend.builders.specs import namespace_texts
+        from hdmf_zarr_backend.builders.writing import WriteRequest
+
         options = PlanOptions(
             location=str(self.source),
             link_data=link_data,
@@ -951,6 +960,8 @@ class ZarrIO(ZarrReader):
         if self._lock is not None:
             self._lock.check()
         if self._parsed is None:
+            from hdmf_zarr_backend.builders.writing import write_new
+
             hierarchy, inlined = write_new(request, self._place)
             state: State | None = "alike" if request.has_both else None
             self._parsed = ParsedFile(hierarchy, consolidated=request.consolidate, inlined=inlined, state=state)
@@ -963,6 +974,8 @@ class ZarrIO(ZarrReader):
     def _write_difference(self, request: WriteRequest, parsed: ParsedFile) -> None:
         session = self._session()
         assert self._edits is not None  # made where the file was opened or written
+        from hdmf_zarr_backend.builders.writing import EditedFile, write_difference
+
         file = EditedFile(session.own.keys, parsed, self._edits, request.options.strict_json)
         write_difference(request, file, is_written=self.get_written, original=self._original)
         parsed.consolidated = request.consolidate

@@ -22,10 +22,11 @@ from hdmf_zarr_backend.arrays.lazy import LazyArray
 from hdmf_zarr_backend.arrays.shards import chunks_in_shard, shard_grid, shard_named, stored_chunks
 from hdmf_zarr_backend.checks.verify import verify
 from hdmf_zarr_backend.errors import DamagedFileError, UsageError, ZarrBackendError
-from hdmf_zarr_backend.execution.tasks import MEMORY_BUDGET, ArrayWrite, ShardTask, cut_shards
+from hdmf_zarr_backend.execution.tasks import ArrayWrite, ShardTask, cut_shards
 from hdmf_zarr_backend.formats.chunking import SHARD_BYTES, chunks_inside, shards_by_bytes
 from hdmf_zarr_backend.formats.zarr3 import NEW_KEYS
 from hdmf_zarr_backend.model.nodes import ArrayNode, Shards
+from hdmf_zarr_backend.stores.limits import MEMORY_BUDGET
 from hdmf_zarr_backend.stores.local import LocalStore
 from hdmf_zarr_backend.transfer.iterators import GrowingArray, GrowingShards
 from hdmf_zarr_backend.transfer.plan import PlannedArray, Sharding, give_shards, shard_bytes_for

@@ -26,11 +26,12 @@ from hdmf_zarr_backend.progress import SILENT, Progress
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.gc_pause import gc_paused
 from hdmf_zarr_backend.stores.json_text import check_strict, dump
+from hdmf_zarr_backend.stores.limits import MEMORY_BUDGET
 from hdmf_zarr_backend.transfer.names import check_names
 from hdmf_zarr_backend.transfer.plan import WritePlan, adapt_plan, shard_bytes_for
 from hdmf_zarr_backend.transfer.sources import ArraySource, IndexedSource
 from hdmf_zarr_backend.transfer.staging import can_stage, new_file
-from hdmf_zarr_backend.transfer.writer import MEMORY_BUDGET, Writer
+from hdmf_zarr_backend.transfer.writer import Writer
 
 _SHOWN = 5
 

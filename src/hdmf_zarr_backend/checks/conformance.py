@@ -27,13 +27,12 @@ from hdmf_zarr_backend.arrays.chunks import ChunkReader
 from hdmf_zarr_backend.checks.chunks import DecodeTask, StoredObjects
 from hdmf_zarr_backend.errors import MetadataError, NotZarrError, StoreNotFoundError, UsageError, ZarrBackendError
 from hdmf_zarr_backend.execution.executors import Runner, runner
-from hdmf_zarr_backend.execution.tasks import MEMORY_BUDGET
 from hdmf_zarr_backend.files.parser import check_keys
 from hdmf_zarr_backend.formats import zarr2, zarr3
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, absolute, join, split
 from hdmf_zarr_backend.progress import SILENT, Progress
 from hdmf_zarr_backend.stores.base import Store
-from hdmf_zarr_backend.stores.limits import Limits, ReadRules
+from hdmf_zarr_backend.stores.limits import MEMORY_BUDGET, Limits, ReadRules
 from hdmf_zarr_backend.stores.opening import open_store
 
 Found: TypeAlias = Iterator[Any]

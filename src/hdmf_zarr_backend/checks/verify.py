@@ -13,12 +13,11 @@ from hdmf_zarr_backend.checks.links import Targets, check_targets
 from hdmf_zarr_backend.checks.structure import check_structure
 from hdmf_zarr_backend.errors import UsageError
 from hdmf_zarr_backend.execution.executors import runner
-from hdmf_zarr_backend.execution.tasks import MEMORY_BUDGET
 from hdmf_zarr_backend.files.parser import parse
 from hdmf_zarr_backend.model.nodes import ArrayNode, GroupNode, Hierarchy
 from hdmf_zarr_backend.progress import SILENT, Progress
 from hdmf_zarr_backend.stores.base import Store
-from hdmf_zarr_backend.stores.limits import ExternalLinks, Limits, ReadRules
+from hdmf_zarr_backend.stores.limits import MEMORY_BUDGET, ExternalLinks, Limits, ReadRules
 from hdmf_zarr_backend.stores.opening import open_store
 
 Level = Literal["structure", "links", "chunks", "schema"]

@@ -22,13 +22,12 @@ from hdmf_zarr_backend.conversion.readability import check_planned, check_versio
 from hdmf_zarr_backend.conversion.report import ConversionReport, Format
 from hdmf_zarr_backend.errors import NotZarrError, StoreNotFoundError, UsageError
 from hdmf_zarr_backend.execution.executors import opened
-from hdmf_zarr_backend.execution.tasks import MEMORY_BUDGET
 from hdmf_zarr_backend.formats import registry
 from hdmf_zarr_backend.formats.attributes import strict_attributes
 from hdmf_zarr_backend.formats.both import BOTH, ZarrFormat
 from hdmf_zarr_backend.formats.codec_options import codec_of_file
 from hdmf_zarr_backend.formats.reserved import LINKS
-from hdmf_zarr_backend.formats.zarr3 import ChunkKeyEncoding
+from hdmf_zarr_backend.formats.zarr3 import ChunkKeyEncoding, checked_key_encoding
 from hdmf_zarr_backend.hdf5.content import is_hdf5
 from hdmf_zarr_backend.hdf5.placement import ExternalLinks
 from hdmf_zarr_backend.hdf5.rawcopy import forget_decoded
@@ -37,8 +36,8 @@ from hdmf_zarr_backend.model.link_sources import ZARR_SUFFIXES, is_url
 from hdmf_zarr_backend.model.nodes import GroupNode
 from hdmf_zarr_backend.progress import SILENT, Progress
 from hdmf_zarr_backend.stores.base import Abilities, Store
+from hdmf_zarr_backend.stores.limits import MEMORY_BUDGET, Limits, MissingChunks
 from hdmf_zarr_backend.stores.limits import ExternalLinks as Policy
-from hdmf_zarr_backend.stores.limits import Limits, MissingChunks
 from hdmf_zarr_backend.stores.local import LocalStore
 from hdmf_zarr_backend.stores.locations import check_apart
 from hdmf_zarr_backend.stores.opening import (
@@ -56,7 +55,6 @@ from hdmf_zarr_backend.transfer.plan import (
     WritePlan,
     adapt_plan,
     ask_for_shards,
-    checked_key_encoding,
     checked_shards,
     shard_bytes_for,
 )

@@ -19,11 +19,10 @@ from hdmf_zarr_backend.builders.from_zarr import ZarrPlanner
 from hdmf_zarr_backend.changes.journal import recover_with_warning
 from hdmf_zarr_backend.changes.locks import writer_lock
 from hdmf_zarr_backend.errors import ConflictError, ReadOnlyStoreError, UsageError, ZarrBackendError
-from hdmf_zarr_backend.execution.tasks import MEMORY_BUDGET
 from hdmf_zarr_backend.files.parser import ParsedFile, parse
 from hdmf_zarr_backend.formats import both, registry, zarr2, zarr3
 from hdmf_zarr_backend.formats.inlined import is_inlined, is_read_at_open
-from hdmf_zarr_backend.formats.zarr3 import ChunkKeyEncoding
+from hdmf_zarr_backend.formats.zarr3 import ChunkKeyEncoding, checked_key_encoding
 from hdmf_zarr_backend.model.nodes import (
     DEFAULT_PREFIX,
     ArrayNode,
@@ -38,9 +37,10 @@ from hdmf_zarr_backend.progress import SILENT, Progress
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.files import Staged
 from hdmf_zarr_backend.stores.json_text import dump
+from hdmf_zarr_backend.stores.limits import MEMORY_BUDGET
 from hdmf_zarr_backend.stores.opening import open_store
 from hdmf_zarr_backend.stores.wrappers import QueuedStore
-from hdmf_zarr_backend.transfer.plan import WritePlan, adapt_plan, checked_key_encoding
+from hdmf_zarr_backend.transfer.plan import WritePlan, adapt_plan
 from hdmf_zarr_backend.transfer.writer import Writer
 
 __all__ = ["UpgradeReport", "upgrade"]

@@ -24,8 +24,9 @@ from multiprocessing import get_context
 from typing import Any, Generic, NoReturn, Protocol, TypeVar
 
 from hdmf_zarr_backend.errors import UsageError, WorkerLostError, WriteError, ZarrBackendError
-from hdmf_zarr_backend.execution.tasks import HOLDS, MEMORY_BUDGET
+from hdmf_zarr_backend.execution.tasks import HOLDS
 from hdmf_zarr_backend.model.nodes import absolute
+from hdmf_zarr_backend.stores.limits import MEMORY_BUDGET
 
 SECONDS = 15
 """How long to wait for the answer of a scheduler, and then for a worker."""

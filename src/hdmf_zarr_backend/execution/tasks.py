@@ -29,8 +29,6 @@ Index = tuple[int, ...]
 TASK_BYTES = 50 * 2**20
 """The most bytes of values that one task handles; a memory budget may reduce it."""
 
-MEMORY_BUDGET = 128 * 2**20
-"""Default limit for the bytes of values in memory, in addition to the caller's own arrays."""
 
 HOLDS = 3
 """A task holds up to this many copies of its values: as read, as converted, and encoded."""

@@ -30,7 +30,7 @@ from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from hdmf_zarr_backend.errors import MetadataError, ZarrBackendError
+from hdmf_zarr_backend.errors import MetadataError, UsageError, ZarrBackendError
 from hdmf_zarr_backend.formats import zarr3_attributes, zarr3_codecs, zarr3_types
 from hdmf_zarr_backend.formats.inlined import inline_block
 from hdmf_zarr_backend.formats.reserved import DIMENSIONS, DTYPE, NOTES, notes_of
@@ -511,6 +511,25 @@ def encode_node(node: Node) -> dict[str, Any]:
 def in_order(document: dict[str, Any]) -> dict[str, Any]:
     """Return a document with its keys in the order in which this package writes them, others after them."""
     return {**{key: document[key] for key in _ORDER if key in document}, **document}
+
+
+def checked_key_encoding(encoding: Any, zarr_format: int) -> ChunkKeyEncoding | None:
+    """Return the requested encoding of chunk keys, after checking it.
+
+    Raises
+    ------
+    UsageError
+        The encoding is unknown, or the format has only one.
+    """
+    if encoding is not None and encoding not in KEY_ENCODINGS:
+        known = " or ".join(map(repr, KEY_ENCODINGS))
+        raise UsageError(f"chunk_key_encoding {encoding!r} is unknown", remedy=f"Use {known}.")
+    if encoding is not None and zarr_format != 3:
+        raise UsageError(
+            "Zarr format 2 has no chunk_key_encoding: its keys are always those of 'v2'",
+            remedy="Write with zarr_format=3, or leave chunk_key_encoding out.",
+        )
+    return encoding  # type: ignore[no-any-return] # one of the names
 
 
 def key_encoding_of(hierarchy: Hierarchy) -> ChunkKeyEncoding:

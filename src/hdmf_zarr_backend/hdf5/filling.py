@@ -27,7 +27,7 @@ from hdmf_zarr_backend.arrays.fills import check_unwritten, fill_array
 from hdmf_zarr_backend.arrays.stored_chunks import check_stored_form
 from hdmf_zarr_backend.errors import ChunkError, MetadataError, StoreError, ZarrBackendError
 from hdmf_zarr_backend.execution.executors import Runner, runner
-from hdmf_zarr_backend.execution.tasks import MEMORY_BUDGET, chunk_indices, region_of, task_bytes_for
+from hdmf_zarr_backend.execution.tasks import chunk_indices, region_of, task_bytes_for
 from hdmf_zarr_backend.formats.dtypes import numpy_dtype
 from hdmf_zarr_backend.formats.references import Reference, decode_reference
 from hdmf_zarr_backend.hdf5.attributes import refusing
@@ -41,6 +41,7 @@ from hdmf_zarr_backend.hdf5.types import OBJECT, REGION, TypeJSON, is_same_layou
 from hdmf_zarr_backend.hdf5.values import Array, array_of, decode, decode_text
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, absolute, join
 from hdmf_zarr_backend.stores.base import Store
+from hdmf_zarr_backend.stores.limits import MEMORY_BUDGET
 
 BLOCK_BYTES = 8 * 2**20
 """Bytes of one block; more if one chunk of the array or of the dataset is larger."""

@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from hdmf_zarr_backend.errors import NameRefusedError
-from hdmf_zarr_backend.execution.tasks import MEMORY_BUDGET
 from hdmf_zarr_backend.formats.attributes import decode_attributes
 from hdmf_zarr_backend.formats.namespaces import spec_location
 from hdmf_zarr_backend.formats.references import Reference, decode_attribute_reference
@@ -36,6 +35,7 @@ from hdmf_zarr_backend.hdf5.references import decode_region
 from hdmf_zarr_backend.hdf5.safe_reading import warn_broken
 from hdmf_zarr_backend.hdf5.types import decode_type, is_sparse, raw_of
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, absolute
+from hdmf_zarr_backend.stores.limits import MEMORY_BUDGET
 
 _MANY_ATTRIBUTES = 1000
 """With more attributes on one object, the format of HDF5 1.8 is used; before it, adding one goes through all."""

@@ -29,6 +29,10 @@ def _memory() -> int:
         return _MEMORY_UNKNOWN
 
 
+MEMORY_BUDGET = 128 * 2**20
+"""Default limit for the bytes of values in memory, in addition to the caller's own arrays."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     """Limits for the sizes that a file states. The error for a file beyond a limit contains its name.

@@ -270,25 +270,6 @@ def checked_shards(shards: Any, zarr_format: int) -> ShardsOfFile:
     return tuple(shards)
 
 
-def checked_key_encoding(encoding: Any, zarr_format: int) -> ChunkKeyEncoding | None:
-    """Return the requested encoding of chunk keys, after checking it.
-
-    Raises
-    ------
-    UsageError
-        The encoding is unknown, or the format has only one.
-    """
-    if encoding is not None and encoding not in KEY_ENCODINGS:
-        known = " or ".join(map(repr, KEY_ENCODINGS))
-        raise UsageError(f"chunk_key_encoding {encoding!r} is unknown", remedy=f"Use {known}.")
-    if encoding is not None and zarr_format != 3:
-        raise UsageError(
-            "Zarr format 2 has no chunk_key_encoding: its keys are always those of 'v2'",
-            remedy="Write with zarr_format=3, or leave chunk_key_encoding out.",
-        )
-    return encoding  # type: ignore[no-any-return] # one of the names
-
-
 def shard_bytes_for(keys: Store, memory_budget: int) -> int:
     """Return the maximum bytes of an automatic shard: less for a store that takes only complete values from memory."""
     return SHARD_BYTES if keys.streams_values else max(1, min(SHARD_BYTES, memory_budget // _SHARE))

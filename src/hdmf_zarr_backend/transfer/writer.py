@@ -15,7 +15,6 @@ from hdmf_zarr_backend.arrays.shards import inner_grid, shard_named
 from hdmf_zarr_backend.errors import ModeError, ZarrBackendError
 from hdmf_zarr_backend.execution.executors import Runner, runner
 from hdmf_zarr_backend.execution.tasks import (
-    MEMORY_BUDGET,
     TASK_BYTES,
     ArrayWrite,
     ChunkTask,
@@ -36,6 +35,7 @@ from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, Hierarchy, Node
 from hdmf_zarr_backend.progress import SILENT, Progress
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.json_text import dump
+from hdmf_zarr_backend.stores.limits import MEMORY_BUDGET
 from hdmf_zarr_backend.transfer.iterators import WAITING_BYTES, GrowingArray
 from hdmf_zarr_backend.transfer.names import warn_of_names
 from hdmf_zarr_backend.transfer.plan import PlannedArray, WritePlan, adapt_plan, shard_bytes_for

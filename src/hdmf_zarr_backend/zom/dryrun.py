@@ -26,21 +26,21 @@ from hdmf_zarr_backend.builders.writing import WriteRequest, plan_new
 from hdmf_zarr_backend.conversion.from_hdf5 import Hdf5Planner
 from hdmf_zarr_backend.conversion.readability import check_version, namespaces_of, schema_of
 from hdmf_zarr_backend.errors import StoreNotFoundError, UnsupportedFileError, UsageError, ZarrBackendError
-from hdmf_zarr_backend.execution.tasks import MEMORY_BUDGET, encode_chunk
+from hdmf_zarr_backend.execution.tasks import encode_chunk
 from hdmf_zarr_backend.formats import registry
 from hdmf_zarr_backend.formats.both import BOTH, ZarrFormat
 from hdmf_zarr_backend.formats.codec_options import codec_of_file
 from hdmf_zarr_backend.formats.elements import codec_labels, describe_any, type_label
 from hdmf_zarr_backend.formats.inlined import is_inlined, is_read_at_open
 from hdmf_zarr_backend.formats.nczarr import overlay
-from hdmf_zarr_backend.formats.zarr3 import ChunkKeyEncoding
+from hdmf_zarr_backend.formats.zarr3 import ChunkKeyEncoding, checked_key_encoding
 from hdmf_zarr_backend.hdf5.content import is_hdf5
 from hdmf_zarr_backend.hdf5.rawcopy import forget_decoded
 from hdmf_zarr_backend.hdf5.reader import Hdf5Tree
 from hdmf_zarr_backend.io import ZarrIO
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, Hierarchy, absolute, join
 from hdmf_zarr_backend.stores.json_text import dump
-from hdmf_zarr_backend.stores.limits import Limits
+from hdmf_zarr_backend.stores.limits import MEMORY_BUDGET, Limits
 from hdmf_zarr_backend.stores.locations import local_path
 from hdmf_zarr_backend.transfer.plan import (
     PlannedArray,
@@ -48,7 +48,6 @@ from hdmf_zarr_backend.transfer.plan import (
     StorageOptions,
     WritePlan,
     adapt_plan,
-    checked_key_encoding,
     checked_shards,
 )
 from hdmf_zarr_backend.transfer.stored_sources import source_caches
