@@ -158,7 +158,7 @@ def _properties(path: str, a: Model, b: Model) -> Iterator[ModelDifference]:
 
 
 def _described(node: Model) -> dict[str, Any]:
-    found = node_json(node)
+    found = {name: value for name, value in node_json(node).items() if name not in (ATTRIBUTES, MEMBERS)}
     return found | {f"{ATTRIBUTES}.{name}": value for name, value in attributes_of(node).items()}
 
 
