@@ -44,7 +44,7 @@ def check_hdf5(
     ``storage_options`` for a URL.
         ``storage_options``, for a URL.
     Which other files may be read; None: the default of `convert`.
-        Which other files may be read; None as of `convert`.
+        Which other files may be read; None: the default of `convert`.
 
     Raises
     ------
