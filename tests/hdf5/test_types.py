@@ -124,7 +124,7 @@ def test_hdf5_has_no_type_for_dates(dtype: Any) -> None:
     ],
 )
 def test_what_is_no_type_is_refused(value: Any) -> None:
-    with pytest.raises(MetadataError, match="describes no HDF5 type"):
+    with pytest.raises(MetadataError, match="is not an HDF5 type"):
         decode_type(value)
 
 

@@ -105,7 +105,7 @@ def test_a_run_of_members_that_are_alike_is_shown_by_its_first_ones() -> None:
     assert shown(lines) == ["trial_0", "trial_1", "trial_2", "⋮ 1,197 more like these: trial_3 to trial_1199", "zebra"]
     size = 16 * sum(range(3, 1200))
     assert f"(1,197 groups, 2,394 arrays, {size_text(size)})" in "\n".join(lines)
-    assert len(render(item_tree(series(1200), describe), COLUMNS, whole=True)) == 2 + 3 * 1200
+    assert len(render(item_tree(series(1200), describe), COLUMNS, show_all=True)) == 2 + 3 * 1200
 
 
 @pytest.mark.parametrize("count", [7, 8])

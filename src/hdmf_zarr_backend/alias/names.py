@@ -1,21 +1,21 @@
-"""The modules of hdmf-zarr and what is in them: classes and functions with its members and order of arguments.
+"""The modules of hdmf-zarr: classes and functions with its members and its order of arguments.
 
-They have what hdmf-zarr 0.13 documents, and what 0.14 has besides: ``ZarrV2IO``, ``NWBZarrV2IO``, ``is_zarr_v2_file``,
-``IncompleteConversionError``, ``HDMFZarrArray``, ``get_store_path``, and ``compressors``, ``serializer`` and ``shards``
-of ``ZarrDataIO``.
+They have everything that hdmf-zarr 0.13 documents, and the additions of 0.14: ``ZarrV2IO``, ``NWBZarrV2IO``,
+``is_zarr_v2_file``, ``IncompleteConversionError``, ``HDMFZarrArray``, ``get_store_path``, and ``compressors``,
+``serializer`` and ``shards`` of ``ZarrDataIO``.
 
 Differences from 0.14:
 
-* The order of arguments where it differs: ``storage_options`` is the sixth one of ``ZarrIO``, as in 0.13.
-* New files are of format 2 here, where 0.14 writes format 3; ``zarr_format=3`` asks for that.
-* A ``serializer`` other than little-endian ``BytesCodec``, and codecs that numcodecs does not have.
-* ``skipped_entries`` is empty, and ``allow_pickle`` without effect: what cannot be read is an error, and pickles are
-  read without running what is in them.
+* The order of arguments, where 0.13 and 0.14 differ: ``storage_options`` is the sixth one of ``ZarrIO``, as in 0.13.
+* New files have format 2, where 0.14 writes format 3; use ``zarr_format=3`` for that.
+* A ``serializer`` other than little-endian ``BytesCodec``, and codecs that numcodecs lacks, are refused.
+* ``skipped_entries`` is empty, and ``allow_pickle`` has no effect: what cannot be read is an error, and pickles are
+read without running code in them.
 
-Names without a meaning here are missing, so that importing them fails at once: the iterator queue, the writer and
-reader of specifications, synchronizers.
+Names that have no use here are missing, so that importing them fails at once: the iterator queue, the writer and reader
+of specifications, synchronizers.
 
-A module of its own, which is imported with ``hdmf_zarr``: it imports hdmf and pynwb.
+This module is imported together with ``hdmf_zarr``, because it imports hdmf and pynwb.
 
 Source: hdmf-zarr 0.13.0 and 0.14.0, for the names and their arguments.
 """
@@ -57,22 +57,22 @@ def pipeline_of_zarr3(filters: Any, compressors: Any, serializer: Any) -> tuple[
     Parameters
     ----------
     filters : sequence of codecs, optional
-        What changes the array: codecs of zarr 3 or of numcodecs.
+        Codecs that encode the array, of zarr 3 or of numcodecs.
     compressors : codec, sequence of codecs or bool, optional
-        What changes the bytes: the last one is the compressor, those before it are filters. False: none; True and None:
-        the default.
+        Codecs that encode bytes: the last one is the compressor, those before it are filters. False: none; True and
+        None: the default.
     serializer : codec, optional
-        What makes bytes of the array: only ``BytesCodec``, little-endian, which is the default.
+        Codec that converts the array to bytes: only ``BytesCodec``, little-endian, which is the default.
 
     Raises
     ------
     UsageError
-        Another serializer.
+        The serializer is another one.
     """
     if serializer is not None and _named(serializer) not in ("bytes", "bytes (little)"):
         raise UsageError(
-            f"the serializer {serializer!r} is not accepted: the data decide about text and byte order",
-            remedy="Leave serializer out; give data of the type that is to be stored.",
+            f"the serializer {serializer!r} is not accepted: text and byte order depend on the data",
+            remedy="Leave serializer out; give data of the type to store.",
         )
     steps = list(filters or ())
     if compressors is None or isinstance(compressors, bool):
@@ -90,24 +90,24 @@ def _named(serializer: Any) -> str:
 
 
 class SameAsOurs(ABCMeta):
-    """Makes instances of our class instances of the class under its other name as well."""
+    """Makes instances of our class count as instances of the class with the other name."""
 
     def __instancecheck__(cls, instance: Any) -> bool:
-        ours = vars(cls).get("ours")  # not inherited: a user's subclass is a class of its own
+        ours = vars(cls).get("ours")  # not inherited: a user's subclass is another class
         return super().__instancecheck__(instance) if ours is None else isinstance(instance, ours)
 
 
 class ZarrDataIO(dataio.ZarrDataIO, metaclass=SameAsOurs):
-    """`hdmf_zarr_backend.ZarrDataIO` with what hdmf-zarr's class has besides.
+    """`hdmf_zarr_backend.ZarrDataIO` with the additional arguments of hdmf-zarr's class.
 
     Parameters
     ----------
     data, chunks, fillvalue, compressor, filters, link_data
         As for `hdmf_zarr_backend.ZarrDataIO`.
     compressors, serializer
-        Codecs of zarr 3, as of hdmf-zarr 0.14; as of `pipeline_of_zarr3`.
+        Codecs of zarr 3, as in hdmf-zarr 0.14, see `pipeline_of_zarr3`.
     **options
-        Everything else that `hdmf_zarr_backend.ZarrDataIO` takes.
+        All other arguments of `hdmf_zarr_backend.ZarrDataIO`.
 
     Raises
     ------
@@ -155,12 +155,12 @@ class ZarrDataIO(dataio.ZarrDataIO, metaclass=SameAsOurs):
 
     @staticmethod
     def hdf5_to_zarr_filters(h5dataset: Any) -> list[Any]:
-        """Return the codecs with which the chunks of an HDF5 dataset are chunks of Zarr.
+        """Return the codecs that read the chunks of an HDF5 dataset as Zarr chunks.
 
         Warns
         -----
         UserWarning
-            A filter has no counterpart; there are no codecs then.
+            A filter has no counterpart, so the list is empty.
         """
         properties = h5dataset.id.get_create_plist()
         filters = [properties.get_filter(number) for number in range(properties.get_nfilters())]
@@ -176,7 +176,7 @@ class ZarrDataIO(dataio.ZarrDataIO, metaclass=SameAsOurs):
 
     @staticmethod
     def from_h5py_dataset(h5dataset: Any, **options: Any) -> ZarrDataIO:
-        """Wrap an HDF5 dataset with its chunks, fill value and filters, as far as ``options`` do not say otherwise."""
+        """Wrap an HDF5 dataset with its chunks, fill value and filters, unless ``options`` has others."""
         filters = ZarrDataIO.hdf5_to_zarr_filters(h5dataset)
         fill = h5dataset.fillvalue
         options.setdefault("chunks", h5dataset.chunks)
@@ -187,15 +187,15 @@ class ZarrDataIO(dataio.ZarrDataIO, metaclass=SameAsOurs):
 
 
 class UnsafePickleCodecError(ValueError):
-    """Raised by nothing here: pickles are read without running what is in them, asked or not."""
+    """Never raised here: pickles are read without running code in them."""
 
 
 class IncompleteConversionError(RuntimeError):
-    """A file of format 3 would lack something that could not be read of the file of format 2."""
+    """A file of format 3 would lack something that cannot be read from the file of format 2."""
 
 
 def is_zarr_v2_file(path: Any, storage_options: Mapping[str, Any] | None = None) -> bool:
-    """Tell whether there is a Zarr hierarchy of format 2 at ``path``; any error is a no."""
+    """Tell whether a Zarr hierarchy of format 2 exists at ``path``; False after any error."""
     try:
         return parse(open_store(path, storage_options)).zarr_format == 2
     except (ZarrBackendError, OSError):
@@ -209,21 +209,21 @@ def get_store_path(store: Any) -> str:
 
 
 class ReadsOnly:
-    """Mixed into an io class: it reads, and takes the arguments of hdmf-zarr's classes for old files.
+    """Mixin for an io class that only reads, with the arguments of hdmf-zarr's classes for old files.
 
     Parameters
     ----------
     path, mode, manager, storage_options
         As for `hdmf_zarr_backend.ZarrIO`; the mode is ``r`` or ``r-``.
     force_overwrite, allow_pickle : bool
-        Without effect: nothing is written, and pickles are read without running what is in them.
+        No effect: nothing is written, and pickles are read without running code in them.
     **options
-        Everything else that the class takes.
+        All other arguments of the class.
 
     Raises
     ------
     ModeError
-        Another mode; a ValueError, as with hdmf-zarr.
+        The mode is another one. Also a ValueError, as with hdmf-zarr.
     """
 
     def __init__(
@@ -246,17 +246,17 @@ class ReadsOnly:
 
     @property
     def allow_pickle(self) -> bool:
-        """What was given; it changes nothing."""
+        """The argument as given; it has no effect."""
         return self._allow_pickle
 
     @property
     def skipped_entries(self) -> list[tuple[str, str]]:
-        """Empty: what cannot be read is an error here."""
+        """Empty: here, what cannot be read is an error."""
         return []
 
 
 class MakesFormat3:
-    """Mixed into an io class for NWB that reads: it writes what it reads to a new file of format 3."""
+    """Mixin for an io class for NWB that only reads, to write the content to a new file of format 3."""
 
     writer: ClassVar[Any]
     """The class that writes."""
@@ -268,18 +268,18 @@ class MakesFormat3:
         write_args: Mapping[str, Any] | None = None,
         storage_options: Mapping[str, Any] | None = None,
     ) -> None:
-        """Write this file, or ``nwbfile`` that was read from it, to a new one of format 3; all data are copied.
+        """Write this file, or ``nwbfile`` read from it, to a new file of format 3. All data are copied.
 
         Parameters
         ----------
         path : str, Path or zarr.abc.store.Store
             The new file.
         nwbfile : NWBFile, optional
-            What was read, changed perhaps; None: everything.
+            The container that was read, possibly changed; None: everything.
         write_args : dict, optional
             Arguments of ``write_builder``.
         storage_options : dict, optional
-            Of the new file.
+            Options for the new file.
 
         Raises
         ------
@@ -302,7 +302,7 @@ class MakesFormat3:
         storage_options: Mapping[str, Any] | None = None,
         allow_pickle: bool = False,  # noqa: FBT001, FBT002 - hdmf-zarr's signature
     ) -> None:
-        """Write the file at ``source_path`` to a new one of format 3; arguments as of `export_to_v3`."""
+        """Write the file at ``source_path`` to a new file of format 3; arguments as for `export_to_v3`."""
         with _opened(cls, source_path, allow_pickle=allow_pickle) as io:
             io.export_to_v3(dest_path, write_args=write_args, storage_options=storage_options)
 
@@ -313,7 +313,7 @@ class MakesFormat3:
 
 
 def anonymous(path: str | os.PathLike[str]) -> dict[str, bool] | None:
-    """Return the storage options with which hdmf-zarr reads an NWB file: without credentials, if it is in a bucket."""
+    """Return hdmf-zarr's storage options for reading an NWB file: without credentials, if it is in a bucket."""
     return {"anon": True} if str(path).startswith("s3://") else None
 
 
@@ -331,9 +331,9 @@ class ZarrIO(hdmf_zarr_backend.io.ZarrIO, metaclass=SameAsOurs):
     synchronizer : object
         Ignored with a warning: a file has one writer.
     driver, aws_region : None
-        Given by ``pynwb.validate``; they have a meaning for HDF5 only.
+        Passed by ``pynwb.validate``; only used for HDF5.
     **options
-        Everything else that `hdmf_zarr_backend.ZarrIO` takes.
+        All other arguments of `hdmf_zarr_backend.ZarrIO`.
     """
 
     ours: ClassVar[type] = hdmf_zarr_backend.io.ZarrIO
@@ -378,7 +378,7 @@ class ZarrIO(hdmf_zarr_backend.io.ZarrIO, metaclass=SameAsOurs):
         consolidate_metadata: bool = True,  # noqa: FBT001, FBT002 - hdmf-zarr's signature
         **options: Any,
     ) -> None:
-        """Write a container, with the order of arguments of hdmf-zarr; they mean what our `ZarrIO` says."""
+        """Write a container, with hdmf-zarr's order of the arguments of `hdmf_zarr_backend.ZarrIO.write`."""
         super().write(
             container,
             cache_spec=cache_spec,
@@ -423,7 +423,7 @@ class ZarrIO(hdmf_zarr_backend.io.ZarrIO, metaclass=SameAsOurs):
         consolidate_metadata: bool = True,  # noqa: FBT001, FBT002 - hdmf-zarr's signature
         **options: Any,
     ) -> None:
-        """Export what ``src_io`` has read, with the order of arguments of hdmf-zarr."""
+        """Export the content that ``src_io`` has read, with hdmf-zarr's order of arguments."""
         arguments = {
             "number_of_jobs": number_of_jobs,
             "max_threads_per_process": max_threads_per_process,
@@ -461,19 +461,19 @@ class ZarrIO(hdmf_zarr_backend.io.ZarrIO, metaclass=SameAsOurs):
         return None
 
     def is_remote(self) -> bool:
-        """Tell whether the file is elsewhere than in a local folder."""
+        """Tell whether the file is anywhere other than in a local folder."""
         return "://" in self.path
 
     def get_written(self, builder: Any, check_on_disk: bool = False) -> bool:  # noqa: FBT001, FBT002 - hdmf-zarr's
-        """Tell whether a builder was read from or written to this file; ``check_on_disk``: and is there."""
+        """Tell whether a builder was read from or written to this file; ``check_on_disk``: and exists there."""
         return super().get_written(builder) and (not check_on_disk or self.get_builder_exists_on_disk(builder))
 
     def get_builder_exists_on_disk(self, builder: Any) -> bool:
-        """Tell whether there is a group or array at the place of a builder."""
+        """Tell whether a group or array exists at the path of a builder."""
         return os.path.exists(self.get_builder_disk_path(builder))
 
     def get_builder_disk_path(self, builder: Any, filepath: str | None = None) -> str:
-        """Return the folder of a builder, in this file or in another one."""
+        """Return the folder of a builder, in this file or another one."""
         names = []
         while builder.parent is not None:
             names.append(builder.name)
@@ -481,12 +481,12 @@ class ZarrIO(hdmf_zarr_backend.io.ZarrIO, metaclass=SameAsOurs):
         return os.path.join(self.path if filepath is None else filepath, *reversed(names))
 
     def resolve_ref(self, zarr_ref: Mapping[str, Any]) -> tuple[str | None, Any]:
-        """Return name and array or group of what a stored reference points to, the root for one without a path.
+        """Return name and array or group of the target of a stored reference, the root for one without a path.
 
         Raises
         ------
         UsageError
-            Nothing is there; a ValueError, as with hdmf-zarr.
+            The target does not exist. Also a ValueError, as with hdmf-zarr.
         """
         reference = ZarrReference(zarr_ref.get("source") or THIS_FILE, zarr_ref.get("path") or "/")
         self.read_builder()
@@ -494,7 +494,7 @@ class ZarrIO(hdmf_zarr_backend.io.ZarrIO, metaclass=SameAsOurs):
             builder = self._session().own.resolve(reference)
         except ReferenceTargetError as error:
             raise UsageError(
-                f"the reference to {reference.path} leads nowhere", store=self.source, remedy=str(error)
+                f"the reference to {reference.path} has no target", store=self.source, remedy=str(error)
             ) from error
         if isinstance(builder, DatasetBuilder):
             return builder.name, getattr(builder.data, "dataset", builder.data)
@@ -507,11 +507,11 @@ class ZarrIO(hdmf_zarr_backend.io.ZarrIO, metaclass=SameAsOurs):
 
 
 class ZarrV2IO(ReadsOnly, ZarrIO):
-    """`ZarrIO` that reads only, under the name that hdmf-zarr 0.14 has for files of format 2."""
+    """`ZarrIO` that only reads, under hdmf-zarr 0.14's name of the class for files of format 2."""
 
 
 def _stores() -> tuple[type, ...]:
-    """Return the classes of zarr's stores that are taken as a path, of the release of zarr that is installed."""
+    """Return the store classes of the installed zarr that are accepted as a path."""
     storage = import_module("zarr.storage")
     names = ("LocalStore", "FsspecStore", "DirectoryStore", "TempStore", "NestedDirectoryStore")
     found = [getattr(storage, name) for name in names if hasattr(storage, name)]
@@ -519,7 +519,7 @@ def _stores() -> tuple[type, ...]:
 
 
 def members_of(module: str) -> dict[str, Any]:
-    """Return what is in a module of the alias.
+    """Return the members of a module of the alias.
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
 """`NWBZarrIO` and `NWBZarrV2IO` with the members and the order of arguments of hdmf-zarr's classes.
 
-Apart from `alias.names`, because it needs pynwb, which is optional.
+Separate from `alias.names`, because it needs pynwb, which is optional.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class NWBZarrIO(ZarrIO, nwb.NWBZarrIO):
     Parameters
     ----------
     path, mode, manager, synchronizer, object_codec_class, storage_options, force_overwrite, **options
-        As of the alias's `ZarrIO`.
+        As for the alias's `ZarrIO`.
     load_namespaces, extensions
         As for `hdmf_zarr_backend.NWBZarrIO`.
     """
@@ -55,20 +55,20 @@ class NWBZarrIO(ZarrIO, nwb.NWBZarrIO):
     def export(  # type: ignore[override] # pynwb calls the container nwbfile
         self, src_io: Any, nwbfile: Any = None, write_args: Mapping[str, Any] | None = None, **options: Any
     ) -> None:
-        """Export what ``src_io`` has read; ``nwbfile``, if given, has been read by it."""
+        """Export the content that ``src_io`` has read; ``nwbfile``, if given, must have been read by it."""
         super().export(src_io, options.pop("container", nwbfile), write_args, **options)
 
     @staticmethod
     def read_nwb(path: str | os.PathLike[str], **options: Any) -> Any:
-        """Return the ``NWBFile`` at ``path``; options as of `NWBZarrIO`.
+        """Return the ``NWBFile`` at ``path``; options as for `NWBZarrIO`.
 
-        A file at ``s3://`` is read without credentials, as with hdmf-zarr, unless there are ``storage_options``.
+        A file at ``s3://`` is read without credentials, as with hdmf-zarr, unless ``storage_options`` are given.
         """
         options.setdefault("storage_options", anonymous(path))
         return NWBZarrIO(path, mode="r", **options).read()
 
 
 class NWBZarrV2IO(MakesFormat3, ReadsOnly, NWBZarrIO):  # type: ignore[misc] # hdmf-zarr's read_nwb takes less
-    """`NWBZarrIO` that reads only, under the name that hdmf-zarr 0.14 has for files of format 2."""
+    """`NWBZarrIO` that only reads, under hdmf-zarr 0.14's name of the class for files of format 2."""
 
     writer: ClassVar[Any] = NWBZarrIO

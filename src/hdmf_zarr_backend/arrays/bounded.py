@@ -3,7 +3,7 @@
 The headers of Blosc, LZ4 and Zstandard state the decoded length, which is checked before memory is allocated. zlib,
 gzip, bzip2 and LZMA do not; they decode incrementally and stop at the limit.
 
-Apart from `codecs`, because it deals with the formats of compressed bytes only, and knows nothing of arrays.
+Separate from `codecs`, because it only handles the formats of compressed bytes, not arrays.
 
 Source: c-blosc, README_CHUNK_FORMAT (bytes 4 to 8); numcodecs for the length before an LZ4 block; RFC 8878, section
 3.1.1, for frames and blocks of Zstandard; the standard library's incremental decompressors for the others.

@@ -57,7 +57,7 @@ DECODE_ERRORS = (ValueError, TypeError, RuntimeError, LookupError, ArithmeticErr
 _TYPE_KEYS = frozenset({"dtype", "astype", "encode_dtype", "decode_dtype"})
 _LONGEST_ELEMENT = 32
 numcodecs.blosc.use_threads = False
-"""zarr sets it, too, when it is loaded: with threads of its own, Blosc stores the blocks of a chunk in any order, and
+"""zarr sets this too when it is imported: with its own threads, Blosc stores the blocks of a chunk in any order, and
 the bytes of equal chunks differ."""
 
 _VLEN = frozenset({"vlen-utf8", "vlen-bytes", "vlen-array", "references"})

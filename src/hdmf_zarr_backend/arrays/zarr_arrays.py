@@ -1,4 +1,4 @@
-"""`stored_view`: the lazy array for an array that a user opened with zarr itself, so that a link can lead to it."""
+"""`stored_view`: the lazy array for an array that a user opened with zarr itself, so that links can point to it."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ references). That changes zarr for the complete process, so it happens only when
 
 Nothing here unpickles: the replacement of the ``pickle`` codec builds data and refuses code.
 
-Apart from `zarr_plugin`, which has the data types for zarr-python 3, because loading that module must not change
+Separate from `zarr_plugin`, which has the data types for zarr-python 3, because loading that module must not change
 zarr or numcodecs.
 
 Source: files that hdmf-zarr 0.1 to 0.13 wrote.
@@ -166,7 +166,7 @@ def enable_legacy_files() -> None:
     arrays of objects. All of zarr in this process is affected, also other packages that use it, so call it before files
     are open in other threads; child processes that are not forked have to call it again.
 
-    Pickled arrays are decoded as data only, whatever the values of ``NUMCODECS_ALLOW_UNSAFE_PICKLE_DECODE`` and of
+    Pickled arrays are decoded as data only, regardless of ``NUMCODECS_ALLOW_UNSAFE_PICKLE_DECODE`` and of
     zarr's own switch: a pickle of anything else raises `UnsafeDataError`.
 
     Calling it twice is the same as calling it once; ``disable_legacy_files`` of its module reverts it. ``ZarrIO``

@@ -107,7 +107,7 @@ def _configure(parser: ArgumentParser) -> None:
         "--linked-data",
         choices=("keep", "copy"),
         default="keep",
-        help="Zarr to HDF5: keep data in the other files that links lead to, or copy them (default: %(default)s)",
+        help="Zarr to HDF5: keep data in the other files that links point to, or copy them (default: %(default)s)",
     )
     links.add_argument(
         "--external-links",

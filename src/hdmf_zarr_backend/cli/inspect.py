@@ -107,7 +107,7 @@ def tree_lines(outline: Outline, arguments: Namespace) -> list[str]:
         item_tree(outline.hierarchy, outline.describe),
         outline.columns,
         depth=arguments.depth,
-        whole=arguments.all,
+        show_all=arguments.all,
         symbols=symbols,
         width=_output_width(),
     )

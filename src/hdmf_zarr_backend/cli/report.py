@@ -32,7 +32,7 @@ def _configure(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--level",
         choices=("structure", "links", "chunks", "schema"),
-        help=f"of one file: how much to check for problems, as of verify (default: {_LEVEL})",
+        help=f"of one file: how much to check for problems, as for verify (default: {_LEVEL})",
     )
     parser.add_argument("--structure", action="store_true", help="of two files: do not compare the values of datasets")
     add_storage_option(parser)

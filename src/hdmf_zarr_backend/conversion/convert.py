@@ -128,7 +128,7 @@ def convert(
         ``"never"``, none. By default, external links and virtual datasets are followed anywhere, and raw files, which
         can be any file, only inside the folder, with a warning. Only regular files are read.
 
-        From Zarr to HDF5: with ``"keep"``, a link that was an external link in HDF5, or that leads to another Zarr
+        From Zarr to HDF5: with ``"keep"``, a link that was an external link in HDF5, or that points to another Zarr
         file such as ``../b.nwb.zarr``, becomes an external link to the HDF5 file, or to the HDF5 file of the same
         stem (``b.nwb``, beside the target or beside the Zarr file), if that file exists and has the target of the
         link. Changes that were made to the copy in the Zarr file since its conversion are then not in the new file.

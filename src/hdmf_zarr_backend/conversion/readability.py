@@ -44,7 +44,7 @@ def check_hdf5(
     ``storage_options`` for a URL.
         ``storage_options``, for a URL.
     Which other files may be read; None: the default of `convert`.
-        Which other files may be read; None as of `convert`.
+        Which other files may be read; None: the default of `convert`.
 
     Raises
     ------
@@ -56,22 +56,22 @@ def check_hdf5(
     import h5py
     from pynwb import NWBHDF5IO
 
-    far = _far(source, storage)
-    if far is None:  # refuse forbidden files first, since pynwb reads values from any file
+    remote = _remote(source, storage)
+    if remote is None:  # refuse forbidden files first, since pynwb reads values from any file
         Hdf5Tree(source, source, external_links=external_links).close()
 
     def read() -> None:
-        if far is None:
+        if remote is None:
             with NWBHDF5IO(source, mode="r") as io:
                 io.read()
             return
-        with h5py.File(far.stream(), "r") as file, NWBHDF5IO(file=file, mode="r") as io:
+        with h5py.File(remote.stream(), "r") as file, NWBHDF5IO(file=file, mode="r") as io:
             io.read()
 
     _check_read(source, read)
 
 
-def _far(source: str, storage: Mapping[str, Any] | None) -> RemoteFile | None:
+def _remote(source: str, storage: Mapping[str, Any] | None) -> RemoteFile | None:
     return RemoteFile(source, storage or {}) if is_url(source) else None
 
 
@@ -90,9 +90,9 @@ def check_version(source: str, storage: Mapping[str, Any] | None = None) -> bool
     """
     import h5py
 
-    far = _far(source, storage)
+    remote = _remote(source, storage)
     try:
-        with h5py.File(far.stream() if far is not None else source, "r") as file:
+        with h5py.File(remote.stream() if remote is not None else source, "r") as file:
             kind, version = _text(file.attrs.get("neurodata_type")), file.attrs.get("nwb_version")
             old = file.get("nwb_version")  # a dataset in NWB 1.x
             if version is None and isinstance(old, h5py.Dataset):

@@ -320,10 +320,10 @@ def _raise(error: BaseException, task: Task[Any]) -> NoReturn:
         raise WorkerLostError(
             f"a worker died ({kind}: {error})",
             path=path,
-            remedy="What was written is not complete; run again, with less memory per task if that was the reason.",
+            remedy="The data written so far are incomplete; run again, with less memory per task if that was why.",
         ) from error
     raise WriteError(
-        f"a worker failed ({kind}: {error})", path=path, remedy="What was written is not complete; run again."
+        f"a worker failed ({kind}: {error})", path=path, remedy="The data written so far are incomplete; run again."
     ) from error
 
 

@@ -155,7 +155,7 @@ def task_on(keys: Store, path: str) -> Iterator[None]:
             f"a chunk could not be read or written ({error})",
             store=keys.location,
             path=absolute(path),
-            remedy="What was written is not complete; look at the disk, and run again.",
+            remedy="The data written so far are incomplete; check the disk, and run again.",
         ) from error
 
 

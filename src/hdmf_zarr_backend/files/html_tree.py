@@ -35,22 +35,22 @@ def outline_html(outline: Outline) -> str:
     return f"<div><style>{TREE_STYLE}</style><p>{heading}</p>{tree_html(outline)}</div>"
 
 
-def tree_html(outline: Outline, *, whole: bool = False) -> str:
+def tree_html(outline: Outline, *, show_all: bool = False) -> str:
     """Return the tree of a file.
 
     Parameters
     ----------
     outline : Outline
         The file.
-    whole : bool
+    show_all : bool
         Show each of many similar members.
     """
     root = item_tree(outline.hierarchy, outline.describe)
     titles = [column.title for column in outline.columns]
-    return f'<div class="zarr-tree">{"".join(_parts(root, titles, whole=whole))}</div>'
+    return f'<div class="zarr-tree">{"".join(_parts(root, titles, show_all=show_all))}</div>'
 
 
-def _parts(root: Item, titles: list[str], *, whole: bool) -> Iterator[str]:
+def _parts(root: Item, titles: list[str], *, show_all: bool) -> Iterator[str]:
     """Yield the HTML from top to bottom; a stack replaces recursion, since a file may be nested deeply."""
     pending: list[tuple[Item | str, int]] = [(root, 0)]
     while pending:
@@ -63,15 +63,15 @@ def _parts(root: Item, titles: list[str], *, whole: bool) -> Iterator[str]:
             is_open = " open" if level <= _OPEN_LEVELS and not isinstance(item.node, ArrayNode) else ""
             yield f"<details{is_open}><summary>{_node(item, titles)}</summary>"
             children: list[Item | str] = [_leaf(leaf) for leaf in item.description.attributes]
-            children += _children(item.members, whole=whole)
+            children += _children(item.members, show_all=show_all)
             pending.append(("</details>", level))
             pending += [(child, level + 1) for child in reversed(children)]
         else:
             yield f'<div class="leaf">{_node(item, titles)}</div>'
 
 
-def _children(members: list[Item], *, whole: bool) -> Iterator[Item | str]:
-    for item in folded(members, whole=whole):
+def _children(members: list[Item], *, show_all: bool) -> Iterator[Item | str]:
+    for item in folded(members, show_all=show_all):
         if isinstance(item, Item):
             yield item
             continue

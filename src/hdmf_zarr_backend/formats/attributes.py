@@ -1,11 +1,11 @@
-"""The attributes of a node <-> its JSON document, with the types of the values kept.
+"""The attributes of a node <-> its JSON document, including the types of the values.
 
-JSON knows a number where HDF5 knows ``uint8``; a file that forgets the difference does not validate and some cannot
-even be read. The type of every value that NumPy typed is kept beside it: where NCZarr has a name for it in
-``_nczarr_attr.types`` (netcdf-c honours it, other readers ignore it), else in the note of the node.
-``decode(encode(x)) == x`` in value, type and shape, with these exceptions: a list comes back as an array, and so does a
-tuple (HDF5 does the same); an array without axes comes back as a scalar; padding between the fields of a row is
-dropped; an array of `numpy.dtypes.StringDType` comes back as one of objects; dates of Python come back as ISO 8601.
+JSON has only numbers where HDF5 has ``uint8``; without the type a file does not validate, and some cannot be read. So
+the type of each value with a NumPy type is stored beside it: in ``_nczarr_attr.types`` if NCZarr has a name for it
+(netcdf-c uses it, other readers ignore it), else in the note of the node. ``decode(encode(x)) == x`` in value, type and
+shape, with these exceptions: lists and tuples come back as arrays (as in HDF5); an array without axes comes back as a
+scalar; padding between the fields of a row is dropped; an array of `numpy.dtypes.StringDType` comes back as an array of
+objects; dates of Python come back as ISO 8601.
 
 Source: hdmf-zarr storage specification, "Attributes"; NCZarr 2.0 attribute types.
 """
@@ -37,27 +37,27 @@ Encoded: TypeAlias = "tuple[Any, str | None, dict[str, Any] | None]"
 
 _NCZARR = frozenset({"i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f4", "f8"})
 _DATES = (datetime.datetime, datetime.date)
-_LARGEST = 2**26  # bytes of an attribute: a file may claim a text of any length
+_LARGEST = 2**26  # bytes of an attribute: a damaged file may declare a text of any length
 
 
 def encode_value(value: Any, reference: Reference, *, strict: bool) -> Encoded:
-    """Return the JSON, the NCZarr type and the remark of a value.
+    """Return the JSON, the NCZarr type and the remark for a value.
 
     Parameters
     ----------
     value : object
         Text, bytes, number, bool, date, NumPy scalar or array, reference, list of those, JSON.
     reference : callable
-        Returns the JSON of a value that is a reference, else None.
+        Returns the JSON of a value that is a reference, None for other values.
     strict : bool
         Write NaN and infinities as text.
 
     Raises
     ------
     ValueRefusedError
-        There is no JSON for it.
+        The value cannot be written as JSON.
     """
-    if type(value) is str:  # most attributes are
+    if type(value) is str:  # the most frequent type
         return value, None, None
     encoded, kind, remark = _encode(value, reference)
     return _strict(encoded, kind, remark) if strict else (encoded, kind, remark)
@@ -87,7 +87,7 @@ def _encode_python(value: Any) -> Encoded:
         return value.isoformat(), None, None
     if isinstance(value, dict) and _is_json(value):
         return value, None, {"dtype": "json"}
-    if type(value).__name__ == "Empty" and hasattr(value, "dtype"):  # h5py.Empty, without importing h5py for the test
+    if type(value).__name__ == "Empty" and hasattr(value, "dtype"):  # h5py.Empty, without importing h5py
         return "", None, {"dtype": np.dtype(value.dtype).str if value.dtype is not None else "|S1", "null": True}
     raise ValueRefusedError(f"a value of type {type(value).__name__} has no JSON form")
 
@@ -128,7 +128,7 @@ def _encode_list(items: list[Any], reference: Reference) -> Encoded:
 
 
 def _encode_leaves(items: list[Any], leaves: list[Any], reference: Reference) -> Encoded | None:
-    """Encode nested lists of text, dates or numbers, None for any others."""
+    """Encode nested lists of text, dates or numbers; None for others."""
     shape = _shape(items)
     if shape is not None and _all_of(leaves, (str, bytes, *_DATES)):
         if _all_of(leaves, _DATES):
@@ -143,9 +143,9 @@ def _all_of(leaves: list[Any], kinds: tuple[type, ...]) -> bool:
 
 
 def _number_array(items: list[Any], leaves: list[Any]) -> Array | None:
-    """Return numbers in nested lists as an array, None where they make none; integers and booleans stay such."""
+    """Return nested lists of numbers as an array, None if that is impossible; integers and booleans stay such."""
     if len({isinstance(leaf, (bool, np.bool_)) for leaf in leaves}) > 1:
-        return None  # NumPy would make numbers of booleans
+        return None  # NumPy would convert booleans to numbers
     kinds = {type(leaf) for leaf in leaves}
     dtype: Any = None
     if int in kinds and all(issubclass(kind, (int, np.integer)) for kind in kinds):
@@ -160,7 +160,7 @@ def _number_array(items: list[Any], leaves: list[Any]) -> Array | None:
 
 
 def _integer_type(low: int, high: int) -> Any:
-    """Return a type that holds both integers; NumPy would make float64 of 2**63 and -1 together."""
+    """Return a type for both integers; NumPy would use float64 for 2**63 and -1."""
     if low >= -(2**63) and high < 2**63:
         return "i8"
     return "u8" if low >= 0 and high < 2**64 else object
@@ -175,7 +175,7 @@ def _leaves(value: Any) -> Iterable[Any]:
 
 
 def _shape(value: Any) -> tuple[int, ...] | None:
-    """Return the shape of nested lists, None where rows differ in length."""
+    """Return the shape of nested lists, None if rows differ in length."""
     if not isinstance(value, (list, tuple)):
         return ()
     rows = {_shape(item) for item in value}
@@ -222,7 +222,7 @@ def _encode_bytes(items: list[bytes], shape: tuple[int, ...]) -> Encoded:
 
 
 def _remark(array: Array) -> dict[str, Any]:
-    """Return the remark that names the type, and the shape where nested lists do not show it."""
+    """Return the remark with the type, and with the shape if nested lists do not show it."""
     remark: dict[str, Any] = {"dtype": array.dtype.str}
     return remark if array.size else {**remark, "shape": list(array.shape)}
 
@@ -248,7 +248,7 @@ def _encode_numbers(array: Array) -> Encoded:
 
 
 def _bits(array: Array) -> dict[str, str]:
-    """Return the bytes of an array with a NaN that is not the usual one; JSON knows one NaN only."""
+    """Return the bytes of an array with an unusual NaN, since JSON has only one NaN."""
     if array.dtype.kind not in "fc":
         return {}
     flat = np.ascontiguousarray(array).reshape(-1)
@@ -291,7 +291,7 @@ def _is_strict(value: Any) -> bool:
 
 
 def _strict(value: Any, kind: str | None, remark: dict[str, Any] | None) -> Encoded:
-    """Write NaN and infinities as text; they are numbers by their type, which a Python float does not have yet."""
+    """Write NaN and infinities as text; a Python float gets a type, by which they are numbers."""
     if _is_strict(value):
         return value, kind, remark
     if not _is_strict(_spelled(value)) or (remark is not None and remark["dtype"] == "json"):
@@ -309,30 +309,30 @@ def _spelled(value: Any) -> Any:
 
 
 def is_reference(value: Any) -> bool:
-    """Tell whether the JSON ``value`` is a reference of format 2."""
+    """Tell whether a JSON value is a reference of format 2."""
     if not isinstance(value, dict) or value.get("zarr_dtype") not in ("object", "region"):
         return False
     return isinstance(value.get("value"), dict)
 
 
 def decode_value(value: Any, kind: Any, remark: Any, resolve: Resolve) -> Any:
-    """Return the value that JSON, an NCZarr type and a remark stand for.
+    """Return the value for JSON, an NCZarr type and a remark.
 
     Parameters
     ----------
     value : object
         JSON.
     kind : str, optional
-        Such as ``"<f4"``; what is not a number (netcdf-c writes ``">S1"`` for text) is left to the JSON.
+        Such as ``"<f4"``; types other than numbers (netcdf-c writes ``">S1"`` for text) are ignored.
     remark : dict, optional
-        As `encode_value` makes it.
+        As `encode_value` returns it.
     resolve : callable
         Returns the value for the JSON of a reference.
 
     Raises
     ------
     ValueError, TypeError, OverflowError, KeyError, IndexError, AttributeError, SyntaxError
-        The parts do not fit each other.
+        The parts do not fit together.
     """
     if type(value) is str and kind is None and remark is None:
         return value
@@ -349,7 +349,7 @@ def decode_value(value: Any, kind: Any, remark: Any, resolve: Resolve) -> Any:
 
 
 def _numbers(value: Any) -> Any:
-    """Return text such as "NaN" as the number it stands for."""
+    """Return text such as "NaN" as a number."""
     if isinstance(value, list):
         return [_numbers(item) for item in value]
     return float(value) if isinstance(value, str) else value
@@ -378,7 +378,7 @@ def _decode_remarked(value: Any, remark: dict[str, Any]) -> Any:
     if dtype == "complex":
         return complex(*_numbers(value))
     if remark.get("null"):
-        return np.zeros(0, dtype=str(dtype))  # an HDF5 attribute with a type and no value
+        return np.zeros(0, dtype=str(dtype))  # an HDF5 attribute with a type but no value
     array = _decode_array(value, dtype, remark)
     if array.ndim:
         return array
@@ -386,14 +386,14 @@ def _decode_remarked(value: Any, remark: dict[str, Any]) -> Any:
 
 
 def _decode_array(value: Any, dtype: Any, remark: dict[str, Any]) -> Array:
-    """Return the array, or the scalar as an array without axes, whose type and shape are in a remark."""
+    """Return the array, or the scalar as an array without axes, with the type and shape of a remark."""
     shape = tuple(remark["shape"]) if "shape" in remark else _shape(value)
     if shape is None:
         raise ValueError("rows differ in length")
     coded = bool(remark.get("base64"))
     if dtype in ("str", "bytes", "|O"):
         return _object_array([_object(leaf, dtype, coded=coded) for leaf in _leaves(value)], shape)
-    with np.errstate(over="raise"):  # a number that its type does not hold is damage
+    with np.errstate(over="raise"):  # a number that does not fit its type is damage
         array = _decode_typed(value, from_zarr_type(dtype), shape, coded=coded)
     if "bits" in remark:
         array = _exact(array, _decode_typed(remark["bits"], array.dtype, shape, coded=True))
@@ -401,7 +401,7 @@ def _decode_array(value: Any, dtype: Any, remark: dict[str, Any]) -> Array:
 
 
 def _exact(array: Array, bits: Array) -> Array:
-    """Return the array with the payloads of its NaN, unless it was changed since they were kept."""
+    """Return the array with the payloads of its NaN, unless it was changed since they were recorded."""
     with np.errstate(invalid="ignore"):  # comparing a signalling NaN
         return bits if np.array_equal(bits, array, equal_nan=True) else array
 
@@ -449,16 +449,16 @@ def encode_attributes(
     attributes : dict
         Values by name: text, bytes, numbers, bool, dates, NumPy scalars and arrays, lists of those, references, JSON.
     notes : dict
-        The note of the node; what JSON and NCZarr cannot express is added to it, and it is added to the result.
+        The note of the node. What JSON and NCZarr cannot express is added to it, and it is added to the result.
     reference : callable
-        Returns the JSON of a value that is a reference, else None.
+        Returns the JSON of a value that is a reference, None for other values.
     strict : bool
         Write NaN and infinities as typed text, so that the document is strict JSON (hdmf-zarr 0.13 cannot read those).
 
     Raises
     ------
     ValueRefusedError
-        A value that has no place in an attribute; the name is in the message.
+        A value cannot be stored in an attribute; the message has the name.
     """
     types: dict[str, str] = {}
     remarks: dict[str, Any] = {}
@@ -485,7 +485,7 @@ def encode_attributes(
 
 
 def strict_attributes(attributes: dict[str, Any]) -> dict[str, Any]:
-    """Return the JSON attributes of a node as strict JSON: as `encode_attributes` returns them with ``strict``."""
+    """Return the JSON attributes of a node as strict JSON, as from `encode_attributes` with ``strict``."""
     names = [name for name in visible(attributes) if not _is_strict(attributes[name])]
     if not names:
         return attributes
@@ -517,7 +517,7 @@ def decode_attributes(attributes: dict[str, Any], *, resolve: Resolve) -> dict[s
     Raises
     ------
     MetadataError
-        A value does not fit the type that is kept beside it; the name is in the message.
+        A value does not fit its recorded type; the message has the name.
     """
     types = _mapping(attributes.get(NCZARR_ATTR), _TYPES)
     remarks = _mapping(notes_of(attributes), _NOTE)
@@ -525,11 +525,11 @@ def decode_attributes(attributes: dict[str, Any], *, resolve: Resolve) -> dict[s
     for stored, name in visible(attributes).items():
         value = attributes[stored]
         if value is None:
-            continue  # HDMF has no attribute without a value
+            continue  # HDMF has no attributes without a value
         try:
             decoded[name] = decode_value(value, types.get(stored), remarks.get(stored), resolve)
         except ZarrBackendError:
-            raise  # of `resolve`; some errors of this package are ValueErrors or KeyErrors too
+            raise  # from `resolve`; some errors of this package are ValueErrors or KeyErrors too
         except _DAMAGE as error:
             raise MetadataError(
                 f"the attribute {stored!r} does not fit its type ({error})", remedy="Run `zarrio verify` on the file."
@@ -538,6 +538,6 @@ def decode_attributes(attributes: dict[str, Any], *, resolve: Resolve) -> dict[s
 
 
 def _mapping(holder: Any, key: str) -> dict[str, Any]:
-    """Return the object under ``key``, ``{}`` for anything else that other programs store there."""
+    """Return the object under ``key``, ``{}`` if another program stored something else there."""
     found = holder.get(key) if isinstance(holder, dict) else None
     return found if isinstance(found, dict) else {}

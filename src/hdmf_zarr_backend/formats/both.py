@@ -1,12 +1,12 @@
-"""The note of a file that has the documents of both formats: whether they are alike, and which of them counts.
+"""The note of a file that has the documents of both formats: whether they agree, and which of them is read.
 
 Format 2 is the primary one: changes are made there, and the documents of format 3 are derived from it. The note is in
-``zarr.json`` of the root, below ``_hdmf``::
+``zarr.json`` of the root, in ``_hdmf``::
 
     "both": {"zmetadata": "<SHA-256 of .zmetadata>", "zarr.json": "<SHA-256 of zarr.json with 64 zeros here>"}
 
-A reader gets both documents with its first request, and compares. Whoever knows one format only changes one of the
-documents, and the digests show which.
+A reader gets both documents with its first request, and compares them. A program that supports only one format changes
+only one of the documents, which the digests show.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ BOTH: Literal["both"] = "both"
 """The ``zarr_format`` of such a file, and the name of its note."""
 
 ZarrFormat: TypeAlias = Literal[2, 3, "both"]
-"""What a new file can be."""
+"""Possible formats of a new file."""
 
 State: TypeAlias = Literal["alike", "2 is newer", "3 is newer", "both are newer"]
-"""What is known of the documents of both formats."""
+"""The relation between the documents of both formats."""
 
 _EMPTY: dict[str, Any] = {
     "zarr_format": 3,
@@ -47,14 +47,14 @@ def _digest(text: bytes | None) -> str:
 
 
 def with_note(document: Mapping[str, Any], consolidated: bytes | None) -> dict[str, Any]:
-    """Return the ``zarr.json`` of a root with a note that `sealed` completes.
+    """Return the ``zarr.json`` of a root with a note, to be completed by `sealed`.
 
     Parameters
     ----------
     document : mapping
         Without a note.
     consolidated : bytes or None
-        The ``.zmetadata`` that it was derived from. None: none that a reader finds, so that format 2 is newer.
+        The ``.zmetadata`` that it was derived from. None: a reader will not find one, so format 2 is newer.
     """
     attributes = document.get("attributes") or {}
     note = {"zmetadata": _ZEROS if consolidated is None else _digest(consolidated), zarr3.DOCUMENT: _ZEROS}
@@ -62,7 +62,7 @@ def with_note(document: Mapping[str, Any], consolidated: bytes | None) -> dict[s
 
 
 def sealed(text: bytes) -> bytes:
-    """Return the text of a ``zarr.json`` of `with_note` with its own digest."""
+    """Return the text of a ``zarr.json`` from `with_note` with its own digest."""
     found = _find(text)
     if found is None:
         raise ValueError("the document has no note")
@@ -71,7 +71,7 @@ def sealed(text: bytes) -> bytes:
 
 
 def renewed(text: bytes, consolidated: bytes) -> bytes:
-    """Return the text of a ``zarr.json`` with a note about another ``.zmetadata``, which says the same in format 3."""
+    """Return the text of a ``zarr.json`` with a note about another ``.zmetadata`` that is equivalent in format 3."""
     found = _find(text)
     if found is None:
         raise ValueError("the document has no note")
@@ -111,7 +111,7 @@ def use_struct(node: ArrayNode[Attributes]) -> bool:
 
 
 def hiding_document() -> dict[str, Any]:
-    """Return a ``zarr.json`` of a root that shows nothing to readers of format 3, while chunks do not fit it."""
+    """Return a ``zarr.json`` of a root that hides the file from readers of format 3 while its chunks do not fit."""
     return with_note(_EMPTY, None)
 
 
@@ -122,12 +122,12 @@ def without_note(attributes: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def state_of(texts: Mapping[str, bytes]) -> State | None:
-    """Return what the root's documents say of a file; None: it is not one of both formats.
+    """Return the state of a file of both formats from the root's documents, None for a file of one format.
 
     Parameters
     ----------
     texts : mapping
-        ``{key: text}`` of ``zarr.json`` and ``.zmetadata``, where they exist.
+        ``{key: text}`` of ``zarr.json`` and ``.zmetadata``, if they exist.
     """
     text = texts.get(zarr3.DOCUMENT)
     found = None if text is None else _find(text)
@@ -141,7 +141,7 @@ def state_of(texts: Mapping[str, bytes]) -> State | None:
 
 
 def _find(text: bytes) -> tuple[str, str, tuple[int, int]] | None:
-    """Return both digests of the note, and where that of ``zarr.json`` is."""
+    """Return both digests of the note, and the position of that of ``zarr.json``."""
     for match in _NOTE.finditer(text):
         of_2, of_3 = _OF_2.search(match[1]), _OF_3.search(match[1])
         if of_2 is not None and of_3 is not None:
@@ -151,5 +151,5 @@ def _find(text: bytes) -> tuple[str, str, tuple[int, int]] | None:
 
 
 def _replaced(text: bytes, span: tuple[int, int], digest: str) -> bytes:
-    """Return the text with another digest of its own."""
+    """Return the text with another own digest."""
     return text[: span[0]] + digest.encode() + text[span[1] :]

@@ -1,6 +1,6 @@
-"""Shapes of chunks and shards, by bytes, and the codec of new arrays.
+"""Shapes of chunks and shards, chosen by bytes, and the codec of new arrays.
 
-A chunk is what one request fetches and what one thread decodes: 1 to 16 MB serve both disks and object stores, and
+A chunk is fetched by one request and decoded by one thread. 1 to 16 MB are suitable for disks and object stores, and
 keep the number of files small (issue 1520 of the DANDI archive's client: 1.5 million files for 34 GB).
 """
 
@@ -12,31 +12,31 @@ from operator import truediv
 from typing import Any
 
 CHUNK_BYTES = 4 * 2**20
-"""Bytes aimed at for one chunk of a new array."""
+"""Target size in bytes of one chunk of a new array."""
 
 SHARDED_CHUNK_BYTES = 16 * 2**20
-"""Bytes aimed at for one chunk inside of a shard; as large as one request may well be."""
+"""Target size in bytes of one chunk inside a shard, which may be as large as one request."""
 
 SHARD_BYTES = 512 * 2**20
-"""Bytes of values of one shard at most, where it is chosen."""
+"""Maximum bytes of values in an automatic shard."""
 
 SHARD_CHUNKS = 2**14
-"""Chunks of one shard at most, where it is chosen: an index of a quarter of a megabyte."""
+"""Maximum number of chunks in an automatic shard; their index has a quarter of a megabyte."""
 
 SHARDED_BYTES = 64 * 2**20
-"""An array of fewer bytes gets no shards of its own accord: it is a few objects in any case."""
+"""Minimum bytes of an array with automatic shards; a smaller one consists of a few objects anyway."""
 
 OBJECT_BYTES = 64
-"""What an element of an object array is taken to be, for the size of a chunk."""
+"""Assumed size of an element of an object array, for the size of chunks."""
 
 WHOLE_BYTES = 2**20
-"""An HDF5 dataset of at most this size becomes one chunk, whatever its HDF5 chunks were."""
+"""Maximum size of an HDF5 dataset that becomes one chunk, whatever its HDF5 chunks were."""
 
 LEAST_CHUNK_BYTES = 2**16
-"""HDF5 chunks smaller than this are joined along the first axis."""
+"""Smaller HDF5 chunks are joined along the first axis."""
 
 TENSORSTORE_ELEMENTS = 2**20
-"""Elements that TensorStore aims at for one chunk unless another size is asked for."""
+"""TensorStore's default number of elements of a chunk."""
 
 DEFAULT_COMPRESSOR: dict[str, Any] = {"id": "blosc", "cname": "lz4", "clevel": 5, "shuffle": 1, "blocksize": 0}
 
@@ -44,13 +44,13 @@ DEFAULT_COMPRESSOR: dict[str, Any] = {"id": "blosc", "cname": "lz4", "clevel": 5
 def default_chunks(shape: tuple[int, ...], itemsize: int, *, target: int = CHUNK_BYTES) -> tuple[int, ...]:
     """Return a chunk shape of about ``target`` bytes.
 
-    The first axis (time, rows) is cut first; where one row is larger than the target, the longest other axis is
-    halved until it fits.
+    The first axis (time, rows) is divided first. If one row is larger than the target, the longest other axis is halved
+    until it fits.
 
     Parameters
     ----------
     shape : tuple of int
-        Shape of the array; an axis of length 0 counts as unknown and may grow.
+        Shape of the array; an axis of length 0 is of unknown length and may grow.
     itemsize : int
         Bytes of one element.
     """
@@ -63,14 +63,14 @@ def default_chunks(shape: tuple[int, ...], itemsize: int, *, target: int = CHUNK
         rest[longest] = -(-rest[longest] // 2)
         row = math.prod(rest) * max(1, itemsize)
     rows = max(1, target // row)
-    # equal chunks: the last one is stored whole, and would else be mostly padding
+    # equal chunks: the last one is stored completely, and could be mostly padding otherwise
     return (-(-shape[0] // -(-shape[0] // rows)) if shape[0] else rows, *rest)
 
 
 def chunks_from_hdf5(shape: tuple[int, ...], itemsize: int, chunks: tuple[int, ...] | None) -> tuple[int, ...]:
-    """Return the chunks of an array that comes from an HDF5 dataset with ``chunks`` (None: contiguous).
+    """Return the chunks of an array for an HDF5 dataset with ``chunks`` (None: contiguous).
 
-    Chunks of a sensible size are kept, so that they can be copied as they are; a small dataset is one chunk.
+    Chunks of a suitable size are kept, so that they can be copied as they are; a small dataset becomes one chunk.
     """
     size = math.prod(shape) * itemsize
     if chunks is None or size <= WHOLE_BYTES:
@@ -87,8 +87,8 @@ def chunks_by_elements(
 ) -> tuple[int, ...]:
     """Return the chunk shape that TensorStore would choose.
 
-    Each axis gets the whole number below its part of the ratio times one factor for all, at least 1 and at most the
-    length of the axis; the factor is the largest whose chunk has no more than ``elements``.
+    The length on each axis is its part of the ratio times a common factor, rounded down, at least 1 and at most the
+    length of the axis. The factor is the largest with which the chunk has at most ``elements`` elements.
 
     Parameters
     ----------
@@ -97,12 +97,12 @@ def chunks_by_elements(
     elements : int, optional
         Number of elements aimed at; None: `TENSORSTORE_ELEMENTS`.
     aspect_ratio : sequence of float, optional
-        Of the lengths of a chunk; 0 counts as 1, and None as 1 for each axis.
+        Ratio of the lengths of a chunk; 0 counts as 1, and None as 1 for each axis.
 
     Notes
     -----
-    Tests hold this to TensorStore itself, for ratios of small whole numbers. It searches for the factor in steps, as
-    TensorStore does; with ratios such as 10 to 0.1 and chunks of a few elements, an axis may differ by one.
+    Tests compare this with TensorStore, for ratios of small whole numbers. The factor is searched in steps, as in
+    TensorStore; with ratios such as 10 to 0.1 and chunks of a few elements, an axis may differ by one.
 
     Source: TensorStore, "Selection of chunk layout when creating a new array".
     """
@@ -116,7 +116,7 @@ def chunks_by_elements(
 
 def _largest_factor(ratio: list[float], most: list[float], target: int) -> float:
     """Return the largest factor of the ratio whose chunk has at most ``target`` elements, searched in steps."""
-    step = 0.5 / max(ratio)  # between two factors so near, no axis grows by 2
+    step = 0.5 / max(ratio)  # between two such factors, no axis grows by 2
     low, high = step, 2 * max(map(truediv, most, ratio))
     while low + step < high:
         middle = low + (high - low) / 2
@@ -129,22 +129,22 @@ def _largest_factor(ratio: list[float], most: list[float], target: int) -> float
 
 
 def _scaled(ratio: list[float], factor: float, most: list[float]) -> tuple[int, ...]:
-    """Return the ratio times a factor, as whole numbers of at least 1 and at most the limit of each axis."""
+    """Return the ratio times a factor as whole numbers, at least 1 and at most the limit of each axis."""
     return tuple(max(1, int(min(part * factor, limit))) for part, limit in zip(ratio, most, strict=True))
 
 
 def shards_by_bytes(
     shape: tuple[int | None, ...], chunks: tuple[int, ...], itemsize: int, *, target: int = SHARD_BYTES
 ) -> tuple[int, ...]:
-    """Return the shape of shards of at most ``target`` bytes (at least one chunk), multiples of ``chunks``.
+    """Return a shard shape of at most ``target`` bytes (at least one chunk), a multiple of ``chunks``.
 
-    The last axes are filled first, so that a shard is a span of the first one (time, rows) where that can be; it is no
-    longer than the array is, but for what fills its last chunk.
+    The last axes are filled first, so that a shard is a range on the first one (time, rows) if possible. It is not
+    longer than the array, rounded up to complete chunks.
 
     Parameters
     ----------
     shape : tuple of int or None
-        Length of each axis; None: not known.
+        Length of each axis; None if unknown.
     chunks : tuple of int
         Shape of a chunk.
     itemsize : int
@@ -154,7 +154,7 @@ def shards_by_bytes(
     counts: list[int] = []
     for length, chunk in zip(reversed(shape), reversed(chunks), strict=True):
         count = left if length is None else min(left, max(1, -(-length // chunk)))
-        if length is not None:  # equal shards, the last one would else be small
+        if length is not None:  # equal shards: the last one could be small otherwise
             in_all = max(1, -(-length // chunk))
             count = -(-in_all // -(-in_all // count))
         counts.append(count)
@@ -163,7 +163,7 @@ def shards_by_bytes(
 
 
 def chunks_inside(shards: tuple[int, ...], chunks: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the chunk shape nearest below ``chunks`` of which ``shards`` are multiples."""
+    """Return the largest chunk shape up to ``chunks`` of which ``shards`` is a multiple."""
     return tuple(_divisor(length, most) for length, most in zip(shards, chunks, strict=True))
 
 

@@ -1,6 +1,6 @@
-"""Codecs as users name them -> their configurations.
+"""Codecs as users give them -> their configurations.
 
-Apart from `dataio`, so that a conversion does not load hdmf, which is slow to import.
+Separate from `dataio`, so that a conversion does not import hdmf, which is slow.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ CODECS: dict[str, Any] = {
     "zlib": {"id": "zlib", "level": 4},
     "none": False,
 }
-"""Compressors by name; True is the default one."""
+"""Compressors by name; True is the default."""
 
 
 def codec_of_file(codec: Any) -> Any:
-    """Return what a whole file is to be compressed with.
+    """Return the compression for a file.
 
     Parameters
     ----------
     codec : str, bool, codec of numcodecs or zarr, or dict
-        "keep", or as of `compressor_config`.
+        "keep", or as for `compressor_config`.
 
     Returns
     -------
@@ -37,20 +37,20 @@ def codec_of_file(codec: Any) -> Any:
     Raises
     ------
     UsageError
-        It is none of these.
+        The argument is none of these.
     """
     return codec if isinstance(codec, str) and codec == "keep" else compressor_config(codec, ("keep", *CODECS))
 
 
 def compressor_config(codec: Any, names: Iterable[str] = CODECS) -> Any:
-    """Return what data are to be compressed with.
+    """Return the compression for a dataset.
 
     Parameters
     ----------
     codec : str, bool, codec of numcodecs or zarr, or dict
         A name of `CODECS`, a codec or its configuration; True: the default codec; False: none.
     names : iterable of str
-        The names that an error message lists.
+        The names to list in an error message.
 
     Returns
     -------
@@ -59,7 +59,7 @@ def compressor_config(codec: Any, names: Iterable[str] = CODECS) -> Any:
     Raises
     ------
     UsageError
-        It is none of these.
+        The argument is none of these.
     """
     if isinstance(codec, bool):
         return codec
@@ -72,7 +72,7 @@ def compressor_config(codec: Any, names: Iterable[str] = CODECS) -> Any:
 
 
 def _of_format_3(config: dict[str, Any], tunable: Collection[str]) -> dict[str, Any]:
-    """Return a configuration of zarr 3 as one of numcodecs; ``tunable`` has what zarr leaves to the data type."""
+    """Return a configuration of zarr 3 as one of numcodecs; ``tunable`` has the settings that zarr chooses later."""
     try:
         decoded = decode_codec(config)
     except MetadataError as error:
@@ -84,12 +84,12 @@ def _of_format_3(config: dict[str, Any], tunable: Collection[str]) -> dict[str, 
 
 
 def codec_config(codec: Any) -> dict[str, Any]:
-    """Return the configuration of a codec given as an object of numcodecs or zarr, or as a configuration of either.
+    """Return the configuration of a codec object of numcodecs or zarr, or of a configuration of either.
 
     Raises
     ------
     UsageError
-        It is none of these.
+        The argument is none of these.
     """
     config = _config_of(codec)
     if isinstance(config, dict) and "id" not in config and "name" in config:
@@ -97,7 +97,7 @@ def codec_config(codec: Any) -> dict[str, Any]:
     if not isinstance(config, dict) or "id" not in config:
         remedy = "Give a codec of numcodecs or zarr, or its configuration, a dict with 'id' or 'name'."
         raise UsageError(f"{codec!r} is not a codec", remedy=remedy)
-    # zarr-python 3 drops the key and TensorStore refuses the array with it
+    # zarr-python 3 drops the key, and TensorStore refuses arrays with it
     return {key: value for key, value in config.items() if not (config["id"] == "zstd" and key == "checksum")}
 
 
@@ -108,7 +108,7 @@ def _config_of(codec: Any) -> Any:
 
 
 def _in_format_2(config: dict[str, Any], codec: Any) -> dict[str, Any]:
-    """Return the configuration of format 2 for one of format 3."""
+    """Return the format-2 configuration for one of format 3."""
     try:
         found = decode_codec(config)
     except MetadataError as error:
@@ -120,7 +120,7 @@ def _in_format_2(config: dict[str, Any], codec: Any) -> dict[str, Any]:
 
 
 def object_codec(codec_class: type | None) -> dict[str, Any]:
-    """Return the configuration of the codec of references and rows.
+    """Return the configuration of the codec for references and rows.
 
     Parameters
     ----------
@@ -130,7 +130,7 @@ def object_codec(codec_class: type | None) -> dict[str, Any]:
     Raises
     ------
     UsageError
-        Any other class.
+        The class is another one.
     """
     if codec_class is None:
         return dict(DEFAULT_OBJECT_CODEC)
@@ -142,8 +142,8 @@ def object_codec(codec_class: type | None) -> dict[str, Any]:
         )
     if name == "Pickle":
         warnings.warn(
-            "Pickled references can only be read by Python programs that are willing to run code from the file, or "
-            "that have a reader like ours; use numcodecs.JSON unless something needs the pickles.",
+            "Pickled references can only be read by Python programs that run code from the file, or that have a reader "
+            "like ours; use numcodecs.JSON unless something needs the pickles.",
             UserWarning,
             stacklevel=4,
         )

@@ -1,8 +1,8 @@
 """Dimension labels <-> ``_ARRAY_DIMENSIONS``.
 
-xarray and netCDF want a name for every axis of every array, and one length for a name in a group; HDMF gives labels for
-some arrays, and the same label for axes that differ. So the stored names are made unique, and HDMF's own tuple is kept
-in the note where it says something else.
+xarray and netCDF need a name for every axis of every array, and one length for each name in a group. HDMF has labels
+for some arrays, and equal labels for axes that differ. So the stored names are made unique (``<label>_<length>``;
+``_anonymous<length>``, as in NCZarr, without a label), and HDMF's labels are kept in the note if they differ.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def stored_names(labels: Sequence[str | None] | None, shape: tuple[int, ...], ta
     Parameters
     ----------
     labels : sequence or None
-        HDMF's labels; entries may be None, the length may not fit.
+        HDMF's labels; entries may be None, and the number may not fit.
     shape : tuple of int
         Shape of the array.
     taken : dict
@@ -45,7 +45,7 @@ def stored_names(labels: Sequence[str | None] | None, shape: tuple[int, ...], ta
 def encode_dimensions(
     labels: Sequence[str | None] | None, shape: tuple[int, ...], taken: dict[str, int], notes: dict[str, Any]
 ) -> list[str]:
-    """Return the names to store, and put HDMF's labels into ``notes`` where the names say something else."""
+    """Return the names to store, and add HDMF's labels to ``notes`` if they differ from the names."""
     names = stored_names(labels, shape, taken)
     if _labels_of(names) != (None if labels is None else tuple(labels)):
         notes[_NOTE] = None if labels is None else list(labels)
@@ -53,12 +53,12 @@ def encode_dimensions(
 
 
 def decode_dimensions(attributes: dict[str, Any]) -> tuple[str | None, ...] | None:
-    """Return HDMF's labels of an array, None where it has none.
+    """Return HDMF's labels of an array, None if it has none.
 
     Raises
     ------
     MetadataError
-        The note says something else than labels.
+        The note has something other than labels.
     """
     notes = notes_of(attributes)
     if _NOTE not in notes:
@@ -72,7 +72,7 @@ def decode_dimensions(attributes: dict[str, Any]) -> tuple[str | None, ...] | No
 
 
 def _labels_of(names: Any) -> tuple[str | None, ...] | None:
-    """Return the labels that names alone stand for."""
+    """Return the labels for stored names."""
     if not isinstance(names, list) or not names or all(str(name).startswith("_anonymous") for name in names):
         return None
     return tuple(None if name is None else str(name) for name in names)

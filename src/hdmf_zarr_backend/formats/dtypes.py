@@ -1,4 +1,4 @@
-"""The table of data types: HDMF, NumPy, Zarr format 2, and ``zarr_dtype``.
+"""The data types of HDMF, NumPy, Zarr format 2, and ``zarr_dtype``, and their conversion.
 
 Source: hdmf-zarr storage specification, "dtype mappings"; `hdmf.spec` for the types that a schema may use.
 """
@@ -20,7 +20,7 @@ from hdmf_zarr_backend.model.elements import Element
 Kind: TypeAlias = Literal["number", "text", "ascii", "bytes", "object", "region", "compound"]
 
 NUMBERS: dict[str, np.dtype[Any]] = {word: np.dtype(data_type) for word, data_type in elements.NUMBERS.items()}
-"""Number of HDMF -> NumPy."""
+"""HDMF's name of a number type -> NumPy."""
 
 _KINDS: dict[str, Kind | None] = {"S": "bytes", "U": "text", "T": "text", "V": "compound", "O": None}
 
@@ -28,12 +28,12 @@ _NOT_NUMBERS = "mMSUV"
 
 
 def zarr_type(dtype: np.dtype[Any]) -> Any:
-    """Return the format-2 data type of a NumPy dtype: explicit byte order, fields as lists; padding is dropped.
+    """Return the format-2 data type for a NumPy dtype: explicit byte order, fields as lists. Padding is dropped.
 
     Raises
     ------
     ValueRefusedError
-        Zarr has no such type: objects inside, ``longdouble``, elements without bytes.
+        Zarr has no such type: Python objects in fields, ``longdouble``, elements without bytes.
     """
     if dtype.hasobject:
         raise ValueRefusedError(f"{dtype} holds Python objects", remedy="Give text, numbers or references.")
@@ -54,7 +54,7 @@ def _zarr_field(name: str, dtype: np.dtype[Any]) -> list[Any]:
 
 
 def numpy_dtype(data_type: Any) -> np.dtype[Any]:
-    """Return the NumPy dtype of the data type of a node; `zarr_type` the other way round.
+    """Return the NumPy dtype for the data type of a node; the inverse of `zarr_type`.
 
     Parameters
     ----------
@@ -76,21 +76,21 @@ def numpy_dtype(data_type: Any) -> np.dtype[Any]:
 
 
 def from_zarr_type(data_type: Any) -> np.dtype[Any]:
-    """Return what `numpy_dtype` returns, for data types that are part of a value.
+    """Return the result of `numpy_dtype`, for data types that are part of a value.
 
     Raises
     ------
     ValueError, TypeError, SyntaxError, RecursionError
-        It is not a data type of Zarr.
+        The argument is not a data type of Zarr.
     """
     if isinstance(data_type, str):
-        split_code(data_type)  # or NumPy would take its other names
+        split_code(data_type)  # NumPy accepts other names
         return np.dtype(data_type)
     if not isinstance(data_type, list):
         raise TypeError("a data type is a string or a list of fields")
     fields: list[Any] = []
     for name, base, *shape in data_type:
-        if name == "":  # NumPy would give the field another name
+        if name == "":  # NumPy would rename the field
             raise ValueError("a field has an empty name")
         lengths = (tuple(part) if isinstance(part, list) else part for part in shape)
         fields.append((str(name), from_zarr_type(base), *lengths))
@@ -102,19 +102,19 @@ _OF_A_LIBRARY = 2
 
 
 def plain(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Return ``dtype`` without metadata and padding: enumerations become their integers or bool, fields are packed."""
+    """Return ``dtype`` without metadata and padding: enumerations become integers or bool, fields are packed."""
     if dtype.names is not None:
         fields = [(name, dtype[name]) for name in dtype.names]
         return np.dtype([(name, plain(field.base), field.shape) for name, field in fields])
     if dtype.hasobject:
         return np.dtype(object)
-    if dtype.isbuiltin == _OF_A_LIBRARY:  # such as bfloat16, whose ``str`` is that of opaque bytes
+    if dtype.isbuiltin == _OF_A_LIBRARY:  # such as bfloat16, whose ``str`` looks like opaque bytes
         raise ValueRefusedError(f"Zarr has no data type for {dtype}", remedy="Convert the data to another type.")
     return np.dtype(dtype.str if dtype.itemsize or dtype.kind not in "SU" else f"{dtype.str[:2]}1")
 
 
 def element_of(dtype: np.dtype[Any]) -> Element:
-    """Return what a NumPy dtype is; fields that hold objects are references."""
+    """Return the `Element` for a NumPy dtype; fields of objects are references."""
     if dtype.subdtype is not None:
         return Element("array", base=element_of(dtype.base), shape=dtype.shape)
     if dtype.names is not None:
@@ -129,7 +129,7 @@ _LETTERS = {kind: letter for letter, kind in KINDS.items()} | {"bitfield": "u"}
 
 
 def dtype_of(element: Element) -> np.dtype[Any]:
-    """Return the NumPy dtype of values in memory: in the byte order of the machine; text and references are objects."""
+    """Return the NumPy dtype for values in memory, in native byte order; objects for text and references."""
     if element.kind == "compound":
         return np.dtype([(name, dtype_of(member)) for name, member in element.fields])
     if element.kind == "array" and element.base is not None:
@@ -144,7 +144,7 @@ def dtype_of(element: Element) -> np.dtype[Any]:
 
 
 def word_of(dtype: Any) -> Any:
-    """Return HDMF's name of the type of a builder: a str, a list of field dicts, or None.
+    """Return HDMF's name for the type of a builder: a str, a list of field dicts, or None.
 
     Parameters
     ----------
@@ -163,7 +163,7 @@ def word_of(dtype: Any) -> Any:
         return _word_of_numpy(dtype)
     if isinstance(dtype, type):
         return _word_of_class(dtype)
-    raise ValueRefusedError(f"{dtype!r} is not a data type that HDMF uses")
+    raise ValueRefusedError(f"{dtype!r} is not a data type of HDMF")
 
 
 def _word_of_class(dtype: type) -> Any:
@@ -174,12 +174,12 @@ def _word_of_class(dtype: type) -> Any:
 
 def _word_of_numpy(dtype: np.dtype[Any]) -> Any:
     if dtype.names is not None or dtype.hasobject:
-        return None  # fields are those of the data
+        return None  # the fields are taken from the data
     return dtype.name if dtype.kind not in "SU" else {"S": "ascii", "U": "utf8"}[dtype.kind]
 
 
 def kind_of(word: str) -> Kind | None:
-    """Return the kind of element that HDMF's type ``word`` means, None where it is open.
+    """Return the kind of element for HDMF's type ``word``, None if it leaves the type open.
 
     Raises
     ------
@@ -195,19 +195,19 @@ def kind_of(word: str) -> Kind | None:
     try:
         return _KINDS.get(np.dtype(word).kind, "number")
     except (TypeError, ValueError, SyntaxError) as error:
-        raise ValueRefusedError(f"{word!r} is not a data type that HDMF uses") from error
+        raise ValueRefusedError(f"{word!r} is not a data type of HDMF") from error
 
 
 def numpy_of(word: str) -> np.dtype[Any]:
-    """Return the NumPy dtype of HDMF's type ``word`` of numbers."""
+    """Return the NumPy dtype for HDMF's number type ``word``."""
     return NUMBERS[word] if word in NUMBERS else np.dtype(word)
 
 
 def number_type(word: str, given: np.dtype[Any] | None) -> np.dtype[Any]:
-    """Return the type in which numbers of type ``given`` are stored that the schema calls ``word``.
+    """Return the type to store numbers of type ``given`` in, if the schema has the type ``word``.
 
-    Data of the type that the schema names keep their byte order. A type without a unit leaves the unit to the data, as
-    does ``datetime64``, which is what hdmf derives from every array of dates.
+    Data of the schema's type keep their byte order. A type without a unit, such as ``datetime64``, which hdmf derives
+    from every array of dates, leaves the unit to the data.
     """
     wanted = numpy_of(word)
     if given is None:
@@ -216,19 +216,19 @@ def number_type(word: str, given: np.dtype[Any] | None) -> np.dtype[Any]:
 
 
 def lacks_unit(dtype: np.dtype[Any]) -> bool:
-    """Tell whether a type is, or has a field that is, ``datetime64`` or ``timedelta64`` without a unit."""
+    """Tell whether a type, or one of its fields, is ``datetime64`` or ``timedelta64`` without a unit."""
     if dtype.names is not None:
         return any(lacks_unit(dtype[name].base) for name in dtype.names)
     return dtype.kind in "mM" and np.datetime_data(dtype)[0] == "generic"
 
 
 def date_number(value: Any, dtype: np.dtype[Any]) -> int:
-    """Return the integer that stands for a date or duration in a row of JSON, in the unit of its field.
+    """Return the integer for a date or duration in a row of JSON, in the unit of its field.
 
     Raises
     ------
     ValueRefusedError
-        The field has no unit, or one in which the value is not a whole number.
+        The field has no unit, or the value is not a whole number of its unit.
     """
     check_units(dtype.str)
     try:
@@ -257,7 +257,7 @@ def check_units(data_type: Any) -> None:
 
 
 def number_name(dtype: np.dtype[Any]) -> str:
-    """Return the ``zarr_dtype`` of numbers: the NumPy name, whatever the input was."""
+    """Return the ``zarr_dtype`` of numbers: the NumPy name."""
     return str(dtype.name)
 
 
@@ -270,7 +270,7 @@ def fields_of_row(raw: bytes, data_type: Any, stored: Any) -> Any:
     Parameters
     ----------
     raw : bytes
-        Of one row.
+        The bytes of one row.
     data_type, stored : object
         The data type in format 2 and in format 3.
     """
@@ -294,7 +294,7 @@ def _encode_field(value: Any, stored: Any) -> Any:
 
 
 def row_of_fields(value: dict[str, Any], data_type: Any) -> bytes:
-    """Return the bytes of the row that ``{field: fill value of format 3}`` means.
+    """Return the bytes of the row for ``{field: fill value of format 3}``.
 
     Raises
     ------

@@ -1,12 +1,12 @@
-"""What a stored array means, and how arrays of objects are stored: element types, shapes, and labels in listings.
+"""`describe`: the meaning of a stored array; and how arrays of objects are stored, and labels for listings.
 
-`describe` decides what an array means from its document and attributes, for HDMF builders, HDF5 datasets, netCDF
-variables, comparisons, validation and listings. Its rules are on the format page, "What an array means". The functions
-that return an `ObjectForm` are its inverse, for new arrays of text, references and rows. Standard library only, so that
-a file can be shown without NumPy.
+`describe` derives the meaning of an array from its document and attributes, for HDMF builders, HDF5 datasets, netCDF
+variables, comparisons, validation and listings. The format page has its rules, in "What an array means". The functions
+that return an `ObjectForm` are the inverse, for new arrays of text, references and rows. Standard library only, so that
+a file can be listed without NumPy.
 
-Source: hdmf-zarr storage specification, "dtype mappings"; what hdmf-zarr 0.1 to 0.13 wrote; `hdf5.types` for the JSON
-of HDF5 types.
+Source: hdmf-zarr storage specification, "dtype mappings"; files of hdmf-zarr 0.1 to 0.13; `hdf5.types` for the JSON of
+HDF5 types.
 """
 
 from __future__ import annotations
@@ -64,14 +64,14 @@ NUMBERS: dict[str, str] = {
     "float": "<f4", "double": "<f8", "long": "<i8", "int": "<i4", "short": "<i2", "uint": "<u4",
     **{name: number.ordered("<") for name, number in type_codes.NUMBERS.items()},
 }  # fmt: skip
-"""Number of HDMF -> data type. ``int`` is 32 bits and ``float`` single precision, as the specification's table says."""
+"""HDMF's name of a number -> data type. ``int`` has 32 bits and ``float`` single precision, as in the specification."""
 
 WORDS: dict[str, Literal["text", "ascii", "bytes", "object", "region"]] = {
     "text": "text", "utf": "text", "utf8": "text", "utf-8": "text", "isodatetime": "text", "datetime": "text",
     "str": "text", "str_": "text", "ascii": "ascii", "bytes": "bytes", "bytes_": "bytes", "object": "object",
     "object_": "object", "ref": "object", "reference": "object", "region": "region",
 }  # fmt: skip
-"""Other type of HDMF or ``zarr_dtype`` -> kind of element."""
+"""Other type names of HDMF or ``zarr_dtype`` -> kind of element."""
 
 OPEN_WORDS = frozenset({"numeric", "any"})
 """Types of HDMF that leave the type to the data."""
@@ -80,7 +80,7 @@ _ELEMENTS = {"text": UTF8, "ascii": ASCII, "bytes": ASCII, "object": REFERENCE, 
 _REFERENCES = frozenset({"reference", "region"})
 
 _OBJECTS = "|O"
-_LONG_DOUBLES = frozenset({"f16", "c32"})  # of NumPy on some machines: read, and not written
+_LONG_DOUBLES = frozenset({"f16", "c32"})  # in NumPy on some machines: only read, never written
 _DATES = {"M": "datetime64", "m": "timedelta64"}
 _REMEDY = "Run `zarrio verify` on the file."
 _MAX_DEPTH = 32
@@ -90,19 +90,19 @@ _MAX_DEPTH = 32
 
 
 def type_element(data_type: Any, objects: dict[str, Element] | None = None) -> Element:
-    """Return what a data type of format 2 is.
+    """Return the `Element` for a data type of format 2.
 
     Parameters
     ----------
     data_type : str or list
         ``"<f4"``, or a list of ``[name, type]`` or ``[name, type, shape]``.
     objects : dict, optional
-        Elements of the fields that hold objects; without an entry they are references.
+        Elements of the fields with objects; by default they are references.
 
     Raises
     ------
     MetadataError
-        It is not a data type.
+        The argument is not a data type.
     """
     try:
         return _type_element(data_type, objects or {}, 0)
@@ -124,7 +124,7 @@ def _type_element(data_type: Any, objects: dict[str, Element], depth: int) -> El
         raise ValueError("nested too deep")
     fields = []
     for name, kind, *shape in data_type:
-        if name == "":  # NumPy would give the field another name
+        if name == "":  # NumPy would rename the field
             raise ValueError("a field has an empty name")
         member = objects.get(str(name), REFERENCE) if kind == _OBJECTS else _type_element(kind, {}, depth + 1)
         if lengths := _lengths(shape):
@@ -134,7 +134,7 @@ def _type_element(data_type: Any, objects: dict[str, Element], depth: int) -> El
 
 
 def _lengths(shape: list[Any]) -> tuple[int, ...]:
-    """Return the axes that a field has itself: ``[]``, ``[3]`` and ``[[3, 2]]`` of the rest of its entry."""
+    """Return the axes of a field from the rest of its entry: ``[]``, ``[3]`` or ``[[3, 2]]``."""
     return tuple(map(int, shape[0] if isinstance(shape[0], list) else shape)) if shape else ()
 
 
@@ -162,7 +162,7 @@ def _simple_element(data_type: str) -> Element:
 
 
 def _date_unit(text: str | None) -> str:
-    """Return the unit of a date as NumPy spells it: ``"1s"`` is ``"[s]"``; nothing where there is none."""
+    """Return the unit of a date as in NumPy: ``"[s]"`` for ``"1s"``; empty without a unit."""
     if not text:
         return ""
     count, unit = split_unit(text)
@@ -170,12 +170,12 @@ def _date_unit(text: str | None) -> str:
 
 
 def word_element(word: Any) -> Element:
-    """Return what the type of a field of rows is, as ``zarr_dtype`` has it.
+    """Return the `Element` for the type of a field of rows in ``zarr_dtype``.
 
     Raises
     ------
     ValueRefusedError
-        There is no such type.
+        The type does not exist.
     """
     if isinstance(word, dict):
         return REGION if word.get("reftype") == "region" else REFERENCE
@@ -189,12 +189,12 @@ def word_element(word: Any) -> Element:
     try:
         found = _simple_element(word.replace("datetime64", "<M8").replace("timedelta64", "<m8"))
     except ValueError as error:
-        raise ValueRefusedError(f"{word!r} is not a data type that HDMF uses") from error
+        raise ValueRefusedError(f"{word!r} is not a data type of HDMF") from error
     return ASCII if found.kind == "text" and found.size is not None else found
 
 
 def row_fields(word: Any) -> dict[str, Element]:
-    """Return the fields of rows by name, given their ``zarr_dtype``; hdmf-zarr repeated some.
+    """Return the fields of rows by name from their ``zarr_dtype``; hdmf-zarr repeated some.
 
     Raises
     ------
@@ -209,14 +209,14 @@ def row_fields(word: Any) -> dict[str, Element]:
 
 
 def row_word(element: Element) -> str:
-    """Return the type of a field of rows as ``zarr_dtype`` has it; the inverse of `word_element`."""
+    """Return the type of a field of rows for ``zarr_dtype``; the inverse of `word_element`."""
     if element.kind == "text":
         return "str" if element.encoding == "utf-8" else "bytes"
     return element.kind if element.kind == "region" else str(hdmf_type(element))
 
 
 def hdmf_type(element: Element) -> Any:
-    """Return what HDMF calls a type: the NumPy name of a number, "utf", "ascii", "object", or a list of fields."""
+    """Return HDMF's name of a type: the NumPy name of a number, "utf", "ascii", "object", or a list of fields."""
     kind, size = element.kind, element.size
     if kind == "compound":
         return [{"name": name, "dtype": hdmf_type(member)} for name, member in element.fields]
@@ -235,22 +235,22 @@ def hdmf_type(element: Element) -> Any:
 
 @dataclass(slots=True, frozen=True)
 class Described:
-    """What an array means.
+    """The meaning of an array.
 
     Attributes
     ----------
     stored : Element
-        What its elements are as Zarr stores them, which is what HDMF reads.
+        Type of the elements in Zarr, which is the type that HDMF reads.
     form : {"plain", "objects", "rows"}
-        Numbers and the like; text or references, one object each; compound rows of objects, however they are stored.
+        How elements are stored: numbers and the like; text or references as objects; compound rows with objects.
     axes : tuple of int
-        Its shape as HDMF sees it: rows are one axis, a scalar has none.
+        Its shape in HDMF: rows have one axis, a scalar has none.
     itemsize : int or None
-        Bytes of one element of the array in memory, None of text and references.
+        Bytes of one element in memory; None for text and references.
     note : dict or None
-        What is recorded of the dataset in HDF5; None if it never was there.
+        The note of the dataset in HDF5; None if it was never in HDF5.
     is_marked : bool
-        Whether ``zarr_dtype`` or the note marks it as a scalar, which it is if it has one element.
+        Whether ``zarr_dtype`` or the note marks it as a scalar. It is a scalar if it also has one element.
     """
 
     stored: Element
@@ -262,40 +262,40 @@ class Described:
 
     @property
     def is_scalar(self) -> bool:
-        """Whether it stands for a scalar dataset of HDMF."""
+        """Whether it is a scalar dataset of HDMF."""
         return not self.axes
 
     @property
     def is_null(self) -> bool:
-        """Whether the dataset has an empty dataspace: a type, and nothing else."""
+        """Whether the dataset has an empty dataspace: a type but no value."""
         return self.note is not None and self.note.get("null") is True and 0 in self.axes
 
     @property
     def noted(self) -> Element | None:
-        """The type that the dataset had in HDF5, where it is recorded and what is stored can still be of it.
+        """The type of the dataset in HDF5, if it is recorded and fits the stored elements.
 
         Raises
         ------
         MetadataError
-            What is recorded is not a type.
+            The recorded type is not valid.
         """
         if self.note is None or "type" not in self.note:
             return None
         found = noted_element(self.note["type"])
         if self.is_null:
-            return found  # nothing is stored that it could not fit
+            return found  # without stored elements, any type fits
         if found.kind == "array" and (not found.shape or self.axes[-len(found.shape) :] != found.shape):
-            return None  # the inner axes are the last ones of the array
+            return None  # the axes of elements are the last ones of the array
         return found if _fits(found, self.stored) else None
 
     @property
     def element(self) -> Element:
-        """What one element means: the recorded type of HDF5, or else what is stored."""
+        """The meaning of one element: the recorded type of HDF5, or else the stored type."""
         return self.noted or self.stored
 
     @property
     def shape(self) -> tuple[int, ...] | None:
-        """Shape of the dataset, without the axes of an element that is an array itself; None without a dataspace."""
+        """Shape of the dataset, without the axes of elements that are arrays; None without a dataspace."""
         if self.is_null:
             return None
         shape = self.axes[: len(self.axes) - len(self.element.shape)]
@@ -303,16 +303,16 @@ class Described:
 
 
 def describe(node: ArrayNode[Attributes], notes: dict[str, Any] | None = None, *, is_spec: bool = False) -> Described:
-    """Return what a stored array means.
+    """Return the meaning of a stored array.
 
     Parameters
     ----------
     node : ArrayNode
         The array.
     notes : dict, optional
-        Its note, where it is not among its attributes yet.
+        Its note, if it is not among its attributes yet.
     is_spec : bool
-        It holds a cached specification, which old files do not mark as a scalar.
+        Whether it is a cached specification, which old files do not mark as a scalar.
 
     Raises
     ------
@@ -336,7 +336,7 @@ def describe(node: ArrayNode[Attributes], notes: dict[str, Any] | None = None, *
 
 
 def describe_any(node: ArrayNode[Attributes]) -> Described:
-    """Return what `describe` returns; an array of unknown type has an element of kind ``unknown``. For listings."""
+    """Return the result of `describe`; for an unknown type, an element of kind ``unknown``. For listings."""
     try:
         return describe(node)
     except ZarrBackendError:
@@ -346,7 +346,7 @@ def describe_any(node: ArrayNode[Attributes]) -> Described:
 
 
 def is_scalar(node: ArrayNode[Attributes]) -> bool:
-    """Tell whether an array stands for a scalar dataset of HDMF, without looking at its type."""
+    """Tell whether an array is a scalar dataset of HDMF, without looking at its type."""
     notes = notes_of(node.attributes)
     word = node.attributes.get(DTYPE)
     axes = _axes(node, word, notes)
@@ -354,7 +354,7 @@ def is_scalar(node: ArrayNode[Attributes]) -> bool:
 
 
 def stored_text(node: ArrayNode[Attributes]) -> Literal["text", "bytes"] | None:
-    """Return whether the elements of variable length of an array are stored as UTF-8 text or as bytes, else None."""
+    """Tell whether variable-length elements of an array are stored as UTF-8 text or as bytes; None for others."""
     return _STORED_TEXT.get(node.filters[0].get("id")) if node.filters else None
 
 
@@ -366,7 +366,7 @@ def _is_marked(word: Any, notes: dict[str, Any]) -> bool:
 
 
 def _axes(node: ArrayNode[Attributes], word: Any, notes: dict[str, Any]) -> tuple[int, ...]:
-    """Return the shape without the axis of the fields, which rows of objects have last unless they are tuples."""
+    """Return the shape without the last axis of rows of objects, which has the fields unless they are tuples."""
     is_rows = node.data_type == _OBJECTS and isinstance(word, list)
     return node.shape[:-1] if is_rows and (notes.get("rows") is True or len(node.shape) == 2) else node.shape
 
@@ -374,7 +374,7 @@ def _axes(node: ArrayNode[Attributes], word: Any, notes: dict[str, Any]) -> tupl
 def _stored_element(
     data_type: Any, word: Any, codec: Any, text: Any, charset: Any, enum: Any
 ) -> tuple[Element, Form, int | None]:
-    """Return what the elements of an array are as Zarr stores them, their form, and their bytes in memory."""
+    """Return the type of the elements in Zarr, their form, and their bytes in memory."""
     if data_type == _OBJECTS:
         if isinstance(word, list):
             return Element("compound", fields=tuple(row_fields(word).items())), "rows", None
@@ -388,7 +388,7 @@ def _stored_element(
 
 
 def _plain_element(element: Element, charset: Any, enum: Any) -> Element:
-    """Return what numbers and text of fixed length are, with the charset or the names recorded of HDF5."""
+    """Return the `Element` of numbers or fixed-length text, with the charset or enumeration recorded for HDF5."""
     if isinstance(enum, dict) and element.kind in ("int", "uint"):
         return replace(element, kind="enum", detail=element.kind, members=tuple(enum.items()))
     if isinstance(charset, str) and element.kind == "text" and element.size is not None:
@@ -406,25 +406,25 @@ def _has_objects(data_type: Any) -> bool:
 
 
 def _fits(noted: Element, stored: Element) -> bool:
-    """Tell whether what is stored can be of a recorded type; if not, it was replaced since the conversion."""
+    """Tell whether stored elements fit a recorded type; if not, they were replaced since the conversion."""
     if noted.kind == "array" and noted.base is not None:
         noted = noted.base
     if _number_kind(noted) != _number_kind(stored):
         return False
     if stored.kind == "compound":
         return [name for name, _ in noted.fields] == [name for name, _ in stored.fields]
-    if stored.kind == "text" and stored.size is None:  # scalars of fixed length are stored so, too
+    if stored.kind == "text" and stored.size is None:  # also used for scalars of fixed length
         return True
     return _has_own_layout(noted) or noted.size == stored.size
 
 
 def _has_own_layout(noted: Element) -> bool:
-    """Tell whether the bytes of a recorded type are not the size of what is stored for it."""
+    """Tell whether elements of a recorded type have another size than the stored ones."""
     return noted.kind == "bool" or (bool(noted.detail) and noted.kind in ("int", "uint", "float"))
 
 
 def _number_kind(element: Element) -> str:
-    """Return the kind of a type, without what names or a unit add to numbers; region references are references."""
+    """Return the kind of a type; the kind of numbers for enumerations and dates, references for region references."""
     if element.kind in ("enum", "datetime"):
         return element.detail
     return {"bitfield": "uint", "region": "reference"}.get(element.kind, element.kind)
@@ -441,7 +441,7 @@ JSON2: dict[str, Any] = {
 MSGPACK2: dict[str, Any] = {"id": "msgpack2", "raw": False, "use_bin_type": True, "use_single_float": False}
 PICKLE: dict[str, Any] = {"id": "pickle", "protocol": 5}
 OBJECT_CODECS: dict[str, dict[str, Any]] = {"JSON": JSON2, "MsgPack": MSGPACK2, "Pickle": PICKLE}
-"""Codecs that references and rows may be stored with, by the name of the numcodecs class."""
+"""Codecs for references and rows, by the name of the numcodecs class."""
 DEFAULT_OBJECT_CODEC = JSON2
 
 
@@ -452,7 +452,7 @@ class ObjectForm:
     Attributes
     ----------
     codec : dict
-        Configuration of the first filter, which makes bytes of the objects.
+        Configuration of the first filter, which encodes the objects.
     zarr_dtype : object
         The attribute ``zarr_dtype``.
     notes : dict
@@ -468,16 +468,16 @@ class ObjectForm:
 
 
 def text_form(element: Element = UTF8, *, is_scalar: bool = False, as_bytes: bool = False) -> ObjectForm:
-    """Return how text of variable length is stored.
+    """Return the stored form of text of variable length.
 
     Parameters
     ----------
     element : Element
         UTF-8 or ASCII text.
     is_scalar : bool
-        It is one scalar.
+        Whether it is a scalar.
     as_bytes : bool
-        It is not valid UTF-8, and stored as bytes.
+        Whether it is not valid UTF-8, and stored as bytes.
     """
     if as_bytes:
         return ObjectForm(dict(VLEN_BYTES), "scalar" if is_scalar else "bytes")
@@ -488,14 +488,14 @@ def text_form(element: Element = UTF8, *, is_scalar: bool = False, as_bytes: boo
 def reference_form(
     element: Element, codec: dict[str, Any] = DEFAULT_OBJECT_CODEC, *, is_scalar: bool = False
 ) -> ObjectForm:
-    """Return how object or region references are stored with an object codec."""
+    """Return the stored form of object or region references with an object codec."""
     return ObjectForm(dict(codec), row_word(element), {"scalar": True} if is_scalar else {})
 
 
 def rows_form(
     fields: Sequence[tuple[str, Element]], codec: dict[str, Any] = DEFAULT_OBJECT_CODEC, *, is_scalar: bool = False
 ) -> ObjectForm:
-    """Return how compound rows with text or references are stored with an object codec; the last axis is the fields."""
+    """Return the stored form of compound rows with text or references; the last axis has the fields."""
     words = [{"name": name, "dtype": row_word(member)} for name, member in fields]
     return ObjectForm(dict(codec), words, {"rows": True, **({"scalar": True} if is_scalar else {})})
 
@@ -505,16 +505,16 @@ def rows_form(
 _PADDING = {"nullterm": "null-terminated", "nullpad": "null-padded", "spacepad": "space-padded"}
 _NAMED = {"bool": Element("bool", 1), "object": REFERENCE, "region": REGION}
 _BOOL_MEMBERS = (("FALSE", 0), ("TRUE", 1))
-_DATETIME_TAG = "NUMPY:"  # what h5py calls the opaque types of NumPy's dates
+_DATETIME_TAG = "NUMPY:"  # h5py's tag of opaque types for NumPy's dates
 
 
 def noted_element(value: Any) -> Element:
-    """Return what the JSON of an HDF5 type describes.
+    """Return the `Element` for the JSON of an HDF5 type.
 
     Raises
     ------
     MetadataError
-        It does not describe a type.
+        The JSON does not describe a type.
     """
     return _known_noted(value)
 
@@ -523,7 +523,7 @@ def _noted_element(value: Any) -> Element:
     try:
         return _noted(value, 0)
     except (ValueError, TypeError, KeyError, AttributeError, IndexError) as error:
-        raise MetadataError(f"{value!r} describes no HDF5 type ({error})", remedy=_REMEDY) from error
+        raise MetadataError(f"{value!r} is not an HDF5 type ({error})", remedy=_REMEDY) from error
 
 
 _known_noted: Memo[Element] = Memo(_noted_element)
@@ -563,7 +563,7 @@ def _noted_array(value: dict[str, Any], depth: int) -> Element:
 
 
 def _noted_number(value: dict[str, Any], _: int) -> Element:
-    """Return a number with a layout of its own, described as `hdf5.dataset_form` describes it."""
+    """Return a number with a custom layout, in the JSON of `hdf5.types`."""
     name = str(value["number"])
     size = int(name[2:])
     layout = int(value["precision"]), int(value["offset"])
@@ -577,7 +577,7 @@ def _noted_number(value: dict[str, Any], _: int) -> Element:
 def _noted_compound(value: dict[str, Any], depth: int) -> Element:
     fields = [(str(name), _noted(inner, depth)) for name, inner in value["fields"]]
     if [name for name, _ in fields] == ["r", "i"] and fields[0][1] == fields[1][1] and fields[0][1].kind == "float":
-        part = fields[0][1]  # how h5py stores complex numbers
+        part = fields[0][1]  # h5py's form of complex numbers
         return replace(part, kind="complex", size=2 * (part.size or 0))
     return Element("compound", fields=tuple(fields))
 
@@ -608,15 +608,15 @@ _SHUFFLES = {1: "shuffle", 2: "bitshuffle", -1: "autoshuffle"}  # of Blosc
 
 
 def type_label(node: ArrayNode[Attributes]) -> str:
-    """Return what the elements of an array are: ``int16``, ``text``, ``reference``, ``{x: int32, to: reference}``.
+    """Return the type of the elements for listings: ``int16``, ``text``, ``reference``, ``{x: int32, to: reference}``.
 
-    A type that is unknown is shown as the document has it.
+    An unknown type is shown as in the document.
     """
     found = describe_any(node)
     content = notes_of(node.attributes).get("text")
     if found.form == "objects" and found.stored.kind == "text" and isinstance(content, str):
         return content  # such as isodatetime
-    if found.stored == UTF8 and found.itemsize is not None:  # of a fixed number of characters
+    if found.stored == UTF8 and found.itemsize is not None:  # text of fixed length
         return f"text[{found.itemsize // 4}]"
     return element_label(found.stored)
 

@@ -1,8 +1,8 @@
-"""The chunks that the consolidated document holds, in both formats.
+"""The chunks inside the consolidated document, in both formats.
 
 Its block ``hdmf_inline`` has the stored bytes of the scalars and of the cached specifications, so that a file opens
-with one round of requests. The chunks are stored as well; other readers ignore the block, and whoever consolidates
-again drops it.
+with one round of requests. These chunks are stored as well. Other readers ignore the block, and other programs drop it
+when they consolidate.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes
 INLINE_KEY = "hdmf_inline"
 
 INLINE_BYTES = 2**20
-"""Bound of the bytes that are inlined in one file."""
+"""Maximum inlined bytes of one file."""
 
 _VERSION = 1
 
 
 def inline_block(inlined: Mapping[str, bytes]) -> dict[str, Any]:
-    """Return what a consolidated document says of chunks that it holds itself; ``{}`` where it holds none.
+    """Return the block of a consolidated document with inlined chunks; ``{}`` without any.
 
     Parameters
     ----------
     inlined : mapping
-        ``{key: bytes}``; what exceeds `INLINE_BYTES` is left out.
+        ``{key: bytes}``; chunks beyond `INLINE_BYTES` are left out.
     """
     block = _encode_block(inlined)
     return {INLINE_KEY: {"version": _VERSION, "chunks": block}} if block else {}
@@ -50,7 +50,7 @@ def _encode_block(inlined: Mapping[str, bytes]) -> dict[str, str]:
 
 
 def inlined_chunks(document: Any) -> dict[str, bytes]:
-    """Return the chunks that a consolidated document holds itself; ``{}`` where it has no block that we know.
+    """Return the chunks inside a consolidated document; ``{}`` without a known block.
 
     ``document`` is ``.zmetadata``, or the consolidated block of format 3.
 
@@ -77,9 +77,9 @@ _FEW = 4
 
 
 def is_read_at_open(node: ArrayNode[Attributes]) -> bool:
-    """Tell whether hdmf looks at the values of an array whenever the file is opened.
+    """Tell whether hdmf reads the values of an array whenever the file is opened.
 
-    Scalars are held by builders; the first id of a table is checked; dates (a few texts) are parsed.
+    Builders have the values of scalars; the first id of a table is checked; dates (a few texts) are parsed.
     """
     if not node.size or node.shards is not None or math.prod(node.grid) != 1:
         return False
@@ -90,5 +90,5 @@ def is_read_at_open(node: ArrayNode[Attributes]) -> bool:
 
 
 def is_inlined(node: ArrayNode[Attributes], data: bytes) -> bool:
-    """Tell whether the consolidated document holds the one chunk of an array that is read at open, too."""
+    """Tell whether the consolidated document also has the only chunk of an array that is read at open."""
     return len(data) <= _INLINE_ARRAY_BYTES or node.attributes.get(DTYPE) == "scalar"

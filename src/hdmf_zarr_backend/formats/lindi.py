@@ -10,13 +10,13 @@ a group with ``_SOFT_LINK: {"path": ...}``      an entry of ``zarr_link`` of the
 ``.specloc`` as a reference                     its path
 ``_COMPOUND_DTYPE``, rows as elements           ``zarr_dtype`` with the fields, of which ``<REFERENCE>`` is ``object``;
                                                 the fields are the last axis
-"NaN", "Infinity", "-Infinity" in attributes    the numbers; a text that is one of these LINDI refuses to write
-``_EXTERNAL_ARRAY_LINK``                        a mark, for whoever reads the values: they are not here
+"NaN", "Infinity", "-Infinity" in attributes    the numbers; LINDI refuses to write these as text
+``_EXTERNAL_ARRAY_LINK``                        a mark for readers of the values, which are in another file
 ==============================================  ======================================================================
 
-Nothing is written in this form.
+This form is never written.
 
-Source: LINDI, "Special Zarr annotations", and what its converter from HDF5 writes.
+Source: LINDI, "Special Zarr annotations", and the output of its converter from HDF5.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from hdmf_zarr_backend.model.link_sources import THIS_FILE
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Hierarchy, Node, absolute, join
 
 EXTERNAL = "_EXTERNAL_ARRAY_LINK"
-"""LINDI's attribute of an array whose values are in an HDF5 file only; its mark among the ``extra`` of a node."""
+"""LINDI's attribute of an array whose values are only in an HDF5 file; also its mark in the ``extra`` of a node."""
 
 CELLS = "lindi"
-"""In the configuration of ``json2``: the number of fields where elements are rows, else 0; references are wrapped."""
+"""Key in the configuration of ``json2``: number of fields of rows, else 0; references are wrapped."""
 
 
 def mark_external(node: ArrayNode[Attributes], link: Any) -> None:
@@ -44,7 +44,7 @@ def mark_external(node: ArrayNode[Attributes], link: Any) -> None:
 
 
 def external_of(node: ArrayNode[Attributes]) -> tuple[str, str] | None:
-    """Return the URL of the file that has the values of an array, and the dataset in it; None where they are here."""
+    """Return URL and dataset of the file that has the values of an array, None if they are in this file."""
     if EXTERNAL not in node.extra:
         return None
     link = node.extra[EXTERNAL]
@@ -55,17 +55,17 @@ def external_of(node: ArrayNode[Attributes]) -> tuple[str, str] | None:
 _SCALAR, _SOFT_LINK, _COMPOUND = "_SCALAR", "_SOFT_LINK", "_COMPOUND_DTYPE"
 _MARKS = frozenset({_SCALAR, _SOFT_LINK, _COMPOUND, EXTERNAL})
 _REFERENCE = "<REFERENCE>"
-_REMEDY = "Make the file anew with LINDI."
+_REMEDY = "Create the file again with LINDI."
 _SPELLED = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
 def translate(hierarchy: Hierarchy) -> bool:
-    """Translate a hierarchy if LINDI made it; tell whether it did.
+    """Translate a hierarchy if it is LINDI's; return whether it is.
 
     Parameters
     ----------
     hierarchy : Hierarchy
-        As it was parsed; its nodes are changed.
+        The parsed hierarchy; its nodes are changed.
 
     Raises
     ------
@@ -108,7 +108,7 @@ def _is_marked(node: Node) -> bool:
 
 
 def _number(value: Any) -> Any:
-    """Return an attribute with the numbers that text stands for."""
+    """Return an attribute with numbers in place of text such as "NaN"."""
     if type(value) is list:
         return [_number(item) for item in value]
     return _SPELLED.get(value, value) if type(value) is str else value
@@ -118,7 +118,7 @@ def _number(value: Any) -> Any:
 
 
 def _add_links(path: str, group: GroupNode[Attributes]) -> None:
-    """Replace the members that stand for links by links."""
+    """Replace the members that represent links by links."""
     links = []
     for name in sorted(group.members):
         link = group.members[name].attributes.get(_SOFT_LINK)
@@ -190,7 +190,7 @@ def _first_filter(node: ArrayNode[Attributes]) -> dict[str, Any]:
 
 
 def may_hold_references(node: Node) -> bool:
-    """Tell whether the elements of a translated array may be references: LINDI does not mark such arrays."""
+    """Tell whether the elements of a translated array may be references; LINDI does not mark such arrays."""
     if not isinstance(node, ArrayNode) or DTYPE in node.attributes or not node.size:
         return False
     return CELLS in _first_filter(node)

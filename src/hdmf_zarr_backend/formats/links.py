@@ -1,6 +1,6 @@
-"""Links <-> the entries of ``zarr_link`` on the parent group, and the one decision whether data are linked or copied.
+"""Links <-> the entries of ``zarr_link`` on the parent group, and the rule whether data are linked or copied.
 
-An entry is a reference with a ``name``. Soft means ``source == "."``; external is any other source.
+An entry is a reference with a ``name``. A link is soft if ``source == "."``, and external otherwise.
 
 Source: hdmf-zarr storage specification, "Links"; semantics of ``HDF5IO.write_link`` and ``HDF5IO.write_dataset``.
 """
@@ -29,7 +29,7 @@ def encode_link(link: Link) -> dict[str, Any]:
 
 
 def decode_links(attributes: dict[str, Any]) -> list[Link]:
-    """Return the links that a group holds, in the order of the file.
+    """Return the links of a group, in the order of the file.
 
     Raises
     ------
@@ -51,7 +51,7 @@ def decode_links(attributes: dict[str, Any]) -> list[Link]:
 
 
 def find_link(attributes: dict[str, Any], name: str) -> Link | None:
-    """Return the link of a group that is called ``name``, None where there is none.
+    """Return the link of a group with a name, None if it does not exist.
 
     Raises
     ------
@@ -59,7 +59,7 @@ def find_link(attributes: dict[str, Any], name: str) -> Link | None:
         ``zarr_link`` is not a list, or the entry with this name is not a link.
     """
     entries = attributes.get(LINKS, [])
-    if isinstance(entries, list):  # to decode all of them for each step of a long chain takes too long
+    if isinstance(entries, list):  # decoding all of them for each step of a long chain would take too long
         entries = [entry for entry in entries if isinstance(entry, dict) and entry.get("name") == name][:1]
     return next(iter(decode_links({LINKS: entries})), None)
 
@@ -76,28 +76,28 @@ def link_or_copy(
     export_location: str | None,
     link_data: bool,
 ) -> Decision:
-    """Tell whether a stored array that is given as data is linked or copied.
+    """Decide whether a stored array that is given as data is linked or copied.
 
     Parameters
     ----------
     data_location, data_path : str
-        File and path of the array that was given.
+        File and path of the given array.
     own_location, own_path : str
-        File and path of the dataset that is written.
+        File and path of the dataset to write.
     export_location : str or None
         The file that is being exported, None for a write.
     link_data : bool
-        Whether links are wanted.
+        Whether links are allowed.
 
     Returns
     -------
     {"copy", "soft", "external"}
-        ``soft``: the array is, or will be, in the file that is written.
+        ``soft``: the array is, or will be, in the file to write.
 
     Notes
     -----
-    On export a dataset of the exported file is copied to its own place, and linked from any other place. Paths are
-    compared whole: a root-level array has the parent ``""`` on both sides.
+    On export, a dataset of the exported file is copied to its own path, and linked from other paths. Complete paths are
+    compared: a root-level array has the parent ``""`` on both sides.
     """
     if not link_data:
         return "copy"

@@ -19,9 +19,9 @@ _END = (1,)
 
 
 def newest_version(versions: Iterable[str]) -> str:
-    """Return the newest of ``versions``, by version order (2.11.0 is newer than 2.9.0, 2.9.0 newer than 2.9.0-alpha).
+    """Return the newest of ``versions``: 2.11.0 is newer than 2.9.0, and 2.9.0 newer than 2.9.0-alpha.
 
-    Names that mean "no version" lose against any other.
+    Names that mean "no version" are older than all others.
     """
     return max(sorted(versions), key=version_key)
 
@@ -29,8 +29,8 @@ def newest_version(versions: Iterable[str]) -> str:
 def version_key(version: str) -> tuple[Any, ...]:
     """Return a key that sorts versions from old to new, as SemVer 2.0 and PEP 440 do where they agree.
 
-    Pre-releases come before their release (``dev`` before ``alpha``), builds and post-releases after it; ``2.0`` is
-    ``2.0.0``. What is not a version comes before all versions, what says that there is none first of all.
+    Pre-releases come before their release (``dev`` before ``alpha``), builds and post-releases after it; ``2.0`` equals
+    ``2.0.0``. Text that is not a version comes before all versions, and names for "no version" come first.
     """
     if version in _UNVERSIONED:
         return (0,)
@@ -46,7 +46,7 @@ def version_key(version: str) -> tuple[Any, ...]:
 
 
 def _number(digits: str) -> tuple[int, str]:
-    """Return what sorts like the number; a crafted version may have more digits than `int` takes."""
+    """Return a key that sorts like the number; a crafted version may have more digits than `int` accepts."""
     significant = digits.lstrip("0")
     return len(significant), significant
 
@@ -58,11 +58,11 @@ def _identifier(text: str) -> tuple[Any, ...]:
 
 
 NAMESPACE = "namespace"
-"""Name of the source that describes a namespace and names its other sources."""
+"""Name of the source that describes a namespace and lists its other sources."""
 
 
 def spec_location(value: Any) -> str | None:
-    """Return the path that ``.specloc`` names, in the model's spelling, None where it names nothing.
+    """Return the path in ``.specloc``, as in the model; None if it has none.
 
     It is a path, or in old files a reference.
     """

@@ -1,19 +1,19 @@
-"""The attributes by which netcdf-c sees a hierarchy as a netCDF file: dimensions, and which arrays it can read.
+"""The attributes that make a hierarchy a netCDF file for netcdf-c: dimensions, and the arrays that it can read.
 
-netcdf-c refuses a whole file for one array that it has no type for, text above all, or a name that it does not take. In
-its mode ``nczarr`` it visits only what the groups list; so just what it lives through is listed. The attributes change
-nothing for other readers.
+netcdf-c refuses a file because of a single array with an unsupported type, such as text, or with an unsupported name.
+In its mode ``nczarr`` it visits only what the groups list, so only supported arrays are listed. Other readers ignore
+these attributes.
 
 =========================  =====================================================================================
 ``_nczarr_superblock``     on the root: the version of NCZarr
-``_NCProperties``          on the root: who wrote the file
+``_NCProperties``          on the root: the program that wrote the file
 ``_nczarr_group``          on each group: dimensions with their lengths, arrays and groups by name
-``_nczarr_array``          on each array that is listed: its dimensions by path, and whether it is a scalar
+``_nczarr_array``          on each listed array: its dimensions by path, and whether it is a scalar
 =========================  =====================================================================================
 
 The types of attributes, ``_nczarr_attr``, are in every file: `formats.attributes` writes them.
 
-Source: what netcdf-c 4.10 writes and reads (NCZarr 2.0); its storage document of 2018 for the terms.
+Source: files that netcdf-c 4.10 writes and reads (NCZarr 2.0); its storage document of 2018 for the terms.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ PROPERTIES = "_NCProperties"
 GROUP = "_nczarr_group"
 ARRAY = "_nczarr_array"
 ADDED = (SUPERBLOCK, PROPERTIES, GROUP, ARRAY)
-"""The attributes that `overlay` adds and `strip` takes away."""
+"""The attributes that `overlay` adds and `strip` removes."""
 
 _VERSION = "2.0.0"
 _PROPERTIES = f"version=2,hdmf_zarr_backend=1,nczarr={_VERSION}"
@@ -41,10 +41,10 @@ _COMPRESSORS = frozenset({"blosc", "zlib", "zstd", "bz2"})
 _NAME = re.compile(r"[0-9A-Za-z_\x80-\ud7ff\ue000-\U0010ffff][ -.0-~\x80-\ud7ff\ue000-\U0010ffff]*(?<! )")
 _UNNAMED = re.compile(r"[\x00-\x1f/\x7f]")
 _LONGEST_NAME = 256  # bytes
-_LONGEST_LABEL = 200  # which leaves characters for a length
+_LONGEST_LABEL = 200  # leaves characters for a length
 _TYPES_OF = "types"
 _TEXTS = "|S128"
-"""netcdf-c's type of a list of text; the length says nothing."""
+"""netcdf-c's type of a list of text; its length has no effect."""
 
 
 def is_nczarr(hierarchy: Hierarchy) -> bool:
@@ -53,12 +53,12 @@ def is_nczarr(hierarchy: Hierarchy) -> bool:
 
 
 def overlay(hierarchy: Hierarchy) -> set[str]:
-    """Give the nodes of a file of format 2 the attributes of NCZarr; what was there of them is made anew.
+    """Set the attributes of NCZarr on the nodes of a file of format 2, replacing existing ones.
 
     Returns
     -------
     set of str
-        Paths of the nodes whose attributes are others now.
+        Paths of the nodes whose attributes have changed.
     """
     wanted: dict[str, Attributes] = {"": {PROPERTIES: _PROPERTIES, SUPERBLOCK: {"version": _VERSION}}}
     for path, node in hierarchy.walk():
@@ -69,7 +69,7 @@ def overlay(hierarchy: Hierarchy) -> set[str]:
 
 
 def strip(hierarchy: Hierarchy) -> set[str]:
-    """Take the attributes of NCZarr away; return the paths of the nodes whose attributes are others now."""
+    """Remove the attributes of NCZarr; return the paths of the nodes whose attributes have changed."""
     return _change(hierarchy, {})
 
 
@@ -79,7 +79,7 @@ def _change(hierarchy: Hierarchy, wanted: dict[str, Attributes]) -> set[str]:
         made = {name: value for name, value in node.attributes.items() if name not in ADDED}
         made = _with_types(made, added=path in wanted and bool(wanted[path]))
         made |= wanted.get(path, {})
-        if repr(made) != repr(node.attributes):  # text, since NaN is not equal to itself
+        if repr(made) != repr(node.attributes):  # compared as text, since NaN is not equal to itself
             node.attributes = made
             changed.add(path)
     return changed
@@ -104,7 +104,7 @@ def _with_types(attributes: Attributes, *, added: bool) -> Attributes:
 
 
 def _needed_type(value: Any) -> str | None:
-    """Return the type without which netcdf-c refuses a list, or takes it for something else."""
+    """Return the type that netcdf-c needs for a list, which it would refuse or misread otherwise."""
     if not isinstance(value, list):
         return None
     kinds = {type(item) for item in value}
@@ -114,13 +114,13 @@ def _needed_type(value: Any) -> str | None:
 
 
 def is_listed(node: ArrayNode[Attributes]) -> bool:
-    """Tell whether netcdf-c can read an array: plain numbers in C order, no filters, codecs that it has."""
+    """Tell whether netcdf-c can read an array: plain numbers in C order, without filters, with supported codecs."""
     compressor = node.compressor or {}
     return (
         isinstance(node.data_type, str)
         and _TYPES.fullmatch(node.data_type) is not None
         and node.order == "C"
-        and node.filters is None  # netcdf-c dies of an empty list
+        and node.filters is None  # netcdf-c crashes on an empty list
         and compressor.get("id", "zlib") in _COMPRESSORS
         and "checksum" not in compressor
         and _has_readable_attributes(node.attributes)
@@ -129,17 +129,17 @@ def is_listed(node: ArrayNode[Attributes]) -> bool:
 
 
 def is_name(name: str) -> bool:
-    """Tell whether netCDF takes a name: of letters, digits and most signs, no sign or space first, no space last."""
+    """Tell whether a name is valid in netCDF: letters, digits, most signs; no sign or space first, no space last."""
     return _NAME.fullmatch(name) is not None and len(name.encode()) <= _LONGEST_NAME
 
 
 def _has_readable_attributes(attributes: Attributes) -> bool:
-    """Tell whether netcdf-c lives through the attributes: a list of text and numbers ends its process."""
+    """Tell whether netcdf-c can parse the attributes; it crashes on a list of text and numbers."""
     return not any(isinstance(value, list) and not _is_readable(value) for value in attributes.values())
 
 
 def _has_null(names: Any) -> bool:
-    """Tell whether an axis has null for a name, of which netcdf-c dies, though its own attributes say all of it."""
+    """Tell whether an axis has null as name, on which netcdf-c crashes, though its own attributes have the names."""
     return isinstance(names, list) and None in names
 
 
@@ -154,9 +154,9 @@ def _listed_arrays(node: GroupNode[Attributes]) -> Iterator[tuple[str, ArrayNode
 
 
 def _of_group(path: str, node: GroupNode[Attributes]) -> tuple[dict[str, Any], dict[str, Attributes]]:
-    """Return what a group says, and the attributes of its arrays by their paths.
+    """Return the attributes of a group, and those of its arrays by path.
 
-    A name has one length in a group of netCDF, so the axes of all its arrays are named together.
+    In netCDF a name has one length in a group, so the axes of all arrays are named together.
     """
     dimensions: dict[str, Any] = {}
     taken: dict[str, int] = {}
@@ -183,7 +183,7 @@ def _of_group(path: str, node: GroupNode[Attributes]) -> tuple[dict[str, Any], d
 
 
 def _bounds(node: ArrayNode[Attributes]) -> Sequence[int | None]:
-    """Return the largest length of each axis, None without bound."""
+    """Return the maximum length of each axis, None if unlimited."""
     most = notes_of(node.attributes).get("maxshape")
     return most if isinstance(most, list) and len(most) == len(node.shape) else node.shape
 
@@ -193,7 +193,7 @@ def _is_safe(name: str, node: Node) -> bool:
 
 
 def _labels(node: ArrayNode[Attributes]) -> list[str | None] | None:
-    """Return the names that the file has for the axes, as netCDF takes them."""
+    """Return the names of the axes in the file in a form that is valid in netCDF."""
     names = node.attributes.get(DIMENSIONS)
     if not isinstance(names, list) or len(names) != len(node.shape):
         return None
@@ -206,7 +206,7 @@ def _label(name: str) -> str:
 
 
 def listed(hierarchy: Hierarchy) -> list[str]:
-    """Return the absolute paths of the arrays that netcdf-c comes to, by the attributes of the groups."""
+    """Return the absolute paths of the arrays that netcdf-c finds through the attributes of the groups."""
     found: list[str] = []
     stack: list[tuple[str, Node]] = [("", hierarchy.root)]
     while stack:

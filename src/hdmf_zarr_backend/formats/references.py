@@ -1,7 +1,7 @@
-"""References to other objects <-> the dict that a file holds for each.
+"""References to other objects <-> the dicts that represent them in a file.
 
-A reference says ``source`` (the file, ``"."`` for this one), ``path`` (absolute in it), ``object_id`` of the target and
-``source_object_id`` of the file; a region reference adds ``region``. Where references are stored decides the wrapping:
+A reference has ``source`` (the file, ``"."`` for this one), ``path`` (absolute in that file), ``object_id`` of the
+target and ``source_object_id`` of the file; a region reference also has ``region``. It is stored in these forms:
 
 * attribute: ``{"zarr_dtype": "object", "value": reference}``
 * element of an array of references, field of a compound row: the reference itself
@@ -27,13 +27,13 @@ REGION = "region"
 class Reference:
     """A reference as a value; public as ``ZarrReference``.
 
-    As the value of an attribute, as the data of a scalar dataset, or as an element of a dataset of references or of
-    compound rows it is stored as it is.
+    It is stored as it is as the value of an attribute, as the data of a scalar dataset, or as an element of a dataset
+    of references or of compound rows.
 
     Attributes
     ----------
     source : str
-        The file as stored: ``"."``, a relative path or a URL.
+        The file, in the stored form: ``"."``, a relative path or a URL.
     path : str
         Absolute path of the target in that file.
     object_id, source_object_id : str or None
@@ -58,12 +58,13 @@ class Reference:
 
     @property
     def node_path(self) -> str:
-        """The path in the model's spelling; a backslash counts as a slash (Zarr v2, "Logical storage paths")."""
+        """The path as in the model; a backslash counts as a slash (Zarr v2, "Logical storage paths")."""
         return relative(self.path.replace("\\", "/"))
 
 
-# The constructor of hdmf's DatasetBuilder takes scalars of the types that it lists and anything that calls itself
-# iterable, nothing else. A reference has no elements; who iterates it all the same gets a TypeError.
+# The constructor of hdmf's DatasetBuilder accepts only scalars of certain types and instances of Iterable. A reference
+# has
+# no elements, and iterating over it raises a TypeError.
 Iterable.register(Reference)
 
 ZarrReference = Reference
@@ -71,7 +72,7 @@ ZarrReference = Reference
 
 
 def encode_reference(reference: Reference) -> dict[str, Any]:
-    """Return the dict that stands for ``reference`` in an array."""
+    """Return the dict for ``reference`` in an array."""
     encoded: dict[str, Any] = {
         "source": reference.source,
         "path": absolute(reference.path),
@@ -84,12 +85,12 @@ def encode_reference(reference: Reference) -> dict[str, Any]:
 
 
 def decode_reference(value: Any) -> Reference:
-    """Return the reference that a dict stands for; keys that are not known are ignored.
+    """Return the reference for a dict; unknown keys are ignored.
 
     Raises
     ------
     MetadataError
-        It is not a reference.
+        The argument is not a reference.
     """
     if not isinstance(value, dict) or not isinstance(value.get("path"), str):
         raise MetadataError(f"{value!r} is not a reference", remedy="Run `zarrio verify` on the file.")
@@ -104,7 +105,9 @@ def decode_reference(value: Any) -> Reference:
         )
     except (ValueError, TypeError, OverflowError) as error:
         raise MetadataError(
-            f"the region of a reference is none ({error})", path=absolute(value["path"]), remedy="Run `zarrio verify`."
+            f"the region of a reference is not valid ({error})",
+            path=absolute(value["path"]),
+            remedy="Run `zarrio verify`.",
         ) from error
 
 
@@ -119,5 +122,5 @@ def encode_attribute_reference(reference: Reference) -> dict[str, Any]:
 
 
 def decode_attribute_reference(value: dict[str, Any]) -> Reference:
-    """Return the reference that the JSON of an attribute stands for."""
+    """Return the reference for the JSON of an attribute."""
     return decode_reference(value.get("value"))

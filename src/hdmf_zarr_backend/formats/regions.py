@@ -1,6 +1,6 @@
-"""Regions of a dataset, which region references select <-> JSON; and `RegionReference`.
+"""Selections of region references <-> JSON; and `RegionReference`.
 
-Apart from `references`, because it needs NumPy, without which the command line starts faster.
+Separate from `references`, because it needs NumPy, and the command line starts faster without.
 
 Source: hdmf-zarr storage specification, "Region references".
 """
@@ -28,7 +28,7 @@ def encode_region(selection: Any) -> Region:
     Raises
     ------
     UsageError
-        It is not a selection.
+        The argument is not a selection.
     """
     if isinstance(selection, dict):
         if set(selection) != {"points"}:
@@ -56,7 +56,9 @@ def _encode_axis(part: Any) -> dict[str, Any]:
             return {"index": indices.tolist()}
     except (ValueError, TypeError):
         pass
-    raise UsageError(f"{part!r} selects nothing on an axis", remedy="Give a slice, an integer or a list of integers.")
+    raise UsageError(
+        f"{part!r} is not a selection on an axis", remedy="Give a slice, an integer or a list of integers."
+    )
 
 
 def _number(value: Any) -> int | None:
@@ -64,7 +66,7 @@ def _number(value: Any) -> int | None:
 
 
 def decode_region(region: Region) -> Any:
-    """Return the selection that the JSON of a region means.
+    """Return the selection for the JSON of a region.
 
     Returns
     -------
@@ -74,7 +76,7 @@ def decode_region(region: Region) -> Any:
     Raises
     ------
     MetadataError
-        It is not a region.
+        The argument is not a region.
     """
     try:
         if isinstance(region, dict):
@@ -86,7 +88,7 @@ def decode_region(region: Region) -> Any:
 
 
 class RegionReference:
-    """A reference to a part of a dataset; indexing it reads just that part.
+    """A reference to a part of a dataset. Indexing it reads only that part.
 
     Parameters
     ----------
@@ -102,11 +104,11 @@ class RegionReference:
 
     @property
     def selection(self) -> Any:
-        """What is selected, as a tuple with one entry for each axis or as an array of points of shape ``(n, axes)``."""
+        """The selection, as a tuple with one entry for each axis or as an array of points of shape ``(n, axes)``."""
         return decode_region(self.region)
 
     def read(self) -> Any:
-        """Return the selected values, in the data type of the dataset; errors as of `arrays.lazy.LazyArray`."""
+        """Return the selected values, in the data type of the dataset; raises the errors of `arrays.lazy.LazyArray`."""
         data = self.builder.data
         selection = self.selection
         if isinstance(selection, np.ndarray):

@@ -1,4 +1,4 @@
-"""The formats of Zarr by number: the documents of nodes, and the document that is set last."""
+"""The formats of Zarr by number: the documents of nodes, and the documents that are set last."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ class Format(Protocol):
     """One format of Zarr."""
 
     def documents(self, path: str, node: Node) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Yield ``(key, document)`` of one node, but for what `last` says."""
+        """Yield ``(key, document)`` of one node, except for the documents in `last`."""
 
     def last(self, hierarchy: Hierarchy, inlined: Mapping[str, bytes], *, consolidate: bool) -> Documents:
-        """Return the documents that are set when all others are, and make the file whole."""
+        """Return the documents that are set after all others, and complete the file."""
 
     def stale(self, *, consolidate: bool) -> list[str]:
-        """Return the keys that must not stay as they are when a file was changed."""
+        """Return the keys that become invalid when a file is changed."""
 
 
 class _Format2:
@@ -50,33 +50,33 @@ class _Format3:
 
 
 DEFAULT_FORMAT = 2
-"""Of new files, unless another one is chosen."""
+"""Format of new files, unless another one is chosen."""
 
 FORMATS: dict[int, Format] = {2: _Format2(), 3: _Format3()}
 """The formats by number."""
 
 
 def default_format(possible: Sequence[int]) -> int:
-    """Return the format of a new file in a store that can hold those that are ``possible``."""
+    """Return the format of a new file in a store that supports the formats ``possible``."""
     return DEFAULT_FORMAT if DEFAULT_FORMAT in possible else possible[0]
 
 
 FIRST_KEYS = (zarr3.DOCUMENT, zarr2.CONSOLIDATED)
-"""Keys that together tell a consolidated file of either format, and which one it is."""
+"""Keys that show whether a file is consolidated, and its format."""
 
 FIRST_KEY = {2: zarr2.CONSOLIDATED, 3: zarr3.DOCUMENT}
-"""The one of them that tells a file of a format that is known."""
+"""The one of them for a file of known format."""
 
 
 def parse_consolidated(
     documents: Mapping[str, Any], *, use_inlined: bool = True
 ) -> tuple[Hierarchy, dict[str, bytes]] | None:
-    """Return what consolidated documents say of a file, None where there are none.
+    """Return the content of consolidated documents, None without any.
 
     Parameters
     ----------
     documents : mapping
-        Those of `FIRST_KEYS` that are there. Where both are, the file is one of format 3.
+        Those of `FIRST_KEYS` that exist. If both exist, the file has format 3.
     use_inlined : bool
         False: ignore the chunks in them.
 
@@ -85,7 +85,7 @@ def parse_consolidated(
     Hierarchy
         All nodes.
     dict
-        ``{key: bytes}`` of the chunks that the document holds itself.
+        ``{key: bytes}`` of the chunks inside the document.
 
     Raises
     ------
@@ -105,7 +105,7 @@ def parse_consolidated(
 
 
 def parse_documents(documents: Mapping[str, Any]) -> Hierarchy:
-    """Return the hierarchy that ``{key: document}`` of all nodes describes, of format 3 if there is a ``zarr.json``.
+    """Return the hierarchy for ``{key: document}`` of all nodes, of format 3 if there is a ``zarr.json``.
 
     Raises
     ------
@@ -118,7 +118,7 @@ def parse_documents(documents: Mapping[str, Any]) -> Hierarchy:
 
 
 def parse_array(documents: Mapping[str, Any], path: str) -> ArrayNode[Attributes] | None:
-    """Return the array that the documents of the node at ``path`` by their names describe, None where there is none."""
+    """Return the array for the documents of the node at ``path``, by their names; None for other nodes."""
     if zarr3.DOCUMENT in documents:
         node = zarr3.parse_node(documents[zarr3.DOCUMENT], path)
         return node if isinstance(node, ArrayNode) else None

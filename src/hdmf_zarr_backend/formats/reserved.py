@@ -1,7 +1,7 @@
-"""The attribute names that the format reserves, and how an attribute of a user with such a name is stored.
+"""The attribute names that the format reserves, and how user attributes with such names are stored.
 
-One list for reading and writing: a reserved attribute never reaches a builder. A user's attribute with a reserved
-name is stored under another name, and the note `NOTES` says which; it comes back under its own.
+The same list is used for reading and writing, so a reserved attribute never reaches a builder. A user attribute with a
+reserved name is stored under another name, which is recorded in the note `NOTES`, and is read under its own name.
 
 Source: hdmf-zarr storage specification, "Reserved attributes"; NCZarr 2.0; the format-3 convention of hdmf-zarr 0.14.
 """
@@ -17,18 +17,18 @@ DIMENSIONS = "_ARRAY_DIMENSIONS"
 NCZARR_ATTR = "_nczarr_attr"
 NOTES = "_hdmf"
 WRITING = "writing"
-"""In the note of the root: who is writing the file. The file is not whole while it has this entry."""
+"""Entry in the note of the root: the process that writes the file, which is incomplete while it has this entry."""
 
 CHANGING = "changing"
-"""In the entry `WRITING`: the file was whole, and is again when its journal is undone or finished."""
+"""Key in the entry `WRITING`: the file was complete, and is again when its journal is undone or completed."""
 
 CHUNKS = "chunks"
-"""In the note of the root: `ALL_CHUNKS` where every chunk was stored, so that one that is absent is gone."""
+"""Entry in the note of the root: `ALL_CHUNKS` if every chunk was stored, so that a missing one is damage."""
 
 ALL_CHUNKS = "all"
 
 DOC = "doc"
-"""The schema's documentation of a node; hidden where the note of the node says that it was written as such."""
+"""The schema's documentation of a node; hidden if the note of the node records that it comes from the schema."""
 
 RESERVED = frozenset(
     {
@@ -39,13 +39,13 @@ RESERVED = frozenset(
 )  # fmt: skip
 
 FORMAT_VERSION = "1.0"
-"""Version of what this package adds to the storage specification; in the note of the root (docs/format)."""
+"""Version of this package's additions to the storage specification; in the note of the root (docs/format)."""
 
 _ESCAPED = "escaped"
 
 
 def escape(attributes: dict[str, Any], notes: dict[str, Any]) -> dict[str, str]:
-    """Return ``{name: stored name}`` of the user's ``attributes``; ``notes`` records what was renamed."""
+    """Return ``{name: stored name}`` of the user's ``attributes``; ``notes`` records renamed ones."""
     stored = {name: name for name in attributes}
     renamed: dict[str, str] = {}
     for name in attributes:
@@ -61,7 +61,7 @@ def escape(attributes: dict[str, Any], notes: dict[str, Any]) -> dict[str, str]:
 
 
 def visible(attributes: dict[str, Any]) -> dict[str, str]:
-    """Return ``{stored name: user's name}`` of the attributes of a node that a user may see."""
+    """Return ``{stored name: user's name}`` of the attributes of a node that are not reserved."""
     notes = notes_of(attributes)
     renamed = notes.get(_ESCAPED)
     renamed = renamed if isinstance(renamed, dict) else {}
@@ -70,11 +70,11 @@ def visible(attributes: dict[str, Any]) -> dict[str, str]:
 
 
 def root_notes() -> dict[str, Any]:
-    """Return the note that the root of a new file begins with."""
+    """Return the initial note of the root of a new file."""
     return {"version": FORMAT_VERSION, CHUNKS: ALL_CHUNKS}
 
 
 def notes_of(attributes: dict[str, Any]) -> dict[str, Any]:
-    """Return the note of a node: what Zarr cannot express, ``{}`` where there is none."""
+    """Return the note of a node, which has what Zarr cannot express; ``{}`` if there is none."""
     notes = attributes.get(NOTES)
     return notes if isinstance(notes, dict) else {}

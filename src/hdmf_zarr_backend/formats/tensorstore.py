@@ -1,9 +1,9 @@
-"""Arrays that TensorStore can open, found from their metadata. Standard library only.
+"""`find_obstacle`: whether TensorStore can open an array, from its metadata. Standard library only.
 
-It reads numbers, bool, and each field of structured arrays, by the codecs that it has, and it refuses a document in
-which there is anything that it does not know: a codec, one setting of a codec, a token that JSON has not.
+TensorStore reads numbers, bool, and single fields of structured arrays, with the codecs that it supports. It refuses a
+document with anything unknown: a codec, one setting of a codec, a token that is not JSON.
 
-Source: TensorStore, "zarr Driver" and "zarr3 Driver", and the sources of both for what they take.
+Source: TensorStore, "zarr Driver" and "zarr3 Driver", and the source code of both.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes
 
 @dataclass(slots=True, frozen=True)
 class Obstacle:
-    """Why TensorStore cannot open an array.
+    """The reason why TensorStore cannot open an array.
 
     Attributes
     ----------
     problem, remedy : str
-        As in a message of an error.
+        For an error message.
     is_of_type : bool
-        Whether it has no such elements; text, references and dates are the same for it under all codecs.
+        Whether the type of the elements is the reason: text, references and dates, with any codecs.
     """
 
     problem: str
@@ -45,7 +45,7 @@ COMPRESSORS: dict[str, dict[str, Any]] = {
     "bz2": {"level": 1},
     "zstd": {"level": 1},
 }
-"""The compressors of format 2 that TensorStore has, with what it takes for keys that are missing."""
+"""The compressors of format 2 that TensorStore supports, with its default settings."""
 
 _BLOSC = {
     "cname": ("blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd"),
@@ -82,7 +82,7 @@ _CONVERT = "Convert the file with codec='zstd' or another one"
 
 
 def find_obstacle(node: ArrayNode[Attributes]) -> Obstacle | None:
-    """Return why TensorStore cannot open an array, None if it can.
+    """Return the reason why TensorStore cannot open an array, None if it can.
 
     Parameters
     ----------
@@ -97,12 +97,12 @@ def find_obstacle(node: ArrayNode[Attributes]) -> Obstacle | None:
 
 
 def is_number(data_type: Any) -> bool:
-    """Tell whether a format-2 data type is a number or bool that TensorStore has."""
+    """Tell whether a format-2 data type is a number or bool that TensorStore supports."""
     return isinstance(data_type, str) and bool(_NUMBER.fullmatch(data_type))
 
 
 def no_such_elements(data_type: Any, where: str = "elements") -> Obstacle:
-    """Return the obstacle of elements of a type that TensorStore does not have."""
+    """Return the obstacle for elements of a type that TensorStore does not support."""
     name = _NAMES.get(data_type[1:2], repr(data_type)) if isinstance(data_type, str) else repr(data_type)
     return Obstacle(f"TensorStore cannot read {where} of type {name}", _READ, is_of_type=True)
 
@@ -146,7 +146,7 @@ def _is_compressor(compressor: dict[str, Any]) -> bool:
 
 
 def _are_known(settings: Mapping[str, Any], known: Mapping[str, Container[Any]]) -> bool:
-    """Tell whether settings of a codec are all of those that are known, each with a value that it can have."""
+    """Tell whether all settings of a codec are known, and have supported values."""
     return settings.keys() == known.keys() and all(_is_in(settings[key], values) for key, values in known.items())
 
 
@@ -169,7 +169,7 @@ def _is_base64(value: Any, size: int) -> bool:
 
 
 def _is_scalar_fill(value: Any, kind: str) -> bool:
-    """Tell whether TensorStore takes a fill value for a kind of number; what is merely equal to one it does not."""
+    """Tell whether TensorStore accepts a fill value for a kind of number; an equal value of another type is refused."""
     if kind == "b":
         return isinstance(value, bool)
     if kind in "iu":
@@ -215,7 +215,7 @@ def _in_format_3(document: dict[str, Any]) -> Obstacle | None:
 
 
 def _kinds(data_type: Any) -> dict[str, Any]:
-    """Return the data type of each field by its name, that of elements without fields by no name."""
+    """Return the data type of each field by name; that of elements without fields has an empty name."""
     configuration = data_type.get("configuration") if isinstance(data_type, dict) else None
     if not isinstance(configuration, dict):
         return {"": data_type}
@@ -226,7 +226,7 @@ def _kinds(data_type: Any) -> dict[str, Any]:
 
 
 def _unknown(codecs: list[Any], *, needs_order: bool) -> Iterator[Any]:
-    """Yield the codecs that TensorStore does not know, those inside of shards too."""
+    """Yield the codecs that TensorStore does not support, also inside shards."""
     for codec in codecs:
         name = codec.get("name") if isinstance(codec, dict) else None
         settings = (codec.get("configuration") or {}) if isinstance(codec, dict) else {}
@@ -250,7 +250,7 @@ def _is_codec(name: Any, settings: dict[str, Any], *, needs_order: bool) -> bool
 
 
 def _is_fill_of(value: Any, kinds: Mapping[str, str]) -> bool:
-    """Tell whether TensorStore takes a fill value: of rows an object with all fields, but for rows of one field."""
+    """Tell whether TensorStore accepts a fill value; for rows with several fields, an object with all fields."""
     codes = {name: zarr3_types.decode_type(kind)[1] for name, kind in kinds.items()}
     if len(codes) == 1:
         return all(_is_scalar_fill(value, code) for code in codes.values())
@@ -267,7 +267,7 @@ def _is_structured_fill(value: Any, data_type: Any, kinds: Mapping[str, str]) ->
 
 
 def _odd_keys(document: dict[str, Any]) -> Iterator[str]:
-    """Yield the keys of a document that TensorStore does not know, or whose values it does not."""
+    """Yield the keys of a document that TensorStore does not support, or with unsupported values."""
     yield from _unknown_keys(document)
     names = [name for name in document.get("dimension_names") or () if name]
     if len(set(names)) != len(names):
@@ -282,7 +282,7 @@ def _odd_keys(document: dict[str, Any]) -> Iterator[str]:
 
 
 def _unknown_keys(document: dict[str, Any]) -> list[str]:
-    """Return the keys that are not the specification's and may not be ignored, ``chunk_grid`` if one is in there."""
+    """Return the keys that are not in the specification and must not be ignored, ``chunk_grid`` if it has one."""
     grid = document["chunk_grid"]
     unknown = document.keys() - zarr3.ARRAY_KEYS
     if len(grid) > 2 or len(grid["configuration"]) > 1:

@@ -1,7 +1,7 @@
-"""Data types as nodes have them, and the table of the numbers of both formats. Standard library only.
+"""Data types of nodes, and the table of the number types of both formats. Standard library only.
 
-A node has the data type of format 2: a code such as ``"<f4"``, or a list of fields. What the elements are is in
-`elements`, the NumPy dtype in `dtypes`, the data type of format 3 in `zarr3_types`; they all read this table.
+A node has a data type of format 2: a code such as ``"<f4"``, or a list of fields. `elements` has the types of elements,
+`dtypes` the NumPy dtypes, `zarr3_types` the data types of format 3; they all use this table.
 
 Source: Zarr v2 specification, "Data type encoding"; Zarr v3 specification, "Data types"; NumPy, "Datetimes".
 """
@@ -13,14 +13,14 @@ from typing import NamedTuple
 
 
 class Number(NamedTuple):
-    """A type of numbers.
+    """A number type.
 
     Attributes
     ----------
     code : str
-        In format 2 and NumPy, without the byte order.
+        Code in format 2 and NumPy, without the byte order.
     kind : str
-        Of its `Element`.
+        Kind of its `Element`.
     size : int
         Bytes of one element.
     """
@@ -30,7 +30,7 @@ class Number(NamedTuple):
     size: int
 
     def ordered(self, byte_order: str) -> str:
-        """Return the data type of format 2 in a byte order, ``"<"`` or ``">"``; one byte does not have any."""
+        """Return the data type of format 2 with a byte order, ``"<"`` or ``">"``; one byte has none."""
         return ("|" if self.size == 1 else byte_order) + self.code
 
 
@@ -50,7 +50,7 @@ NUMBERS = {
     "complex64": Number("c8", "complex", 8),
     "complex128": Number("c16", "complex", 16),
 }
-"""Name in format 3, NumPy and HDMF -> the number."""
+"""Name in format 3, NumPy and HDMF -> number type."""
 
 NAMES = {number.code: name for name, number in NUMBERS.items()}
 """Code of format 2 -> name in format 3."""
@@ -61,11 +61,11 @@ KINDS = {number.code[0]: number.kind for number in NUMBERS.values()}
 
 _CODE = re.compile(r"([<>|]?)([biufcmMSUVO])([0-9]*)(?:\[([^\]]*)\])?")
 _UNIT = re.compile(r"([0-9]*)(Y|M|W|D|h|m|s|ms|us|μs|ns|ps|fs|as|generic)")
-_MOST_UNITS = 2**31 - 1  # in one step of a date, for NumPy
+_MOST_UNITS = 2**31 - 1  # NumPy's maximum for one step of a date
 
 
 def split_code(data_type: str) -> tuple[str, str, str, str | None]:
-    """Return the parts of a data type of format 2 that is one code.
+    """Return the parts of a data type of format 2 that is a code.
 
     Returns
     -------
@@ -76,12 +76,12 @@ def split_code(data_type: str) -> tuple[str, str, str, str | None]:
     str
         Bytes, or characters of text; may be empty.
     str or None
-        What is in brackets: the unit of a date or duration.
+        The text in brackets: the unit of a date or duration.
 
     Raises
     ------
     ValueError
-        It is not a code of Zarr. NumPy has other names for types, and warns of some.
+        The argument is not a code of Zarr. NumPy has other names for types, and warns about some.
     """
     match = _CODE.fullmatch(data_type)
     if match is None:

@@ -1,8 +1,8 @@
 """Nodes <-> the metadata documents of Zarr format 2.
 
-A node at ``p`` is ``p/.zgroup`` or ``p/.zarray``, and ``p/.zattrs``. Documents are plain Python values here; text is
-parsed and made in `stores.json_text`. ``encode_documents(parse_documents(d)) == d`` for every valid ``d``, unknown keys
-and empty ``.zattrs`` included, but for the keys that the specification forbids in ``.zgroup``.
+A node at ``p`` has the documents ``p/.zgroup`` or ``p/.zarray``, and ``p/.zattrs``. Here documents are plain Python
+values; `stores.json_text` parses and writes text. ``encode_documents(parse_documents(d)) == d`` for every valid ``d``,
+with its unknown keys and empty ``.zattrs``, except for keys that the specification forbids in ``.zgroup``.
 
 The consolidated document is ``.zmetadata``: one JSON object with ``zarr_consolidated_format: 1`` and, under
 ``metadata``, every document by its key.
@@ -73,7 +73,7 @@ def encode_group() -> dict[str, Any]:
 
 
 def encode_node(path: str, node: Node) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield ``(key, document)`` of one node; attributes where there are any, or the file has a document for them."""
+    """Yield ``(key, document)`` of one node; attributes if there are any, or if the file has a document for them."""
     if isinstance(node, ArrayNode):
         yield key_of(path, ARRAY), encode_array(node)
     else:
@@ -83,7 +83,7 @@ def encode_node(path: str, node: Node) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def encode_documents(hierarchy: Hierarchy) -> dict[str, dict[str, Any]]:
-    """Return ``{key: document}`` of the whole hierarchy."""
+    """Return ``{key: document}`` of all nodes."""
     documents: dict[str, dict[str, Any]] = {}
     for path, node in hierarchy.walk():
         documents.update(encode_node(path, node))
@@ -91,16 +91,16 @@ def encode_documents(hierarchy: Hierarchy) -> dict[str, dict[str, Any]]:
 
 
 def parse_documents(documents: Mapping[str, Any]) -> Hierarchy:
-    """Return the hierarchy that ``{key: document}`` describes.
+    """Return the hierarchy for ``{key: document}``.
 
     Raises
     ------
     MetadataError
-        A document is not an object, lacks a key, or has a value of the wrong kind.
+        A document is not an object, lacks a key, or has a value of the wrong type.
 
     Notes
     -----
-    Where a node has both documents it is an array. A group without ``.zgroup`` that members imply has its attributes.
+    A node with both documents is an array. A group without ``.zgroup`` that its members imply keeps its attributes.
     """
     nodes: dict[str, Node] = {}
     described: list[str] = []
@@ -142,7 +142,7 @@ def consolidate(hierarchy: Hierarchy, inlined: Mapping[str, bytes] | None = None
     hierarchy : Hierarchy
         All nodes.
     inlined : mapping, optional
-        ``{key: bytes}`` of chunks to put in as well; what exceeds `INLINE_BYTES` is left out.
+        ``{key: bytes}`` of chunks to include; chunks beyond `INLINE_BYTES` are left out.
     """
     return {**wrap(encode_documents(hierarchy)), **inline_block(inlined or {})}
 
@@ -158,7 +158,7 @@ def unwrap(document: Any) -> dict[str, Any]:
     Raises
     ------
     MetadataError
-        It is not an object of the one version that there is.
+        The document is not an object of the only existing version.
     """
     metadata = document.get("metadata") if isinstance(document, dict) and document.get(FORMAT_KEY) == 1 else None
     if not isinstance(metadata, dict):
@@ -171,7 +171,7 @@ def unwrap(document: Any) -> dict[str, Any]:
 
 
 def parse_consolidated(document: Any) -> Hierarchy:
-    """Return the hierarchy that a ``.zmetadata`` document describes."""
+    """Return the hierarchy for a ``.zmetadata`` document."""
     return parse_documents(unwrap(document))
 
 
@@ -179,19 +179,19 @@ def parse_consolidated(document: Any) -> Hierarchy:
 
 
 def parse_group(document: Any, attributes: Attributes, path: str) -> GroupNode[Attributes]:
-    """Return the group that a ``.zgroup`` document and its attributes describe."""
+    """Return the group for a ``.zgroup`` document and its attributes."""
     _check_format(document, GROUP, path)
     extra = {key: value for key, value in document.items() if key != "zarr_format"}
     return GroupNode(attributes=attributes, extra=extra)
 
 
 def parse_array(document: Any, attributes: Attributes, path: str) -> ArrayNode[Attributes]:
-    """Return the array that a ``.zarray`` document and its attributes describe.
+    """Return the array for a ``.zarray`` document and its attributes.
 
     Raises
     ------
     MetadataError
-        Naming the node and the key that is missing or wrong.
+        A key is missing or wrong; node and key are named.
     """
     _check_format(document, ARRAY, path)
     if not document.keys() >= _REQUIRED:
@@ -239,7 +239,7 @@ def _lengths(value: Any, key: str, path: str, *, least: int) -> tuple[int, ...]:
 
 def _codec(value: Any, key: str, path: str) -> dict[str, Any] | None:
     if value is not None and not (isinstance(value, dict) and isinstance(value.get("id"), str)):
-        raise MetadataError(f"{key} {value!r} names no codec", path=absolute(path), remedy=_REMEDY)
+        raise MetadataError(f"{key} {value!r} is not a codec", path=absolute(path), remedy=_REMEDY)
     return value
 
 

@@ -1,8 +1,8 @@
 """Nodes <-> the metadata documents of Zarr format 3.
 
-A node at ``p`` is ``p/zarr.json``; the consolidated documents are inside the one of the root. Data types, codecs and
-attributes are translated by `zarr3_types`, `zarr3_codecs` and `zarr3_attributes`. Besides, nodes and documents differ
-in this:
+A node at ``p`` has the document ``p/zarr.json``; consolidated documents are inside that of the root. `zarr3_types`,
+`zarr3_codecs` and `zarr3_attributes` translate data types, codecs and attributes. Nodes and documents also differ in
+this:
 
 =====================  =========================================  ===================================================
 what                   node                                       document
@@ -15,12 +15,12 @@ no fill value          ``null``                                   the zero of th
 names of dimensions    ``_ARRAY_DIMENSIONS``                      the same, and ``dimension_names``
 =====================  =========================================  ===================================================
 
-``parse_node(encode_node(x)) == x``, except for the names of the axes that a document does not have, and for a fill
-value of zero, which comes back as none. An array that was read keeps its document: ``encode_node(parse_node(d)) == d``
-for every valid ``d`` of an array, unknown keys and short forms included.
+``parse_node(encode_node(x)) == x``, except for names of axes that a document does not have, and for a fill value of
+zero, which comes back as None. An array that was read keeps its document: ``encode_node(parse_node(d)) == d`` for every
+valid ``d`` of an array, with its unknown keys and short forms.
 
 Source: Zarr v3 specification, "Metadata", "Chunk key encoding"; zarr-python for inline consolidated metadata; hdmf-zarr
-0.14, storage specification; docs/format for what this package adds to it.
+0.14, storage specification; docs/format for the additions of this package.
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ from hdmf_zarr_backend.model.nodes import (
 
 DOCUMENT = "zarr.json"
 CONSOLIDATED = "consolidated_metadata"
-"""Key of the root's document that holds the consolidated ones."""
+"""Key of the consolidated documents in that of the root."""
 
 TEXT_CHARACTERS = 512
-"""Least length of text and references in rows, in characters."""
+"""Minimum length of text and references in rows, in characters."""
 
 BLOCK: dict[str, Any] = {"kind": "inline", "must_understand": False}
-"""What a consolidated block is besides its documents."""
+"""The consolidated block without its documents."""
 
 GROUP_KEYS = frozenset({"zarr_format", "node_type", "attributes"})
 ARRAY_KEYS = GROUP_KEYS | {
@@ -77,21 +77,21 @@ _REMEDY = "Run `zarrio verify` on the file."
 _DAMAGE = (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, RecursionError)
 
 NEW_KEYS = ChunkKeys("default", "/")
-"""Of new arrays."""
+"""The chunk key encoding of new arrays."""
 
 _USUAL_ENCODING = {"name": "default", "configuration": {"separator": "/"}}
 ChunkKeyEncoding: TypeAlias = Literal["default", "v2"]
-"""How the keys of chunks are made of their indices: ``c/1/2`` by default, ``1.2`` by ``v2``."""
+"""Encodings of chunk keys: ``c/1/2`` for "default", ``1.2`` for "v2"."""
 
 KEY_ENCODINGS: dict[str, ChunkKeys] = {"default": NEW_KEYS, "v2": ChunkKeys("v2", ".")}
-"""The encodings of chunk keys by name, each with the separator that it has unless another one is stated."""
+"""The encodings of chunk keys by name, each with its default separator."""
 
 _TYPE, _WORD = "type", "word"
 _REFERENCE_WORDS = ("object", "region")
 _NAMES = "dimension_names"
 _KEPT = (zarr3_attributes.DTYPE_3, zarr3_attributes.REFERENCE_FIELDS_3, DTYPE, "_SCALAR")
 _LARGEST_ELEMENT = 255
-"""That Blosc knows; it takes larger ones, and what a filter has made, for bytes."""
+"""The largest element size of Blosc; larger ones, and the output of filters, are treated as bytes."""
 
 
 def key_of(path: str) -> str:
@@ -99,20 +99,21 @@ def key_of(path: str) -> str:
     return f"{path}/{DOCUMENT}" if path else DOCUMENT
 
 
-# ---- what a document states -----------------------------------------------------------------------------------------
+# ---- shape, grid and keys of a document
+# -------------------------------------------------------------------------------
 
 
 class _Grid(NamedTuple):
-    """Shape, grid and keys that a document states.
+    """Shape, grid and keys in a document.
 
     Attributes
     ----------
     shape : tuple of int
-        Of the array.
+        Shape of the array.
     chunks : tuple of int
-        Of one cell of the grid: a chunk or a shard.
+        Shape of one cell of the grid: a chunk or a shard.
     keys : ChunkKeys
-        How the keys of these are made.
+        Encoding of the keys of cells.
     """
 
     shape: tuple[int, ...]
@@ -121,12 +122,12 @@ class _Grid(NamedTuple):
 
 
 def check_document(document: Any, path: str) -> Literal["array", "group"]:
-    """Return which kind of node a ``zarr.json`` describes; its data type, codecs and fill value may be unknown.
+    """Return the kind of node of a ``zarr.json``; its data type, codecs and fill value may be unknown.
 
     Raises
     ------
     MetadataError
-        Naming the node and the key that is missing or wrong.
+        A key is missing or wrong; node and key are named.
     """
     kind = _kind(document, path)
     if kind == "array":
@@ -135,7 +136,7 @@ def check_document(document: Any, path: str) -> Literal["array", "group"]:
 
 
 def stated_chunks(document: dict[str, Any]) -> tuple[tuple[int, ...], Any]:
-    """Return the shape of one cell of the grid, which is a chunk or a shard, and the data type; of a checked array."""
+    """Return the shape of one cell of the grid (a chunk or a shard) and the data type, of a checked array document."""
     return tuple(document["chunk_grid"]["configuration"]["chunk_shape"]), document["data_type"]
 
 
@@ -168,7 +169,7 @@ def _chunk_shape(grid: Any, path: str) -> tuple[int, ...]:
     configuration = grid.get("configuration") if isinstance(grid, dict) and grid.get("name") == "regular" else None
     if not isinstance(configuration, dict):
         raise MetadataError(
-            f"the chunk grid {grid!r} is not regular", path=absolute(path), remedy="Write it anew with regular chunks."
+            f"the chunk grid {grid!r} is not regular", path=absolute(path), remedy="Write it again with regular chunks."
         )
     return _lengths(configuration.get("chunk_shape"), "chunk_shape", path, least=1)
 
@@ -190,7 +191,7 @@ def _chunk_keys(encoding: Any, path: str) -> ChunkKeys:
 
 def _lengths(value: Any, key: str, path: str, *, least: int) -> tuple[int, ...]:
     if isinstance(value, list):
-        for n in value:  # a loop, which is half of what all() takes for one or two
+        for n in value:  # a loop takes half the time of all() for one or two items
             if type(n) is not int or n < least:
                 break
         else:
@@ -202,12 +203,12 @@ def _lengths(value: Any, key: str, path: str, *, least: int) -> tuple[int, ...]:
 
 
 def split_consolidated(document: Any) -> tuple[dict[str, Any], dict[str, Any]] | None:
-    """Return the documents that the one of a root holds, by path, None where it has no consolidated block.
+    """Return the documents inside that of a root, by path; None if it has no consolidated block.
 
     Returns
     -------
     dict
-        ``{path: document}``; that of the root is without the block.
+        ``{path: document}``; that of the root without the block.
     dict
         The block without its documents.
     """
@@ -220,32 +221,32 @@ def split_consolidated(document: Any) -> tuple[dict[str, Any], dict[str, Any]] |
 
 
 def join_consolidated(documents: Mapping[str, dict[str, Any]], block: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the document of the root with those of all other nodes in it; the inverse of `split_consolidated`."""
+    """Return the document of the root including those of all other nodes; the inverse of `split_consolidated`."""
     members = {path: document for path, document in documents.items() if path}
     return {**documents[""], CONSOLIDATED: {**block, "metadata": members}}
 
 
 def consolidate(hierarchy: Hierarchy, inlined: Mapping[str, bytes] | None = None) -> dict[str, Any]:
-    """Return the document of the root of ``hierarchy`` with those of all other nodes in it.
+    """Return the document of the root of ``hierarchy`` including those of all other nodes.
 
     Parameters
     ----------
     hierarchy : Hierarchy
         All nodes.
     inlined : mapping, optional
-        ``{key: bytes}`` of chunks to put in as well, as far as they have a place.
+        ``{key: bytes}`` of chunks to include, as far as they fit.
     """
     documents: dict[str, dict[str, Any]] = {}
     for path, node in hierarchy.walk():
         document = documents[path] = encode_node(node)
-        if path and isinstance(node, GroupNode):  # as zarr-python has it: a block for each group
+        if path and isinstance(node, GroupNode):  # zarr-python has a block for each group
             document[CONSOLIDATED] = {**BLOCK, "metadata": {}}
     root = documents.pop("")
     return {**root, CONSOLIDATED: {**BLOCK, "metadata": documents, **inline_block(inlined or {})}}
 
 
 def parse_consolidated(document: Any) -> tuple[Hierarchy, dict[str, Any]] | None:
-    """Return the hierarchy that the document of a root describes, None where it has no consolidated block.
+    """Return the hierarchy for the document of a root, None if it has no consolidated block.
 
     Returns
     -------
@@ -257,19 +258,19 @@ def parse_consolidated(document: Any) -> tuple[Hierarchy, dict[str, Any]] | None
     Raises
     ------
     MetadataError
-        A document in it is damaged, or has something that this package does not know; the node is named.
+        A document in it is damaged or has something unsupported; the node is named.
     """
     found = split_consolidated(document)
     return None if found is None else (_hierarchy(found[0].items()), found[1])
 
 
 def parse_documents(documents: Mapping[str, Any]) -> Hierarchy:
-    """Return the hierarchy that ``{key: document}`` describes.
+    """Return the hierarchy for ``{key: document}``.
 
     Raises
     ------
     MetadataError
-        A document is damaged, or has something that this package does not know; the node is named.
+        A document is damaged or has something unsupported; the node is named.
     """
     return _hierarchy((split(key)[0], document) for key, document in documents.items() if split(key)[1] == DOCUMENT)
 
@@ -282,13 +283,12 @@ def _hierarchy(documents: Iterable[tuple[str, Any]]) -> Hierarchy:
 
 
 def parse_node(document: Any, path: str) -> Node:
-    """Return the node that a ``zarr.json`` describes.
+    """Return the node for a ``zarr.json``.
 
     Raises
     ------
     MetadataError
-        Naming the node and the key that is missing or wrong; or its data type, a codec or the fill value is one that
-        this package does not know.
+        A key is missing or wrong, or the data type, a codec or the fill value is not supported; node and key are named.
     """
     if _kind(document, path) == "array":
         return _parse_array(document, path)
@@ -344,32 +344,32 @@ def _decode_array(document: dict[str, Any], grid: _Grid) -> ArrayNode[Attributes
 
 def keep_document(node: ArrayNode[Attributes], document: dict[str, Any]) -> None:
     """Let a node be encoded as ``document``, which describes it, as long as nothing that it states changes."""
-    # attributes are set anew and not changed inside, so a shallow copy stays what was read
+    # attributes are replaced and not changed inside, so a shallow copy is enough
     node.original = Original(document, _stored(node), dict(node.attributes))
 
 
 _stored: Callable[[ArrayNode[Attributes]], tuple[Any, ...]] = attrgetter(
     "data_type", "fill_value", "compressor", "filters", "order", "chunk_keys", "chunks", "shards"
 )
-"""Returns what of a node states how it is stored."""
+"""Returns the properties of a node that determine how it is stored."""
 
 
 @dataclass(slots=True, frozen=True)
 class _Decoded:
-    """Data type, codecs and fill value of a node; nodes share them unchanged.
+    """Data type, codecs and fill value of a node. Nodes share them, so they must not be changed.
 
     Attributes
     ----------
     chain : Chain
         The codecs.
     filters : list of dict or None
-        Those of the chain, and the one for rows of both byte orders.
+        Those of the chain, and the one for rows with both byte orders.
     data_type, fill_value : object
         Of format 2.
     default : object
-        The ``zarr_dtype`` that follows from the data type.
+        The default ``zarr_dtype`` of the data type.
     is_text : bool
-        Whether elements are text, which references are stored as.
+        Whether the elements are text, as which references are stored.
     """
 
     chain: Chain
@@ -399,14 +399,14 @@ def _decode_elements(stored: Any, codecs: list[Any], fill_value: Any, axes: int,
 
 
 _decode: Memo[_Decoded] = Memo(_decode_elements)
-"""Returns what nodes have for ``(data type, codecs, fill value, number of axes, noted type)`` of a format-3 document.
+"""Returns the parts of a node for ``(data type, codecs, fill value, number of axes, noted type)`` of a document.
 
-The noted type is the data type in the note of the array or None; it counts where format 3 cannot express a type.
+The noted type is the data type in the note of the array or None, for types that format 3 cannot express.
 
 Raises
 ------
 MetadataError
-    A data type, codec or fill value that this package does not know.
+    A data type, codec or fill value is not supported.
 """
 
 
@@ -429,7 +429,7 @@ def _take_names(attributes: Attributes, names: Any) -> None:
 
 
 def _set_word(node: ArrayNode[Attributes], word: Any, *, rows: bool, is_old: bool) -> None:
-    """Give an array ``zarr_dtype`` and the axes of a node; ``is_old``: old files may mark it as a scalar."""
+    """Set ``zarr_dtype`` and the axes of a node; ``is_old``: old files may mark it as a scalar."""
     attributes = node.attributes
     notes = dict(notes_of(attributes))
     is_noted = notes.pop(_WORD, None) is not None
@@ -453,19 +453,19 @@ def _set_word(node: ArrayNode[Attributes], word: Any, *, rows: bool, is_old: boo
 
 
 def _keeps_word(word: Any) -> bool:
-    """Tell whether a scalar of a type has that type as its ``zarr_dtype``, and not "scalar": rows and references."""
+    """Tell whether the ``zarr_dtype`` of a scalar is its type, and not "scalar": for rows and references."""
     return isinstance(word, list) or word in _REFERENCE_WORDS
 
 
 def _add_axis(node: ArrayNode[Attributes]) -> None:
-    """Give a scalar the one axis that its node has."""
+    """Add the only axis that the node of a scalar has."""
     node.shape, node.chunks, node.stored_axes = (1,), (1,), 0
     if node.shards is not None:
         node.shards = replace(node.shards, shape=(1,))
 
 
 def _add_field_axis(node: ArrayNode[Attributes], fields: list[Any]) -> None:
-    """Make objects with an axis of fields, which is always the last one, of structured elements."""
+    """Convert structured elements to objects with an axis of fields, which is always the last one."""
     axes = node.stored_axes = len(node.shape)
     node.order = zarr3_codecs.order_of([*zarr3_codecs.axes_in_order(node.order, axes), axes])
     node.shape, node.chunks = ((*(n or (1,)), len(fields)) for n in (node.shape, node.chunks))
@@ -480,7 +480,7 @@ def _is_reference(word: Any) -> bool:
 
 
 def fields_of(data_type: list[Any], zarr_dtype: Any) -> list[Any]:
-    """Return name, data type and kind of the fields of rows that are stored as ``data_type``."""
+    """Return name, data type and kind of the fields of rows stored as ``data_type``."""
     known = {str(field.get("name")): field.get("dtype") for field in zarr_dtype if isinstance(field, dict)}
     fields = []
     for name, inner, *_ in data_type:
@@ -509,7 +509,7 @@ def encode_node(node: Node) -> dict[str, Any]:
 
 
 def in_order(document: dict[str, Any]) -> dict[str, Any]:
-    """Return a document with its keys in the order in which this package writes them, others after them."""
+    """Return a document with its keys in the order of this package, followed by other keys."""
     return {**{key: document[key] for key in _ORDER if key in document}, **document}
 
 
@@ -533,13 +533,13 @@ def checked_key_encoding(encoding: Any, zarr_format: int) -> ChunkKeyEncoding | 
 
 
 def key_encoding_of(hierarchy: Hierarchy) -> ChunkKeyEncoding:
-    """Return how the keys of new chunks are made in a file: by ``v2`` if all its arrays have keys of one level."""
+    """Return the encoding for keys of new chunks in a file: ``v2`` if the keys of all its arrays have one level."""
     arrays = [node for _, node in hierarchy.walk() if isinstance(node, ArrayNode)]
     return "v2" if arrays and all(node.chunk_keys.separator == "." for node in arrays) else "default"
 
 
 def encode_documents(hierarchy: Hierarchy) -> dict[str, dict[str, Any]]:
-    """Return ``{key: document}`` of the whole hierarchy."""
+    """Return ``{key: document}`` of all nodes."""
     return {key_of(path): encode_node(node) for path, node in hierarchy.walk()}
 
 
@@ -563,7 +563,7 @@ _TRANSFORMERS = "storage_transformers"
 
 
 def _attributes_like(node: ArrayNode[Attributes], original: Original) -> Attributes:
-    """Return changed attributes, with those that state the type of the array unchanged."""
+    """Return changed attributes with unchanged attributes for the type of the array."""
     attributes: Attributes = _made_document(node)["attributes"]
     if node.attributes.get(DTYPE) == original.attributes.get(DTYPE):
         for key in _KEPT:
@@ -605,16 +605,16 @@ def _made_document(node: ArrayNode[Attributes]) -> dict[str, Any]:
 
 @dataclass(slots=True, frozen=True)
 class _Encoded:
-    """Data type, codecs and fill value of a document; documents share them unchanged.
+    """Data type, codecs and fill value of a document. Documents share them, so they must not be changed.
 
     Attributes
     ----------
     data_type, codecs, fill_value : object
         As in the document; the codecs are those of a chunk.
     default : object
-        The ``zarr_dtype`` that follows from the data type.
+        The default ``zarr_dtype`` of the data type.
     noted : object
-        The data type for the note, where format 3 cannot express it.
+        The data type for the note, if format 3 cannot express it.
     """
 
     data_type: Any
@@ -655,7 +655,7 @@ def _encode_elements(
 
 
 _encode: Memo[_Encoded] = Memo(_encode_elements)
-"""Returns what documents have for ``(data type, filters, compressor, order, number of axes, fill value)`` of a node.
+"""Returns the parts of a document for ``(data type, filters, compressor, order, number of axes, fill value)``.
 
 Raises
 ------
@@ -668,14 +668,14 @@ UsageError
 
 
 def store_in_format_3(node: ArrayNode[Attributes], widths: dict[str, int]) -> None:
-    """Change a planned array, which is one of format 2, to the same array in format 3.
+    """Convert the node of a new array from format 2 to format 3.
 
     Parameters
     ----------
     node : ArrayNode
         Of a new array; changed.
     widths : dict of str to int
-        Of rows: characters of the longest text of each field that is text or a reference.
+        For rows: number of characters of the longest text in each field of text or references.
     """
     node.zarr_format, node.chunk_keys = 3, NEW_KEYS
     node.extra, node.keeps_attributes = {}, True
@@ -702,7 +702,7 @@ def _filters_in_format_3(node: ArrayNode[Attributes], widths: dict[str, int]) ->
 
 
 def row_fields(node: ArrayNode[Attributes], widths: dict[str, int]) -> list[Any]:
-    """Return name, data type and kind of the fields of new rows; ``widths`` as of `store_in_format_3`."""
+    """Return name, data type and kind of the fields of new rows; ``widths`` as for `store_in_format_3`."""
     return [_row_field(field, widths) for field in node.attributes.get(DTYPE) or ()]
 
 

@@ -1,4 +1,4 @@
-"""Attributes of a node, which are those of format 2 <-> the format-3 convention of hdmf-zarr 0.14 and LINDI.
+"""Attributes of a node, which are in the form of format 2 <-> the format-3 convention of hdmf-zarr 0.14 and LINDI.
 
 =================================================  ===================================================================
 node                                               format-3 document
@@ -8,12 +8,12 @@ node                                               format-3 document
 ``zarr_dtype`` of an array of references           ``_DTYPE: "object_reference"``
 ``zarr_dtype`` of a scalar                         ``_DTYPE`` with the type of the element; the array has no axes
 ``zarr_dtype`` of rows with references             ``_REFERENCE_FIELDS``, the names of the fields that are references
-``zarr_dtype`` of other rows                       nothing, the data type says it
-``zarr_dtype`` of anything else                    ``_DTYPE``
-``_ARRAY_DIMENSIONS`` of a scalar                  nothing
+``zarr_dtype`` of other rows                       none: the data type is sufficient
+``zarr_dtype`` of other arrays                     ``_DTYPE``
+``_ARRAY_DIMENSIONS`` of a scalar                  none
 =================================================  ===================================================================
 
-Everything else is the same. What the convention cannot express is in the note of the node.
+All other attributes are equal. What the convention cannot express is in the note of the node.
 
 Source: hdmf-zarr 0.14, storage specification.
 """
@@ -35,10 +35,10 @@ OBJECT_REFERENCE = "object_reference"
 _OBJECT = ("object", "region")
 _ATTRIBUTES = "attributes"
 _AS_TEXT = {"dtype": "json", "text": True}
-_WORD = "word"  # not `zarr_dtype`: hdmf-zarr 0.14 takes an object with that key for a reference
+_WORD = "word"  # not `zarr_dtype`: hdmf-zarr 0.14 treats an object with that key as a reference
 _ONLY_IN_2 = (DTYPE, LINKS)
 _ONLY_IN_3 = frozenset({DTYPE_3, LINKS_3, REFERENCE_FIELDS_3})
-_SCALAR_3 = "_SCALAR"  # of drafts of the convention
+_SCALAR_3 = "_SCALAR"  # in drafts of the convention
 _NESTED = (dict, list)
 
 
@@ -46,7 +46,7 @@ _NESTED = (dict, list)
 
 
 def encode_values(attributes: Attributes) -> Attributes:
-    """Return the format-3 attributes of a group, or of an array without those that state its type."""
+    """Return the format-3 attributes of a group, or of an array except for those about its type."""
     encoded = {key: value for key, value in attributes.items() if key not in _ONLY_IN_2}
     if LINKS in attributes:
         encoded[LINKS_3] = attributes[LINKS]
@@ -61,7 +61,7 @@ def encode_values(attributes: Attributes) -> Attributes:
 
 
 def _is_mistaken(value: Any) -> bool:
-    """Tell whether hdmf-zarr 0.14 would take a user's JSON for a reference, and then could not read the file."""
+    """Tell whether hdmf-zarr 0.14 would mistake a user's JSON for a reference, and fail to read the file."""
     return isinstance(value, dict) and not _is_reference_2(value) and bool({DTYPE, REFERENCE_3} & value.keys())
 
 
@@ -78,7 +78,7 @@ def _is_reference_2(value: Any) -> bool:
 
 
 def decode_values(attributes: Attributes) -> Attributes:
-    """Return the attributes of a group node, or of an array node without those that state its type."""
+    """Return the attributes of a group node, or of an array node except for those about its type."""
     decoded = dict(attributes)
     for key in _ONLY_IN_3 & attributes.keys():
         del decoded[key]
@@ -88,7 +88,7 @@ def decode_values(attributes: Attributes) -> Attributes:
         decoded.update({key: _decode_value(decoded[key]) for key in references if key not in plain})
     if LINKS_3 in attributes:
         decoded[LINKS] = attributes[LINKS_3]
-    if isinstance(decoded.get(SPECLOC), dict):  # it was a reference
+    if isinstance(decoded.get(SPECLOC), dict):  # it is a reference
         decoded[SPECLOC] = decoded[SPECLOC].get("value", {}).get("path")
     return decoded
 
@@ -104,7 +104,7 @@ def _is_reference_3(value: Any) -> bool:
 
 
 def _plain_names(attributes: Attributes) -> set[str]:
-    """Return the names of attributes that are JSON of a user, whatever is in it."""
+    """Return the names of attributes that are JSON of the user, whatever their content."""
     remarks = notes_of(attributes).get(_ATTRIBUTES)
     return set(remarks) if isinstance(remarks, dict) else set()
 
@@ -130,11 +130,11 @@ def encode_array_attributes(node: ArrayNode[Attributes], default: Any, fields: l
     Parameters
     ----------
     node : ArrayNode
-        With ``stored_axes`` set where its document has other axes.
+        Has ``stored_axes`` if its document has other axes.
     default : object
-        The ``zarr_dtype`` that follows from the data type.
+        The default ``zarr_dtype`` of the data type.
     fields : list, optional
-        Of rows: name, data type and kind of each.
+        For rows: name, data type and kind of each field.
     """
     encoded = encode_values(node.attributes)
     notes = dict(notes_of(encoded))
@@ -156,7 +156,7 @@ def encode_array_attributes(node: ArrayNode[Attributes], default: Any, fields: l
 
 
 def _encode_fields(encoded: Attributes, notes: dict[str, Any], word: Any, default: list[Any], *, rows: bool) -> None:
-    """Add what the data type of rows does not state about their fields."""
+    """Add the properties of the fields of rows that the data type does not have."""
     references = [field["name"] for field in word if _is_reference_field(field)] if isinstance(word, list) else []
     if references:
         encoded[REFERENCE_FIELDS_3] = references
@@ -188,7 +188,7 @@ def _is_reference_field(field: Any) -> bool:
 
 
 def default_fields(default: list[Any], references: list[str]) -> list[dict[str, Any]]:
-    """Return the ``zarr_dtype`` of rows that follows from the data type and the names of reference fields."""
+    """Return the ``zarr_dtype`` of rows for the data type and the names of reference fields."""
     return [
         {"name": field["name"], "dtype": "object" if field["name"] in references else _text_word(field["dtype"])}
         for field in default
@@ -200,21 +200,21 @@ def _text_word(word: Any) -> Any:
 
 
 def looks_like_rows(default: Any, references: Any) -> bool:
-    """Tell whether a structured type is one of rows with text or references; ``default`` as of `word_of_type`."""
+    """Tell whether a structured type has rows with text or references; ``default`` as from `word_of_type`."""
     if not isinstance(default, list):
         return False
     return bool(references) or any(str(field["dtype"]).startswith("str") for field in default)
 
 
 def decode_array_attributes(attributes: Attributes, default: Any) -> tuple[Attributes, bool]:
-    """Return the format-2 attributes of an array without ``zarr_dtype``, and whether it holds rows.
+    """Return the format-2 attributes of an array without ``zarr_dtype``, and whether it has rows.
 
     Parameters
     ----------
     attributes : dict
         As in the document.
     default : object
-        The ``zarr_dtype`` that follows from the data type: a name, or the fields.
+        The default ``zarr_dtype`` of the data type: a name, or the fields.
     """
     decoded = decode_values(attributes)
     decoded.pop(DTYPE, None)
@@ -228,18 +228,18 @@ def decode_array_attributes(attributes: Attributes, default: Any) -> tuple[Attri
 
 
 def decode_word(attributes: Attributes, default: Any, *, rows: bool, is_text: bool) -> Any:
-    """Return ``zarr_dtype`` of an array that has axes.
+    """Return ``zarr_dtype`` of an array with axes.
 
     Parameters
     ----------
     attributes : dict
         As in the document.
     default : object
-        The one that follows from the data type.
+        The default of the data type.
     rows : bool
-        Whether it holds rows with text or references.
+        Whether it has rows with text or references.
     is_text : bool
-        Whether its elements are text, which references are stored as.
+        Whether its elements are text, as which references are stored.
     """
     kept = notes_of(attributes).get(_WORD)
     if kept is not None:
@@ -258,10 +258,10 @@ def decode_word(attributes: Attributes, default: Any, *, rows: bool, is_text: bo
 
 
 def is_old_scalar(attributes: Attributes) -> bool:
-    """Tell whether an array of one element has a mark of scalars of format 2 or of drafts of the convention."""
+    """Tell whether an array of one element is marked as a scalar as in format 2 or in drafts of the convention."""
     return attributes.get(DTYPE) == "scalar" or attributes.get(_SCALAR_3) is True
 
 
 def drop_marks(attributes: Attributes) -> None:
-    """Remove the mark of scalars of drafts of the convention."""
+    """Remove the mark of scalars that drafts of the convention have."""
     attributes.pop(_SCALAR_3, None)

@@ -1,8 +1,8 @@
-"""Data types and fill values: of format 2, which nodes have <-> of format 3. Standard library only.
+"""Data types and fill values of nodes, in the form of format 2 <-> those of format 3. Standard library only.
 
-Elements of variable length are a data type of format 3, ``string`` or ``variable_length_bytes``, where format 2 has
-``"|O"`` and a filter. The byte order is not part of a format-3 data type: it is the ``endian`` of the codec ``bytes``,
-one for all fields of a row.
+For elements of variable length format 3 has the data types ``string`` and ``variable_length_bytes``, and format 2
+``"|O"`` with a filter. The byte order is not part of a format-3 data type; it is the ``endian`` of the codec ``bytes``,
+the same for all fields of a row.
 
 Source: Zarr v3 specification, "Data types" and "Fill value"; zarr-extensions for ``string``, ``struct``,
 ``fixed_length_utf32``, ``numpy.datetime64``; zarr-python for ``null_terminated_bytes``, ``raw_bytes``, ``structured``.
@@ -28,7 +28,7 @@ STRUCT = "struct"
 STRUCTURED = "structured"
 
 NUMBER_NAMES = frozenset(NUMBERS)
-"""Names of numbers, which NumPy and HDMF have too."""
+"""Names of number types, which NumPy and HDMF have too."""
 
 _OBJECTS = {STRING: STRING, "str": STRING, BYTES: BYTES, "bytes": BYTES}
 _FIXED = {"null_terminated_bytes": ("S", 1), "raw_bytes": ("V", 1), "fixed_length_utf32": ("U", 4)}
@@ -45,9 +45,9 @@ _REMEDY = "Run `zarrio verify` on the file."
 
 
 def encode_type(data_type: Any) -> Any:
-    """Return the format-3 data type of a format-2 one that is not ``"|O"``.
+    """Return the format-3 data type for a format-2 one other than ``"|O"``.
 
-    Format 3 does not have fields with axes of their own; they become bytes.
+    Format 3 has no fields with axes; they become bytes.
     """
     if isinstance(data_type, list):
         fields = [{"name": name, "data_type": _field_type(inner, *shape)} for name, inner, *shape in data_type]
@@ -78,9 +78,9 @@ def _field_type(data_type: Any, shape: Any = ()) -> Any:
 
 
 def endian_of(data_type: Any) -> Endian | None:
-    """Return the byte order of a format-2 type; None where it does not have one, or has fields of both.
+    """Return the byte order of a format-2 type; None if it has none, or fields with both.
 
-    Fields that are bytes in format 3 keep the order that they have.
+    Fields that are bytes in format 3 keep their byte order.
     """
     found = _orders(data_type)
     if len(found) != 1:
@@ -89,7 +89,7 @@ def endian_of(data_type: Any) -> Endian | None:
 
 
 def is_mixed(data_type: Any) -> bool:
-    """Tell whether a row has fields of both byte orders, which format 3 cannot express."""
+    """Tell whether a row has fields with both byte orders, which format 3 cannot express."""
     return len(_orders(data_type)) > 1
 
 
@@ -103,14 +103,14 @@ def _orders(data_type: Any) -> set[str]:
 
 
 def little(data_type: Any) -> Any:
-    """Return a format-2 type with all its numbers little-endian."""
+    """Return a format-2 type with little-endian numbers."""
     if isinstance(data_type, list):
         return [[name, inner if shape else little(inner), *shape] for name, inner, *shape in data_type]
     return data_type.replace(">", "<")
 
 
 def itemsize(data_type: Any) -> int:
-    """Return the bytes of one element of a format-2 type; 0 for objects, and for what is not a type."""
+    """Return the bytes of one element of a format-2 type; 0 for objects and invalid types."""
     if isinstance(data_type, list):
         return sum(itemsize(inner) * math.prod(*shape or [()]) for _, inner, *shape in data_type)
     try:
@@ -124,22 +124,22 @@ def itemsize(data_type: Any) -> int:
 
 
 def decode_type(data_type: Any, endian: Endian | None = "little") -> Any:
-    """Return the format-2 data type of a format-3 one.
+    """Return the format-2 data type for a format-3 one.
 
     Parameters
     ----------
     data_type : str or dict
-        As in the document; ``structured``, and the names that other writers have, as well.
+        As in the document; also ``structured``, and the names that other programs write.
     endian : {"little", "big"}, optional
-        Of the codec ``bytes``; None is taken for little.
+        Of the codec ``bytes``; None counts as little.
 
     Raises
     ------
     MetadataError
-        A type that this package does not know.
+        The type is not supported.
     """
     number = NUMBERS.get(data_type) if isinstance(data_type, str) else None
-    if number is not None:  # most types are
+    if number is not None:  # the most frequent case
         return number.ordered(">" if endian == "big" else "<")
     try:
         return _decode(data_type, ">" if endian == "big" else "<", 0)
@@ -151,7 +151,7 @@ def decode_type(data_type: Any, endian: Endian | None = "little") -> Any:
 
 
 def object_kind(data_type: Any) -> str | None:
-    """Return ``string`` or ``variable_length_bytes`` for what is an object in memory, None for every other type."""
+    """Return ``string`` or ``variable_length_bytes`` for types of objects in memory, None for other types."""
     name = data_type.get("name") if isinstance(data_type, dict) else data_type
     return _OBJECTS.get(name) if isinstance(name, str) else None
 
@@ -178,7 +178,7 @@ def _fixed(name: str, configuration: dict[str, Any], order: str) -> str:
     code, width = _FIXED[name]
     length = _length(configuration["length_bytes"])
     if length % width:
-        raise ValueError("no whole number of characters")
+        raise ValueError("it is not a whole number of characters")
     return f"{order if code == 'U' else '|'}{code}{length // width}"
 
 
@@ -199,7 +199,7 @@ def _unit(configuration: dict[str, Any]) -> str:
 
 def _decode_fields(fields: Any, order: str, depth: int) -> list[Any]:
     if depth > _MAX_DEPTH or not isinstance(fields, list) or not fields:
-        raise ValueError("no list of fields")
+        raise ValueError("it is not a list of fields")
     decoded = []
     for field in fields:
         name, inner = (field["name"], field["data_type"]) if isinstance(field, dict) else field
@@ -217,7 +217,7 @@ def _name(value: Any) -> str:
 
 
 def word_of_type(data_type: Any) -> Any:
-    """Return the default ``zarr_dtype`` of a format-2 type that is not ``"|O"``: NumPy's name, or the fields."""
+    """Return the default ``zarr_dtype`` of a format-2 type other than ``"|O"``: NumPy's name, or the fields."""
     if isinstance(data_type, list):
         return [{"name": name, "dtype": _word_of_field(inner)} for name, inner, *_ in data_type]
     if data_type[1:2] == "S":
@@ -241,7 +241,7 @@ def _word_of_field(data_type: Any) -> Any:
 
 
 def default_fill(data_type: Any) -> Any:
-    """Return the fill value that stands for none, of a format-3 type as `encode_type` makes it."""
+    """Return the fill value that represents None, for a format-3 type from `encode_type`."""
     if isinstance(data_type, str):
         if data_type == "bool":
             return False
@@ -257,17 +257,17 @@ def default_fill(data_type: Any) -> Any:
 
 
 def encode_fill(value: Any, data_type: Any, stored: Any) -> Any:
-    """Return the fill value of format 3.
+    """Return the fill value in format 3.
 
     Parameters
     ----------
     value : object
-        Of a node; None becomes `default_fill`, since format 3 requires a value.
+        Of a node; None becomes `default_fill`, because format 3 requires a value.
     data_type, stored : object
         The data type in format 2 and in format 3.
     """
     if value is None or (value == 0 and type(value) is int and not isinstance(stored, str)):
-        return default_fill(stored)  # zarr 2 declared 0 for everything
+        return default_fill(stored)  # zarr 2 declared 0 for all types
     if object_kind(stored) == STRING and not isinstance(value, str):
         return ""
     if isinstance(data_type, list) and isinstance(value, str):
@@ -290,7 +290,7 @@ def decode_fill(value: Any, data_type: Any, stored: Any) -> Any:
     Raises
     ------
     MetadataError
-        It does not fit the data type.
+        The value does not fit the data type.
     """
     if value is None or _is_zero(value):
         return None
@@ -300,7 +300,7 @@ def decode_fill(value: Any, data_type: Any, stored: Any) -> Any:
         from hdmf_zarr_backend.formats.dtypes import row_of_fields
 
         return _encoded_bytes(row_of_fields(value, data_type))
-    if isinstance(value, list) and not str(stored).startswith("complex"):  # bytes, as the specification has them
+    if isinstance(value, list) and not str(stored).startswith("complex"):  # bytes as in the specification
         if not all(type(item) is int and 0 <= item < 256 for item in value):
             raise MetadataError(f"the fill value {value!r} is not a list of bytes", remedy=_REMEDY)
         return _encoded_bytes(bytes(value))
@@ -339,7 +339,7 @@ def _is_zero_text(value: str) -> bool:
 
 
 def _from_bits(value: str, data_type: Any) -> Any:
-    """Return the number whose bytes are given in hexadecimal."""
+    """Return the number with the bytes given in hexadecimal."""
     code = _FLOATS.get(data_type[1:]) if isinstance(data_type, str) else None
     if code is None:
         return value
@@ -351,7 +351,7 @@ def _from_bits(value: str, data_type: Any) -> Any:
 
 
 def json_float(value: float) -> float | str:
-    """Return a number as strict JSON holds it: NaN and infinities by their names."""
+    """Return a number as strict JSON: NaN and infinities by name."""
     if math.isfinite(value):
         return value
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"

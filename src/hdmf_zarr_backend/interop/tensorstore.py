@@ -48,7 +48,7 @@ def tensorstore_spec(dataset: Any, field: str | None = None) -> dict[str, Any]:
     Raises
     ------
     UsageError
-        TensorStore cannot read such elements or codecs, or has no way to the store (one in memory, for one).
+        TensorStore cannot read the elements or codecs, or cannot access the store (such as one in memory).
 
     Examples
     --------

@@ -69,7 +69,7 @@ class FilterStep:
 
 @dataclass(frozen=True, slots=True)
 class GroupContent:
-    """A group; its members are nodes of their own."""
+    """A group; its members are separate nodes."""
 
     kind: ClassVar[str] = "group"
     attributes: Mapping[str, AttributeContent]

@@ -350,7 +350,7 @@ def copy_hierarchy(hierarchy: Hierarchy) -> Hierarchy:
 
 
 def adopt(known: Hierarchy, written: Hierarchy) -> None:
-    """Make ``known`` say what ``written`` says, keeping the node objects that others hold."""
+    """Update ``known`` with the content of ``written``, keeping node objects, which others refer to."""
     known.root = _kept(known.root, written.root)
     pairs = [(known.root, written.root)]
     while pairs:
@@ -365,5 +365,5 @@ def adopt(known: Hierarchy, written: Hierarchy) -> None:
 
 
 def _kept(known: Node | None, written: Node) -> Node:
-    """Return the node that others hold, where it is still what was written."""
+    """Return the known node if it has the class of the written one, else the written one."""
     return known if known is not None and type(known) is type(written) else written

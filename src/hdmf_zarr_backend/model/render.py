@@ -236,18 +236,18 @@ def size_text(size: float) -> str:
     return f"{size:,.0f} PB"
 
 
-def folded(members: list[Item], *, whole: bool) -> Iterator[Item | list[Item]]:
+def folded(members: list[Item], *, show_all: bool) -> Iterator[Item | list[Item]]:
     """Yield members as a tree shows them: single ones, and for a long run the first ones, and the rest as a list.
 
     Parameters
     ----------
     members : list of Item
         Members of a group.
-    whole : bool
+    show_all : bool
         Yield all members as single ones.
     """
     for run in _runs(members):
-        if whole or len(run) < RUN:
+        if show_all or len(run) < RUN:
             yield from run
         else:
             yield from run[:SHOWN]
@@ -317,7 +317,7 @@ def render(
     columns: Sequence[Column],
     *,
     depth: int | None = None,
-    whole: bool = False,
+    show_all: bool = False,
     symbols: Symbols = UNICODE,
     width: int | None = None,
 ) -> list[str]:
@@ -331,14 +331,14 @@ def render(
         The columns beside the tree.
     depth : int, optional
         Number of levels to show, with the sum of deeper ones; 0 shows only the root.
-    whole : bool
+    show_all : bool
         Show all members of long runs.
     symbols : Symbols
         Symbols that the tree is drawn with.
     width : int, optional
         Columns of the terminal. Longer lines are shortened, the widest column first. None: do not shorten lines.
     """
-    rows = list(_rows(root, depth=depth, whole=whole, symbols=symbols))
+    rows = list(_rows(root, depth=depth, show_all=show_all, symbols=symbols))
     rows.insert(0, _Row("", [column.title for column in columns]))
     return _aligned(rows, columns, width=width, ellipsis=symbols.ellipsis)
 
@@ -346,7 +346,7 @@ def render(
 # ---- rows ---------------------------------------------------------------------------------------------------------
 
 
-def _rows(root: Item, *, depth: int | None, whole: bool, symbols: Symbols) -> Iterator[_Row]:
+def _rows(root: Item, *, depth: int | None, show_all: bool, symbols: Symbols) -> Iterator[_Row]:
     """Yield the rows from top to bottom; a stack replaces recursion."""
     stack: list[tuple[Item | _Row, str, str, int]] = [(root, "", "", 0)]
     while stack:
@@ -361,7 +361,7 @@ def _rows(root: Item, *, depth: int | None, whole: bool, symbols: Symbols) -> It
         yield _item_row(item, mark, cut=cut)
         children: list[Item | _Row] = [_leaf_row(leaf, "", symbols) for leaf in item.description.attributes]
         if not cut:
-            children += _children(item.members, whole=whole, symbols=symbols)
+            children += _children(item.members, show_all=show_all, symbols=symbols)
         branch, line = symbols.last, symbols.below_last
         for child in reversed(children):
             stack.append((child, below + branch, below + line, level + 1))
@@ -375,8 +375,8 @@ def _item_row(item: Item, mark: str, *, cut: bool) -> _Row:
     return _Row(mark + _printable(item.name), description.cells, f"({text})" if text else "")
 
 
-def _children(members: list[Item], *, whole: bool, symbols: Symbols) -> Iterator[Item | _Row]:
-    for item in folded(members, whole=whole):
+def _children(members: list[Item], *, show_all: bool, symbols: Symbols) -> Iterator[Item | _Row]:
+    for item in folded(members, show_all=show_all):
         if isinstance(item, Item):
             yield item
             continue

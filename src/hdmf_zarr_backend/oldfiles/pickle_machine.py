@@ -5,7 +5,7 @@ of the function in `FUNCTIONS`, with the machine and the arguments from the pick
 whatever lengths and indices the pickle states. Dictionary keys are ``str``, so no object from a file is ever hashed or
 compared.
 
-Apart from `pickles`, so that all code that acts on the bytes of a pickle is in one module.
+Separate from `pickles`, so that all code that acts on the bytes of a pickle is in one module.
 
 Source: Python's ``pickletools`` for the opcodes.
 """

@@ -49,7 +49,7 @@ def report(
     other : str or PathLike, optional
         A second file; the page then compares the two.
     level : {"links", "structure", "chunks", "schema"}
-        How much to check for problems, as of `verify`; ``"chunks"`` decodes all chunks.
+        How much to check for problems, as for `verify`; ``"chunks"`` decodes all chunks.
     values : bool
         Also compare the values of datasets of the two files.
     storage_options : mapping, optional
@@ -58,12 +58,12 @@ def report(
     Returns
     -------
     str
-        The whole document, in HTML 5.
+        The document, in HTML 5.
 
     Raises
     ------
     StoreNotFoundError, NotZarrError, MetadataError
-        There is no file that can be described.
+        The file does not exist or cannot be described.
     """
     figures = _FileFigures(open_outline(source, sizes=True, storage_options=storage_options))
     if other is not None:
@@ -163,7 +163,7 @@ class _FileFigures:
 
 
 def _areas(root: Item, closed: str | None) -> Area:
-    """Return the tree of sizes, the group at ``closed`` as a whole; a file may be nested too deeply for calls."""
+    """Return the tree of sizes, without members of the group at ``closed``; not recursive, for deep files."""
     top = Area("/", "/", root.sum.size)
     pending = [(root, top)]
     while pending:
@@ -178,7 +178,7 @@ def _areas(root: Item, closed: str | None) -> Area:
 
 
 def _cards(figures: _FileFigures) -> str:
-    """Return the numbers about the file as a whole."""
+    """Return the numbers about the complete file."""
     document = figures.document
     shown = [
         (
@@ -333,7 +333,7 @@ def _bar(part: float, kind: str = "") -> str:
 
 
 def _differences_section(found: Sequence[Difference]) -> str:
-    """Return the differences of two files, counted by kind and listed."""
+    """Return the differences between two files, counted by kind and listed."""
     if not found:
         return '<h2>Differences</h2><p class="good">none</p>'
     counts = ", ".join(f"{count:,} {kind}" for kind, count in summarise(found).items())
@@ -350,5 +350,5 @@ def _differences_section(found: Sequence[Difference]) -> str:
 
 
 def _difference_text(difference: Difference) -> str:
-    """Return a difference without its path, which has a column of its own."""
+    """Return a difference without its path, which is in another column."""
     return str(difference).removeprefix(difference.path).strip()

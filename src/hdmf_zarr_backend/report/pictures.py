@@ -1,6 +1,6 @@
-"""Pictures for the page, as SVG: sizes as a treemap, and the chunk grid of an array.
+"""Pictures for the page, as SVG: a treemap of sizes, and the chunk grid of an array.
 
-Apart from `page`, which is about text and tables.
+`page` has the text and the tables.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ class Area:
 
     Attributes
     ----------
-    name, path : str
+    Name and path of a node.
         Of a node.
-    size : float
+    Bytes; for a group the sum of its members.
         Bytes; of a group the sum of its members.
     members : list of Area
         Empty for an array.
@@ -49,7 +49,7 @@ class Rectangle:
 
 
 def lay_out(sizes: Sequence[float], place: Rectangle) -> list[Rectangle]:
-    """Cut a rectangle into one for each size, areas in proportion.
+    """Divide a rectangle into one for each size, with proportional areas.
 
     They are as square as possible ("squarified treemaps": Bruls, Huizing, van Wijk 2000).
 
@@ -58,7 +58,7 @@ def lay_out(sizes: Sequence[float], place: Rectangle) -> list[Rectangle]:
     sizes : sequence of float
         Positive, the largest first.
     place : Rectangle
-        The rectangle that is cut; all of it is used.
+        The rectangle to divide, completely.
     """
     found: list[Rectangle] = []
     scale = place.width * place.height / sum(sizes) if sizes else 0.0
@@ -106,7 +106,7 @@ def _cut(row: Sequence[float], place: Rectangle, scale: float) -> tuple[list[Rec
 
 
 def treemap_svg(root: Area) -> str:
-    """Return the treemap of ``root``; nothing where nothing is stored."""
+    """Return the treemap of ``root``; empty if nothing is stored."""
     if root.size <= 0:
         return ""
     parts = "".join(_drawn(root))
@@ -130,7 +130,7 @@ def _drawn(root: Area) -> Iterator[str]:
 
 
 def _worth_drawing(area: Area, place: Rectangle) -> list[Area]:
-    """Return the members of an area, the largest first, those too small for a rectangle of their own as one."""
+    """Return the members of an area, the largest first; those too small for a separate rectangle are combined."""
     members = sorted((member for member in area.members if member.size > 0), key=lambda member: -member.size)
     total = sum(member.size for member in members)
     least = total * (_LEAST * _LEAST) / (place.width * place.height)
@@ -168,7 +168,7 @@ _MOST_LINES = 30
 
 
 def chunk_grid_svg(shape: Sequence[int], chunks: Sequence[int]) -> str:
-    """Return the grid of the first axis, downwards, and the last axis; of a scalar or an empty array nothing."""
+    """Return the grid of the first axis, downwards, and the last axis; empty for a scalar or an empty array."""
     if not shape or 0 in shape:
         return ""
     rows, columns = shape[0], shape[-1] if len(shape) > 1 else 1

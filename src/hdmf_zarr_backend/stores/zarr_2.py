@@ -1,7 +1,7 @@
 """Stores of zarr-python 2 as stores of this package, and files of this package as its groups and arrays.
 
 zarr-python 2 opens format 2 only. Its codec of pickles runs code, so arrays of pickles are not given to it.
-Apart from `stores.zarr_3`, since each can be imported under its own release only.
+Separate from `stores.zarr_3`, because each can only be imported with its own release.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ class _View(_storage.Store):  # type: ignore[misc, unused-ignore]
 def open_zarr_group(store: Store, *, mode: Literal["r", "r+"] = "r", zarr_format: int | None = None) -> Any:
     """Return the file as a ``zarr.Group``, without using a consolidated document, which may be stale.
 
-    ``mode`` is as of zarr; ``zarr_format`` is the format that is known, which has to be 2.
+    ``mode`` is that of zarr; ``zarr_format`` is the known format, which must be 2.
 
     Raises
     ------

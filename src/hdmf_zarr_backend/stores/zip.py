@@ -187,7 +187,7 @@ class ZipStore(Store):
 def _inflated(file: Any, info: zipfile.ZipInfo) -> bytes:
     """Return the value of an entry; one that is larger than the directory states is damaged.
 
-    `zipfile.ZipFile.read` would decompress up to two gigabytes in a step, whatever the entry states.
+    `zipfile.ZipFile.read` would decompress up to two gigabytes in one step, regardless of the size in the directory.
     """
     value = io.BytesIO()
     # for bzip2 and LZMA the step counts compressed bytes
@@ -301,7 +301,7 @@ _new: weakref.WeakSet[NewZipStore] = weakref.WeakSet()
 
 
 def _forget_all() -> None:
-    """Redirect the open files of a fork to nowhere, or it would write buffered bytes when it ends."""
+    """Redirect the open files of a fork to the null device, since it would write buffered bytes when it ends."""
     nowhere = os.open(os.devnull, os.O_RDWR | getattr(os, "O_CLOEXEC", 0))
     for store in list(_new):
         file = store._zip().fp

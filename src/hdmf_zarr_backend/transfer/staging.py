@@ -59,9 +59,9 @@ def staged(
     Raises
     ------
     StoreExistsError
-        Something has come to be at ``target`` that is not to be replaced.
+        ``target`` was created since, and may not be replaced.
     StoreError
-        The system refuses something.
+        The system refuses an operation.
     """
     partial, own = partial_path(target), Staged(target)
     made = _missing(os.path.dirname(target))

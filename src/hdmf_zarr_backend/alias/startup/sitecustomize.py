@@ -1,7 +1,7 @@
-"""Installs the alias when Python starts in a process that ``zarrio exec`` has started, or in one below it.
+"""Installs the alias when Python starts in a process started by ``zarrio exec``, directly or indirectly.
 
-Python imports the module ``sitecustomize`` at its start; ``zarrio exec`` puts the folder of this one into
-``PYTHONPATH``. The next module of that name on the path, if there is one, is run as well.
+Python imports the module ``sitecustomize`` when it starts; ``zarrio exec`` adds the folder of this one to
+``PYTHONPATH``. The next module of that name on the path, if any, is run as well.
 
 Source: Python, module ``site``.
 """
@@ -17,7 +17,7 @@ from importlib.util import module_from_spec
 def _install_alias() -> None:
     try:
         from hdmf_zarr_backend.alias.installing import add_finder
-    except ModuleNotFoundError:  # the Python of another environment, which has an hdmf_zarr of its own or none
+    except ModuleNotFoundError:  # the Python of another environment
         print(f"zarrio exec: hdmf-zarr-backend is not installed for {sys.executable}", file=sys.stderr)  # noqa: T201
     else:
         add_finder()
