@@ -162,7 +162,7 @@ def repair(
     A change of the file that was interrupted is undone, or finished if it had been recorded whole. Documents that are
     missing, and scalars whose chunk is missing or damaged, are written back from the consolidated document if it has
     them. If that document is wrong in another way, it is made anew. In a file of both formats, what is in format 3 is
-    made like format 2, unless a program has changed it there only.
+    made like format 2, unless a program has changed it there only; of values that differ those of format 2 are kept.
 
     No chunk and no document of a node is deleted except those of an interrupted change. While anything is missing or
     damaged that cannot be written back, the consolidated document stays as it is, since it may be the only good copy;
