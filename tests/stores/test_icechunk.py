@@ -23,6 +23,7 @@ from hdmf_zarr_backend.errors import (
     UsageError,
 )
 from hdmf_zarr_backend.stores.opening import open_store
+from hdmf_zarr_backend.zom.api import create, to_zom
 from tests import samples, trees
 
 
@@ -238,3 +239,34 @@ def test_a_message_without_a_commit_is_refused(repository, tmp_path):
             ZarrIO(place, mode, commit_message="x")
     with pytest.raises(UsageError, match="commit_message"):
         convert(tmp_path / "a.h5", tmp_path / "a.zarr", commit_message="x")
+
+
+@pytest.mark.parametrize("zarr_format", [None, 3])
+def test_convert_copies_a_file_of_format_3(repository, tmp_path, zarr_format):
+    """It is the only format that there is in Icechunk; elsewhere such a conversion is refused."""
+    source = samples.write_zarr(tmp_path / "a.zarr", samples.rich_nwbfile(), zarr_format=3)
+    convert(source, repository.writable_session("main"), zarr_format=zarr_format, commit_message="a copy")
+    found = repository.readonly_session("main")
+    assert compare(source, found) == []
+    with NWBZarrIO(found.store, "r") as io:
+        assert io.read().identifier == "rich"
+    again = icechunk.Repository.create(icechunk.in_memory_storage())
+    convert(found, again.writable_session("main"), commit_message="a copy of the copy")
+    assert compare(source, again.readonly_session("main")) == []
+    with pytest.raises(UsageError, match="already"):
+        convert(source, tmp_path / "b.zarr", zarr_format=3)
+
+
+@pytest.mark.parametrize("consolidate", [True, False])
+def test_a_model_is_written_as_strict_json(repository, tmp_path, consolidate):
+    with ZarrIO(tmp_path / "a.zarr", "w", zarr_format=3) as io:
+        io.write_builder(trees.root(trees.dataset("data", np.arange(5)), **NOT_A_NUMBER))
+    model = to_zom(tmp_path / "a.zarr")
+    session = repository.writable_session("main")
+    create(model, session.store, consolidate=consolidate)
+    session.commit("documents")
+    found = repository.readonly_session("main")
+    assert to_zom(found.store).members.keys() == model.members.keys()
+    attributes = ZarrIO(found.store, "r").read_builder().attributes
+    for name, value in NOT_A_NUMBER.items():
+        np.testing.assert_array_equal(attributes[name], value)

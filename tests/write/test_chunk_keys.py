@@ -15,8 +15,9 @@ from hdmf_zarr_backend import ZarrDataIO, ZarrIO, convert, upgrade, verify
 from hdmf_zarr_backend.checks.repair import repair
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.comparison import compare
-from hdmf_zarr_backend.errors import UsageError
+from hdmf_zarr_backend.errors import UsageError, ZarrBackendError
 from tests import samples, trees
+from tests.test_both import Dying, Keys
 
 V2 = {"name": "v2", "configuration": {"separator": "."}}
 
@@ -87,6 +88,55 @@ def test_upgraded(tmp_path):
     assert any(key.startswith("c.") for key in chunk_keys(path))
     assert verify(path).is_sound
     assert compare(tmp_path / "b.zarr", path) == []
+
+
+def test_an_upgrade_that_is_killed(tmp_path):
+    """Whenever it is: the file is one of format 2 or 3, and the next upgrade leaves nothing of the first."""
+    path = tmp_path / "a.zarr"
+    with ZarrIO(path, "w") as io:
+        io.write_builder(samples.reference_tree())
+    before = {key.relative_to(path).as_posix(): key.read_bytes() for key in path.rglob("*") if key.is_file()}
+    whole = Dying(before)
+    upgrade(Keys(whole), chunk_key_encoding="v2")
+    after = dict(whole)
+    assert any("/c." in key for key in after)
+    plain = Dying(before)
+    upgrade(Keys(plain))
+    steps = 0
+    while True:
+        files = Dying(before)
+        files.left = steps
+        try:
+            upgrade(Keys(files), chunk_key_encoding="v2")
+        except Dying.error:
+            pass
+        else:
+            break
+        steps += 1
+        files.left = 10**9
+        with ZarrIO(Keys(dict(files))) as io:
+            assert len(io.read_builder()["inner/deep/references"].data) == 3
+        is_upgraded = "zarr.json" in files
+        other = Dying(files)
+        upgrade(Keys(other))  # with other keys
+        assert dict(other) == (after if is_upgraded else dict(plain))
+        upgrade(Keys(files), chunk_key_encoding="v2")
+        assert dict(files) == after
+    assert steps > 20
+
+
+@pytest.mark.parametrize("encoding", ["default", "v2"])
+@pytest.mark.parametrize("damaged", ["references/0", "rows/0.0"])
+def test_an_upgrade_that_fails_leaves_the_file_as_it_was(tmp_path, damaged, encoding):
+    path = tmp_path / "a.zarr"
+    with ZarrIO(path, "w") as io:
+        io.write_builder(samples.reference_tree())
+    before = {key.relative_to(path).as_posix(): key.read_bytes() for key in path.rglob("*") if key.is_file()}
+    (path / "inner" / "deep" / damaged).write_bytes(b"damaged")
+    with pytest.raises(ZarrBackendError):
+        upgrade(path, chunk_key_encoding=encoding)
+    after = {key.relative_to(path).as_posix(): key.read_bytes() for key in path.rglob("*") if key.is_file()}
+    assert after == {**before, f"inner/deep/{damaged}": b"damaged"}
 
 
 def test_from_the_command_line(tmp_path):

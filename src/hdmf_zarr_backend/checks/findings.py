@@ -54,7 +54,8 @@ REPAIRABLE: Final[dict[str, str]] = {
     "document-missing": f"{_REPAIR} {_FORGET}",
     "chunk-missing": _REPAIR,
     "chunk-damaged": _REPAIR,
-    "formats-differ": "Run `zarrio repair`, which makes format 3 like format 2.",
+    "formats-differ": "Run `zarrio repair`, which makes format 3 like format 2, or keep format 3 with "
+    "`zarrio upgrade --drop 2`.",
 }
 """What to do instead if the consolidated document has a good copy."""
 

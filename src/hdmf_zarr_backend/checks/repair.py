@@ -161,7 +161,7 @@ def repair(
     An interrupted change is completed if it was recorded completely, otherwise it is undone. Missing documents, and
     scalars whose chunk is missing or damaged, are restored from the consolidated document if it has them. If that
     document is wrong in another way, a new one is written. In a file of both formats, format 3 is made equal to format
-    2, unless a program has changed only format 3.
+    2, unless a program has changed only format 3; of values that differ, those of format 2 are kept.
 
     No chunk and no document of a node is deleted except those of an interrupted change. While something is missing or
     damaged that cannot be restored, the consolidated document is not changed, since it may be the only good copy. The

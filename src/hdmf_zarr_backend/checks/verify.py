@@ -46,8 +46,9 @@ def verify(
     level : {"structure", "links", "chunks", "schema"}
         ``structure``: documents parse, have only keys that the format defines, and agree with the consolidated
         document, as do the chunks in it. ``links``: the targets of links and references exist, and are the objects that
-        were meant. ``chunks``: each chunk is stored, decodes, and has its full size. ``schema``: the file is valid by
-        its cached namespaces. Each level includes all before it.
+        were meant. ``chunks``: each chunk is stored, decodes, and has its full size, and the two copies of what a file
+        of both formats stores twice are equal. ``schema``: the file is valid by its cached namespaces. Each level
+        includes all before it.
     storage_options : dict, optional
         For URLs.
     limits : Limits, optional
@@ -96,8 +97,13 @@ def verify(
             check = ChunkCheck(keys, structure.hierarchy, report, structure.lost_chunks, is_both=is_both)
             check.run(workers, memory_budget=memory_budget, progress=progress)
             if structure.state == "alike":
-                check = ChunkCheck(keys, _only_of_format_3(keys), report, is_both=True)
+                own = _only_of_format_3(keys)
+                check = ChunkCheck(keys, own, report, is_both=True)
                 check.run(workers, memory_budget=memory_budget, progress=progress)
+                if keys.abilities.listing:
+                    from hdmf_zarr_backend.checks.copies import compare_copies  # on use: hdmf is slow to import
+
+                    compare_copies(keys, structure.hierarchy, own, report)
     if last > 2:
         from hdmf_zarr_backend.checks.hdmf_validator import problems_by_schema  # imported here: hdmf is slow to import
 

@@ -119,7 +119,7 @@ def convert(
         checked. In files of hdmf-zarr, which do not store them, it also restores the types of unsigned attributes.
     zarr_format : {2, 3, "both"}, optional
         Format of a Zarr target. "both": it has the metadata of both formats over the same chunks. None: 2, or the only
-        format that a store can hold (Icechunk: 3).
+        format that a store can hold (Icechunk: 3); to such a store a Zarr file of that format is copied.
     storage_options : mapping, optional
         Options of the source and the target if they are URLs, as for `ZarrIO`.
     external_links : {"keep", "copy", "follow", "within", "never"}
@@ -257,6 +257,7 @@ def convert(
             shards=checked_shards(shards, number), missing_chunks=missing_chunks, limits=limits,
             strict_json=strict_json or abilities.strict_json, durable=durable, policy=policy,
             has_both=zarr_format == BOTH, chunk_key_encoding=checked_key_encoding(chunk_key_encoding, number),
+            is_only_format=len(abilities.formats) == 1,
         )  # fmt: skip
         report = _to_zarr(location, goal, request) if found == "hdf5" else _to_other_zarr(origin, goal, request)
     _commit(goal, commit_message)
@@ -416,6 +417,7 @@ class _ToZarr:
     durable: bool
     policy: Policy | None = None
     has_both: bool = False
+    is_only_format: bool = False
     chunk_key_encoding: ChunkKeyEncoding | None = None
 
     def options(self, path: str) -> StorageOptions:
@@ -513,12 +515,13 @@ def _to_zarr(source: str, place: str | Store, request: _ToZarr) -> ConversionRep
 
 
 def _to_other_zarr(source: str | Store, place: str | Store, request: _ToZarr) -> ConversionReport:
-    """Convert a Zarr file to the other format of Zarr, or to both."""
+    """Convert a Zarr file to the other format of Zarr, to both, or to the only one that the store can hold."""
     from hdmf_zarr_backend.builders.from_zarr import ZarrPlanner
     from hdmf_zarr_backend.conversion.to_hdf5 import open_source
 
     main = open_source(source, request.storage, request.missing_chunks, request.limits)
-    if main.hierarchy.zarr_format == request.zarr_format and not request.has_both:
+    is_same = main.hierarchy.zarr_format == request.zarr_format
+    if is_same and not request.has_both and not request.is_only_format:
         raise UsageError(
             f"the source is Zarr format {request.zarr_format} already",
             store=main.location,

@@ -118,7 +118,8 @@ def forget(keys: Store, plan: WritePlan) -> None:
         for path in plan.arrays:
             prefix = join(path, DEFAULT_PREFIX)
             keys.delete_below(prefix)
-            keys.delete([key for key in keys.list_prefix(path) if key.startswith(f"{prefix}.")])
+            # the chunk of a scalar, and keys without folders
+            keys.delete([key for key in keys.list_prefix(path) if key == prefix or key.startswith(f"{prefix}.")])
 
 
 def remove_format_2(keys: Store, hierarchy: Hierarchy) -> int:

@@ -18,6 +18,7 @@ from typing import Any, Literal
 from hdmf_zarr_backend.errors import NotZarrError, UsageError
 from hdmf_zarr_backend.files.parser import parse
 from hdmf_zarr_backend.formats import zarr2, zarr3
+from hdmf_zarr_backend.formats.attributes import strict_attributes
 from hdmf_zarr_backend.model.nodes import Hierarchy, split
 from hdmf_zarr_backend.stores.gc_pause import gc_paused
 from hdmf_zarr_backend.stores.json_text import dump
@@ -316,9 +317,10 @@ def create(model: GroupModel, target: Any, *, consolidate: bool = True, overwrit
     model : GroupV2 or GroupV3
         The model to write. Keys of a group's document that format 2 does not define are not written.
     target : str, Path, mapping or zarr.abc.store.Store
-        The location. The file appears there when it is complete.
+        The location. The file appears there when it is complete. A store that requires strict JSON, such as Icechunk,
+        gets attributes that are NaN or infinite as text.
     consolidate : bool
-        Also write the consolidated document.
+        Also write the consolidated document, in a store that can use one.
     overwrite : bool
         Replace an existing file.
 
@@ -334,11 +336,16 @@ def create(model: GroupModel, target: Any, *, consolidate: bool = True, overwrit
     documents = to_documents(model)
     check(model)
     keys = open_store(target)
+    abilities = keys.abilities
+    for document in documents.values():
+        if abilities.strict_json and document.get("attributes"):
+            document["attributes"] = strict_attributes(document["attributes"])
+    consolidate = consolidate and abilities.consolidates
     check_free(keys, overwrite=overwrite)
     paths = [path.strip("/") for path, _ in walk(model)]
     with new_file(keys, paths, model.zarr_format, exclusive=not overwrite) as new:
         for key, document in _in_order(documents, model.zarr_format, consolidate=consolidate).items():
-            new.set(key, dump(document))
+            new.set(key, dump(document, strict=abilities.strict_json))
         remove_empty_folder(keys)
 
 
