@@ -173,10 +173,15 @@ def shared_many(shared_folder):
     return path, all_shown(opened(path, lazy=False))
 
 
+def ordered_images() -> Images:
+    """Return images with a dataset of references to them."""
+    images = [GrayscaleImage(name=name, data=np.eye(2)) for name in ("one", "two")]
+    order = ImageReferences(name="order_of_images", data=images[::-1])
+    return Images(name="pictures", images=images, order_of_images=order)
+
+
 OTHERS: list[Callable[[NWBFile], Any]] = [
-    lambda nwbfile: nwbfile.add_acquisition(
-        Images(name="pictures", images=[GrayscaleImage(name="one", data=np.eye(2))])
-    ),
+    lambda nwbfile: nwbfile.add_acquisition(ordered_images()),
     lambda nwbfile: setattr(nwbfile, "subject", Subject(subject_id="s")),
     lambda nwbfile: nwbfile.add_device([Device(name="one"), Device(name="two")]),
     lambda nwbfile: nwbfile.add_trial(start_time=0.0, stop_time=1.0),
@@ -370,6 +375,16 @@ def test_a_column_of_references_to_series(path):
     found = nwbfile.trials["timeseries"][0][0].timeseries
     assert found is nwbfile.acquisition[found.name]
     assert found.parent is nwbfile
+
+
+def test_references_to_what_is_in_the_same_container(folder):
+    nwbfile = samples.plain_nwbfile()
+    nwbfile.add_acquisition(ordered_images())
+    path = samples.write_zarr(folder / "images.zarr", nwbfile)
+    found = opened(path).acquisition["pictures"]
+    assert [each.name for each in found.order_of_images[:]] == ["two", "one"]
+    assert found.order_of_images[0] is found["two"]
+    assert all_shown(opened(path)) == all_shown(opened(path, lazy=False))
 
 
 # ---- what asks for everything ---------------------------------------------------------------------------------------

@@ -636,6 +636,7 @@ class LazyContainers:
         self._homes: dict[str, tuple[Any, Any]] = {}  # of members without a container: their parent and subspec
         self._children: dict[int, list[Any]] = {}  # paths, and containers that were made with their parent
         self._made: dict[str, Any] = {}
+        self._making: set[str] = set()  # hdmf asks for what is in them, or for them, while it makes them
         self._above: dict[int, Any] = {}
         self._check = TypeCheck(manager.namespace_catalog, file.source)
         self._constructors = _known_constructors()
@@ -742,7 +743,7 @@ class LazyContainers:
             self._file.assemble(units)
             for path in (*self._in_order(units), *paths):
                 self._make_above(path)
-                if path in self._homes:
+                if path in self._homes and path not in self._making:
                     self._make_member(path)
 
     @contextmanager
@@ -762,7 +763,7 @@ class LazyContainers:
         place = ""
         for part in split(path)[0].split("/"):
             place = join(place, part)
-            if place in self._homes:
+            if place in self._homes and place not in self._making:
                 self._file.assemble([place] if self._file.unit_of(place) == place else [])
                 self._make_member(place)
 
@@ -795,13 +796,17 @@ class LazyContainers:
         builder = self._file.builder_at(path)
         if spec is not None and builder.matched_spec is None:
             builder.matched_spec = spec
-        with construction_errors(builder, self._file.source):
-            if isinstance(builder, OpenGroupBuilder):
-                container = self._open_container(path, home)
-            else:
-                container = self._manager.construct(builder)
-                container.parent = home
-                _resolve_parents(container)
+        self._making.add(path)
+        try:
+            with construction_errors(builder, self._file.source):
+                if isinstance(builder, OpenGroupBuilder):
+                    container = self._open_container(path, home)
+                else:
+                    container = self._manager.construct(builder)
+                    container.parent = home
+                    _resolve_parents(container)
+        finally:
+            self._making.remove(path)
         self._made[path] = container
         del self._homes[path]
 
