@@ -76,6 +76,7 @@ OUTSIDE: dict[str, str] = {
     "tests.test_bad_input": _HAND_MADE + "; the rest in `tests/contract/test_refusals.py`",
     "tests.test_hostile": _HAND_MADE,
     # other programs
+    "tests.interop.test_compatibility": _PEER,
     "tests.interop.test_javascript": _PEER,
     "tests.interop.test_matrix": _PEER,
     "tests.interop.test_nczarr": _PEER,
@@ -159,6 +160,7 @@ OUTSIDE: dict[str, str] = {
     "tests.test_cells": _PROJECT,
     "tests.test_distribution": _PROJECT,
     "tests.test_docs_architecture": _PROJECT,
+    "tests.test_docs_figures": _PROJECT,
     "tests.test_docs_format": _PROJECT,
     "tests.test_docs_gallery": _PROJECT,
     "tests.test_docs_howto": _PROJECT,
