@@ -254,9 +254,10 @@ def suites(session: nox.Session) -> None:
 
 @nox.session
 def docs(session: nox.Session) -> None:
-    """Build the documentation, gallery included; a warning is an error."""
+    """Build the documentation, gallery included, and check its links; a warning is an error."""
     session.install(".[all]", *_group("docs"))
     session.run("sphinx-build", "-W", "--keep-going", "-b", "html", "docs", "docs/_build/html", *session.posargs)
+    session.run("python", "docs/_scripts/links.py", "docs/_build/html")
 
 
 @nox.session

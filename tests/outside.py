@@ -164,6 +164,7 @@ OUTSIDE: dict[str, str] = {
     "tests.test_docs_format": _PROJECT,
     "tests.test_docs_gallery": _PROJECT,
     "tests.test_docs_howto": _PROJECT,
+    "tests.test_docs_links": _PROJECT,
     "tests.test_docs_prose": _PROJECT,
     "tests.test_docs_reference": _PROJECT,
     "tests.test_errors": _PROJECT,
