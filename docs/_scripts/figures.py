@@ -64,7 +64,7 @@ WORKS = (
     Work("read 100 of these rows", "100,000 TimeSeriesReference: 100 random rows"),
     Work("write 100,000 strings and a ragged column", "100,000 strings + ragged: write", in_plot=False),
     Work("read all of them", "100,000 strings + ragged: read all", in_plot=False),
-    Work("read 1,000 rows of the ragged column", "100,000 strings + ragged: 1,000 rows", readme=True),
+    Work("read 1,000 rows of a ragged column of text", "100,000 strings + ragged: 1,000 rows", readme=True),
     Work(
         "open 100 series on S3, 20 ms per request (wall time)",
         "open and read() from S3 + 20 ms, 100 series, format 2: wall",
@@ -150,7 +150,7 @@ def _requests(engine: str) -> str:
 
 _WHY = """
 - **Faster than hdmf-zarr 0.13 and 0.14**: opens 1,600 time series {open[0]} and {open[1]} times as fast, converts
-from HDF5 {kept[0]} and {kept[1]} times as fast (CPU time), and opens a file over HTTP with {requests[0]} requests
+HDF5 files {kept[0]} and {kept[1]} times as fast (CPU time), and opens a file over HTTP with {requests[0]} requests
 instead of {requests[1]} and {requests[2]} ([performance](docs/explanation/performance.md)). Both releases [read the
 files](#compatibility).
 

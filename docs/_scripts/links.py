@@ -1,6 +1,6 @@
 """Checks the built documentation: local links lead somewhere, and each page is at most two clicks from the first one.
 
-``python docs/_scripts/links.py docs/_build/html`` runs at the end of ``nox -s docs``. The links of the Markdown files at
+``python docs/_scripts/links.py docs/_build/html`` runs at the end of ``nox -s docs``. Links of the Markdown files at
 the root of the repository are checked as well.
 """
 
