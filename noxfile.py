@@ -38,7 +38,7 @@ OLDEST_PYTHON, NEWEST_PYTHON = _interpreter(OLDEST), _interpreter(NEWEST)
 ZARR_BETWEEN = ("3.1.5", "3.1.6")
 
 #: Sessions that use one core run side by side; of the sessions of tests, these lanes make the environments.
-LANES = (("lint", "types", "docs", "tests-oldest"), ("imports", "types-newest", "bench", "tests-newest"))
+LANES = (("lint", "prose", "types", "docs", "tests-oldest"), ("imports", "types-newest", "bench", "tests-newest"))
 
 #: The oldest set comes last: it is there on every machine, so that its summary of the tests closes the run.
 TESTS = ("tests-newest", "tests-oldest")
@@ -254,9 +254,17 @@ def suites(session: nox.Session) -> None:
 
 @nox.session
 def docs(session: nox.Session) -> None:
-    """Build the documentation, gallery included; a warning is an error."""
+    """Build the documentation, gallery included, and check its links; a warning is an error."""
     session.install(".[all]", *_group("docs"))
     session.run("sphinx-build", "-W", "--keep-going", "-b", "html", "docs", "docs/_build/html", *session.posargs)
+    session.run("python", "docs/_scripts/links.py", "docs/_build/html")
+
+
+@nox.session
+def prose(session: nox.Session) -> None:
+    """Check the language of the README, the documentation and the gallery (proselint and a list of phrases)."""
+    session.install(*_group("prose"))
+    session.run("python", "docs/_scripts/prose.py", *session.posargs)
 
 
 @nox.session

@@ -104,7 +104,7 @@ def _write_report(made: list[records.Record], docs: Path | None) -> int:
     judged = report.lines(made)
     table = report.targets_table(judged)
     details = [
-        f"### {one.workload}: {WORKLOADS[one.workload].title}\n\n{report.cells_table(one, WORKLOADS[one.workload])}"
+        f"### {WORKLOADS[one.workload].title} ({one.workload})\n\n{report.cells_table(one, WORKLOADS[one.workload])}"
         for one in made
     ]
     origin = report.provenance(made)

@@ -17,7 +17,7 @@ author = _PROJECT["authors"][0]["name"]
 project_copyright = f"2026, {author}"
 version = release = _PROJECT["version"]
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_gallery.gen_gallery"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_design", "sphinx_gallery.gen_gallery"]
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3
 nitpicky = True
@@ -35,6 +35,8 @@ exclude_patterns = ["_build", "sg_execution_times.rst"]
 
 html_theme = "furo"
 html_title = project
+html_static_path = ["_static"]
+html_css_files = ["custom.css"]
 
 _EXAMPLES = (
     "first_file",
@@ -56,8 +58,10 @@ sphinx_gallery_conf = {
     "examples_dirs": str(_ROOT / "gallery"),
     "gallery_dirs": "auto_gallery",
     "filename_pattern": "/plot_",
-    "abort_on_example_error": True,  # an example that fails is no documentation
+    "abort_on_example_error": True,  # documentation must not show an example that fails
     "image_scrapers": ("matplotlib",),
+    "capture_repr": ("_repr_html_",),  # else the last line of a plot shows a list of its texts
+    "default_thumb_file": str(_ROOT / "docs" / "_static" / "report.png"),
     "reset_modules": ("matplotlib",),
     "within_subsection_order": ExplicitOrder([f"plot_{name}.py" for name in _EXAMPLES] + ["*"]),
     "remove_config_comments": True,

@@ -1,15 +1,15 @@
 """
-Append while a recording goes on
-================================
+Append during a recording
+=========================
 
-A file is opened once for each block that comes in, and what is new is added. What is on disk already is not written
-again, and whoever reads in the meantime sees a whole file: the one from before, or the one from after.
+The file is opened once for each new block of data, and only what is new is written. Readers see a complete file at
+any time: the one before the append, or the one after it.
 """
 
 # %%
-# The first block
-# ---------------
-# ``maxshape`` says that the recording may grow along time.
+# Write the first block
+# ---------------------
+# ``maxshape`` lets the recording grow along time.
 
 import tempfile
 from datetime import UTC, datetime
@@ -47,10 +47,10 @@ with NWBZarrIO(path, mode="w") as io:
     io.write(nwbfile)
 
 # %%
-# Nine more
-# ---------
-# Mode ``"r+"`` changes a file that is there. Arrays have ``append``; tables have ``add_trial`` and the like, ragged
-# columns included. A reader that has opened the file before goes on to see what it saw.
+# Append nine blocks
+# ------------------
+# Mode ``"r+"`` changes an existing file. Arrays have ``append``; tables have ``add_trial`` and similar methods, also
+# with ragged columns. A reader that opened the file earlier still sees what it saw.
 
 reader = NWBZarrIO(path, mode="r")
 before = reader.read()
@@ -75,8 +75,8 @@ print("the reader from before still sees", before.acquisition["voltage"].data.sh
 reader.close()
 
 # %%
-# What is there now
-# -----------------
+# Read the result
+# ---------------
 
 with NWBZarrIO(path, mode="r") as io:
     nwbfile = io.read()

@@ -1,18 +1,19 @@
 """
-Chunks and shards
-=================
+Chunks and shards: what shapes cost
+===================================
 
-A chunk is what is read at once: whoever wants one value gets the whole chunk it is in. So the shape of a chunk decides
-what is fast. Here is one recording in four shapes, and the time to read a second of one channel, and of all channels.
+A chunk is the unit of reading: to get one value, a program reads the whole chunk. The shape of the chunks therefore
+decides which reads are fast. This example stores one recording in four shapes, and measures the time to read a second
+of one channel, and of all channels.
 
-The times are those of one run on the machine that made this page. Look at their order, not at the figures.
+The times are from one run on the machine that built this page. Compare them with each other only.
 """
 
 # %%
-# Four shapes
-# -----------
-# All channels of a short time; one channel of a long time; something in between; and small chunks that are packed into
-# shards. A shard is one file with many chunks in it, each of which can be read alone (Zarr format 3).
+# Write four shapes
+# -----------------
+# All channels for a short time; one channel for a long time; a compromise; and small chunks that are packed into
+# shards. A shard is one file with many chunks, each of which can be read separately (Zarr format 3).
 
 import tempfile
 import time
@@ -51,9 +52,9 @@ def session(options: dict) -> NWBFile:
 
 
 # %%
-# How many files?
+# Count the files
 # ---------------
-# Each chunk is a file, or each shard. ``dry_run`` tells before anything is written.
+# Each chunk, or each shard, is a file. ``dry_run`` reports their number before anything is written.
 
 paths, objects = {}, {}
 for number, (name, options) in enumerate(shapes.items()):
@@ -66,8 +67,8 @@ for number, (name, options) in enumerate(shapes.items()):
     print(f"{name:22} {objects[name]:4} files")
 
 # %%
-# How fast?
-# ---------
+# Measure the reads
+# -----------------
 
 
 def milliseconds(path: Path, select: tuple) -> float:
@@ -98,12 +99,11 @@ ax.set(xlabel="ms for one second", xscale="log")
 ax.legend()
 
 # %%
-# What follows
-# ------------
-# - Chunks of a few hundred kilobytes to a few megabytes are a good beginning. That is what is chosen if you say
-#   nothing.
-# - If you read all channels, do not cut between them. If you read single channels, do.
-# - Shards keep the number of files small, whatever the chunks. To append to one is to write its last shard anew.
+# Conclusions
+# -----------
+# - Chunks of about 4 MB, the default, are a good start.
+# - If you read all channels together, do not divide them between chunks. If you read single channels, do.
+# - Shards keep the number of files small with chunks of any size. An append to a shard rewrites the last shard.
 
 
 def chunk_files(path: Path) -> int:

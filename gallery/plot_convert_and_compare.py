@@ -1,17 +1,17 @@
 """
-Convert HDF5, and compare sizes and speeds
-==========================================
+Convert from HDF5: sizes and speeds
+===================================
 
-One recording in HDF5, and four ways to have it in Zarr: what each takes on disk, how long it takes to make it, and how
-long it takes to read from it.
+One recording in HDF5 is converted to Zarr in four ways. The example compares the stored size, the time of the
+conversion, and the time to read.
 
-The times are those of one run on the machine that made this page. Look at their order, not at the figures.
+The times are from one run on the machine that built this page. Compare them with each other only.
 """
 
 # %%
-# A recording in HDF5
-# -------------------
-# Thirty channels that drift, with noise, compressed by gzip as many NWB files are.
+# Make a recording in HDF5
+# ------------------------
+# Thirty channels with drift and noise, compressed with gzip like many NWB files.
 
 import tempfile
 import time
@@ -41,10 +41,10 @@ with NWBHDF5IO(hdf5, mode="w") as io:
     io.write(nwbfile)
 
 # %%
-# Four conversions
-# ----------------
-# ``codec="keep"``, the default, copies chunks as they are: gzip's stream is one that Zarr can read too. ``codec=True``
-# encodes them anew with Blosc, the default codec of new files. A dictionary names another codec.
+# Convert it in four ways
+# -----------------------
+# ``codec="keep"``, the default, copies chunks unchanged: Zarr can decode gzip too. ``codec=True`` encodes them again
+# with Blosc, the default codec of new files. A dictionary names another codec.
 
 ways = {
     "Zarr, chunks copied": {},
@@ -62,8 +62,8 @@ for number, (name, options) in enumerate(ways.items()):
     seconds_to_make[name] = time.perf_counter() - begin
 
 # %%
-# Sizes, and times to read
-# ------------------------
+# Compare sizes and reading times
+# -------------------------------
 # The time is that of sixty slices of a tenth of a second, all channels.
 
 
@@ -97,7 +97,7 @@ for name in paths:
     print(f"{name:22} {sizes[name] / 1e6:5.2f} MB")
 
 # %%
-# All five hold the same. Where chunks are copied, the size differs by the metadata alone.
+# All five files contain the same values. If chunks are copied, the sizes differ only by the metadata.
 
 assert all(np.array_equal(values, voltage[42_000:43_000]) for _, values in read_results.values())
 assert abs(sizes["Zarr, chunks copied"] - sizes["HDF5, gzip"]) < 0.2 * sizes["HDF5, gzip"]

@@ -1,16 +1,16 @@
 """
-A first file: HDF5 to Zarr and back
-===================================
+First file: HDF5 to Zarr and back
+=================================
 
-A session with everything that makes NWB files interesting (raw voltages, electrodes, sorted units, trials and a
-tracked position) is written to HDF5 with pynwb, converted to Zarr, looked at, read, compared, and converted back.
+A session with the typical content of NWB files (raw voltages, electrodes, sorted units, trials and a tracked
+position) is written to HDF5 with pynwb, converted to Zarr, inspected, read, compared, and converted back.
 
-The files go to a temporary folder; name a folder on the command line to keep them.
+The files are written to a temporary folder; name a folder on the command line to keep them.
 """
 
 # %%
-# Where the files go
-# ------------------
+# Choose a folder
+# ---------------
 
 import sys
 import tempfile
@@ -31,8 +31,8 @@ zarr_path = folder / "example.nwb.zarr"
 again_path = folder / "session-again.nwb"
 
 # %%
-# A session
-# ---------
+# Make a session
+# --------------
 # Ten seconds of sixteen channels at 5 kHz, as an acquisition system delivers them: integers and a factor to volts.
 
 from pynwb import NWBHDF5IO, H5DataIO, NWBFile
@@ -76,8 +76,8 @@ nwbfile.add_acquisition(
 )
 
 # %%
-# What was made of it: a slow part of the signal, spikes of eight units with their mean waveforms, trials, and where
-# the mouse was. Spike times are ragged, units point to electrodes, and trials to the recording.
+# Processed data: a filtered signal, spikes of eight units with their mean waveforms, trials, and the position of the
+# mouse. Spike times are ragged, units refer to electrodes, and trials to the recording.
 
 lfp = raw.reshape(-1, 5, n_channels).mean(axis=1).astype("float32") * np.float32(1.95e-7)
 ecephys = nwbfile.create_processing_module("ecephys", "slow signals")
@@ -115,9 +115,9 @@ with NWBHDF5IO(hdf5_path, mode="w") as io:
 print(f"{hdf5_path.name}: {hdf5_path.stat().st_size:,} bytes")
 
 # %%
-# To Zarr
-# -------
-# One call. Every dataset, attribute, link and reference of the file goes along, chunk by chunk.
+# Convert to Zarr
+# ---------------
+# One call converts every dataset, attribute, link and reference of the file, chunk by chunk.
 
 from hdmf_zarr_backend import NWBZarrIO, convert
 
@@ -127,8 +127,8 @@ files = [path for path in zarr_path.rglob("*") if path.is_file()]
 print(f"{zarr_path.name}: {sum(path.stat().st_size for path in files):,} bytes in {len(files)} files")
 
 # %%
-# The same on the command line is ``zarrio convert session.nwb example.nwb.zarr``. And ``zarrio inspect`` shows what
-# is in a store, from its metadata alone:
+# The command is ``zarrio convert session.nwb example.nwb.zarr``. ``zarrio inspect`` shows the content of a file, from
+# its metadata alone:
 
 from hdmf_zarr_backend.cli.main import main as zarrio
 
@@ -137,7 +137,7 @@ zarrio(["inspect", str(zarr_path)])
 # %%
 # Read
 # ----
-# The containers are those of pynwb. Arrays are lazy: a slice reads the chunks that it touches.
+# The result has the containers of pynwb. Arrays are lazy: a slice reads the chunks that it touches.
 
 zarr_io = NWBZarrIO(zarr_path, mode="r")
 from_zarr = zarr_io.read()
@@ -149,8 +149,8 @@ print("first trial's recording:", from_zarr.trials["timeseries"][0][0].timeserie
 # %%
 # Compare
 # -------
-# Value by value with what HDF5 gives, then the two files as a whole with the comparison that hdmf uses in its own
-# tests: every field of every container.
+# First value by value with HDF5, then both files as a whole with the comparison of hdmf's own tests: every field of
+# every container.
 
 from hdmf.testing import TestCase
 
@@ -189,9 +189,9 @@ compare(from_hdf5, from_zarr)
 zarr_io.close()
 
 # %%
-# And back
-# --------
-# HDF5 again, for a tool that reads nothing else. Nothing was lost on the way.
+# Convert back
+# ------------
+# To HDF5, for tools that read nothing else. Nothing has been lost.
 
 convert(zarr_path, again_path)
 

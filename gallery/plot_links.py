@@ -1,14 +1,14 @@
 """
-Links across files
-==================
+Link files
+==========
 
-A raw recording is large and does not change. What is made of it is small and does. So they are kept in two files, and
-the second one links to the first.
+A raw recording is large and does not change. Processed data are small and change often. This example keeps them in
+two files, of which the second links to the first.
 """
 
 # %%
-# The raw file
-# ------------
+# Write the raw file
+# ------------------
 
 import shutil
 import tempfile
@@ -39,9 +39,9 @@ with NWBZarrIO(folder / "raw.nwb.zarr", mode="w") as io:
     io.write(raw)
 
 # %%
-# The file that links to it
-# -------------------------
-# Data that were read from one file and are given to another are linked. The filtered signal is new, and is written.
+# Write the file that links to it
+# -------------------------------
+# Data that are read from one file and written to another are linked. The filtered signal is new, and is written.
 
 with NWBZarrIO(folder / "raw.nwb.zarr", mode="r") as source:
     series = source.read().acquisition["voltage"]
@@ -57,9 +57,9 @@ has_copy = (folder / "processed.nwb.zarr/acquisition/voltage/data").exists()
 print("a copy of the recording in the second file:", has_copy)
 
 # %%
-# Move them together
-# ------------------
-# A link is a relative path. Folders that hold both files can be renamed, copied, or put into a bucket.
+# Move both files
+# ---------------
+# A link is a relative path. A folder that contains both files can be renamed, copied, or uploaded to a bucket.
 
 moved = Path(_temporary.name) / "archive" / "2026"
 shutil.copytree(folder, moved)
@@ -79,9 +79,9 @@ ax.set(xlabel="time (s)", ylabel="voltage")
 ax.legend(loc="upper right")
 
 # %%
-# Give one away
-# -------------
-# For somebody who has the second file only, export it with copies in place of links.
+# Share one file
+# --------------
+# For somebody who gets the second file only, export it with copies in place of links.
 
 with (
     NWBZarrIO(moved / "processed.nwb.zarr", mode="r") as source,
@@ -94,7 +94,7 @@ with NWBZarrIO(moved / "complete.nwb.zarr", mode="r") as io:
     complete = io.read().acquisition["voltage"].data[:]
 
 # %%
-# And the one with the link? It says what it misses.
+# The file with the link warns about the missing data.
 
 (problem,) = verify(moved / "processed.nwb.zarr").problems
 print(f"{problem.path}: {problem.kind}")

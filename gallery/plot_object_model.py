@@ -1,14 +1,14 @@
 """
-The object model, and a dry run
-===============================
+Inspect metadata, and plan a write
+==================================
 
-The structure of a file, without its values, is a small tree: the Zarr Object Model. It can be made of a file that is
-there, and of one that is not written yet. So a write of ten hours can be looked at before it begins.
+The structure of a file without its values is a small tree: the Zarr Object Model. It can be made from an existing
+file, and from a file that is not written yet. You can therefore check a write of ten hours before it starts.
 """
 
 # %%
-# Something that is to be written
-# -------------------------------
+# Make data to be written
+# -----------------------
 
 import tempfile
 from datetime import UTC, datetime
@@ -33,10 +33,10 @@ for name, length, spread in (("quiet", 100_000, 3), ("noisy", 100_000, 3000), ("
     nwbfile.add_acquisition(TimeSeries(name=name, data=data, unit="V", rate=1000.0))
 
 # %%
-# What would be written?
-# ----------------------
-# ``dry_run`` plans the write and does not carry it out. It encodes one chunk of each array to say what all will take.
-# ``zarrio plan`` does it for an HDF5 file that would be converted.
+# Plan the write
+# --------------
+# ``dry_run`` plans the write and does not carry it out. It encodes one chunk of each array to estimate the total size.
+# ``zarrio plan`` does the same for the conversion of an HDF5 file.
 
 path = folder / "session.nwb.zarr"
 plan = dry_run(nwbfile, path)
@@ -50,7 +50,7 @@ ax.set(xlabel="MB")
 ax.legend()
 
 # %%
-# Nothing is there yet. After the write, the model of the file is the one that was planned.
+# So far nothing is written. After the write, the model of the file is equal to the planned one.
 
 assert not path.exists()
 with NWBZarrIO(path, mode="w") as io:
@@ -64,18 +64,18 @@ assert plan.objects == sum(file.is_file() for file in path.rglob("*"))
 assert abs(plan.stored_bytes - written) < 0.05 * written
 
 # %%
-# A tree of plain objects
-# -----------------------
+# Look at the tree
+# ----------------
 
 array = model.members["acquisition"].members["noisy"].members["data"]
 print(array.shape, array.chunks, array.dtype, array.compressor)
 print(len(flat(model)), "nodes;", "as JSON and back it is the same:", from_json(to_json(model)) == model)
 
 # %%
-# Compare, and make
-# -----------------
-# ``diff`` names what is different between two models, ``like`` tells whether they agree in some properties, and
-# ``create`` makes an empty file of one.
+# Compare models, and make a file
+# -------------------------------
+# ``diff`` lists the differences between two models, ``like`` tests whether they agree in some properties, and
+# ``create`` makes an empty file from a model.
 
 other = from_json(to_json(model))
 other.members["acquisition"].members["noisy"].members["data"].shape = (90_000, 8)

@@ -2,13 +2,13 @@
 xarray and TensorStore on the same file
 =======================================
 
-A Zarr file belongs to nobody. The same NWB file is opened here by pynwb, by xarray and by TensorStore, and they see the
-same values. (For netCDF see the how-to guide on other tools.)
+The same NWB file is opened by pynwb, by xarray and by TensorStore, which all see the same values. For netCDF, see the
+guide on other tools.
 """
 
 # %%
-# One file
-# --------
+# Write a file
+# ------------
 
 import tempfile
 from datetime import UTC, datetime
@@ -38,9 +38,9 @@ with NWBZarrIO(path, mode="w") as io:
     io.write(nwbfile)
 
 # %%
-# xarray
-# ------
-# Groups are nodes of a tree, and axes have the names that NWB gives them.
+# Open it in xarray
+# -----------------
+# Groups are nodes of a tree, and axes have the names of the NWB schema.
 
 tree = xarray.open_datatree(path, engine="zarr", chunks=None)
 print(tree["acquisition/voltage/data"])
@@ -48,7 +48,7 @@ print(tree["acquisition/voltage/data"])
 means = tree["acquisition/voltage/data"].isel(num_times=slice(0, 1000)).mean("num_times").values
 
 # %%
-# A dataset of a container becomes one of xarray as well, on dask, which reads when it is computed.
+# A dataset of a container also becomes a dataset of xarray, on dask, which is read when it is computed.
 
 with NWBZarrIO(path, mode="r") as io:
     nwbfile = io.read()
@@ -59,9 +59,9 @@ with NWBZarrIO(path, mode="r") as io:
 power = (array.astype("f8") ** 2).mean("num_times").compute()
 
 # %%
-# TensorStore
-# -----------
-# ``tensorstore_spec`` says all that TensorStore has to be told.
+# Open it in TensorStore
+# ----------------------
+# ``tensorstore_spec`` returns everything that TensorStore needs to know.
 
 print(spec["driver"], spec["transform"])
 store = tensorstore.open(spec, open=True, read=True).result()

@@ -2,13 +2,13 @@
 Convert and write in parallel
 =============================
 
-Chunks are independent of each other, so several threads, processes or machines can work on one file. No two of them
-ever work on the same chunk, and the file that comes out is the same, byte for byte, whoever does it.
+Chunks are independent, so several threads, processes or machines can work on one file, each on other chunks. The
+resulting file is the same, byte for byte.
 """
 
 # %%
-# A recording to work on
-# ----------------------
+# Make a recording
+# ----------------
 
 import os
 import tempfile
@@ -41,11 +41,11 @@ with NWBHDF5IO(folder / "session.nwb", mode="w") as io:
     io.write(session(H5DataIO(voltage, chunks=(10_000, 32), compression="gzip", compression_opts=1)))
 
 # %%
-# Who does it
-# -----------
+# Compare executors
+# -----------------
 # ``executor=`` takes a number of threads, ``"threads"``, ``"processes"``, any executor of ``concurrent.futures``, and a
-# dask cluster. Encoding does not hold Python's lock, so threads are enough on one machine. More threads than there are
-# cores, or a machine that is busy with something else, gain nothing; the times below are those of one run.
+# dask cluster. Encoding releases Python's lock, so threads are enough on one machine. More threads than cores, or a
+# busy machine, gain nothing; the times below are those of one run.
 
 codec = {"id": "zstd", "level": 3}
 convert(folder / "session.nwb", folder / "warm-up.nwb.zarr", codec=codec)  # loads the libraries
@@ -62,8 +62,8 @@ ax.invert_yaxis()
 ax.set(xlabel=f"s to convert, on {os.cpu_count()} cores")
 
 # %%
-# The same file
-# -------------
+# Compare the files
+# -----------------
 
 
 def contents(path: Path) -> dict[str, bytes]:
@@ -77,9 +77,9 @@ print(f"{len(files)} conversions of {len(files[0])} files each, all the same: {s
 assert same
 
 # %%
-# Writing
-# -------
-# ``write`` and ``export`` take ``executor=`` too. A plain array, an iterator, a dataset of another file: all of them.
+# Write in parallel
+# -----------------
+# ``write`` and ``export`` take ``executor=`` too, for arrays, iterators, and datasets of another file.
 
 with NWBZarrIO(folder / "written.nwb.zarr", mode="w") as io:
     io.write(session(ZarrDataIO(voltage, chunks=(10_000, 32))), executor="threads")

@@ -2,14 +2,14 @@
 Read slices: a trace, a raster, an image
 ========================================
 
-Nothing but metadata is read when a file is opened. Values come when they are asked for, chunk by chunk. Here are three
-things that one looks at first, each drawn from the few chunks that it needs.
+Opening a file reads only metadata. Values are read on request, chunk by chunk. This example draws three common plots,
+each from the few chunks that it needs.
 """
 
 # %%
-# A file to look at
-# -----------------
-# A minute of 16 channels, spikes of 20 units, and a picture of the brain (of a sort).
+# Make a file
+# -----------
+# A minute of 16 channels, spikes of 20 units, and an image.
 
 import tempfile
 from datetime import UTC, datetime
@@ -47,9 +47,10 @@ with NWBZarrIO(path, mode="w") as io:
     io.write(nwbfile)
 
 # %%
-# A trace
-# -------
-# ``data`` is no NumPy array but a door to one. Half a second of one channel touches one chunk of sixty.
+# Plot a trace
+# ------------
+# ``data`` is not a NumPy array, but an array on disk that is read by slices. Half a second of one channel reads one
+# chunk of sixty.
 
 io = NWBZarrIO(path, mode="r")
 nwbfile = io.read()
@@ -64,9 +65,9 @@ ax.plot(np.arange(start, stop) / rate, trace * series.conversion * 1e6, lw=0.8)
 ax.set(xlabel="time (s)", ylabel="voltage (µV)", title="channel 0")
 
 # %%
-# A raster
-# --------
-# Spike times are ragged: each row has its own length. A row is read as a row.
+# Plot a raster
+# -------------
+# Spike times are ragged: each row has its own length, and can be read alone.
 
 spikes = [nwbfile.units["spike_times"][unit] for unit in range(len(nwbfile.units))]
 
@@ -75,8 +76,8 @@ ax.eventplot([times[(times > 10) & (times < 20)] for times in spikes], lw=0.6)
 ax.set(xlabel="time (s)", ylabel="unit", title="ten seconds of spikes")
 
 # %%
-# An image
-# --------
+# Show an image
+# -------------
 
 image = nwbfile.acquisition["images"]["brain"].data[:, 50:250]
 
@@ -86,7 +87,7 @@ ax.set(title="cut out of the middle")
 ax.set_axis_off()
 
 # %%
-# What was read is what was written. Arrays that were handed out go on to read when the file is closed.
+# The values are those that were written. Arrays can be read even after the file was closed.
 
 io.close()
 assert np.array_equal(trace, voltage[start:stop, 0])

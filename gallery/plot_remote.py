@@ -2,13 +2,13 @@
 Read from a web server
 ======================
 
-A Zarr file can be read from any web server that gives out files. It need not list what it has, nor know anything of
-Zarr. Here the server is one of Python's own, on this machine, and it notes what it is asked for.
+A Zarr file can be read from any web server. The server need not list its files, nor know anything about Zarr. In this
+example it is Python's own server on this machine, which records the requests.
 """
 
 # %%
-# A file, and a server for it
-# ---------------------------
+# Make a file, and start a server
+# -------------------------------
 
 import tempfile
 import threading
@@ -60,11 +60,11 @@ threading.Thread(target=server.serve_forever, daemon=True).start()
 url = f"http://127.0.0.1:{server.server_port}/session.nwb.zarr"
 
 # %%
-# Open it
-# -------
-# The consolidated document is all that has to be fetched: it has the metadata of every group and array, the cached
-# specifications, and all scalars. Which of the two formats of Zarr it is, is found by asking for the documents of both
-# at once: two requests in one round, whatever the number of objects.
+# Open the file
+# -------------
+# Only the consolidated metadata are requested: they contain the metadata of every group and array, the cached
+# specifications, and all scalars. The documents of both Zarr formats are requested in parallel to find out which format
+# the file has: two requests, whatever the number of objects.
 
 io = NWBZarrIO(url, mode="r")
 nwbfile = io.read()
@@ -72,18 +72,18 @@ opened = sorted(asked)
 print("to open the file:", opened)
 
 # %%
-# Who knows the format says it, and there is one.
+# If you name the format, one request is enough.
 
 asked.clear()
-with NWBZarrIO(url, mode="r", zarr_format=2) as told:
-    told.read()
-opened_as_told = list(asked)
-print("and when the format is told:", opened_as_told)
+with NWBZarrIO(url, mode="r", zarr_format=2) as io_2:
+    io_2.read()
+opened_by_format = list(asked)
+print("with zarr_format=2:", opened_by_format)
 
 # %%
 # Read three seconds
 # ------------------
-# Only the chunks of the slice are fetched.
+# Only the chunks of the slice are requested.
 
 asked.clear()
 slice_ = nwbfile.acquisition["voltage"].data[23_500:26_500, 0]
@@ -95,13 +95,13 @@ ax.plot(np.arange(23_500, 26_500) / 1000, slice_, lw=0.7)
 ax.set(xlabel="time (s)", ylabel="voltage", title=f"{len(opened)} requests to open, {len(chunks)} for this")
 
 # %%
-# Buckets work the same way: ``NWBZarrIO("s3://bucket/session.nwb.zarr", mode="r")``, with ``storage_options`` for what
-# the server has to be told. Those can be written, too.
+# Buckets work in the same way: ``NWBZarrIO("s3://bucket/session.nwb.zarr", mode="r")``, with ``storage_options`` for
+# credentials. Files in buckets can also be written.
 
 io.close()
 server.shutdown()
 server.server_close()
 assert opened == [".zmetadata", "zarr.json"]
-assert opened_as_told == [".zmetadata"]
+assert opened_by_format == [".zmetadata"]
 assert sorted(chunks) == ["acquisition/voltage/data/4.0", "acquisition/voltage/data/5.0"]
 assert np.array_equal(slice_, voltage[23_500:26_500, 0])

@@ -2,14 +2,14 @@
 Verify and repair
 =================
 
-A file is damaged in three ways on this page, and each is found. One can be mended, one needs a backup, and one was no
-damage at all but somebody else's change.
+This example changes a file in three ways: a flipped bit, missing chunks, and a change by another program. ``verify``
+finds all of them. The first two need a backup; the last one can be repaired.
 """
 
 # %%
-# A sound file
-# ------------
-# Zstandard puts a checksum into each chunk, so that a bit that flips is noticed. Blosc, the default, has none.
+# Write a file with checksums
+# ---------------------------
+# Zstandard adds a checksum to each chunk, so that a flipped bit is detected. Blosc, the default, has none.
 
 import shutil
 import tempfile
@@ -41,8 +41,8 @@ print("sound:", report.is_sound, "-", report.groups, "groups,", report.arrays, "
 assert report.is_sound
 
 # %%
-# A bit flips, and two chunks are gone
-# ------------------------------------
+# Flip a bit and delete two chunks
+# --------------------------------
 
 chunks = path / "acquisition/voltage/data"
 backup = Path(_temporary.name) / "backup"
@@ -60,8 +60,8 @@ for problem in report.problems:
 damaged = report.counts
 
 # %%
-# What is gone reads as zeros, which looks like data. That is why a file is verified. The bit that flipped is an error
-# when it is read, thanks to the checksum.
+# Missing chunks read as zeros, which look like data. This is why files should be verified. Thanks to the checksum, the
+# flipped bit is an error when it is read.
 
 with NWBZarrIO(path, mode="r") as io:
     shown = io.read().acquisition["voltage"].data[20_000:32_000, 0]
@@ -72,17 +72,17 @@ ax.axvspan(25, 27, color="tab:red", alpha=0.2)
 ax.set(xlabel="time (s)", ylabel="voltage", title="two seconds are missing")
 
 # %%
-# No program can make up for what is lost. The finding names the node; copy those files from a backup.
+# Lost values cannot be restored. The finding names the object; copy those files from a backup.
 
 for name in ("17.0", "25.0", "26.0"):
     shutil.copy(backup / name, chunks / name)
 assert verify(path).is_sound
 
 # %%
-# Somebody else has changed the file
-# ----------------------------------
-# zarr-python knows nothing of the consolidated document when it changes an attribute. What is read is what that
-# document says, so the change is not seen.
+# Change the file with another program
+# ------------------------------------
+# zarr-python does not update the consolidated metadata when it changes an attribute. Readers use these metadata, so
+# they do not see the change.
 
 group = zarr.open_group(path, mode="r+", use_consolidated=False)
 group["acquisition/voltage/data"].attrs["unit"] = "uV"
@@ -91,7 +91,7 @@ stale = verify(path).problems
 print(*stale, sep="\n")
 
 # %%
-# If the change is meant, the document is made anew; ``repair`` does that where it loses nothing.
+# If the change is wanted, consolidate the file again; ``repair`` does this if nothing is lost.
 
 repairs = repair(path)
 print(repairs.done, repairs.left)

@@ -2,13 +2,13 @@
 Write an NWB file
 =================
 
-From arrays in memory to a file in Zarr. The containers are pynwb's own; the class that writes them is ``NWBZarrIO`` in
-place of ``NWBHDF5IO``, and no HDF5 is needed on the way.
+From arrays in memory to a Zarr file. The containers are those of pynwb; ``NWBZarrIO`` writes them instead of
+``NWBHDF5IO``. HDF5 is not needed.
 """
 
 # %%
-# A session
-# ---------
+# Make a session
+# --------------
 # Twenty seconds of four channels, the spikes of three units, and four trials.
 
 import tempfile
@@ -47,9 +47,9 @@ def session(data: object) -> NWBFile:
 
 
 # %%
-# Write it
-# --------
-# The file appears when it is whole. Chunks and codecs are chosen, as long as nobody says else.
+# Write the file
+# --------------
+# The file appears when it is complete. Chunks and codecs are chosen automatically.
 
 path = folder / "session.nwb.zarr"
 with NWBZarrIO(path, mode="w") as io:
@@ -58,9 +58,9 @@ with NWBZarrIO(path, mode="w") as io:
 print(*sorted(entry.name for entry in path.iterdir()), sep="\n")
 
 # %%
-# Say how a dataset is stored
-# ---------------------------
-# ``ZarrDataIO`` around the data of one dataset says it: here chunks of five seconds, and Zstandard in place of Blosc.
+# Choose how a dataset is stored
+# ------------------------------
+# ``ZarrDataIO`` sets the storage of one dataset: here chunks of five seconds, and Zstandard instead of Blosc.
 # ``zarr_format=3`` writes the other format of Zarr.
 
 stored = ZarrDataIO(voltage, chunks=(5000, channels), compressor=numcodecs.Zstd(level=5))
@@ -71,7 +71,7 @@ with NWBZarrIO(other, mode="w", zarr_format=3) as io:
 # %%
 # Read it back
 # ------------
-# Either is read in the same way. Arrays are lazy: a slice reads the chunks that it touches.
+# Both files are read in the same way. Arrays are lazy: a slice reads the chunks that it touches.
 
 read = {}
 for place in (path, other):

@@ -45,7 +45,7 @@ def test_the_quick_form_runs_with_all_engines(bench, peer013, peer014, tmp_path)
     assert answer.returncode == 0, answer.stderr
     assert "failed:" not in answer.stdout
     for workload in WORKLOADS.values():
-        assert f"### {workload.name}: {workload.title}" in answer.stdout
+        assert f"### {workload.title} ({workload.name})" in answer.stdout
 
 
 def test_an_unknown_workload_is_refused(bench):

@@ -102,7 +102,7 @@ def test_what_was_built_installs_and_works(kind, built, tmp_path):
 
 # ---- the first screen of the README ---------------------------------------------------------------------------------
 
-README = (ROOT / "README.md").read_text(encoding="utf-8").split("\n## What works\n")[0]
+README = (ROOT / "README.md").read_text(encoding="utf-8").split("\n## Compatibility\n")[0]
 _BLOCK = re.compile(r"^```(console|python)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
@@ -125,11 +125,14 @@ def test_the_first_screen_has_all_its_parts():
     assert [typed.index(part) for part in parts] == sorted(typed.index(part) for part in parts)
 
 
-def test_the_first_screen_works_as_printed_in_a_fresh_environment(built, tmp_path):
+@pytest.mark.parametrize("version", ["3.11", "3.13"])
+def test_the_first_screen_works_as_printed_in_a_fresh_environment(version, built, tmp_path):
     """In what the source distribution holds; pip gets what is missing from the package index, as it does to build."""
-    python = find_python("3.11")
+    python = find_python(version)
     if shutil.which("bash") is None or python is None:
-        pytest.skip("the README speaks of a shell and of python3.11")
+        pytest.skip(f"the README needs a shell, and this test Python {version}")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "python3").symlink_to(python)
     with tarfile.open(built / f"{STEM}.tar.gz") as archive:
         archive.extractall(tmp_path, filter="data")
     foreign = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
@@ -137,7 +140,7 @@ def test_the_first_screen_works_as_printed_in_a_fresh_environment(built, tmp_pat
     answer = subprocess.run(
         ["bash", "-c", first_screen()],
         cwd=tmp_path / STEM,
-        env=known | {"PATH": f"{python.parent}{os.pathsep}{os.environ['PATH']}"},
+        env=known | {"PATH": f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"},
         capture_output=True,
         text=True,
         encoding="utf-8",
@@ -148,3 +151,11 @@ def test_the_first_screen_works_as_printed_in_a_fresh_environment(built, tmp_pat
     assert "\nsession.nwb -> copy.nwb.zarr: " in answer.stdout
     assert answer.stdout.endswith("\nthe same\n")
     assert (tmp_path / STEM / "first" / "again.nwb").is_file()
+    assert f"version = {version}." in (tmp_path / STEM / ".venv" / "pyvenv.cfg").read_text(encoding="utf-8")
+
+
+def test_an_older_python3_is_refused_by_name(built, tmp_path):
+    """By pip, which reads the metadata of the wheel and names the version that is needed."""
+    with zipfile.ZipFile(built / f"{STEM}-py3-none-any.whl") as wheel:
+        metadata = wheel.read(f"{STEM}.dist-info/METADATA").decode()
+    assert "\nRequires-Python: >=3.11\n" in metadata

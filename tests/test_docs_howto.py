@@ -5,6 +5,7 @@ Every line that calls ``zarrio`` is one that the command line takes.
 
 from __future__ import annotations
 
+import ast
 import io
 import re
 import runpy
@@ -184,6 +185,50 @@ def test_a_wrong_call_is_noticed(capsys):
         build_parser().parse_args(["diff", "a.nwb", "b.nwb", "--nonsense"])
     assert stop.value.code != 0
     assert "nonsense" in capsys.readouterr().err
+
+
+# ---- messages -------------------------------------------------------------------------------------------------------
+
+
+def texts(tree: ast.AST) -> Iterator[str]:
+    """Yield every text of a module; ``…`` stands for what is put into it when it runs."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            yield "".join(str(part.value) if isinstance(part, ast.Constant) else "…" for part in node.values)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value
+
+
+@pytest.fixture(scope="module")
+def raised() -> str:
+    source = ROOT / "src" / "hdmf_zarr_backend"
+    return "\n".join(text for path in source.rglob("*.py") for text in texts(ast.parse(path.read_text("utf-8"))))
+
+
+TROUBLES = re.findall(r"^\| `([^`]+)` \|", ALL_PAGES["docs/how-to/troubleshooting.md"], re.MULTILINE)
+
+
+def test_there_are_messages():
+    assert len(TROUBLES) > 40
+
+
+def is_raised(message: str, raised: str) -> bool:
+    """Tell whether each part of a message between two ``…`` is in one text, in this order."""
+    parts = [re.escape(part) for part in message.split("…") if part.strip()]
+    return re.search("[^\n]*".join(parts), raised) is not None
+
+
+@pytest.mark.parametrize("message", TROUBLES)
+def test_a_message_of_the_page_on_troubles_is_one_of_this_package(message, raised):
+    assert is_raised(message, raised)
+
+
+def test_a_message_of_nobody_is_noticed():
+    known = "\n".join(texts(ast.parse("a = f'the {1} is {2} long'\nb = 'no such chunk'")))
+    assert is_raised("the … is … long", known)
+    assert is_raised("such chunk", known)
+    assert not is_raised("the … is … short", known)
+    assert not is_raised("the … chunk", known)
 
 
 # ---- what the README shows of the command line ----------------------------------------------------------------------

@@ -198,7 +198,7 @@ def _whole_files(job: Job) -> None:
 
 WHOLE = Workload(
     name="W2a",
-    title="one big array: n rows of 64 channels int16 (2,097,152 rows are 256 MiB)",
+    title="One large array: n rows of 64 channels of int16 (256 MiB)",
     phases=(
         Phase("write", "write from memory", {"backend": _write, "files": _write_files}, output="w2"),
         Phase(
@@ -219,7 +219,7 @@ _MEMORY = ("ours", "hdmf-zarr 0.13")
 
 LARGE = Workload(
     name="W2b",
-    title="one array of n rows of 64 channels int16 (8,388,608: 1 GiB): memory does not grow with it",
+    title="Memory of writing: one array of n rows of 64 channels of int16 (1 GiB)",
     phases=(
         Phase("write", "write from memory", dict.fromkeys(_MEMORY, _write), output="w2"),
         Phase("iterator", "write from an iterator", dict.fromkeys(_MEMORY, _write_iterator), output="w2-iterator"),
@@ -254,7 +254,7 @@ _SHARDING = ("ours format 3", "hdmf-zarr 0.14")
 
 SHARDED = Workload(
     name="W8",
-    title="n rows of 64 channels int16 (1,048,576: 128 MiB) in chunks of 512 KiB: plain, and 32 in a shard",
+    title="Shards: n rows of 64 channels of int16 (128 MiB) in chunks of 512 KiB, plain and 32 in a shard",
     phases=(
         Phase("plain", "write plain", dict.fromkeys(_SHARDING, _write_small_chunks(sharded=False)), output="plain"),
         Phase(

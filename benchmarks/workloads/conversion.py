@@ -171,7 +171,7 @@ _PEERS = ("hdmf-zarr 0.13", "hdmf-zarr 0.14")
 
 MIXED = Workload(
     name="W3a",
-    title="conversion of 400 series and an array of n rows x 64 (256 MiB), gzip",
+    title="Conversion of 400 time series and an array of n rows of 64 channels (256 MiB), gzip",
     phases=(
         Phase("kept", "HDF5 -> Zarr, chunks kept", {"ours": ours(mixed, "kept.zarr", codec="keep")}, "kept.zarr"),
         Phase(
@@ -196,7 +196,7 @@ MIXED = Workload(
 
 SINGLE = Workload(
     name="W3b",
-    title="conversion of one array of n rows x 384 (1,200,000: 922 MB), shuffle and gzip",
+    title="Conversion of one array of n rows of 384 channels (922 MB), shuffle and gzip",
     phases=(
         Phase("kept", "HDF5 -> Zarr, chunks kept", {"ours": ours(_single, "kept.zarr", codec="keep")}, "kept.zarr"),
         Phase("lz4", "HDF5 -> Zarr, recompressed to lz4", {"ours": ours(_single, "lz4.zarr", codec=LZ4)}, "lz4.zarr"),
@@ -215,7 +215,7 @@ SINGLE = Workload(
 
 WORKERS = Workload(
     name="W3d",
-    title="conversion of one array of n rows x 384 (300,000: 230 MB) by one worker and by two, to blosc-zstd",
+    title="Conversion of one array of n rows of 384 channels (230 MB) by one worker and by two",
     phases=(
         Phase("one", "one worker", {"ours": _one_worker}),
         Phase("two", "two workers", {"ours": _equal_output}),
@@ -228,7 +228,7 @@ WORKERS = Workload(
 
 HUGE = Workload(
     name="W3c",
-    title="conversion of one array of n rows x 384 (5,400,000: 4.1 GB): bounded memory",
+    title="Memory of a conversion: one array of n rows of 384 channels (4.1 GB)",
     phases=(
         Phase("kept", "HDF5 -> Zarr, chunks kept", {"ours": ours(_single, "kept.zarr", codec="keep")}, "kept.zarr"),
         Phase("lz4", "HDF5 -> Zarr, recompressed to lz4", {"ours": ours(_single, "lz4.zarr", codec=LZ4)}, "lz4.zarr"),

@@ -98,7 +98,7 @@ def _put(job: Job) -> None:
 
 WORKLOAD = Workload(
     name="W9",
-    title="S3 with 20 ms delay per request: n time series and units, and an array of 32 MiB",
+    title="Reading from S3, 20 ms per request: n time series and units, and an array of 32 MiB",
     phases=(
         Phase("write", "write the file, locally", dict.fromkeys(_READERS, _write)),
         Phase("open", "open and read() from S3", dict.fromkeys(_READERS, _open)),

@@ -12,6 +12,11 @@ BOTH = ("ours", "ours format 3")
 ENGINES = (*BOTH, "hdmf-zarr 0.14")
 
 
+def _compared(engines: tuple[str, ...]) -> str:
+    others = {"ours": "format 2", "hdmf-zarr 0.14": "hdmf-zarr 0.14"}
+    return f"format 3 compared with {' and '.join(others[name] for name in engines if name in others)}"
+
+
 def _again(
     name: str, workload: Workload, phases: tuple[str, ...], engines: tuple[str, ...] = ENGINES, **changes: Any
 ) -> Workload:
@@ -21,7 +26,7 @@ def _again(
         for phase in workload.phases
         if phase.name in phases
     )
-    made = replace(workload, name=name, title=f"{workload.name} in format 3: {workload.title}", phases=chosen)
+    made = replace(workload, name=name, title=f"{workload.title}; {_compared(engines)}", phases=chosen)
     return replace(made, counts=False, **changes)
 
 
@@ -68,7 +73,7 @@ def _converted() -> tuple[Phase, ...]:
 CONVERSION = replace(
     conversion.MIXED,
     name="W7d",
-    title="W3a in format 3: conversion of 100 series and an array of n rows x 64 (64 MiB), gzip",
+    title=f"Conversion of 100 time series and an array of n rows of 64 channels (64 MiB), gzip; {_compared(ENGINES)}",
     phases=_converted(),
     sizes=(2**19,),
 )

@@ -110,7 +110,7 @@ def _phase(name: str, title: str, work: Callable[[Job], None], output: str = "")
 
 WORKLOAD = Workload(
     name="W10",
-    title="the default guarantees, on and off: n time series and units, and an array of 64 MiB",
+    title="Cost of the default guarantees: n time series and units, and an array of 64 MiB",
     phases=(
         _phase("write", "write", _write("kept", guarantees=True), "kept"),
         _phase("bare-write", "write, without guarantees", _write("bare", guarantees=False), "bare"),

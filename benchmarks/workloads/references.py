@@ -138,7 +138,7 @@ def _rows(job: Job) -> None:
 def _workload(name: str, kind: str, make: Callable[[int], Any], *more: Phase) -> Workload:
     return Workload(
         name=name,
-        title=f"n {kind} to {TARGETS} time series",
+        title=f"References: n {kind} to {TARGETS} time series",
         phases=(
             Phase("write", "write", {"backend": _write(make), "hdmf": _build(make)}, output="w4"),
             Phase("resolve", "resolve all, column.data[:]", {"backend": _resolve}),

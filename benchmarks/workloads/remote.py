@@ -52,7 +52,7 @@ def _open(job: Job) -> None:
 
 WORKLOAD = Workload(
     name="W6",
-    title="open and read() over HTTP, n time series and units",
+    title="Opening over HTTP: n time series and units",
     phases=(Phase("open", "open and read() over HTTP", {"backend": _open}),),
     sizes=(400,),
     quick_sizes=(4,),

@@ -152,7 +152,7 @@ def _bytes(job: Job, key: str) -> bytes:
 
 WORKLOAD = Workload(
     name="W1",
-    title="many small objects: n time series of 1 kB, n units, 64 electrodes",
+    title="Many small objects: n time series of 1 kB, n units, 64 electrodes",
     phases=(
         Phase("write", "write", {"backend": _write, "hdmf": _build, "files": _write_files}, output="w1"),
         Phase("write-3", "write, format 3", {"ours": _write_3}, output="w1-3"),

@@ -105,7 +105,7 @@ def _read_files(job: Job) -> None:
 
 WORKLOAD = Workload(
     name="W5",
-    title="text: n strings, and a ragged column of n lists of them",
+    title="Text: n strings, and a ragged column of n lists of strings",
     phases=(
         Phase("write", "write", {"backend": _write, "hdmf": _build, "files": _write_files}, output="w5"),
         Phase("all", "read all", {"backend": _read_all, "files": _read_files}),

@@ -36,6 +36,23 @@ def with_parts(page: str, texts: Mapping[str, str]) -> str:
     )
 
 
+def with_part(page: str, name: str, text: str) -> str:
+    """Return ``page`` with the text between ``<!-- generated: NAME -->`` and ``<!-- end: NAME -->``.
+
+    The README has these comments, since ``%`` is one in the documentation only.
+
+    Raises
+    ------
+    ValueError
+        The page has no such part.
+    """
+    start, end = f"<!-- generated: {name} -->", f"<!-- end: {name} -->"
+    if start not in page or end not in page:
+        raise ValueError(f"the page has no part {name}")
+    before, _, rest = page.partition(start)
+    return f"{before}{start}\n{text}\n{end}{rest.partition(end)[2]}"
+
+
 def table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Return a Markdown table; ``|`` in a cell is escaped."""
     lines = [titles, ["---"] * len(titles), *rows]

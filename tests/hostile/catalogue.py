@@ -224,7 +224,7 @@ CASES: tuple[Case, ...] = (
     Case(DOCUMENTS, "`.zmetadata` is `[]`", "a warning; the documents of the nodes are read",
          text(".zmetadata", "[]", consolidated=True), opened,
          warns="DamagedMetadataWarning", says="consolidated", finds="consolidated-damaged"),
-    Case(DOCUMENTS, "`.zmetadata` lacks a node that is there", "it is read as it is; `verify` says so",
+    Case(DOCUMENTS, "`.zmetadata` lacks an existing node", "it is read without that node; `verify` reports it",
          _consolidated(lambda d: d["metadata"].pop("box/target/.zarray")), lambda path: len(opened(path).groups),
          finds="consolidated-stale", warns="BrokenLinkWarning", says="there is no such group or dataset"),
     Case(DOCUMENTS, "`.zarray` is cut short", "`MetadataError` that names the node",
@@ -242,13 +242,13 @@ CASES: tuple[Case, ...] = (
     Case(DOCUMENTS, "an array with members in `.zmetadata`", "a warning; the documents of the nodes are read",
          _consolidated(lambda d: d["metadata"].update({"numbers/in/.zgroup": {"zarr_format": 2}})), opened,
          warns="DamagedMetadataWarning", says="an array has members", finds="consolidated-stale"),
-    Case(DOCUMENTS, "a group without `.zgroup`", "it is read; `verify` says so",
+    Case(DOCUMENTS, "a group without `.zgroup`", "it is read; `verify` reports it",
          lambda path: (_remove("box/.zgroup")(path), _remove(".zmetadata")(path)), opened, finds="group-implied"),
     Case(DOCUMENTS, "a mark in the root that the file is being written", "`IncompleteStoreError`",
          document(".zattrs", lambda d: d["_hdmf"].update(writing={"pid": 1})), opened,
          raises="IncompleteStoreError", says="is being written", finds="incomplete"),
     # chunks
-    Case(CHUNKS, "a chunk is gone", "the fill value, as Zarr has it; `verify` finds it", _remove("numbers/0.0"),
+    Case(CHUNKS, "a chunk is gone", "it reads as the fill value; `verify` reports it", _remove("numbers/0.0"),
          read("numbers"), finds="chunk-missing"),
     Case(CHUNKS, 'a chunk is gone, and `missing_chunks="error"`', "`ChunkError` that names array and chunk",
          _remove("numbers/0.0"), read("numbers", missing_chunks="error"),
@@ -337,13 +337,13 @@ CASES: tuple[Case, ...] = (
     Case(SIZES, "an LZMA chunk that becomes 64 MiB", "`ChunkError`; decoding stops at the size of the chunk",
          squeezed({"id": "lzma"}, lzma.compress(_ZEROS)), read("numbers"),
          raises="ChunkError", says="more than 16 bytes", finds="chunk-damaged"),
-    Case(SIZES, "a zstd chunk that becomes 64 MiB", "`ChunkError`; its header says so",
+    Case(SIZES, "a zstd chunk that becomes 64 MiB", "`ChunkError`, from its header",
          squeezed({"id": "zstd", "level": 1}, numcodecs.Zstd(1).encode(_ZEROS)), read("numbers"),
          raises="ChunkError", says="'0.0'", finds="chunk-damaged"),
-    Case(SIZES, "a Blosc chunk that becomes 64 MiB", "`ChunkError`; its header says so",
+    Case(SIZES, "a Blosc chunk that becomes 64 MiB", "`ChunkError`, from its header",
          squeezed({"id": "blosc"}, numcodecs.Blosc("zstd", 9).encode(_ZEROS)), read("numbers"),
          raises="ChunkError", says="'0.0'", finds="chunk-damaged"),
-    Case(SIZES, "an LZ4 chunk that becomes 64 MiB", "`ChunkError`; its header says so",
+    Case(SIZES, "an LZ4 chunk that becomes 64 MiB", "`ChunkError`, from its header",
          squeezed({"id": "lz4"}, numcodecs.LZ4().encode(_ZEROS)), read("numbers"),
          raises="ChunkError", says="'0.0'", finds="chunk-damaged"),
     Case(SIZES, "text that becomes more than `max_object_bytes`", "`LimitError` that names the limit",
@@ -391,11 +391,11 @@ def page_parts() -> dict[str, str]:
     sys.path.insert(0, str(ROOT / "docs" / "_scripts"))
     from generated import table
 
-    titles = ("bad input", "what happens", "`verify` says")
+    titles = ("bad input", "result", "finding of `verify`")
     parts = (DOCUMENTS, CHUNKS, LINKS, SIZES, CODE)
     tables = {part.lower().replace(" ", "-"): table(titles, table_of(part)) for part in parts}
-    tables["careless-calls"] = table(("what is done", "what happens"), table_of(CARELESS))
-    tables["names-and-values"] = table(("what is written", "what happens"), table_of(VALUES))
+    tables["careless-calls"] = table(("call", "result"), table_of(CARELESS))
+    tables["names-and-values"] = table(("value", "result"), table_of(VALUES))
     limits = [(f"`{entry.name}`", f"{_default(entry):,}" if entry.name != _MEMORY else "the memory of the machine")
               for entry in fields(Limits)]  # fmt: skip
     return {**tables, "limits": table(("limit", "default"), limits)}

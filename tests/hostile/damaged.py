@@ -142,13 +142,13 @@ def _only_here(path: Path) -> None:
 _ROWS = {"shape": [6, 4], "chunks": [2, 4], "dtype": "<i2", "fill_value": 0, "order": "C", "filters": None,
          "compressor": None, "zarr_format": 2}  # fmt: skip
 
-_BACK = "it is read as it was; `zarrio repair` writes it back"
+_BACK = "it is read unchanged; `zarrio repair` writes it back"
 
 CASES: tuple[Case, ...] = (
     # documents
     Case(DOCUMENTS, "`.zarray` is gone, and `.zmetadata` has it", _BACK,
          without("numbers/.zarray"), _as_before, finds="document-missing"),
-    Case(DOCUMENTS, "`.zarray` is gone, and there is no `.zmetadata`", "the array is not there; `verify` finds it",
+    Case(DOCUMENTS, "`.zarray` is gone, and there is no `.zmetadata`", "the array is missing; `verify` reports it",
          without("numbers/.zarray", ".zmetadata"), _not_there, finds="document-missing"),
     Case(DOCUMENTS, "`.zattrs` is gone, and `.zmetadata` has it", _BACK,
          without("box/.zattrs"), _as_before, finds="document-missing"),
@@ -168,7 +168,7 @@ CASES: tuple[Case, ...] = (
     Case(CHUNKS, "the chunk of a scalar is spoiled, and `.zmetadata` has it",
          _BACK, cut("scalar/0"), _as_before, finds="chunk-damaged"),
     Case(CHUNKS, "a scalar is another one in its chunk than in `.zmetadata`",
-         "it is read as it was; neither is overwritten unasked", text("scalar/0", b"12345678", consolidated=True),
+         "it is read unchanged; neither is overwritten unasked", text("scalar/0", b"12345678", consolidated=True),
          _as_before, finds="inlined-stale"),
     # links
     Case(LINKS, "a link to a neighbour by its absolute path", "it is followed, as with HDF5", _by_absolute_path,
