@@ -18,7 +18,7 @@ from hdmf.utils import LabelledDict
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pynwb import NWBHDF5IO, NWBFile, ProcessingModule, TimeSeries, get_manager
-from pynwb.base import Images
+from pynwb.base import ImageReferences, Images
 from pynwb.behavior import Position, SpatialSeries
 from pynwb.device import Device
 from pynwb.file import Subject
