@@ -12,7 +12,7 @@ import numpy as np
 from ndx_events import EventsTable, TimestampVectorData
 from ndx_hed import HedTags
 from ndx_miniscope import Miniscope
-from ndx_ophys_devices import FiberInsertion, OpticalFiber, OpticalFiberModel
+from ndx_ophys_devices import OpticalFiber, OpticalFiberModel
 from ndx_pose import PoseEstimation, PoseEstimationSeries
 from pynwb import NWBFile
 
@@ -28,7 +28,7 @@ from hdmf_zarr_backend import NWBZarrIO
 with NWBZarrIO(sys.argv[1], "r") as io:
     found = io.read()
     pose = found.processing["behavior"]["pose"].pose_estimation_series["nose"].data[:].sum()
-    print(pose, found.devices["miniscope"].ROI[:].sum(), found.devices["fiber"].fiber_insertion.depth_in_mm)
+    print(pose, found.devices["miniscope"].ROI[:].sum(), found.devices["fiber"].model.numerical_aperture)
 """
 EXTENSIONS = "ndx-pose, ndx-events, ndx-hed, ndx-miniscope, ndx-ophys-devices"
 
@@ -51,8 +51,7 @@ def extended() -> NWBFile:
     nwbfile.add_device(Miniscope(name="miniscope", compression="GREY", frameRate="30FPS", gain="high", ROI=[608, 608]))
     model = OpticalFiberModel(name="fiber model", manufacturer="a maker", numerical_aperture=0.5)
     nwbfile.add_device_model(model)
-    insertion = FiberInsertion(depth_in_mm=2.5, hemisphere="left")
-    nwbfile.add_device(OpticalFiber(name="fiber", model=model, fiber_insertion=insertion))
+    nwbfile.add_device(OpticalFiber(name="fiber", model=model))
     return nwbfile
 
 
@@ -64,9 +63,7 @@ def compare(path: Path) -> None:
         same(behavior["licks"]["timestamp"][:], [0.5])
         same(list(found.trials["HED"][:]), ["Sensory-event", "Agent-action"])
         same(found.devices["miniscope"].ROI[:], [608, 608])
-        fiber = found.devices["fiber"]
-        same(fiber.fiber_insertion.depth_in_mm, 2.5)
-        same(fiber.model.numerical_aperture, 0.5)
+        same(found.devices["fiber"].model.numerical_aperture, 0.5)
 
 
 def without(path: Path) -> None:
@@ -75,7 +72,7 @@ def without(path: Path) -> None:
     )
     if done.returncode:
         raise RuntimeError(done.stderr.strip().splitlines()[-1])
-    same([float(part) for part in done.stdout.split()], [POSE.sum(), 1216, 2.5])
+    same([float(part) for part in done.stdout.split()], [POSE.sum(), 1216, 0.5])
 
 
 def pynapple(path: Path) -> None:

@@ -36,7 +36,7 @@ ZARR_3 = PeerRecipe(
     ("3.13",),
     (
         *("dandi==0.81.0", "nwbinspector==0.7.2", "pynapple==0.11.4", "ndx-pose==0.4.0", "ndx-events==0.4.0"),
-        *("ndx-hed==0.3.0", "ndx-miniscope==0.5.1", "ndx-ophys-devices==0.3.1", "filelock"),
+        *("ndx-hed==0.3.0", "ndx-miniscope==0.5.1", "ndx-ophys-devices==0.4.0", "filelock"),
         *("pynwb==4.2.0", "hdmf==6.2.0"),
     ),
 )
