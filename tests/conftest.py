@@ -112,10 +112,10 @@ def _obtain(name: str) -> Peer:
     try:
         return obtain_peer(RECIPES[name])
     except PeerUnavailableError as error:
-        _absent(str(error))
+        absent(str(error))
 
 
-def _absent(reason: str) -> NoReturn:
+def absent(reason: str) -> NoReturn:
     """Skip, but not where the tests are run to decide something: there, what cannot be tested has failed."""
     if _DECISIVE:
         pytest.fail(reason)

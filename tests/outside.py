@@ -76,6 +76,7 @@ OUTSIDE: dict[str, str] = {
     "tests.test_bad_input": _HAND_MADE + "; the rest in `tests/contract/test_refusals.py`",
     "tests.test_hostile": _HAND_MADE,
     # other programs
+    "tests.interop.test_clients": _PEER,
     "tests.interop.test_compatibility": _PEER,
     "tests.interop.test_javascript": _PEER,
     "tests.interop.test_matrix": _PEER,

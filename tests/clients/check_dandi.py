@@ -6,7 +6,7 @@ import json
 import re
 import subprocess
 import sys
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 from tests.clients.work import HDF5, report, same, written
@@ -40,9 +40,22 @@ def listing(path: Path) -> None:
     same(len(json.loads(run("dandi", "-l", "ERROR", "ls", "-f", "json", path))), 1)
 
 
+def organize(path: Path) -> None:
+    """Compare the name that `dandi organize` gives with the one for the HDF5 file."""
+    from dandi.metadata.nwb import get_metadata
+    from dandi.organize import create_unique_filenames_from_metadata
+
+    names = []
+    for file in (path, path.parents[1] / "sub-mouse1_ses-1.nwb"):
+        (organized,) = create_unique_filenames_from_metadata([{**get_metadata(file), "path": str(file)}])
+        names.append(organized["dandi_filename"])
+    same(*names)
+
+
+@cache
 def messages(path: Path) -> list[str]:
     """Return what NWB Inspector finds, without the paths of files."""
-    found = run("zarrio", "exec", "nwbinspector", path)
+    found = run("python", "-m", "hdmf_zarr_backend.exec", "nwbinspector", path)
     return sorted(re.findall(r"(check_\w+ - .*)", found))
 
 
@@ -55,7 +68,7 @@ def main() -> None:
         for what, path in files.items():
             if what == HDF5:
                 continue
-            for work in (validate, digest, listing):
+            for work in (validate, digest, listing, organize):
                 report("dandi", f"dandi {work.__name__}", what, partial(work, path))
             report("nwbinspector", "the messages of the HDF5 file", what, partial(inspect, path, files[HDF5]))
 

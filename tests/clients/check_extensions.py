@@ -11,6 +11,8 @@ from tempfile import TemporaryDirectory
 import numpy as np
 from ndx_events import EventsTable, TimestampVectorData
 from ndx_hed import HedTags
+from ndx_miniscope import Miniscope
+from ndx_ophys_devices import OpticalFiber, OpticalFiberModel
 from ndx_pose import PoseEstimation, PoseEstimationSeries
 from pynwb import NWBFile
 
@@ -20,16 +22,19 @@ from tests.clients.work import FORMATS, report, same, session
 POSE = np.arange(20.0).reshape(10, 2)
 _WITHOUT = """
 import sys
-for name in ("ndx_pose", "ndx_events", "ndx_hed"):
+for name in ("ndx_pose", "ndx_events", "ndx_hed", "ndx_miniscope", "ndx_ophys_devices"):
     sys.modules[name] = None
 from hdmf_zarr_backend import NWBZarrIO
 with NWBZarrIO(sys.argv[1], "r") as io:
-    print(io.read().processing["behavior"]["pose"].pose_estimation_series["nose"].data[:].sum())
+    found = io.read()
+    pose = found.processing["behavior"]["pose"].pose_estimation_series["nose"].data[:].sum()
+    print(pose, found.devices["miniscope"].ROI[:].sum(), found.devices["fiber"].model.numerical_aperture)
 """
+EXTENSIONS = "ndx-pose, ndx-events, ndx-hed, ndx-miniscope, ndx-ophys-devices"
 
 
 def extended() -> NWBFile:
-    """Return the session with objects of three extensions."""
+    """Return the session with objects of five extensions."""
     nwbfile = session()
     nose = PoseEstimationSeries(
         name="nose", description="the nose", data=POSE, unit="pixels", reference_frame="the corner", rate=10.0,
@@ -43,6 +48,10 @@ def extended() -> NWBFile:
     events.add_row(timestamp=0.5)
     behavior.add(events)
     nwbfile.trials.add_column("HED", "tags", col_cls=HedTags, data=["Sensory-event", "Agent-action"])
+    nwbfile.add_device(Miniscope(name="miniscope", compression="GREY", frameRate="30FPS", gain="high", ROI=[608, 608]))
+    model = OpticalFiberModel(name="fiber model", manufacturer="a maker", numerical_aperture=0.5)
+    nwbfile.add_device_model(model)
+    nwbfile.add_device(OpticalFiber(name="fiber", model=model))
     return nwbfile
 
 
@@ -53,6 +62,8 @@ def compare(path: Path) -> None:
         same(behavior["pose"].pose_estimation_series["nose"].data[:], POSE)
         same(behavior["licks"]["timestamp"][:], [0.5])
         same(list(found.trials["HED"][:]), ["Sensory-event", "Agent-action"])
+        same(found.devices["miniscope"].ROI[:], [608, 608])
+        same(found.devices["fiber"].model.numerical_aperture, 0.5)
 
 
 def without(path: Path) -> None:
@@ -61,7 +72,7 @@ def without(path: Path) -> None:
     )
     if done.returncode:
         raise RuntimeError(done.stderr.strip().splitlines()[-1])
-    same(float(done.stdout), POSE.sum())
+    same([float(part) for part in done.stdout.split()], [POSE.sum(), 1216, 0.5])
 
 
 def pynapple(path: Path) -> None:
@@ -79,8 +90,8 @@ def main() -> None:
             path = Path(folder) / f"{zarr_format}.nwb.zarr"
             with NWBZarrIO(path, "w", zarr_format=zarr_format) as io:
                 io.write(extended())
-            report("ndx-pose, ndx-events, ndx-hed", "read with the extensions", what, partial(compare, path))
-            report("ndx-pose, ndx-events, ndx-hed", "read without them", what, partial(without, path))
+            report(EXTENSIONS, "read with the extensions", what, partial(compare, path))
+            report(EXTENSIONS, "read without them", what, partial(without, path))
             report("pynapple", "NWBFile(...)", what, partial(pynapple, path))
 
 

@@ -5,17 +5,16 @@
 
 from __future__ import annotations
 
-import sys
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pynwb import NWBFile, TimeSeries
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrIO
-from tests.clients.work import HDF5, report, same, session, written
+from tests.clients.work import ALIAS, HDF5, report, same, session, written
 
-ALIAS = "alias" in sys.argv[1:]
 CLIENT = "neuroconv, with the alias" if ALIAS else "neuroconv, with its own hdmf-zarr"
 
 if ALIAS:
@@ -23,7 +22,12 @@ if ALIAS:
 
     install_hdmf_zarr_alias(replace=True)
 
+from neuroconv import BaseDataInterface, ConverterPipe, NWBConverter
 from neuroconv.tools import nwb_helpers
+from neuroconv.tools.hdmf import SliceableDataChunkIterator
+
+METADATA = {"NWBFile": {"session_start_time": "2024-01-01T00:00:00+00:00"}}
+WAVES = np.arange(40_000, dtype="f8").reshape(10_000, 4)
 
 
 def check(path: Path) -> None:
@@ -63,6 +67,49 @@ def codecs(folder: Path) -> None:
             raise
 
 
+class WavesInterface(BaseDataInterface):
+    """Source of one time series, which is written piece by piece."""
+
+    def __init__(self, name: str = "waves") -> None:
+        super().__init__(name=name)
+
+    def add_to_nwbfile(self, nwbfile: NWBFile, metadata: dict[str, Any] | None = None) -> None:
+        """Add the time series."""
+        data = SliceableDataChunkIterator(WAVES, chunk_shape=(1000, 4), buffer_shape=(2000, 4))
+        nwbfile.add_acquisition(TimeSeries(name=self.source_data["name"], data=data, unit="V", rate=1000.0))
+
+
+class WavesConverter(NWBConverter):
+    """Converter of two sources."""
+
+    data_interface_classes = {"first": WavesInterface, "second": WavesInterface}  # noqa: RUF012 - as neuroconv has it
+
+
+def converters() -> dict[str, NWBConverter]:
+    """Return both ways of putting two sources together."""
+    names = ("first", "second")
+    return {
+        "NWBConverter": WavesConverter({name: {"name": name} for name in names}),
+        "ConverterPipe": ConverterPipe({name: WavesInterface(name) for name in names}),
+    }
+
+
+def conversion(folder: Path, converter: NWBConverter, jobs: int) -> None:
+    """Write with `run_conversion` and compare what is read."""
+    path = folder / f"{type(converter).__name__} {jobs}.nwb.zarr"
+    chosen: Any = {"backend": "zarr"}
+    if jobs > 1:
+        nwbfile = converter.create_nwbfile(metadata=METADATA)
+        configured = converter.get_default_backend_configuration(nwbfile=nwbfile, backend="zarr")
+        configured.number_of_jobs = jobs
+        chosen = {"backend_configuration": configured}
+    converter.run_conversion(nwbfile_path=path, metadata=METADATA, overwrite=True, **chosen)
+    with NWBZarrIO(path, "r") as io:
+        found = io.read()
+        for name in ("first", "second"):
+            same(found.acquisition[name].data[:], WAVES)
+
+
 def repack(source: Path, folder: Path, backend: str) -> None:
     target = folder / f"repacked{'.nwb.zarr' if backend == 'zarr' else '.nwb'}"
     nwb_helpers.repack_nwbfile(nwbfile_path=source, export_nwbfile_path=target, export_backend=backend)
@@ -86,6 +133,10 @@ def main() -> None:
         report(CLIENT, "get_default_backend_configuration", "new", configuration)
         report(CLIENT, "configure_and_write_nwbfile", "new", partial(write, folder))
         report(CLIENT, "each codec", "new", partial(codecs, folder))
+        for name, converter in converters().items():
+            for jobs in (1, 2):
+                work = partial(conversion, folder, converter, jobs)
+                report(CLIENT, f"{name}.run_conversion, number_of_jobs={jobs}", "new", work)
         for what, path in files.items():
             for backend in ("zarr", "hdf5"):
                 place = folder / f"{what} to {backend}"

@@ -1,4 +1,7 @@
-"""What the checks of all clients share: a session to write, and a record of each result. pynwb and NumPy only."""
+"""What the checks of all clients share: a session to write, and a record of each result. pynwb and NumPy only.
+
+Arguments of the modules of checks: ``alias``, and the names of tasks if only these are to be done.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +22,9 @@ from pynwb.ecephys import ElectricalSeries
 from pynwb.file import Subject
 
 HDF5 = "HDF5"
+ALIAS = "alias" in sys.argv[1:]
+ONLY = tuple(argument for argument in sys.argv[1:] if argument != "alias")
+"""Names of the tasks that are done; if none is named, all are."""
 FORMATS: dict[str, Any] = {"format 2": 2, "format 3": 3, "both formats": "both"}
 
 
@@ -71,6 +77,8 @@ def written() -> Iterator[dict[str, Path]]:
 
 def report(client: str, task: str, file: str, work: Callable[[], Any]) -> None:
     """Do one piece of work and print a line of JSON about it: how it ended, and why."""
+    if ONLY and task not in ONLY:
+        return
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
