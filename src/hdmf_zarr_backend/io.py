@@ -249,6 +249,19 @@ def _check_commit(store: Store, mode: str) -> None:
         )
 
 
+def _manager_of(given: BuildManager | TypeMap | None) -> BuildManager:
+    return BuildManager(given or TypeMap(NamespaceCatalog())) if given is None or isinstance(given, TypeMap) else given
+
+
+def _set_rules(
+    store: Store, limits: Limits | None, missing_chunks: MissingChunks | None, external_links: ExternalLinks | None
+) -> None:
+    if limits is not None or missing_chunks is not None or external_links is not None:
+        store.read_rules = ReadRules(
+            limits=limits or Limits(), missing_chunks=missing_chunks, external_links=external_links
+        )
+
+
 class ZarrReader(HDMFIO):  # type: ignore[misc]
     """The reading half of `ZarrIO`, where its parameters and errors are documented."""
 
@@ -281,16 +294,13 @@ class ZarrReader(HDMFIO):  # type: ignore[misc]
             raise unknown_argument(type(self), next(iter(unknown)))
         _check_choice(mode, zarr_format)
         self._is_lazy = mode in READING_MODES and (LAZY if lazy is None else lazy)
-        if manager is None or isinstance(manager, TypeMap):
-            manager = BuildManager(manager or TypeMap(NamespaceCatalog()))
+        manager = _manager_of(manager)
         if synchronizer:
             warnings.warn("synchronizer is ignored: a file has one writer at a time", UserWarning, stacklevel=2)
         self._mode = mode
         self._object_codec = object_codec(object_codec_class)
         self._place = open_store(path, storage_options)
-        if limits is not None or missing_chunks is not None or external_links is not None:
-            rules = ReadRules(limits=limits or Limits(), missing_chunks=missing_chunks, external_links=external_links)
-            self._place.read_rules = rules
+        _set_rules(self._place, limits, missing_chunks, external_links)
         self._force_overwrite = force_overwrite
         self._break_lock = break_lock
         self._lock: WriterLock | None = None

@@ -35,7 +35,7 @@ from hdmf_zarr_backend.formats.references import Reference, decode_attribute_ref
 from hdmf_zarr_backend.formats.reserved import LINKS, NCZARR_ATTR
 from hdmf_zarr_backend.model.link_sources import THIS_FILE
 from hdmf_zarr_backend.model.nesting import limited_nesting
-from hdmf_zarr_backend.model.nodes import Attributes, GroupNode, absolute, join, relative, split
+from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, absolute, join, relative, split
 from hdmf_zarr_backend.stores.gc_pause import gc_paused
 
 CONSTRUCTION_ERRORS = (ConstructError, ValueError, TypeError, KeyError, AttributeError, IndexError)
@@ -841,6 +841,8 @@ class LazyContainers:
         _resolve_parents(container)
         self._defer(container, later, found, arguments)
         container.set_modified(False)
+        units = [unit for unit in self._file.needed if unit not in self._homes]
+        self.make([other for unit in units for other in self._file.needed[unit] if other in self._homes])
         return container
 
     def _matched_builder(self, path: str, spec: GroupSpec | None, matched: _Matched) -> Any:
@@ -848,35 +850,12 @@ class LazyContainers:
         file = self._file
         node = file.hierarchy.get(path)
         assert isinstance(node, GroupNode)
-        groups: dict[str, Any] = {}
-        datasets: dict[str, Any] = {}
-        named = _named(spec)
-        alike: dict[Any, Any] = {}
-        plain = []
-        for place, child in file.members(path):
-            name, data_type = split(place)[1], data_type_of(child)
-            if name in node.attributes:
-                raise taken(name, store=file.source, path=path)
-            if data_type is None and isinstance(child, GroupNode):
-                groups[name] = self._matched_builder(place, spec.get_group(name) if spec else None, matched)
-            elif data_type is None:
-                plain.append(place)
-            else:
-                kind = (type(child), child.attributes.get("namespace"), data_type)
-                if kind in alike and name not in named:
-                    matched.join(alike[kind], place)
-                    continue
-                members = groups if isinstance(child, GroupNode) else datasets
-                members[name] = matched.add(name, child, place)
-                self._check.builder(members[name])
-                if name not in named and self._check.is_known(members[name]):
-                    alike[kind] = members[name]
-        file.assemble(plain)
-        datasets |= {split(place)[1]: file.builders[place] for place in plain if place in file.builders}
+        for name in node.members.keys() & node.attributes.keys():
+            raise taken(name, store=file.source, path=path)
         builder = make_group(
             split(path)[1] or ROOT,
-            groups=groups,
-            datasets=datasets,
+            groups={**self._open_members(path, spec, matched), **self._typed_members(path, spec, matched, GroupNode)},
+            datasets={**self._typed_members(path, spec, matched, ArrayNode), **self._plain_datasets(path)},
             attributes=file.open_group(path).attributes,
             source=file.source,
         )
@@ -887,6 +866,42 @@ class LazyContainers:
             restore_types(builder, self._manager.namespace_catalog)
         self._check.builder(builder)
         return builder
+
+    def _open_members(self, path: str, spec: GroupSpec | None, matched: _Matched) -> dict[str, Any]:
+        """Return builders of the groups without a type in an open group."""
+        found = {}
+        for place, child in self._file.members(path):
+            if isinstance(child, GroupNode) and data_type_of(child) is None:
+                name = split(place)[1]
+                found[name] = self._matched_builder(place, spec.get_group(name) if spec else None, matched)
+        return found
+
+    def _plain_datasets(self, path: str) -> dict[str, Any]:
+        """Return the builders of the datasets without a type in an open group."""
+        file = self._file
+        plain = [p for p, child in file.members(path) if isinstance(child, ArrayNode) and data_type_of(child) is None]
+        file.assemble(plain)
+        return {split(place)[1]: file.builders[place] for place in plain if place in file.builders}
+
+    def _typed_members(self, path: str, spec: GroupSpec | None, matched: _Matched, kind: Any) -> dict[str, Any]:
+        """Return small builders of the groups, or of the datasets, with a type in an open group."""
+        named = _named(spec)
+        found: dict[str, Any] = {}
+        alike: dict[Any, Any] = {}
+        for place, child in self._file.members(path):
+            data_type = data_type_of(child)
+            if data_type is None or type(child) is not kind:
+                continue
+            name = split(place)[1]
+            of_type = (child.attributes.get("namespace"), data_type)
+            if of_type in alike and name not in named:
+                matched.join(alike[of_type], place)
+                continue
+            found[name] = matched.add(name, child, place)
+            self._check.builder(found[name])
+            if name not in named and self._check.is_known(found[name]):
+                alike[of_type] = found[name]
+        return found
 
     def _add_links(self, path: str, node: GroupNode[Attributes], builder: Any, matched: _Matched) -> None:
         others = []
@@ -908,17 +923,21 @@ class LazyContainers:
         if not is_one:
             names = [split(member.path)[1] for member in members]
             return name in _collections(cls) and len({*names}) == len(names) and not any("==" in each for each in names)
-        field = next((each for each in cls.get_fields_conf() if each["name"] == name), None)
-        if field is None or not field.get("child") or described.get("default", "") is not None:
-            return False
-        getter = getattr(getattr(cls, name), "fget", None)
+        field: Any = next((each for each in cls.get_fields_conf() if each["name"] == name), {})
         path = members[0].path
-        is_named = field.get("required_name") in (None, split(path)[1])
-        if getattr(getter, "__qualname__", "") != _GETTER or not is_named or not isinstance(described["type"], type):
-            return False
+        return (
+            bool(field.get("child"))
+            and field.get("required_name") in (None, split(path)[1])
+            and getattr(getattr(getattr(cls, name), "fget", None), "__qualname__", "") == _GETTER
+            and described.get("default", "") is None
+            and self._is_of(path, described["type"])
+        )
+
+    def _is_of(self, path: str, cls: Any) -> bool:
+        """Return whether the container of the node at ``path`` is of a class."""
         small = _Matched().add(split(path)[1], self._file.hierarchy.get(path), path)
         _migrate(path, small)
-        return issubclass(self._manager.get_cls(small), described["type"])
+        return isinstance(cls, type) and issubclass(self._manager.get_cls(small), cls)
 
     def _all_made(self, value: Any, matched: _Matched) -> Any:
         """Return the value of an argument with containers in the place of builders."""
@@ -954,21 +973,26 @@ class LazyContainers:
                 fields[name] = next(iter(entries.values()))
         if fields:
             setattr(container, _FIELDS, LazyFields({**container.fields, **fields}))
-        children: dict[Any, None] = {}
-        for name in sorted(found, key=_place_of):
-            for member in later.get(name, ()):
-                if not member.is_link:
-                    self._homes.setdefault(member.path, (container, member.spec))
-                    children[member.path] = None
-            if name in arguments:
-                value = arguments[name]
-                values = value if _is_list(value) else [value]
-                children |= dict.fromkeys(each for each in values if isinstance(each, AbstractContainer))
         if later:
             made = LazyChildren(container.children)
             made.file, made.home = self, container
             setattr(container, _CHILDREN, made)
-            self._children[id(container)] = list(children)
+            self._children[id(container)] = self._ordered_children(container, later, arguments)
+
+    def _ordered_children(
+        self, container: Any, later: dict[str, list[_Member]], arguments: dict[str, Any]
+    ) -> list[Any]:
+        """Return the children of a container in hdmf's order, of those that are not made the path."""
+        children: dict[Any, None] = {}
+        for name in sorted({*later, *arguments}, key=_place_of):
+            for member in later.get(name, ()):
+                if not member.is_link:
+                    self._homes.setdefault(member.path, (container, member.spec))
+                    children[member.path] = None
+            value: Any = arguments.get(name)
+            values = value if _is_list(value) else [value]
+            children |= dict.fromkeys(each for each in values if isinstance(each, AbstractContainer))
+        return list(children)
 
 
 _ORDER = (

@@ -197,9 +197,7 @@ def keep_layout(planned: PlannedArray, data: LazyArray) -> None:
     Nothing is changed if the type of the elements, or the codec of objects, differs.
     """
     node, old = planned.node, data.node
-    if planned.source is None or node.shape != old.shape or not _has_type_of(node, old):
-        return
-    if numpy_dtype(old.data_type).hasobject and (node.filters or [])[:1] != (old.filters or [])[:1]:
+    if planned.source is None or node.shape != old.shape or not _has_type_of(node, old) or _has_other_codec(node, old):
         return
     node.chunks, node.order = old.chunks, old.order if isinstance(old.order, str) else "C"
     if old.shards is not None:
@@ -222,6 +220,11 @@ def take_stored(planned: PlannedArray, data: LazyArray) -> None:
     if isinstance(source, IndexedSource):
         source = ZarrSource(keys, data.path, data.node, source.dtype)
     planned.source = StoredChunks(keys, data.path, data.node, source) if _is_same(planned.node, data.node) else source
+
+
+def _has_other_codec(node: ArrayNode[Attributes], old: ArrayNode[Attributes]) -> bool:
+    """Return whether the objects of two arrays have different codecs."""
+    return numpy_dtype(old.data_type).hasobject and (node.filters or [])[:1] != (old.filters or [])[:1]
 
 
 def _has_type_of(node: ArrayNode[Attributes], old: ArrayNode[Attributes]) -> bool:
