@@ -12,7 +12,7 @@ import numpy as np
 from ndx_events import EventsTable, TimestampVectorData
 from ndx_hed import HedTags
 from ndx_miniscope import Miniscope
-from ndx_ophys_devices import OpticalFiber, OpticalFiberModel
+from ndx_ophys_devices import OpticalFiber, OpticalFiberModel, StereotacticPosition
 from ndx_pose import PoseEstimation, PoseEstimationSeries
 from pynwb import NWBFile
 
@@ -28,7 +28,7 @@ from hdmf_zarr_backend import NWBZarrIO
 with NWBZarrIO(sys.argv[1], "r") as io:
     found = io.read()
     pose = found.processing["behavior"]["pose"].pose_estimation_series["nose"].data[:].sum()
-    print(pose, found.devices["miniscope"].ROI[:].sum(), found.devices["fiber"].model.numerical_aperture)
+    print(pose, found.devices["miniscope"].ROI[:].sum(), found.devices["fiber"].fiber_insertion.z_in_mm)
 """
 EXTENSIONS = "ndx-pose, ndx-events, ndx-hed, ndx-miniscope, ndx-ophys-devices"
 
@@ -51,7 +51,11 @@ def extended() -> NWBFile:
     nwbfile.add_device(Miniscope(name="miniscope", compression="GREY", frameRate="30FPS", gain="high", ROI=[608, 608]))
     model = OpticalFiberModel(name="fiber model", manufacturer="a maker", numerical_aperture=0.5)
     nwbfile.add_device_model(model)
-    nwbfile.add_device(OpticalFiber(name="fiber", model=model))
+    insertion = StereotacticPosition(
+        name="fiber_insertion", anatomical_target="CA1", origin="bregma", orientation="RAS", x_in_mm=1.0, y_in_mm=-2.0,
+        z_in_mm=2.5,
+    )  # fmt: skip
+    nwbfile.add_device(OpticalFiber(name="fiber", model=model, fiber_insertion=insertion))
     return nwbfile
 
 
@@ -63,7 +67,9 @@ def compare(path: Path) -> None:
         same(behavior["licks"]["timestamp"][:], [0.5])
         same(list(found.trials["HED"][:]), ["Sensory-event", "Agent-action"])
         same(found.devices["miniscope"].ROI[:], [608, 608])
-        same(found.devices["fiber"].model.numerical_aperture, 0.5)
+        fiber = found.devices["fiber"]
+        same(fiber.fiber_insertion.z_in_mm, 2.5)
+        same(fiber.model.numerical_aperture, 0.5)
 
 
 def without(path: Path) -> None:
@@ -72,7 +78,7 @@ def without(path: Path) -> None:
     )
     if done.returncode:
         raise RuntimeError(done.stderr.strip().splitlines()[-1])
-    same([float(part) for part in done.stdout.split()], [POSE.sum(), 1216, 0.5])
+    same([float(part) for part in done.stdout.split()], [POSE.sum(), 1216, 2.5])
 
 
 def pynapple(path: Path) -> None:
