@@ -2,6 +2,7 @@
 
 Two environments hold all clients but pynwb: neuroconv and SpikeInterface, which need zarr 2, and the others. pip chose
 their packages without this one, whose wheel is put beside them; `python -m tests.clients` installs both in one command.
+SpikeInterface comes without its extra ``extractors``, some ninety packages of which NWB files need fsspec and aiohttp.
 """
 
 from __future__ import annotations
@@ -10,12 +11,14 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import absent
-from tests.peers import PeerRecipe, PeerUnavailableError, obtain_peer
+from tests.peers import Peer, PeerRecipe, PeerUnavailableError, obtain_peer
 
 pytestmark = pytest.mark.peer
 
@@ -26,7 +29,7 @@ ZARR_2 = PeerRecipe(
     "HDMF_ZARR_BACKEND_CLIENTS2",
     ("3.11",),
     (
-        *("neuroconv==0.10.2", "spikeinterface[extractors]==0.105.3", "aiohttp", "filelock"),
+        *("neuroconv==0.10.2", "spikeinterface==0.105.3", "fsspec", "aiohttp", "filelock"),
         *("pynwb==4.2.0", "hdmf==6.2.0"),
     ),
 )
@@ -55,6 +58,13 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="module")
+def peers() -> Iterator[dict[PeerRecipe, Future[Peer]]]:
+    """Give the environments, which are made at the same time."""
+    with ThreadPoolExecutor(2) as pool:
+        yield {recipe: pool.submit(obtain_peer, recipe) for recipe in (ZARR_2, ZARR_3)}
+
+
 @pytest.mark.parametrize(
     ("recipe", "module", "arguments"),
     [
@@ -72,10 +82,14 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ids=["neuroconv, alias", "neuroconv", "spikeinterface", "spikeinterface, alias", "dandi", "extensions"],
 )
 def test_clients_work_with_these_files(
-    recipe: PeerRecipe, module: str, arguments: tuple[str, ...], installed: Path
+    peers: dict[PeerRecipe, Future[Peer]],
+    recipe: PeerRecipe,
+    module: str,
+    arguments: tuple[str, ...],
+    installed: Path,
 ) -> None:
     try:
-        python = obtain_peer(recipe).python
+        python = peers[recipe].result().python
     except PeerUnavailableError as error:
         absent(str(error))
     done = subprocess.run(
