@@ -38,6 +38,7 @@ _JOB = """
 import json, resource, sys, time, warnings
 warnings.simplefilter("ignore")
 kind, path, tasks, number = sys.argv[1], sys.argv[2], sys.argv[3].split(","), int(sys.argv[4])
+sys.path[:0] = sys.argv[5:]  # the source of another commit
 if kind == "HDF5":
     from pynwb import NWBHDF5IO as IO
 elif kind.startswith("hdmf-zarr"):
@@ -106,7 +107,7 @@ def engines_of(before: str | None) -> list[Engine]:
     ours = found[0]
     more = [replace(ours, name=EAGER)]
     if before is not None:
-        more.append(replace(ours, name=BEFORE, environment={"PYTHONPATH": before}))
+        more.append(replace(ours, name=BEFORE, environment={BEFORE: before}))
     return [ours, *more, *found[1:]]
 
 
@@ -143,9 +144,10 @@ def measured(engine: Engine, path: Path, size: int) -> dict[str, float]:
     """Return the figures of one process, none where the engine fails."""
     tasks = ("open", "slice") if size > 2000 and engine.name != OURS else TASKS
     kind = OURS if engine.name == BEFORE else engine.name
+    before = (engine.environment[BEFORE],) if engine.name == BEFORE else ()
     try:
         answer: dict[str, float] = engine.interpreter.run(
-            _JOB, kind, str(path), ",".join(tasks), str(size), env=engine.environment, timeout=900
+            _JOB, kind, str(path), ",".join(tasks), str(size), *before, env=engine.environment, timeout=900
         )
     except PeerError as error:
         print(f"{engine.name}, {size}: {str(error).splitlines()[-1]}", file=sys.stderr)

@@ -334,7 +334,7 @@ def test_a_file_of_a_known_format_is_one_get(rich, rich3, counts, zarr_format):
 
 def test_containers_read_no_array_twice_and_no_recording_at_all(rich, counts):
     with NWBZarrIO(rich) as io:
-        nwbfile = io.read()
+        nwbfile = io.read(check=True)
         gets = counts.of("get")
         assert len(gets) == len(set(gets))
         recordings = ("acquisition/", "processing/ecephys/", "units/", "intervals/", "stimulus/")
@@ -448,6 +448,8 @@ def test_a_link_to_another_file_is_opened_once(tmp_path, counts, zarr_format):
     counts.calls.clear()
     with watching(first) as watch, NWBZarrIO(tmp_path / "second.zarr") as io:
         nwbfile = io.read()
+        assert watch.read == []
+        assert len(nwbfile.objects) > 3
         assert watch.read == opening
         assert nwbfile.acquisition["far2"].data[0].tolist() == [0, 1, 2]
     assert watch.read == [*opening, chunk]

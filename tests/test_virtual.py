@@ -580,7 +580,9 @@ def test_large_data_that_cannot_stay(tmp_path, monkeypatch):
         convert(tmp_path / "a.h5", tmp_path / "a.zarr.json", virtual=True)
     assert compare(tmp_path / "a.h5", tmp_path / "a.zarr.json") == []
     monkeypatch.setattr(writing, "MOST_INLINED", 2**21)
-    with pytest.raises(WriteError, match=r"at most 2,097,152 do: /szip \(4,000,012 bytes\).*Convert without virtual"):
+    with pytest.raises(
+        WriteError, match=r"at most 2,097,152 are allowed: /szip \(4,000,012 bytes\).*Convert without virtual"
+    ):
         convert(tmp_path / "a.h5", tmp_path / "b.zarr.json", virtual=True)
     assert not (tmp_path / "b.zarr.json").exists()
 

@@ -330,4 +330,4 @@ def test_a_failed_write_raises_its_own_error_only(folder):
 
 def test_the_guide_says_so():
     page = (Path(__file__).parents[2] / "docs" / "how-to" / "append.md").read_text(encoding="utf-8")
-    assert re.search(r"An exception that leaves the `with` block", page.partition("## When it fails")[2])
+    assert re.search(r"An exception that leaves the `with` block", page.partition("## When a write fails")[2])
