@@ -432,6 +432,7 @@ def test_exports(path, folder, touched, tmp_path, eager):
         assert {each.object_id for each in io.read().all_children()} == eager.keys()
 
 
+@pytest.mark.needs("append")
 def test_the_other_modes_make_everything(path):
     with NWBZarrIO(path, "a", lazy=True) as io:
         nwbfile = io.read()
