@@ -41,7 +41,7 @@ def _nothing(*_: Any, **__: Any) -> None:
 
 
 _OFF: dict[str, Any] = {
-    "io.writer_lock": _own_lock,
+    "changes.locks.writer_lock": _own_lock,
     "transfer.staging.staged": _in_place,
     "arrays.codecs._with_checksum": lambda config: config,
     "arrays.codecs.decode_bounded": lambda codec, data, most: codec.decode(data),

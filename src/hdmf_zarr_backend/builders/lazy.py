@@ -113,6 +113,8 @@ class LazyAssembler(Assembler):
         Receives the paths of the builders that were made.
     needed : dict of str to list of str
         By unit, the units that its links and references lead to.
+    lock : RLock
+        Held by the thread that makes builders or containers.
     """
 
     is_open_type: Callable[[Any, Any], bool]
@@ -121,6 +123,7 @@ class LazyAssembler(Assembler):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.needed: dict[str, list[str]] = {}
+        self.lock = RLock()
         self._open_groups: dict[str, OpenGroupBuilder] = {}
         self._is_complete = False
 
@@ -252,7 +255,12 @@ class LazyAssembler(Assembler):
 
     def complete(self) -> None:
         """Make all builders that are missing."""
-        if self._is_complete:
+        if not self._is_complete:
+            with self.lock:
+                self._complete()
+
+    def _complete(self) -> None:
+        if self._is_complete:  # by another thread
             return
         groups, units, stack = [""], [], [""]
         while stack:
@@ -631,7 +639,7 @@ class LazyContainers:
         self._file = file
         self._notify = on_made
         self._manager = manager
-        self._lock = RLock()
+        self._lock = file.lock
         self._open_types: dict[tuple[Any, Any], bool] = {}
         self._homes: dict[str, tuple[Any, Any]] = {}  # of members without a container: their parent and subspec
         self._children: dict[int, list[Any]] = {}  # paths, and containers that were made with their parent
