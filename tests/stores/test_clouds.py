@@ -230,7 +230,14 @@ def test_a_server_that_is_busy(store: InCloud) -> None:
     impatient = {**store.cloud.options, **quick()}
     impatient["client_options"] = {**impatient["client_options"], "allow_http": True}
     place = store.place("a.zarr")
-    store.cloud.proxy.fault = lambda method, path, number: "503" if number % 3 == 1 else None
+    seen: set[tuple[str, str]] = set()
+
+    def once(method: str, path: str, _: int) -> str | None:
+        is_new = (method, path) not in seen
+        seen.add((method, path))
+        return "503" if is_new else None
+
+    store.cloud.proxy.fault = once
     with ZarrIO(place, "w", storage_options=impatient) as io:
         io.write_builder(trees.root(note="x"))
     store.cloud.proxy.fault = lambda method, path, number: "503"
