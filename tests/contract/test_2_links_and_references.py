@@ -439,7 +439,7 @@ def test_another_file_in_the_place_of_the_one_that_was_meant(folder):
     remove(first)
     samples.write_zarr(first, samples.plain_nwbfile("another"))
     other = document(first, ".zattrs")["object_id"]
-    with pytest.warns(WrongTargetWarning) as caught:
-        nwbfile = NWBZarrIO(second, **FOLLOW).read(check=True)
+    with pytest.warns(WrongTargetWarning) as caught, NWBZarrIO(second, **FOLLOW) as io:
+        nwbfile = io.read(check=True)
     assert any(known in str(w.message) and other in str(w.message) for w in caught)
     assert nwbfile.stimulus["data"].data[0].tolist() == [0, 1, 2]

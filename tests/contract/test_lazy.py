@@ -35,7 +35,8 @@ SIZE = 40
 
 
 def opened(path: Any, **options: Any) -> Any:
-    return NWBZarrIO(path, "r", **options).read()
+    with NWBZarrIO(path, "r", **options) as io:
+        return io.read()  # objects are made after the file is closed, too
 
 
 BACK_LINKS = ("data_link", "timestamp_link")

@@ -831,12 +831,13 @@ class LazyContainers:
         described = {each["name"]: each for each in get_docval(cls.__init__)}
         arguments: dict[str, Any] = {}
         later: dict[str, list[_Member]] = {}
+        at_once: list[str] = []
         for name, value in found.items():
             members = matched.members(value)
             if members is not None and self._can_wait(cls, described[name], members, is_one=not _is_list(value)):
                 later[name] = members
             else:
-                arguments[name] = self._all_made(value, matched) if matched.has(value) else value
+                arguments[name] = self._all_made(value, matched, at_once) if matched.has(value) else value
         id_key = mapper.spec.id_key()
         siblings: list[Any] = [] if home is None else getattr(home, _CHILDREN)
         count = list.__len__(siblings)
@@ -849,8 +850,7 @@ class LazyContainers:
         _resolve_parents(container)
         self._defer(container, later, found, arguments)
         container.set_modified(False)
-        units = [unit for unit in self._file.needed if unit not in self._homes]
-        self.make([other for unit in units for other in self._file.needed[unit] if other in self._homes])
+        self.make([other for unit in at_once for other in self._file.needed.get(unit, ()) if other in self._homes])
         return container
 
     def _matched_builder(self, path: str, spec: GroupSpec | None, matched: _Matched) -> Any:
@@ -860,10 +860,13 @@ class LazyContainers:
         assert isinstance(node, GroupNode)
         for name in node.members.keys() & node.attributes.keys():
             raise taken(name, store=file.source, path=path)
+        members = list(file.members(path))
+        groups = [(place, child) for place, child in members if isinstance(child, GroupNode)]
+        arrays = [(place, child) for place, child in members if isinstance(child, ArrayNode)]
         builder = make_group(
             split(path)[1] or ROOT,
-            groups={**self._open_members(path, spec, matched), **self._typed_members(path, spec, matched, GroupNode)},
-            datasets={**self._typed_members(path, spec, matched, ArrayNode), **self._plain_datasets(path)},
+            groups={**self._open_members(groups, spec, matched), **self._typed_members(groups, spec, matched)},
+            datasets={**self._typed_members(arrays, spec, matched), **self._plain_datasets(arrays)},
             attributes=file.open_group(path).attributes,
             source=file.source,
         )
@@ -875,30 +878,34 @@ class LazyContainers:
         self._check.builder(builder)
         return builder
 
-    def _open_members(self, path: str, spec: GroupSpec | None, matched: _Matched) -> dict[str, Any]:
-        """Return builders of the groups without a type in an open group."""
+    def _open_members(
+        self, members: list[tuple[str, Any]], spec: GroupSpec | None, matched: _Matched
+    ) -> dict[str, Any]:
+        """Return builders of the groups without a type among the members of an open group."""
         found = {}
-        for place, child in self._file.members(path):
-            if isinstance(child, GroupNode) and data_type_of(child) is None:
+        for place, child in members:
+            if data_type_of(child) is None:
                 name = split(place)[1]
                 found[name] = self._matched_builder(place, spec.get_group(name) if spec else None, matched)
         return found
 
-    def _plain_datasets(self, path: str) -> dict[str, Any]:
-        """Return the builders of the datasets without a type in an open group."""
+    def _plain_datasets(self, members: list[tuple[str, Any]]) -> dict[str, Any]:
+        """Return the builders of the datasets without a type among the members of an open group."""
         file = self._file
-        plain = [p for p, child in file.members(path) if isinstance(child, ArrayNode) and data_type_of(child) is None]
+        plain = [place for place, child in members if data_type_of(child) is None]
         file.assemble(plain)
         return {split(place)[1]: file.builders[place] for place in plain if place in file.builders}
 
-    def _typed_members(self, path: str, spec: GroupSpec | None, matched: _Matched, kind: Any) -> dict[str, Any]:
-        """Return small builders of the groups, or of the datasets, with a type in an open group."""
+    def _typed_members(
+        self, members: list[tuple[str, Any]], spec: GroupSpec | None, matched: _Matched
+    ) -> dict[str, Any]:
+        """Return small builders of the groups, or of the datasets, with a type among the members of an open group."""
         named = _named(spec)
         found: dict[str, Any] = {}
         alike: dict[Any, Any] = {}
-        for place, child in self._file.members(path):
+        for place, child in members:
             data_type = data_type_of(child)
-            if data_type is None or type(child) is not kind:
+            if data_type is None:
                 continue
             name = split(place)[1]
             of_type = (child.attributes.get("namespace"), data_type)
@@ -947,10 +954,10 @@ class LazyContainers:
         _migrate(path, small)
         return isinstance(cls, type) and issubclass(self._manager.get_cls(small), cls)
 
-    def _all_made(self, value: Any, matched: _Matched) -> Any:
-        """Return the value of an argument with containers in the place of builders."""
+    def _all_made(self, value: Any, matched: _Matched, at_once: list[str]) -> Any:
+        """Return the value of an argument with containers for its builders; ``at_once`` receives their paths."""
         if not _is_list(value):
-            return self._all_made([value], matched)[0]
+            return self._all_made([value], matched, at_once)[0]
         made = []
         for each in value:
             members = matched.members(each)
@@ -958,6 +965,7 @@ class LazyContainers:
                 made.append(self._manager.construct(each))
                 continue
             self._file.assemble([member.path for member in members if self._file.unit_of(member.path) is not None])
+            at_once += [member.path for member in members]
             for member in members:
                 builder = self._file.builder_at(member.path)
                 if builder.matched_spec is None and not member.is_link:
