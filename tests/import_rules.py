@@ -14,7 +14,7 @@ from pathlib import Path
 
 PACKAGE = "hdmf_zarr_backend"
 
-#: package -> the packages that it may import, besides itself and `errors`. ``__init__`` is the public face.
+#: package -> the packages that it may import, besides itself, `errors` and `extras`. ``__init__`` is the public face.
 PACKAGES: dict[str, frozenset[str]] = {
     package: frozenset(allowed.split())
     for package, allowed in {
@@ -29,7 +29,7 @@ PACKAGES: dict[str, frozenset[str]] = {
         "comparison": "hdf5 files formats stores model",
         "zom": "conversion io builders transfer hdf5 execution files formats arrays stores model",
         "interop": "files changes arrays formats stores model",
-        "nwb": "io builders files formats stores model dataio",
+        "nwb": "io builders files formats stores model dataio progress",
         "io": "interop builders transfer files changes arrays formats stores model dataio progress",
         "builders": "transfer files changes arrays formats stores model dataio progress",
         "transfer": "hdf5 execution changes arrays formats stores model progress",
@@ -45,6 +45,7 @@ PACKAGES: dict[str, frozenset[str]] = {
         "model": "",
         "progress": "",
         "errors": "",
+        "extras": "",
     }.items()
 }
 
@@ -74,7 +75,7 @@ def _on_use_in(*places: str) -> Library:
 
 
 #: Know the standard library only; the command line must start fast.
-_PURE = frozenset({"errors", "progress", "cli", "exec", "__init__"})
+_PURE = frozenset({"errors", "extras", "progress", "cli", "exec", "__init__"})
 
 LIBRARIES: dict[str, Library] = {
     "numpy": Library(frozenset(PACKAGES) - _PURE),
@@ -150,7 +151,7 @@ def _problem_with(found: Import, package: str, module: str) -> str | None:
         target = rest.split(".", 1)[0] or "__init__"
         # `from hdmf_zarr_backend import X` with an X that is not a package takes X from the public face.
         target = target if target in PACKAGES else "__init__"
-        allowed = PACKAGES[package] | {package, "errors"}
+        allowed = PACKAGES[package] | {package, "errors", "extras"}
         return None if target in allowed else f"{package} may not import {target} ({found.target})"
     if top in sys.stdlib_module_names:
         return None

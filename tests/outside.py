@@ -174,6 +174,7 @@ OUTSIDE: dict[str, str] = {
     "tests.test_import_rules": _PROJECT,
     "tests.test_peers": _PROJECT,
     "tests.test_project": _PROJECT,
+    "tests.test_typing": _PROJECT,
     "tests.test_sampling": _PROJECT,
     # the rest
     "tests.test_conversion": "HDF5 neighbours of local files, and what is on a disk in format 2; the rest in "

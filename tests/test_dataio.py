@@ -60,6 +60,31 @@ def test_hdmf_wraps_data_again_with_the_same_options(options):
     assert deep.data is not wrapped.data
 
 
+@pytest.mark.parametrize(
+    ("compressors", "filters", "compressor"),
+    [
+        (numcodecs.Zstd(level=2), None, {"id": "zstd", "level": 2}),
+        ([numcodecs.Shuffle(), numcodecs.Zlib(2)], [{"id": "shuffle", "elementsize": 4}], {"id": "zlib", "level": 2}),
+        ({"name": "gzip", "configuration": {"level": 3}}, None, {"id": "gzip", "level": 3}),
+        ("zstd", None, {"id": "zstd", "level": 3}),
+        ([], None, False),
+        (False, None, False),
+        (True, None, True),
+    ],
+)
+def test_compressors_are_given_as_in_014(compressors, filters, compressor):
+    wrapped = ZarrDataIO([1], compressors=compressors)
+    assert (wrapped.filters, wrapped.compressor) == (filters, compressor)
+    _same_options(ZarrDataIO(data=[1], **wrapped.get_io_params()), wrapped)
+
+
+def test_a_compressor_is_given_once():
+    with pytest.raises(UsageError, match="both given"):
+        ZarrDataIO([1], compressors=numcodecs.Zstd(), compressor="zstd")
+    with pytest.raises(UsageError, match="is not accepted"):
+        ZarrDataIO([1], serializer=numcodecs.Zstd())
+
+
 def test_only_what_was_given_is_a_setting():
     assert ZarrDataIO([1]).io_settings == {}
     assert ZarrDataIO([1], chunks=(1,)).io_settings == {"chunks": (1,)}

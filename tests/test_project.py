@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import importlib
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
 import pytest
 import yaml
+
+import hdmf_zarr_backend
+from hdmf_zarr_backend import extras
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 DOCUMENT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))
@@ -42,6 +47,37 @@ def test_all_means_all():
     (everything,) = EXTRAS["all"]
     named = re.fullmatch(rf"{PROJECT['name']}\[(.+)\]", everything).group(1).split(",")
     assert sorted(named) == sorted(set(EXTRAS) - {"all"})
+
+
+def test_the_advice_to_install_names_the_libraries_of_each_extra():
+    libraries = {name: [re.split("[<>=!]", bound)[0] for bound in EXTRAS[name]] for name in EXTRAS if name != "all"}
+    assert {name: list(found) for name, found in extras.EXTRAS.items()} == libraries
+
+
+def _advice(site: Path) -> str:
+    """Return the advice to install pynwb in a Python that finds packages in one folder only."""
+    (site / "hdmf_zarr_backend").symlink_to(Path(hdmf_zarr_backend.__file__).parent)
+    program = "import sys; sys.path[:0] = sys.argv[1:]; from hdmf_zarr_backend.extras import install_command"
+    command = [sys.executable, "-I", "-S", "-c", f"{program}; print(install_command('nwb'))", str(site)]
+    return subprocess.check_output(command, text=True).strip()
+
+
+@pytest.mark.parametrize(
+    ("program", "advice"),
+    [
+        ("zarrio = hdmf_zarr_backend.cli.main:main", "pip install 'hdmf-zarr-backend[nwb]'"),
+        ("zarrio = another.module:main", "pip install pynwb"),
+        (None, "pip install pynwb"),
+    ],
+    ids=["ours is installed", "another package of that name", "not installed"],
+)
+def test_advice_names_this_package_only_where_the_installed_one_is_ours(tmp_path, program, advice):
+    if program is not None:
+        metadata = tmp_path / "hdmf_zarr_backend-9.dist-info"
+        metadata.mkdir()
+        (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: hdmf-zarr-backend\nVersion: 9\n")
+        (metadata / "entry_points.txt").write_text(f"[console_scripts]\n{program}\n")
+    assert _advice(tmp_path) == advice
 
 
 @pytest.mark.parametrize("target", ENTRY_POINTS.values(), ids=ENTRY_POINTS)

@@ -152,7 +152,7 @@ def _lane(picture: Picture, y: float, names: tuple[str, ...], color: str, *, rev
 
 
 def levels(packages: Mapping[str, frozenset[str]]) -> list[list[str]]:
-    """Return the packages from the lowest layer to the highest; a package stands above all that it may import."""
+    """Return the packages from the lowest layer to the highest; a package is above all that it may import."""
     height: dict[str, int] = {}
     while len(height) < len(packages):
         for package, allowed in packages.items():
@@ -166,13 +166,13 @@ def layers(packages: Mapping[str, frozenset[str]]) -> str:
     """Return the picture of the layers: what is higher may import what is lower, never the other way round."""
     found = [[package for package in level if package != "__init__"] for level in levels(packages)]
     found = [level for level in found if level]
-    row, width = 52, 118
+    row, width, gap = 52, 88, 8
     picture = Picture(640, 24 + row * len(found), "The packages in layers; imports go down only")
     for number, level in enumerate(reversed(found)):
         y = 20 + row * number
-        left = 350 - (len(level) * (width + 14) - 14) / 2
+        left = 350 - (len(level) * (width + gap) - gap) / 2
         for place, package in enumerate(level):
-            picture.box(left + place * (width + 14), y, width, 36, package)
+            picture.box(left + place * (width + gap), y, width, 36, package)
     bottom = 20 + row * (len(found) - 1) + 36
     picture.arrow((60, 24), (60, bottom))
     picture.words(72, 32, "imports", size=12, color=_SOFT, anchor="start")

@@ -17,7 +17,7 @@ from hdmf.data_utils import AbstractDataChunkIterator, DataIO, InvalidDataIOErro
 from hdmf.utils import get_data_shape
 
 from hdmf_zarr_backend.errors import UsageError
-from hdmf_zarr_backend.formats.codec_options import codec_config, compressor_config
+from hdmf_zarr_backend.formats.codec_options import codec_config, compressor_config, pipeline_of_zarr3
 
 
 class ZarrDataIO(DataIO):  # type: ignore[misc]
@@ -42,6 +42,11 @@ class ZarrDataIO(DataIO):  # type: ignore[misc]
         `numcodecs.Zstd` have a checksum.
     filters : sequence of codecs of numcodecs or zarr, or dicts, optional
         Applied in order before the compressor; None: none. TensorStore cannot read arrays with filters.
+    compressors : codec, name, bool, or sequence of codecs, optional
+        The compressor, instead of ``compressor``, as hdmf-zarr 0.14 and zarr 3 name it: one codec, or several that
+        are applied in order.
+    serializer : codec, optional
+        As in hdmf-zarr 0.14: only zarr's ``BytesCodec``, little-endian, which is the default.
     link_data : bool
         Link to a stored array that is given as ``data`` instead of copying it.
     maxshape : tuple, optional
@@ -62,8 +67,9 @@ class ZarrDataIO(DataIO):  # type: ignore[misc]
     Raises
     ------
     UsageError
-        An unknown codec, chunks or shards that are not lengths, shards that are not a multiple of chunks or are of an
-        array to be filled later, or chunks that are given and to be chosen at once.
+        An unknown codec; ``compressor`` and ``compressors`` at once; chunks or shards that are not lengths; shards that
+        are not a multiple of chunks, or are of an array to be filled later; chunks that are given and to be chosen at
+        once.
     ValueError
         Only one of ``shape`` and ``dtype`` is given.
 
@@ -81,6 +87,9 @@ class ZarrDataIO(DataIO):  # type: ignore[misc]
         compressor: Any = None,
         filters: Sequence[Any] | None = None,
         link_data: bool = False,  # noqa: FBT001, FBT002 - the signature of the class that users know
+        *,
+        compressors: Any = None,
+        serializer: Any = None,
         maxshape: tuple[int | None, ...] | None = None,
         shape: tuple[int, ...] | None = None,
         dtype: Any = None,
@@ -94,8 +103,14 @@ class ZarrDataIO(DataIO):  # type: ignore[misc]
         is_unfilled = data is None and shape is not None
         self.shards: tuple[int, ...] | Literal["auto"] | None = _shards(shards, self.chunks, is_unfilled=is_unfilled)
         self.fillvalue = fillvalue
-        self.compressor: Any = None if compressor is None else compressor_config(compressor)
-        self.filters = _filters(filters)
+        if compressor is not None and compressors is not None:
+            raise UsageError("compressor and compressors are both given", remedy="Give one of them.")
+        applied, last = filters, compressor
+        if compressors is not None or serializer is not None:
+            applied, found = pipeline_of_zarr3(filters, compressors, serializer)
+            last = found if compressor is None else compressor
+        self.compressor: Any = None if last is None else compressor_config(last)
+        self.filters = _filters(applied)
         self.link_data = _is_linked(link_data, data)
         self._maxshape = None if maxshape is None else tuple(maxshape)
         self._dataset: Any = None
@@ -103,6 +118,7 @@ class ZarrDataIO(DataIO):  # type: ignore[misc]
             "chunks": chunks if chunks is True else self.chunks, "fillvalue": fillvalue, "filters": filters,
             "compressor": None if compressor is True else compressor, "maxshape": self._maxshape,
             "chunk_elements": self.chunk_elements, "chunk_aspect_ratio": self.chunk_aspect_ratio, "shards": self.shards,
+            "compressors": None if compressors is True else compressors, "serializer": serializer,
         }  # fmt: skip
         if data is None and shape is not None:
             self._given |= {"shape": tuple(shape), "dtype": dtype}
@@ -113,8 +129,9 @@ class ZarrDataIO(DataIO):  # type: ignore[misc]
 
     @property
     def io_settings(self) -> dict[str, Any]:
-        """A copy of the storage options that are set, as they were given."""
-        return {key: value for key, value in self._given.items() if value is not None}
+        """A copy of the storage options that are set, as they were given; ``compressors=False`` is None in it."""
+        settings = {key: value for key, value in self._given.items() if value is not None}
+        return settings | ({"compressors": None} if settings.get("compressors") is False else {})
 
     @property
     def dataset(self) -> Any:

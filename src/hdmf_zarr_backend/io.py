@@ -272,17 +272,17 @@ class ZarrReader(HDMFIO):  # type: ignore[misc]
         path: str | os.PathLike[str],
         mode: str = "r",
         manager: BuildManager | TypeMap | None = None,
-        *,
+        synchronizer: Any = None,
         object_codec_class: type | None = None,
         storage_options: Mapping[str, Any] | None = None,
-        force_overwrite: bool = False,
+        force_overwrite: bool = False,  # noqa: FBT001, FBT002 - the order of hdmf-zarr 0.13
+        *,
         herd_path: str | None = None,
         strict_json: bool = False,
         use_inlined: bool = True,
         limits: Limits | None = None,
         missing_chunks: MissingChunks | None = None,
         external_links: ExternalLinks | None = None,
-        synchronizer: Any = None,
         zarr_format: ZarrFormat | None = None,
         break_lock: bool = False,
         commit_message: str | None = None,
@@ -440,7 +440,7 @@ class ZarrReader(HDMFIO):  # type: ignore[misc]
 
     # ---- reading ----------------------------------------------------------------------------------------------------
 
-    def read(self, *, check: bool = False, **kwargs: Any) -> Any:
+    def read(self, *, check: bool = False) -> Any:
         """Return the root container.
 
         Parameters
@@ -448,8 +448,6 @@ class ZarrReader(HDMFIO):  # type: ignore[misc]
         check : bool
             Make all containers now, so that an error in any of them is raised now. Otherwise, where the io is lazy, it
             is raised when the object is touched.
-        **kwargs
-            As of hdmf's ``read``.
 
         Raises
         ------
@@ -472,7 +470,7 @@ class ZarrReader(HDMFIO):  # type: ignore[misc]
             )
         containers = self._session(is_lazy=self._is_lazy).containers if self._is_open else None
         if containers is None:
-            container = self._read_all(**kwargs)
+            container = self._read_all()
         else:
             container = containers.root()
             container.read_io = self
@@ -482,7 +480,7 @@ class ZarrReader(HDMFIO):  # type: ignore[misc]
             container.all_children()
         return container
 
-    def _read_all(self, **kwargs: Any) -> Any:
+    def _read_all(self) -> Any:
         builder = self.read_builder()
         if not (builder.groups or builder.datasets or builder.links or builder.attributes):
             raise NoValuesError(
@@ -492,13 +490,13 @@ class ZarrReader(HDMFIO):  # type: ignore[misc]
             )
         check_types(builder, self.manager.namespace_catalog, str(self.source))
         with construction_errors(builder, str(self.source)):
-            return self._construct(**kwargs)
+            return self._construct()
 
     @gc_paused()  # what is made of a file is not garbage, and there is a lot of it to look through
-    def _construct(self, **kwargs: Any) -> Any:
+    def _construct(self) -> Any:
         herd_path, self.herd_path = self.herd_path, None  # hdmf finds an archive in the working directory only
         try:
-            container = super().read(**kwargs)
+            container = super().read()
         finally:
             self.herd_path = herd_path
         if self._edits is not None:
@@ -665,6 +663,8 @@ class ZarrIO(ZarrReader):
         HDF5IO does. ``w-`` and ``x``: create a new file, and refuse to replace one. Symbolic links are followed.
     manager : BuildManager or TypeMap, optional
         Builds and constructs containers. None: a manager without types.
+    synchronizer : object, optional
+        Ignored; for compatibility with hdmf-zarr. A file has one writer at a time.
     object_codec_class : type, optional
         Codec of references and rows: ``numcodecs.JSON`` (default), ``numcodecs.MsgPack``, or ``numcodecs.Pickle``,
         which other programs cannot read safely.
@@ -688,8 +688,6 @@ class ZarrIO(ZarrReader):
     external_links : {"follow", "within", "never"}, optional
         Other files that links and references may lead to: any; those in the folder of the file and below; none.
         Default: any for a local file, those in its folder for a remote file. A remote file never leads to a local one.
-    synchronizer : object, optional
-        Ignored; for compatibility with hdmf-zarr. A file has one writer at a time.
     zarr_format : {2, 3, "both"}, optional
         Format of a new file; "both": it has the metadata of both formats over the same chunks, for programs that read
         one of them only. None: 2, or the only format that the store can hold (Icechunk: 3). An existing file keeps its
@@ -777,8 +775,14 @@ class ZarrIO(ZarrReader):
         """Return the stored form of a reference to ``builder``; hdmf's users append it to a dataset of rows."""
         return self._targets().encode_stored(builder, is_written=self.get_written)
 
-    def read(self, **kwargs: Any) -> Any:
-        """Return the root container; ``kwargs`` are what hdmf's ``read`` takes.
+    def read(self, *, check: bool = False) -> Any:
+        """Return the root container.
+
+        Parameters
+        ----------
+        check : bool
+            Make all containers now, so that an error in any of them is raised now. Otherwise, where the io is lazy, it
+            is raised when the object is touched.
 
         Raises
         ------
@@ -786,7 +790,7 @@ class ZarrIO(ZarrReader):
             The file is closed, or is a new one; it is empty; it does not fit the loaded namespaces; ``herd_path`` is
             not an archive of external resources; groups are nested deeper than Python can recurse.
         """
-        container = super().read(**kwargs)
+        container = super().read(check=check)
         if self._edits is not None:
             self._fields.note(container)
         return container
@@ -799,18 +803,39 @@ class ZarrIO(ZarrReader):
 
     # ---- writing ----------------------------------------------------------------------------------------------------
 
-    def write(self, container: Any, herd: Any = None, *, cache_spec: bool = True, **options: Any) -> None:
+    def write(
+        self,
+        container: Any,
+        cache_spec: bool = True,  # noqa: FBT001, FBT002 - the order of hdmf-zarr 0.13
+        link_data: bool = True,  # noqa: FBT001, FBT002 - the order of hdmf-zarr 0.13
+        exhaust_dci: bool = True,  # noqa: FBT001, FBT002 - the order of hdmf-zarr 0.13
+        number_of_jobs: int = 1,
+        max_threads_per_process: int | None = None,
+        multiprocessing_context: str | None = None,
+        consolidate_metadata: bool = True,  # noqa: FBT001, FBT002 - the order of hdmf-zarr 0.13
+        *,
+        herd: Any = None,
+        expandable: Collection[str] = EXPANDABLE,
+        doc: bool = False,
+        progress: Progress = SILENT,
+        executor: Any = None,
+        memory_budget: int = MEMORY_BUDGET,
+        nczarr: bool = False,
+        durable: bool = False,
+    ) -> None:
         """Write a container and everything in it.
 
         Parameters
         ----------
         container : Container
             The root.
-        herd : HERD, optional
-            Written to ``herd_path``.
         cache_spec : bool
             Cache the namespaces in the file.
-        **options
+        herd : HERD, optional
+            Written to ``herd_path``.
+        link_data, exhaust_dci, number_of_jobs, max_threads_per_process, multiprocessing_context
+            As of `write_builder`.
+        consolidate_metadata, expandable, doc, progress, executor, memory_budget, nczarr, durable
             As of `write_builder`.
 
         Raises
@@ -834,7 +859,24 @@ class ZarrIO(ZarrReader):
 
         check_origin(container, self.manager, self.path)
         self._fields.check(self.manager, self.path, is_written=self.get_written)
-        super().write(container=container, herd=herd, cache_spec=cache_spec, **options)
+        super().write(
+            container=container,
+            herd=herd,
+            cache_spec=cache_spec,
+            link_data=link_data,
+            exhaust_dci=exhaust_dci,
+            number_of_jobs=number_of_jobs,
+            max_threads_per_process=max_threads_per_process,
+            multiprocessing_context=multiprocessing_context,
+            consolidate_metadata=consolidate_metadata,
+            expandable=expandable,
+            doc=doc,
+            progress=progress,
+            executor=executor,
+            memory_budget=memory_budget,
+            nczarr=nczarr,
+            durable=durable,
+        )
         if self._edits is not None:
             self._fields.note(container, anew=True)
 
@@ -1004,9 +1046,22 @@ class ZarrIO(ZarrReader):
         src_io: HDMFIO,
         container: Any = None,
         write_args: dict[str, Any] | None = None,
-        clear_cache: bool = False,  # noqa: FBT001, FBT002 - hdmf's signature
-        cache_spec: bool = True,  # noqa: FBT001, FBT002 - hdmf's signature
-        **options: Any,
+        clear_cache: bool = False,  # noqa: FBT001, FBT002 - the order of hdmf-zarr 0.13
+        cache_spec: bool = True,  # noqa: FBT001, FBT002 - the order of hdmf-zarr 0.13
+        number_of_jobs: int = 1,
+        max_threads_per_process: int | None = None,
+        multiprocessing_context: str | None = None,
+        consolidate_metadata: bool = True,  # noqa: FBT001, FBT002 - the order of hdmf-zarr 0.13
+        *,
+        link_data: bool = True,
+        exhaust_dci: bool = True,
+        expandable: Collection[str] = EXPANDABLE,
+        doc: bool = False,
+        progress: Progress = SILENT,
+        executor: Any = None,
+        memory_budget: int = MEMORY_BUDGET,
+        nczarr: bool = False,
+        durable: bool = False,
     ) -> None:
         """Write what ``src_io`` has read, from any backend, to this file.
 
@@ -1017,13 +1072,16 @@ class ZarrIO(ZarrReader):
         container : Container, optional
             The root container that ``src_io`` has read, with or without changes. None: the complete source.
         write_args : dict, optional
-            Arguments of `write_builder`; ``{"link_data": False}`` copies data that would be linked.
+            Arguments of `write_builder`, as hdmf takes them: ``{"link_data": False}`` copies data that would be linked.
+            They take precedence over the same arguments of this call.
         clear_cache : bool
             Build all containers again.
         cache_spec : bool
             Cache the namespaces of the source.
-        **options
-            Arguments of `write_builder` as well.
+        number_of_jobs, max_threads_per_process, multiprocessing_context, consolidate_metadata
+            As of `write_builder`.
+        link_data, exhaust_dci, expandable, doc, progress, executor, memory_budget, nczarr, durable
+            As of `write_builder`.
 
         Raises
         ------
@@ -1046,7 +1104,24 @@ class ZarrIO(ZarrReader):
             src_io.read_builder()
             self._source_ids = src_io._file_ids()
             copied = src_io._session().copied()
-        arguments = {**(write_args or {}), **options, "export_source": source, "cache_spec": cache_spec}
+        arguments = {
+            "number_of_jobs": number_of_jobs,
+            "max_threads_per_process": max_threads_per_process,
+            "multiprocessing_context": multiprocessing_context,
+            "consolidate_metadata": consolidate_metadata,
+            "link_data": link_data,
+            "exhaust_dci": exhaust_dci,
+            "expandable": expandable,
+            "doc": doc,
+            "progress": progress,
+            "executor": executor,
+            "memory_budget": memory_budget,
+            "nczarr": nczarr,
+            "durable": durable,
+            **(write_args or {}),
+            "export_source": source,
+            "cache_spec": cache_spec,
+        }
         if cache_spec and src_io.manager is not None:
             arguments["spec_catalogs"] = [src_io.manager.namespace_catalog, self.manager.namespace_catalog]
         with copied:

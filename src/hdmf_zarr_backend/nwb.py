@@ -7,24 +7,27 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Collection, Mapping
+from typing import Any, Never
 
 from hdmf.backends.io import HDMFIO
 from hdmf.build import BuildManager, TypeMap
 
 from hdmf_zarr_backend.errors import UnsupportedFileError, UsageError, ZarrBackendError
+from hdmf_zarr_backend.extras import install_command
 from hdmf_zarr_backend.files.parser import ParsedFile, parse
-from hdmf_zarr_backend.io import ZarrIO
+from hdmf_zarr_backend.formats.both import ZarrFormat
+from hdmf_zarr_backend.formats.zarr3 import ChunkKeyEncoding
+from hdmf_zarr_backend.io import EXPANDABLE, ZarrIO
+from hdmf_zarr_backend.progress import SILENT, Progress
 from hdmf_zarr_backend.stores.base import Store
+from hdmf_zarr_backend.stores.limits import MEMORY_BUDGET, ExternalLinks, Limits, MissingChunks
 from hdmf_zarr_backend.stores.opening import open_store
 
 try:
     import pynwb
 except ModuleNotFoundError as error:
-    raise ModuleNotFoundError(
-        "NWBZarrIO needs pynwb; install it with: pip install 'hdmf-zarr-backend[nwb]'", name=error.name
-    ) from error
+    raise ModuleNotFoundError(f"NWBZarrIO needs pynwb: {install_command('nwb')}", name=error.name) from error
 
 _NEW = ("w", "w-", "x")
 
@@ -58,17 +61,23 @@ class NWBZarrIO(ZarrIO):
         As of `ZarrIO`.
     manager : BuildManager, optional
         Instead of the one that is made of the installed and the cached namespaces.
+    synchronizer, object_codec_class, storage_options, force_overwrite
+        As of `ZarrIO`.
     load_namespaces : bool
         Load the namespaces that are cached in the file (not when it is made, nor with ``manager`` or ``extensions``).
     extensions : str, TypeMap or list, optional
         Paths of namespaces, or type maps, to use instead of the cached ones.
-    **options
-        Everything else that `ZarrIO` takes.
+    herd_path, strict_json, use_inlined, limits, missing_chunks, external_links, zarr_format
+        As of `ZarrIO`.
+    break_lock, commit_message, chunk_key_encoding, lazy
+        As of `ZarrIO`.
+    **unknown
+        Any other argument is refused; the error names the most similar one.
 
     Raises
     ------
     UsageError
-        Both ``manager`` and ``extensions`` are given.
+        An argument does not exist, or both ``manager`` and ``extensions`` are given.
     """
 
     def __init__(
@@ -76,10 +85,25 @@ class NWBZarrIO(ZarrIO):
         path: str | os.PathLike[str],
         mode: str = "r",
         manager: BuildManager | None = None,
-        *,
-        load_namespaces: bool = True,
+        synchronizer: Any = None,
+        object_codec_class: type | None = None,
+        storage_options: Mapping[str, Any] | None = None,
+        force_overwrite: bool = False,  # noqa: FBT001, FBT002 - the order of hdmf-zarr 0.13
+        load_namespaces: bool = True,  # noqa: FBT001, FBT002 - the order of hdmf-zarr 0.13
         extensions: str | TypeMap | list[Any] | None = None,
-        **options: Any,
+        *,
+        herd_path: str | None = None,
+        strict_json: bool = False,
+        use_inlined: bool = True,
+        limits: Limits | None = None,
+        missing_chunks: MissingChunks | None = None,
+        external_links: ExternalLinks | None = None,
+        zarr_format: ZarrFormat | None = None,
+        break_lock: bool = False,
+        commit_message: str | None = None,
+        chunk_key_encoding: ChunkKeyEncoding | None = None,
+        lazy: bool | None = None,
+        **unknown: Never,
     ) -> None:
         if manager is not None and extensions is not None:
             raise UsageError("'manager' and 'extensions' cannot be specified together", remedy="Pass one of them.")
@@ -88,7 +112,27 @@ class NWBZarrIO(ZarrIO):
             manager = BuildManager(_extended_type_map(extensions))
         elif manager is None:
             manager = BuildManager(pynwb.get_type_map())
-        super().__init__(path, mode, manager, **options)
+        super().__init__(
+            path,
+            mode,
+            manager,
+            synchronizer=synchronizer,
+            object_codec_class=object_codec_class,
+            storage_options=storage_options,
+            force_overwrite=force_overwrite,
+            herd_path=herd_path,
+            strict_json=strict_json,
+            use_inlined=use_inlined,
+            limits=limits,
+            missing_chunks=missing_chunks,
+            external_links=external_links,
+            zarr_format=zarr_format,
+            break_lock=break_lock,
+            commit_message=commit_message,
+            chunk_key_encoding=chunk_key_encoding,
+            lazy=lazy,
+            **unknown,
+        )
         if wanted and self._parsed is not None:
             try:
                 self.load_namespaces_io(self.manager.type_map)
@@ -123,14 +167,14 @@ class NWBZarrIO(ZarrIO):
         warnings.warn(f"the Zarr file {str(path)!r} {problem}", UserWarning, stacklevel=2)
         return False
 
-    def read(self, *, skip_version_check: bool = False, **kwargs: Any) -> Any:
+    def read(self, *, skip_version_check: bool = False, check: bool = False) -> Any:
         """Return the ``NWBFile``.
 
         Parameters
         ----------
         skip_version_check : bool
             Read files of NWB 1 too, as far as that goes.
-        **kwargs
+        check : bool
             As of `ZarrIO.read`.
 
         Raises
@@ -154,10 +198,30 @@ class NWBZarrIO(ZarrIO):
                     path="/",
                     remedy="PyNWB reads version 2 and above.",
                 )
-        return super().read(**kwargs)
+        return super().read(check=check)
 
     def export(  # type: ignore[override] # pynwb calls the container nwbfile
-        self, src_io: HDMFIO, nwbfile: Any = None, write_args: dict[str, Any] | None = None, **options: Any
+        self,
+        src_io: HDMFIO,
+        nwbfile: Any = None,
+        write_args: dict[str, Any] | None = None,
+        clear_cache: bool = False,  # noqa: FBT001, FBT002 - the order of hdmf-zarr 0.13
+        cache_spec: bool = True,  # noqa: FBT001, FBT002 - the order of hdmf-zarr 0.13
+        number_of_jobs: int = 1,
+        max_threads_per_process: int | None = None,
+        multiprocessing_context: str | None = None,
+        consolidate_metadata: bool = True,  # noqa: FBT001, FBT002 - the order of hdmf-zarr 0.13
+        *,
+        container: Any = None,
+        link_data: bool = True,
+        exhaust_dci: bool = True,
+        expandable: Collection[str] = EXPANDABLE,
+        doc: bool = False,
+        progress: Progress = SILENT,
+        executor: Any = None,
+        memory_budget: int = MEMORY_BUDGET,
+        nczarr: bool = False,
+        durable: bool = False,
     ) -> None:
         """Write what ``src_io`` has read to this file.
 
@@ -169,16 +233,78 @@ class NWBZarrIO(ZarrIO):
             What ``src_io`` has read, changed perhaps; None: everything that is in the source.
         write_args : dict, optional
             Arguments of `ZarrIO.write_builder`.
-        **options
-            Everything else that `ZarrIO.export` takes.
+        clear_cache, cache_spec, number_of_jobs, max_threads_per_process, multiprocessing_context
+            As of `ZarrIO.export`.
+        container : NWBFile, optional
+            Another name for ``nwbfile``, the one of `ZarrIO.export`.
+        consolidate_metadata, link_data, exhaust_dci, expandable, doc, progress
+            As of `ZarrIO.write_builder`.
+        executor, memory_budget, nczarr, durable
+            As of `ZarrIO.write_builder`.
         """
-        container = options.pop("container", nwbfile)
-        super().export(src_io=src_io, container=container, write_args=write_args, **options)
+        super().export(
+            src_io=src_io,
+            container=nwbfile if container is None else container,
+            write_args=write_args,
+            clear_cache=clear_cache,
+            cache_spec=cache_spec,
+            number_of_jobs=number_of_jobs,
+            max_threads_per_process=max_threads_per_process,
+            multiprocessing_context=multiprocessing_context,
+            consolidate_metadata=consolidate_metadata,
+            link_data=link_data,
+            exhaust_dci=exhaust_dci,
+            expandable=expandable,
+            doc=doc,
+            progress=progress,
+            executor=executor,
+            memory_budget=memory_budget,
+            nczarr=nczarr,
+            durable=durable,
+        )
 
     @staticmethod
-    def read_nwb(path: str | os.PathLike[str], **options: Any) -> Any:
-        """Return the ``NWBFile`` at ``path``; ``options`` as of `NWBZarrIO`."""
-        return NWBZarrIO(path, mode="r", **options).read()
+    def read_nwb(
+        path: str | os.PathLike[str],
+        *,
+        storage_options: Mapping[str, Any] | None = None,
+        load_namespaces: bool = True,
+        extensions: str | TypeMap | list[Any] | None = None,
+        use_inlined: bool = True,
+        limits: Limits | None = None,
+        missing_chunks: MissingChunks | None = None,
+        external_links: ExternalLinks | None = None,
+        zarr_format: ZarrFormat | None = None,
+        lazy: bool | None = None,
+        **unknown: Never,
+    ) -> Any:
+        """Return the ``NWBFile`` at ``path``.
+
+        Parameters
+        ----------
+        path : str, Path, or anything else that `NWBZarrIO` takes
+            The file.
+        storage_options, load_namespaces, extensions, use_inlined, limits, missing_chunks, external_links, zarr_format
+            As of `NWBZarrIO`.
+        lazy
+            As of `ZarrIO`.
+        **unknown
+            Any other argument is refused; the error names the most similar one.
+        """
+        return NWBZarrIO(
+            path,
+            mode="r",
+            storage_options=storage_options,
+            load_namespaces=load_namespaces,
+            extensions=extensions,
+            use_inlined=use_inlined,
+            limits=limits,
+            missing_chunks=missing_chunks,
+            external_links=external_links,
+            zarr_format=zarr_format,
+            lazy=lazy,
+            **unknown,
+        ).read()
 
 
 class ParsedNWBIO(NWBZarrIO):
@@ -203,7 +329,7 @@ class ParsedNWBIO(NWBZarrIO):
             self._keys = self._parsed.keys(self._place)
             self._is_open = True
 
-    def read(self, **options: Any) -> Any:
+    def read(self, *, skip_version_check: bool = False, check: bool = False) -> Any:
         """Return the ``NWBFile``, or raise what hdmf raises, for no more than that: as NWBHDF5IO does."""
         return self.manager.construct(self.read_builder())
 

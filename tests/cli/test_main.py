@@ -19,6 +19,7 @@ from hdmf_zarr_backend.cli import main as cli
 from hdmf_zarr_backend.cli.command import Command, Exit, print_json
 from hdmf_zarr_backend.cli.main import COMMANDS, build_parser, main
 from hdmf_zarr_backend.errors import StoreNotFoundError
+from hdmf_zarr_backend.extras import install_command
 
 DOCUMENTATION = Path(__file__).resolve().parents[2] / "docs/reference/command-line.md"
 
@@ -122,11 +123,11 @@ def test_an_interruption_shows_no_traceback(
     assert capsys.readouterr().err == "zarrio: interrupted\n"
 
 
-def test_a_missing_library_is_told_with_what_to_install(
+def test_a_missing_library_is_named_with_the_command_that_installs_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run_with(monkeypatch, ModuleNotFoundError("No module named 'h5py'", name="h5py")) == 2
-    assert "pip install 'hdmf-zarr-backend[hdf5]'" in capsys.readouterr().err
+    assert f"install it with: {install_command('hdf5')}" in capsys.readouterr().err
     with pytest.raises(ModuleNotFoundError):
         run_with(monkeypatch, ModuleNotFoundError("No module named 'abc'", name="abc"))
 

@@ -25,7 +25,8 @@ from __future__ import annotations
 import os
 import warnings
 from abc import ABCMeta
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from functools import wraps
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, ClassVar
@@ -51,44 +52,6 @@ from hdmf_zarr_backend.stores.zarr_python import open_zarr_group
 _READING = ("r", "r-")
 
 
-def pipeline_of_zarr3(filters: Any, compressors: Any, serializer: Any) -> tuple[list[Any] | None, Any]:
-    """Return the arguments ``filters`` and ``compressor`` of our ZarrDataIO.
-
-    Parameters
-    ----------
-    filters : sequence of codecs, optional
-        Codecs that encode the array, of zarr 3 or of numcodecs.
-    compressors : codec, sequence of codecs or bool, optional
-        Codecs that encode bytes: the last one is the compressor, those before it are filters. False: none; True and
-        None: the default.
-    serializer : codec, optional
-        Codec that converts the array to bytes: only ``BytesCodec``, little-endian, which is the default.
-
-    Raises
-    ------
-    UsageError
-        The serializer is another one.
-    """
-    if serializer is not None and _named(serializer) not in ("bytes", "bytes (little)"):
-        raise UsageError(
-            f"the serializer {serializer!r} is not accepted: text and byte order depend on the data",
-            remedy="Leave serializer out; give data of the type to store.",
-        )
-    steps = list(filters or ())
-    if compressors is None or isinstance(compressors, bool):
-        return steps or None, compressors
-    listed = compressors if isinstance(compressors, Sequence) else [compressors]
-    if not listed:
-        return steps or None, False
-    return [*steps, *listed[:-1]] or None, listed[-1]
-
-
-def _named(serializer: Any) -> str:
-    document = serializer.to_dict()
-    endian = document.get("configuration", {}).get("endian")
-    return str(document["name"]) if endian is None else f"{document['name']} ({endian})"
-
-
 class SameAsOurs(ABCMeta):
     """Makes instances of our class count as instances of the class with the other name."""
 
@@ -98,55 +61,9 @@ class SameAsOurs(ABCMeta):
 
 
 class ZarrDataIO(dataio.ZarrDataIO, metaclass=SameAsOurs):
-    """`hdmf_zarr_backend.ZarrDataIO` with the additional arguments of hdmf-zarr's class.
-
-    Parameters
-    ----------
-    data, chunks, fillvalue, compressor, filters, link_data
-        As for `hdmf_zarr_backend.ZarrDataIO`.
-    compressors, serializer
-        Codecs of zarr 3, as in hdmf-zarr 0.14, see `pipeline_of_zarr3`.
-    **options
-        All other arguments of `hdmf_zarr_backend.ZarrDataIO`.
-
-    Raises
-    ------
-    UsageError
-        ``compressor`` and ``compressors`` are both given, or a codec is not accepted.
-    """
+    """`hdmf_zarr_backend.ZarrDataIO` with the static methods of hdmf-zarr's class."""
 
     ours: ClassVar[type] = dataio.ZarrDataIO
-
-    def __init__(
-        self,
-        data: Any = None,
-        chunks: Any = None,
-        fillvalue: Any = None,
-        compressor: Any = None,
-        filters: Any = None,
-        link_data: bool = False,  # noqa: FBT001, FBT002 - hdmf-zarr's signature
-        *,
-        compressors: Any = None,
-        serializer: Any = None,
-        **options: Any,
-    ) -> None:
-        if compressor is not None and compressors is not None:
-            raise UsageError("compressor and compressors are both given", remedy="Give one of them.")
-        self._of_zarr3: dict[str, Any] = {}
-        if compressors is not None or serializer is not None:
-            self._of_zarr3 = {"compressors": compressors, "filters": filters, "serializer": serializer}
-            filters, found = pipeline_of_zarr3(filters, compressors, serializer)
-            compressor = found if compressor is None else compressor
-        super().__init__(data, chunks, fillvalue, compressor, filters, link_data, **options)
-
-    @property
-    def io_settings(self) -> dict[str, Any]:
-        """A copy of the storage options that are set, as given; ``compressors=False`` is None in it."""
-        if not self._of_zarr3:
-            return super().io_settings
-        others = {name: value for name, value in super().io_settings.items() if name not in ("compressor", "filters")}
-        given = {name: value for name, value in self._of_zarr3.items() if value is not None and value is not True}
-        return {**others, **{name: None if value is False else value for name, value in given.items()}}
 
     @staticmethod
     def is_h5py_dataset(obj: Any) -> bool:
@@ -322,74 +239,24 @@ def _opened(io_class: Any, path: str | os.PathLike[str], *, allow_pickle: bool) 
 
 
 class ZarrIO(hdmf_zarr_backend.io.ZarrIO, metaclass=SameAsOurs):
-    """`hdmf_zarr_backend.ZarrIO` with the members and the order of arguments of hdmf-zarr's class.
+    """`hdmf_zarr_backend.ZarrIO` with the members of hdmf-zarr's class.
 
     Parameters
     ----------
-    path, mode, manager, object_codec_class, storage_options, force_overwrite
-        As for `hdmf_zarr_backend.ZarrIO`.
-    synchronizer : object
-        Ignored with a warning: a file has one writer.
+    *arguments, **options
+        As for `hdmf_zarr_backend.ZarrIO`, whose first arguments have hdmf-zarr's order.
     driver, aws_region : None
         Passed by ``pynwb.validate``; only used for HDF5.
-    **options
-        All other arguments of `hdmf_zarr_backend.ZarrIO`.
     """
 
     ours: ClassVar[type] = hdmf_zarr_backend.io.ZarrIO
 
-    def __init__(
-        self,
-        path: str | os.PathLike[str],
-        mode: str = "r",
-        manager: Any = None,
-        synchronizer: Any = None,
-        object_codec_class: type | None = None,
-        storage_options: Mapping[str, Any] | None = None,
-        force_overwrite: bool = False,  # noqa: FBT001, FBT002 - hdmf-zarr's signature
-        *,
-        driver: None = None,
-        aws_region: None = None,
-        **options: Any,
-    ) -> None:
+    @wraps(hdmf_zarr_backend.io.ZarrIO.__init__)  # type: ignore[misc] # the signature that users see
+    def __init__(self, *arguments: Any, driver: None = None, aws_region: None = None, **options: Any) -> None:
         for name, value in (("driver", driver), ("aws_region", aws_region)):
             if value is not None:
                 raise UsageError(f"{name}={value!r} has no meaning for Zarr", remedy="Use storage_options.")
-        super().__init__(
-            path,
-            mode,
-            manager,
-            synchronizer=synchronizer,
-            object_codec_class=object_codec_class,
-            storage_options=storage_options,
-            force_overwrite=force_overwrite,
-            **options,
-        )
-
-    def write(  # type: ignore[override]  # hdmf-zarr has no `herd`, and `cache_spec` in its place
-        self,
-        container: Any,
-        cache_spec: bool = True,  # noqa: FBT001, FBT002 - hdmf-zarr's signature
-        link_data: bool = True,  # noqa: FBT001, FBT002 - hdmf-zarr's signature
-        exhaust_dci: bool = True,  # noqa: FBT001, FBT002 - hdmf-zarr's signature
-        number_of_jobs: int = 1,
-        max_threads_per_process: int | None = None,
-        multiprocessing_context: str | None = None,
-        consolidate_metadata: bool = True,  # noqa: FBT001, FBT002 - hdmf-zarr's signature
-        **options: Any,
-    ) -> None:
-        """Write a container, with hdmf-zarr's order of the arguments of `hdmf_zarr_backend.ZarrIO.write`."""
-        super().write(
-            container,
-            cache_spec=cache_spec,
-            link_data=link_data,
-            exhaust_dci=exhaust_dci,
-            number_of_jobs=number_of_jobs,
-            max_threads_per_process=max_threads_per_process,
-            multiprocessing_context=multiprocessing_context,
-            consolidate_metadata=consolidate_metadata,
-            **options,
-        )
+        super().__init__(*arguments, **options)
 
     def write_builder(
         self,
@@ -407,36 +274,6 @@ class ZarrIO(hdmf_zarr_backend.io.ZarrIO, metaclass=SameAsOurs):
             exhaust_dci=exhaust_dci,
             export_source=export_source,
             consolidate_metadata=consolidate_metadata,
-            **options,
-        )
-
-    def export(
-        self,
-        src_io: Any,
-        container: Any = None,
-        write_args: Mapping[str, Any] | None = None,
-        clear_cache: bool = False,  # noqa: FBT001, FBT002 - hdmf-zarr's signature
-        cache_spec: bool = True,  # noqa: FBT001, FBT002 - hdmf-zarr's signature
-        number_of_jobs: int = 1,
-        max_threads_per_process: int | None = None,
-        multiprocessing_context: str | None = None,
-        consolidate_metadata: bool = True,  # noqa: FBT001, FBT002 - hdmf-zarr's signature
-        **options: Any,
-    ) -> None:
-        """Export the content that ``src_io`` has read, with hdmf-zarr's order of arguments."""
-        arguments = {
-            "number_of_jobs": number_of_jobs,
-            "max_threads_per_process": max_threads_per_process,
-            "multiprocessing_context": multiprocessing_context,
-            "consolidate_metadata": consolidate_metadata,
-            **(write_args or {}),
-        }
-        super().export(
-            src_io=src_io,
-            container=container,
-            write_args=arguments,
-            clear_cache=clear_cache,
-            cache_spec=cache_spec,
             **options,
         )
 

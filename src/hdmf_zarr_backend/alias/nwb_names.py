@@ -6,7 +6,7 @@ Separate from `alias.names`, because it needs pynwb, which is optional.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from functools import wraps
 from typing import Any, ClassVar
 
 from hdmf_zarr_backend import nwb
@@ -14,49 +14,13 @@ from hdmf_zarr_backend.alias.names import MakesFormat3, ReadsOnly, ZarrIO, anony
 
 
 class NWBZarrIO(ZarrIO, nwb.NWBZarrIO):
-    """`hdmf_zarr_backend.NWBZarrIO` with the members and the order of arguments of hdmf-zarr's class.
-
-    Parameters
-    ----------
-    path, mode, manager, synchronizer, object_codec_class, storage_options, force_overwrite, **options
-        As for the alias's `ZarrIO`.
-    load_namespaces, extensions
-        As for `hdmf_zarr_backend.NWBZarrIO`.
-    """
+    """`hdmf_zarr_backend.NWBZarrIO` with the members of hdmf-zarr's class."""
 
     ours: ClassVar[type] = nwb.NWBZarrIO
 
-    def __init__(
-        self,
-        path: Any,
-        mode: str = "r",
-        manager: Any = None,
-        synchronizer: Any = None,
-        object_codec_class: type | None = None,
-        storage_options: Mapping[str, Any] | None = None,
-        force_overwrite: bool = False,  # noqa: FBT001, FBT002 - hdmf-zarr's signature
-        load_namespaces: bool = True,  # noqa: FBT001, FBT002 - hdmf-zarr's signature
-        extensions: Any = None,
-        **options: Any,
-    ) -> None:
-        super().__init__(
-            path,
-            mode,
-            manager,
-            synchronizer,
-            object_codec_class,
-            storage_options,
-            force_overwrite,
-            load_namespaces=load_namespaces,
-            extensions=extensions,
-            **options,
-        )
-
-    def export(  # type: ignore[override] # pynwb calls the container nwbfile
-        self, src_io: Any, nwbfile: Any = None, write_args: Mapping[str, Any] | None = None, **options: Any
-    ) -> None:
-        """Export the content that ``src_io`` has read; ``nwbfile``, if given, must have been read by it."""
-        super().export(src_io, options.pop("container", nwbfile), write_args, **options)
+    @wraps(nwb.NWBZarrIO.__init__)  # type: ignore[misc] # the signature that users see
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
 
     @staticmethod
     def read_nwb(path: str | os.PathLike[str], **options: Any) -> Any:

@@ -25,6 +25,7 @@ from hdmf_zarr_backend.cli import (
 )
 from hdmf_zarr_backend.cli.command import Command, Exit, complain
 from hdmf_zarr_backend.errors import ZarrBackendError
+from hdmf_zarr_backend.extras import extra_of, install_command
 
 _SHELLS = ("bash", "zsh", "tcsh")
 
@@ -73,8 +74,6 @@ COMMANDS: tuple[Command, ...] = (
 )
 """All commands, in the order of the help."""
 
-_EXTRAS = {"h5py": "hdf5", "pynwb": "nwb", "shtab": "cli"}  # library -> the extra that installs it
-
 _EXIT_CODES = """\
 exit codes:
   0  done, and nothing was found
@@ -120,9 +119,10 @@ def _run(arguments: Namespace) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Exit.OK
     except ModuleNotFoundError as error:
-        if error.name not in _EXTRAS:
+        extra = extra_of(error.name)
+        if extra is None:
             raise  # not an optional library: the installation is broken
-        complain(f"this needs {error.name}; install it with: pip install 'hdmf-zarr-backend[{_EXTRAS[error.name]}]'")
+        complain(f"this needs {error.name}; install it with: {install_command(extra)}")
     except OSError as error:
         complain(f"the operating system refuses: {error}")
     except KeyboardInterrupt:

@@ -25,6 +25,7 @@ from typing import Any, Generic, NoReturn, Protocol, TypeVar
 
 from hdmf_zarr_backend.errors import UsageError, WorkerLostError, WriteError, ZarrBackendError
 from hdmf_zarr_backend.execution.tasks import HOLDS
+from hdmf_zarr_backend.extras import install_command
 from hdmf_zarr_backend.model.nodes import absolute
 from hdmf_zarr_backend.stores.limits import MEMORY_BUDGET
 
@@ -77,7 +78,7 @@ def connected(address: str, *, seconds: float | None = None) -> Iterator[Any]:
     except ModuleNotFoundError as error:
         raise UsageError(
             "a dask scheduler needs the library distributed",
-            remedy="Install it with: pip install 'hdmf-zarr-backend[dask]'.",
+            remedy=f"Install it with: {install_command('dask')}",
         ) from error
     connect: Any = Client  # its annotations are not complete in every release
     try:

@@ -107,16 +107,42 @@ def _config_of(codec: Any) -> Any:
     return codec.to_dict() if hasattr(codec, "to_dict") else codec
 
 
-def _in_format_2(config: dict[str, Any], codec: Any) -> dict[str, Any]:
-    """Return the format-2 configuration for one of format 3."""
-    try:
-        found = decode_codec(config)
-    except MetadataError as error:
-        remedy = "Give a compressor or a filter; arrays become bytes, and shards, without a codec for that."
-        raise UsageError(error.problem, remedy=remedy) from error
-    if found["id"] == "blosc" and "shuffle" in getattr(codec, "_tunable_attrs", ()):
-        found["shuffle"] = 1  # not chosen by the user; zarr chooses it when it knows the data type
-    return found
+def pipeline_of_zarr3(filters: Any, compressors: Any, serializer: Any) -> tuple[list[Any] | None, Any]:
+    """Return the filters and the compressor for the arguments with which hdmf-zarr 0.14 describes a pipeline of zarr 3.
+
+    Parameters
+    ----------
+    filters : sequence of codecs, optional
+        Codecs that encode the array, of zarr 3 or of numcodecs.
+    compressors : codec, name, bool, or sequence of codecs, optional
+        Codecs that encode bytes: the last one is the compressor, those before it are filters. False: none; True and
+        None: the default.
+    serializer : codec, optional
+        Codec that converts the array to bytes: only ``BytesCodec``, little-endian, which is the default.
+
+    Raises
+    ------
+    UsageError
+        The serializer is another one.
+    """
+    if serializer is not None and _named(serializer) not in ("bytes", "bytes (little)"):
+        raise UsageError(
+            f"the serializer {serializer!r} is not accepted: text and byte order depend on the data",
+            remedy="Leave serializer out; give data of the type to store.",
+        )
+    steps = list(filters or ())
+    if compressors is None or isinstance(compressors, bool):
+        return steps or None, compressors
+    listed = compressors if isinstance(compressors, (list, tuple)) else [compressors]
+    if not listed:
+        return steps or None, False
+    return [*steps, *listed[:-1]] or None, listed[-1]
+
+
+def _named(serializer: Any) -> str:
+    document: dict[str, Any] = serializer.to_dict() if hasattr(serializer, "to_dict") else {"name": None}
+    endian = document.get("configuration", {}).get("endian")
+    return str(document["name"]) if endian is None else f"{document['name']} ({endian})"
 
 
 def object_codec(codec_class: type | None) -> dict[str, Any]:

@@ -40,7 +40,7 @@ def to_dask(dataset: LazyArray, chunks: Sequence[int] | int | None = None) -> An
     Raises
     ------
     ModuleNotFoundError
-        dask is not installed (``pip install 'hdmf-zarr-backend[dask]'``).
+        dask, which the extra ``dask`` installs, is missing.
 
     Source: dask, "Create Dask Arrays", ``from_array``.
     """

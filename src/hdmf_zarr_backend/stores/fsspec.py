@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from hdmf_zarr_backend.errors import UsageError
+from hdmf_zarr_backend.extras import install_command
 from hdmf_zarr_backend.stores.base import Abilities, FileState, Range, Write, size_limit
 from hdmf_zarr_backend.stores.failures import library_errors, raise_if_not_absent, status_of
 from hdmf_zarr_backend.stores.locations import AZURE_SCHEMES, GOOGLE_SCHEMES, S3_SCHEMES
@@ -93,7 +94,9 @@ class FsspecStore(RemoteStore):
                 from fsspec.core import url_to_fs
             except ModuleNotFoundError as error:
                 raise UsageError(
-                    "URLs need fsspec", store=self.location, remedy="pip install 'hdmf-zarr-backend[remote]'"
+                    "URLs need fsspec",
+                    store=self.location,
+                    remedy=f"Install it with: {install_command('remote')}",
                 ) from error
             options = {name: value for name, value in self.options.items() if name != "retry_config"}
             if self.location.startswith("http"):

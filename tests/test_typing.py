@@ -1,0 +1,127 @@
+"""Type checkers see the signatures of this package from outside: what is right passes, each mistake is an error."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import hdmf_zarr_backend
+from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO, convert
+
+RIGHT = """\
+import numpy as np
+from numcodecs import Zstd
+from pynwb import NWBHDF5IO, NWBFile
+
+from hdmf_zarr_backend import LazyArray, Limits, NWBZarrIO, ZarrDataIO, ZarrIO, convert, verify
+
+report = convert("a.nwb", "a.nwb.zarr", zarr_format=3, codec="zstd", shards="auto", executor="threads")
+count: int = report.datasets
+with NWBZarrIO("a.nwb.zarr", "r", storage_options={"anon": True}, external_links="within", limits=Limits()) as reader:
+    nwbfile: NWBFile = reader.read(check=True)
+    version: tuple[str | None, object] = reader.nwb_version
+    found: str = reader.source
+with NWBZarrIO("b.nwb.zarr", mode="w", zarr_format="both") as writer:
+    writer.write(nwbfile, number_of_jobs=4, link_data=False)
+with NWBHDF5IO(path="a.nwb", mode="r") as source, NWBZarrIO("c.nwb.zarr", "w") as target:
+    target.export(source, write_args={"link_data": False}, number_of_jobs=2)
+with ZarrIO("d.zarr", "w", force_overwrite=True) as io:
+    io.write(nwbfile, True, False, consolidate_metadata=True)
+data = ZarrDataIO(np.zeros((10, 2)), chunks=(5, 2), compressors=Zstd(level=1))
+same = NWBZarrIO.read_nwb("a.nwb.zarr", lazy=False)
+problems: int = len(verify("a.nwb.zarr").problems)
+
+
+def shape_of(array: LazyArray) -> tuple[int, ...]:
+    return array.shape
+"""
+
+WRONG = """\
+from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, convert
+
+convert("a.nwb", "a.nwb.zarr", zarr_format=4)
+convert("a.nwb", "a.nwb.zarr", overwrit=True)
+NWBZarrIO("a.nwb.zarr", "r", zarr_formats=2)
+NWBZarrIO("a.nwb.zarr", "r", external_links="everywhere")
+NWBZarrIO("a.nwb.zarr", "w").write(None, number_of_job=2)
+NWBZarrIO("a.nwb.zarr", "w").export(None, jobs=2)
+ZarrDataIO([1], compresors=None)
+"""
+"""Each line from the third on has one mistake."""
+
+CHECKERS = {
+    "mypy": ("mypy", "--strict", "--no-error-summary", "--config-file=mypy.ini"),
+    "basedpyright": ("basedpyright", "--level", "error"),
+}
+
+
+def check(checker: str, folder: Path, program: str) -> subprocess.CompletedProcess[str]:
+    """Run a type checker on a program outside of this project."""
+    if importlib.util.find_spec(checker) is None:
+        pytest.skip(f"{checker} is not installed")
+    source = str(Path(hdmf_zarr_backend.__file__).parents[1])
+    (folder / "program.py").write_text(program)
+    (folder / "mypy.ini").write_text(
+        f"[mypy]\nmypy_path = {source}\n"
+        "[mypy-pynwb.*,hdmf.*,zarr.*,numcodecs.*,filelock.*]\nignore_missing_imports = True\n"
+        "[mypy-hdmf_zarr_backend.*]\nfollow_imports = silent\n"
+    )
+    (folder / "pyrightconfig.json").write_text(
+        json.dumps({"typeCheckingMode": "standard", "reportMissingTypeStubs": False, "extraPaths": [source]})
+    )
+    command = [sys.executable, "-m", *CHECKERS[checker], "program.py"]
+    return subprocess.run(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+
+
+@pytest.mark.parametrize("checker", CHECKERS)
+def test_a_program_that_is_right_has_no_errors(tmp_path, checker):
+    answer = check(checker, tmp_path, RIGHT)
+    assert answer.returncode == 0, answer.stdout
+
+
+@pytest.mark.parametrize("checker", CHECKERS)
+def test_each_mistake_is_found(tmp_path, checker):
+    answer = check(checker, tmp_path, WRONG)
+    lines = {number for number in range(3, 10) if f"program.py:{number}:" in answer.stdout}
+    assert lines == set(range(3, 10)), answer.stdout
+
+
+#: The first arguments of hdmf-zarr 0.13, by function.
+OF_013 = {
+    ZarrIO: "path mode manager synchronizer object_codec_class storage_options force_overwrite",
+    ZarrIO.write: "container cache_spec link_data exhaust_dci number_of_jobs max_threads_per_process "
+    "multiprocessing_context consolidate_metadata",
+    ZarrIO.export: "src_io container write_args clear_cache cache_spec number_of_jobs max_threads_per_process "
+    "multiprocessing_context consolidate_metadata",
+    NWBZarrIO: "path mode manager synchronizer object_codec_class storage_options force_overwrite load_namespaces "
+    "extensions",
+    NWBZarrIO.write: "container cache_spec link_data exhaust_dci",
+    NWBZarrIO.export: "src_io nwbfile write_args",
+    ZarrDataIO: "data chunks fillvalue compressor filters link_data",
+}
+
+
+@pytest.mark.parametrize("called", OF_013, ids=lambda called: called.__qualname__)
+def test_arguments_by_position_have_the_order_of_hdmf_zarr_013(called):
+    by_position = [
+        name
+        for name, parameter in inspect.signature(called).parameters.items()
+        if parameter.kind is parameter.POSITIONAL_OR_KEYWORD and name != "self"
+    ]
+    expected = OF_013[called].split()
+    assert by_position[: len(expected)] == expected
+
+
+@pytest.mark.parametrize("called", [*OF_013, convert], ids=lambda called: called.__qualname__)
+def test_completion_shows_every_argument(called):
+    """What is left in ``**unknown`` is refused: its annotation is Never."""
+    parameters = inspect.signature(called).parameters.values()
+    rest = [parameter.annotation for parameter in parameters if parameter.kind is parameter.VAR_KEYWORD]
+    assert rest in ([], ["Never"])
+    assert [parameter for parameter in parameters if parameter.kind is parameter.VAR_POSITIONAL] == []
