@@ -25,6 +25,14 @@ def test_pages_have_no_phrase_to_be_rewritten(script):
     assert [str(found) for path, prose in checked.items() for found in script.phrases(path, prose)] == []
 
 
+def test_docstrings_and_messages_have_no_phrase_to_be_rewritten(script):
+    checked = script.sources()
+    assert "src/hdmf_zarr_backend/errors.py" in checked
+    assert [str(found) for path, prose in checked.items() for found in script.phrases(path, prose)] == []
+    module = 'shall = 1\nraise ValueError(f"{shall} is\\n"\n    "told anew")\n'
+    assert [found.line for found in script.phrases("a.py", script.texts(module))] == [3]
+
+
 def test_a_phrase_is_found_with_its_line(script):
     (found,) = script.phrases("a.md", script.visible("# A\n\nThe reader is\ntold.\n"))
     assert str(found).startswith('a.md:3: "is told"')

@@ -1,11 +1,12 @@
 """Checks the prose of the README, the documentation and the gallery: ``nox -s prose``.
 
 proselint has a list of mistakes of its own; `PHRASES` is that of this project, which the tests check as well.
-Code, addresses and generated parts are not looked at.
+Code, addresses and generated parts are not looked at. Of the source, docstrings and messages are.
 """
 
 from __future__ import annotations
 
+import ast
 import re
 import sys
 from collections.abc import Iterator
@@ -82,6 +83,22 @@ def gallery_prose(script: str) -> str:
     return re.sub(r"``[^`\n]*``", lambda match: " " * len(match[0]), "\n".join(lines).replace('"""', ""))
 
 
+def texts(module: str) -> str:
+    """Return the docstrings and messages of a module, in their lines."""
+    lines = [""] * (module.count("\n") + 2)
+    for node in ast.walk(ast.parse(module)):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
+            for number, line in enumerate(node.value.split("\n"), node.lineno - 1):
+                lines[number] += f" {line}"
+    return re.sub(r"`[^`\n]*`", lambda match: " " * len(match[0]), "\n".join(lines))
+
+
+def sources() -> dict[str, str]:
+    """Return ``{path: docstrings and messages}`` of the package, whose phrases are checked, but not by proselint."""
+    paths = sorted((ROOT / "src").rglob("*.py"))
+    return {path.relative_to(ROOT).as_posix(): texts(path.read_text(encoding="utf-8")) for path in paths}
+
+
 def pages() -> dict[str, str]:
     """Return ``{path: prose}`` of what is checked."""
     markdown = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")]
@@ -124,6 +141,7 @@ def main() -> int:
         for path, prose in pages().items()
         for finding in (*phrases(path, prose), *(proselint_findings(path, prose) if prose.strip() else ()))
     ]
+    found += [finding for path, prose in sources().items() for finding in phrases(path, prose)]
     sys.stdout.writelines(f"{finding}\n" for finding in sorted(found))
     return 1 if found else 0
 

@@ -61,7 +61,7 @@ if TYPE_CHECKING:  # a program that only reads loads nothing that writes: these 
 
 MODES = ("r", "r-", "r+", "a", "w", "w-", "x")
 READING_MODES = ("r", "r-")
-"""Modes that write nothing, and wait for nobody."""
+"""Modes that write nothing and wait for no writer."""
 
 NEW_FILE_MODES = ("w", "w-", "x")
 """Modes that make a new file."""
@@ -878,7 +878,7 @@ class ZarrIO(ZarrReader):
             durable=durable,
         )
         if self._edits is not None:
-            self._fields.note(container, anew=True)
+            self._fields.note(container, is_written=True)
 
     def write_builder(
         self,
@@ -1035,7 +1035,7 @@ class ZarrIO(ZarrReader):
             session.own.adopt(request.builder)
 
     def _original(self, path: str) -> Any:
-        """Return the builder that is on disk at ``path``; where the file was not read, one that nobody else sees."""
+        """Return the builder that is on disk at ``path``; one of its own if the file was not read."""
         session = self._session()
         if "" not in session.own.builders and self._parsed is not None:
             session = ReadSession(session.own.keys, self._parsed, self.path, self.manager)

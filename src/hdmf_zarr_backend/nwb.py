@@ -173,14 +173,14 @@ class NWBZarrIO(ZarrIO):
         Parameters
         ----------
         skip_version_check : bool
-            Read files of NWB 1 too, as far as that goes.
+            Try to read files of NWB 1 as well.
         check : bool
             As of `ZarrIO.read`.
 
         Raises
         ------
         UnsupportedNWBError
-            There is no NWB version in the file, or it is 1.
+            The file has no NWB version, or version 1.
         """
         if not skip_version_check and self.mode not in _NEW:
             text, parts = self.nwb_version
@@ -330,7 +330,7 @@ class ParsedNWBIO(NWBZarrIO):
             self._is_open = True
 
     def read(self, *, skip_version_check: bool = False, check: bool = False) -> Any:
-        """Return the ``NWBFile``, or raise what hdmf raises, for no more than that: as NWBHDF5IO does."""
+        """Return the ``NWBFile``, or raise what hdmf raises, as NWBHDF5IO does."""
         return self.manager.construct(self.read_builder())
 
 

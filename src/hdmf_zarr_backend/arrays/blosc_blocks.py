@@ -74,7 +74,7 @@ def _allocated(size: int) -> Bytes:
 
 
 class _Scratch(threading.local):
-    """Reused memory of a thread for stored bytes: to allocate it anew costs as much as to read into it."""
+    """Reused memory of a thread for stored bytes: to allocate it again costs as much as to read into it."""
 
     def __init__(self) -> None:
         self._memory = np.empty(0, np.uint8)

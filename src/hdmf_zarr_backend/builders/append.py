@@ -91,9 +91,9 @@ class KnownFields:
     def __init__(self) -> None:
         self._known: dict[int, tuple[Any, dict[str, Any]]] = {}
 
-    def note(self, root: Any, *, anew: bool = False) -> None:
-        """Record the fields of all containers below ``root``; ``anew``: also of a root that is already recorded."""
-        if id(root) in self._known and not anew:
+    def note(self, root: Any, *, is_written: bool = False) -> None:
+        """Record the fields of all containers below ``root``, of a recorded root only after it ``is_written``."""
+        if id(root) in self._known and not is_written:
             return
         stack = [root]
         while stack:

@@ -2,7 +2,7 @@
 
 Both formats share the chunks. Only what has another form in format 3, references and rows, is stored a second time,
 below ``c/`` of its array. Documents and chunks of format 3 come first, and ``zarr.json`` of the root comes last, with
-the note of `formats.both`. Whoever finds that the note does not fit reads format 2 and derives again.
+the note of `formats.both`. A program that finds that the note does not fit reads format 2 and derives it again.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def has_stored_chunks(planned: PlannedArray) -> bool:
 
 
 def keep_chunks(plan: WritePlan, hierarchy: Hierarchy, *, encoded: Collection[str] = ()) -> dict[str, Fate]:
-    """Let the arrays of a plan keep the chunks that they have, as far as their keys and bytes are the same.
+    """Let the arrays of a plan keep the chunks whose keys and bytes are the same.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ def keep_chunks(plan: WritePlan, hierarchy: Hierarchy, *, encoded: Collection[st
     hierarchy : Hierarchy
         The file as it is.
     encoded : collection of str
-        Paths of arrays of which it is known that their chunks have to be made anew.
+        Paths of arrays whose chunks are known to need a new encoding.
 
     Returns
     -------
@@ -72,7 +72,7 @@ def _has_keys_of(zarr_format: int, node: ArrayNode[Any]) -> bool:
 
 @dataclass(slots=True)
 class Change:
-    """What is known of a change of format 2, so that only that is derived anew.
+    """What is known of a change of format 2, so that only its consequences are derived.
 
     Attributes
     ----------
@@ -219,7 +219,7 @@ def root_text(hierarchy: Hierarchy, consolidated: bytes, *, strict_json: bool) -
 
 
 def _keep_nothing(keys: Iterable[str]) -> None:
-    """Record nothing: whatever is interrupted is derived anew."""
+    """Record nothing: what is interrupted is derived again."""
 
 
 def _part(hierarchy: Hierarchy, change: Change) -> Hierarchy:

@@ -104,7 +104,7 @@ class Holder:
 
 
 def locked_error(holder: Holder | None, location: str, *, stale: str = "") -> StoreLockedError:
-    """Return the error for the second writer of a file; ``stale`` says why the first one seems to have ended."""
+    """Return the error for the second writer of a file; ``stale``: why the first one seems to have ended."""
     problem = f"another writer has this file open: {holder or 'a process that has left no name'}"
     is_here = holder is not None and holder.is_on_this_machine()
     if stale:

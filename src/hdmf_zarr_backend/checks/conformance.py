@@ -631,7 +631,7 @@ _TABLE = (
     Rule("dtype-kind", "Data type encoding", "the kind of a data type is one of b i u f c m M S U V", _DTYPE,
          _dtype_kind),
     Rule("dtype-object", "Data type encoding", "the kind of a data type is not O", _DTYPE, _dtype_object,
-         "zarr-python stores text, bytes and JSON so, and whoever reads its files reads it"),
+         "zarr-python stores text, bytes and JSON as objects, and the readers of its files read them"),
     Rule("dtype-size", "Data type encoding", "a data type has a number of bytes, one that its kind can have", _DTYPE,
          _dtype_size),
     Rule("dtype-units", "Data type encoding", "a type of times has its unit in brackets", _DTYPE, _dtype_units),

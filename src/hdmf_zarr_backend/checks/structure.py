@@ -432,7 +432,7 @@ def _array_path_of(key: str, hierarchy: Hierarchy) -> str | None:
 
 
 def _start_of_name(parts: list[str], prefix: str | None) -> int:
-    """Return the index where the name of a chunk begins in the parts of a key; their number if it is no chunk."""
+    """Return the index where the name of a chunk begins in the parts of a key; their number without a chunk."""
     end = len(parts) - 1
     if prefix is not None and parts[end] == prefix:
         return end  # the only chunk of a scalar

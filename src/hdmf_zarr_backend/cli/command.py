@@ -253,7 +253,7 @@ def add_encoding_options(parser: ArgumentParser) -> None:
 
 
 def add_key_encoding_option(parser: ArgumentParser, use: str) -> None:
-    """Add the option ``--chunk-key-encoding``; ``use`` says what it applies to."""
+    """Add the option ``--chunk-key-encoding``; ``use`` names what it applies to."""
     parser.add_argument(
         "--chunk-key-encoding",
         choices=("default", "v2"),

@@ -417,7 +417,7 @@ def _nothing_to_read(keys: Store) -> ZarrBackendError:
 
 
 def is_hdmf_zarr(keys: Store) -> bool:
-    """Tell whether this is an HDMF Zarr file, whoever wrote it: its root has ``.specloc``, ``namespace`` or a note."""
+    """Tell whether this is an HDMF Zarr file of any writer: its root has ``.specloc``, ``namespace`` or a note."""
     text = keys.get(zarr2.ATTRIBUTES) or keys.get(zarr3.DOCUMENT)
     if text is None:
         return False

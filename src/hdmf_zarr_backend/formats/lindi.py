@@ -6,7 +6,7 @@ LINDI                                           node
 ``_SCALAR: true`` of an array of one element    ``zarr_dtype: "scalar"``
 a group with ``_SOFT_LINK: {"path": ...}``      an entry of ``zarr_link`` of the group that it is in
 ``{"_REFERENCE": reference}`` as an attribute   ``{"zarr_dtype": "object", "value": reference}``
-``{"_REFERENCE": reference}`` as an element     the reference; whoever reads the first element sees that it is one
+``{"_REFERENCE": reference}`` as an element     the reference; the first element shows that they are references
 ``.specloc`` as a reference                     its path
 ``_COMPOUND_DTYPE``, rows as elements           ``zarr_dtype`` with the fields, of which ``<REFERENCE>`` is ``object``;
                                                 the fields are the last axis

@@ -179,7 +179,7 @@ class Machine:
             refuse(f"memo index {index} after {len(self.memo)} entries")
 
     def reduce(self) -> None:
-        """Call the function that a name stands for."""
+        """Call the function that has a name in the pickle."""
         arguments = checked(self.stack.pop(), tuple)
         name = checked(self.stack.pop(), Name)
         function = FUNCTIONS.get(name)

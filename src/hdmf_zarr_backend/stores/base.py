@@ -439,5 +439,5 @@ def refuse_outside(outside: Sequence[str], location: str) -> None:
         raise StoreError(
             f"{outside[0]!r} leads out of the store",
             store=location,
-            remedy="Do not trust the file, or whoever created the link.",
+            remedy="Do not trust the file, or the person who created the link.",
         )
