@@ -237,6 +237,14 @@ def test_many_files_open_at_once(folder):
         io.close()
 
 
+def test_export_io_makes_a_new_file(plain, tmp_path):
+    with NWBZarrIO(plain) as source:
+        NWBZarrIO.export_io(tmp_path / "copy.zarr", source, write_args={"link_data": False})
+        expected = source.read().identifier
+    with NWBZarrIO(tmp_path / "copy.zarr") as io:
+        assert io.read().identifier == expected
+
+
 def test_read_nwb(plain):
     nwbfile = NWBZarrIO.read_nwb(plain)
     assert nwbfile.identifier == "plain"
