@@ -17,7 +17,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import wraps
+from functools import cached_property, wraps
 from threading import RLock
 from typing import Any, NamedTuple
 
@@ -471,6 +471,35 @@ class LazyChildren(list):  # type: ignore[type-arg]
         return list, (list(iter(self)),)
 
 
+class LazyLinks(list):  # type: ignore[type-arg]
+    """The series that share the data of a series (pynwb's ``data_link``); all are made when somebody looks at them."""
+
+    file: LazyContainers
+    paths: list[str]
+
+    def _make_all(self) -> None:
+        paths, self.paths = self.paths, []
+        self.file.make(paths)  # their constructors append them to this list
+
+    def __iter__(self) -> Iterator[Any]:
+        self._make_all()
+        return list.__iter__(self)
+
+    def __len__(self) -> int:
+        self._make_all()
+        return list.__len__(self)
+
+    def __getitem__(self, key: Any) -> Any:
+        self._make_all()
+        return list.__getitem__(self, key)
+
+    def __contains__(self, item: object) -> bool:
+        return any(each is item or each == item for each in self)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return list, (list(iter(self)),)
+
+
 # ---- containers -----------------------------------------------------------------------------------------------------
 
 
@@ -612,6 +641,9 @@ class _Matched:
         values = value if isinstance(value, (list, tuple)) else [value]
         return any(isinstance(each, (GroupBuilder, DatasetBuilder)) for each in values)
 
+
+_SHARED = {"data": "data_link", "timestamps": "timestamp_link"}
+"""Datasets of a series that can be links to those of another, and pynwb's field of the other that lists the series."""
 
 _TYPE_KEYS = ("neurodata_type", "data_type", "namespace")
 
@@ -817,6 +849,39 @@ class LazyContainers:
             self._making.remove(path)
         self._made[path] = container
         del self._homes[path]
+        if self._sharing.get(path):
+            self._list_sharing(path)
+
+    @cached_property
+    def _sharing(self) -> dict[str, dict[tuple[str, str], list[str]]]:
+        """By unit, the series in it whose data others share: path and field of pynwb -> the units of the others."""
+        file = self._file
+        found: dict[str, dict[tuple[str, str], list[str]]] = {}
+        stack: list[tuple[str, Any]] = [("", file.hierarchy.root)]
+        while stack:
+            path, node = stack.pop()
+            stack.extend((join(path, name), each) for name, each in node.members.items() if isinstance(each, GroupNode))
+            if LINKS not in node.attributes or data_type_of(node) is None:
+                continue
+            try:
+                shared = [(link, _SHARED[link.name]) for link in file.links(path, node) if link.name in _SHARED]
+            except ZarrBackendError:
+                continue  # raised where the group is made
+            for link, field in shared:
+                place = file.place_of(link.target)
+                unit, other = None if place is None else file.unit_of(place), file.unit_of(path)
+                if place is not None and unit is not None and other is not None:
+                    found.setdefault(unit, {}).setdefault((split(place)[0], field), []).append(other)
+        return found
+
+    def _list_sharing(self, unit: str) -> None:
+        """Put the lists of those that share their data into the series of a unit; their members are made on use."""
+        for (path, field), others in self._sharing[unit].items():
+            container = self._manager.construct(self._file.builder_at(path))
+            if hasattr(type(container), field):
+                links = LazyLinks(container.fields.get(field, ()))
+                links.file, links.paths = self, others
+                container.fields[field] = links
 
     def _open_container(self, path: str, home: Any) -> Any:
         """Return the container of an open group, without the members that its constructor does not need."""

@@ -151,6 +151,10 @@ class Store(ABC):
     streams_values: bool = False
     stream_bytes: int = 0
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Store:
+        """Return the same store: a deep copy of an array or container reads from the same file."""
+        return self
+
     @property
     def unwrapped(self) -> Store:
         """The store itself, without wrappers that hold some of its values in memory."""
