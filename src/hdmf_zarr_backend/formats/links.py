@@ -1,6 +1,7 @@
 """Links <-> the entries of ``zarr_link`` on the parent group, and the rule whether data are linked or copied.
 
 An entry is a reference with a ``name``. A link is soft if ``source == "."``, and external otherwise.
+Format 3 has the same entries under another name: `zarr3_attributes`.
 
 Source: hdmf-zarr storage specification, "Links"; semantics of ``HDF5IO.write_link`` and ``HDF5IO.write_dataset``.
 """

@@ -1,7 +1,7 @@
 """`Element`, the type of the elements of a dataset, and `Reference`, a resolved reference; for all formats.
 
 `Element` uses the terms of HDF5, which has more types than Zarr. Equal data written in Zarr format 2, Zarr format 3 and
-HDF5 have equal elements. Standard library only.
+HDF5 have equal elements. Which element an array has is in `formats.elements`. Standard library only.
 """
 
 from __future__ import annotations
