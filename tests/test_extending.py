@@ -157,8 +157,8 @@ def test_a_codec_that_is_not_allowed_is_refused_though_numcodecs_has_it(tmp_path
 def test_another_name_of_a_number_is_one_row(tmp_path, monkeypatch, zarr_format):
     with pytest.raises(ValueRefusedError, match="half"):
         written(tmp_path / "refused.zarr", root_of(half=DatasetBuilder("half", [1.5, 2.5], dtype="half-width")))
-    monkeypatch.setitem(elements.NUMBERS, "half-width", "<f2")
-    monkeypatch.setitem(dtypes.NUMBERS, "half-width", np.dtype("<f2"))  # which is made of the row above on import
+    monkeypatch.setitem(elements.NUMBER_WORDS, "half-width", "<f2")
+    monkeypatch.setitem(dtypes.NUMPY_OF_WORD, "half-width", np.dtype("<f2"))  # which is made of the row above on import
     written(tmp_path / "a.zarr", root_of(half=DatasetBuilder("half", [1.5, 2.5], dtype="half-width")), zarr_format)
     found = read(tmp_path / "a.zarr", "half")
     assert found.dtype == np.float16

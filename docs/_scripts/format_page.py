@@ -249,7 +249,7 @@ def with_examples(page: str, folder: Path) -> str:
 def format_tables() -> dict[str, str]:
     """Return the generated parts of the format page."""
     by_type: dict[str, list[str]] = {}
-    for word, dtype in dtypes.NUMBERS.items():
+    for word, dtype in dtypes.NUMPY_OF_WORD.items():
         by_type.setdefault(dtype.name, []).append(word)
     by_kind: dict[str, list[str]] = {}
     for word, kind in dtypes.WORDS.items():

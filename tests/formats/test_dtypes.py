@@ -11,7 +11,7 @@ from hypothesis import given
 
 from hdmf_zarr_backend.errors import ValueRefusedError
 from hdmf_zarr_backend.formats.dtypes import (
-    NUMBERS,
+    NUMPY_OF_WORD,
     OPEN_WORDS,
     WORDS,
     dtype_of,
@@ -87,7 +87,7 @@ def test_plain_types_have_no_padding_no_metadata_and_no_empty_text():
 @pytest.mark.parametrize(
     ("word", "kind"),
     [
-        *((word, "number") for word in NUMBERS),
+        *((word, "number") for word in NUMPY_OF_WORD),
         *WORDS.items(),
         *((word, None) for word in sorted(OPEN_WORDS)),
         ("<f4", "number"),
@@ -149,7 +149,7 @@ def test_a_dtype_of_another_kind_is_refused():
 
 
 def test_type_names_have_the_widths_of_the_specification():
-    assert {word: NUMBERS[word].str for word in ("int", "float", "long", "double", "uint", "short")} == {
+    assert {word: NUMPY_OF_WORD[word].str for word in ("int", "float", "long", "double", "uint", "short")} == {
         "int": "<i4",
         "float": "<f4",
         "long": "<i8",

@@ -113,6 +113,12 @@ def test_hdf5_has_no_type_for_dates(dtype: Any) -> None:
         decode_type(type_of_dtype(np.dtype(dtype)))
 
 
+@pytest.mark.parametrize("value", ["<f16", {"fields": [["a", "<f16"]]}])
+def test_a_long_double_is_refused_with_what_to_do(value: Any) -> None:
+    with pytest.raises(ValueRefusedError, match=r"16 bytes .* Convert the data to float64"):
+        decode_type(value)
+
+
 @pytest.mark.parametrize(
     "value",
     [

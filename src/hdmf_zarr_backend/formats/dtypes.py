@@ -19,7 +19,9 @@ from hdmf_zarr_backend.model.elements import Element
 
 Kind: TypeAlias = Literal["number", "text", "ascii", "bytes", "object", "region", "compound"]
 
-NUMBERS: dict[str, np.dtype[Any]] = {word: np.dtype(data_type) for word, data_type in elements.NUMBERS.items()}
+NUMPY_OF_WORD: dict[str, np.dtype[Any]] = {
+    word: np.dtype(data_type) for word, data_type in elements.NUMBER_WORDS.items()
+}
 """HDMF's name of a number type -> NumPy."""
 
 _KINDS: dict[str, Kind | None] = {"S": "bytes", "U": "text", "T": "text", "V": "compound", "O": None}
@@ -190,7 +192,7 @@ def kind_of(word: str) -> Kind | None:
         return None
     if word in WORDS:
         return WORDS[word]
-    if word in NUMBERS:
+    if word in NUMPY_OF_WORD:
         return "number"
     try:
         return _KINDS.get(np.dtype(word).kind, "number")
@@ -200,7 +202,7 @@ def kind_of(word: str) -> Kind | None:
 
 def numpy_of(word: str) -> np.dtype[Any]:
     """Return the NumPy dtype for HDMF's number type ``word``."""
-    return NUMBERS[word] if word in NUMBERS else np.dtype(word)
+    return NUMPY_OF_WORD[word] if word in NUMPY_OF_WORD else np.dtype(word)
 
 
 def number_type(word: str, given: np.dtype[Any] | None) -> np.dtype[Any]:

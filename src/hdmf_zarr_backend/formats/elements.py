@@ -26,7 +26,7 @@ from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes
 
 __all__ = [
     "ASCII",
-    "NUMBERS",
+    "NUMBER_WORDS",
     "OPEN_WORDS",
     "REFERENCE",
     "REGION",
@@ -60,7 +60,7 @@ ASCII = Element("text", encoding="ascii")
 REFERENCE = Element("reference")
 REGION = Element("region")
 
-NUMBERS: dict[str, str] = {
+NUMBER_WORDS: dict[str, str] = {
     "float": "<f4", "double": "<f8", "long": "<i8", "int": "<i4", "short": "<i2", "uint": "<u4",
     **{name: number.ordered("<") for name, number in type_codes.NUMBERS.items()},
 }  # fmt: skip
@@ -182,8 +182,8 @@ def word_element(word: Any) -> Element:
     word = str(word)
     if word in WORDS:
         return _ELEMENTS[WORDS[word]]
-    if word in NUMBERS:
-        return _simple_element(NUMBERS[word])
+    if word in NUMBER_WORDS:
+        return _simple_element(NUMBER_WORDS[word])
     if word in OPEN_WORDS:
         return UTF8
     try:

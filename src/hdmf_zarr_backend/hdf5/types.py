@@ -238,7 +238,7 @@ def decode_type(value: Any) -> Any:
     MetadataError
         The JSON does not describe a type.
     ValueRefusedError
-        The type is, or has a field that is, one of NumPy's dates or durations, which HDF5 lacks.
+        The type is, or has a field that is, one of NumPy's dates or durations, which HDF5 lacks, or a long double.
     """
     try:
         return _decode(value, 0)
@@ -281,6 +281,11 @@ def _decode_name(value: str) -> Any:
             remedy="Store the values as ISO 8601 text, or as numbers with their unit in an attribute.",
         )
     found = _NUMBER.match(value)
+    if found is not None and value[1:] == "f16":
+        raise ValueRefusedError(
+            "a float of 16 bytes is not stored in HDF5: its bytes differ between machines",
+            remedy="Convert the data to float64.",
+        )
     if found is None or found[1] not in _STANDARD:
         raise ValueError("no such number")
     return h5t.py_create(np.dtype(value))

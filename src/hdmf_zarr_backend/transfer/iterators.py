@@ -153,8 +153,8 @@ def _dtype(data: Any, word: Any) -> np.dtype[Any] | None:
         return None
     if given is None:
         raise ValueRefusedError("the iterator has no dtype", remedy="Give it one.")
-    if isinstance(given, str) and given in dtypes.NUMBERS:
-        return dtypes.NUMBERS[given]
+    if isinstance(given, str) and given in dtypes.NUMPY_OF_WORD:
+        return dtypes.NUMPY_OF_WORD[given]
     dtype = np.dtype(given)
     return None if dtype.kind in "OUST" else dtypes.plain(dtype)
 
