@@ -7,8 +7,10 @@ about a change; ``nox -l`` lists all sessions; ``nox -r`` reuses the environment
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+import tarfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -58,18 +60,20 @@ def _oldest_releases() -> list[str]:
     return [bound.replace(">=", "==") for bound in bounds]
 
 
-def _require(session: nox.Session, interpreter: str | None, version: str) -> None:
-    if interpreter is None:
-        session.skip(f"there is no Python {version} on this machine")
+def _require(session: nox.Session, version: str) -> None:
+    if session.python is None:  # found by its version, or named by `--force-python`
+        # A job of the continuous checks that runs nothing would pass.
+        refuse = session.error if "GITHUB_ACTIONS" in os.environ else session.skip
+        refuse(f"there is no Python {version} on this machine")
 
 
 def _install_newest(session: nox.Session, group: str) -> None:
-    _require(session, NEWEST_PYTHON, NEWEST)
+    _require(session, NEWEST)
     session.install("--upgrade", ".[all]", *_group(group), *(_group("test-zarr-3") if group == "test" else ()))
 
 
 def _install_oldest(session: nox.Session) -> None:
-    _require(session, OLDEST_PYTHON, OLDEST)
+    _require(session, OLDEST)
     session.install(".[all]", *_oldest_releases(), *_group("test"))
 
 
@@ -121,7 +125,7 @@ def _changed_files() -> list[str]:
 @nox.session(python=OLDEST_PYTHON)
 def quick(session: nox.Session) -> None:
     """Find most mistakes within two minutes: style, imports, types of changed files, model, formats, local contract."""
-    _require(session, OLDEST_PYTHON, OLDEST)
+    _require(session, OLDEST)
     session.install("-e", ".[all]", *_group("lint"), *_group("types"), *_group("imports"), *_group("test"))
     session.run("ruff", "check")
     session.run("ruff", "format", "--check")
@@ -141,16 +145,18 @@ def quick(session: nox.Session) -> None:
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Check style, complexity, docstrings and formatting (ruff)."""
+    """Check style, complexity, docstrings and formatting (ruff), and the workflows by their schema."""
     session.install(*_group("lint"))
     session.run("ruff", "check")
     session.run("ruff", "format", "--check")
+    workflows = sorted(ROOT.glob(".github/workflows/*.yml"))
+    session.run("check-jsonschema", "--builtin-schema", "vendor.github-workflows", *map(str, workflows))
 
 
 @nox.session(python=OLDEST_PYTHON)
 def types(session: nox.Session) -> None:
     """Check types strictly on the oldest Python and zarr (mypy)."""
-    _require(session, OLDEST_PYTHON, OLDEST)
+    _require(session, OLDEST)
     # Only zarr is held back: the annotations of old releases of numpy would be judged, not ours.
     zarr = next(release for release in _oldest_releases() if release.startswith("zarr=="))
     session.install(".[all]", zarr, *_group("types"))
@@ -198,7 +204,7 @@ def tests_newest(session: nox.Session) -> None:
 @nox.parametrize("zarr", ZARR_BETWEEN)
 def tests_zarr(session: nox.Session, zarr: str) -> None:
     """Run a sample of the tests on the releases of zarr-python between the oldest and the newest."""
-    _require(session, NEWEST_PYTHON, NEWEST)
+    _require(session, NEWEST)
     session.install(".[all]", f"zarr=={zarr}", *_group("test"), *_group("test-zarr-3"))
     _pytest(session, "not slow and not corpus and not peer", sample=4)
 
@@ -243,7 +249,7 @@ def interop_oldest(session: nox.Session) -> None:
 @nox.session(python=OLDEST_PYTHON)
 def suites(session: nox.Session) -> None:
     """Run the tests of pynwb, hdmf and hdmf-zarr on this package and print the counts; names choose some of them."""
-    _require(session, OLDEST_PYTHON, OLDEST)
+    _require(session, OLDEST)
     # The suites are those of the oldest releases of pynwb and hdmf that are taken.
     # Some of their tests are skipped without linkml-runtime, which does not import with the oldest pydantic. That of
     # hdmf-zarr calls zarr-python 2 by way of `tests/suites/plugins/zarr2_calls.py`.
@@ -287,3 +293,31 @@ def bench(session: nox.Session) -> None:
         options.append("--quick")
     for script in scripts:
         session.run("python", str(script), *options)
+
+
+@nox.session(name="bench-before", python=NEWEST_PYTHON)
+def bench_before(session: nox.Session) -> None:
+    """Compare CPU times with another commit, HEAD~1 or the one that is named; options go to bench_before.py."""
+    _require(session, NEWEST)
+    session.install(".[all]", *_group("bench"))
+    commit, *options = (
+        session.posargs if session.posargs and session.posargs[0][0] != "-" else ("HEAD~1", *session.posargs)
+    )
+    folder = Path(session.create_tmp())
+    archive = folder / "before.tar"
+    session.run("git", "archive", f"--output={archive}", commit, "src", external=True)
+    with tarfile.open(archive) as before:
+        before.extractall(folder / "before", filter="data")
+    script = ROOT / "benchmarks" / "bench_before.py"
+    session.run("python", str(script), "--before", str(folder / "before" / "src"), *options)
+
+
+@nox.session
+def build(session: nox.Session) -> None:
+    """Build the source distribution and the wheel, and check them; a tag that is named must be of this version."""
+    version = PYPROJECT["project"]["version"]
+    if session.posargs not in ([], [f"v{version}"]):
+        session.error(f"the tag {' '.join(session.posargs)} is not v{version}, the version in pyproject.toml")
+    session.install(*_group("build"))
+    session.run("python", "-m", "build")
+    session.run("twine", "check", "--strict", *map(str, sorted((ROOT / "dist").glob(f"*-{version}*"))))

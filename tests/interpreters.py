@@ -22,8 +22,9 @@ def find_python(*versions: str) -> Path | None:
     -------
     pathlib.Path or None
         The absolute path of an interpreter that was started and said that it is of that version. Looked for are
-        the running interpreter, ``pythonX.Y`` on PATH and the versions that pyenv installed. A pyenv shim on PATH
-        exists for versions that are not active, too, and then fails: hence each candidate is started.
+        the running interpreter, ``pythonX.Y`` on PATH (on Windows ``python`` too, which is often the only name) and the
+        versions that pyenv installed. A pyenv shim on PATH exists for versions that are not active, too, and then
+        fails: hence each candidate is started.
     """
     for version in versions:
         for candidate in _candidates(version):
@@ -35,9 +36,10 @@ def find_python(*versions: str) -> Path | None:
 def _candidates(version: str) -> Iterator[Path]:
     if version == f"{sys.version_info.major}.{sys.version_info.minor}":
         yield Path(sys.executable)
-    name = f"python{version}.exe" if os.name == "nt" else f"python{version}"
+    name = f"python{version}"
+    names = (f"{name}.exe", "python.exe") if os.name == "nt" else (name,)
     for folder in os.get_exec_path():
-        yield Path(folder, name)
+        yield from (Path(folder, each) for each in names)
     for root in (os.environ.get("PYENV_ROOT"), Path.home() / ".pyenv"):
         if root:
             releases = Path(root, "versions").glob(f"{version}.*")

@@ -9,6 +9,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 
+from benchmarks.bench_before import report
 from benchmarks.harness.buckets import BucketServer
 from benchmarks.harness.engines import BASE, NAMES, OURS, OURS_3
 from benchmarks.harness.interleave import Results
@@ -207,3 +208,20 @@ def test_the_bucket_server_is_as_slow_as_requested(bucket, monkeypatch):
     store.put("a", b"1")
     store.head("a")
     assert waits == [0.02, 0.02]
+
+
+@pytest.mark.parametrize(
+    ("ratios", "limit", "is_slow"),
+    [
+        ((1.0, 1.09, 1.4), 1.1, False),  # the median decides
+        ((1.0, 1.12, 1.4), 1.1, True),
+        ((1.0, 1.07, 1.4), None, True),  # 1.05 unless a limit is given
+    ],
+)
+def test_a_change_may_not_take_longer_than_the_limit(capsys, ratios, limit, is_slow):
+    def figures(seconds):
+        return {clock: {"first": seconds, "again": seconds} for clock in ("cpu", "wall")}
+
+    taken = {"write": [{"before": figures(2.0), "now": figures(2.0 * ratio)} for ratio in ratios]}
+    assert bool(report(taken, {"before": 92, "now": 92}, limit)) is is_slow
+    assert f"{ratios[1]:.2f}" in capsys.readouterr().out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import re
 import subprocess
@@ -107,3 +108,66 @@ def test_an_issue_template_is_a_form(name):
 def test_the_package_says_that_it_is_typed():
     assert "Typing :: Typed" in PROJECT["classifiers"]
     assert (REPOSITORY / "src" / "hdmf_zarr_backend" / "py.typed").is_file()
+
+
+WORKFLOWS = sorted((REPOSITORY / ".github" / "workflows").glob("*.yml"))
+NOT_NOX = {"python -m pip install nox"}
+ACTIONS = (
+    r"actions/(checkout|setup-python|upload-artifact|download-artifact)@v\d+|pypa/gh-action-pypi-publish@release/v1"
+)
+
+
+def sessions():
+    """Return the names of the nox sessions."""
+    tree = ast.parse((REPOSITORY / "noxfile.py").read_text(encoding="utf-8"))
+    found = set()
+    for function in [node for node in tree.body if isinstance(node, ast.FunctionDef)]:
+        for decorator in function.decorator_list:
+            if ast.unparse(decorator).startswith("nox.session"):
+                options = {option.arg: option.value for option in getattr(decorator, "keywords", [])}
+                found.add(options["name"].value if "name" in options else function.name)
+    return found
+
+
+def jobs_of(workflow):
+    return yaml.safe_load(workflow.read_text(encoding="utf-8"))["jobs"].values()
+
+
+def sessions_of(job):
+    """Return the sessions that a job calls; other commands are returned as they are."""
+    called = []
+    for command in [step["run"] for step in job.get("steps", ()) if "run" in step]:
+        first, *words = command.split()
+        if first != "nox" or words[0] != "-s":
+            called += [] if command in NOT_NOX else [command]
+            continue
+        if words[1:] == ["${{", "matrix.session", "}}"]:
+            called += job["strategy"]["matrix"]["session"]
+            continue
+        options = [number for number, word in enumerate(words) if number and word.startswith("-")]
+        called += words[1 : options[0] if options else None]
+    return called
+
+
+@pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda workflow: workflow.stem)
+def test_a_workflow_calls_sessions_that_exist_and_nothing_else(workflow):
+    called = [name for job in jobs_of(workflow) for name in sessions_of(job)]
+    assert called
+    assert set(called) <= sessions()
+
+
+@pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda workflow: workflow.stem)
+def test_a_workflow_may_only_read_and_its_actions_are_of_a_major_version(workflow):
+    document = yaml.safe_load(workflow.read_text(encoding="utf-8"))
+    assert document["permissions"] == {"contents": "read"}
+    assert document["concurrency"]["group"].startswith(f"{workflow.stem}-")
+    asked = [job["permissions"] for job in jobs_of(workflow) if "permissions" in job]
+    assert asked == ([{"id-token": "write"}] if workflow.stem == "release" else [])
+    used = [step["uses"] for job in jobs_of(workflow) for step in job.get("steps", ()) if "uses" in step]
+    assert [action for action in used if not re.fullmatch(ACTIONS, action)] == []
+
+
+def test_every_session_that_decides_about_a_release_runs_in_a_workflow():
+    called = {name for workflow in WORKFLOWS for job in jobs_of(workflow) for name in sessions_of(job)}
+    by_others = {"ci", "tests-oldest", "tests-zarr", "peers"}  # parts of those that are called, or made of them
+    assert sessions() - called - by_others == set()

@@ -399,6 +399,45 @@ def test_made_here_and_uploaded(pair, web):
         read(f"{web.url}/{pair[1].name}", "data")
 
 
+def test_adjacent_chunks_take_one_request(pair, web):
+    for path in pair:
+        shutil.copyfile(path, web.folder / path.name)
+    with ZarrIO(f"{web.url}/{pair[1].name}", "r") as io:
+        datasets = io.read_builder().datasets
+        before = web.requests
+        np.testing.assert_array_equal(datasets["data"].data[:], SQUARE)
+        assert web.requests - before == 4  # its size, both of its ends, and all chunks
+        np.testing.assert_array_equal(datasets["last"].data[-5:], DATA[-5:])
+        assert web.requests - before == 5
+
+
+def test_a_file_is_read_while_it_is_compared_with_its_record(pair, web, web_proxy):
+    for path in pair:
+        shutil.copyfile(path, web.folder / path.name)
+    for selection in (np.s_[:], np.s_[:10, :10]):  # several chunks, and one
+        with ZarrIO(f"{web_proxy.url}/{pair[1].name}", "r") as io:
+            data = io.read_builder().datasets["data"].data
+            web_proxy.reset()
+            web_proxy.delay = 0.2
+            np.testing.assert_array_equal(data[selection], SQUARE[selection])
+        assert len(web_proxy.requests) == web_proxy.most_busy == 4
+
+
+def test_a_pair_that_was_moved_on_a_server(pair, s3):
+    bucket = open_store(s3.url("folder"), s3.options)
+    bucket.set("x.nwb", pair[0].read_bytes())
+    convert(s3.url("folder/x.nwb"), s3.url("folder/x.nwb.zarr.json"), virtual=True, storage_options=s3.options)
+    moved = open_store(s3.url("moved"), s3.options)
+    for name in ("x.nwb", "x.nwb.zarr.json"):
+        moved.set(name, bucket.get(name))
+    bucket.delete(["x.nwb"])
+    options = {"storage_options": s3.options, "external_links": "follow"}  # to the place where it was, too
+    np.testing.assert_array_equal(read(s3.url("moved/x.nwb.zarr.json"), "data", **options), SQUARE)
+    moved.delete(["x.nwb"])
+    with pytest.raises(StoreNotFoundError, match="does not exist"):
+        read(s3.url("moved/x.nwb.zarr.json"), "data", **options)
+
+
 def test_on_s3(pair, s3):
     bucket = open_store(s3.url("folder"), s3.options)
     bucket.set("x.nwb", pair[0].read_bytes())

@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from zarr.storage import MemoryStore
 
-from hdmf_zarr_backend.arrays import shards as shards_module
 from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
 from hdmf_zarr_backend.arrays.lazy import LazyArray
 from hdmf_zarr_backend.arrays.shards import ShardReader, shard_grid, stored_chunks
@@ -226,7 +225,7 @@ def test_chunks_that_others_left_out_stay_out():
 
 
 def test_many_pieces_of_a_shard_are_copied(monkeypatch):
-    monkeypatch.setattr(shards_module, "_RUN_BYTES", 64)
+    monkeypatch.setattr("hdmf_zarr_backend.stores.runs.RUN_BYTES", 64)
     values = np.random.default_rng(0).integers(0, 2**31, 640, dtype="<i4")
     lazy, keys = sharded(values, (8,), Shards((640,)))
     lazy[::100] = values[::100] = 1

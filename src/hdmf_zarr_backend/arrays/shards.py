@@ -21,17 +21,15 @@ from hdmf_zarr_backend.errors import ChunkError, ZarrBackendError
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, Shards, absolute, join
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.remote import at_once
+from hdmf_zarr_backend.stores.runs import Extent, joined
 
 Index = tuple[int, ...]
-Extent = tuple[int, int]
 Offsets = npt.NDArray[np.uint64]
 
 _ABSENT = 2**64 - 1
 _ENTRY_BYTES = 16
 _CHECKSUM_BYTES = 4
 _KEPT_INDICES = 64
-_RUN_BYTES = 8 * 2**20  # a longer run takes more time than several concurrent ones
-_GAP_BYTES = 2**15  # reading such a gap takes less time than another request
 _RUNS_AT_ONCE = 8
 
 
@@ -230,19 +228,8 @@ class ShardWriter:
 
 
 def _runs(key: str, extents: dict[Index, Extent]) -> Iterator[_Run]:
-    """Yield the chunks to fetch with one request each: chunks with small gaps between them, up to `_RUN_BYTES`."""
-    run: dict[Index, Extent] = {}
-    first = last = 0
-    for index, (start, stop) in sorted(extents.items(), key=itemgetter(1)):
-        if run and (start - last > _GAP_BYTES or stop - first > _RUN_BYTES):
-            yield _Run(key, run)
-            run = {}
-        if not run:
-            first = last = start
-        run[index] = (start, stop)
-        last = max(last, stop)
-    if run:
-        yield _Run(key, run)
+    """Yield the chunks to fetch with one request each."""
+    return (_Run(key, run) for run in joined(extents))
 
 
 def inner_grid(node: ArrayNode[Attributes]) -> Index:

@@ -6,7 +6,8 @@ may be relative to the folder of the file of references.
 This package records for each file that it refers to: its size, the tag of the server or the time of the last change, a
 digest of both ends, and the path from the folder of the references. So two files that were moved or copied together are
 found again, and a file that has changed raises an error. References of other programs have no record; for them only the
-rules for links apply.
+rules for links apply. While a file on a server is compared with its record, the first bytes are requested already: a
+slice takes the time of one request.
 
 Allowed files: references on a server may name files on that server, in their folder and below, never a file of this
 machine. Local references may name files in their folder and on servers, and others if the record proves that their
@@ -23,9 +24,10 @@ import json
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 from hdmf_zarr_backend.errors import (
     LinkRefusedError,
@@ -34,11 +36,21 @@ from hdmf_zarr_backend.errors import (
     ReadOnlyStoreError,
     StoreError,
     StoreNotFoundError,
+    ZarrBackendError,
 )
 from hdmf_zarr_backend.model.link_sources import is_url, resolve_source
-from hdmf_zarr_backend.stores.base import Abilities, FileState, Range, Store, check_value_size, cut_ranges
+from hdmf_zarr_backend.stores.base import (
+    Abilities,
+    FileState,
+    Range,
+    Store,
+    check_inside,
+    check_value_size,
+    cut_ranges,
+)
 from hdmf_zarr_backend.stores.locations import authority, split_location, why_not
-from hdmf_zarr_backend.stores.remote import RemoteStore
+from hdmf_zarr_backend.stores.remote import RemoteStore, at_once, get_at_once, in_thread
+from hdmf_zarr_backend.stores.runs import Extent, joined
 
 SUFFIX = ".json"
 
@@ -46,6 +58,9 @@ Opener = Callable[[str, Mapping[str, Any]], Store]
 
 _WHY = "a file of references is read only"
 _REMEDY = "Export it to a directory and change that."
+_SECOND = 10**9
+
+B = TypeVar("B")
 
 
 class ReferenceStore(RemoteStore):
@@ -97,27 +112,61 @@ class ReferenceStore(RemoteStore):
         value = self._references.get(key)
         if value is None or isinstance(value, bytes):
             return value
-        check_value_size(self, key, *value[2:] or (0,))
-        file = self._source(value[0])
-        store, name = file.store, file.name
-        found = store.get(name) if len(value) == 1 else store.get_range(name, value[1], value[1] + value[2])
-        if found is None or (len(value) == 3 and len(found) != value[2]):
-            raise StoreError(
-                f"the bytes that {key!r} refers to do not exist: {value}",
-                store=self.location,
-                remedy="The other file was moved, cut or changed; create the references again.",
-            )
+        if len(value) == 3:
+            return self._run((value[0], {key: self._extent(key, value)}))[key]
+        check_value_size(self, key, 0)
+        found = self._read_from(value[0], lambda file: file.store.get(file.name))
+        if found is None:
+            raise self._cut(key, value)
         return found
 
     def _get_ranges(self, key: str, ranges: Sequence[Range]) -> list[bytes] | None:
         value = self._references.get(key)
         if isinstance(value, list) and len(value) == 3:
-            file = self._source(value[0])
             spans = [slice(start, stop).indices(value[2])[:2] for start, stop in ranges]
             shifted = [(value[1] + start, value[1] + max(start, stop)) for start, stop in spans]
-            return file.store.get_ranges(file.name, shifted)
+            return self._read_from(value[0], lambda file: file.store.get_ranges(file.name, shifted))
         data = self._get(key)
         return None if data is None else cut_ranges(data, ranges)
+
+    def get_many(self, keys: Iterable[str]) -> dict[str, bytes]:
+        extents: dict[str, dict[str, Extent]] = {}
+        others = []
+        for key in keys:
+            value = self._references.get(key)
+            if isinstance(value, list) and len(value) == 3:
+                check_inside(key, self.location)
+                extents.setdefault(value[0], {})[key] = self._extent(key, value)
+            else:
+                others.append(key)
+        runs = [(url, run) for url, each in extents.items() for run in joined(each)]
+        found = get_at_once(self, others)
+        for part in at_once(self._run, runs) if len(runs) > 1 else map(self._run, runs):
+            found |= part
+        return found
+
+    def _extent(self, key: str, value: list[Any]) -> Extent:
+        check_value_size(self, key, value[2])
+        return value[1], value[1] + value[2]
+
+    def _run(self, source: tuple[str, Mapping[str, Extent]]) -> dict[str, bytes]:
+        """Return the values of keys whose bytes are read from another file with one request."""
+        url, extents = source
+        first, last = min(start for start, _ in extents.values()), max(stop for _, stop in extents.values())
+        data = self._read_from(url, lambda file: file.store.get_range(file.name, first, last))
+        found = {}
+        for key, (start, stop) in extents.items():
+            if data is None or len(data) < stop - first:
+                raise self._cut(key, [url, start, stop - start])
+            found[key] = data if (start, stop) == (first, last) else data[start - first : stop - first]
+        return found
+
+    def _cut(self, key: str, value: list[Any]) -> StoreError:
+        return StoreError(
+            f"the bytes that {key!r} refers to do not exist: {value}",
+            store=self.location,
+            remedy="The other file was moved, cut or changed; create the references again.",
+        )
 
     def _set(self, key: str, value: bytes) -> None:
         raise ReadOnlyStoreError(_WHY, store=self.location, remedy=_REMEDY)
@@ -138,6 +187,29 @@ class ReferenceStore(RemoteStore):
         return self._opener(folder, self.options).get_range(name, 0, 1) is not None
 
     # ---- the other files --------------------------------------------------------------------------------------------
+
+    def _read_from(self, url: str, read: Callable[[_Found], B]) -> B:
+        """Read from another file, while it is compared with its record where that takes requests."""
+        likely = None if url in self._found else self._likely(url)
+        if likely is None:
+            return read(self._source(url))
+        compared = in_thread(partial(self._source, url))
+        try:
+            data = read(likely)
+        except ZarrBackendError:  # raised again, if this is the file
+            return read(compared.result())
+        file = compared.result()
+        return data if file.location == likely.location else read(file)
+
+    def _likely(self, url: str) -> _Found | None:
+        """Return the first place of a recorded file that the rules allow; None if it is not on a server."""
+        recorded = self._recorded.get(url)
+        for location in self._places(url, recorded) if recorded is not None else ():
+            if self._refusal(location, is_recorded=True) is None:
+                folder, name = split_location(location)
+                store = self._folder(folder)
+                return _Found(store, name, location) if store.abilities.is_remote else None
+        return None
 
     def _source(self, url: str) -> _Found:
         """Return another file by its URL in the references.
@@ -163,23 +235,29 @@ class ReferenceStore(RemoteStore):
 
     def _choose(self, url: str) -> _Found:
         recorded = self._recorded.get(url)
-        original = self._resolved(url)
         if recorded is not None:
-            return self._recorded_file(original, recorded)
+            return self._recorded_file(url, recorded)
+        original = self._resolved(url)
         refusal = self._refusal(original)
         if refusal is not None:
             raise refusal
         folder, name = split_location(original)
         return _Found(self._folder(folder), name, original)
 
-    def _recorded_file(self, original: str, recorded: Recorded) -> _Found:
+    def _places(self, url: str, recorded: Recorded) -> tuple[str, str]:
+        """Return the original location of a recorded file, and the recorded path beside the references."""
+        original = self._resolved(url)
+        return original, original if recorded.relative is None else self._resolved(recorded.relative)
+
+    def _recorded_file(self, url: str, recorded: Recorded) -> _Found:
         """Return the recorded file: at its original location, or at the recorded path beside the references."""
-        beside = original if recorded.relative is None else self._resolved(recorded.relative)
+        original, beside = self._places(url, recorded)
         refusals = {each: self._refusal(each, is_recorded=True) for each in (original, beside)}
         changed: _Found | None = None
         for location in (each for each, refusal in refusals.items() if refusal is None):
+            sample = self._sample(location, recorded)
             found = self._at(location)
-            if found is not None and self._is_same(found, recorded, is_original=location == original):
+            if found is not None and self._is_same(found, recorded, sample, is_original=location == original):
                 return found
             changed = changed or found
         if changed is not None:
@@ -196,8 +274,18 @@ class ReferenceStore(RemoteStore):
         state = store.state(name)
         return None if state is None else _Found(store, name, location, state)
 
+    def _sample(self, location: str, recorded: Recorded) -> Callable[[], str | None]:
+        """Return a function that returns the digest of both ends; it is requested at once if it will be needed."""
+        folder, name = split_location(location)
+        store, state = self._folder(folder), recorded.state
+        read = partial(store.sample, name, state.size)
+        # servers give whole seconds: a file with another time was recorded before it came to the server
+        is_from_here = state.etag is None and (state.mtime_ns is None or state.mtime_ns % _SECOND != 0)
+        is_needed = recorded.sample is not None and is_from_here and store.abilities.is_remote
+        return in_thread(read).result if is_needed else read
+
     @staticmethod
-    def _is_same(found: _Found, recorded: Recorded, *, is_original: bool) -> bool:
+    def _is_same(found: _Found, recorded: Recorded, sample: Callable[[], str | None], *, is_original: bool) -> bool:
         """Return whether a file is the one that is recorded, or a copy of it."""
         state = found.state
         assert state is not None
@@ -206,7 +294,7 @@ class ReferenceStore(RemoteStore):
         if state.size != recorded.state.size or (is_original and recorded.state.has_same_kind(state)):
             return False
         # the time of a copy differs
-        return recorded.sample is not None and found.store.sample(found.name, state.size) == recorded.sample
+        return recorded.sample is not None and sample() == recorded.sample
 
     def _refusal(self, location: str, *, is_recorded: bool = False) -> LinkRefusedError | None:
         """Return the error for a location that the rules do not allow."""
@@ -240,7 +328,7 @@ class ReferenceStore(RemoteStore):
             if options is None:
                 is_same_server = not is_url(self.location) or authority(folder) == authority(self.location)
                 options = self.options if is_same_server else {}
-            self._folders[folder] = self._opener(folder, options)
+            self._folders.setdefault(folder, self._opener(folder, options))
         return self._folders[folder]
 
 

@@ -90,6 +90,19 @@ def _submitted(function: Callable[[A], B], item: A) -> Future[B]:
         return done
 
 
+def in_thread(function: Callable[[], B]) -> Future[B]:
+    """Call a function in a thread of its own, which a thread of the pool may wait for."""
+    threads = ThreadPoolExecutor(1, thread_name_prefix="hdmf-zarr-request")
+    try:
+        return threads.submit(function)
+    except RuntimeError:  # the interpreter is ending
+        done: Future[B] = Future()
+        done.set_result(function())
+        return done
+    finally:
+        threads.shutdown(wait=False)
+
+
 # ---- retries -------------------------------------------------------------------------------------------------------
 
 DEFAULT: dict[str, Any] = {
