@@ -61,7 +61,7 @@ def main() -> None:
         os.chdir(folder)
         shown = report("example.nwb.zarr").replace(name, "/data")
         (folder / "report.html").write_text(shown, encoding="utf-8")
-        take(folder / "report.html", STATIC / "report.png", 1000, 900)
+        take(folder / "report.html", STATIC / "report.png", 1000, 1220)
         with NWBZarrIO("example.nwb.zarr", mode="r") as io:
             data = io.read().acquisition["raw"].data
             views = _PAGE.format(data=data._repr_html_(), io=io._repr_html_())

@@ -194,7 +194,7 @@ def _cards(figures: _FileFigures) -> str:
             "consolidated" if document["consolidated"] else "not consolidated",
         ),
         *((f"{count:,}", word if count == 1 else f"{word}s") for count, word in _kinds(figures)),
-        (size_text(figures.counts.size), "uncompressed (text and references not counted)"),
+        (size_text(figures.counts.size), "uncompressed"),
         (size_text(figures.stored), "stored"),
     ]
     sized = sum(array["stored_bytes"] for array in figures.arrays if array["bytes"] is not None)
@@ -202,8 +202,9 @@ def _cards(figures: _FileFigures) -> str:
         shown.append((f"{figures.counts.size / sized:.2f}", "compression ratio"))
     boxes = "".join(f'<div class="card"><b>{value}</b><span>{label}</span></div>' for value, label in shown)
     cached = ", ".join(f"{name} {', '.join(found)}" for name, found in document["specifications"].items())
-    schema = f"The schema in the file ({escape(cached)}) is counted in the stored bytes only." if cached else ""
-    return f'<div class="cards">{boxes}</div><p class="soft">{schema}</p>'
+    notes = ["Text and references have no uncompressed size."] * any(one["bytes"] is None for one in figures.arrays)
+    notes += [f"The schema in the file ({escape(cached)}) is counted in the stored bytes only."] if cached else []
+    return f'<div class="cards">{boxes}</div><p class="soft">{" ".join(notes)}</p>'
 
 
 def _kinds(figures: _FileFigures) -> list[tuple[int, str]]:
