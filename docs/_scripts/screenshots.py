@@ -43,7 +43,8 @@ def take(page: Path, target: Path, width: int, height: int) -> None:
     width, height : int
         Size of the window in pixels.
     """
-    options = ("--no-sandbox", "--hide-scrollbars", "--force-device-scale-factor=1", f"--window-size={width},{height}")
+    options = ["--no-sandbox", "--hide-scrollbars", "--force-device-scale-factor=1", f"--window-size={width},{height}"]
+    options += [f"--default-tile-width={width}", f"--default-tile-height={height}"]  # letters are cut between tiles
     command = [chromium(), "--headless", *options, f"--screenshot={target}", page.as_uri()]
     subprocess.run(command, check=True, capture_output=True)  # noqa: S603 - of this machine
 
