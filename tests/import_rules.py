@@ -23,7 +23,7 @@ PACKAGES: dict[str, frozenset[str]] = {
         "alias": "io nwb dataio hdf5 builders files formats arrays stores model",
         "exec": "",
         "cli": "__init__ exec conversion report checks comparison zom interop io files model progress",
-        "report": "comparison checks files model",
+        "report": "comparison checks files formats stores model",
         "conversion": "checks nwb builders transfer hdf5 execution files changes arrays formats stores model progress",
         "checks": "nwb io builders transfer execution files changes arrays formats stores model progress",
         "comparison": "hdf5 files formats stores model",

@@ -121,6 +121,7 @@ OUTSIDE: dict[str, str] = {
     "tests.read.test_other_writers": _HAND_MADE,
     "tests.read.test_spectypes": _BELOW + "; files in `tests/contract/test_4_types.py`",
     "tests.report.test_page": "about the page that is made of a file",
+    "tests.report.test_session": "about the page that is made of a file",
     "tests.report.test_treemap": _BELOW,
     "tests.storage.test_arrays": _CHUNKS,
     "tests.storage.test_blosc_blocks": _CHUNKS,

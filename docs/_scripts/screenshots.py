@@ -43,7 +43,8 @@ def take(page: Path, target: Path, width: int, height: int) -> None:
     width, height : int
         Size of the window in pixels.
     """
-    options = ("--no-sandbox", "--hide-scrollbars", "--force-device-scale-factor=1", f"--window-size={width},{height}")
+    options = ["--no-sandbox", "--hide-scrollbars", "--force-device-scale-factor=1", f"--window-size={width},{height}"]
+    options += [f"--default-tile-width={width}", f"--default-tile-height={height}"]  # letters are cut between tiles
     command = [chromium(), "--headless", *options, f"--screenshot={target}", page.as_uri()]
     subprocess.run(command, check=True, capture_output=True)  # noqa: S603 - of this machine
 
@@ -61,7 +62,7 @@ def main() -> None:
         os.chdir(folder)
         shown = report("example.nwb.zarr").replace(name, "/data")
         (folder / "report.html").write_text(shown, encoding="utf-8")
-        take(folder / "report.html", STATIC / "report.png", 1000, 900)
+        take(folder / "report.html", STATIC / "report.png", 1000, 1220)
         with NWBZarrIO("example.nwb.zarr", mode="r") as io:
             data = io.read().acquisition["raw"].data
             views = _PAGE.format(data=data._repr_html_(), io=io._repr_html_())

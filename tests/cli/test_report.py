@@ -17,6 +17,8 @@ from hdmf_zarr_backend.cli.main import main
         (["-o", "s3://bucket/a.html"], "written to a local path. Upload it afterwards"),
         (["--structure"], "--structure is about two files. Name a second file"),
         (["b.zarr", "--level", "chunks"], "--level is about one file"),
+        (["b.zarr", "--no-check"], "--no-check is about one file"),
+        (["--no-check", "--level", "chunks"], "not allowed with argument"),
     ],
 )
 def test_a_page_that_cannot_be_made_is_told_at_once(

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
+from html import escape
 from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
 import pytest
-from hdmf.build import DatasetBuilder, GroupBuilder
+from hdmf.build import DatasetBuilder, GroupBuilder, LinkBuilder
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO
+from hdmf_zarr_backend.checks.findings import DAMAGE, KINDS, REMARKS, REPAIRABLE
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.model.render import UNICODE
 from hdmf_zarr_backend.report.page import report
@@ -82,7 +85,7 @@ def test_the_page_says_what_is_in_the_file(rich: Path) -> None:
     text = report(rich)
     page = Page(text)
     assert text.startswith("<!DOCTYPE html>")
-    for word in ("rich.nwb.zarr", "Zarr 2", "consolidated", "sound", "Where the bytes are", "electrode_group", "units"):
+    for word in ("rich.nwb.zarr", "Zarr 2", "consolidated", "No damage found", "Valid", "Where the bytes are", "units"):
         assert word in page.text
     assert "http://" not in text
     assert "https://" not in text
@@ -135,8 +138,108 @@ def test_a_file_of_many_objects_makes_a_page_of_bounded_size(tmp_path: Path) -> 
     text = report(write(tmp_path / "many.zarr", *datasets))
     page = Page(text)
     assert "1,597 more like these: trace_0003 to trace_1599" in page.text
-    assert "1,575 smaller ones are in the tree" in page.text
     assert len(text) < 400_000
+
+
+def test_arrays_with_similar_names_are_one_row_that_opens(tmp_path: Path) -> None:
+    plain = ZarrDataIO(np.arange(10.0), compressor=False)
+    like = [DatasetBuilder(f"trace_{number}", plain) for number in range(12)]
+    few = [DatasetBuilder(f"few_{number}", np.arange(10.0)) for number in range(3)]
+    text = report(write(tmp_path / "a.zarr", *like, *few, DatasetBuilder("trace_x", np.arange(10))))
+    title = f"/trace_0 ... trace_11, 12 {UNICODE.times} 80 B"
+    assert f"<summary>{title}</summary><ul><li>/trace_0, 80 B</li><li>/trace_1, 80 B</li>" in text
+    table = text[text.index("<tbody>") : text.index("</tbody>")]
+    assert table.count("<tr>") == 1 + 3 + 1
+    assert table.count("<li>") == 12
+    assert "960 B" in table
+
+
+def test_similar_links_are_one_row_that_opens(tmp_path: Path) -> None:
+    targets = [DatasetBuilder(f"trace_{number}", np.arange(3)) for number in range(9)]
+    links = [LinkBuilder(target, name=f"link_{number}") for number, target in enumerate(targets)]
+    with ZarrIO(tmp_path / "a.zarr", "w") as io:
+        group = GroupBuilder("group", links={link.name: link for link in links})
+        io.write_builder(GroupBuilder("root", groups={"group": group}, datasets={one.name: one for one in targets}))
+    page = Page(report(tmp_path / "a.zarr"))
+    assert "/group/link_0 ... link_8, 9" in page.text
+    assert "/group/link_7 \N{RIGHTWARDS ARROW} /trace_7" in page.text
+    assert "/trace_0 ... trace_8" in page.text
+
+
+def test_the_page_and_inspect_count_alike(rich: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["inspect", str(rich), "--depth", "0"]) == 0
+    heading, _, _, root = capsys.readouterr().out.splitlines()
+    counts = re.findall(r"[\d,]+ (?:groups|arrays|links)", heading)
+    assert len(counts) == 3
+    assert ", ".join(counts) in root
+    text = report(rich)
+    page = Page(text)
+    assert ", ".join(counts) in page.text
+    for count in counts:
+        number, word = count.split()
+        assert f"<b>{number}</b><span>{word}</span>" in text
+        checks = page.text[page.text.index("Checks") : page.text.index("Where the bytes are")]
+        assert set(re.findall(rf"([\d,]+) {word}", checks)) <= {number}
+
+
+# ---- checks -------------------------------------------------------------------------------------------------------
+
+
+def test_advice_names_commands_and_the_file(tmp_path: Path) -> None:
+    path = write(tmp_path / "a b.zarr", DatasetBuilder("numbers", np.arange(10)))
+    with ZarrIO(path, "r+") as io:
+        io.read_builder().attributes["x"] = 1
+    (path / ".zattrs").write_text('{"changed": 1}')
+    text = report(path)
+    assert "1 problem" in text
+    assert f"Run <code>zarrio consolidate &#x27;{path}&#x27;</code> on the file." in text
+    assert f"<code>zarrio verify &#x27;{path}&#x27;</code>" in text
+
+
+def test_remedies_are_commands() -> None:
+    for remedy in [*DAMAGE.values(), *REMARKS.values(), *REPAIRABLE.values(), *KINDS.values()]:
+        assert not re.search(r"\w=|\w\(|\bmode\b|True|False|None", remedy), remedy
+
+
+def test_findings_of_the_schema_are_on_the_page(tmp_path: Path) -> None:
+    path = write_zarr(tmp_path / "a.nwb.zarr", plain_nwbfile())
+    shutil.rmtree(path / "session_description")
+    shutil.rmtree(path / "identifier")
+    (path / ".zmetadata").unlink()
+    text = report(path)
+    assert "2 findings" in text
+    assert "is missing. Write what is missing." in text
+    assert "Valid" not in text
+
+
+def test_findings_that_are_alike_are_one_row(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.zarr", *(DatasetBuilder(f"a{number}", np.arange(3)) for number in range(5)))
+    for number in range(5):
+        (path / f"a{number}" / "0").unlink()
+    text = report(path, level="chunks")
+    assert "5 problems" in text
+    assert text.count("<td>chunk-missing</td>") == 1
+    assert "/a0 and 4 more" in text
+
+
+def test_a_file_whose_schema_is_damaged(tmp_path: Path) -> None:
+    path = write_zarr(tmp_path / "a.nwb.zarr", plain_nwbfile())
+    for one in (path / "specifications" / "core").glob("*/nwb.base"):
+        shutil.rmtree(one)
+    (path / ".zmetadata").unlink()
+    text = report(path)
+    assert "Not validated: the cached source" in text
+    assert f"<code>zarrio validate --installed {path}</code> uses the installed schema." in text
+
+
+def test_without_checks(plain: Path, tmp_path: Path) -> None:
+    output = tmp_path / "a.html"
+    assert main(["report", str(plain), "--no-check", "-o", str(output)]) == 0
+    text = output.read_text(encoding="utf-8")
+    Page(text)
+    assert "This page was made without checking the file." in text
+    assert "No damage" not in text
+    assert "Valid" not in text
 
 
 def test_a_deeply_nested_file_has_a_page(tmp_path: Path) -> None:
@@ -209,11 +312,41 @@ def test_an_array_on_a_web_server_shows_what_is_known(web: WebServer) -> None:
 # ---- a browser ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("which", ["rich", "many"])
-def test_a_real_browser_draws_the_page(which: str, rich: Path, tmp_path: Path) -> None:
+MEASURE = """<!doctype html><iframe width="{width}" height="900" srcdoc="{page}"></iframe><p></p><script>
+onload = () => {{
+  const page = document.querySelector("iframe").contentDocument.documentElement;
+  document.querySelector("p").textContent = `measured ${{page.scrollWidth}} of ${{page.clientWidth}}`;
+}}
+</script>"""
+
+
+def chromium() -> str:
     browser = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if browser is None:
         pytest.skip("there is no Chromium on this machine (Debian: apt-get install chromium)")
+    return browser
+
+
+@pytest.mark.parametrize("width", [400, 800, 1400])
+def test_the_page_fits_its_window(width: int, rich: Path, tmp_path: Path) -> None:
+    measured = tmp_path / "measured.html"
+    measured.write_text(MEASURE.format(width=width, page=escape(report(rich))), encoding="utf-8")
+    options = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}"]
+    found = subprocess.run(
+        [chromium(), *options, "--window-size=1600,1000", "--dump-dom", measured.as_uri()],
+        capture_output=True,
+        check=True,
+        text=True,
+        timeout=120,
+    )
+    size = re.search(r"measured (\d+) of (\d+)", found.stdout)
+    assert size is not None
+    assert size[1] == size[2]
+
+
+@pytest.mark.parametrize("which", ["rich", "many"])
+def test_a_real_browser_draws_the_page(which: str, rich: Path, tmp_path: Path) -> None:
+    browser = chromium()
     source = rich
     if which == "many":
         datasets = [DatasetBuilder(f"trace_{number:04}", np.arange(9.0)) for number in range(1600)]

@@ -23,7 +23,7 @@ _REWRITE = "Write the file again."
 
 DAMAGE: Final[dict[str, str]] = {
     "incomplete": "Wait until the file is complete; if its writer has stopped, write it again.",
-    "change-interrupted": "Run `zarrio repair`, or open the file with mode 'r+': the change is undone or completed.",
+    "change-interrupted": "Run `zarrio repair`, which undoes or completes the change.",
     "journal-damaged": "Export the file as it can be read now to a new one.",
     "limit": "If you trust the file, raise the limit that is named.",
     "unsafe": "Do not trust this file; its code was not run.",
@@ -44,7 +44,7 @@ DAMAGE: Final[dict[str, str]] = {
     "chunk-missing": _RESTORE,
     "chunk-damaged": _RESTORE,
     "schema": "Change what is named to what the schema demands.",
-    "dandi-depth": "Write it with chunk_key_encoding='v2', or in format 2; or nest groups less deeply.",
+    "dandi-depth": "Write it with `zarrio convert --chunk-key-encoding v2` or in format 2, or nest groups less deeply.",
     "dandi-name": "Rename it.",
     "dandi-size": "Write it with smaller chunks or shards.",
 }
@@ -64,8 +64,8 @@ REMARKS: Final[dict[str, str]] = {
     "not-listed": "Verify a copy on a disk, where all documents can be found.",
     "unknown-key": "Other programs may refuse the document.",
     "unknown-file": "It is not read; delete it if you do not need it.",
-    "link-refused": "Verify with external_links='follow' to check the target too.",
-    "reference-refused": "Verify with external_links='follow' to check the target too.",
+    "link-refused": "Run `zarrio verify --external-links follow` to check the target too.",
+    "reference-refused": "Run `zarrio verify --external-links follow` to check the target too.",
     "dandi-count": "Write it with larger chunks or with shards: an upload of so many objects may not finish.",
     "unwritten": "It reads as the fill value, which may be intended: the file does not state that it is complete.",
     "unchecked": "Write with a codec that has a checksum (zstd, zlib) where this matters.",

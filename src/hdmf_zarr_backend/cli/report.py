@@ -14,7 +14,7 @@ from hdmf_zarr_backend.errors import StoreExistsError, UsageError
 from hdmf_zarr_backend.model.link_sources import is_url
 
 if TYPE_CHECKING:
-    from hdmf_zarr_backend.report.page import Level
+    from hdmf_zarr_backend.checks.verify import Level
 
 _LEVEL: Level = "links"
 
@@ -29,10 +29,16 @@ def _configure(parser: ArgumentParser) -> None:
         help="the page (default: in this folder, the name of PATH with .html after it)",
     )
     parser.add_argument("--force", action="store_true", help="replace a page that exists")
-    parser.add_argument(
+    checks = parser.add_mutually_exclusive_group()
+    checks.add_argument(
         "--level",
         choices=("structure", "links", "chunks", "schema"),
-        help=f"of one file: how much to check for problems, as for verify (default: {_LEVEL})",
+        help=f"of one file: how much to check for damage, as for verify (default: {_LEVEL})",
+    )
+    checks.add_argument(
+        "--no-check",
+        action="store_true",
+        help="of one file: check neither for damage nor against the schema, which reads all metadata",
     )
     parser.add_argument("--structure", action="store_true", help="of two files: do not compare the values of datasets")
     add_storage_option(parser)
@@ -43,12 +49,14 @@ def _run(arguments: Namespace) -> Exit:
     from hdmf_zarr_backend.report.page import report
 
     output = arguments.output or f"{os.path.basename(arguments.path.rstrip('/'))}.html"
-    _check(arguments, output)
+    _check_options(arguments)
+    _check_output(arguments, output)
     page = report(
         arguments.path,
         arguments.other,
         level=arguments.level or _LEVEL,
         values=not arguments.structure,
+        check=not arguments.no_check,
         storage_options=storage_options(arguments),
     )
     try:
@@ -61,13 +69,19 @@ def _run(arguments: Namespace) -> Exit:
     return Exit.OK
 
 
-def _check(arguments: Namespace, output: str) -> None:
-    """Refuse an option without effect, and a page that cannot be written, before anything is read."""
+def _check_options(arguments: Namespace) -> None:
+    """Refuse an option without effect."""
     if arguments.structure and arguments.other is None:
         raise UsageError("--structure is about two files", remedy="Name a second file, or leave it out.")
     if arguments.level is not None and arguments.other is not None:
         raise UsageError("--level is about one file", remedy="Leave it out; make a page of each file for the problems.")
-    _check_output(output)
+    if arguments.no_check and arguments.other is not None:
+        raise UsageError("--no-check is about one file", remedy="Leave it out; a page of two files has no checks.")
+
+
+def _check_output(arguments: Namespace, output: str) -> None:
+    """Refuse a page that cannot be written, before anything is read."""
+    _check_place(output)
     if not os.path.lexists(output):
         return
     if not arguments.force:
@@ -77,7 +91,7 @@ def _check(arguments: Namespace, output: str) -> None:
             raise StoreExistsError("the page would replace the file", store=path, remedy="Name another file with -o.")
 
 
-def _check_output(output: str) -> None:
+def _check_place(output: str) -> None:
     if is_url(output):
         raise UsageError(f"{output}: a page is written to a local path", remedy="Upload it afterwards.")
     folder = os.path.dirname(output)
@@ -101,8 +115,9 @@ COMMAND = Command(
     name="report",
     summary="make a page about a Zarr file, for a browser",
     description=(
-        "Make one HTML page: the sizes of groups and arrays as a picture, chunks, codecs and compression ratios,\n"
-        "links, problems, and the tree. With two files: their sizes side by side, and all differences.\n"
+        "Make one HTML page: the session (subject, times, devices, electrodes, units), the results of verify and\n"
+        "validate, the sizes of groups and arrays as a picture, chunks, codecs and compression ratios, links, and\n"
+        "the tree. With two files: their sizes side by side, and all differences.\n"
         "The page needs no network and no other file."
     ),
     examples="""\

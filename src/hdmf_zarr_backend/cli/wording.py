@@ -76,13 +76,11 @@ _PHRASES: tuple[tuple[str, str, str], ...] = (
      "Use --no-check to convert it without checking it"),
     ("Open with mode='r-' to ignore it, and run `zarrio verify`", "", "Run `zarrio verify`, then `zarrio consolidate`"),
     ("Open with use_inlined=False, and consolidate the file again", "", "Run `zarrio consolidate`"),
-    (", or open the file with mode 'r+'", "", ""),
     ("open it with mode 'r+', or run `zarrio repair`", "", "run `zarrio repair`"),
     ("raise the limit that is named", "", "raise the limit that is named with limits=Limits(NAME=VALUE)"),
     ("with forget=True (`zarrio consolidate --forget`)", "", "with `zarrio consolidate --forget`"),
     ("mode 'w' to replace it", "--force", "use --force to replace it"),
     ("`strict_json=True` writes", "", "`zarrio convert --strict-json` writes"),
-    ("Write it with chunk_key_encoding='v2'", "", "Write it with `zarrio convert --chunk-key-encoding v2`"),
 )  # fmt: skip
 """Phrase for Python, the option that the command must have ("": any command), phrase for the command line."""
 

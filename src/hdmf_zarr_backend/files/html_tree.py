@@ -61,13 +61,13 @@ def _parts(root: Item, titles: list[str], *, show_all: bool) -> Iterator[str]:
             yield _leaf(item.leaf)
         elif item.members or item.description.attributes:
             is_open = " open" if level <= _OPEN_LEVELS and not isinstance(item.node, ArrayNode) else ""
-            yield f"<details{is_open}><summary>{_node(item, titles)}</summary>"
+            yield f"<details{is_open}><summary>{_node(item, titles, is_root=level == 0)}</summary>"
             children: list[Item | str] = [_leaf(leaf) for leaf in item.description.attributes]
             children += _children(item.members, show_all=show_all)
             pending.append(("</details>", level))
             pending += [(child, level + 1) for child in reversed(children)]
         else:
-            yield f'<div class="leaf">{_node(item, titles)}</div>'
+            yield f'<div class="leaf">{_node(item, titles, is_root=level == 0)}</div>'
 
 
 def _children(members: list[Item], *, show_all: bool) -> Iterator[Item | str]:
@@ -79,13 +79,13 @@ def _children(members: list[Item], *, show_all: bool) -> Iterator[Item | str]:
         yield f'<div class="more">{len(item):,} more like these: {names} ({sum_of(item)})</div>'
 
 
-def _node(item: Item, titles: list[str]) -> str:
+def _node(item: Item, titles: list[str], *, is_root: bool) -> str:
     described = item.description
     if isinstance(item.node, ArrayNode):
         cells = [_cell(title, cell) for title, cell in zip(titles, described.cells, strict=False)]
         details = ", ".join(cell for cell in cells if cell)
     else:
-        inside = str(sum_of(item.members)) if item.members else ""
+        inside = str(item.sum if is_root else sum_of(item.members)) if item.members else ""
         details = ", ".join(escape(word) for word in (*described.cells, described.instead or inside) if word)
     return f'<span class="name">{escape(item.name)}</span><span class="details">{details}</span>'
 

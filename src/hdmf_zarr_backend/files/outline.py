@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hdmf_zarr_backend.errors import ZarrBackendError
-from hdmf_zarr_backend.files.parser import parse
+from hdmf_zarr_backend.files.parser import ParsedFile, parse
 from hdmf_zarr_backend.formats.both import BOTH
 from hdmf_zarr_backend.formats.elements import codec_labels, describe_any, type_label
 from hdmf_zarr_backend.formats.links import decode_links
@@ -23,11 +23,11 @@ from hdmf_zarr_backend.formats.reserved import DIMENSIONS, DTYPE, LINKS, SPECLOC
 from hdmf_zarr_backend.formats.tensorstore import find_obstacle
 from hdmf_zarr_backend.model.link_sources import THIS_FILE, resolve_source
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Hierarchy, Node, absolute, join
-from hdmf_zarr_backend.model.render import UNICODE, Column, Description, Leaf, size_text
+from hdmf_zarr_backend.model.render import UNICODE, Column, Description, Leaf, Sum, size_text
 from hdmf_zarr_backend.stores.base import DOCUMENTS, Store
 from hdmf_zarr_backend.stores.opening import open_store
 
-__all__ = ["Outline", "open_outline"]
+__all__ = ["Outline", "open_outline", "outline_of"]
 
 _TYPE_NAMES = ("neurodata_type", "data_type")
 _VALUE_LENGTH = 80
@@ -247,25 +247,33 @@ class Outline:
             leaves += [Leaf(f"@{name}", text=_shortened(value)) for name, value in sorted(plain.items())]
         return leaves
 
-    def heading(self, name: str) -> str:
-        """Return one line about the file, with ``name`` as its name."""
-        groups = arrays = links = size = 0
+    def counts(self) -> Sum:
+        """Return the number of groups, with the root, of arrays and links, and the uncompressed bytes of numbers.
+
+        Cached specifications count only if they are shown.
+        """
+        found = Sum()
         for path, node in self._visible():
             if isinstance(node, ArrayNode):
-                arrays += 1
-                size += (describe_any(node).itemsize or 0) * node.size
+                found.arrays += 1
+                found.size += (describe_any(node).itemsize or 0) * node.size
             else:
-                groups += 1
-                links += len(self._links(path, node))
+                found.groups += 1
+                found.links += len(self._links(path, node))
+        return found
+
+    def heading(self, name: str) -> str:
+        """Return one line about the file, with ``name`` as its name."""
+        counts = self.counts()
         parts = [
             format_label(self.zarr_format),
             "consolidated" if self.consolidated else "not consolidated",
         ]
         parts += [
             f"{n:,} {word}{'' if n == 1 else 's'}"
-            for n, word in ((groups, "group"), (arrays, "array"), (links, "link"))
+            for n, word in ((counts.groups, "group"), (counts.arrays, "array"), (counts.links, "link"))
         ]
-        parts.append(f"{size_text(size)} uncompressed without text and references")
+        parts.append(f"{size_text(counts.size)} uncompressed without text and references")
         if self.stored is not None:
             parts.append(f"{size_text(sum(self.stored.values()))} stored")
         return f"{name}: {', '.join(parts)}"
@@ -317,7 +325,23 @@ def open_outline(
         As for `files.parser.parse`.
     """
     keys = open_store(path, storage_options)
-    parsed = parse(keys, use_inlined=False)
+    return outline_of(keys, parse(keys, use_inlined=False), sizes=sizes, specs=specs, values=values)
+
+
+def outline_of(
+    keys: Store, parsed: ParsedFile, *, sizes: bool = False, specs: bool = False, values: bool = False
+) -> Outline:
+    """Return the outline of a file whose metadata are parsed.
+
+    Parameters
+    ----------
+    keys : Store
+        The store of the file.
+    parsed : ParsedFile
+        Its metadata.
+    sizes, specs, values : bool
+        As for `open_outline`.
+    """
     stored = _stored_sizes(keys, parsed.hierarchy) if sizes else None
     has_both = parsed.state is not None
     return Outline(keys.location, parsed.hierarchy, parsed.consolidated, stored, specs, values, has_both=has_both)

@@ -26,6 +26,8 @@ __all__ = [
     "Symbols",
     "folded",
     "item_tree",
+    "natural",
+    "pattern",
     "render",
     "size_text",
     "sum_of",
@@ -176,11 +178,11 @@ def _items(hierarchy: Hierarchy, describe: Describe) -> Item:
             links = [Item(leaf.name, "", None, leaf) for leaf in item.description.links]
             children = [Item(name, join(item.path, name), child) for name, child in node.members.items()]
             pending.extend(children)
-            item.members = sorted([*children, *links], key=lambda member: _natural(member.name))
+            item.members = sorted([*children, *links], key=lambda member: natural(member.name))
     return root
 
 
-def _natural(name: str) -> tuple[Any, ...]:
+def natural(name: str) -> tuple[Any, ...]:
     """Return a key that sorts ``trial_2`` before ``trial_10``."""
     return tuple((0, int(part), "") if part.isdecimal() else (1, 0, part) for part in re.split(r"(\d+)", name) if part)
 
@@ -199,15 +201,16 @@ def _summarise(root: Item) -> None:
             item.sum.arrays, item.sum.size = 1, item.description.size
             key = ("array", item.description.likeness, len(item.node.shape))
         else:
-            item.sum.groups = 1
+            item.sum.groups = 0 if item.description.instead else 1  # what is not shown is not counted
             for member in item.members:
                 item.sum.add(member.sum)
-            members = frozenset((_pattern(member.name), member.likeness) for member in item.members)
+            members = frozenset((pattern(member.name), member.likeness) for member in item.members)
             key = ("group", item.description.likeness, members)
         item.likeness = known.setdefault(key, len(known))
 
 
-def _pattern(name: str) -> str:
+def pattern(name: str) -> str:
+    """Return a name with ``#`` for each number in it, which is the same for the names of a series."""
     return re.sub(r"\d+", "#", name)
 
 
@@ -220,7 +223,7 @@ def _runs(members: list[Item]) -> Iterator[list[Item]]:
         while alike < len(members) and members[alike].likeness == first.likeness:
             alike += 1
         same_name = start
-        while same_name < alike and _pattern(members[same_name].name) == _pattern(first.name):
+        while same_name < alike and pattern(members[same_name].name) == pattern(first.name):
             same_name += 1
         stop = same_name if same_name - start >= RUN else alike if alike - start >= LONG_RUN else start + 1
         yield members[start:stop]
@@ -358,7 +361,7 @@ def _rows(root: Item, *, depth: int | None, show_all: bool, symbols: Symbols) ->
             yield _leaf_row(item.leaf, mark, symbols)
             continue
         cut = depth is not None and level >= depth and bool(item.members)
-        yield _item_row(item, mark, cut=cut)
+        yield _item_row(item, mark, cut=cut, is_root=level == 0)
         children: list[Item | _Row] = [_leaf_row(leaf, "", symbols) for leaf in item.description.attributes]
         if not cut:
             children += _children(item.members, show_all=show_all, symbols=symbols)
@@ -368,10 +371,10 @@ def _rows(root: Item, *, depth: int | None, show_all: bool, symbols: Symbols) ->
             branch, line = symbols.middle, symbols.below_middle
 
 
-def _item_row(item: Item, mark: str, *, cut: bool) -> _Row:
-    """Return the row of a node; ``cut``: with the sum of its members, which are not shown."""
+def _item_row(item: Item, mark: str, *, cut: bool, is_root: bool) -> _Row:
+    """Return the row of a node; ``cut``: with the sum of its members, which are not shown, and of the root itself."""
     description = item.description
-    text = description.instead or (str(sum_of(item.members)) if cut else "")
+    text = description.instead or (str(item.sum if is_root else sum_of(item.members)) if cut else "")
     return _Row(mark + _printable(item.name), description.cells, f"({text})" if text else "")
 
 

@@ -1,33 +1,35 @@
 """`report`: one HTML page about a file, or about two, that opens in any browser without other files.
 
 It loads no scripts, pictures or styles, so it can be mailed and opened without a network. All text of a file is
-escaped.
+escaped. Advice names commands of `zarrio`, with the location of the file.
 
 Source: HTML Living Standard; SVG 2.
 """
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from importlib.resources import files
-from typing import Any, Literal
+from typing import Any
 
-from hdmf_zarr_backend.checks.findings import Problem, Report
-from hdmf_zarr_backend.checks.verify import verify
+from hdmf_zarr_backend.checks.verify import Level
 from hdmf_zarr_backend.comparison import Difference, compare, summarise
 from hdmf_zarr_backend.files.html_tree import TREE_STYLE, tree_html
-from hdmf_zarr_backend.files.outline import Outline, open_outline
+from hdmf_zarr_backend.files.outline import Outline, open_outline, outline_of
+from hdmf_zarr_backend.files.parser import parse
 from hdmf_zarr_backend.model.nodes import ArrayNode
-from hdmf_zarr_backend.model.render import UNICODE, Description, Item, item_tree, size_text
+from hdmf_zarr_backend.model.render import UNICODE, Description, Item, item_tree, natural, pattern, size_text
+from hdmf_zarr_backend.report.checks import checks_section, unchecked_section
+from hdmf_zarr_backend.report.html import alike, and_more, opening, path_cell, range_text, table
 from hdmf_zarr_backend.report.pictures import Area, chunk_grid_svg, treemap_svg
-
-Level = Literal["structure", "links", "chunks", "schema"]
+from hdmf_zarr_backend.report.session import kind_of, session_of
+from hdmf_zarr_backend.stores.opening import open_store
 
 _ARRAYS = 25
 _LINKS = 100
-_FINDINGS = 200
 _DIFFERENCES = 300
 _ARRAY_BAR, _GROUP_BAR = 120, 300  # pixels
 
@@ -38,9 +40,10 @@ def report(
     *,
     level: Level = "links",
     values: bool = True,
+    check: bool = True,
     storage_options: Mapping[str, Any] | None = None,
 ) -> str:
-    """Return an HTML page about a Zarr file: sizes, chunks, tree, links, problems.
+    """Return an HTML page about a Zarr file: session, sizes, problems, chunks, links, tree.
 
     Parameters
     ----------
@@ -49,9 +52,11 @@ def report(
     other : str or PathLike, optional
         A second file; the page then compares the two.
     level : {"links", "structure", "chunks", "schema"}
-        How much to check for problems, as for `verify`; ``"chunks"`` decodes all chunks.
+        How much to check for damage, as for `verify`; ``"chunks"`` decodes all chunks.
     values : bool
         Also compare the values of datasets of the two files.
+    check : bool
+        Check the file for damage and against its schema. False: leave both out.
     storage_options : mapping, optional
         For URLs.
 
@@ -65,15 +70,19 @@ def report(
     StoreNotFoundError, NotZarrError, MetadataError
         The file does not exist or cannot be described.
     """
-    figures = _FileFigures(open_outline(source, sizes=True, storage_options=storage_options))
     if other is not None:
-        return _of_two(source, other, figures, values=values, storage_options=storage_options)
-    found = verify(source, level, storage_options=storage_options, executor="threads")
-    name = os.path.basename(figures.outline.location.rstrip("/"))
+        return _of_two(source, other, values=values, storage_options=storage_options)
+    keys = open_store(source, storage_options)
+    parsed = parse(keys)
+    figures = _FileFigures(outline_of(keys, parsed, sizes=True))
+    location = figures.outline.location
+    name = os.path.basename(location.rstrip("/"))
+    session = session_of(parsed.keys(keys), parsed.hierarchy)
     body = [
-        f'<h1>{escape(name)}</h1><p class="soft">{escape(figures.outline.location)}</p>',
-        _cards(figures),
-        _findings_section(found),
+        f'<h1>{escape(name)}</h1><p class="soft path">{escape(location)}</p>',
+        _session_section(session) if session else f"<p>{escape(kind_of(parsed.hierarchy))}</p>",
+        f"<h2>File</h2>{_cards(figures)}",
+        checks_section(figures.outline, source, level, storage_options) if check else unchecked_section(location),
         _treemap_section(figures),
         _arrays_section(figures),
         _links_section(figures),
@@ -85,11 +94,11 @@ def report(
 def _of_two(
     source: str | os.PathLike[str],
     other: str | os.PathLike[str],
-    figures: _FileFigures,
     *,
     values: bool,
     storage_options: Mapping[str, Any] | None,
 ) -> str:
+    figures = _FileFigures(open_outline(source, sizes=True, storage_options=storage_options))
     second = _FileFigures(open_outline(other, sizes=True, storage_options=storage_options))
     found = compare(source, other, values=values, storage_options=storage_options)
     body = ["<h1>Two files</h1>"]
@@ -126,10 +135,10 @@ class _FileFigures:
         As in `Outline.document`, the largest on disk first.
     links, references : list of dict
         ``{"path": ..., "target": ...}``.
-    groups : int
-        Number of groups.
-    nbytes, stored : int
-        Bytes of all arrays whose elements have a size, and of all stored chunks, cached specifications too.
+    counts : Sum
+        Groups, arrays, links and bytes, as `zarrio inspect` shows them: without the cached specifications.
+    stored : int
+        Bytes of all stored chunks, with the cached specifications.
     areas : Area
         Stored bytes, group by group.
     """
@@ -141,7 +150,7 @@ class _FileFigures:
         self.arrays = sorted(
             (node for node in nodes if node["kind"] == "array"), key=lambda node: -int(node["stored_bytes"])
         )
-        self.groups = sum(node["kind"] == "group" for node in nodes)
+        self.counts = outline.counts()
         self.links = [{"path": node["path"], "target": node["target"]} for node in nodes if node["kind"] == "link"]
         self.references = [
             {"path": f"{node['path']} @{name}", "target": target}
@@ -149,7 +158,6 @@ class _FileFigures:
             for name, targets in node.get("references", {}).items()
             for target in targets
         ]
-        self.nbytes = sum(array["bytes"] or 0 for array in self.arrays)
         self.stored = sum((outline.stored or {}).values())
         self.areas = _areas(item_tree(outline.hierarchy, self._described), outline.spec_path)
 
@@ -185,117 +193,137 @@ def _cards(figures: _FileFigures) -> str:
             "Zarr 2 and 3" if figures.outline.has_both else f"Zarr {document['zarr_format']}",
             "consolidated" if document["consolidated"] else "not consolidated",
         ),
-        (f"{figures.groups:,}", "groups"),
-        (f"{len(figures.arrays):,}", "arrays"),
-        (f"{sum(array['chunk_count'] for array in figures.arrays):,}", "chunks"),
-        (f"{len(figures.links):,}", "links"),
-        (size_text(figures.nbytes), "uncompressed, without text and references"),
+        *((f"{count:,}", word if count == 1 else f"{word}s") for count, word in _kinds(figures)),
+        (size_text(figures.counts.size), "uncompressed"),
         (size_text(figures.stored), "stored"),
     ]
-    if figures.nbytes and figures.stored:
-        sized = sum(array["stored_bytes"] for array in figures.arrays if array["bytes"] is not None)
-        shown.append((f"{figures.nbytes / sized:.2f}" if sized else "", "compression ratio"))
-    boxes = "".join(f'<div class="card"><b>{value}</b><span>{label}</span></div>' for value, label in shown if value)
-    cached = "; ".join(f"{name} {', '.join(found)}" for name, found in document["specifications"].items())
-    namespaces = f'<p class="soft">cached namespaces: {escape(cached)}</p>' if cached else ""
-    return f'<div class="cards">{boxes}</div>{namespaces}'
+    sized = sum(array["stored_bytes"] for array in figures.arrays if array["bytes"] is not None)
+    if figures.counts.size and sized:
+        shown.append((f"{figures.counts.size / sized:.2f}", "compression ratio"))
+    boxes = "".join(f'<div class="card"><b>{value}</b><span>{label}</span></div>' for value, label in shown)
+    cached = ", ".join(f"{name} {', '.join(found)}" for name, found in document["specifications"].items())
+    notes = ["Text and references have no uncompressed size."] * any(one["bytes"] is None for one in figures.arrays)
+    notes += [f"The schema in the file ({escape(cached)}) is counted in the stored bytes only."] if cached else []
+    return f'<div class="cards">{boxes}</div><p class="soft">{" ".join(notes)}</p>'
+
+
+def _kinds(figures: _FileFigures) -> list[tuple[int, str]]:
+    counts = figures.counts
+    chunks = sum(array["chunk_count"] for array in figures.arrays)
+    return [(counts.groups, "group"), (counts.arrays, "array"), (chunks, "chunk"), (counts.links, "link")]
+
+
+def _session_section(session: Sequence[tuple[str, str]]) -> str:
+    """Return the session of an NWB file."""
+    parts = "".join(f"<dt>{escape(label)}</dt><dd>{escape(text)}</dd>" for label, text in session)
+    return f'<h2>Session</h2><dl class="session">{parts}</dl>'
 
 
 def _treemap_section(figures: _FileFigures) -> str:
-    """Return the picture of the stored bytes."""
-    picture = treemap_svg(figures.areas) or '<p class="soft">Nothing is stored in chunks.</p>'
-    return f"<h2>Where the bytes are</h2>{picture}"
+    """Return the picture of the stored bytes, in a wide and a narrow form."""
+    wide, narrow = treemap_svg(figures.areas), treemap_svg(figures.areas, 380.0, 460.0)
+    if not wide:
+        return '<h2>Where the bytes are</h2><p class="soft">Nothing is stored in chunks.</p>'
+    return f'<h2>Where the bytes are</h2><div class="wide">{wide}</div><div class="narrow">{narrow}</div>'
+
+
+# ---- arrays, links and references -----------------------------------------------------------------------------------
 
 
 def _arrays_section(figures: _FileFigures) -> str:
-    """Return the table of the largest arrays."""
-    rows = []
-    largest = figures.arrays[0]["stored_bytes"] if figures.arrays else 0
-    for array in figures.arrays[:_ARRAYS]:
-        stored, size = array["stored_bytes"], array["bytes"]
-        width = _ARRAY_BAR * stored / largest if largest else 0
-        ratio = f"{size / stored:.2f}" if stored and size else ""
-        rows.append(
-            [
-                f'<td class="path">{escape(array["path"])}</td>',
-                f"<td>{escape(array['dtype'])}</td>",
-                f'<td class="length">{_lengths(array["shape"]) or "scalar"}</td>',
-                f'<td class="length">{_lengths(array["chunks"]) if array["chunk_count"] > 1 else "one"}</td>',
-                f'<td class="number">{array["chunk_count"]:,}</td>',
-                f"<td>{chunk_grid_svg(array['shape'], array['chunks']) if array['chunk_count'] > 1 else ''}</td>",
-                f"<td>{escape(', '.join(array['codecs']))}</td>",
-                f'<td class="number">{"" if size is None else size_text(size)}</td>',
-                f'<td class="number">{size_text(stored)}</td>',
-                f'<td><span class="bar" style="width:{width:.0f}px"></span></td>',
-                f'<td class="number">{ratio}</td>',
-            ]
-        )
-    head = ["array", "dtype", "shape", "chunk", "#chunks", "", "codecs", "#size", "#stored", "", "#ratio"]
-    rest = len(figures.arrays) - len(rows)
-    more = f'<p class="soft">{rest:,} smaller ones are in the tree.</p>' if rest > 0 else ""
-    return f"<h2>Largest arrays</h2>{_table(head, rows)}{more}"
+    """Return the table of the largest arrays; arrays with similar names are one row."""
+    found = alike(figures.arrays, lambda array: (pattern(array["path"]), array["dtype"], *array["codecs"]))
+    found.sort(key=lambda arrays: -_total(arrays, "stored_bytes"))
+    largest = _total(found[0], "stored_bytes") if found else 0
+    rows = [_array_row(arrays, largest) for arrays in found[:_ARRAYS]]
+    head = ["array", "type", "shape", "chunk shape", "#chunks", "", "codecs", "#size", "#stored", "", "#ratio"]
+    rest = sum(map(len, found[_ARRAYS:]))
+    more = f'<p class="soft">{rest:,} smaller arrays are in the tree below.</p>' if rest else ""
+    return f"<h2>Largest arrays</h2>{table(head, rows)}{more}"
+
+
+def _array_row(arrays: Sequence[dict[str, Any]], largest: int) -> list[str]:
+    """Return the row of one array, or of several similar ones, with their totals."""
+    first, stored = arrays[0], _total(arrays, "stored_bytes")
+    size = None if first["bytes"] is None else _total(arrays, "bytes")
+    width = _ARRAY_BAR * stored / largest if largest else 0
+    return [
+        f'<td class="path">{_array_names(arrays)}</td>',
+        f"<td>{escape(first['dtype'])}</td>",
+        f'<td class="length">{_shape_text(arrays)}</td>',
+        *_chunk_cells(arrays),
+        f'<td class="codecs">{escape(", ".join(first["codecs"]))}</td>',
+        f'<td class="number">{"" if size is None else size_text(size)}</td>',
+        f'<td class="number">{size_text(stored)}</td>',
+        f'<td><span class="bar" style="width:{width:.0f}px"></span></td>',
+        f'<td class="number">{f"{size / stored:.2f}" if stored and size else ""}</td>',
+    ]
+
+
+def _chunk_cells(arrays: Sequence[dict[str, Any]]) -> list[str]:
+    """Return the cells about chunks: their shape, their number, and the grid."""
+    count = _total(arrays, "chunk_count")
+    shape, chunks = _same(array["shape"] for array in arrays), _same(array["chunks"] for array in arrays)
+    grid = ""
+    if count == len(arrays):
+        text = "whole array" if arrays[0]["shape"] else ""
+    elif chunks is None:
+        text = "different"
+    else:
+        text = _lengths(chunks)
+        grid = chunk_grid_svg(shape, chunks) if shape is not None else ""
+    return [f'<td class="length">{text}</td>', f'<td class="number">{count:,}</td>', f"<td>{grid}</td>"]
+
+
+def _array_names(arrays: Sequence[dict[str, Any]]) -> str:
+    if len(arrays) == 1:
+        return escape(arrays[0]["path"])
+    sizes = [array["stored_bytes"] for array in arrays]
+    each = size_text(sum(sizes) / len(sizes))
+    about = "" if size_text(min(sizes)) == size_text(max(sizes)) else "about "
+    title = f"{escape(range_text(array['path'] for array in arrays))}, {len(arrays):,} {UNICODE.times} {about}{each}"
+    ordered = sorted(arrays, key=lambda array: natural(array["path"]))
+    return opening(title, [f"{escape(array['path'])}, {size_text(array['stored_bytes'])}" for array in ordered])
+
+
+def _shape_text(arrays: Sequence[dict[str, Any]]) -> str:
+    shapes = sorted((array["shape"] for array in arrays), key=math.prod)
+    texts = dict.fromkeys(_lengths(shape) or "scalar" for shape in (shapes[0], shapes[-1]))
+    return " to ".join(texts)
+
+
+def _same(found: Iterable[list[int]]) -> list[int] | None:
+    """Return the shape that all have, None if they differ."""
+    distinct = {tuple(one) for one in found}
+    return list(distinct.pop()) if len(distinct) == 1 else None
+
+
+def _total(arrays: Sequence[dict[str, Any]], name: str) -> int:
+    return sum(array[name] or 0 for array in arrays)
 
 
 def _links_section(figures: _FileFigures) -> str:
     """Return the links and the references in attributes; nothing where there are none."""
     parts = []
-    for title, found in (("link", figures.links), ("reference in an attribute", figures.references)):
-        if not found:
-            continue
-        rows = [
-            [f'<td class="path">{escape(one["path"])}</td>', f'<td class="path">→ {escape(_place(one["target"]))}</td>']
-            for one in found[:_LINKS]
-        ]
-        parts.append(_table([title, "target"], rows) + _more(len(found) - len(rows)))
+    for title, links in (("link", figures.links), ("reference in an attribute", figures.references)):
+        found = [(link["path"], _place(link["target"])) for link in links]
+        rows = alike(sorted(found, key=lambda link: natural(link[0])), lambda link: tuple(map(pattern, link)))
+        if rows:
+            shown = [_link_row(row) for row in rows[:_LINKS]]
+            parts.append(table([title, "target"], shown) + and_more(sum(map(len, rows[_LINKS:]))))
     return f"<h2>Links and references</h2>{''.join(parts)}" if parts else ""
 
 
-def _findings_section(report: Report) -> str:
-    """Return the findings of `verify`."""
-    problems, remarks = report.problems, report.remarks
-    if report.is_sound:
-        verdict = '<span class="good">sound</span>'
-    else:
-        verdict = f'<span class="bad">{len(problems):,} problem{"s"[: len(problems) != 1]}</span>'
-    return (
-        f'<h2>Problems</h2><p>{verdict} <span class="soft">(looked at: {report.looked_at})</span></p>'
-        f"{_findings(problems)}{_remarks(remarks)}"
-    )
-
-
-def _findings(found: Sequence[Problem]) -> str:
-    if not found:
-        return ""
-    rows = [
-        [
-            f'<td class="path">{escape(problem.path)}</td>',
-            f"<td>{escape(problem.kind)}</td>",
-            f"<td>{escape(problem.message)}. {escape(problem.remedy)}</td>",
-        ]
-        for problem in found[:_FINDINGS]
-    ]
-    more = _more(len(found) - len(rows), "; <code>zarrio verify</code> lists them all")
-    return _table(["node", "kind", "what, and what to do"], rows) + more
-
-
-def _remarks(found: Sequence[Problem]) -> str:
-    if not found:
-        return ""
-    count = f"{len(found):,} remark{'s'[: len(found) != 1]}, no damage"
-    return f"<details><summary>{count}</summary>{_findings(found)}</details>"
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table; a title with ``#`` before it is that of a column of numbers."""
-    titles = "".join(
-        f'<th class="number">{title[1:]}</th>' if title.startswith("#") else f"<th>{title}</th>" for title in head
-    )
-    body = "".join(f"<tr>{''.join(row)}</tr>" for row in rows)
-    return f'<div class="scroll"><table><thead><tr>{titles}</tr></thead><tbody>{body}</tbody></table></div>'
-
-
-def _more(count: int, where: str = "") -> str:
-    return f'<p class="soft">and {count:,} more{where}</p>' if count else ""
+def _link_row(links: Sequence[tuple[str, str]]) -> list[str]:
+    """Return the row of one link, or of several similar ones."""
+    (path, target), arrow = links[0], UNICODE.arrow
+    if len(links) == 1:
+        return [path_cell(path), path_cell(f"{arrow} {target}")]
+    title = f"{escape(range_text(path for path, _ in links))}, {len(links):,}"
+    names = opening(title, [f"{escape(path)} {arrow} {escape(target)}" for path, target in links])
+    targets = {target for _, target in links}
+    where = target if len(targets) == 1 else range_text(targets)
+    return [f'<td class="path">{names}</td>', path_cell(f"{arrow} {where}")]
 
 
 def _lengths(lengths: Sequence[int]) -> str:
@@ -318,14 +346,14 @@ def _sizes_section(a: _FileFigures, b: _FileFigures) -> str:
     most = max(max(one, other) for _, one, other in lines) or 1.0
     rows = [
         [
-            f'<td class="path">{escape(path)}</td>',
+            path_cell(path),
             f'<td class="number">{size_text(one)}<br>{size_text(other)}</td>',
             f"<td>{_bar(one / most)}<br>{_bar(other / most, 'other')}</td>",
             f'<td class="number">{f"{other / one:.2f}" if one else ""}</td>',
         ]
         for path, one, other in lines
     ]
-    return f"<h2>Stored bytes, first and second file</h2>{_table(['', '#stored', '', '#second / first'], rows)}"
+    return f"<h2>Stored bytes, first and second file</h2>{table(['', '#stored', '', '#second / first'], rows)}"
 
 
 def _bar(part: float, kind: str = "") -> str:
@@ -339,14 +367,14 @@ def _differences_section(found: Sequence[Difference]) -> str:
     counts = ", ".join(f"{count:,} {kind}" for kind, count in summarise(found).items())
     rows = [
         [
-            f'<td class="path">{escape(one.path)}</td>',
+            path_cell(one.path),
             f"<td>{escape(one.kind)}</td>",
             f"<td>{escape(_difference_text(one))}</td>",
         ]
         for one in found[:_DIFFERENCES]
     ]
-    more = _more(len(found) - len(rows), "; <code>zarrio diff</code> lists them all")
-    return f"<h2>Differences</h2><p>{escape(counts)}</p>{_table(['node', 'kind', 'first | second'], rows)}{more}"
+    more = and_more(len(found) - len(rows), "; <code>zarrio diff</code> lists them all")
+    return f"<h2>Differences</h2><p>{escape(counts)}</p>{table(['node', 'kind', 'first | second'], rows)}{more}"
 
 
 def _difference_text(difference: Difference) -> str:

@@ -11,7 +11,6 @@ from html import escape
 
 from hdmf_zarr_backend.model.render import size_text
 
-_WIDTH, _HEIGHT = 960.0, 420.0
 _TITLE = 16.0  # of a group, above its members
 _LEAST = 3.0  # narrower rectangles are drawn as one
 _COLOURS = 8
@@ -24,9 +23,9 @@ class Area:
 
     Attributes
     ----------
-    Name and path of a node.
-        Of a node.
-    Bytes; for a group the sum of its members.
+    name, path : str
+        Of the node.
+    size : float
         Bytes; of a group the sum of its members.
     members : list of Area
         Empty for an array.
@@ -105,16 +104,16 @@ def _cut(row: Sequence[float], place: Rectangle, scale: float) -> tuple[list[Rec
     return found, Rectangle(place.x, place.y + thickness, place.width, max(0.0, place.height - thickness))
 
 
-def treemap_svg(root: Area) -> str:
-    """Return the treemap of ``root``; empty if nothing is stored."""
+def treemap_svg(root: Area, width: float = 960.0, height: float = 420.0) -> str:
+    """Return the treemap of ``root``, with a size in pixels; empty if nothing is stored."""
     if root.size <= 0:
         return ""
-    parts = "".join(_drawn(root))
-    return f'<svg class="treemap" viewBox="0 0 {_WIDTH:.0f} {_HEIGHT:.0f}" role="img">{parts}</svg>'
+    parts = "".join(_drawn(root, Rectangle(0, 0, width, height)))
+    return f'<svg class="treemap" viewBox="0 0 {width:.0f} {height:.0f}" role="img">{parts}</svg>'
 
 
-def _drawn(root: Area) -> Iterator[str]:
-    pending = [(root, Rectangle(0, 0, _WIDTH, _HEIGHT), 0, 0)]
+def _drawn(root: Area, whole: Rectangle) -> Iterator[str]:
+    pending = [(root, whole, 0, 0)]
     while pending:
         area, place, level, colour = pending.pop()
         yield _box(area, place, level, colour)

@@ -1,0 +1,124 @@
+"""`checks_section`: the results of `verify` and `validate` on a page."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import Any
+
+from hdmf_zarr_backend.checks.findings import Problem, Report, Validation
+from hdmf_zarr_backend.checks.validate import validate
+from hdmf_zarr_backend.checks.verify import Level, verify
+from hdmf_zarr_backend.errors import ZarrBackendError
+from hdmf_zarr_backend.files.outline import Outline
+from hdmf_zarr_backend.formats.reserved import SPECLOC
+from hdmf_zarr_backend.report.html import advice, alike, and_more, command, counted, paths_cell, table
+
+_ROWS = 200
+_HEAD = ("where", "kind", "what, and what to do")
+
+
+def checks_section(
+    outline: Outline,
+    source: str | os.PathLike[str],
+    level: Level,
+    storage_options: Mapping[str, Any] | None,
+) -> str:
+    """Return what is wrong with a file, as HTML.
+
+    Parameters
+    ----------
+    outline : Outline
+        The file.
+    source : str or PathLike
+        Its path or URL.
+    level : {"structure", "links", "chunks", "schema"}
+        As for `verify`.
+    storage_options : mapping or None
+        For URLs.
+    """
+    report = verify(source, level, storage_options=storage_options, executor="threads")
+    return f"<h2>Checks</h2>{_damage(report)}<h3>Schema</h3>{_schema(outline, source, storage_options)}"
+
+
+def unchecked_section(location: str) -> str:
+    """Return the commands that check a file, as HTML."""
+    commands = (
+        f"{command('verify', location)} looks for damage, {command('validate', location)} compares it with its schema."
+    )
+    return f"<h2>Checks</h2><p>This page was made without checking the file. {commands}</p>"
+
+
+def _verdict(count: int, noun: str, good: str) -> str:
+    return f'<span class="bad">{counted(count, noun)}</span>' if count else f'<span class="good">{good}</span>'
+
+
+# ---- damage ---------------------------------------------------------------------------------------------------------
+
+
+def _damage(report: Report) -> str:
+    remarks = ""
+    if report.remarks:
+        title = f"{counted(len(report.remarks), 'remark')}, not damage"
+        remarks = f"<details><summary>{title}</summary>{_problems(report.remarks, report.source)}</details>"
+    return (
+        f"<h3>Damage</h3><p>{_verdict(len(report.problems), 'problem', 'No damage found')} "
+        f'<span class="soft">{_looked_at(report)}</span></p>{_problems(report.problems, report.source)}{remarks}'
+    )
+
+
+def _looked_at(report: Report) -> str:
+    """Return what was checked; not how many groups and arrays, since those of the cached schema are among them."""
+    if report.level == "structure":
+        return f"in the metadata. {command('verify', report.source)} checks links, references and chunks too."
+    targets = f"{counted(report.links, 'link')} and {counted(report.references, 'reference')}"
+    if report.level == "links":
+        return f"in the metadata, {targets}. {command('verify', report.source)} decodes the chunks too."
+    return f"in the metadata, {targets}, and all chunks."
+
+
+def _problems(found: Sequence[Problem], location: str) -> str:
+    """Return a table of findings of `verify`; those that are alike are one row."""
+    groups = alike(found, lambda one: (one.kind, one.message, one.remedy), 2)
+    rows = []
+    for group in groups[:_ROWS]:
+        first = group[0]
+        what = f"<td>{escape(first.message)}. {advice(first.remedy, location)}</td>"
+        rows.append([paths_cell([one.path for one in group]), f"<td>{escape(first.kind)}</td>", what])
+    rest = sum(map(len, groups[_ROWS:]))
+    return (table(_HEAD, rows) if rows else "") + and_more(rest, f"; {command('verify', location)} lists all")
+
+
+# ---- schema ---------------------------------------------------------------------------------------------------------
+
+
+def _schema(outline: Outline, source: str | os.PathLike[str], storage_options: Mapping[str, Any] | None) -> str:
+    attributes = outline.hierarchy.root.attributes
+    if SPECLOC not in attributes and not isinstance(attributes.get("namespace"), str):
+        return "<p>Not validated: the file names no schema.</p>"
+    try:
+        return _validation(validate(source, storage_options=storage_options))
+    except ModuleNotFoundError as error:
+        missing = f"its schema is not stored in it, and {error.name}, which has one, is not installed"
+        return f"<p>Not validated: {escape(missing)}.</p>"
+    except ZarrBackendError as error:
+        installed = f"{command('validate', outline.location, '--installed')} uses the installed schema."
+        return f"<p>Not validated: {escape(error.problem)}. {installed}</p>"
+
+
+def _validation(found: Validation) -> str:
+    against = ", ".join(f"{name} {version}" for name, version in found.namespaces.items())
+    where = "stored in it" if found.cached else "installed"
+    rows = []
+    groups = alike(found.findings, lambda one: (one.kind, one.message), 2)
+    for group in groups[:_ROWS]:
+        first = group[0]
+        what = f"<td>{escape(first.message)}. {escape(first.remedy)}</td>"
+        rows.append([paths_cell([one.place for one in group]), f"<td>{escape(first.kind)}</td>", what])
+    rest = and_more(sum(map(len, groups[_ROWS:])), f"; {command('validate', found.source)} lists all")
+    return (
+        f"<p>{_verdict(len(found.findings), 'finding', 'Valid')} "
+        f'<span class="soft">by the schema that is {where}: {escape(against)}</span></p>'
+        f"{table(_HEAD, rows) if rows else ''}{rest}"
+    )
