@@ -19,7 +19,7 @@ from hdmf_zarr_backend.arrays.codecs import value_bytes
 from hdmf_zarr_backend.builders.dimensions import name_axes
 from hdmf_zarr_backend.conversion.from_hdf5 import Hdf5Planner
 from hdmf_zarr_backend.conversion.readability import check_planned, check_version, check_zarr, namespaces_of, schema_of
-from hdmf_zarr_backend.conversion.report import ConversionReport, Format
+from hdmf_zarr_backend.conversion.report import ConversionReport, Format, is_content
 from hdmf_zarr_backend.errors import NotZarrError, StoreNotFoundError, UsageError
 from hdmf_zarr_backend.execution.executors import opened
 from hdmf_zarr_backend.formats import registry
@@ -508,7 +508,8 @@ def _to_zarr(source: str, place: str | Store, request: _ToZarr) -> ConversionRep
             request.write(new, plan)
             remove_empty_folder(keys)
         forget_decoded()
-        kinds = [placed.kind for placed in tree.nodes]
+        is_counted = is_content(plan.hierarchy)
+        kinds = [placed.kind for placed in tree.nodes if is_counted(placed.path)]
         nbytes = sum(value_bytes(planned.node) for planned in plan.arrays.values())
         groups, datasets = kinds.count("group"), kinds.count("dataset")
         return ConversionReport(source, target, "zarr", groups, datasets, len(tree.links), nbytes)
@@ -548,8 +549,10 @@ def _to_other_zarr(source: str | Store, place: str | Store, request: _ToZarr) ->
     ) as new:
         request.write(new, plan)
         remove_empty_folder(keys)
-    nodes = plan.hierarchy.flat().values()
-    groups = [node for node in nodes if isinstance(node, GroupNode)]
+    is_counted = is_content(plan.hierarchy)
+    nodes = plan.hierarchy.flat().items()
+    groups = [node for path, node in nodes if isinstance(node, GroupNode) and is_counted(path)]
+    datasets = sum(map(is_counted, plan.arrays))
     links = sum(len(node.attributes.get(LINKS, [])) for node in groups)
     nbytes = sum(value_bytes(planned.node) for planned in plan.arrays.values())
-    return ConversionReport(main.location, target, "zarr", len(groups), len(plan.arrays), links, nbytes)
+    return ConversionReport(main.location, target, "zarr", len(groups), datasets, links, nbytes)

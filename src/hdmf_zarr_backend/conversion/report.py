@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
+
+from hdmf_zarr_backend.formats.namespaces import spec_location
+from hdmf_zarr_backend.formats.reserved import SPECLOC
+from hdmf_zarr_backend.model.nodes import Hierarchy, relative
 
 Format: TypeAlias = Literal["zarr", "hdf5"]
 
@@ -21,7 +26,7 @@ class ConversionReport:
     format : {"zarr", "hdf5"}
         Format of the target.
     groups, datasets, links : int
-        Counts in the target, including the cached namespaces.
+        Counts in the target, without the cached specifications, as `zarrio inspect` counts them.
     nbytes : int
         Total bytes of all values, uncompressed (8 for each text or reference).
     """
@@ -36,6 +41,12 @@ class ConversionReport:
 
     def __str__(self) -> str:
         return f"{self.groups} groups, {self.datasets} datasets, {self.links} links, {_size(self.nbytes)}"
+
+
+def is_content(hierarchy: Hierarchy) -> Callable[[str], bool]:
+    """Return a function that tells whether a path is content, and not in the cached specifications of a file."""
+    specs = spec_location(hierarchy.root.attributes.get(SPECLOC))
+    return lambda path: specs is None or not f"{relative(path)}/".startswith(f"{specs}/")
 
 
 def _size(count: int) -> str:

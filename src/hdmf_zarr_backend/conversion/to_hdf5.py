@@ -12,12 +12,13 @@ from typing import Any
 from hdmf_zarr_backend.arrays.codecs import value_bytes
 from hdmf_zarr_backend.changes.locks import writer_lock
 from hdmf_zarr_backend.conversion.readability import check_zarr
-from hdmf_zarr_backend.conversion.report import ConversionReport
+from hdmf_zarr_backend.conversion.report import ConversionReport, is_content
 from hdmf_zarr_backend.files.link_policy import check_link
 from hdmf_zarr_backend.files.parser import parse
 from hdmf_zarr_backend.hdf5.placement import ExternalLinks, Placement, ZarrFile
 from hdmf_zarr_backend.hdf5.writer import Hdf5Writer
 from hdmf_zarr_backend.model.link_sources import is_url
+from hdmf_zarr_backend.model.nodes import ArrayNode
 from hdmf_zarr_backend.progress import Progress
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.failures import os_errors
@@ -83,12 +84,15 @@ def convert_to_hdf5(source: str | Store, target: str, request: ToHdf5) -> Conver
             own.discard(beside)
             raise
     progress.finish()
+    is_counted = is_content(main.hierarchy)
+    counted = [placed.node for placed in placement.nodes if is_counted(placed.path)]
+    datasets = sum(isinstance(node, ArrayNode) for node in counted)
     return ConversionReport(
         main.location,
         target,
         "hdf5",
-        groups=len(placement.nodes) - len(arrays),
-        datasets=len(arrays),
+        groups=len(counted) - datasets,
+        datasets=datasets,
         links=len(placement.links),
         nbytes=nbytes,
     )

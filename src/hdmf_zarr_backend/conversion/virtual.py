@@ -17,7 +17,7 @@ from hdmf_zarr_backend.builders.dimensions import name_axes
 from hdmf_zarr_backend.changes.locks import writer_lock
 from hdmf_zarr_backend.conversion.from_hdf5 import Hdf5Planner
 from hdmf_zarr_backend.conversion.readability import check_hdf5, namespaces_of, schema_of
-from hdmf_zarr_backend.conversion.report import ConversionReport
+from hdmf_zarr_backend.conversion.report import ConversionReport, is_content
 from hdmf_zarr_backend.errors import (
     ReadOnlyStoreError,
     StoreError,
@@ -182,7 +182,8 @@ def _put(target: LocalStore, text: bytes, *, exclusive: bool, durable: bool) -> 
 
 
 def _report(source: str, target: str, plan: WritePlan, tree: Hdf5Tree) -> ConversionReport:
-    kinds = [placed.kind for placed in tree.nodes]
+    is_counted = is_content(plan.hierarchy)
+    kinds = [placed.kind for placed in tree.nodes if is_counted(placed.path)]
     nbytes = sum(planned_bytes(planned) for planned in plan.arrays.values())
     groups, datasets = kinds.count("group"), kinds.count("dataset")
     return ConversionReport(source, target, "zarr", groups, datasets, len(tree.links), nbytes)

@@ -110,10 +110,7 @@ class Outline:
         }
 
     def _visible(self) -> Iterator[tuple[str, Node]]:
-        hidden = None if self.specs else self.spec_path
-        for path, node in self.hierarchy.walk():
-            if hidden is None or not (path == hidden or path.startswith(f"{hidden}/")):
-                yield path, node
+        return self.hierarchy.walk(without=None if self.specs else self.spec_path)
 
     def _group(self, path: str, node: GroupNode[Attributes]) -> dict[str, Any]:
         found = {"path": absolute(path), "kind": "group", "type": _type_name(node)}

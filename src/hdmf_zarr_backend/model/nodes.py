@@ -267,11 +267,16 @@ class Hierarchy:
     root: Node = field(default_factory=GroupNode)
     zarr_format: int = 2
 
-    def walk(self) -> Iterator[tuple[str, Node]]:
-        """Yield ``(path, node)`` of every node, parents before members, members sorted by name."""
+    def walk(self, *, without: str | None = None) -> Iterator[tuple[str, Node]]:
+        """Yield ``(path, node)`` of every node, parents before members, members sorted by name.
+
+        ``without`` is the path of a node that is left out with all below it.
+        """
         stack: list[tuple[str, Node]] = [("", self.root)]
         while stack:
             path, node = stack.pop()
+            if path == without and without:
+                continue
             yield path, node
             if isinstance(node, GroupNode):
                 stack.extend((join(path, name), node.members[name]) for name in sorted(node.members, reverse=True))
