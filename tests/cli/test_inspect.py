@@ -38,7 +38,8 @@ def inspect(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
 
 
 def document(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(inspect(capsys, *arguments, "--json"))
+    found: dict[str, Any]
+    (found,) = json.loads(inspect(capsys, *arguments, "--json"))
     found["nodes"] = {node["path"]: node for node in found["nodes"]}
     return found
 

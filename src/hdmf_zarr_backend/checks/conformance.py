@@ -829,7 +829,7 @@ def _listed(keys: Store) -> dict[str, int]:
         raise UsageError(
             "this file has Zarr format 3, and the rules are those of format 2",
             store=keys.location,
-            remedy="Use `zarrio verify` without --spec.",
+            remedy="Use `zarrio verify` without --conformance.",
         )
     raise NotZarrError(
         "this is not a Zarr hierarchy: it has neither .zgroup nor .zarray",
