@@ -24,6 +24,7 @@ OUTSIDE: dict[str, str] = {
     # the command line
     "tests.cli.test_advice": _COMMAND,
     "tests.cli.test_batch": _COMMAND,
+    "tests.cli.test_colour": _COMMAND,
     "tests.cli.test_completion": _COMMAND,
     "tests.cli.test_convert": _COMMAND,
     "tests.cli.test_diff": _COMMAND,

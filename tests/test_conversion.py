@@ -482,7 +482,7 @@ def leftovers(folder: Path, *known: str) -> list[str]:
 @pytest.mark.parametrize(
     ("source", "target", "options", "error", "words"),
     [
-        ("missing.h5", "b.zarr", {}, StoreNotFoundError, "nothing is there"),
+        ("missing.h5", "b.zarr", {}, StoreNotFoundError, "the file does not exist"),
         ("text.txt", "b.zarr", {}, NotZarrError, "neither an HDF5 file nor a Zarr directory"),
         ("folder", "b.h5", {}, NotZarrError, "not a Zarr hierarchy"),
         ("a.h5", "b.h5", {}, UsageError, "HDF5 already"),

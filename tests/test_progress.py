@@ -67,3 +67,23 @@ def test_without_tqdm_a_terminal_is_silent(monkeypatch):
 
     monkeypatch.setattr(builtins, "__import__", no_tqdm)
     assert terminal_progress("x") is SILENT
+
+
+def test_without_tqdm_the_label_of_a_batch_is_shown_and_removed(monkeypatch):
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setitem(sys.modules, "tqdm", None)
+    progress = terminal_progress("3/55 a.nwb", at_once=True)
+    assert terminal.getvalue() == "\r3/55 a.nwb"
+    progress.start(1000)
+    progress.advance("/a", 400)
+    progress.finish()
+    assert terminal.getvalue() == f"\r3/55 a.nwb\r{' ' * 10}\r"
+
+
+def test_a_long_label_stays_on_one_line(monkeypatch):
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setenv("COLUMNS", "20")
+    terminal_progress("3/55 " + "x" * 30, at_once=True).finish()
+    assert max(map(len, terminal.getvalue().split("\r"))) == 19

@@ -7,7 +7,7 @@ that has no place on the page yet gets a section of its own at the end.
 from __future__ import annotations
 
 import re
-from argparse import PARSER, SUPPRESS, Action, ArgumentParser, _SubParsersAction
+from argparse import SUPPRESS, Action, ArgumentParser, _SubParsersAction
 from pathlib import Path
 
 from generated import ROOT, code_list, parts, table, with_parts
@@ -34,17 +34,18 @@ def _metavar(action: Action) -> str:
     return str(action.metavar or action.dest.upper())
 
 
-def _usage_of(action: Action) -> str:
-    name = _metavar(action)
-    return {"+": f"{name} [{name} ...]", "*": f"[{name} ...]", "?": f"[{name}]", PARSER: f"{name} ..."}.get(
-        str(action.nargs), name
-    )
-
-
 def _prose(text: str) -> str:
     """Return text with the options in it as code: two hyphens in prose would become a dash."""
     parts = text.split("`")
     return "`".join(part if inside % 2 else _OPTION.sub(r"`\g<0>`", part) for inside, part in enumerate(parts))
+
+
+def _paragraph(text: str) -> str:
+    """Return a paragraph of a description; a list of words and their meanings as a list."""
+    if not text.startswith("  "):
+        return _prose(" ".join(text.split()))
+    rows = (line.split(maxsplit=1) for line in text.splitlines())
+    return "\n".join(f"- `{word}`: {_prose(meaning)}" for word, meaning in rows)
 
 
 def _entry(action: Action, prog: str) -> str:
@@ -62,13 +63,12 @@ def command(name: str, parser: ArgumentParser) -> str:
     """Return what the parser of a command says, as Markdown."""
     shown = [action for action in parser._actions if action.help != SUPPRESS]  # else a name that it had before
     actions = [action for action in shown if "--help" not in action.option_strings]
-    given = [_usage_of(action) for action in actions if not action.option_strings]
     said = next(command for command in COMMANDS if command.name == name)
     examples = "\n".join(f"$ {line.strip()}" for line in said.examples.strip().splitlines())
     return "\n\n".join(
         [
-            _prose(" ".join(said.description.split())),
-            f"```text\nzarrio {' '.join([name, *given, *(['[options]'] if len(given) < len(actions) else [])])}\n```",
+            *map(_paragraph, said.description.split("\n\n")),
+            f"```text\nzarrio {name} {said.usage}\n```",
             f"```console\n{examples}\n```",
             *(_entry(action, parser.prog) for action in actions),
         ]

@@ -418,7 +418,7 @@ def open_content(
     StoreRefusedError, StoreUnreachableError
         If a server refuses the request or does not answer.
     StoreNotFoundError
-        If no provider recognises the path and nothing exists there.
+        If no provider recognises the path and the file does not exist.
     UsageError
         If something exists there but no provider recognises it.
     """
@@ -485,7 +485,7 @@ def _provider_of(
         open_store(source, storage_options).get_many(_MARKS)  # raises the cause if the server failed
         remedy = "Check the URL; an HDF5 file is compared where it is local, so download it first."
     elif not Path(source).exists():
-        raise StoreNotFoundError("nothing exists there to compare", store=source, remedy="Check the path.")
+        raise StoreNotFoundError("the file does not exist", store=source, remedy="Check the path.")
     raise UsageError("this file has no format that can be compared", store=source, remedy=remedy)
 
 
@@ -493,9 +493,7 @@ def _provider_of_store(store: Store) -> ContentProvider:
     for provider in _PROVIDERS:
         if provider.takes_keys and provider.recognises(store):
             return provider
-    raise StoreNotFoundError(
-        "nothing exists there to compare", store=store.location, remedy="Give a store with a file."
-    )
+    raise StoreNotFoundError("the file does not exist", store=store.location, remedy="Give a store with a file.")
 
 
 def _keys_of(source: str, storage_options: Mapping[str, Any] | None) -> Store | None:

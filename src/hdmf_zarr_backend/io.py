@@ -243,7 +243,7 @@ def _check_choice(mode: str, zarr_format: object) -> None:
 def _check_commit(store: Store, mode: str) -> None:
     if mode in READING_MODES or not store.abilities.commits:
         raise UsageError(
-            "commit_message= has no meaning here: it is for writing to Icechunk",
+            "commit_message= does not apply here: it is for writing to Icechunk",
             store=store.location,
             remedy="Leave commit_message= out, or give a writable session of Icechunk.",
         )

@@ -5,6 +5,7 @@ The code that works calls `Progress.start`, `advance` and `finish`. The caller d
 
 from __future__ import annotations
 
+import shutil
 import sys
 from typing import Any
 
@@ -25,6 +26,12 @@ class Progress:
 SILENT = Progress()
 
 
+def _write(text: str) -> None:
+    """Write to standard error at once."""
+    sys.stderr.write(text)
+    sys.stderr.flush()
+
+
 class TerminalProgress(Progress):
     """A bar on standard error, by tqdm.
 
@@ -32,16 +39,26 @@ class TerminalProgress(Progress):
     ----------
     label : str
         Text before the bar.
+    at_once : bool
+        Show the label now, also without tqdm; the bar replaces it.
     """
 
-    def __init__(self, label: str) -> None:
+    def __init__(self, label: str, *, at_once: bool = False) -> None:
         self._label = label
         self._bar: Any = None
+        self._shown = 0
+        if at_once:
+            line = label[: shutil.get_terminal_size().columns - 1]
+            self._shown = len(line)
+            _write(f"\r{line}")
 
     def start(self, total: int) -> None:
         """Show an empty bar."""
-        from tqdm import tqdm
-
+        try:
+            from tqdm import tqdm
+        except ModuleNotFoundError:
+            return
+        self._clear()
         self._bar = tqdm(total=total or None, desc=self._label, unit="B", unit_scale=True, file=sys.stderr, leave=False)
 
     def advance(self, path: str, done: int) -> None:
@@ -54,12 +71,29 @@ class TerminalProgress(Progress):
         if self._bar is not None:
             self._bar.close()
             self._bar = None
+        self._clear()
+
+    def _clear(self) -> None:
+        """Remove the label that is shown without a bar."""
+        if self._shown:
+            _write(f"\r{' ' * self._shown}\r")
+            self._shown = 0
 
 
-def terminal_progress(label: str) -> Progress:
-    """Return a progress bar if standard error is a terminal and tqdm is installed, else a silent `Progress`."""
+def terminal_progress(label: str, *, at_once: bool = False) -> Progress:
+    """Return a progress bar if standard error is a terminal and tqdm is installed, else a silent `Progress`.
+
+    Parameters
+    ----------
+    label : str
+        Text before the bar.
+    at_once : bool
+        On a terminal, show the label now, also without tqdm.
+    """
     if not sys.stderr.isatty():
         return SILENT
+    if at_once:
+        return TerminalProgress(label, at_once=True)
     try:
         import tqdm  # noqa: F401 - to test whether it is installed
     except ModuleNotFoundError:

@@ -97,4 +97,4 @@ def test_on_the_command_line(tmp_path, capsys):
     assert main(["verify", str(path), "--dandi", "--json"]) == 1
     (document,) = json.loads(capsys.readouterr().out)
     assert document["dandi"]["checksum"] == checksum
-    assert main(["verify", str(path), "--dandi", "--spec"]) == 2
+    assert main(["verify", str(path), "--dandi", "--conformance"]) == 2

@@ -168,7 +168,7 @@ def namespace_of(spec: Any) -> dict[str, str]:
     [
         ({"namespace": "{}"}, "does not describe itself"),
         ({"namespace": '{"namespaces": [{"name": "a", "schema": [{"source": "gone"}]}]}'}, "'gone'"),
-        ({"namespace": '{"namespaces": [{"name": "a", "schema": [{"namespace": "other"}]}]}'}, "'other' is not there"),
+        ({"namespace": '{"namespaces": [{"name": "a", "schema": [{"namespace": "other"}]}]}'}, "'other' is missing"),
         ({"namespace": '{"namespaces": [{"name": "a", "schema": [5]}]}'}, "AttributeError"),
         ({"namespace": "{"}, "JSONDecodeError"),
         (namespace_of({"groups": [{"data_type_def": "X", "data_type_inc": "Y"}]}), "'Y', which 'X' extends"),

@@ -253,7 +253,7 @@ def test_a_schema_of_one_type(rich: Path) -> None:
 def test_a_schema_of_what_is_installed(rich: Path) -> None:
     assert json_schema_for() == json_schema_for(rich, use_cached=False)
     assert "NWBFile" not in json_schema_for(namespace="hdmf-common")["$defs"]
-    with pytest.raises(MetadataError, match="'gone' is not there"):
+    with pytest.raises(MetadataError, match="'gone' is missing"):
         json_schema_for(namespace="gone")
 
 
@@ -291,10 +291,10 @@ def test_command_on_a_file_that_is_not(broken: Path, rich: Path, capsys: pytest.
 def test_command_goes_on_past_what_is_no_file(broken: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["validate", str(tmp_path / "gone.zarr"), str(broken), "--json"]) == 2
     captured = capsys.readouterr()
-    assert "nothing is there" in captured.err
+    assert "the file does not exist" in captured.err
     gone, report = json.loads(captured.out)
     assert (gone["source"], report["error"]) == (str(tmp_path / "gone.zarr"), None)
-    assert "nothing is there" in gone["error"]
+    assert "the file does not exist" in gone["error"]
     assert report["valid"] is False
     assert report["counts"] == {"missing": 2, "dtype": 1}
     assert report["findings"][2].keys() == {"path", "attribute", "kind", "message", "rule", "remedy"}

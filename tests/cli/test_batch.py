@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,7 @@ from hdmf_zarr_backend.cli.main import main
 
 MANY = {
     "verify": "sound",
-    "verify --spec": "conforming",
+    "verify --conformance": "conforming",
     "consolidate": "consolidated",
     "upgrade": "are of format 3",
     "validate --installed --namespace hdmf-common": "valid",
@@ -42,7 +44,7 @@ def test_a_bad_file_does_not_end_the_others(
     assert len(told[str(files[0])]) == len(told[str(files[3])]) == 1
     assert not told[str(files[2])]
     complaints = shown.err.splitlines()
-    assert [line for line in complaints if str(files[2]) in line and "nothing is there" in line]
+    assert [line for line in complaints if str(files[2]) in line and "the file does not exist" in line]
     assert all(line.startswith("zarrio: ") for line in complaints)
     summed = shown.out[shown.out.index(" of 4 files ") - 1 :].splitlines()
     assert summed[0].endswith(MANY[command])
@@ -57,7 +59,7 @@ def test_a_bad_file_has_a_place_in_the_json(
     assert main([*command.split(), "--json", *map(str, files)]) == 2
     documents = json.loads(capsys.readouterr().out)
     assert [document["source"] for document in documents] == list(map(str, files))
-    assert "nothing is there" in documents[2]["error"]
+    assert "the file does not exist" in documents[2]["error"]
     assert documents[0]["error"] is documents[3]["error"] is None
 
 
@@ -69,7 +71,7 @@ def test_problems_and_files_that_cannot_be_read_are_told_apart(
     assert capsys.readouterr().out.splitlines()[-2:] == ["1 of 2 files sound", f"  not sound: {files[3]}"]
     assert main(["verify", str(files[2]), str(files[3]), str(files[0])]) == 2
     assert capsys.readouterr().out.splitlines()[-3:] == [
-        "1 of 3 files sound", f"  not sound: {files[3]}", f"  not looked at: {files[2]}",
+        "1 of 3 files sound", f"  not sound: {files[3]}", f"  not checked: {files[2]}",
     ]  # fmt: skip
 
 
@@ -110,3 +112,37 @@ def test_the_threads_of_an_upgrade(files: list[Path], monkeypatch: pytest.Monkey
     monkeypatch.setattr(upgrading, "upgrade", upgrade)
     assert main(["upgrade", str(files[0])]) == main(["upgrade", "--jobs", "2", str(files[0])]) == 0
     assert asked == ["threads", 2]
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("command", [*MANY, "inspect"])
+def test_a_terminal_shows_which_file_of_how_many(
+    command: str, files: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    assert main([*command.split(), *map(str, files[::3])]) in (0, 1)
+    shown = terminal.getvalue()
+    assert "1/2 a.zarr" in shown
+    assert "2/2 z.zarr" in shown
+    assert shown.rstrip(" ").endswith("\r")
+
+
+def test_several_files_are_inspected(files: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["inspect", *map(str, files)]) == 2
+    shown = capsys.readouterr()
+    assert [line.split(": ")[0] for line in shown.out.splitlines() if ": Zarr format 2" in line] == [
+        str(files[0]), str(files[3]),
+    ]  # fmt: skip
+    assert len(shown.err.splitlines()) == 2
+    assert main(["inspect", "--json", *map(str, files)]) == 2
+    first, bad, gone, last = json.loads(capsys.readouterr().out)
+    assert (first["error"], first["location"], last["location"]) == (None, str(files[0]), str(files[3]))
+    assert "the file does not exist" in gone["error"]
+    assert bad["error"]
+    assert main(["inspect", "--model", *map(str, files)]) == 2
+    assert "--model is about one file" in capsys.readouterr().err

@@ -38,7 +38,8 @@ def inspect(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
 
 
 def document(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(inspect(capsys, *arguments, "--json"))
+    found: dict[str, Any]
+    (found,) = json.loads(inspect(capsys, *arguments, "--json"))
     found["nodes"] = {node["path"]: node for node in found["nodes"]}
     return found
 
@@ -230,7 +231,7 @@ def test_a_group_inside_a_file_can_be_looked_at(nwb: Path, capsys: pytest.Captur
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda path: None, "nothing is there"),
+        (lambda path: None, "the file does not exist"),
         (lambda path: path.mkdir(), "not a Zarr hierarchy"),
         (lambda path: path.write_bytes(b"\x89HDF\r\n\x1a\n"), "zarrio convert"),
         (lambda path: (path.mkdir(), (path / "zarr.json").write_text("{}")), "format 3"),

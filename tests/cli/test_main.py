@@ -34,9 +34,78 @@ def parser_of(name: str) -> ArgumentParser:
     return commands.choices[name]  # type: ignore[index,return-value]
 
 
-def test_without_a_command_the_usage_is_told(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([]) == 2
-    assert "COMMAND" in capsys.readouterr().err
+def test_without_arguments_the_first_commands_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 0
+    shown = capsys.readouterr().out
+    calls = [line.split() for line in shown.splitlines() if line.startswith("  zarrio ")]
+    assert [call[1] for call in calls] == ["convert", "inspect", "diff", "validate", "report"]
+    assert "`zarrio help`" in shown
+    for call in calls:
+        assert " ".join(call[:3]) in {line.strip() for line in examples_of(call[1])} | {"zarrio diff session.nwb"}
+
+
+def examples_of(name: str) -> list[str]:
+    return next(command.examples.splitlines() for command in COMMANDS if command.name == name)
+
+
+def test_help_is_a_command(capsys: pytest.CaptureFixture[str]) -> None:
+    for given, same in ((["help"], ["--help"]), (["help", "diff"], ["diff", "--help"])):
+        assert main(given) == main(same) == 0
+        shown = capsys.readouterr().out
+        assert shown[: len(shown) // 2] == shown[len(shown) // 2 :]
+    assert main(["help", "dif"]) == 2
+    assert "'dif' is not a command; did you mean diff?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("word", "meant"),
+    [("conver", "convert"), ("insepct", "inspect"), ("repot", "report"), ("val", "validate"), ("ls", "inspect")],
+)
+def test_a_mistyped_command_is_suggested(word: str, meant: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([word, "a.zarr"]) == 2
+    shown = capsys.readouterr().err
+    assert f"{word!r} is not a command; did you mean {meant}?" in shown
+    assert "Run `zarrio help` " in shown
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        (["convert", "--ovewrite"], "--overwrite"),
+        (["convert", "--codek=zstd"], "--codec"),
+        (["convert", "--force"], "--overwrite"),
+        (["verify", "--leval", "links"], "--level"),
+        (["upgrade", "--dryrun"], "--dry-run"),
+    ],
+)
+def test_a_mistyped_option_is_suggested(given: list[str], meant: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*given, "a.zarr"]) == 2
+    shown = capsys.readouterr().err
+    assert f"did you mean {meant}?" in shown
+    assert f"Run `zarrio help {given[0]}` " in shown
+
+
+def test_nothing_is_suggested_for_a_word_that_resembles_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["xylophone"]) == main(["diff", "a", "b", "--xylophone"]) == 2
+    assert "did you mean" not in capsys.readouterr().err
+
+
+def test_the_help_fits_the_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    for columns in (60, 100):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        assert main(["help", "convert"]) == 0
+        text, _, _ = capsys.readouterr().out.partition("\nexamples:")
+        assert columns - 20 < max(map(len, text.splitlines())) < columns
+
+
+def test_options_are_spelled_the_same_in_all_commands() -> None:
+    """Options of the same name take values of the same form and have the same short name."""
+    forms: dict[str, set[object]] = {}
+    for name in (command.name for command in COMMANDS):
+        for action in parser_of(name)._actions:
+            for option in action.option_strings:
+                forms.setdefault(option, set()).add((tuple(action.option_strings), action.nargs == 0))
+    assert {option: found for option, found in forms.items() if len(found) > 1} == {}
 
 
 @pytest.mark.parametrize("arguments", [["bogus"], ["inspect"], ["inspect", "a", "--depth", "-1"], ["diff", "a"]])
@@ -105,7 +174,7 @@ def test_an_error_of_ours_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: p
     error = StoreNotFoundError("nothing is\nthere", store="/a/b", remedy="Check the path.")
     assert run_with(monkeypatch, error) == 2
     captured = capsys.readouterr()
-    assert captured.err == "zarrio: nothing is there (store '/a/b'). Check the path.\n"
+    assert captured.err == "zarrio: the file does not exist (store '/a/b'). Check the path.\n"
     assert captured.out == ""
 
 

@@ -92,15 +92,15 @@ def test_files_that_are_there_are_left_out_and_told(
     other = Path(shutil.copy(nwb, tmp_path / "b.nwb"))
     out = tmp_path / "out"
     assert main(["convert", str(nwb), "-o", str(out)]) == 0
-    before = (out / "a.nwb.zarr/.zmetadata").stat()
+    before = (out / "a.nwb.zarr/.zmetadata").stat().st_mtime_ns
     capsys.readouterr()
     assert main(["convert", "--skip-existing", str(nwb), str(other), "-o", str(out)]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == f"{nwb} -> {out}/a.nwb.zarr: skipped, a complete file exists"
     assert lines[-1] == "1 of 2 files converted, 1 skipped"
-    assert (out / "a.nwb.zarr/.zmetadata").stat() == before
+    assert (out / "a.nwb.zarr/.zmetadata").stat().st_mtime_ns == before
     assert skipped(capsys, nwb, other, "-o", out) == [True, True]
-    assert skipped(capsys, nwb, out / "a.nwb.zarr", "--force") == [True]
+    assert skipped(capsys, nwb, out / "a.nwb.zarr", "--overwrite") == [True]
 
 
 def test_a_source_that_has_changed_is_converted(nwb: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -108,15 +108,15 @@ def test_a_source_that_has_changed_is_converted(nwb: Path, tmp_path: Path, capsy
     assert skipped(capsys, nwb, zarr) == skipped(capsys, zarr, back) == [False]
     later(nwb, 60)
     assert main(["convert", "--skip-existing", str(nwb), str(zarr)]) == 2
-    assert "--force" in capsys.readouterr().err
-    assert skipped(capsys, nwb, zarr, "--force") == [False]
+    assert "--overwrite" in capsys.readouterr().err
+    assert skipped(capsys, nwb, zarr, "--overwrite") == [False]
     later(zarr, 120)
     assert skipped(capsys, nwb, zarr) == [True]
-    assert skipped(capsys, zarr, back, "--force") == [False]
+    assert skipped(capsys, zarr, back, "--overwrite") == [False]
     later(back, 240)
     assert skipped(capsys, zarr, back) == [True]
     later(zarr / "acquisition/trace/data/0.0", 480)  # a chunk alone
-    assert skipped(capsys, zarr, back, "--force") == [False]
+    assert skipped(capsys, zarr, back, "--overwrite") == [False]
 
 
 def test_with_force_what_is_not_complete_or_of_another_kind_is_made_anew(
@@ -124,18 +124,18 @@ def test_with_force_what_is_not_complete_or_of_another_kind_is_made_anew(
 ) -> None:
     zarr, back = tmp_path / "z.zarr", tmp_path / "back.nwb"
     assert skipped(capsys, nwb, zarr) == [False]
-    assert skipped(capsys, nwb, zarr, "--force", "--zarr-format", "3") == [False]
-    assert skipped(capsys, nwb, zarr, "--force", "--zarr-format", "3") == [True]
-    assert skipped(capsys, nwb, zarr, "--force") == [False]
+    assert skipped(capsys, nwb, zarr, "--overwrite", "--zarr-format", "3") == [False]
+    assert skipped(capsys, nwb, zarr, "--overwrite", "--zarr-format", "3") == [True]
+    assert skipped(capsys, nwb, zarr, "--overwrite") == [False]
     document = json.loads((zarr / ".zattrs").read_text())
     document["_hdmf"] = {**document.get("_hdmf", {}), "writing": {"changing": False}}
     (zarr / ".zattrs").write_text(json.dumps(document))
     (zarr / ".zmetadata").unlink()
-    assert skipped(capsys, nwb, zarr, "--force") == [False]
+    assert skipped(capsys, nwb, zarr, "--overwrite") == [False]
     assert (zarr / ".zmetadata").exists()
     assert skipped(capsys, zarr, back) == [False]
     back.write_bytes(back.read_bytes()[:-100])
-    assert skipped(capsys, zarr, back, "--force") == [False]
+    assert skipped(capsys, zarr, back, "--overwrite") == [False]
     assert skipped(capsys, zarr, back) == [True]
 
 
@@ -144,7 +144,7 @@ def test_a_file_of_references_is_there(nwb: Path, tmp_path: Path, capsys: pytest
     assert skipped(capsys, "--virtual", nwb, target) == [False]
     assert skipped(capsys, "--virtual", nwb, target) == [True]
     target.write_text("{}")
-    assert main(["convert", "--skip-existing", "--force", "--virtual", str(nwb), str(target)]) == 0
+    assert main(["convert", "--skip-existing", "--overwrite", "--virtual", str(nwb), str(target)]) == 0
     assert len(target.read_text()) > 100
 
 
@@ -152,12 +152,69 @@ def test_a_source_that_is_gone_is_told(nwb: Path, tmp_path: Path, capsys: pytest
     assert skipped(capsys, nwb, tmp_path / "z.zarr") == [False]
     nwb.unlink()
     assert main(["convert", "--skip-existing", str(nwb), str(tmp_path / "z.zarr")]) == 2
-    assert "nothing is there" in capsys.readouterr().err
+    assert "the file does not exist" in capsys.readouterr().err
 
 
-def test_a_folder_of_hdf5_files_is_told_how_it_is_given(
-    nwb: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["convert", str(tmp_path), "-o", str(tmp_path / "out")]) == 2
-    said = capsys.readouterr().err
-    assert f"Give the files themselves, {tmp_path}/*.nwb, and --output FOLDER." in said
+# ---- folders --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def folder(nwb: Path) -> Path:
+    """A folder with two HDF5 files, another file, and a folder that is not searched."""
+    path = nwb.parent / "recordings"
+    (path / "more").mkdir(parents=True)
+    for name in ("a.nwb", "b.nwb", "more/c.nwb"):
+        shutil.copy(nwb, path / name)
+    (path / "notes.txt").write_text("x")
+    return path
+
+
+def made(capsys: pytest.CaptureFixture[str], *arguments: object) -> list[tuple[str, str]]:
+    assert main(["convert", "--json", *map(str, arguments)]) == 0
+    return [(document["source"], document["target"]) for document in json.loads(capsys.readouterr().out)]
+
+
+def test_a_folder_means_the_files_in_it(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sources = [str(folder / name) for name in ("a.nwb", "b.nwb")]
+    assert made(capsys, folder) == [(source, f"{source}.zarr") for source in sources]
+    for target in (folder.parent / "new", f"{folder.parent}/other/"):
+        assert [target for _, target in made(capsys, f"{folder}/", target)] == [
+            os.path.join(target, name) for name in ("a.nwb.zarr", "b.nwb.zarr")
+        ]
+    assert made(capsys, folder.parent / "new") == [  # of a folder of Zarr files
+        (str(folder.parent / f"new/{name}.zarr"), str(folder.parent / f"new/{name}")) for name in ("a.nwb", "b.nwb")
+    ]
+    assert made(capsys, folder, "--to", "hdf5", "-o", folder.parent / "back") == [
+        (f"{source}.zarr", str(folder.parent / "back" / os.path.basename(source))) for source in sources
+    ]
+
+
+def test_a_folder_does_not_become_one_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["convert", str(folder), str(folder.parent / "all.zarr")]) == 2
+    assert "is the name of one file. Give a folder" in capsys.readouterr().err
+    assert not (folder.parent / "all.zarr").exists()
+
+
+def test_several_sources_and_a_folder_as_with_cp(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sources = [folder / "a.nwb", folder / "b.nwb"]
+    out = folder.parent / "out"
+    assert main(["convert", *map(str, sources), str(out)]) == 2
+    assert "is not a folder" in capsys.readouterr().err
+    assert not out.exists()
+    out.mkdir()
+    wanted = [(str(source), str(out / f"{source.name}.zarr")) for source in sources]
+    assert made(capsys, *sources, out) == wanted
+    assert made(capsys, "--overwrite", *sources, f"{out}/") == wanted
+
+
+def test_a_url_without_a_target_goes_into_the_current_folder() -> None:
+    given = {"to": None, "zarr_format": None, "virtual": False, "output": None}
+    assert pairs_of(Namespace(paths=["https://host/x/a.nwb.zarr?token=b"], **given)) == [
+        ("https://host/x/a.nwb.zarr?token=b", "a.nwb")
+    ]
+
+
+def test_a_folder_without_files_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "empty").mkdir()
+    assert main(["convert", str(tmp_path / "empty")]) == 2
+    assert str(tmp_path / "empty") in capsys.readouterr().err

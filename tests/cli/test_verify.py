@@ -47,7 +47,7 @@ def test_json(whole: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_what_is_no_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["verify", str(tmp_path / "no.zarr")]) == 2
-    assert "nothing is there" in capsys.readouterr().err
+    assert "the file does not exist" in capsys.readouterr().err
 
 
 def test_repair_and_consolidate(whole: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -75,24 +75,24 @@ def test_repair_says_what_is_left(whole: Path, capsys: pytest.CaptureFixture[str
 
 
 def test_the_specification(whole: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["verify", str(whole), "--spec"]) == 0
+    assert main(["verify", str(whole), "--conformance"]) == 0
     assert capsys.readouterr().out.splitlines()[-1] == f"{whole}: conforms (1 groups, 1 arrays, 3 chunks)"
     (whole / "data" / "0").write_bytes(bytes(5))
     (whole / "data" / "7").write_bytes(bytes(24))
     (whole / ".zattrs").write_text('{"a": NaN}')
-    assert main(["verify", str(whole), "--spec"]) == 1
+    assert main(["verify", str(whole), "--conformance"]) == 1
     out = capsys.readouterr().out
     assert "data/7: chunk-key: it is not a chunk of the grid (3,). The specification, 'Chunks': " in out
     assert "data/0: chunk-size: " in out
     assert "remark: 1 key, .zattrs: json-numbers: there is NaN: hdmf-zarr 0.13 reads" in out
     assert f"{whole}: 2 violations (" in out
-    assert main(["verify", str(whole), "--spec", "--limit", "1"]) == 1
+    assert main(["verify", str(whole), "--conformance", "--limit", "1"]) == 1
     assert "... and 1 more; --limit 0 shows them all" in capsys.readouterr().out
 
 
 def test_the_specification_for_machines(whole: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (whole / "data" / "7").write_bytes(bytes(24))
-    assert main(["verify", str(whole), "--spec", "--json"]) == 1
+    assert main(["verify", str(whole), "--conformance", "--json"]) == 1
     (report,) = json.loads(capsys.readouterr().out)
     assert report["conforms"] is False
     assert report["counts"] == {"chunk-key": 1}
@@ -103,7 +103,7 @@ def test_the_specification_for_machines(whole: Path, capsys: pytest.CaptureFixtu
 
 
 def test_one_question_at_a_time(whole: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["verify", str(whole), "--spec", "--level", "links"]) == 2
+    assert main(["verify", str(whole), "--conformance", "--level", "links"]) == 2
     assert "not allowed with" in capsys.readouterr().err
 
 

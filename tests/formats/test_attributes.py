@@ -384,7 +384,7 @@ def test_a_dict_that_looks_like_a_reference_is_a_dict():
 
 def test_an_error_of_the_resolver_is_not_taken_for_damage():
     def resolve(value: Any) -> Any:
-        raise ReferenceTargetError("nothing is there")
+        raise ReferenceTargetError("the file does not exist")
 
     with pytest.raises(ReferenceTargetError):
         decode_attributes({"x": REFERENCE}, resolve=resolve)

@@ -158,7 +158,7 @@ def write_array(
 def shown(capsys: pytest.CaptureFixture[str], path: Path) -> tuple[str, list[int]]:
     """Return the type and the shape that `zarrio inspect` shows."""
     assert main(["inspect", str(path), "--json"]) == 0
-    (node,) = [node for node in json.loads(capsys.readouterr().out)["nodes"] if node["path"] == "/data"]
+    (node,) = [node for node in json.loads(capsys.readouterr().out)[0]["nodes"] if node["path"] == "/data"]
     return node["dtype"], node["shape"]
 
 

@@ -211,7 +211,7 @@ def append(path: Path) -> None:
 
 def verify(path: Path) -> str:
     """Look for damage, by all that is known."""
-    return command("verify", "--level", "schema", path) + command("verify", "--spec", path)
+    return command("verify", "--level", "schema", path) + command("verify", "--conformance", path)
 
 
 def repair(path: Path) -> str:
@@ -237,7 +237,7 @@ def diff(path: Path) -> str:
 
 def report(path: Path) -> str:
     """Make a page."""
-    return command("report", "--force", "--level", "chunks", "-o", path.parent / "page.html", path)
+    return command("report", "--overwrite", "--level", "chunks", "-o", path.parent / "page.html", path)
 
 
 def validate(path: Path) -> str:

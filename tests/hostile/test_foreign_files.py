@@ -119,7 +119,7 @@ def test_a_report_does_not_write_through_a_dangling_link(tmp_path, secret):
     page.symlink_to(secret.with_name("new"))
     done = command("report", str(tmp_path / "a.zarr"), "-o", str(page))
     assert done.returncode == 2
-    assert "--force" in done.stderr
+    assert "--overwrite" in done.stderr
     assert not secret.with_name("new").exists()
 
 

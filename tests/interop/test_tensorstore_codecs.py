@@ -224,7 +224,7 @@ def test_converted_files_open_or_say_why_not(recorded, tmp_path, capsys, name, z
     for place, why in closed.items():
         assert re.search({2: r"filters \(", 3: r"codec .*numcodecs\."}[zarr_format], why), place
     assert main(["inspect", str(path), "--json"]) == 0
-    reported = [node for node in json.loads(capsys.readouterr().out)["nodes"] if node["kind"] == "array"]
+    reported = [node for node in json.loads(capsys.readouterr().out)[0]["nodes"] if node["kind"] == "array"]
     assert {node["path"].strip("/"): node["tensorstore"] for node in reported} == dict.fromkeys(opened) | refused
     assert main(["inspect", str(path), "--verbose"]) == 0
     line = f"TensorStore cannot open {len(closed)} of {len(opened) + len(closed)} arrays of numbers; see --json"

@@ -274,8 +274,8 @@ def test_the_command_writes_a_page_and_replaces_none(
     made = (tmp_path / "plain.nwb.zarr.html").read_text(encoding="utf-8")
     Page(made)
     assert main(["report", str(plain)]) == 2
-    assert "--force" in capsys.readouterr().err
-    assert main(["report", str(plain), "--force", "--level", "chunks"]) == 0
+    assert "--overwrite" in capsys.readouterr().err
+    assert main(["report", str(plain), "--overwrite", "--level", "chunks"]) == 0
     assert main(["report", str(tmp_path / "absent.zarr"), "-o", "absent.html"]) == 2
     assert not (tmp_path / "absent.html").exists()
 

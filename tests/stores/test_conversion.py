@@ -82,6 +82,6 @@ def test_the_command_line(s3, tmp_path, capsys):
     s3.proxy.requests.clear()
     assert main(["inspect", *options, url, "--json"]) == 0
     assert s3.count() <= 2
-    assert json.loads(capsys.readouterr().out.partition("\n{")[2].join(["{", ""]))["location"] == url
+    assert json.loads(capsys.readouterr().out.partition("\n[")[2].join(["[", ""]))[0]["location"] == url
     assert main(["inspect", "-O", "nonsense", url]) == 2
     assert "NAME=VALUE" in capsys.readouterr().err

@@ -164,7 +164,7 @@ def test_where_the_system_cannot_exchange_two_renames_do(tmp_path, monkeypatch, 
 def test_the_second_of_two_exclusive_writers_replaces_nothing(tmp_path, kind):
     target = tmp_path / "a.zarr"
     with (
-        pytest.raises(StoreExistsError, match="something has come to be there"),
+        pytest.raises(StoreExistsError, match="another file was created there"),
         staged(str(target), exclusive=True) as keys,
     ):
         keys.set(".zgroup", b"second")
@@ -211,7 +211,7 @@ def test_an_io_that_found_nothing_keeps_what_another_program_has_written_since(t
     path = tmp_path / "a.zarr"
     with ZarrIO(path, mode) as io:
         make(path, b'{"zarr_format": 2}')
-        with pytest.raises(StoreExistsError, match="something has come to be there"):
+        with pytest.raises(StoreExistsError, match="another file was created there"):
             io.write_builder(GroupBuilder("root", attributes={"by": "us"}))
     assert stored_files(tmp_path) == {"a.zarr/.zgroup": b'{"zarr_format": 2}'}
     assert os.listdir(tmp_path) == ["a.zarr"]

@@ -21,6 +21,7 @@ from hdmf_zarr_backend.errors import (
     ConflictError,
     ReadOnlyStoreError,
     StoreLockedError,
+    UsageError,
     ZarrBackendError,
 )
 from hdmf_zarr_backend.files.parser import parse
@@ -393,10 +394,72 @@ def test_on_the_command_line(tmp_path, capsys):
     assert main(["upgrade", str(tmp_path / "absent.zarr"), str(good)]) == 2
     shown = capsys.readouterr()
     assert "Zarr format 3 now" in shown.out
-    assert "nothing is there" in shown.err
+    assert "the file does not exist" in shown.err
     assert main(["upgrade", "--json", str(good)]) == 0
     (outcome,) = json.loads(capsys.readouterr().out)
     assert outcome == {
         "source": str(good), "error": None, "location": str(good), "kept": 0, "encoded": 0, "removed": 0,
         "formats": [3],
     }  # fmt: skip
+
+
+# ---- what an upgrade would do ----------------------------------------------------------------------------------------
+
+
+def test_a_dry_run_changes_nothing_and_tells_what_follows(rich: Path, tmp_path: Path) -> None:
+    path = Path(shutil.copytree(rich, tmp_path / "a.nwb.zarr"))
+    for options in ({"keep": True}, {}, {"drop": 2}):
+        if "drop" in options:
+            with pytest.raises(UsageError, match="format 2 only"):
+                upgrade(path, dry_run=True, **options)
+            continue
+        before = states(path)
+        planned = upgrade(path, dry_run=True, **options)
+        assert states(path) == before
+        copy = Path(shutil.copytree(path, tmp_path / f"copy-{len(options)}"))
+        done = upgrade(copy, **options)
+        assert planned.dry_run
+        assert not done.dry_run
+        for name in ("kept", "encoded", "encoded_arrays", "removed", "formats"):
+            assert getattr(planned, name) == getattr(done, name), name
+        assert "would have" in str(planned)
+        assert planned.encoded_arrays[0] in str(planned)
+
+
+@pytest.mark.parametrize("options", [{}, {"keep": True}, {"drop": 2}, {"drop": 3}], ids=str)
+def test_a_dry_run_of_a_file_of_both_formats(rich: Path, options: dict[str, Any], tmp_path: Path) -> None:
+    path = Path(shutil.copytree(rich, tmp_path / "a.nwb.zarr"))
+    upgrade(path, keep=True)
+    before = states(path)
+    planned = upgrade(path, dry_run=True, **options)
+    assert states(path) == before
+    done = upgrade(path, **options)
+    assert (planned.kept, planned.removed, planned.formats) == (done.kept, done.removed, done.formats)
+    again = upgrade(path, dry_run=True, **options) if "drop" not in options else None
+    assert again is None or "already, nothing to do" in str(again)
+
+
+def test_a_dry_run_refuses_what_an_upgrade_refuses(rich: Path, tmp_path: Path) -> None:
+    path = Path(shutil.copytree(rich, tmp_path / "a.nwb.zarr"))
+    attributes = json.loads((path / ".zattrs").read_text())
+    (path / ".zattrs").write_text(json.dumps({**attributes, "new": 1}))
+    before = states(path)
+    with pytest.raises(ConflictError):
+        upgrade(path, dry_run=True)
+    with pytest.raises(ConflictError):
+        upgrade(path)
+    assert states(path) == before
+
+
+def test_a_dry_run_on_the_command_line(rich: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    paths = [Path(shutil.copytree(rich, tmp_path / name)) for name in ("a.nwb.zarr", "b.nwb.zarr")]
+    before = [states(path) for path in paths]
+    assert main(["upgrade", "--dry-run", *map(str, paths)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith(f"{paths[0]}: would have Zarr format 3: ")
+    assert lines[-1] == "2 of 2 files can be upgraded"
+    assert main(["upgrade", "--dry-run", "--json", str(paths[0])]) == 0
+    (document,) = json.loads(capsys.readouterr().out)
+    assert document["dry_run"]
+    assert document["encoded"] == len(document["encoded_arrays"])
+    assert [states(path) for path in paths] == before

@@ -103,7 +103,9 @@ class WaitingShards:
         self._file.seek(start)
         data: bytes = self._file.read(length)
         if len(data) != length:
-            raise ChunkError("a chunk that waited for its shard cannot be read", remedy="Look at the disk; run again.")
+            raise ChunkError(
+                "a chunk that waited for its shard cannot be read", remedy="Check the disk, and run again."
+            )
         return data
 
     def write(self, shard: Index) -> None:
@@ -198,7 +200,7 @@ class ChangedShards:
                 f"a chunk could not be kept until its shard is written ({error})",
                 store=self._keys.location,
                 path=absolute(reader.path),
-                remedy="Look at the disk, and run again.",
+                remedy="Check the disk, and run again.",
             ) from error
 
     def chunk(self, path: str, index: Index) -> Array | None:

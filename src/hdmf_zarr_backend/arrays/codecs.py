@@ -346,7 +346,7 @@ def _layout(order: Order) -> tuple[str, tuple[int, ...] | None]:
 
 def _undecodable(error: Exception) -> ChunkError:
     return ChunkError(
-        f"a chunk does not decode ({type(error).__name__}: {error})",
+        f"a chunk cannot be decoded ({type(error).__name__}: {error})",
         remedy="Restore it from a copy; `zarrio verify` lists all such chunks.",
     )
 

@@ -229,7 +229,7 @@ class LazyArray(ZarrArray):  # type: ignore[misc]
 
     def __len__(self) -> int:
         if not self.shape:
-            raise TypeError("an array without axes has no length")
+            raise TypeError("a scalar array has no length")
         return self.shape[0]
 
     def __bool__(self) -> bool:

@@ -69,7 +69,7 @@ def _chunk_error(error: StoreError, keys: Store, path: str, name: str) -> StoreE
     if not keys.is_blocked(join(path, name)):
         return error
     return ChunkError(
-        f"a folder, a pipe or a device is in the place of the chunk {name!r}",
+        f"the chunk {name!r} is a folder, a pipe or a device, not a file",
         store=keys.location,
         path=absolute(path),
         remedy="Restore it from a copy.",
@@ -93,7 +93,7 @@ def check_stored_form(node: ArrayNode[Attributes], name: str, data: bytes) -> No
     check = _CHECKS.get(identity)
     if not data or (check is not None and not check(data, _nbytes(node, configs))):
         raise ChunkError(
-            f"the chunk {name!r} does not decode: it is empty, cut short, or not a {identity or 'plain'} chunk",
+            f"the chunk {name!r} cannot be decoded: it is empty, cut short, or not a {identity or 'plain'} chunk",
             remedy="Restore it from a copy; `zarrio verify` lists all such chunks.",
         )
 

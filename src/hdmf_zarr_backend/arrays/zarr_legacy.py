@@ -59,7 +59,7 @@ class _DataOnlyPickle(Codec):  # type: ignore[misc]  # numcodecs has no type hin
             decoded = loads_data(bytes(buf))
         except UnsafePickleError as error:
             if error.damaged:
-                raise ChunkError(f"a pickle does not decode ({error})", remedy="Restore it from a copy.") from error
+                raise ChunkError(f"a pickle cannot be decoded ({error})", remedy="Restore it from a copy.") from error
             raise UnsafeDataError(
                 f"a pickle holds more than data ({error})", remedy="Do not trust this file; nothing of it was run."
             ) from error

@@ -494,7 +494,7 @@ class Assembler:
             return make_group(name, groups=groups, datasets=datasets, attributes=attributes, source=self.source)
         except ValueError as error:
             raise MetadataError(
-                f"HDMF takes each name once in a group ({error})", remedy="Rename one of them."
+                f"HDMF allows each name only once in a group ({error})", remedy="Rename one of them."
             ) from error
 
     def _attributes(self, path: str, node: Any, pending: list[tuple[str, str, Any]]) -> dict[str, Any]:
@@ -613,9 +613,9 @@ class Assembler:
         if refused is not None:
             raise refused
         raise ReferenceTargetError(
-            f"the file {source!r} is not there",
+            f"the file {source!r} does not exist",
             store=self.source,
-            remedy="Put the linked file back to its place beside this one.",
+            remedy="Put the linked file back beside this one.",
         )
 
     def _checked(self, reference: Reference, target: Any, file: Assembler) -> Any:
@@ -660,7 +660,7 @@ class Assembler:
         here = (self.source, path)
         if here in seen:
             raise ReferenceTargetError(
-                "links go round in a circle", store=self.source, path=absolute(path), remedy="Remove one of them."
+                "the links form a cycle", store=self.source, path=absolute(path), remedy="Remove one of them."
             )
         self._check_links(len(seen), path)
         node: Any = self.hierarchy.root

@@ -348,16 +348,27 @@ def drop_format_3(keys: Store, *, may_have_chunks: Hierarchy | None = None) -> i
     int
         How many keys were deleted.
     """
+    documents, chunks = keys_of_format_3(keys, may_have_chunks=may_have_chunks)
+    keys.delete(documents[:1])
+    keys.delete(chunks)
+    keys.delete(documents[1:])
+    return len(documents) + len(chunks)
+
+
+def keys_of_format_3(keys: Store, *, may_have_chunks: Hierarchy | None = None) -> tuple[list[str], list[str]]:
+    """Return the keys of the documents of format 3, that of the root first, and of the chunks that only they name.
+
+    Parameters
+    ----------
+    keys, may_have_chunks
+        As for `drop_format_3`.
+    """
     texts = read_documents(keys, {zarr3.DOCUMENT})
     paths = {split(key)[0] for key, text in texts.items() if b'"array"' in text and _has_own_chunks(text, key)}
     nodes = () if may_have_chunks is None else may_have_chunks.walk()
     paths |= {path for path, node in nodes if isinstance(node, ArrayNode) and (node.filters or not node.shape)}
     chunks = [key for path in sorted(paths) for key in keys.list_prefix(join(path, "c"))]
-    documents = sorted(texts, key=len)
-    keys.delete(documents[:1])
-    keys.delete(chunks)
-    keys.delete(documents[1:])
-    return len(documents) + len(chunks)
+    return sorted(texts, key=len), chunks
 
 
 def _has_own_chunks(text: bytes, key: str) -> bool:

@@ -167,7 +167,7 @@ def _checked_head(head: Any) -> Any:
 def _checked_keys(stored: Any) -> list[str]:
     """Refuse what is not a list of keys, and keys that are the root, lead out of it, or belong to the journal."""
     if not isinstance(stored, list) or not all(isinstance(key, str) for key in stored):
-        raise ValueError("it lists something other than keys")
+        raise ValueError("it lists something that is not a key")
     for key in stored:
         if is_outside(key) or not {"", "."}.isdisjoint(key.split("/")) or key.startswith(JOURNAL):
             raise ValueError(f"{key!r} is the root, leads out of the store, or is a key of the journal")

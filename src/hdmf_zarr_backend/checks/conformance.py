@@ -820,7 +820,7 @@ def _listed(keys: Store) -> dict[str, int]:
             remedy="Check a copy on a disk, where all keys can be found.",
         )
     if not keys.exists():
-        raise StoreNotFoundError("nothing is there", store=keys.location, remedy="Check the path.")
+        raise StoreNotFoundError("the file does not exist", store=keys.location, remedy="Check the path.")
     found = keys.sizes("")
     names = {split(key)[1] for key in found}
     if names & {zarr2.GROUP, zarr2.ARRAY}:
@@ -829,7 +829,7 @@ def _listed(keys: Store) -> dict[str, int]:
         raise UsageError(
             "this file has Zarr format 3, and the rules are those of format 2",
             store=keys.location,
-            remedy="Use `zarrio verify` without --spec.",
+            remedy="Use `zarrio verify` without --conformance.",
         )
     raise NotZarrError(
         "this is not a Zarr hierarchy: it has neither .zgroup nor .zarray",

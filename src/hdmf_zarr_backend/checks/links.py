@@ -107,7 +107,7 @@ class Targets:
         file = self._file(file, reference.source)
         here = (file.keys.location, reference.node_path)
         if here in seen:
-            raise CircularError("links go round in a circle")
+            raise CircularError("the links form a cycle")
         self._rules.limits.check("max_links", len(seen), f"{len(seen)} links point from one to the next")
         node: Node = file.hierarchy.root
         parts = reference.node_path.split("/") if reference.node_path else []
@@ -143,7 +143,7 @@ class Targets:
                 return self._opened(location)
         if refused is not None:
             raise refused
-        raise ReferenceTargetError(f"the file {source!r} is not there")
+        raise ReferenceTargetError(f"the file {source!r} does not exist")
 
     def _opened(self, location: str) -> LinkedFile:
         if location not in self._files:

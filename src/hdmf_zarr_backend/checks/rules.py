@@ -346,7 +346,7 @@ def _text(value: Any) -> str:
 
 def _header(documents: dict[str, dict[str, str]], namespace: str) -> Spec:
     if namespace not in documents:
-        raise MetadataError(f"the namespace {namespace!r} is not there", remedy=USE_INSTALLED)
+        raise MetadataError(f"the namespace {namespace!r} is missing", remedy=USE_INSTALLED)
     listed = _load(documents[namespace], NAMESPACE).get("namespaces", ())
     header: Spec | None = next((entry for entry in listed if entry.get("name") == namespace), None)
     if header is None:

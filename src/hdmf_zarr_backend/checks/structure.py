@@ -184,7 +184,7 @@ class _Check:
             return
         if not is_consolidated:
             parse(self._keys, use_consolidated=False)  # raises an error with the reason
-        self._add("", "document-missing", "the document of the root is not there")
+        self._add("", "document-missing", "the root has no document")
 
     def _structure(self, hierarchy: Hierarchy, *, is_consolidated: bool) -> Structure:
         nodes = [node for _, node in hierarchy.walk()]

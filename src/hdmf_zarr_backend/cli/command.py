@@ -9,11 +9,15 @@ import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import astuple, dataclass
 from enum import IntEnum
+from pathlib import Path, PurePosixPath
 from typing import Any, TextIO, TypeVar
+from urllib.parse import urlsplit
 
+from hdmf_zarr_backend.cli.colour import painted
 from hdmf_zarr_backend.errors import UsageError, ZarrBackendError
+from hdmf_zarr_backend.model.link_sources import is_url, split_chain
 from hdmf_zarr_backend.model.render import ASCII, UNICODE, Symbols
 from hdmf_zarr_backend.progress import Progress, terminal_progress
 
@@ -39,6 +43,8 @@ class Command:
     ----------
     name : str
         The name of the command.
+    usage : str
+        Its arguments, for the line about its usage.
     summary : str
         One line, for the list of commands.
     description : str
@@ -52,6 +58,7 @@ class Command:
     """
 
     name: str
+    usage: str
     summary: str
     description: str
     examples: str
@@ -72,7 +79,12 @@ def complain(message: str | BaseException, command: Command | None = None) -> No
     from hdmf_zarr_backend.cli.wording import error_text, remedy_text  # imported here: most commands succeed
 
     text = remedy_text(message, command) if isinstance(message, str) else error_text(message, command)
-    print(f"zarrio: {' '.join(text.split())}", file=sys.stderr)
+    first, _, rest = " ".join(text.split()).partition(" ")
+    if first == "warning:":
+        start = painted("zarrio: warning:", "yellow", sys.stderr)
+    else:
+        start = f"{painted('zarrio:', 'red', sys.stderr)} {first}"
+    print(f"{start} {rest}".rstrip(), file=sys.stderr)
 
 
 def finding_lines(
@@ -107,6 +119,11 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'s'[: count != 1]}"
 
 
+def verdict_text(good: str, count: int, noun: str) -> str:
+    """Return the result of a check: the word for a good one, in green, or the number of what was found, in red."""
+    return painted(counted(count, noun), "red", sys.stdout) if count else painted(good, "green", sys.stdout)
+
+
 def print_limited(lines: Sequence[object], limit: int) -> None:
     """Write at most ``limit`` lines to standard output, all of them if it is 0, and the number of the others."""
     shown = lines if limit <= 0 else lines[:limit]
@@ -139,7 +156,7 @@ def _strict(value: Any) -> Any:
 def symbols_for(stream: TextIO) -> Symbols:
     """Return the symbols of a tree that `stream` can show."""
     try:
-        "".join(getattr(UNICODE, field.name) for field in fields(UNICODE)).encode(stream.encoding or "ascii")
+        "".join(symbol for symbol in astuple(UNICODE) if symbol is not None).encode(stream.encoding or "ascii")
     except (UnicodeEncodeError, LookupError):
         return ASCII
     return UNICODE
@@ -207,7 +224,7 @@ def add_json_option(parser: ArgumentParser, text: str) -> None:
 
 def add_jobs_option(parser: Any) -> None:
     """Add the option ``--jobs`` to a command, or to a group of its options."""
-    parser.add_argument("--jobs", type=_number, metavar="N", help="number of threads (default: one per core)")
+    parser.add_argument("-j", "--jobs", type=_number, metavar="N", help="number of threads (default: one per core)")
 
 
 def _number(text: str) -> int:
@@ -282,10 +299,25 @@ def add_external_links_option(parser: ArgumentParser) -> None:
 # ---- many files: each one separately --------------------------------------------------------------------------------
 
 
+def name_of(path: str) -> str:
+    """Return the last part of a path, or of a URL without its query."""
+    return PurePosixPath(urlsplit(split_chain(path)[1]).path).name if is_url(path) else Path(path).name
+
+
 @contextmanager
-def shown_progress(label: str) -> Iterator[Progress]:
-    """Show a progress bar, and always remove it at the end, so that it does not share its line with a message."""
-    progress = terminal_progress(label)
+def shown_progress(path: str, position: int, count: int) -> Iterator[Progress]:
+    """Show a progress bar, and always remove it at the end, so that it does not share its line with a message.
+
+    Parameters
+    ----------
+    path : str
+        Path or URL of the file, whose name is shown.
+    position, count : int
+        Position of the file in a batch, from 1, and the number of its files. Of several files the position is shown,
+        such as 3/55, also where tqdm is not installed.
+    """
+    label = name_of(path) if count == 1 else f"{position}/{count} {name_of(path)}"
+    progress = terminal_progress(label, at_once=count > 1)
     try:
         yield progress
     finally:
@@ -303,10 +335,10 @@ def failure_of(error: ZarrBackendError | OSError, source: str, arguments: Namesp
 
 def each_file(
     arguments: Namespace,
-    work: Callable[[str], T],
+    work: Callable[[str, Progress], T],
     show: Callable[[str, T], None],
     *,
-    labels: tuple[str, str],
+    labels: tuple[str, str] | None,
     as_json: Callable[[T], dict[str, Any]],
     is_good: Callable[[T], bool] = lambda _: True,
 ) -> Exit:
@@ -317,11 +349,12 @@ def each_file(
     arguments : Namespace
         With ``paths``, ``json`` and ``command``.
     work : callable
-        Takes a path and returns a result. If it raises an error, that is reported, and the other files follow.
+        Takes a path and its progress, and returns a result. If it raises an error, that is reported, and the other
+        files follow.
     show : callable
         Prints the result of a path, as soon as it is known; not called if the output is JSON.
-    labels : tuple of str
-        For a good file, and for one with an error, such as "sound" and "not looked at".
+    labels : tuple of str or None
+        For a good file, and for one with an error, such as "sound" and "not checked". None: print no totals.
     as_json : callable
         Returns a result as JSON.
     is_good : callable
@@ -330,9 +363,11 @@ def each_file(
     documents: list[dict[str, Any]] = []
     bad: list[str] = []
     failed: list[str] = []
-    for path in arguments.paths:
+    count = len(arguments.paths)
+    for position, path in enumerate(arguments.paths, 1):
         try:
-            result = work(path)
+            with shown_progress(path, position, count) as progress:
+                result = work(path, progress)
         except (ZarrBackendError, OSError) as error:
             documents.append({"source": path, "error": failure_of(error, path, arguments)})
             failed.append(path)
@@ -343,10 +378,9 @@ def each_file(
             documents.append({"source": path, "error": None, **as_json(result)})
         else:
             show(path, result)
-    count = len(arguments.paths)
     if arguments.json:
         print_json(documents)
-    elif count > 1:
+    elif count > 1 and labels is not None:
         print(f"{count - len(bad) - len(failed)} of {count} files {labels[0]}")
         for label, paths in ((f"not {labels[0]}", bad), (labels[1], failed)):
             for path in paths:

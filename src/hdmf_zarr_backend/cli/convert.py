@@ -8,10 +8,10 @@ from __future__ import annotations
 import os
 import time
 from argparse import ArgumentParser, Namespace
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from hdmf_zarr_backend.cli.command import (
     Command,
@@ -25,12 +25,14 @@ from hdmf_zarr_backend.cli.command import (
     complain,
     executor_of,
     failure_of,
+    name_of,
     print_json,
     shown_progress,
     storage_options,
 )
 from hdmf_zarr_backend.errors import UsageError, ZarrBackendError
-from hdmf_zarr_backend.model.link_sources import ZARR_SUFFIXES, is_url, split_chain
+from hdmf_zarr_backend.model.link_sources import ZARR_SUFFIXES, is_url
+from hdmf_zarr_backend.progress import Progress
 
 _ZARR = ".zarr"
 _VIRTUAL = ".zarr.json"
@@ -58,26 +60,26 @@ def _configure(parser: ArgumentParser) -> None:
         "paths",
         nargs="+",
         metavar="PATH",
-        help="SOURCE and TARGET, which may be a folder to put the new file into (default: beside the source); "
-        "with --output, one or more sources, Zarr or HDF5",
+        help="SOURCE: HDF5 or Zarr files, or folders of them. TARGET: the new file, or a folder for the new files, "
+        "which exists or ends in /; default: beside the source, a.nwb.zarr of a.nwb and a.nwb of a.nwb.zarr",
     )
     parser.add_argument(
         "-o",
         "--output",
         metavar="FOLDER",
-        help="convert each source to a file in this folder, a path or a URL: a.nwb to a.nwb.zarr, a.nwb.zarr to a.nwb",
+        help="put the new files into this folder, a path or a URL; all PATHs are sources then",
     )
-    parser.add_argument("--force", action="store_true", help="replace a target that exists, which is refused otherwise")
+    parser.add_argument("--overwrite", action="store_true", help="replace a target that exists (default: refuse it)")
     parser.add_argument(
         "--skip-existing",
         action="store_true",
-        help="skip a source whose target exists: a complete file of the requested format that is not older; "
-        "with --force, replace the other targets that exist",
+        help="skip a source whose target is a complete file of the requested format and not older; with --overwrite, "
+        "replace the other targets that exist",
     )
     parser.add_argument(
         "--no-check",
         action="store_true",
-        help="do not check whether pynwb can read an NWB file, and convert it in any case",
+        help="convert an NWB file without checking whether pynwb can read it",
     )
     parser.add_argument(
         "--to",
@@ -95,7 +97,7 @@ def _configure(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--strict-json",
         action="store_true",
-        help="HDF5 to Zarr: write NaN and infinities in documents as text, for readers that know strict JSON only",
+        help="HDF5 to Zarr: write NaN and infinities in metadata as text, for readers that accept strict JSON only",
     )
     parser.add_argument(
         "--missing-chunks",
@@ -111,8 +113,7 @@ def _configure(parser: ArgumentParser) -> None:
     )
     links.add_argument(
         "--external-links",
-        choices=("follow", "within", "never", "keep", "copy"),  # the last two are old names of --linked-data
-        metavar="{follow,within,never}",
+        choices=("follow", "within", "never"),
         help="from HDF5: which other files may be read: any, those in the folder of the source and below, or none "
         "(default: raw files with values inside the folder; external links and virtual datasets anywhere)",
     )
@@ -121,23 +122,23 @@ def _configure(parser: ArgumentParser) -> None:
     who.add_argument(
         "--scheduler",
         metavar="ADDRESS",
-        help="use the workers of a running dask cluster: host:port of its scheduler",
+        help="use the workers of a running dask cluster; ADDRESS is host:port of its scheduler",
     )
     parser.add_argument(
         "--resume",
         action="store_true",
-        help="HDF5 to Zarr: continue a conversion that was interrupted or killed, instead of starting again",
+        help="HDF5 to Zarr: continue a conversion that was interrupted or killed",
     )
     parser.add_argument(
         "--virtual",
         action="store_true",
-        help="HDF5, a file or a URL, to one JSON, NAME.nwb.zarr.json: large data stay in the HDF5 file, which must "
-        "not change",
+        help="make a JSON file, NAME.nwb.zarr.json, with which an HDF5 file or URL is read as Zarr; large data stay in "
+        "the HDF5 file, which must not change",
     )
     parser.add_argument(
         "--durable",
         action="store_true",
-        help="return after a local target has reached the disk itself, safe from a power cut",
+        help="wait until a local target is on the disk and would survive a power failure",
     )
     add_json_option(parser, "print what was done as one JSON document")
     add_storage_option(parser)
@@ -146,7 +147,7 @@ def _configure(parser: ArgumentParser) -> None:
 def _run(arguments: Namespace) -> Exit:
     options = {
         "to": arguments.to,
-        "overwrite": arguments.force,
+        "overwrite": arguments.overwrite,
         "check": not arguments.no_check,
         "zarr_format": arguments.zarr_format,
         "external_links": arguments.external_links or arguments.linked_data,
@@ -163,8 +164,10 @@ def _run(arguments: Namespace) -> Exit:
         "storage_options": storage_options(arguments),
     }
     outcomes = []
-    for source, target in pairs_of(arguments):
-        outcome = _convert(source, target, options, arguments)
+    pairs = pairs_of(arguments)
+    for position, (source, target) in enumerate(pairs, 1):
+        shown = shown_progress(source, position, len(pairs))
+        outcome = _convert(source, target, options, arguments, shown)
         outcomes.append(outcome)
         if outcome.error is None and not arguments.json:
             print(f"{source} -> {target}: {_outcome_text(outcome)}")
@@ -182,18 +185,23 @@ def _executor(arguments: Namespace) -> Any:
     return address if "://" in address else f"tcp://{address}"
 
 
-def _convert(source: str, target: str, options: dict[str, Any], arguments: Namespace) -> _Outcome:
+def _convert(
+    source: str,
+    target: str,
+    options: dict[str, Any],
+    arguments: Namespace,
+    shown: AbstractContextManager[Progress],
+) -> _Outcome:
     outcome = _Outcome(source, target)
     start = time.perf_counter()
     try:
-        check_source(source)
-        if arguments.skip_existing and is_done(source, target, arguments, options["storage_options"]):
-            outcome.skipped = True
-            return outcome
-        # imported here: hdmf and zarr take seconds to import
-        from hdmf_zarr_backend.conversion.convert import convert
+        with shown as progress:
+            if arguments.skip_existing and is_done(source, target, arguments, options["storage_options"]):
+                outcome.skipped = True
+                return outcome
+            # imported here: hdmf and zarr take seconds to import
+            from hdmf_zarr_backend.conversion.convert import convert
 
-        with shown_progress(name_of(source)) as progress:
             outcome.report = convert(source, target, progress=progress, **options)
     except (ZarrBackendError, OSError) as error:
         outcome.error = failure_of(error, source, arguments)
@@ -238,8 +246,9 @@ def _as_json(outcome: _Outcome) -> dict[str, Any]:
 def pairs_of(arguments: Namespace) -> list[tuple[str, str]]:
     """Return pairs of source and target, after creating the folder of the targets.
 
-    A target that is an existing folder, other than a Zarr file, or that ends in a slash, is the folder of the target,
-    as with ``--output``. Without a target, the new file is written beside its source.
+    A source that is a folder, other than a Zarr file, represents the files in it. As with ``cp``, the last of several
+    paths is the target, and a folder if it is an existing folder, other than a Zarr file, or ends in a slash. Without a
+    target, the new file is written beside its source, and that of a URL in the current folder.
 
     Parameters
     ----------
@@ -249,41 +258,69 @@ def pairs_of(arguments: Namespace) -> list[tuple[str, str]]:
     Raises
     ------
     UsageError
-        The paths are not a source and a target; or two sources have the same target; or the folder is a file.
+        Several sources have a target that is not a folder; or two sources have the same target; or the folder is a
+        file.
     """
-    paths, folder = arguments.paths, arguments.output
-    if folder is None:
-        if len(paths) > 2:
-            raise UsageError(
-                f"{len(paths)} paths are given",
-                remedy="Give a source and a target, or any number of sources and --output FOLDER.",
-            )
-        source, target = paths[0], paths[-1]
-        if len(paths) == 1:
-            return [(source, _beside(source, arguments))]
-        if not _is_folder(target):
-            return [(source, target)]
-        paths, folder = [source], target
+    paths, folder = list(arguments.paths), arguments.output
+    if folder is None and len(paths) > 1:
+        target = paths.pop()
+        if len(paths) == 1 and not _is_folder(target) and _files_of(paths[0], arguments) == paths:
+            return [(paths[0], target)]
+        folder = _checked_folder(target, arguments.paths)
+    sources = [file for path in paths for file in _files_of(path, arguments)]
     pairs: dict[str, str] = {}
-    for source in paths:
-        target = _joined(folder, _target_name(source, arguments))
+    for source in sources:
+        name = _target_name(source, arguments)
+        target = _beside(source, name) if folder is None else _joined(folder, name)
         if target in pairs:
             raise UsageError(
                 f"{pairs[target]} and {source} would both become {target}", remedy="Convert them to different folders."
             )
         pairs[target] = source
-    _make_folder(folder)
+    if folder is not None:
+        _make_folder(folder)
     return [(source, target) for target, source in pairs.items()]
 
 
-def _beside(source: str, arguments: Namespace) -> str:
-    if is_url(source):
+def _checked_folder(target: str, paths: list[str]) -> str:
+    """Return the last of several paths as the folder of new files."""
+    if _is_folder(target):
+        return target
+    if len(paths) > 2:
         raise UsageError(
-            "no target is given, and the source is a URL",
-            store=source,
-            remedy="Give a target, or a folder with --output FOLDER.",
+            f"{len(paths)} paths are given, and the last one, {target}, is not a folder",
+            remedy="Give a source and a target; or several sources and a folder, with a / at its end if it is new.",
         )
-    return os.path.join(os.path.dirname(source.rstrip("/")), _target_name(source, arguments))
+    if _is_zarr(target) or target.rstrip("/").endswith((*ZARR_SUFFIXES, ".json")):
+        raise UsageError(
+            f"{paths[0]} is a folder of files, and {target} is the name of one file",
+            remedy="Give a folder for the new files.",
+        )
+    return target
+
+
+def _is_folder_of_files(path: str) -> bool:
+    """Return whether a source is a folder that is not a Zarr file."""
+    is_named_zarr = path.rstrip("/").endswith(ZARR_SUFFIXES)
+    return not is_url(path) and os.path.isdir(path) and not is_named_zarr and not _is_zarr(path)
+
+
+def _files_of(path: str, arguments: Namespace) -> list[str]:
+    """Return the files in a folder that are to be converted, or the path of a single file.
+
+    HDF5 files, or Zarr files if the folder has no HDF5 files or the target is HDF5. Folders in it are not searched.
+    """
+    if not _is_folder_of_files(path):
+        return [path]
+    files = [os.path.join(path, name) for name in sorted(os.listdir(path)) if not name.startswith(".")]
+    hdf5 = [file for file in files if os.path.splitext(file)[1] in _HDF5_SUFFIXES and os.path.isfile(file)]
+    zarr = [file for file in files if file.endswith(ZARR_SUFFIXES) or _is_zarr(file)]
+    return (zarr if arguments.to == "hdf5" else hdf5 or zarr) or [path]
+
+
+def _beside(source: str, name: str) -> str:
+    """Return the path of a new file beside its source; in the current folder if that is a URL."""
+    return name if is_url(source) else os.path.join(os.path.dirname(source.rstrip("/")), name)
 
 
 def _is_folder(target: str) -> bool:
@@ -325,31 +362,6 @@ def _target_name(source: str, arguments: Namespace) -> str:
     if arguments.to == "zarr" or arguments.zarr_format is not None or (arguments.to is None and not is_zarr):
         return stem + _ZARR
     return stem if Path(stem).suffix else f"{stem}.nwb"
-
-
-def name_of(source: str) -> str:
-    """Return the last part of a path, or of a URL without its query."""
-    return PurePosixPath(urlsplit(split_chain(source)[1]).path).name if is_url(source) else Path(source).name
-
-
-def check_source(source: str) -> None:
-    """Refuse a folder of HDF5 files.
-
-    Raises
-    ------
-    UsageError
-        The folder contains HDF5 files, which the message names.
-    """
-    if not os.path.isdir(source):
-        return
-    names = sorted(os.listdir(source))
-    suffixes = {os.path.splitext(name)[1] for name in names} & _HDF5_SUFFIXES
-    if suffixes and not _ZARR_MARKS & set(names):
-        raise UsageError(
-            "this is a folder of HDF5 files",
-            store=source,
-            remedy=f"Give the files themselves, {os.path.join(source, '*' + min(suffixes))}, and --output FOLDER.",
-        )
 
 
 # ---- targets that exist ------------------------------------------------------------------------------------------
@@ -414,17 +426,22 @@ def _times(folder: str) -> list[int]:
 
 COMMAND = Command(
     name="convert",
+    usage="SOURCE... [TARGET] [options]",
     summary="convert HDF5 to Zarr, or Zarr to HDF5",
     description=(
-        "Convert an HDMF or NWB file, HDF5 to Zarr or Zarr to HDF5; the content of the source shows its format.\n"
-        "A target that exists is refused, unless --force is given. Without a target the new file is made beside its\n"
-        "source. With --output any number of files is converted; a failure is reported, and the others follow."
+        "Convert HDMF and NWB files from HDF5 to Zarr, or from Zarr to HDF5. Without a target, session.nwb becomes\n"
+        "session.nwb.zarr in the same folder, and session.nwb.zarr becomes session.nwb. If the source is a folder,\n"
+        "all files in it are converted. If the target is a folder, the new files are put into it. A target file that\n"
+        "exists is refused unless you use --overwrite. A file that cannot be converted is reported, and the others\n"
+        "follow."
     ),
     examples="""\
+  zarrio convert session.nwb
   zarrio convert session.nwb session.nwb.zarr
   zarrio convert session.nwb.zarr copy.nwb
   zarrio convert session.nwb converted/
-  zarrio convert *.nwb --output converted/
+  zarrio convert recordings/ converted/
+  zarrio convert *.nwb converted/
   zarrio convert *.nwb --output converted/ --resume --skip-existing
   zarrio convert *.nwb --output s3://bucket/sessions
   zarrio convert old.nwb.zarr new.nwb.zarr --zarr-format 3

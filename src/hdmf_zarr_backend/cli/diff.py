@@ -89,6 +89,7 @@ def _as_json(difference: Difference) -> dict[str, Any]:
 
 COMMAND = Command(
     name="diff",
+    usage="A B [options]",
     summary="show the differences between two files",
     description=(
         "Show all differences of two files: groups, datasets, links, types, shapes, values, references, attributes.\n"

@@ -24,6 +24,7 @@ def _run(arguments: Namespace) -> int:
 
 COMMAND = Command(
     name="exec",
+    usage="COMMAND [ARGUMENT...]",
     summary="run a Python tool with this package as hdmf_zarr",
     description=(
         "Run a command-line tool that is written in Python, such as nwbinspector, pynwb-validate or a script. Where\n"

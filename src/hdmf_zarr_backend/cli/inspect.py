@@ -7,35 +7,40 @@ import sys
 import textwrap
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from hdmf_zarr_backend.cli.colour import Style, painted
 from hdmf_zarr_backend.cli.command import (
     Command,
     Exit,
     add_json_option,
     add_storage_option,
     add_verbose_option,
+    each_file,
     print_json,
     storage_options,
     symbols_for,
 )
-from hdmf_zarr_backend.model.render import item_tree, render
+from hdmf_zarr_backend.errors import UsageError
+from hdmf_zarr_backend.model.render import Role, item_tree, render
+from hdmf_zarr_backend.progress import SILENT, Progress
 
 if TYPE_CHECKING:
     from hdmf_zarr_backend.files.outline import Outline
 
 
 def _configure(parser: ArgumentParser) -> None:
-    parser.add_argument("path", metavar="PATH", help="a Zarr file: a directory, a zip file, or a URL")
+    parser.add_argument("paths", nargs="+", metavar="PATH", help="Zarr files: folders, zip files, or URLs")
     add_tree_options(parser)
     parser.add_argument("--attributes", action="store_true", help="show the values of attributes too")
     parser.add_argument("--sizes", action="store_true", help="show the stored bytes of each array; lists all chunks")
     add_verbose_option(parser, "also show how many arrays TensorStore cannot open")
-    add_json_option(parser, "print one JSON document, each node in it")
+    add_json_option(parser, "print one JSON document: a list of the files, with all nodes of each")
     parser.add_argument(
         "--model",
         action="store_true",
-        help="print the Zarr Object Model as JSON: the content of the metadata documents",
+        help="print the Zarr Object Model of one file as JSON: the content of its metadata documents",
     )
     add_storage_option(parser)
 
@@ -44,26 +49,42 @@ def _run(arguments: Namespace) -> Exit:
     # imported here: `zarrio --help` does not need it
     from hdmf_zarr_backend.files.outline import open_outline
 
-    outline = open_outline(
-        arguments.path,
-        sizes=arguments.sizes,
-        specs=arguments.specs,
-        values=arguments.attributes,
-        storage_options=storage_options(arguments),
-    )
+    options = storage_options(arguments)
+
+    def work(path: str, _: Progress = SILENT) -> Outline:
+        return open_outline(
+            path,
+            sizes=arguments.sizes,
+            specs=arguments.specs,
+            values=arguments.attributes,
+            storage_options=options,
+        )
+
     if arguments.model:
+        if len(arguments.paths) > 1:
+            raise UsageError(
+                f"--model is about one file, and {len(arguments.paths)} are given", remedy="Run the command for each."
+            )
         from hdmf_zarr_backend.zom.documents import from_hierarchy
         from hdmf_zarr_backend.zom.jsonform import to_json
 
-        print_json(to_json(from_hierarchy(outline.hierarchy)))
+        print_json(to_json(from_hierarchy(work(arguments.paths[0]).hierarchy)))
         return Exit.OK
-    if arguments.json:
-        print_json(outline.document(depth=arguments.depth))
-        return Exit.OK
-    heading = outline.heading(arguments.path)
-    about = [heading, outline.closed_arrays()] if arguments.verbose else [heading]
-    print("\n".join([*wrapped(about), "", *tree_lines(outline, arguments)]))
-    return Exit.OK
+
+    def show(path: str, outline: Outline) -> None:
+        heading, *others = wrapped(
+            [outline.heading(path), outline.closed_arrays()] if arguments.verbose else [outline.heading(path)]
+        )
+        space = [""] if path != arguments.paths[0] else []
+        print("\n".join([*space, heading, *others, "", *tree_lines(outline, arguments)]))
+
+    return each_file(
+        arguments,
+        work,
+        show,
+        labels=None,
+        as_json=lambda outline: outline.document(depth=arguments.depth),
+    )
 
 
 # ---- the tree, also for `zarrio plan` -------------------------------------------------------------------------------
@@ -101,7 +122,7 @@ def wrapped(lines: Iterable[str]) -> list[str]:
 
 def tree_lines(outline: Outline, arguments: Namespace) -> list[str]:
     """Return the lines of a tree, for standard output; ``arguments`` has ``depth`` and ``all``."""
-    symbols = symbols_for(sys.stdout)
+    symbols = replace(symbols_for(sys.stdout), paint=lambda text, role: painted(text, _STYLES[role], sys.stdout))
     outline.times = symbols.times
     return render(
         item_tree(outline.hierarchy, outline.describe),
@@ -113,19 +134,25 @@ def tree_lines(outline: Outline, arguments: Namespace) -> list[str]:
     )
 
 
+_STYLES: dict[Role, Style] = {"title": "bold", "group": "bold", "link": "cyan"}
+
+
 COMMAND = Command(
     name="inspect",
-    summary="show the tree of a Zarr file",
+    usage="PATH... [options]",
+    summary="show what a Zarr file contains",
     description=(
-        "Show groups, arrays with types, shapes, chunks, codecs and uncompressed sizes, links and references.\n"
-        "Only metadata is read. On a terminal, lines are shortened to its width, or to COLUMNS if that is set;\n"
-        "output to a file or a pipe is never shortened."
+        "Show the tree of each file: groups, arrays with types, shapes, chunks, codecs and uncompressed sizes, links\n"
+        "and references. Only metadata is read. On a terminal, lines are shortened to its width, or to COLUMNS if\n"
+        "that is set; output to a file or a pipe is never shortened. A file that cannot be read is reported, and the\n"
+        "others follow."
     ),
     examples="""\
   zarrio inspect session.nwb.zarr
   zarrio inspect session.nwb.zarr --depth 2 --sizes
+  zarrio inspect *.nwb.zarr --depth 1
   zarrio inspect session.nwb.zarr --model | jq '.members | keys'
-  zarrio inspect session.nwb.zarr --json | jq '.nodes[] | select(.kind == "array") | .path'
+  zarrio inspect session.nwb.zarr --json | jq '.[].nodes[] | select(.kind == "array") | .path'
 """,
     configure=_configure,
     run=_run,

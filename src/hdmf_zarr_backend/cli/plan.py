@@ -125,6 +125,7 @@ def _print(arguments: Namespace, found: DryRun) -> None:
 
 COMMAND = Command(
     name="plan",
+    usage="PATH [options]",
     summary="show what a conversion to Zarr would write",
     description=(
         "Show the tree of the Zarr file that `zarrio convert` would make of an HDF5 file: groups, arrays, chunks,\n"

@@ -18,6 +18,7 @@ from hdmf_zarr_backend.cli.command import (
     print_json,
     storage_options,
 )
+from hdmf_zarr_backend.progress import Progress
 
 
 def _configure(parser: ArgumentParser) -> None:
@@ -66,6 +67,7 @@ def _run(arguments: Namespace) -> Exit:
 
 REPAIR = Command(
     name="repair",
+    usage="PATH [options]",
     summary="repair what can be repaired without loss",
     description=(
         "Complete a change that was interrupted, or undo it if it was not recorded completely. Write a new\n"
@@ -103,7 +105,7 @@ def _run_consolidate(arguments: Namespace) -> Exit:
 
     options = storage_options(arguments)
 
-    def work(path: str) -> str:
+    def work(path: str, _: Progress) -> str:
         consolidate(path, forget=arguments.forget, storage_options=options)
         return path
 
@@ -118,6 +120,7 @@ def _run_consolidate(arguments: Namespace) -> Exit:
 
 CONSOLIDATE = Command(
     name="consolidate",
+    usage="PATH... [options]",
     summary="write a new consolidated document",
     description=(
         "Write the consolidated document of each file from the documents of its nodes, with the scalars in it. Run\n"

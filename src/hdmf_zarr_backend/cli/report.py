@@ -28,7 +28,7 @@ def _configure(parser: ArgumentParser) -> None:
         metavar="FILE",
         help="the page (default: in this folder, the name of PATH with .html after it)",
     )
-    parser.add_argument("--force", action="store_true", help="replace a page that exists")
+    parser.add_argument("--overwrite", action="store_true", help="replace a page that exists")
     checks = parser.add_mutually_exclusive_group()
     checks.add_argument(
         "--level",
@@ -61,7 +61,7 @@ def _run(arguments: Namespace) -> Exit:
     )
     try:
         # names may not be UTF-8
-        with open(output, "w" if arguments.force else "x", encoding="utf-8", errors="backslashreplace") as stream:
+        with open(output, "w" if arguments.overwrite else "x", encoding="utf-8", errors="backslashreplace") as stream:
             stream.write(page)
     except FileExistsError as error:
         raise _exists(output) from error
@@ -84,7 +84,7 @@ def _check_output(arguments: Namespace, output: str) -> None:
     _check_place(output)
     if not os.path.lexists(output):
         return
-    if not arguments.force:
+    if not arguments.overwrite:
         raise _exists(output)
     for path in (arguments.path, arguments.other or arguments.path):
         if _is_same_file(path, output):
@@ -107,12 +107,13 @@ def _is_same_file(path: str, output: str) -> bool:
 
 def _exists(output: str) -> StoreExistsError:
     return StoreExistsError(
-        "the page exists already", store=output, remedy="Use --force, or name another file with -o."
+        "the page exists already", store=output, remedy="Use --overwrite, or name another file with -o."
     )
 
 
 COMMAND = Command(
     name="report",
+    usage="PATH [OTHER] [options]",
     summary="make a page about a Zarr file, for a browser",
     description=(
         "Make one HTML page: the session (subject, times, devices, electrodes, units), the results of verify and\n"

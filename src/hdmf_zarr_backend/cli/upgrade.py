@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hdmf_zarr_backend.cli.command import (
@@ -19,9 +18,9 @@ from hdmf_zarr_backend.cli.command import (
     add_storage_option,
     each_file,
     executor_of,
-    shown_progress,
     storage_options,
 )
+from hdmf_zarr_backend.progress import Progress
 
 if TYPE_CHECKING:
     from hdmf_zarr_backend.conversion.upgrade import UpgradeReport
@@ -36,6 +35,7 @@ def _configure(parser: ArgumentParser) -> None:
     which.add_argument(
         "--drop", type=int, choices=(2, 3), help="remove the metadata of one format from files of both formats"
     )
+    parser.add_argument("--dry-run", action="store_true", help="show what would change, and write nothing")
     add_key_encoding_option(parser, "chunks that are encoded again")
     add_jobs_option(parser)
     add_json_option(parser, "print what was done as one JSON document")
@@ -48,23 +48,23 @@ def _run(arguments: Namespace) -> Exit:
 
     options = storage_options(arguments)
 
-    def work(path: str) -> UpgradeReport:
-        with shown_progress(Path(path).name) as progress:
-            return upgrade(
-                path,
-                keep=arguments.keep,
-                drop=arguments.drop,
-                storage_options=options,
-                executor=executor_of(arguments),
-                chunk_key_encoding=arguments.chunk_key_encoding,
-                progress=progress,
-            )
+    def work(path: str, progress: Progress) -> UpgradeReport:
+        return upgrade(
+            path,
+            keep=arguments.keep,
+            drop=arguments.drop,
+            dry_run=arguments.dry_run,
+            storage_options=options,
+            executor=executor_of(arguments),
+            chunk_key_encoding=arguments.chunk_key_encoding,
+            progress=progress,
+        )
 
     return each_file(
         arguments,
         work,
         lambda path, report: print(f"{path}: {report}"),
-        labels=(_label(arguments), "not upgraded"),
+        labels=("can be upgraded", "cannot be upgraded") if arguments.dry_run else (_label(arguments), "not upgraded"),
         as_json=asdict,
     )
 
@@ -77,6 +77,7 @@ def _label(arguments: Namespace) -> str:
 
 COMMAND = Command(
     name="upgrade",
+    usage="PATH... [options]",
     summary="upgrade files of Zarr format 2 to format 3, in place",
     description=(
         "Give each file the metadata of Zarr format 3. Chunks of numbers and text are not changed; references and\n"
@@ -86,6 +87,7 @@ COMMAND = Command(
     ),
     examples="""\
   zarrio upgrade session.nwb.zarr
+  zarrio upgrade --dry-run *.nwb.zarr
   zarrio upgrade *.nwb.zarr
   zarrio upgrade --keep session.nwb.zarr
   zarrio upgrade --drop 3 session.nwb.zarr

@@ -15,13 +15,14 @@ from hdmf_zarr_backend.cli.command import (
     add_external_links_option,
     add_finding_options,
     add_storage_option,
-    counted,
     each_file,
     finding_lines,
     print_json,
     print_limited,
     storage_options,
+    verdict_text,
 )
+from hdmf_zarr_backend.progress import Progress
 
 if TYPE_CHECKING:
     from hdmf_zarr_backend.checks.findings import Validation
@@ -64,7 +65,7 @@ def _run(arguments: Namespace) -> Exit:
         print_json(json_schema_for(arguments.paths[0], **options))
         return Exit.OK
 
-    def work(path: str) -> Validation:
+    def work(path: str, _: Progress) -> Validation:
         return validate(path, full=arguments.full, external_links=arguments.external_links, **options)
 
     return each_file(
@@ -82,7 +83,7 @@ def _print(path: str, found: Validation, arguments: Namespace) -> None:
         found.findings, str, lambda finding: f"{finding.kind} {finding.message}", verbose=arguments.verbose
     )
     print_limited(lines, arguments.limit)
-    verdict = "valid" if found.is_valid else counted(len(found.findings), "finding")
+    verdict = verdict_text("valid", len(found.findings), "finding")
     against = ", ".join(f"{name} {version}" for name, version in found.namespaces.items())
     print(f"{path}: {verdict} ({against}{'' if found.cached else ', installed'})")
 
@@ -100,6 +101,7 @@ def _as_json(found: Validation) -> dict[str, Any]:
 
 COMMAND = Command(
     name="validate",
+    usage="PATH... [options]",
     summary="check Zarr files against their schema",
     description=(
         "Check Zarr files against the namespaces that are cached in them, as pynwb.validate does, from the metadata\n"

@@ -1,4 +1,4 @@
-"""`zarrio verify`: checks files for damage, or with ``--spec`` whether they conform to Zarr format 2.
+"""`zarrio verify`: checks files for damage, or with ``--conformance`` whether they conform to Zarr format 2.
 
 `main` imports the module of a command only when it runs, so that the command line starts quickly.
 """
@@ -22,10 +22,11 @@ from hdmf_zarr_backend.cli.command import (
     executor_of,
     finding_lines,
     print_limited,
-    shown_progress,
     storage_options,
+    verdict_text,
 )
 from hdmf_zarr_backend.errors import UsageError
+from hdmf_zarr_backend.progress import Progress
 
 if TYPE_CHECKING:
     from hdmf_zarr_backend.checks.conformance import ConformanceReport, Finding
@@ -42,9 +43,9 @@ def _configure(parser: ArgumentParser) -> None:
         help="how much to check; each level includes all before it (default: %(default)s)",
     )
     what.add_argument(
-        "--spec",
+        "--conformance",
         action="store_true",
-        help="check the store against the specification of Zarr format 2 instead, rule by rule",
+        help="check against the rules of the specification of Zarr format 2 instead",
     )
     parser.add_argument(
         "--dandi",
@@ -64,9 +65,9 @@ def _configure(parser: ArgumentParser) -> None:
 
 
 def _run(arguments: Namespace) -> Exit:
-    if arguments.spec and arguments.dandi:
-        raise UsageError("--spec cannot be combined with --dandi", remedy="Run the command twice.")
-    return _run_spec(arguments) if arguments.spec else _run_levels(arguments)
+    if arguments.conformance and arguments.dandi:
+        raise UsageError("--conformance cannot be combined with --dandi", remedy="Run the command twice.")
+    return _run_spec(arguments) if arguments.conformance else _run_levels(arguments)
 
 
 def _run_levels(arguments: Namespace) -> Exit:
@@ -75,23 +76,22 @@ def _run_levels(arguments: Namespace) -> Exit:
 
     options = storage_options(arguments)
 
-    def work(path: str) -> Report:
-        with shown_progress("verify") as progress:
-            return verify(
-                path,
-                arguments.level,
-                executor=executor_of(arguments),
-                external_links=arguments.external_links,
-                storage_options=options,
-                dandi=arguments.dandi,
-                progress=progress,
-            )
+    def work(path: str, progress: Progress) -> Report:
+        return verify(
+            path,
+            arguments.level,
+            executor=executor_of(arguments),
+            external_links=arguments.external_links,
+            storage_options=options,
+            dandi=arguments.dandi,
+            progress=progress,
+        )
 
     return each_file(
         arguments,
         work,
         lambda path, report: _print(path, report, arguments),
-        labels=("sound", "not looked at"),
+        labels=("sound", "not checked"),
         as_json=lambda report: _as_json(report, arguments.command),
         is_good=lambda report: report.is_sound,
     )
@@ -112,7 +112,7 @@ def _print(path: str, report: Report, arguments: Namespace) -> None:
     print_limited(lines, arguments.limit)
     if report.dandi is not None:
         print(f"{path}: DANDI checksum {report.dandi}")
-    verdict = "sound" if report.is_sound else counted(len(report.problems), "problem")
+    verdict = verdict_text("sound", len(report.problems), "problem")
     print(f"{path}: {verdict} ({report.looked_at})")
 
 
@@ -143,15 +143,14 @@ def _run_spec(arguments: Namespace) -> Exit:
 
     options = storage_options(arguments)
 
-    def work(path: str) -> ConformanceReport:
-        with shown_progress("verify") as progress:
-            return conformance(path, executor=executor_of(arguments), storage_options=options, progress=progress)
+    def work(path: str, progress: Progress) -> ConformanceReport:
+        return conformance(path, executor=executor_of(arguments), storage_options=options, progress=progress)
 
     return each_file(
         arguments,
         work,
         lambda path, report: _print_spec(path, report, arguments),
-        labels=("conforming", "not looked at"),
+        labels=("conforming", "not checked"),
         as_json=_spec_as_json,
         is_good=lambda report: report.conforms,
     )
@@ -176,7 +175,7 @@ def _print_spec(path: str, report: ConformanceReport, arguments: Namespace) -> N
         print(f"remark: {counted(len(found), 'key')}, {found[0]}: {remedy_text(RULES[rule].remark, arguments.command)}")
     for array, reason in report.undecoded.items():
         print(f"remark: {array}: its chunks were not decoded: {reason}")
-    verdict = "conforms" if report.conforms else counted(len(report.violations), "violation")
+    verdict = verdict_text("conforms", len(report.violations), "violation")
     print(f"{path}: {verdict} ({report.groups:,} groups, {report.arrays:,} arrays, {report.chunks:,} chunks)")
 
 
@@ -198,21 +197,24 @@ def _finding(finding: Finding) -> dict[str, str]:
 
 COMMAND = Command(
     name="verify",
+    usage="PATH... [options]",
     summary="look for damage in Zarr files",
     description=(
-        "Look for damage. structure: documents parse, and agree with the consolidated one. links: targets of links\n"
-        "and references exist, and are the objects that were meant. chunks: each one is stored, decodes, and has its\n"
-        "full size. schema: the file is valid by the namespaces that are cached in it. Changes nothing. Exits with 0\n"
-        "if nothing is wrong; remarks are not damage. Findings that are alike are one line, with their number;\n"
-        "--verbose shows each, and how many chunks have no checksum. A file that cannot be read is reported, and the\n"
-        "others follow. With --spec, each demand of the specification of Zarr format 2 is a rule, and each finding\n"
-        "names one."
+        "Look for damage, and change nothing. There are four levels, each of which includes those before it:\n\n"
+        "  structure  metadata can be parsed, and agrees with the consolidated document\n"
+        "  links      targets of links and references exist, and are the right objects\n"
+        "  chunks     each chunk is stored, can be decoded, and has its full size\n"
+        "  schema     the file is valid by the namespaces that are cached in it\n\n"
+        "Similar findings are one line, with their number; --verbose shows each, and how many chunks have no\n"
+        "checksum. Remarks are not damage, and do not change the exit code. A file that cannot be read is reported,\n"
+        "and the others follow. With --conformance, files are checked against the rules of the specification of Zarr\n"
+        "format 2 instead."
     ),
     examples="""\
   zarrio verify session.nwb.zarr
   zarrio verify *.nwb.zarr --level links
   zarrio verify session.nwb.zarr --level schema --json | jq '.[].counts'
-  zarrio verify session.nwb.zarr --spec
+  zarrio verify session.nwb.zarr --conformance
   zarrio verify session.nwb.zarr --dandi
 """,
     configure=_configure,

@@ -29,7 +29,7 @@ ARGUMENTS: dict[str, tuple[str, ...]] = {
     "external_links": ("--linked-data", "--external-links"),
     "file": (),
     "fo": (),
-    "force_overwrite": ("--force",),
+    "force_overwrite": ("--overwrite",),
     "forget": ("--forget",),
     "keep": ("--keep",),
     "limits": (),
@@ -39,7 +39,7 @@ ARGUMENTS: dict[str, tuple[str, ...]] = {
     "missing_chunks": ("--missing-chunks",),
     "mode": (),
     "nczarr": ("--nczarr",),
-    "overwrite": ("--force",),
+    "overwrite": ("--overwrite",),
     "path": (),
     "replace": (),
     "resume": ("--resume",),
@@ -79,7 +79,7 @@ _PHRASES: tuple[tuple[str, str, str], ...] = (
     ("open it with mode 'r+', or run `zarrio repair`", "", "run `zarrio repair`"),
     ("raise the limit that is named", "", "raise the limit that is named with limits=Limits(NAME=VALUE)"),
     ("with forget=True (`zarrio consolidate --forget`)", "", "with `zarrio consolidate --forget`"),
-    ("mode 'w' to replace it", "--force", "use --force to replace it"),
+    ("mode 'w' to replace it", "--overwrite", "use --overwrite to replace it"),
     ("`strict_json=True` writes", "", "`zarrio convert --strict-json` writes"),
 )  # fmt: skip
 """Phrase for Python, the option that the command must have ("": any command), phrase for the command line."""

@@ -309,7 +309,7 @@ def _check_virtual(source: str | Store, target: str | Store, options: tuple[Any,
 def _check_commit(place: str, abilities: Abilities, message: str | None) -> None:
     if message is not None and not abilities.commits:
         raise UsageError(
-            "commit_message= has no meaning here: it is for Icechunk",
+            "commit_message= does not apply here: it is for Icechunk",
             store=place,
             remedy="Leave commit_message= out, or give a writable session of Icechunk as the target.",
         )
@@ -354,7 +354,7 @@ def _policy_of(external_links: str, found: Format, target: str) -> Policy | None
         return None
     if found != "hdf5":
         raise UsageError(
-            f"external_links={external_links!r} has no meaning here: it is for conversions from HDF5",
+            f"external_links={external_links!r} does not apply here: it is for conversions from HDF5",
             store=target,
             remedy='Pass external_links="keep" or "copy".',
         )
@@ -367,7 +367,7 @@ def _refuse_idle(target: str, found: Format, wanted: Format, **given: bool) -> N
         source, made = _MEANT_FOR[name]
         if source not in (None, found) or made not in (None, wanted):
             words = " ".join(f"{word} {_NAMES[kind]}" for word, kind in (("from", source), ("to", made)) if kind)
-            what = f"{name}= has no meaning here: it is for conversions {words}"
+            what = f"{name}= does not apply here: it is for conversions {words}"
             raise UsageError(what, store=target, remedy=f"Leave {name}= out.")
 
 
@@ -394,7 +394,7 @@ def _format_of(location: str | Store) -> Format:
     if is_url(location) or os.path.isdir(location) or (location.endswith(FILE_SUFFIXES) and os.path.isfile(location)):
         return "zarr"
     if not os.path.lexists(location):
-        raise StoreNotFoundError("nothing is there", store=location, remedy="Check the path.")
+        raise StoreNotFoundError("the file does not exist", store=location, remedy="Check the path.")
     raise NotZarrError("this is neither an HDF5 file nor a Zarr directory", store=location, remedy="Check the path.")
 
 

@@ -14,7 +14,15 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from hdmf_zarr_backend.arrays.fills import check_unwritten
-from hdmf_zarr_backend.builders.both import Fate, check_derivable, derive, drop_format_3, keep_chunks
+from hdmf_zarr_backend.builders.both import (
+    Fate,
+    check_derivable,
+    derive,
+    drop_format_3,
+    keep_chunks,
+    keys_of_format_3,
+    plan_format_3,
+)
 from hdmf_zarr_backend.builders.from_zarr import ZarrPlanner
 from hdmf_zarr_backend.changes.journal import recover_with_warning
 from hdmf_zarr_backend.changes.locks import writer_lock
@@ -144,6 +152,26 @@ def remove_format_2(keys: Store, hierarchy: Hierarchy) -> int:
     ConflictError
         Some nodes exist only in format 2. Nothing is deleted.
     """
+    count = 0
+    for batch in keys_of_format_2(keys, hierarchy):
+        keys.delete(batch)
+        count += len(batch)
+    return count
+
+
+def keys_of_format_2(keys: Store, hierarchy: Hierarchy) -> Iterator[list[str]]:
+    """Return the keys that `remove_format_2` deletes, in batches and in the order of deletion.
+
+    Parameters
+    ----------
+    keys, hierarchy
+        As for `remove_format_2`.
+
+    Raises
+    ------
+    ConflictError
+        As for `remove_format_2`.
+    """
     documents = {key for key in _listed(keys) if split(key)[1] in _OLD}
     unknown = sorted({split(key)[0] for key in documents if hierarchy.get(split(key)[0]) is None})
     if unknown:
@@ -153,11 +181,7 @@ def remove_format_2(keys: Store, hierarchy: Hierarchy) -> int:
             store=keys.location,
             remedy="Move zarr.json of the root away to get the file of format 2, and upgrade that.",
         )
-    count = 0
-    for batch in _stale(keys, hierarchy, documents):
-        keys.delete(batch)
-        count += len(batch)
-    return count
+    return _stale(keys, hierarchy, documents)
 
 
 def _listed(keys: Store) -> Iterator[str]:
@@ -199,7 +223,11 @@ class UpgradeReport:
     removed : int
         Number of deleted keys of the removed format.
     formats : tuple of int
-        The present Zarr formats of the file.
+        The Zarr formats of the file after the upgrade.
+    encoded_arrays : tuple of str
+        Paths of the arrays whose chunks were encoded again.
+    dry_run : bool
+        Nothing was changed: the report is about what an upgrade would do.
     """
 
     location: str
@@ -207,8 +235,12 @@ class UpgradeReport:
     encoded: int = 0
     removed: int = 0
     formats: tuple[int, ...] = (3,)
+    encoded_arrays: tuple[str, ...] = ()
+    dry_run: bool = False
 
     def __str__(self) -> str:
+        if self.dry_run:
+            return self._forecast()
         number = "formats 2 and 3" if len(self.formats) > 1 else f"format {self.formats[0]}"
         if self.kept or self.encoded:
             return f"Zarr {number} now: {self.kept} arrays left as they are, {self.encoded} encoded again"
@@ -218,12 +250,26 @@ class UpgradeReport:
             return f"Zarr {number} now: {self.removed} keys of format 3 have been removed"
         return f"Zarr {number} already, {self.removed} remaining keys of format 2 have been removed"
 
+    def _forecast(self) -> str:
+        number = "formats 2 and 3" if len(self.formats) > 1 else f"format {self.formats[0]}"
+        if not (self.kept or self.encoded or self.removed):
+            return f"Zarr {number} already, nothing to do"
+        parts = []
+        if self.kept or self.encoded:
+            shown = ", ".join(self.encoded_arrays[:_SHOWN]) + ", ..." * (len(self.encoded_arrays) > _SHOWN)
+            again = f"{self.encoded} encoded again{f' ({shown})' if shown else ''}"
+            parts.append(f"{self.kept} arrays left as they are, {again}")
+        if self.removed:
+            parts.append(f"{self.removed:,} keys of format {5 - self.formats[0]} removed")
+        return f"would have Zarr {number}: {'; '.join(parts)}"
+
 
 def upgrade(
     source: str | os.PathLike[str] | Any,
     *,
     keep: bool = False,
     drop: Literal[2, 3] | None = None,
+    dry_run: bool = False,
     storage_options: Mapping[str, Any] | None = None,
     executor: Any = None,
     memory_budget: int = MEMORY_BUDGET,
@@ -243,6 +289,8 @@ def upgrade(
         Keep the metadata of format 2, so that the file has both formats.
     drop : {2, 3}, optional
         The format to remove from a file of both formats. 3: the file has only format 2 again.
+    dry_run : bool
+        Change nothing, and return a report about what would change.
     storage_options : mapping, optional
         For URLs, as for `ZarrIO`.
     executor, memory_budget, progress
@@ -285,6 +333,8 @@ def upgrade(
     checked_key_encoding(chunk_key_encoding, 3)
     keys = open_store(source, storage_options)
     _check_store(keys)
+    if dry_run:
+        return _forecast(keys, parse(keys, use_consolidated=False), keep=keep, drop=drop)
     options = {"progress": progress, "executor": executor, "memory_budget": memory_budget}
     with writer_lock(keys):
         recover_with_warning(keys)
@@ -325,11 +375,12 @@ def _only_format_3(keys: Store, parsed: ParsedFile, new_keys: ChunkKeys, **optio
         return _without_format_2(keys, parsed, **options)
     if parsed.zarr_format == 3:
         return UpgradeReport(keys.location, removed=remove_format_2(keys, parsed.hierarchy))
-    _check_consolidated(keys, zarr2.encode_documents(parsed.hierarchy))
     return _upgraded(keys, parsed.hierarchy, new_keys, **options)
 
 
-def _upgraded(keys: Store, hierarchy: Hierarchy, new_keys: ChunkKeys, **options: Any) -> UpgradeReport:
+def _planned(keys: Store, hierarchy: Hierarchy, new_keys: ChunkKeys) -> tuple[WritePlan, dict[str, Fate]]:
+    """Return the plan of a file of format 2 in format 3, and what happens to the chunks of each array."""
+    _check_consolidated(keys, zarr2.encode_documents(hierarchy))
     keys.read_rules = replace(keys.read_rules, is_copied=True)  # chunks that are encoded again must exist
     plan = ZarrPlanner(keys, hierarchy, keys.location, zarr_format=3, is_in_place=True).plan_file()
     adapt_plan(plan, location=keys.location)
@@ -339,6 +390,11 @@ def _upgraded(keys: Store, hierarchy: Hierarchy, new_keys: ChunkKeys, **options:
         assert isinstance(node, ArrayNode)
         check_unwritten(keys, path, node)
         plan.arrays[path].node.chunk_keys = new_keys
+    return plan, fates
+
+
+def _upgraded(keys: Store, hierarchy: Hierarchy, new_keys: ChunkKeys, **options: Any) -> UpgradeReport:
+    plan, fates = _planned(keys, hierarchy, new_keys)
     write_in_place(keys, plan, **options)
     removed = remove_format_2(keys, plan.hierarchy)
     return _report(keys, fates, removed)
@@ -346,20 +402,25 @@ def _upgraded(keys: Store, hierarchy: Hierarchy, new_keys: ChunkKeys, **options:
 
 def _report(keys: Store, fates: Mapping[str, Fate], removed: int = 0, formats: tuple[int, ...] = (3,)) -> UpgradeReport:
     found = list(fates.values())
-    return UpgradeReport(keys.location, found.count("kept"), found.count("encoded"), removed, formats)
+    encoded = tuple(absolute(path) for path, fate in fates.items() if fate == "encoded")
+    return UpgradeReport(keys.location, found.count("kept"), len(encoded), removed, formats, encoded)
 
 
-def _with_both(keys: Store, parsed: ParsedFile, **options: Any) -> UpgradeReport:
-    """Add the documents of format 3 to a file of format 2."""
+def _check_both(keys: Store, parsed: ParsedFile) -> None:
     check_derivable(keys, parsed.state)
-    if parsed.state == "alike":
-        return UpgradeReport(keys.location, formats=(2, 3))
-    if parsed.zarr_format == 3:
+    if parsed.zarr_format == 3 and parsed.state != "alike":
         raise UsageError(
             "format 2 cannot name the chunks of a file of format 3",
             store=keys.location,
             remedy="Make a new file with `zarrio convert --zarr-format both`.",
         )
+
+
+def _with_both(keys: Store, parsed: ParsedFile, **options: Any) -> UpgradeReport:
+    """Add the documents of format 3 to a file of format 2."""
+    _check_both(keys, parsed)
+    if parsed.state == "alike":
+        return UpgradeReport(keys.location, formats=(2, 3))
     hierarchy, is_new = parsed.hierarchy, parsed.state is None
     if is_new:
         _check_consolidated(keys, zarr2.encode_documents(hierarchy))
@@ -399,13 +460,54 @@ def _without_format_2(keys: Store, parsed: ParsedFile, **options: Any) -> Upgrad
 
 def _without_format_3(keys: Store, parsed: ParsedFile) -> UpgradeReport:
     """Convert a file of both formats to format 2."""
+    _check_format_2(keys, parsed)
+    return UpgradeReport(keys.location, removed=drop_format_3(keys), formats=(2,))
+
+
+def _check_format_2(keys: Store, parsed: ParsedFile) -> None:
     if parsed.state is None and parsed.zarr_format == 3:
         raise UsageError(
             "the file has Zarr format 3 only",
             store=keys.location,
             remedy="Make a file of format 2 with `zarrio convert --zarr-format 2`.",
         )
-    return UpgradeReport(keys.location, removed=drop_format_3(keys), formats=(2,))
+
+
+def _forecast(keys: Store, parsed: ParsedFile, *, keep: bool, drop: int | None) -> UpgradeReport:
+    """Return what an upgrade would do, after the same checks."""
+    if drop == 3:
+        _check_format_2(keys, parsed)
+        documents, chunks = keys_of_format_3(keys)
+        return UpgradeReport(keys.location, removed=len(documents) + len(chunks), formats=(2,), dry_run=True)
+    if keep:
+        _check_both(keys, parsed)
+        fates: dict[str, Fate] = {}
+        if parsed.state is None:
+            _check_consolidated(keys, zarr2.encode_documents(parsed.hierarchy))
+        if parsed.state != "alike":
+            keys.read_rules = replace(keys.read_rules, is_copied=True)
+            _, fates = plan_format_3(keys, parsed.hierarchy)
+        return replace(_report(keys, fates, formats=(2, 3)), dry_run=True)
+    if drop == 2:
+        _check_format_3(keys, parsed)
+    return _forecast_of_format_3(keys, parsed)
+
+
+def _forecast_of_format_3(keys: Store, parsed: ParsedFile) -> UpgradeReport:
+    """Return what the conversion of a file of one or both formats to format 3 only would do."""
+    fates: dict[str, Fate] = {}
+    hierarchy = parsed.hierarchy
+    if parsed.state is None and parsed.zarr_format == 2:
+        plan, fates = _planned(keys, hierarchy, ChunkKeys("default", "/"))
+        hierarchy = plan.hierarchy
+    elif parsed.state == "2 is newer":
+        plan, fates = plan_format_3(keys, hierarchy)
+        hierarchy = plan.hierarchy
+    elif parsed.state is not None:
+        hierarchy = parse(keys, use_consolidated=False, hint=3).hierarchy
+        fates = {path: "kept" for path, node in hierarchy.walk() if isinstance(node, ArrayNode)}
+    removed = sum(map(len, keys_of_format_2(keys, hierarchy)))
+    return replace(_report(keys, fates, removed), dry_run=True)
 
 
 def _check_consolidated(keys: Store, documents: dict[str, Any]) -> None:

@@ -104,7 +104,7 @@ def convert_virtual(
     if zarr_format not in (2, 3):
         raise UsageError(f"zarr_format={zarr_format!r} is not a format of Zarr", remedy="Use 2 or 3.")
     if not is_url(source) and not os.path.lexists(source):
-        raise StoreNotFoundError("nothing is there", store=source, remedy="Check the path.")
+        raise StoreNotFoundError("the file does not exist", store=source, remedy="Check the path.")
     check_apart(source, target)
     abilities = open_folder(split_location(target)[0], storage if is_url(target) else {}).abilities
     if not abilities.write:  # checked before anything is read

@@ -402,7 +402,7 @@ def _nothing_to_read(keys: Store) -> ZarrBackendError:
         with suppress(OSError):  # the folder cannot be listed
             if keys.folder is not None and interrupted_conversions(keys.folder):
                 remedy = "A conversion to it was interrupted: convert again with resume=True."
-        return StoreNotFoundError("nothing is there", store=keys.location, remedy=remedy)
+        return StoreNotFoundError("the file does not exist", store=keys.location, remedy=remedy)
     if keys.get(zarr2.ARRAY) is not None:
         return NotZarrError(
             "this is a single Zarr array",

@@ -208,7 +208,7 @@ class RemoteFile:
         self._keys: Store = open_folder(folder, self.options)
         found = self._keys.state(self._name)
         if found is None:
-            raise StoreNotFoundError("nothing is there", store=location, remedy="Check the URL.")
+            raise StoreNotFoundError("the file does not exist", store=location, remedy="Check the URL.")
         if state is not None and found != state:
             raise _changed(location)
         self.state = found

@@ -112,7 +112,7 @@ class CodecPipeline:
                     buffer = _codec(tuple(self.codecs[number].items())).decode(buffer)
         except DECODE_ERRORS as error:
             raise ChunkError(
-                f"a chunk of HDF5 does not decode ({type(error).__name__}: {error})",
+                f"a chunk of HDF5 cannot be decoded ({type(error).__name__}: {error})",
                 remedy="The HDF5 file is damaged; try `h5dump` on the dataset, or restore the file from a copy.",
             ) from error
         return buffer
@@ -374,7 +374,7 @@ def lz4_from_hdf5(data: bytes) -> bytes | None:
     try:
         total, blocks = _lz4_blocks(data)
     except ValueError as error:
-        raise ChunkError(f"a chunk of HDF5 does not decode ({error})", remedy="The HDF5 file is damaged.") from error
+        raise ChunkError(f"a chunk of HDF5 cannot be decoded ({error})", remedy="The HDF5 file is damaged.") from error
     length, block = blocks[0]
     if len(blocks) > 1 or len(block) == length or total >= 2**31:
         return None
@@ -396,5 +396,5 @@ def lz4_to_hdf5(data: bytes) -> bytes:
         try:
             block = bytes(_codec((("id", "lz4"),)).decode(data))
         except DECODE_ERRORS as error:
-            raise ChunkError(f"an LZ4 chunk does not decode ({error})", remedy="Run `zarrio verify`.") from error
+            raise ChunkError(f"an LZ4 chunk cannot be decoded ({error})", remedy="Run `zarrio verify`.") from error
     return _LZ4_HEADER.pack(total, total) + len(block).to_bytes(4, "big") + block

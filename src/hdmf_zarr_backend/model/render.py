@@ -22,6 +22,7 @@ __all__ = [
     "Description",
     "Item",
     "Leaf",
+    "Role",
     "Sum",
     "Symbols",
     "folded",
@@ -274,9 +275,16 @@ _NARROWEST = 6
 """Minimum width of a column."""
 
 
+Role: TypeAlias = Literal["title", "group", "link"]
+"""Parts of a tree that may have a colour: the titles, and the names of groups and of links."""
+
+
 @dataclass(frozen=True, slots=True)
 class Symbols:
-    """Symbols that the tree is drawn with: before a member, before the last one, below a member, below the last one."""
+    """Symbols that the tree is drawn with: before a member, before the last one, below a member, below the last one.
+
+    ``paint`` takes a part of a line and its role, and returns it in a colour; None: no colours.
+    """
 
     middle: str
     last: str
@@ -286,6 +294,7 @@ class Symbols:
     arrow: str
     times: str
     ellipsis: str
+    paint: Callable[[str, Role], str] | None = None
 
 
 UNICODE = Symbols("├── ", "└── ", "│   ", "    ", "⋮", "→", "\N{MULTIPLICATION SIGN}", "…")
@@ -313,6 +322,8 @@ class _Row:
     tree: str
     cells: Sequence[str] = ()
     text: str = ""
+    role: Role | None = None
+    mark: str = ""
 
 
 def render(
@@ -337,13 +348,25 @@ def render(
     show_all : bool
         Show all members of long runs.
     symbols : Symbols
-        Symbols that the tree is drawn with.
+        Symbols and colours that the tree is drawn with.
     width : int, optional
         Columns of the terminal. Longer lines are shortened, the widest column first. None: do not shorten lines.
     """
     rows = list(_rows(root, depth=depth, show_all=show_all, symbols=symbols))
-    rows.insert(0, _Row("", [column.title for column in columns]))
-    return _aligned(rows, columns, width=width, ellipsis=symbols.ellipsis)
+    rows.insert(0, _Row("", [column.title for column in columns], role="title"))
+    lines = _aligned(rows, columns, width=width, ellipsis=symbols.ellipsis)
+    if symbols.paint is None:
+        return lines
+    return [_painted(line, row, symbols.paint) for line, row in zip(lines, rows, strict=True)]
+
+
+def _painted(line: str, row: _Row, paint: Callable[[str, Role], str]) -> str:
+    """Return a line with its name in colour, after it was shortened."""
+    if row.role is None:
+        return line
+    start = 0 if row.role == "title" else len(row.mark)
+    stop = len(line) if row.role == "title" else len(row.tree)
+    return line[:start] + paint(line[start:stop], row.role) + line[stop:]
 
 
 # ---- rows ---------------------------------------------------------------------------------------------------------
@@ -355,7 +378,7 @@ def _rows(root: Item, *, depth: int | None, show_all: bool, symbols: Symbols) ->
     while stack:
         item, mark, below, level = stack.pop()
         if isinstance(item, _Row):
-            yield _Row(mark + item.tree, item.cells, item.text)
+            yield _Row(mark + item.tree, item.cells, item.text, item.role, mark + item.mark)
             continue
         if item.leaf is not None:
             yield _leaf_row(item.leaf, mark, symbols)
@@ -375,7 +398,8 @@ def _item_row(item: Item, mark: str, *, cut: bool, is_root: bool) -> _Row:
     """Return the row of a node; ``cut``: with the sum of its members, which are not shown, and of the root itself."""
     description = item.description
     text = description.instead or (str(item.sum if is_root else sum_of(item.members)) if cut else "")
-    return _Row(mark + _printable(item.name), description.cells, f"({text})" if text else "")
+    role: Role | None = None if isinstance(item.node, ArrayNode) else "group"
+    return _Row(mark + _printable(item.name), description.cells, f"({text})" if text else "", role, mark)
 
 
 def _children(members: list[Item], *, show_all: bool, symbols: Symbols) -> Iterator[Item | _Row]:
@@ -389,7 +413,7 @@ def _children(members: list[Item], *, show_all: bool, symbols: Symbols) -> Itera
 
 def _leaf_row(leaf: Leaf, mark: str, symbols: Symbols) -> _Row:
     text = f"{symbols.arrow} {_printable(leaf.target)}" if leaf.target else _printable(leaf.text)
-    return _Row(mark + _printable(leaf.name), (leaf.kind,), text)
+    return _Row(mark + _printable(leaf.name), (leaf.kind,), text, "link" if leaf.target else None, mark)
 
 
 def _printable(text: str) -> str:

@@ -325,7 +325,7 @@ def place(partial: str, target: str) -> None:
         _move_to_free(partial, target)
     except FileExistsError as error:
         raise StoreExistsError(
-            "something has come to be there while this file was written, and is not replaced",
+            "another file was created there while this one was written, and it is not replaced",
             store=target,
             remedy="Choose another path, or mode 'w' to replace it.",
         ) from error

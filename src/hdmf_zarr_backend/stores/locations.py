@@ -75,7 +75,7 @@ def check_apart(source: str, target: str) -> None:
     Raises
     ------
     StoreExistsError
-        They are the same file, or one lies in the other.
+        They are the same file, or one is inside the other.
     StoreNotFoundError
         The folder of the target does not exist.
     """
@@ -87,7 +87,7 @@ def check_apart(source: str, target: str) -> None:
         or f"{other}{os.sep}".startswith(f"{one}{os.sep}")
     ):
         raise StoreExistsError(
-            "source and target are the same file, or one lies in the other",
+            "source and target are the same file, or one is inside the other",
             store=target,
             remedy="Choose another target.",
         )

@@ -104,7 +104,7 @@ class ReferenceStore(RemoteStore):
         folder, name = split_location(self.location)
         text = self._opener(folder, options).get(name)
         if text is None:
-            raise StoreNotFoundError("nothing is there", store=self.location, remedy="Check the path.")
+            raise StoreNotFoundError("the file does not exist", store=self.location, remedy="Check the path.")
         self.read_rules.limits.check("max_document_bytes", len(text), f"the file of references has {len(text):,} bytes")
         return text
 
@@ -392,7 +392,7 @@ def _damaged(what: str, location: str) -> MetadataError:
 RECORD = "_hdmf"
 """Key of the record beside ``refs``."""
 
-_RECREATE = "Create the references again: `zarrio convert --virtual --force`, or restore that file as it was."
+_RECREATE = "Create the references again: `zarrio convert --virtual --overwrite`, or restore that file as it was."
 
 
 @dataclass(frozen=True, slots=True)

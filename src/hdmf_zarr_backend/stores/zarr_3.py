@@ -92,7 +92,7 @@ class ZarrPythonStore(RemoteStore):
                 try:
                     sync(self.store._ensure_open())
                 except FileNotFoundError as error:
-                    raise StoreNotFoundError("nothing is there", remedy="Check the path.") from error
+                    raise StoreNotFoundError("the file does not exist", remedy="Check the path.") from error
             return function()
 
         return super()._called(opened, key, doing, once=once)

@@ -353,7 +353,7 @@ class RemoteZipStore(ZipStore):
 
     def _file(self) -> Any:
         if not self.exists():
-            raise StoreNotFoundError("nothing is there", store=self.location, remedy="Check the path.")
+            raise StoreNotFoundError("the file does not exist", store=self.location, remedy="Check the path.")
         assert self._size is not None
         self._remote = _RemoteFile(self._folder, self._name, self._size)
         self._piece(max(0, self._size - 1), self._size)  # zipfile would report an error of the server as damage

@@ -282,7 +282,7 @@ def _of_hdf5(source: str, target: str, options: _ConvertOptions, *, estimate: bo
     number = 2 if options.zarr_format == BOTH else options.zarr_format
     encoding = checked_key_encoding(options.chunk_key_encoding, number)
     if not os.path.lexists(source):
-        raise StoreNotFoundError("nothing is there", store=source, remedy="Check the path.")
+        raise StoreNotFoundError("the file does not exist", store=source, remedy="Check the path.")
     if not is_hdf5(source):
         raise UnsupportedFileError(
             "this is not an HDF5 file",
