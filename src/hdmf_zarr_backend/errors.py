@@ -1,34 +1,36 @@
 """All errors that this package raises on purpose, and its warnings.
 
-Grouped by what a handler would do::
+Grouped by what a handler would do:
 
-    ZarrBackendError                    anything from this package
-    ├── StoreError                      look at the path or the store
-    │   ├── StoreNotFoundError          (also FileNotFoundError)
-    │   ├── NotZarrError                something exists there, but not a Zarr hierarchy
-    │   ├── StoreExistsError            (also FileExistsError) choose another path, or allow overwriting
-    │   ├── StoreRefusedError           (also PermissionError) credentials or permissions are missing or insufficient
-    │   ├── StoreFullError              (also OSError) the disk, or a quota, is full
-    │   ├── StoreLockedError            another writer has the file open
-    │   ├── StoreUnreachableError       (also ConnectionError) no answer or a server error, after all retries
-    │   ├── ReadOnlyStoreError          this kind of store cannot be written, or cannot be changed
-    │   ├── LinkRefusedError            a link points to a file that the policy does not allow
-    │   └── IncompleteStoreError        a write was interrupted
-    ├── DamagedFileError                run `zarrio verify` on the file
-    │   ├── MetadataError               a document does not parse or contradicts itself
-    │   ├── ChunkError                  a chunk does not decode, or has the wrong size
-    │   ├── ReferenceTargetError        (also KeyError) a link or reference points to nothing
-    │   └── UnsafeDataError             data that could only be decoded by running code
-    ├── WriteError                      change what is written
-    │   ├── NameRefusedError            a name that no store can hold
-    │   ├── ValueRefusedError           a value that Zarr cannot store
-    │   ├── ConflictError               (also ValueError) the file already has something else there
-    │   └── WorkerLostError             a worker or a whole cluster has died; run it again
-    ├── UsageError                      (also ValueError) change the call
-    │   └── ModeError                   not possible in this mode
-    ├── LimitError                      the file exceeds a limit of `Limits`; raise the limit if you trust the file
-    ├── NestingError                    (also RecursionError) nest less deeply, or raise the limit
-    └── UnsupportedFileError            a kind of file that cannot be read, e.g. NWB 1.x
+.. code-block:: text
+
+    ZarrBackendError                anything from this package
+    ├── StoreError                  look at the path or the store
+    │   ├── StoreNotFoundError      (also FileNotFoundError)
+    │   ├── NotZarrError            something else is there
+    │   ├── StoreExistsError        (also FileExistsError) choose another path, or overwrite
+    │   ├── StoreRefusedError       (also PermissionError) no permission, or no credentials
+    │   ├── StoreFullError          (also OSError) the disk, or a quota, is full
+    │   ├── StoreLockedError        another writer has the file open
+    │   ├── StoreUnreachableError   (also ConnectionError) no answer, or a server error
+    │   ├── ReadOnlyStoreError      this kind of store cannot be changed
+    │   ├── LinkRefusedError        a link to a file that is not allowed
+    │   └── IncompleteStoreError    a write was interrupted
+    ├── DamagedFileError            run `zarrio verify` on the file
+    │   ├── MetadataError           a document does not parse or contradicts itself
+    │   ├── ChunkError              a chunk does not decode, or has the wrong size
+    │   ├── ReferenceTargetError    (also KeyError) the target does not exist
+    │   └── UnsafeDataError         data that could only be decoded by running code
+    ├── WriteError                  change what is written
+    │   ├── NameRefusedError        a name that no store can hold
+    │   ├── ValueRefusedError       a value that Zarr cannot store
+    │   ├── ConflictError           (also ValueError) something else is there already
+    │   └── WorkerLostError         a worker or a whole cluster has died; run it again
+    ├── UsageError                  (also ValueError) change the call
+    │   └── ModeError               not possible in this mode
+    ├── LimitError                  a limit of `Limits`; raise it if you trust the file
+    ├── NestingError                (also RecursionError) nest less deeply
+    └── UnsupportedFileError        a kind of file that cannot be read, e.g. NWB 1.x
 
 An error names the store, the path of the node and what to do; these parts are also attributes.
 """

@@ -44,7 +44,7 @@ DAMAGE: Final[dict[str, str]] = {
     "chunk-missing": _RESTORE,
     "chunk-damaged": _RESTORE,
     "schema": "Change what is named to what the schema demands.",
-    "dandi-depth": "Write it with `zarrio convert --chunk-key-encoding v2` or in format 2, or nest groups less deeply.",
+    "dandi-depth": "Write it with chunk_key_encoding='v2', or in format 2; or nest groups less deeply.",
     "dandi-name": "Rename it.",
     "dandi-size": "Write it with smaller chunks or shards.",
 }

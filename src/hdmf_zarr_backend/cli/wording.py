@@ -81,6 +81,7 @@ _PHRASES: tuple[tuple[str, str, str], ...] = (
     ("with forget=True (`zarrio consolidate --forget`)", "", "with `zarrio consolidate --forget`"),
     ("mode 'w' to replace it", "--overwrite", "use --overwrite to replace it"),
     ("`strict_json=True` writes", "", "`zarrio convert --strict-json` writes"),
+    ("Write it with chunk_key_encoding='v2'", "", "Write it with `zarrio convert --chunk-key-encoding v2`"),
 )  # fmt: skip
 """Phrase for Python, the option that the command must have ("": any command), phrase for the command line."""
 

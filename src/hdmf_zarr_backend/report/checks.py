@@ -95,7 +95,7 @@ def _problems(found: Sequence[Problem], location: str) -> str:
 
 def _schema(outline: Outline, source: str | os.PathLike[str], storage_options: Mapping[str, Any] | None) -> str:
     attributes = outline.hierarchy.root.attributes
-    if SPECLOC not in attributes and not isinstance(attributes.get("namespace"), str):
+    if not attributes.keys() & {SPECLOC, "namespace", "neurodata_type"}:
         return "<p>Not validated: the file names no schema.</p>"
     try:
         return _validation(validate(source, storage_options=storage_options))

@@ -346,7 +346,7 @@ def _age_text(age: str) -> str:
 
 def _time_text(text: str) -> str:
     """Return a time of ISO 8601 with a space between date and time, and without a fraction of zeros."""
-    return re.sub(r"\.0+(?!\d)", "", text).replace("T", " ", 1)
+    return re.sub(r"\.0+(?!\d)", "", re.sub(r"(?<=-\d\d)T", " ", text))
 
 
 def _number_text(number: float) -> str:

@@ -40,7 +40,7 @@ class ArrayV2(Generic[AttributesT]):
     dimension_separator : {".", "/"}
         Separator between the indices in the key of a chunk; ``"."`` if the document has none.
     zarr_format : int
-        2.
+        Always 2.
     extra : dict
         Keys of the document that the format does not define.
     stated : set of str
@@ -73,7 +73,7 @@ class GroupV2(Generic[AttributesT, MemberT]):
     members : mapping
         Arrays and groups by name.
     zarr_format : int
-        2.
+        Always 2.
     extra, stated
         As for `ArrayV2`.
     """
