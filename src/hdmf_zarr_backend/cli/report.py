@@ -20,19 +20,19 @@ _LEVEL: Level = "links"
 
 
 def _configure(parser: ArgumentParser) -> None:
-    parser.add_argument("path", metavar="PATH", help="a Zarr file: a directory, a zip file, or a URL")
+    parser.add_argument("path", metavar="PATH", help="a Zarr file: a folder, a zip file, or a URL")
     parser.add_argument("other", metavar="OTHER", nargs="?", help="a second Zarr file: the page compares the two")
     parser.add_argument(
         "-o",
         "--output",
         metavar="FILE",
-        help="the page (default: in this folder, the name of PATH with .html after it)",
+        help="the new page (default: the name of PATH and .html, in the current folder)",
     )
     parser.add_argument("--overwrite", action="store_true", help="replace a page that exists")
     parser.add_argument(
         "--level",
         choices=("structure", "links", "chunks", "schema"),
-        help=f"of one file: how much to check for problems, as for verify (default: {_LEVEL})",
+        help=f"of one file: how much to check for problems, as in verify (default: {_LEVEL})",
     )
     parser.add_argument("--structure", action="store_true", help="of two files: do not compare the values of datasets")
     add_storage_option(parser)
@@ -100,7 +100,7 @@ def _exists(output: str) -> StoreExistsError:
 COMMAND = Command(
     name="report",
     usage="PATH [OTHER] [options]",
-    summary="make a page about a Zarr file, for a browser",
+    summary="make an HTML page about a Zarr file",
     description=(
         "Make one HTML page: the sizes of groups and arrays as a picture, chunks, codecs and compression ratios,\n"
         "links, problems, and the tree. With two files: their sizes side by side, and all differences.\n"
