@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from hdmf_zarr_backend.progress import SILENT, Progress, TerminalProgress, terminal_progress
+from hdmf_zarr_backend.progress import SILENT, Progress, TerminalProgress, clear_line, terminal_progress
 
 
 class Terminal(io.StringIO):
@@ -79,6 +79,17 @@ def test_without_tqdm_the_label_of_a_batch_is_shown_and_removed(monkeypatch):
     progress.advance("/a", 400)
     progress.finish()
     assert terminal.getvalue() == f"\r3/55 a.nwb\r{' ' * 10}\r"
+
+
+def test_a_message_does_not_share_the_line_of_the_progress(monkeypatch, capsys):
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setenv("COLUMNS", "20")
+    clear_line()
+    assert terminal.getvalue() == f"\r{' ' * 19}\r"
+    monkeypatch.undo()
+    clear_line()
+    assert capsys.readouterr().err == ""
 
 
 def test_a_long_label_stays_on_one_line(monkeypatch):

@@ -45,7 +45,7 @@ def _paragraph(text: str) -> str:
     if not text.startswith("  "):
         return _prose(" ".join(text.split()))
     rows = (line.split(maxsplit=1) for line in text.splitlines())
-    return "\n".join(f"- `{word}`: {_prose(meaning)}" for word, meaning in rows)
+    return "\n".join(f"- {_prose(text)}" if word == "-" else f"- `{word}`: {_prose(text)}" for word, text in rows)
 
 
 def _entry(action: Action, prog: str) -> str:

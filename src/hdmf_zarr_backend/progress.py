@@ -80,6 +80,12 @@ class TerminalProgress(Progress):
             self._shown = 0
 
 
+def clear_line() -> None:
+    """Clear the line of a terminal that shows progress, before a message."""
+    if sys.stderr.isatty():
+        _write(f"\r{' ' * (shutil.get_terminal_size().columns - 1)}\r")
+
+
 def terminal_progress(label: str, *, at_once: bool = False) -> Progress:
     """Return a progress bar if standard error is a terminal and tqdm is installed, else a silent `Progress`.
 

@@ -227,7 +227,7 @@ def test_converted_files_open_or_say_why_not(recorded, tmp_path, capsys, name, z
     reported = [node for node in json.loads(capsys.readouterr().out)[0]["nodes"] if node["kind"] == "array"]
     assert {node["path"].strip("/"): node["tensorstore"] for node in reported} == dict.fromkeys(opened) | refused
     assert main(["inspect", str(path), "--verbose"]) == 0
-    line = f"TensorStore cannot open {len(closed)} of {len(opened) + len(closed)} arrays of numbers; see --json"
+    line = f"TensorStore cannot open {len(closed)} of {len(opened) + len(closed)} arrays of numbers; --json shows why"
     assert capsys.readouterr().out.splitlines()[1] == (line if closed else "")
 
 

@@ -309,7 +309,7 @@ def derive_or_warn(keys: Store, parsed: ParsedFile, change: Change | None, *, st
         keys.abandon()
         warnings.warn(
             f"{keys.location}: the change is written in Zarr format 2, and could not be in format 3 ({error}); "
-            "`zarrio repair` makes them alike",
+            "`zarrio repair` updates format 3",
             FormatsDifferWarning,
             stacklevel=4,
         )

@@ -176,7 +176,7 @@ def add_storage_option(parser: ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="an option for URLs, such as anon=true or endpoint_url=http://host:9000; can be repeated",
+        help="an option for URLs, such as anon=true or endpoint_url=http://host:9000; can be given several times",
     )
 
 
@@ -192,7 +192,10 @@ def storage_options(arguments: Namespace) -> dict[str, Any]:
     for pair in arguments.storage_option:
         name, mark, text = pair.partition("=")
         if not (name and mark):
-            raise UsageError(f"the storage option {pair!r} has no name and value", remedy="Write NAME=VALUE.")
+            raise UsageError(
+                f"the storage option {pair!r} does not have the form NAME=VALUE",
+                remedy="Write -O anon=true, for example.",
+            )
         try:
             options[name] = json.loads(text)
         except ValueError:
@@ -200,7 +203,9 @@ def storage_options(arguments: Namespace) -> dict[str, Any]:
     return options
 
 
-def add_verbose_option(parser: ArgumentParser, text: str = "print each finding, also those that are alike") -> None:
+def add_verbose_option(
+    parser: ArgumentParser, text: str = "print each finding, even if it is similar to others"
+) -> None:
     """Add the option ``--verbose`` to a command, with its help."""
     parser.add_argument("-v", "--verbose", action="store_true", help=text)
 
@@ -212,7 +217,7 @@ def add_finding_options(parser: ArgumentParser, what: str, verbose: str) -> None
         type=int,
         default=_LINES,
         metavar="N",
-        help=f"print at most N {what}; 0: all (default: %(default)s)",
+        help=f"print at most N {what}; 0 prints all (default: %(default)s)",
     )
     add_verbose_option(parser, verbose)
 
@@ -261,12 +266,10 @@ def add_encoding_options(parser: ArgumentParser) -> None:
         "--shards",
         type=_shards,
         metavar="auto|N,...",
-        help="to Zarr format 3: combine the chunks of large arrays in shards, chosen by bytes, or with these "
+        help="to Zarr format 3: combine the chunks of large arrays into shards of a suitable size (auto), or of these "
         "lengths (for arrays with as many axes)",
     )
-    parser.add_argument(
-        "--nczarr", action="store_true", help="to Zarr format 2: let netcdf-c open the file, in its mode nczarr"
-    )
+    parser.add_argument("--nczarr", action="store_true", help="to Zarr format 2: let netcdf-c open the file as NCZarr")
 
 
 def add_key_encoding_option(parser: ArgumentParser, use: str) -> None:
@@ -274,7 +277,7 @@ def add_key_encoding_option(parser: ArgumentParser, use: str) -> None:
     parser.add_argument(
         "--chunk-key-encoding",
         choices=("default", "v2"),
-        help=f"{use}: keys such as c/0/0 (default), or 0.0 without folders (v2), as DANDI needs them",
+        help=f"{use}: chunk keys such as c/0/0 (default), or 0.0 without folders (v2), which DANDI requires",
     )
 
 

@@ -59,15 +59,15 @@ def _configure(parser: ArgumentParser) -> None:
     parser.add_argument(
         "paths",
         nargs="+",
-        metavar="PATH",
-        help="SOURCE: HDF5 or Zarr files, or folders of them. TARGET: the new file, or a folder for the new files, "
-        "which exists or ends in /; default: beside the source, a.nwb.zarr of a.nwb and a.nwb of a.nwb.zarr",
+        metavar="SOURCE",
+        help="HDF5 or Zarr files, or folders of them. The last of several paths is the TARGET: the new file, or the "
+        "folder for the new files, which exists or ends in / (default: the folder of the source)",
     )
     parser.add_argument(
         "-o",
         "--output",
         metavar="FOLDER",
-        help="put the new files into this folder, a path or a URL; all PATHs are sources then",
+        help="put the new files into this folder, a path or a URL; all paths are sources then",
     )
     parser.add_argument("--overwrite", action="store_true", help="replace a target that exists (default: refuse it)")
     parser.add_argument(
@@ -88,8 +88,8 @@ def _configure(parser: ArgumentParser) -> None:
     )
     add_format_option(
         parser,
-        "Zarr format of the target (default: 2); of a Zarr file to a Zarr file, the other one; both: the metadata of "
-        "both formats over the same chunks",
+        "Zarr format of the target (default: 2, and from Zarr to Zarr the other format); both: the metadata of both "
+        "formats over the same chunks",
         choices=(2, 3, "both"),
     )
     add_encoding_options(parser)
@@ -102,20 +102,21 @@ def _configure(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--missing-chunks",
         choices=("fill", "error"),
-        help="from Zarr: what to do about a missing chunk (default: error, if the file states that all were stored)",
+        help="from Zarr: use the fill value for a missing chunk, or stop with an error (default: error, if the file "
+        "records that all chunks were stored)",
     )
     links = parser.add_mutually_exclusive_group()  # for opposite directions
     links.add_argument(
         "--linked-data",
         choices=("keep", "copy"),
         default="keep",
-        help="Zarr to HDF5: keep data in the other files that links point to, or copy them (default: %(default)s)",
+        help="Zarr to HDF5: keep links to other files, or copy the data that they point to (default: %(default)s)",
     )
     links.add_argument(
         "--external-links",
         choices=("follow", "within", "never"),
         help="from HDF5: which other files may be read: any, those in the folder of the source and below, or none "
-        "(default: raw files with values inside the folder; external links and virtual datasets anywhere)",
+        "(default: within for raw data files, follow for external links and virtual datasets)",
     )
     who = parser.add_mutually_exclusive_group()
     add_jobs_option(who)

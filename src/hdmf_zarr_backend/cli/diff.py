@@ -27,19 +27,17 @@ if TYPE_CHECKING:
 
 
 def _configure(parser: ArgumentParser) -> None:
-    parser.add_argument("a", metavar="A", help="a file: Zarr, a path or a URL, or HDF5, a path")
+    parser.add_argument("a", metavar="A", help="a Zarr file (a path or a URL) or an HDF5 file (a path)")
     parser.add_argument("b", metavar="B", help="another file, in the same or the other format")
-    parser.add_argument(
-        "--structure", action="store_true", help="compare everything but the values of datasets, which are not read"
-    )
+    parser.add_argument("--structure", action="store_true", help="do not read and compare the values of datasets")
     parser.add_argument(
         "--ignore",
         action="append",
         default=[],
         metavar="KIND",
-        help="leave out differences of this kind, such as chunks, or of several, separated by commas; can be repeated",
+        help="leave out differences of this kind, such as chunks, or of several kinds, separated by commas",
     )
-    add_finding_options(parser, "differences", "print each difference, also those that are alike")
+    add_finding_options(parser, "differences", "print each difference, even if it is similar to others")
     add_json_option(parser, "print all differences as one JSON document")
     add_storage_option(parser)
 
@@ -92,9 +90,9 @@ COMMAND = Command(
     usage="A B [options]",
     summary="show the differences between two files",
     description=(
-        "Show all differences of two files: groups, datasets, links, types, shapes, values, references, attributes.\n"
-        "Prints nothing if there are none. A Zarr file is compared with an HDF5 file by the datasets that it was made\n"
-        "of, or would become, in HDF5; two Zarr files also by their own chunks and codecs."
+        "Show all differences between two files: groups, datasets, links, types, shapes, values, references and\n"
+        "attributes. Nothing is printed if the files are equal. Two Zarr files are also compared by their chunks and\n"
+        "codecs; a Zarr file and an HDF5 file by the chunks and filters that the datasets have in HDF5."
     ),
     examples="""\
   zarrio diff session.nwb session.nwb.zarr

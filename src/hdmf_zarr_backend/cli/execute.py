@@ -12,7 +12,7 @@ def _configure(parser: ArgumentParser) -> None:
         "words",
         nargs=PARSER,  # everything from the first word on, options and "--" included
         metavar="COMMAND",
-        help="a command of this environment or of PATH, or 'python', and its arguments",
+        help="a command of this environment or on PATH, or python, followed by its arguments",
     )
 
 
@@ -27,9 +27,9 @@ COMMAND = Command(
     usage="COMMAND [ARGUMENT...]",
     summary="run a Python tool with this package as hdmf_zarr",
     description=(
-        "Run a command-line tool that is written in Python, such as nwbinspector, pynwb-validate or a script. Where\n"
-        "it imports hdmf_zarr it gets this package, even if hdmf-zarr is installed; so do the Python processes that\n"
-        "it starts. Its arguments and its exit code are passed on unchanged."
+        "Run a command-line tool that is written in Python, such as nwbinspector, pynwb-validate or a script. If it,\n"
+        "or a Python process that it starts, imports hdmf_zarr, it gets this package, even if hdmf-zarr is installed.\n"
+        "Arguments and exit code are passed on unchanged."
     ),
     examples="""\
   zarrio exec nwbinspector session.nwb.zarr

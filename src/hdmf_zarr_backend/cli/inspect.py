@@ -34,7 +34,9 @@ def _configure(parser: ArgumentParser) -> None:
     parser.add_argument("paths", nargs="+", metavar="PATH", help="Zarr files: folders, zip files, or URLs")
     add_tree_options(parser)
     parser.add_argument("--attributes", action="store_true", help="show the values of attributes too")
-    parser.add_argument("--sizes", action="store_true", help="show the stored bytes of each array; lists all chunks")
+    parser.add_argument(
+        "--sizes", action="store_true", help="show the stored bytes of each array, from a list of all chunks"
+    )
     add_verbose_option(parser, "also show how many arrays TensorStore cannot open")
     add_json_option(parser, "print one JSON document: a list of the files, with all nodes of each")
     parser.add_argument(
@@ -92,8 +94,8 @@ def _run(arguments: Namespace) -> Exit:
 
 def add_tree_options(parser: ArgumentParser) -> None:
     """Add the options of a tree to a command: ``--depth``, ``--all`` and ``--specs``."""
-    parser.add_argument("--depth", type=_level, metavar="N", help="show N levels; of deeper ones only the totals")
-    parser.add_argument("--all", action="store_true", help="show each member of long runs of members that are alike")
+    parser.add_argument("--depth", type=_level, metavar="N", help="show N levels, and the totals of deeper ones")
+    parser.add_argument("--all", action="store_true", help="show all members of long runs of similar members")
     parser.add_argument("--specs", action="store_true", help="show the cached specifications")
 
 

@@ -27,6 +27,7 @@ from hdmf_zarr_backend.cli.colour import painted
 from hdmf_zarr_backend.cli.command import Command, Exit, complain
 from hdmf_zarr_backend.errors import ZarrBackendError
 from hdmf_zarr_backend.extras import extra_of, install_command
+from hdmf_zarr_backend.progress import clear_line
 
 _SHELLS = ("bash", "zsh", "tcsh")
 
@@ -276,7 +277,9 @@ def build_parser() -> ArgumentParser:
         prog="zarrio", usage="zarrio COMMAND [options]", description=_ABOUT, epilog=_EXIT_CODES,
         formatter_class=_HelpFormatter, allow_abbrev=False,
     )  # fmt: skip
-    parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}", help="show the version")
+    parser.add_argument(
+        "--version", action="version", version=f"%(prog)s {__version__}", help="show the version and exit"
+    )
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, prog="zarrio")
     for command in COMMANDS:
         child = commands.add_parser(
@@ -298,6 +301,7 @@ def _warnings_in_one_line(command: Command) -> Iterator[None]:
     """Show each warning once, as one line without its position in the code."""
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
+        clear_line()
         complain(f"warning: {message}", command)
 
     with warnings.catch_warnings():

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def _configure(parser: ArgumentParser) -> None:
-    parser.add_argument("path", metavar="PATH", help="an HDF5 file, a path")
+    parser.add_argument("path", metavar="PATH", help="an HDF5 file on this machine")
     add_format_option(
         parser,
         "format of the Zarr file (default: %(default)s); both: the metadata of both formats over the same chunks",
@@ -37,7 +37,7 @@ def _configure(parser: ArgumentParser) -> None:
     add_encoding_options(parser)
     add_key_encoding_option(parser, "in Zarr format 3")
     add_tree_options(parser)
-    parser.add_argument("--no-estimate", action="store_true", help="read no values: no estimate of what is stored")
+    parser.add_argument("--no-estimate", action="store_true", help="read no values, and do not estimate stored sizes")
     add_json_option(parser, "print one JSON document: totals and arrays")
     parser.add_argument("--model", action="store_true", help="print the Zarr Object Model as JSON")
 
@@ -72,7 +72,7 @@ def _check(arguments: Namespace) -> None:
     """Refuse what `zarrio convert` refuses, before anything is loaded."""
     if is_url(arguments.path) and not arguments.path.startswith("file://"):
         raise UsageError(
-            "a plan is made of an HDF5 file on this machine",
+            "a plan can only be made of an HDF5 file on this machine",
             store=arguments.path,
             remedy="Download it first; `zarrio inspect` shows the content of a Zarr file.",
         )
@@ -128,8 +128,9 @@ COMMAND = Command(
     usage="PATH [options]",
     summary="show what a conversion to Zarr would write",
     description=(
-        "Show the tree of the Zarr file that `zarrio convert` would make of an HDF5 file: groups, arrays, chunks,\n"
-        "codecs, the number of objects, and an estimate of their size from one chunk of each array. Writes nothing."
+        "Show the tree of the Zarr file that `zarrio convert` would make from an HDF5 file: groups, arrays, chunks,\n"
+        "codecs, the number of objects, and an estimate of their size from one chunk of each array. Nothing is\n"
+        "written."
     ),
     examples="""\
   zarrio plan session.nwb

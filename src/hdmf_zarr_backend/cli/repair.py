@@ -29,10 +29,10 @@ def _configure(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--break-lock",
         action="store_true",
-        help="take the lock of the file from a writer that has stopped, or may have stopped on another machine",
+        help="take over the lock of a writer that has stopped, or that may have stopped on another machine",
     )
     add_verbose_option(parser)
-    add_json_option(parser, "print what was done, and what is left, as a JSON document")
+    add_json_option(parser, "print what was done, and what is left, as one JSON document")
     add_storage_option(parser)
 
 
@@ -70,11 +70,12 @@ REPAIR = Command(
     usage="PATH [options]",
     summary="repair what can be repaired without loss",
     description=(
-        "Complete a change that was interrupted, or undo it if it was not recorded completely. Write a new\n"
-        "consolidated document if it is wrong. Documents that are missing, and scalars whose chunk is missing or\n"
-        "damaged, are restored from the consolidated document if it has them; while anything else is missing or\n"
-        "damaged, that document is not changed. No chunk and no document of a node is deleted except those of an\n"
-        "interrupted change. Exits with 1 if damage is left."
+        "Repair a file after an interruption or damage:\n\n"
+        "  - complete an interrupted change, or undo it if it was not recorded completely\n"
+        "  - restore missing documents and scalars from the consolidated document\n"
+        "  - replace a wrong consolidated document, unless something else is still damaged\n\n"
+        "Chunks and documents are deleted only if they belong to an interrupted change. Damage that is left is\n"
+        "listed, and the exit code is then 1."
     ),
     examples="""\
   zarrio repair session.nwb.zarr
@@ -93,7 +94,7 @@ def _configure_consolidate(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--forget",
         action="store_true",
-        help="drop what only the consolidated document has: another program has removed it on purpose",
+        help="drop nodes that only the consolidated document has, because another program deleted them on purpose",
     )
     add_json_option(parser, "print what was done as one JSON document")
     add_storage_option(parser)
@@ -121,11 +122,11 @@ def _run_consolidate(arguments: Namespace) -> Exit:
 CONSOLIDATE = Command(
     name="consolidate",
     usage="PATH... [options]",
-    summary="write a new consolidated document",
+    summary="update the consolidated metadata of Zarr files",
     description=(
-        "Write the consolidated document of each file from the documents of its nodes, with the scalars in it. Run\n"
-        "this after another program has changed a file; until then readers see the file as it was before. A file with\n"
-        "an error is reported, and the others follow."
+        "Write a new consolidated document, with scalars in it, from the metadata documents of the nodes. Run this\n"
+        "after another program has changed a file: until then, readers see the file as it was before. A file with an\n"
+        "error is reported, and the others follow."
     ),
     examples="""\
   zarrio consolidate session.nwb.zarr

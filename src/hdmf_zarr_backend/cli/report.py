@@ -20,20 +20,20 @@ _LEVEL: Level = "links"
 
 
 def _configure(parser: ArgumentParser) -> None:
-    parser.add_argument("path", metavar="PATH", help="a Zarr file: a directory, a zip file, or a URL")
+    parser.add_argument("path", metavar="PATH", help="a Zarr file: a folder, a zip file, or a URL")
     parser.add_argument("other", metavar="OTHER", nargs="?", help="a second Zarr file: the page compares the two")
     parser.add_argument(
         "-o",
         "--output",
         metavar="FILE",
-        help="the page (default: in this folder, the name of PATH with .html after it)",
+        help="the new page (default: the name of PATH and .html, in the current folder)",
     )
     parser.add_argument("--overwrite", action="store_true", help="replace a page that exists")
     checks = parser.add_mutually_exclusive_group()
     checks.add_argument(
         "--level",
         choices=("structure", "links", "chunks", "schema"),
-        help=f"of one file: how much to check for damage, as for verify (default: {_LEVEL})",
+        help=f"of one file: how much to check for damage, as in verify (default: {_LEVEL})",
     )
     checks.add_argument(
         "--no-check",
@@ -114,7 +114,7 @@ def _exists(output: str) -> StoreExistsError:
 COMMAND = Command(
     name="report",
     usage="PATH [OTHER] [options]",
-    summary="make a page about a Zarr file, for a browser",
+    summary="make an HTML page about a Zarr file",
     description=(
         "Make one HTML page: the session (subject, times, devices, electrodes, units), the results of verify and\n"
         "validate, the sizes of groups and arrays as a picture, chunks, codecs and compression ratios, links, and\n"

@@ -80,10 +80,10 @@ COMMAND = Command(
     usage="PATH... [options]",
     summary="upgrade files of Zarr format 2 to format 3, in place",
     description=(
-        "Give each file the metadata of Zarr format 3. Chunks of numbers and text are not changed; references and\n"
-        "rows are encoded again. The file has format 2 until the last document is written, and then format 3; if the\n"
-        "command is killed, run it again. A file that cannot be upgraded is reported, and the others follow.\n"
-        "With --keep the metadata of format 2 are kept, for programs that can read only one format."
+        "Convert files of Zarr format 2 to format 3 in place. Chunks of numbers and text are not changed; references\n"
+        "and rows are encoded again. A file has format 2 until its last document is written, and then format 3; if\n"
+        "the command is interrupted, run it again. With --keep, the file has both formats, for programs that can read\n"
+        "only one of them. A file that cannot be upgraded is reported, and the others follow."
     ),
     examples="""\
   zarrio upgrade session.nwb.zarr

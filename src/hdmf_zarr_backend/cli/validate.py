@@ -33,20 +33,22 @@ def _configure(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--full",
         action="store_true",
-        help="use hdmf's own validator, which reads data and takes much longer",
+        help="use the validator of hdmf, which reads data and takes much longer",
     )
     parser.add_argument(
-        "--namespace", metavar="NAME", help="check the files against this namespace (default: the most specific ones)"
+        "--namespace", metavar="NAME", help="check against this namespace (default: the most specific ones in the file)"
     )
     parser.add_argument(
-        "--installed", action="store_true", help="use the installed namespaces, not those that are cached in the files"
+        "--installed",
+        action="store_true",
+        help="use the installed namespaces instead of those that are cached in the files",
     )
     add_external_links_option(parser)
-    add_finding_options(parser, "findings of a file", "print each finding, also those that are alike")
+    add_finding_options(parser, "findings of a file", "print each finding, even if it is similar to others")
     output = parser.add_mutually_exclusive_group()
     output.add_argument("--json", action="store_true", help="print all findings as one JSON document")
     output.add_argument(
-        "--schema", action="store_true", help="do not validate; print the namespace of the first file as JSON Schema"
+        "--schema", action="store_true", help="print the namespace of the first file as JSON Schema instead"
     )
     add_storage_option(parser)
 
@@ -104,10 +106,10 @@ COMMAND = Command(
     usage="PATH... [options]",
     summary="check Zarr files against their schema",
     description=(
-        "Check Zarr files against the namespaces that are cached in them, as pynwb.validate does, from the metadata\n"
-        "only: types, shapes, required groups, datasets, attributes and links, targets of links and references. This\n"
-        "takes milliseconds, also for remote files. Exits with 0 if all files are valid. A file that cannot be read\n"
-        "is reported, and the others follow."
+        "Check Zarr files against the namespaces that are cached in them, as pynwb.validate does, but from the\n"
+        "metadata only: types and shapes; required groups, datasets, attributes and links; and the targets of links\n"
+        "and references. This takes milliseconds, also for remote files. A file that cannot be read is reported, and\n"
+        "the others follow."
     ),
     examples="""\
   zarrio validate session.nwb.zarr

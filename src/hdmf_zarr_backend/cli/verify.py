@@ -40,7 +40,7 @@ def _configure(parser: ArgumentParser) -> None:
         "--level",
         choices=("structure", "links", "chunks", "schema"),
         default="chunks",
-        help="how much to check; each level includes all before it (default: %(default)s)",
+        help="how much to check; see above (default: %(default)s)",
     )
     what.add_argument(
         "--conformance",
@@ -58,7 +58,7 @@ def _configure(parser: ArgumentParser) -> None:
     add_finding_options(
         parser,
         "findings of a file",
-        "print each finding, also those that are alike, and remarks that are true of most files",
+        "print each finding, even if it is similar to others, and remarks that apply to most files",
     )
     add_json_option(parser, "print all findings as one JSON document")
     add_storage_option(parser)

@@ -281,7 +281,7 @@ class Outline:
         found = [find_obstacle(node) for node in arrays]
         closed = sum(obstacle is not None and not obstacle.is_of_type for obstacle in found)
         numbers = closed + found.count(None)
-        note = f"TensorStore cannot open {closed:,} of {numbers:,} arrays of numbers; see --json"
+        note = f"TensorStore cannot open {closed:,} of {numbers:,} arrays of numbers; --json shows why"
         return note if closed else ""
 
 

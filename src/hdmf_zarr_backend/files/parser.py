@@ -268,7 +268,7 @@ def difference_of(state: both.State | None) -> tuple[str, str] | None:
         return None
     if state == "2 is newer":
         what = "the metadata of Zarr format 3 are older than those of format 2, which are read"
-        return what, "`zarrio repair` makes them alike"
+        return what, "`zarrio repair` updates format 3"
     what = "the metadata of Zarr format 2 are older than those of format 3, which are read"
     if state == "both are newer":
         what = "the metadata of Zarr formats 2 and 3 were changed one without the other; those of format 2 are read"
