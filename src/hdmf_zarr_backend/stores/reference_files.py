@@ -117,7 +117,6 @@ class ReferenceStore(RemoteStore):
             return value
         if len(value) == 3:
             return self._run((value[0], {key: self._extent(key, value)}))[key]
-        check_value_size(self, key, 0)
         found = self._read_from(value[0], lambda file: file.store.get(file.name))
         if found is None:
             raise self._cut(key, value)
