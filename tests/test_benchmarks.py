@@ -11,6 +11,7 @@ import pytest
 
 from benchmarks.bench_before import report
 from benchmarks.harness.buckets import BucketServer
+from benchmarks.harness.cases_page import CaseFigures, picture, tables
 from benchmarks.harness.engines import BASE, NAMES, OURS, OURS_3
 from benchmarks.harness.interleave import Results
 from benchmarks.harness.meter import Meter
@@ -225,3 +226,56 @@ def test_a_change_may_not_take_longer_than_the_limit(capsys, ratios, limit, is_s
     taken = {"write": [{"before": figures(2.0), "now": figures(2.0 * ratio)} for ratio in ratios]}
     assert bool(report(taken, {"before": 92, "now": 92}, limit)) is is_slow
     assert f"{ratios[1]:.2f}" in capsys.readouterr().out
+
+
+def test_the_cases_of_nwb_benchmarks_are_read_without_peers(pytestconfig, tmp_path):
+    script = pytestconfig.rootpath / "benchmarks" / "bench_nwb.py"
+    options = ["--quick", "--only", "icephys", "--programs", "ours;ours, virtual;HDF5, fsspec"]
+    command = [sys.executable, script, *options, "--records", tmp_path / "records.json"]
+    answer = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", timeout=600, check=False)
+    assert answer.returncode == 0, answer.stderr
+    assert "| icephys | this package, format 2 |" in answer.stdout
+    records = json.loads((tmp_path / "records.json").read_text())
+    opened = {
+        each["engine"]: each["requests"] for each in records if (each["place"], each["task"]) == ("remote", "open")
+    }
+    assert (opened["ours"], opened["ours, virtual"]) == (2, 1)
+    sliced = [each["requests"] for each in records if (each["engine"], each["place"]) == ("ours", "remote")][1:]
+    assert sliced == [1, 2, 3, 4, 5]
+
+
+def case_records(**seconds):
+    """Return records of one case: opening in these seconds, and slices in a tenth of them."""
+    return [
+        {"case": "ecephys", "engine": engine, "place": place, "task": task, "delay": delay,
+         "cpu": value * share, "wall": value * share, "requests": 3, "bytes": 2_000_000}
+        for engine, value in seconds.items()
+        for place, delay in (("local", 0.0), ("remote", 0.1))
+        for task, share in (("open", 1.0), ("slice 1", 0.1), ("slice 5", 0.1))
+    ]  # fmt: skip
+
+
+def test_a_case_in_which_another_program_is_faster_is_named():
+    text = tables(CaseFigures(case_records(ours=1.0, LINDI=2.0)))
+    assert "- opening remote files: this package is first in 1 of 1\n" in text
+    assert "| ecephys | LINDI (HDF5) | 2000 | 3 | 2.0 | 2 |" in text
+    text = tables(CaseFigures(case_records(ours=1.0, LINDI=0.8)))
+    assert "- opening remote files: this package is first in 0 of 1; LINDI (HDF5) (ecephys) in 1\n" in text
+    nearly = tables(CaseFigures(case_records(ours=1.0, LINDI=0.95)))
+    assert "- opening remote files: this package is first in 1 of 1\n" in nearly
+
+
+def test_the_picture_of_the_cases_has_a_bar_for_each_program():
+    drawn = picture(CaseFigures(case_records(ours=1.0, LINDI=2.0)), "slice 5", 0.1)
+    assert drawn.count("<rect") == 2
+    assert "prefers-color-scheme: dark" in drawn
+    assert ">1.1</text>" in drawn and ">2.2</text>" in drawn
+
+
+def test_the_bucket_server_changes_its_delay_and_sends_ranges(bucket):
+    store, server = bucket
+    store.put("a", b"0123456789")
+    with urlopen(f"http://127.0.0.1:{server.server_address[1]}/-/delay/0.001") as answer:
+        assert json.load(answer) == {"requests": 1, "bytes": 0}
+    assert server.delay == 0.001
+    assert bytes(store.get_range("a", start=7, end=12)) == b"789"

@@ -2,7 +2,7 @@
 
 It knows what readers and writers of Zarr ask for: objects and ranges of them, listings, puts and deletions; nobody's
 signature is looked at. Run as a script with the folder and the seconds that each request takes longer, it prints its
-port, and ``/-/counts`` tells the counts so far.
+port; ``/-/counts`` tells the counts so far, and ``/-/delay/0.1`` changes these seconds.
 
 Source: Amazon S3 API reference, "GetObject", "ListObjectsV2", "DeleteObjects".
 """
@@ -25,6 +25,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 from xml.sax.saxutils import escape, unescape
 
 COUNTS = "/-/counts"
+DELAY = "/-/delay/"
 _RANGE = re.compile(r"bytes=(\d+)-(\d*)$")
 _SUFFIX = re.compile(r"bytes=-(\d+)$")
 _PAGE = 1000
@@ -53,6 +54,11 @@ class BucketServer(ThreadingHTTPServer):
         self.sent = 0
         self.lock = Lock()
 
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Say nothing of clients that have hung up."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
+
 
 class _Handler(BaseHTTPRequestHandler):
     server: BucketServer
@@ -61,7 +67,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """Send an object, a range of it, or a listing."""
-        if self.path == COUNTS:
+        if self.path.startswith(DELAY):
+            self.server.delay = float(self.path.removeprefix(DELAY))
+        if self.path.startswith((COUNTS, DELAY)):
             counts = {"requests": self.server.requests, "bytes": self.server.sent}
             self._send(HTTPStatus.OK, json.dumps(counts).encode())
             return
@@ -125,19 +133,20 @@ class _Handler(BaseHTTPRequestHandler):
         if not path.is_file():
             self._send(HTTPStatus.NOT_FOUND, b"<Error><Code>NoSuchKey</Code></Error>")
             return
-        body, facts = path.read_bytes(), _facts(path)
+        facts, size = _facts(path), path.stat().st_size
         wanted, suffix = (pattern.match(self.headers.get("Range", "")) for pattern in (_RANGE, _SUFFIX))
         if not (wanted or suffix):
-            self._send(HTTPStatus.OK, body, facts)
+            self._send(HTTPStatus.OK, path.read_bytes(), facts)
             return
-        size = len(body)
         first = int(wanted[1]) if wanted else max(0, size - int(suffix[1])) if suffix else 0
         end = min(int(wanted[2]) + 1, size) if wanted and wanted[2] else size
         if first >= size:
             self._send(HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE, b"<Error><Code>InvalidRange</Code></Error>")
             return
         facts["Content-Range"] = f"bytes {first}-{end - 1}/{size}"
-        self._send(HTTPStatus.PARTIAL_CONTENT, body[first:end], facts)
+        with path.open("rb") as file:
+            file.seek(first)
+            self._send(HTTPStatus.PARTIAL_CONTENT, file.read(end - first), facts)
 
     def _send(
         self, status: HTTPStatus, body: bytes, headers: dict[str, str] | None = None, *, size: int | None = None
@@ -148,7 +157,7 @@ class _Handler(BaseHTTPRequestHandler):
         if status != HTTPStatus.NO_CONTENT:
             self.send_header("Content-Length", str(len(body) if size is None else size))
         self.end_headers()
-        if self.path != COUNTS:
+        if not self.path.startswith((COUNTS, DELAY)):
             with self.server.lock:
                 self.server.sent += len(body)
         self.wfile.write(body)

@@ -108,6 +108,20 @@ def test_a_slice_asks_for_its_chunks_at_once(s3, zarr_format):
         assert s3.proxy.most_busy <= REQUESTS
 
 
+def test_five_chunks_of_a_recording_are_under_way_together(web, web_proxy):
+    from hdmf_zarr_backend import ZarrDataIO
+
+    data = ZarrDataIO(np.ones((5, 2**23), "i2"), chunks=(1, 2**23))
+    with ZarrIO(web.folder / "a.zarr", "w") as io:
+        io.write_builder(trees.root(trees.group("g", trees.dataset("data", data))))
+    with ZarrIO(f"{web_proxy.url}/a.zarr", "r") as io:
+        lazy = io.read_builder().groups["g"].datasets["data"].data
+        web_proxy.reset()
+        web_proxy.delay = 0.3
+        assert lazy[:].all()
+    assert len(web_proxy.requests) == web_proxy.most_busy == 5
+
+
 def test_a_slice_of_shards_asks_for_their_indices_and_for_its_chunks(s3):
     """The index of each shard once, and the chunks that are wanted of it in one piece."""
     from hdmf_zarr_backend import ZarrDataIO

@@ -30,8 +30,11 @@ from hdmf_zarr_backend.stores.json_text import load
 
 Array = npt.NDArray[Any]
 
-FETCHED_BYTES = 64 * 2**20
-"""Decoded bytes of the chunks that are fetched together from a remote store; `FETCHED_CHUNKS` bounds their number."""
+FETCHED_BYTES = 2**27
+"""Decoded bytes of the chunks that are fetched together from a remote store; `FETCHED_CHUNKS` bounds their number.
+
+Recordings have chunks of 16 MiB, and a slice of several should take the time of one request.
+"""
 
 FETCHED_CHUNKS = 512
 BLOCKWISE_BYTES = 2**20

@@ -100,9 +100,12 @@ class ReferenceStore(RemoteStore):
             return self._loaded
 
     def _text(self) -> bytes:
-        options = {name: value for name, value in self.options.items() if name != "remote_options"}
         folder, name = split_location(self.location)
-        text = self._opener(folder, options).get(name)
+        if "remote_options" in self.options:
+            options = {name: value for name, value in self.options.items() if name != "remote_options"}
+            text = self._opener(folder, options).get(name)
+        else:  # a file beside it is read over the same connections
+            text = self._folder(folder).get(name)
         if text is None:
             raise StoreNotFoundError("the file does not exist", store=self.location, remedy="Check the path.")
         self.read_rules.limits.check("max_document_bytes", len(text), f"the file of references has {len(text):,} bytes")
@@ -114,7 +117,6 @@ class ReferenceStore(RemoteStore):
             return value
         if len(value) == 3:
             return self._run((value[0], {key: self._extent(key, value)}))[key]
-        check_value_size(self, key, 0)
         found = self._read_from(value[0], lambda file: file.store.get(file.name))
         if found is None:
             raise self._cut(key, value)
