@@ -1,0 +1,634 @@
+"""Makes the test vectors: ``python docs/format/vectors/make.py``.
+
+Each case states what it means in plain Python; this package writes the stores, and the broken ones are damaged by hand
+after that. The statement of a case comes from the case itself, never from reading the store. The output is the same in
+every run.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import math
+import sys
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numcodecs
+import numpy as np
+from hdmf.build import DatasetBuilder, GroupBuilder, LinkBuilder, ReferenceBuilder
+
+from hdmf_zarr_backend import RegionReference, ZarrDataIO, ZarrIO
+
+FOLDER = Path(__file__).resolve().parent
+FORMATS: tuple[Any, ...] = (2, 3, "both")
+
+# ---- values ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class To:
+    """A reference to the object at a path, or to a region of it."""
+
+    path: str
+    region: Any = None
+
+    def stated(self) -> dict[str, Any]:
+        """Return the reference as JSON."""
+        found: dict[str, Any] = {"path": self.path}
+        if self.region is not None:
+            found["region"] = self.region
+        return found
+
+
+@dataclass
+class Dataset:
+    """A dataset: its values, the name of its type, and how it is stored."""
+
+    values: Any
+    type: Any
+    attributes: dict[str, Any] = field(default_factory=dict)
+    storage: dict[str, Any] = field(default_factory=dict)
+    builder_type: Any = None
+
+    def shape(self) -> list[int]:
+        """Return the shape; [] for a scalar."""
+        if isinstance(self.values, np.ndarray):
+            return list(self.values.shape)
+        shape, values = [], self.values
+        while isinstance(values, list):
+            shape.append(len(values))
+            values = values[0] if values else None
+        return shape
+
+    def stated(self) -> dict[str, Any]:
+        """Return the dataset as JSON."""
+        return {
+            "type": self.type,
+            "shape": self.shape(),
+            "values": plain(self.values),
+            "attributes": {name: plain(value) for name, value in self.attributes.items()},
+        }
+
+
+@dataclass
+class Group:
+    """A group: its members, links (name -> path) and attributes."""
+
+    members: dict[str, Dataset | Group] = field(default_factory=dict)
+    links: dict[str, str] = field(default_factory=dict)
+    attributes: dict[str, Any] = field(default_factory=dict)
+
+    def stated(self) -> dict[str, Any]:
+        """Return the group and all in it as JSON."""
+        datasets = {name: each.stated() for name, each in self.members.items() if isinstance(each, Dataset)}
+        groups = {name: each.stated() for name, each in self.members.items() if isinstance(each, Group)}
+        attributes = {name: plain(value) for name, value in self.attributes.items()}
+        return {"attributes": attributes, "datasets": datasets, "groups": groups, "links": dict(self.links)}
+
+
+def plain(value: Any) -> Any:
+    """Return a value as JSON: NaN and infinities as text, a complex number as a pair, a time as ISO 8601."""
+    if isinstance(value, (np.ndarray, list, tuple)):
+        is_scalar = isinstance(value, np.ndarray) and value.ndim == 0
+        return plain(value[()]) if is_scalar else [plain(each) for each in value]
+    if isinstance(value, np.timedelta64):
+        return int(value.astype("i8"))
+    if isinstance(value, np.generic) and not isinstance(value, np.datetime64):
+        return plain(value.item())
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    for kind, made in _MADE.items():
+        if isinstance(value, kind):
+            return made(value)
+    return value
+
+
+_MADE: dict[type, Callable[[Any], Any]] = {
+    To: To.stated,
+    bytes: bytes.decode,
+    np.datetime64: str,
+    complex: lambda value: [plain(value.real), plain(value.imag)],
+}
+
+
+def numbers(values: Any, dtype: str, **options: Any) -> Dataset:
+    """Return a dataset of numbers, truth values or times."""
+    array = np.asarray(values, dtype)
+    return Dataset(array, array.dtype.name, **options)
+
+
+def text(values: Any, **options: Any) -> Dataset:
+    """Return a dataset of UTF-8 text."""
+    return Dataset(values, "text", **options)
+
+
+def references(values: Any, **options: Any) -> Dataset:
+    """Return a dataset of references."""
+    return Dataset(values, "reference", **options)
+
+
+def rows(fields: Mapping[str, Any], values: list[tuple[Any, ...]], **options: Any) -> Dataset:
+    """Return a dataset of rows: the types of the fields by name, and the rows as tuples."""
+    return Dataset(values, [{"name": name, "type": each} for name, each in fields.items()], **options)
+
+
+# ---- stores ---------------------------------------------------------------------------------------------------------
+
+
+class Written:
+    """Builders of a case, whose references need the builders of their targets."""
+
+    def __init__(self, root: Group) -> None:
+        self._made: dict[str, Any] = {}
+        self._later: list[Callable[[], None]] = []
+        self.root = self._group("root", root, "/")
+        for each in self._later:
+            each()
+
+    def _group(self, name: str, group: Group, path: str) -> Any:
+        builder = GroupBuilder(name)
+        self._made[path] = builder
+        self._later.append(lambda: self._attributes(builder, group.attributes))
+        for key, member in group.members.items():
+            place = f"{path.rstrip('/')}/{key}"
+            if isinstance(member, Group):
+                builder.set_group(self._group(key, member, place))
+            else:
+                builder.set_dataset(self._dataset(key, member, place))
+        for key, target in group.links.items():
+            self._later.append(lambda key=key, target=target: builder.set_link(LinkBuilder(self._made[target], key)))
+        return builder
+
+    def _dataset(self, name: str, given: Dataset, path: str) -> Any:
+        has_references = "reference" in json.dumps(given.type)
+        builder = DatasetBuilder(name, None if has_references else self._data(given), dtype=self._dtype(given))
+        self._made[path] = builder
+        if has_references:
+            self._later.append(lambda: self._set_references(builder, given))
+        self._later.append(lambda: self._attributes(builder, given.attributes))
+        return builder
+
+    def _set_references(self, builder: Any, given: Dataset) -> None:
+        builder["data"] = self._resolved(given.values)
+
+    def _resolved(self, value: Any) -> Any:
+        if isinstance(value, To):
+            target = self._made[value.path]
+            return ReferenceBuilder(target) if value.region is None else RegionReference(target, value.region)
+        return type(value)(map(self._resolved, value)) if isinstance(value, (list, tuple)) else value
+
+    @staticmethod
+    def _data(given: Dataset) -> Any:
+        return ZarrDataIO(given.values, **given.storage) if given.storage else given.values
+
+    @staticmethod
+    def _dtype(given: Dataset) -> Any:
+        if given.builder_type is not None:
+            return given.builder_type
+        words = {"text": "utf8", "ascii": "ascii", "reference": "object"}
+        if isinstance(given.type, list):
+            return [{"name": each["name"], "dtype": words.get(each["type"], each["type"])} for each in given.type]
+        return words.get(given.type)
+
+    def _attributes(self, builder: Any, attributes: dict[str, Any]) -> None:
+        for name, value in attributes.items():
+            builder.set_attribute(name, self._resolved(value))
+
+
+def stored(root: Group, zarr_format: Any, **options: Any) -> dict[str, bytes]:
+    """Return the keys and values of the store of a case."""
+    keys: dict[str, bytes] = {}
+    written = Written(root)
+    with ZarrIO(keys, "w", zarr_format=zarr_format, **options) as target:  # type: ignore[arg-type]
+        target.write_builder(written.root)
+    return {key: _without_time(bytes(value)) for key, value in keys.items()}
+
+
+def _without_time(value: bytes) -> bytes:
+    """Return a value, if it is of gzip without the time at which it was compressed."""
+    return value[:4] + bytes(4) + value[8:] if value.startswith(b"\x1f\x8b\x08") else value
+
+
+def zipped(keys: Mapping[str, bytes]) -> bytes:
+    """Return a zip file that is the same for the same keys."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as target:
+        for key in sorted(keys):
+            entry = zipfile.ZipInfo(key, (2020, 1, 1, 0, 0, 0))
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            entry.external_attr = 0o644 << 16
+            target.writestr(entry, keys[key], compresslevel=9)
+    return buffer.getvalue()
+
+
+# ---- cases ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Case:
+    """One vector.
+
+    Attributes
+    ----------
+    about : str
+        What it is about.
+    root : Group
+        Its content.
+    options : dict
+        Of the writer.
+    formats : tuple
+        The formats that it is made in.
+    change : callable, optional
+        Changes the keys after they are written; receives them and the format.
+    error : str or None
+        What a reader must refuse, in words; ``where`` has the path of the node. Everything else is still readable.
+    where : str
+        As of ``error``.
+    """
+
+    about: str
+    root: Group
+    options: dict[str, Any] = field(default_factory=dict)
+    formats: tuple[Any, ...] = (2, 3)
+    change: Callable[[dict[str, bytes], Any], None] | None = None
+    error: str | None = None
+    where: str = "/"
+
+
+def only(dataset: Dataset, about: str, **options: Any) -> Case:
+    """Return a case of one dataset, ``data``."""
+    return Case(about, Group({"data": dataset}), **options)
+
+
+def _number_cases() -> Iterator[tuple[str, Case]]:
+    for code in ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8"):
+        info = np.iinfo(code)
+        name = np.dtype(code).name
+        yield name, only(numbers([info.min, 0, 1, info.max], code), f"whole numbers, {name}")
+    for code in ("f2", "f4", "f8"):
+        name = np.dtype(code).name
+        values = [0.0, 1.5, -2.25, float(np.finfo(code).max), np.nan, np.inf, -np.inf]
+        yield name, only(numbers(values, code), f"floating-point numbers, {name}, with NaN and infinities")
+    for code in ("c8", "c16"):
+        name = np.dtype(code).name
+        yield name, only(numbers([1 + 2j, -0.5j, 3], code), f"complex numbers, {name}")
+    yield "bool", only(numbers([True, False, True], "?"), "truth values")
+    for code in (">i2", ">u4", ">i8", ">f4", ">f8"):
+        yield f"big-endian-{np.dtype(code).name}", only(numbers([1, 2, 300], code), f"big-endian numbers, {code}")
+    for code in ("M8[s]", "M8[ns]", "M8[D]", "m8[ms]", "m8[us]"):
+        name = np.dtype(code).name.replace("[", "-").rstrip("]")
+        yield (
+            name,
+            only(Dataset(np.array([0, 86400, -86400], "i8").astype(code), np.dtype(code).name), f"times, {code}"),
+        )
+
+
+def _shape_cases() -> Iterator[tuple[str, Case]]:
+    yield "scalar-int", only(numbers(7, "i4"), "a scalar number: the shape is empty")
+    yield "scalar-float", only(numbers(np.nan, "f8"), "a scalar NaN")
+    yield "scalar-text", only(text("one text"), "a scalar text")
+    yield "scalar-bool", only(numbers(np.True_, "?"), "a scalar truth value")
+    yield "one-element", only(numbers([7], "i4"), "an array of one element is not a scalar")
+    yield "empty", only(numbers(np.zeros(0), "f4"), "an array without elements")
+    yield "empty-2d", only(numbers(np.zeros((0, 3)), "i2"), "an array of no rows and three columns")
+    yield "two-axes", only(numbers(np.arange(6).reshape(2, 3), "i4"), "two axes, in C order")
+    yield "four-axes", only(numbers(np.arange(16).reshape(2, 2, 2, 2), "u1"), "four axes")
+    edge = numbers(np.arange(35).reshape(5, 7), "i4", storage={"chunks": (2, 3)})
+    yield "edge-chunks", only(edge, "chunks that do not divide the shape: the last ones are padded")
+    many = numbers(np.arange(30), "i2", storage={"chunks": (1,)})
+    yield "many-chunks", only(many, "a chunk for each element")
+    zeros = numbers(np.zeros((4, 4)), "f8", storage={"chunks": (2, 2), "fillvalue": 0.0})
+    yield "all-fill", only(zeros, "all elements have the fill value")
+    filled = numbers([5, 5, 1, 2], "i4", storage={"chunks": (2,), "fillvalue": 5})
+    yield "missing-chunk", only(filled, "a chunk that is not stored has the fill value", change=_without_first_chunk)
+    grows = numbers(np.arange(6).reshape(3, 2), "i4", storage={"chunks": (2, 2), "maxshape": (None, 2)})
+    yield "maxshape", only(grows, "the first axis may grow")
+
+
+def _without_first_chunk(keys: dict[str, bytes], zarr_format: Any) -> None:
+    del keys["data/c/0" if zarr_format == 3 else "data/0"]
+
+
+def _text_cases() -> Iterator[tuple[str, Case]]:
+    yield "text", only(text(["", "a", "Grüße", "日本語", "🧠", "two\nlines"]), "UTF-8 text of any length")
+    yield "text-2d", only(text([["a", "b"], ["c", "d"]]), "text with two axes")
+    yield "text-empty", only(Dataset([], "text"), "text without elements")
+    yield "ascii", only(Dataset([b"abc", b"", b"z"], "ascii"), "ASCII text of any length")
+    yield "text-chunks", only(text([f"n{i}" for i in range(10)], storage={"chunks": (3,)}), "text in several chunks")
+    yield "text-long", only(text(["x" * 1000, "y"]), "a long text beside a short one")
+    yield "text-json", only(text(['{"a": 1}', "null", "[]", '"']), "text that looks like JSON")
+
+
+TARGETS = {
+    "table": Group({"column": numbers([1, 2, 3], "i4", attributes={"object_id": "id-column"})},
+                   attributes={"object_id": "id-table"}),
+    "trace": numbers(np.arange(12).reshape(6, 2), "i2", attributes={"object_id": "id-trace"}),
+}  # fmt: skip
+"""What references and links lead to."""
+
+
+def beside(**members: Dataset | Group) -> Group:
+    """Return a root with `TARGETS` and other members."""
+    return Group({**TARGETS, **members}, attributes={"object_id": "id-root"})
+
+
+def _reference_cases() -> Iterator[tuple[str, Case]]:
+    found = references([To("/table"), To("/trace"), To("/table/column")])
+    yield "references", Case("references to a group and to datasets", beside(data=found))
+    yield "reference-scalar", Case("a scalar dataset that is a reference", beside(data=references(To("/trace"))))
+    yield "reference-one", Case("a dataset of one reference", beside(data=references([To("/trace")])))
+    yield "reference-to-root", Case("a reference to the root", beside(data=references([To("/")])))
+    many = references([To("/table"), To("/trace")] * 5, storage={})
+    yield "references-many", Case("the same targets many times", beside(data=many))
+    yield (
+        "reference-attribute",
+        Case("an attribute that is a reference", beside(group=Group(attributes={"target": To("/table")}))),
+    )
+    yield (
+        "reference-attribute-dataset",
+        Case(
+            "an attribute of a dataset that is a reference",
+            beside(data=numbers([1], "i4", attributes={"of": To("/trace")})),
+        ),
+    )
+    yield (
+        "reference-attribute-list",
+        Case(
+            "an attribute that is a list of references",
+            beside(group=Group(attributes={"targets": [To("/table"), To("/trace")]})),
+        ),
+    )
+    part = To("/trace", [{"slice": [1, 3, 1]}, {"slice": [0, 2, 1]}])
+    points = To("/trace", {"points": [[0, 1], [5, 0]]})
+    found = Dataset([part, points], "reference", builder_type="region")
+    yield "region-references", Case("references to a block and to two points of a dataset", beside(data=found))
+    inner = Group({"inner": Group({"data": references([To("/trace"), To("/deep/inner")])})})
+    yield "reference-nested", Case("references from a nested dataset, one to its own group", beside(deep=inner))
+
+
+def _row_cases() -> Iterator[tuple[str, Case]]:
+    plain_rows = rows({"x": "int32", "y": "float64"}, [(1, 0.5), (2, -1.5), (3, 2.0)])
+    yield "rows-numbers", only(plain_rows, "rows of numbers")
+    with_text = rows({"id": "int64", "name": "text"}, [(1, "a"), (2, "ü"), (3, "")])
+    yield "rows-text", only(with_text, "rows with text")
+    with_references = rows(
+        {"start": "int32", "count": "int32", "target": "reference"}, [(0, 2, To("/trace")), (2, 4, To("/table"))]
+    )
+    yield "rows-references", Case("rows with references, as those of TimeSeriesReferenceVectorData",
+                                  beside(data=with_references))  # fmt: skip
+    yield (
+        "rows-one",
+        Case("one row with a reference", beside(data=rows({"n": "uint8", "target": "reference"}, [(1, To("/trace"))]))),
+    )
+    mixed = rows({"f": "float32", "b": "bool", "t": "text"}, [(1.5, True, "yes"), (-2.0, False, "no")])
+    yield "rows-mixed", only(mixed, "rows of a number, a truth value and text")
+
+
+def _link_cases() -> Iterator[tuple[str, Case]]:
+    yield "link-to-dataset", Case("a link to a dataset", Group(dict(TARGETS), {"link": "/trace"}))
+    yield "link-to-group", Case("a link to a group", Group(dict(TARGETS), {"link": "/table"}))
+    yield (
+        "link-nested",
+        Case(
+            "links in nested groups", Group({**TARGETS, "deep": Group({"inner": Group(links={"up": "/table/column"})})})
+        ),
+    )
+    yield "links-many", Case("two links to one object", Group(dict(TARGETS), {"one": "/trace", "two": "/trace"}))
+    yield "link-with-space", Case("names with spaces and letters beyond ASCII",
+                                  Group({"a b": numbers([1], "i4"), "ö": Group()}, {"to a b": "/a b"}))  # fmt: skip
+
+
+def _attribute_cases() -> Iterator[tuple[str, Case]]:
+    attributes = {
+        "text": "a text", "text-empty": "", "text-unicode": "Grüße 🧠", "int": 7, "int-negative": -1, "float": 1.5,
+        "bool-true": True, "bool-false": False, "list-int": [1, 2, 3], "list-float": [0.5, 1.5],
+        "list-text": ["a", "b"], "list-bool": [True, False], "list-one": [1], "list-2d": [[1, 2], [3, 4]],
+        "int-large": 2**53 + 1, "nan": float("nan"), "infinity": float("inf"),
+    }  # fmt: skip
+    for name, value in attributes.items():
+        yield f"attribute-{name}", Case(f"an attribute: {name}", Group(attributes={"value": value}))
+    data = numbers([1], "i4", attributes={"unit": "volts", "conversion": 1.0, "list": [1, 2]})
+    yield "attributes-of-dataset", only(data, "attributes of a dataset")
+    deep = Group({"a": Group({"b": Group(attributes={"of": "b"})}, attributes={"of": "a"})}, attributes={"of": "root"})
+    yield "attributes-of-groups", Case("attributes at each level", deep)
+
+
+def _codec_cases() -> Iterator[tuple[str, Case]]:
+    values = np.arange(64).reshape(8, 8)
+    codecs: dict[str, Any] = {
+        "none": False, "zlib": numcodecs.Zlib(4), "gzip": numcodecs.GZip(5), "zstd": numcodecs.Zstd(3),
+        "blosc-lz4": numcodecs.Blosc("lz4", 5, 1), "blosc-zstd-bitshuffle": numcodecs.Blosc("zstd", 3, 2),
+        "lz4": numcodecs.LZ4(), "bz2": numcodecs.BZ2(1), "lzma": numcodecs.LZMA(preset=1),
+    }  # fmt: skip
+    for name, codec in codecs.items():
+        data = numbers(values, "i4", storage={"chunks": (4, 8), "compressor": codec})
+        yield f"codec-{name}", only(data, f"chunks that are compressed with {name}")
+    filters: dict[str, Any] = {
+        "delta": [numcodecs.Delta("<i4")], "shuffle": [numcodecs.Shuffle(4)],
+    }  # fmt: skip
+    for name, chain in filters.items():
+        data = numbers(values, "i4", storage={"chunks": (4, 8), "filters": chain, "compressor": numcodecs.Zlib(1)})
+        yield f"filter-{name}", only(data, f"chunks with the filter {name} before zlib")
+    sharded = numbers(values, "i4", storage={"chunks": (2, 4), "shards": (4, 8)})
+    yield "shards", only(sharded, "four chunks in each shard", formats=(3,))
+    keys = numbers(values, "i4", storage={"chunks": (4, 4)})
+    yield "keys-v2", only(keys, "format 3 with the chunk keys of format 2", formats=(3,),
+                          options={"chunk_key_encoding": "v2"})  # fmt: skip
+
+
+def _tree_cases() -> Iterator[tuple[str, Case]]:
+    yield "empty-root", Case("a root without members", Group())
+    yield "empty-groups", Case("groups without members", Group({"a": Group(), "b": Group({"c": Group()})}))
+    deep = Group({"data": numbers([1], "i4")})
+    for number in range(12):
+        deep = Group({f"level-{number}": deep})
+    yield "deep", Case("twelve nested groups", deep)
+    yield "many-members", Case("twenty datasets", Group({f"d{i:02}": numbers([i], "i2") for i in range(20)}))
+    yield (
+        "names",
+        Case(
+            "names with dots, spaces and letters beyond ASCII",
+            Group({name: numbers([1], "i1") for name in ("a.b", "a b", "ünï", "日本", "A", "0", "c")}),
+        ),
+    )
+    yield "not-consolidated", Case("without the consolidated document", Group(dict(TARGETS)), change=_not_consolidated)
+
+
+def _not_consolidated(keys: dict[str, bytes], zarr_format: Any) -> None:
+    if zarr_format == 2:
+        del keys[".zmetadata"]
+    else:
+        root = json.loads(keys["zarr.json"])
+        del root["consolidated_metadata"]
+        keys["zarr.json"] = json.dumps(root).encode()
+
+
+PICKLE = (
+    "gAWVKAEAAAAAAACMFm51bXB5Ll9jb3JlLm11bHRpYXJyYXmUjAxfcmVjb25zdHJ1Y3SUk5SMBW51bXB5lIwHbmRhcnJheZSTlEsA"
+    "hZRDAWKUh5RSlChLAUsDhZRoA4wFZHR5cGWUk5SMAk84lImIh5RSlChLA4wBfJROTk5K/////0r/////Sz90lGKJXZQojA9oZG1m"
+    "X3phcnIudXRpbHOUjA1aYXJyUmVmZXJlbmNllJOUKYGUKIwGc291cmNllIwBLpSMBHBhdGiUjAIvYZSMCW9iamVjdF9pZJROjBBz"
+    "b3VyY2Vfb2JqZWN0X2lklIwHaWQtcm9vdJR1aBUpgZQoaBdoGGgZjAIvYpRoG05oHGgddWgVKYGUKGgXaBhoGYwCL2GUaBtOaBxo"
+    "HXVldJRiLg=="
+)
+"""A chunk that hdmf-zarr 0.13 wrote: references to /a, /b and /a, pickled."""
+
+
+def _old_cases() -> Iterator[tuple[str, Case]]:
+    objects = {name: numbers([1], "i4", attributes={"object_id": f"id-{name}"}) for name in ("a", "b")}
+    root = Group({**objects, "data": references([To("/a"), To("/b"), To("/a")])}, attributes={"object_id": "id-root"})
+    yield "pickled-references", Case(
+        "references in a pickle, as hdmf-zarr up to 0.13 writes them; it must be decoded without running code from it",
+        root, formats=(2,), change=_pickled,
+    )  # fmt: skip
+
+
+def _pickled(keys: dict[str, bytes], zarr_format: Any) -> None:
+    def change(document: dict[str, Any]) -> None:
+        document.update({"filters": [{"id": "pickle", "protocol": 5}], "compressor": None})
+
+    _changed(keys, zarr_format, change)
+    keys["data/0"] = base64.b64decode(PICKLE)
+
+
+# ---- broken stores --------------------------------------------------------------------------------------------------
+
+
+def _document(zarr_format: Any) -> str:
+    return "data/zarr.json" if zarr_format == 3 else "data/.zarray"
+
+
+def _changed(keys: dict[str, bytes], zarr_format: Any, change: Callable[[dict[str, Any]], None]) -> None:
+    """Change the document of ``data`` wherever it is."""
+    document = json.loads(keys[_document(zarr_format)])
+    change(document)
+    keys[_document(zarr_format)] = json.dumps(document).encode()
+    _not_consolidated(keys, zarr_format)
+
+
+def _broken(about: str, error: str, change: Callable[[dict[str, bytes], Any], None]) -> Case:
+    data = numbers([1, 2, 3, 4], "i4", storage={"chunks": (2,), "compressor": numcodecs.Zstd(1)})
+    root = Group({"data": data, "other": numbers([1, 2], "i2")})
+    return Case(about, root, change=change, error=error, where="/data")
+
+
+def _with_chunk(change: Callable[[bytes], bytes]) -> Callable[[dict[str, bytes], Any], None]:
+    """Return a function that changes the first chunk of ``data``."""
+
+    def changed(keys: dict[str, bytes], zarr_format: Any) -> None:
+        key = "data/c/0" if zarr_format == 3 else "data/0"
+        keys[key] = change(keys[key])
+
+    return changed
+
+
+def _with_document(
+    update: Mapping[str, Any], update_3: Mapping[str, Any] | None = None
+) -> Callable[[dict[str, bytes], Any], None]:
+    """Return a function that changes the document of ``data``; a key whose value is None is removed."""
+
+    def changed(keys: dict[str, bytes], zarr_format: Any) -> None:
+        chosen = update_3 if zarr_format == 3 and update_3 is not None else update
+
+        def change(document: dict[str, Any]) -> None:
+            document.update(chosen)
+            for key in [key for key, value in chosen.items() if value is None]:
+                del document[key]
+
+        _changed(keys, zarr_format, change)
+
+    return changed
+
+
+def _document_cut(keys: dict[str, bytes], zarr_format: Any) -> None:
+    keys[_document(zarr_format)] = b'{"shape": [4'
+    _not_consolidated(keys, zarr_format)
+
+
+_BYTES = [{"name": "bytes", "configuration": {"endian": "little"}}]
+
+
+def _broken_cases() -> Iterator[tuple[str, Case]]:
+    undecodable, of_array = "the chunk cannot be decoded", "the document of an array"
+    long = numcodecs.Zstd(1).encode(b"\0" * 400)
+    unknown = {"name": "unknown-codec", "configuration": {}}
+    yield "broken-chunk-cut", _broken("a chunk is cut short", undecodable, _with_chunk(lambda chunk: chunk[:5]))
+    yield "broken-chunk-empty", _broken("a chunk is empty", undecodable, _with_chunk(lambda chunk: b""))
+    yield "broken-chunk-noise", _broken("a chunk is noise", undecodable, _with_chunk(lambda chunk: b"\xff" * 20))
+    yield "broken-chunk-long", _broken("a chunk has too many bytes", undecodable, _with_chunk(lambda chunk: long))
+    yield "broken-document", _broken(f"{of_array} is cut short", "the document is not JSON", _document_cut)
+    for name, problem, change in (
+        ("type", "the data type is unknown", _with_document({"dtype": "<q7"}, {"data_type": "int5"})),
+        ("codec", "the codec is unknown", _with_document({"compressor": {"id": "unknown-codec"}},
+                                                         {"codecs": [*_BYTES, unknown]})),
+        ("shape", "it has no shape", _with_document({"shape": None})),
+        ("negative", "a length is negative", _with_document({"shape": [-4]})),
+        ("axes", "shape and chunks differ in their number of axes", _with_document({"shape": [4, 4]})),
+    ):  # fmt: skip
+        yield f"broken-{name}", _broken(f"{of_array}: {problem}", problem, change)
+
+
+SUBJECTS: dict[str, Callable[[], Iterator[tuple[str, Case]]]] = {
+    "numbers and times": _number_cases,
+    "shapes and chunks": _shape_cases,
+    "text": _text_cases,
+    "references": _reference_cases,
+    "rows": _row_cases,
+    "links": _link_cases,
+    "attributes": _attribute_cases,
+    "codecs": _codec_cases,
+    "groups and names": _tree_cases,
+    "old files": _old_cases,
+    "broken": _broken_cases,
+}
+"""The cases by what they are about."""
+
+
+def cases() -> dict[str, Case]:
+    """Return all cases by name."""
+    return {name: case for subject in SUBJECTS.values() for name, case in subject()}
+
+
+BOTH = ("int32", "text", "references", "rows-references", "rows-numbers", "link-to-dataset", "attributes-of-dataset",
+        "scalar-text", "edge-chunks", "empty-groups")  # fmt: skip
+"""Cases that are also made as a file of both formats."""
+
+
+def vectors() -> Iterator[tuple[str, Any, Case]]:
+    """Yield name, format and case of each vector."""
+    for name, case in cases().items():
+        for zarr_format in FORMATS:
+            if zarr_format in case.formats or (zarr_format == "both" and name in BOTH):
+                yield name, zarr_format, case
+
+
+def made(name: str, zarr_format: Any, case: Case) -> tuple[bytes, bytes]:
+    """Return the zip file and the statement of a vector."""
+    keys = stored(case.root, zarr_format, **case.options)
+    if case.change is not None:
+        case.change(keys, zarr_format)
+    statement: dict[str, Any] = {"name": name, "about": case.about, "zarr_format": zarr_format}
+    root = case.root
+    if case.error is not None:
+        statement["error"] = {"path": case.where, "problem": case.error}
+        root = Group({key: each for key, each in root.members.items() if f"/{key}" != case.where})
+    statement["root"] = root.stated()
+    return zipped(keys), (json.dumps(statement, indent=1, ensure_ascii=False, sort_keys=False) + "\n").encode()
+
+
+def main(folder: Path = FOLDER) -> None:
+    """Write all vectors below a folder."""
+    for name, zarr_format, case in vectors():
+        place = folder / f"format-{zarr_format}"
+        place.mkdir(parents=True, exist_ok=True)
+        store, statement = made(name, zarr_format, case)
+        (place / f"{name}.zarr.zip").write_bytes(store)
+        (place / f"{name}.json").write_bytes(statement)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else FOLDER)

@@ -1,0 +1,61 @@
+"""Other readers read the test vectors of `docs/format/vectors` that the page of the documentation says."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import json
+
+import pytest
+
+from tests import vectors
+
+RESULTS = json.loads((vectors.FOLDER / "results.json").read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="module")
+def unpacked(tmp_path_factory):
+    return vectors.unpack(tmp_path_factory.mktemp("vectors"))
+
+
+def lost(name, unpacked):
+    """Return the vectors that a reader no longer reads as stated."""
+    label = vectors.label(name)
+    if label not in RESULTS:
+        pytest.skip(f"the results of {label} are not kept")
+    found = vectors.read_with(name, unpacked)
+    assert found.keys() == RESULTS[label].keys()
+    return [place for place, was_read in RESULTS[label].items() if was_read and not found[place]]
+
+
+@pytest.mark.parametrize("name", vectors.HERE)
+def test_a_reader_of_arrays_reads_what_it_has_read(name, unpacked):
+    if name == "TensorStore" and importlib.util.find_spec("tensorstore") is None:
+        pytest.skip("tensorstore is not installed")
+    assert lost(name, unpacked) == []
+
+
+@pytest.mark.peer
+@pytest.mark.parametrize("name", vectors.PEERS)
+def test_a_release_of_hdmf_zarr_reads_what_it_has_read(name, unpacked):
+    assert lost(name, unpacked) == []
+
+
+def test_a_wrong_value_is_found(unpacked, tmp_path):
+    """The comparison can fail: a statement with another value is not what the reader finds."""
+    place = tmp_path / "format-2"
+    place.mkdir()
+    statement = json.loads((unpacked / "format-2" / "int32.json").read_text(encoding="utf-8"))
+    statement["root"]["datasets"]["data"]["values"][1] = 7
+    (place / "int32.json").write_text(json.dumps(statement), encoding="utf-8")
+    (unpacked / "format-2" / "int32.zarr").rename(place / "int32.zarr")
+    try:
+        assert vectors.read_with("zarr-python", tmp_path) == {"format-2/int32": False}
+    finally:
+        (place / "int32.zarr").rename(unpacked / "format-2" / "int32.zarr")
+
+
+def test_the_page_has_the_results(monkeypatch):
+    monkeypatch.syspath_prepend(vectors.FOLDER.parents[1] / "_scripts")
+    for path, text in importlib.import_module("vectors").files().items():
+        assert path.read_text(encoding="utf-8") == text, "run docs/_scripts/vectors.py"

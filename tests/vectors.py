@@ -1,0 +1,205 @@
+"""Runs other readers on the test vectors: ``python -m tests.vectors`` writes what each could read.
+
+`READERS` names the environments. `SCRIPT` runs in them, without this package. The results are kept in
+``docs/format/vectors/results.json``, from which ``docs/_scripts/vectors.py`` makes a page.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+import zipfile
+from pathlib import Path
+
+from tests.peers import RECIPES, Peer, obtain_peer
+
+FOLDER = Path(__file__).resolve().parents[1] / "docs" / "format" / "vectors"
+
+SCRIPT = r"""
+import json, math, sys, warnings
+from pathlib import Path
+import numpy as np
+warnings.simplefilter("ignore")
+reader, folder = sys.argv[1:]
+
+def plain(value):
+    if isinstance(value, np.ndarray):
+        if value.dtype.kind in "mM":
+            return plain(list(value) if value.ndim else value[()])
+        return plain(value.tolist())
+    if isinstance(value, (list, tuple)):
+        return [plain(each) for each in value]
+    if isinstance(value, bytes):
+        return value.decode("ascii")
+    if isinstance(value, np.datetime64):
+        return str(value)
+    if isinstance(value, np.timedelta64):
+        return int(value.astype("i8"))
+    if isinstance(value, np.generic):
+        return plain(value.item())
+    if isinstance(value, complex):
+        return [plain(value.real), plain(value.imag)]
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    return value
+
+def same(found, stated):
+    return plain(found) == stated or (stated != [] and plain(found) == [stated])
+
+def datasets(group, path=""):
+    for name, each in group["datasets"].items():
+        yield path + name, each
+    for name, each in group["groups"].items():
+        yield from datasets(each, path + name + "/")
+
+def groups(group, path=""):
+    yield path.rstrip("/"), group
+    for name, each in group["groups"].items():
+        yield from groups(each, path + name + "/")
+
+def arrays_are_same(statement, read):
+    return all(same(read(path), each["values"]) for path, each in datasets(statement["root"]))
+
+def with_zarr(path, statement):
+    import zarr
+    root = zarr.open_group(str(path), mode="r")
+    read = lambda name: root[name][...]
+    if "error" in statement:
+        return refuses(lambda: read("data"))
+    for place, group in groups(statement["root"]):
+        found = dict((root[place] if place else root).attrs)
+        if any(plain(found.get(name)) != value for name, value in group["attributes"].items()):
+            return False
+    return arrays_are_same(statement, read)
+
+def with_tensorstore(path, statement):
+    import tensorstore
+    driver = "zarr3" if (path / "zarr.json").exists() and not (path / ".zgroup").exists() else "zarr"
+    def read(name):
+        spec = {"driver": driver, "kvstore": {"driver": "file", "path": str(path / name) + "/"}}
+        return tensorstore.open(spec, read=True).result().read().result()
+    if "error" in statement:
+        return refuses(lambda: read("data"))
+    return arrays_are_same(statement, read)
+
+def path_of(builder):
+    names = []
+    while builder.parent is not None:
+        names.append(builder.name)
+        builder = builder.parent
+    return "/" + "/".join(reversed(names))
+
+def value_of(value):
+    from hdmf.build import DatasetBuilder, GroupBuilder, ReferenceBuilder
+    if isinstance(value, (GroupBuilder, DatasetBuilder)):
+        return {"path": path_of(value)}
+    if isinstance(value, ReferenceBuilder):
+        return {"path": path_of(value.builder)}
+    if isinstance(value, np.void):
+        return [value_of(value[name]) for name in value.dtype.names]
+    if isinstance(value, np.ndarray) and (value.dtype.names or value.dtype == object):
+        return [value_of(each) for each in value] if value.ndim else value_of(value[()])
+    if isinstance(value, (list, tuple)):
+        return [value_of(each) for each in value]
+    return plain(value)
+
+def with_hdmf_zarr(path, statement):
+    from hdmf.build import BuildManager, TypeMap
+    from hdmf.spec import NamespaceCatalog
+    from hdmf_zarr import ZarrIO
+    with ZarrIO(str(path), mode="r", manager=BuildManager(TypeMap(NamespaceCatalog()))) as io:
+        root = io.read_builder()
+        if "error" in statement:
+            return refuses(lambda: np.asarray(root["data"].data[:]))
+        return group_is_same(root, statement["root"])
+
+def group_is_same(builder, stated):
+    if set(builder.groups) != set(stated["groups"]) or set(builder.datasets) != set(stated["datasets"]):
+        return False
+    if {name: path_of(link.builder) for name, link in builder.links.items()} != stated["links"]:
+        return False
+    attributes = {name: value_of(value) for name, value in builder.attributes.items()}
+    if any(attributes.get(name) != value for name, value in stated["attributes"].items()):
+        return False
+    for name, each in stated["datasets"].items():
+        data = builder.datasets[name].data
+        values = value_of(data[:] if getattr(data, "shape", ()) else data[()] if hasattr(data, "shape") else data)
+        if not same(values, each["values"]):
+            return False
+    return all(group_is_same(builder.groups[name], each) for name, each in stated["groups"].items())
+
+def refuses(read):
+    try:
+        read()
+    except Exception:
+        return True
+    return False
+
+READ = {"zarr": with_zarr, "tensorstore": with_tensorstore, "hdmf-zarr": with_hdmf_zarr}[reader]
+results = {}
+for path in sorted(Path(folder).glob("*/*.zarr")):
+    statement = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
+    try:
+        found = READ(path, statement)
+    except Exception:
+        found = "error" in statement
+    results[f"{path.parent.name}/{path.stem}"] = bool(found)
+print(json.dumps(results))
+"""
+"""Prints ``{vector: whether it was read as stated, or refused where it is broken}``."""
+
+PEERS = {"hdmf-zarr 0.13": ("hdmf-zarr", "0.13"), "hdmf-zarr 0.14": ("hdmf-zarr", "0.14")}
+"""Readers with an environment of `tests.peers`."""
+
+HERE = {"zarr-python": "zarr", "TensorStore": "tensorstore"}
+"""Readers of the environment of this process."""
+
+
+def unpack(folder: Path) -> Path:
+    """Unpack all vectors below a folder."""
+    for path in FOLDER.glob("format-*/*.zarr.zip"):
+        place = folder / path.parent.name
+        with zipfile.ZipFile(path) as source:
+            source.extractall(place / path.name.removesuffix(".zip"))
+        statement = path.name.removesuffix(".zarr.zip") + ".json"
+        (place / statement).write_bytes((path.parent / statement).read_bytes())
+    return folder
+
+
+def read_with(name: str, folder: Path) -> dict[str, bool]:
+    """Return which of the unpacked vectors a reader reads as stated."""
+    if name in PEERS:
+        reader, release = PEERS[name]
+        unsafe = {"NUMCODECS_ALLOW_UNSAFE_PICKLE_DECODE": "1"} if release == "0.13" else None
+        found: dict[str, bool] = obtain_peer(RECIPES[release]).run(SCRIPT, reader, folder, env=unsafe)
+        return found
+    here: dict[str, bool] = Peer(name, Path(sys.executable)).run(SCRIPT, HERE[name], folder)
+    return here
+
+
+def label(name: str) -> str:
+    """Return the name of a reader with its release."""
+    if name not in HERE:
+        return name
+    from importlib.metadata import version
+
+    release = version({"zarr-python": "zarr", "TensorStore": "tensorstore"}[name])
+    return f"{name} {release}"
+
+
+def main() -> None:
+    """Run all readers, and keep what other environments have found (zarr-python 2 has one of its own)."""
+    results = FOLDER / "results.json"
+    known = json.loads(results.read_text(encoding="utf-8")) if results.exists() else {}
+    with tempfile.TemporaryDirectory() as folder:
+        unpacked = unpack(Path(folder))
+        readers = (*HERE, *PEERS) if "--here" not in sys.argv else tuple(HERE)
+        for name in readers:
+            known[label(name)] = {place: int(is_read) for place, is_read in read_with(name, unpacked).items()}
+    text = json.dumps(dict(sorted(known.items())), indent=0, sort_keys=True)
+    results.write_text(f"{text}\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
