@@ -369,7 +369,7 @@ class FileMachine(RuleBasedStateMachine):
         for model in states:
             if found == model.content():
                 self.model, self.is_incomplete = model, False
-                self.torn = None if can_be_nothing else Torn([model], Loose(), None, may_be_incomplete=False)
+                self.torn = None if can_be_nothing else Torn([model], Loose(), self._repair, may_be_incomplete=False)
                 if model is states[-1]:
                     self.zarr_format = self.setup.zarr_format
                 return
@@ -494,6 +494,7 @@ class FileMachine(RuleBasedStateMachine):
         for reader in self.readers:
             reader.loose.update(session.loose)
         self.torn = Torn([before, session.wanted], session.loose, None, self._may_be_marked(session))
+        self.is_checked = False
 
     def _may_be_marked(self, session: Session) -> bool:
         return bool(session.loose.replaced)
