@@ -1022,6 +1022,8 @@ class FileMachine(RuleBasedStateMachine):
         session = self._edited()
         node = session.wanted.dataset(path)
         session.wanted.set_values(path, np.concatenate([node.values, values]))
+        if path in session.loose.values:  # cut before, so that they may replace values that readers look at
+            session.loose.add(path, values)
         if session.root is not None:
             data = builder_at(session.root, path).data
             before = _form_of(data)
