@@ -22,6 +22,7 @@ PACKAGES: dict[str, frozenset[str]] = {
         "changes arrays stores progress",
         "alias": "io nwb dataio hdf5 builders files formats arrays stores model",
         "exec": "",
+        "testing": "conversion checks io changes formats stores dataio",
         "cli": "__init__ exec conversion report checks comparison zom interop io files model progress",
         "report": "comparison checks files formats stores model",
         "conversion": "checks nwb builders transfer hdf5 execution files changes arrays formats stores model progress",
@@ -105,6 +106,7 @@ LIBRARIES: dict[str, Library] = {
     "pydantic_zarr": _on_use_in("zom"),
     "tqdm": _on_use_in("progress"),
     "shtab": _on_use_in("cli/main"),
+    "hypothesis": _in("testing/machine"),
 }
 
 

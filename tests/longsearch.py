@@ -70,6 +70,12 @@ def _counted(inner: Callable[..., Any], tried: list[None], seconds: float) -> Ca
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Report how many examples each test tried."""
+    """Report how many examples each test tried, and how many steps the state machines took."""
+    properties = [each for report in terminalreporter.stats.get("passed", []) for each in report.user_properties]
+    steps = {name: int(str(count)) for name, count in properties if name.startswith("steps of ")}
+    for name, count in steps.items():
+        terminalreporter.write_line(f"{name}: {count:,}")
+    if steps:
+        terminalreporter.write_line(f"steps of all state machines: {sum(steps.values()):,}")
     for name, said in config.stash.get(_COUNTS, {}).items():
         terminalreporter.write_line(f"{name}: {said}")

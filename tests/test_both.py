@@ -15,12 +15,13 @@ import zarr
 from hdmf.build import ReferenceBuilder
 from pynwb import TimeSeries
 
-from hdmf_zarr_backend import NWBZarrIO, ZarrIO, consolidate, convert, repair, upgrade, verify
+from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO, consolidate, convert, repair, upgrade, verify
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.comparison import compare
 from hdmf_zarr_backend.errors import (
     ConflictError,
     FormatsDifferWarning,
+    IncompleteStoreError,
     ReadOnlyStoreError,
     UsageError,
     ZarrBackendError,
@@ -389,6 +390,32 @@ def test_a_kill_at_any_time_of_a_change(request, name, change):
             io.read_builder()
         assert_alike(other)
     assert found == {"alike", "2 is newer"}
+
+
+def _lengthen(files: Files) -> None:
+    """Append so many values that the array gets longer chunks."""
+    with ZarrIO(Keys(files), "r+") as io:
+        io.read_builder()["numbers"].data.append(np.arange(40))
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_reader_of_format_3_never_sees_an_empty_file_while_chunks_are_replaced():
+    whole: Files = {}
+    numbers = ZarrDataIO(np.arange(2), chunks=(1,), maxshape=(None,))
+    with ZarrIO(Keys(whole), "w", zarr_format="both") as io:
+        io.write_builder(trees.root(trees.dataset("numbers", numbers)))
+    seen = set()
+    for point in range(_count(whole, _lengthen)):
+        files = Dying(whole)
+        files.left = point
+        with pytest.raises(_KilledError):
+            _lengthen(files)
+        try:
+            with ZarrIO(Keys(dict(files)), zarr_format=3) as io:
+                seen.add(len(io.read_builder()["numbers"].data[:]))
+        except IncompleteStoreError:
+            seen.add("incomplete")
+    assert seen == {2, "incomplete", 42}
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")

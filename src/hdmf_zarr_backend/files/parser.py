@@ -193,7 +193,7 @@ def parse(
         False to ignore the values inside the consolidated document.
     hint : {2, 3}, optional
         The probable format of the file. Its document is requested first, and that of the other format only if it does
-        not exist.
+        not exist, or hides a file of both formats that is being changed.
 
     Raises
     ------
@@ -219,7 +219,8 @@ def parse(
     try:
         texts = _likely_documents(keys, hint, use_consolidated=use_consolidated)
         check_texts(texts.values(), keys.read_rules.limits)
-        texts, state = (texts, None) if hint == 3 else current(keys, texts)
+        is_chosen = hint == 3 and not both.is_hiding(texts.get(zarr3.DOCUMENT))
+        texts, state = (texts, None) if is_chosen else current(keys, texts)
         _warn_of(state, keys.location)
         parsed = _parse_consolidated(keys, texts, use_inlined=use_inlined) if use_consolidated else None
         parsed = parsed or ParsedFile(_parse_listing(keys, texts.get(zarr3.DOCUMENT)), consolidated=False)

@@ -115,6 +115,12 @@ def hiding_document() -> dict[str, Any]:
     return with_note(_EMPTY, None)
 
 
+def is_hiding(text: bytes | None) -> bool:
+    """Return whether a ``zarr.json`` of a root is a `hiding_document`, which says nothing about the file."""
+    found = None if text is None else _find(text)
+    return found is not None and found[0] == _ZEROS
+
+
 def without_note(attributes: Mapping[str, Any]) -> dict[str, Any]:
     """Return the attributes of a root without the note."""
     notes = {key: value for key, value in notes_of(dict(attributes)).items() if key != BOTH}

@@ -1,9 +1,9 @@
 """`new_file`: the store for a new file, which is staged and renamed; or, without a rename, marked and committed.
 
-In a store without a rename, the order is: delete an old consolidated document, mark the root's attributes as being
-written, delete all old keys, set all new keys, then the real attributes of the root, and last the consolidated
-document. A reader trusts the consolidated document if it exists, and otherwise finds the mark. So however the writer
-ends, the file is either complete or visibly incomplete.
+In a store without a rename, the order is: undo a change that was interrupted, delete an old consolidated document,
+mark the root's attributes as being written, delete all old keys, set all new keys, then the real attributes of the
+root, and last the consolidated document. A reader trusts the consolidated document if it exists, and otherwise finds
+the mark. So however the writer ends, the file is either complete or visibly incomplete.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import asdict
 
-from hdmf_zarr_backend.changes.journal import JOURNAL
+from hdmf_zarr_backend.changes.journal import JOURNAL, recover
 from hdmf_zarr_backend.changes.locks import Holder, writer_lock
-from hdmf_zarr_backend.errors import ReadOnlyStoreError, StoreExistsError
+from hdmf_zarr_backend.errors import MetadataError, ReadOnlyStoreError, StoreExistsError
 from hdmf_zarr_backend.formats import zarr2
 from hdmf_zarr_backend.formats.reserved import NOTES, WRITING
 from hdmf_zarr_backend.model.nodes import Attributes, GroupNode
@@ -197,9 +197,14 @@ def _marked(store: Store, zarr_format: int) -> Iterator[QueuedStore]:
     """Yield a queue of puts to ``store``. If the block ends without an error, the keys that commit the file are set."""
     is_transaction = not store.abilities.consolidates
     kept: set[str] = set()
+    old = list(store.list_prefix(""))
     if not is_transaction:
+        if JOURNAL in old:  # without the consolidated document, readers would see the half of a change
+            with suppress(MetadataError):  # it is damaged, and deleted with the file
+                recover(store)
+            old = list(store.list_prefix(""))
         kept = _mark(store, zarr_format)
-    store.delete(key for key in store.list_prefix("") if key not in kept)
+    store.delete(key for key in old if key not in kept)
     queue, own = QueuedStore(store, () if is_transaction else _COMMIT), Staged(store.location)
     try:
         yield queue

@@ -1,0 +1,1264 @@
+"""`machine_for` and `run`: random histories of one file, step by step, compared with a `Model` after each step.
+
+Source: docs/explanation/consistency.md for what readers may see; hypothesis, "Stateful tests".
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+from hdmf.build import GroupBuilder
+
+from hdmf_zarr_backend.changes import edits as edits_module
+from hdmf_zarr_backend.checks.findings import Problem
+from hdmf_zarr_backend.checks.repair import consolidate, repair
+from hdmf_zarr_backend.checks.verify import verify
+from hdmf_zarr_backend.conversion.convert import convert
+from hdmf_zarr_backend.conversion.upgrade import upgrade
+from hdmf_zarr_backend.errors import (
+    DroppedChangesWarning,
+    FormatsDifferWarning,
+    IncompleteStoreError,
+    JournalWarning,
+    StoreError,
+    StoreLockedError,
+    StoreNotFoundError,
+    UnlockedWarning,
+    ZarrBackendError,
+)
+from hdmf_zarr_backend.io import ZarrIO
+from hdmf_zarr_backend.stores.base import DOCUMENTS
+from hdmf_zarr_backend.testing.faults import KINDS, Fault, Killed, Operations, failing
+from hdmf_zarr_backend.testing.model import (
+    ROWS,
+    Content,
+    Dataset,
+    Group,
+    Link,
+    Model,
+    Node,
+    Target,
+    add_node,
+    builder_at,
+    content_of,
+    encoded,
+    fill_references,
+    parent_of,
+    set_attributes,
+)
+from hdmf_zarr_backend.testing.setups import Setup, memory_folder
+
+try:
+    from hypothesis import HealthCheck, Phase, settings
+    from hypothesis import seed as with_seed
+    from hypothesis import strategies as st
+    from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(
+        "hdmf_zarr_backend.testing needs hypothesis; install it with: pip install hypothesis", name=error.name
+    ) from error
+
+STEPS = 50
+"""Steps of one history."""
+
+_MOST_NODES = 40
+_MOST_HISTORIES = 20
+_MOST_VALUES = 400
+_EARLY_BYTES = 40
+_WRITTEN_BY_OTHERS = "b_of_another_program"
+_FOLLOWS = frozenset(
+    {
+        "consolidated-stale", "formats-differ", "document-missing", "group-implied", "link-dangling",
+        "reference-dangling",
+    }
+)  # fmt: skip
+"""What else is found where a document is damaged."""
+
+_LINKS = {2: "zarr_link", 3: "_LINKS"}
+_QUIET = (JournalWarning, DroppedChangesWarning, FormatsDifferWarning, UnlockedWarning)
+
+_picks = st.integers(0, 2**16)
+_counts = st.integers(1, 6)
+_faults = st.one_of(
+    st.none(), st.builds(Fault, st.sampled_from(KINDS), st.one_of(st.integers(1, 8), st.integers(1, 40)))
+)
+
+
+class DivergenceError(AssertionError):
+    """A file and the model of it differ."""
+
+
+@dataclass(slots=True)
+class Loose:
+    """Values of arrays that a reader may see element by element, because they were overwritten or cut off.
+
+    Attributes
+    ----------
+    values : dict
+        ``{path: values}``; each element of the array is one of them.
+    replaced : set of str
+        Arrays whose elements, or chunks, became larger: a reader that had the file open may get an error.
+    """
+
+    values: dict[str, set[Any]] = field(default_factory=dict)
+    replaced: set[str] = field(default_factory=set)
+
+    def add(self, path: str, *values: npt.NDArray[Any]) -> None:
+        """Record values of an array."""
+        found = self.values.setdefault(path, set())
+        for each in values:
+            found.update(each.reshape(-1).tolist())
+            found.add(_fill_of(each)[()])
+
+    def update(self, other: Loose) -> None:
+        """Record what another one has."""
+        for path, values in other.values.items():
+            self.values.setdefault(path, set()).update(values)
+        self.replaced |= other.replaced
+
+    def fits(self, found: Content, wanted: Content) -> bool:
+        """Return whether what a reader found is a state of the file but for such values."""
+        if found == wanted:
+            return True
+        if found.keys() != wanted.keys():
+            return False
+        return all(found[path] == wanted[path] or self._fits(path, found[path], wanted[path]) for path in wanted)
+
+    def _fits(self, path: str, found: Any, wanted: Any) -> bool:
+        if path not in self.values or found[:-1] != wanted[:-1]:
+            return False
+        return set(np.array(found[-1], object).reshape(-1).tolist()) <= self.values[path] | set(
+            np.array(wanted[-1], object).reshape(-1).tolist()
+        )
+
+
+@dataclass(slots=True)
+class Session:
+    """An open writer."""
+
+    io: ZarrIO
+    root: GroupBuilder
+    wanted: Model
+    is_early: bool
+    loose: Loose = field(default_factory=Loose)
+    fresh: set[str] = field(default_factory=set)
+    stored: frozenset[str] = frozenset()
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether values may be in the store that are not committed."""
+        return self.is_early and bool(self.loose.values)
+
+
+@dataclass(slots=True)
+class Reader:
+    """A reader that stays open while the file changes."""
+
+    io: ZarrIO
+    root: GroupBuilder
+    content: Content
+    loose: Loose = field(default_factory=Loose)
+
+
+@dataclass(slots=True)
+class Torn:
+    """A change that did not end well.
+
+    Attributes
+    ----------
+    states : list of Model
+        What a reader may see, and a recovery may lead to.
+    loose : Loose
+        What may be seen element by element before that.
+    finish : callable, optional
+        What has to be done; None: any writer, or `repair`, puts it right.
+    may_be_incomplete : bool
+        Whether opening the file may be refused before that.
+    is_done : bool
+        Whether the change itself, to the last of the states, is done. In a file of both formats, the documents of
+        format 3 may be those from before.
+    """
+
+    states: list[Model]
+    loose: Loose
+    finish: Callable[[], object] | None
+    may_be_incomplete: bool
+    is_done: bool = False
+
+
+def _fill_of(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    return np.array("", object) if values.dtype == object else np.zeros((), values.dtype)
+
+
+def _objects(values: Sequence[Any]) -> npt.NDArray[Any]:
+    made = np.empty(len(values), object)
+    for position, value in enumerate(values):
+        made[position] = value
+    return made
+
+
+@contextmanager
+def _quiet() -> Iterator[list[warnings.WarningMessage]]:
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("error")
+        for category in _QUIET:
+            warnings.simplefilter("always", category)
+        yield found
+
+
+@contextmanager
+def _early(is_early: bool) -> Iterator[None]:  # noqa: FBT001 - a state of the session
+    before = edits_module.WAITING_BYTES
+    edits_module.WAITING_BYTES = _EARLY_BYTES if is_early else before
+    try:
+        yield
+    finally:
+        edits_module.WAITING_BYTES = before
+
+
+class FileMachine(RuleBasedStateMachine):
+    """The machine; `machine_for` makes a subclass with a setup.
+
+    Attributes
+    ----------
+    model : Model or None
+        The last committed state of the file; None: nothing is there, or an incomplete file.
+    """
+
+    setup: ClassVar[Setup]
+    steps_taken: ClassVar[int] = 0
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.place: Any = self.setup.new_place()
+        self.model: Model | None = None
+        self.zarr_format: Any = self.setup.zarr_format
+        self.session: Session | None = None
+        self.readers: list[Reader] = []
+        self.torn: Torn | None = None
+        self.is_incomplete = False
+        self.is_checked = True
+        self._converted: Model | None = None
+        self._number = 0
+        type(self).steps_taken -= 1  # the invariants are checked before the first step too
+
+    # ---- what a reader sees -----------------------------------------------------------------------------------------
+
+    @invariant()
+    def readers_see_a_state(self) -> None:
+        """Compare what readers find with the states that they may see, after each step."""
+        type(self).steps_taken += 1
+        if self.is_checked:
+            return
+        self.is_checked = True
+        for options in self._views():
+            self._check_view(options)
+
+    def _given(self) -> Any:
+        return self.setup.given(self.place)
+
+    def _views(self) -> Iterator[dict[str, Any]]:
+        yield {"mode": "r"}
+        if self.zarr_format == "both":
+            yield {"mode": "r", "zarr_format": 3}
+        is_partial = self.session is not None and self.session.is_partial
+        if self.torn is None and not is_partial:
+            yield {"mode": "r-"}
+
+    def _check_view(self, options: Mapping[str, Any]) -> None:
+        states, loose, may_be_incomplete = self._allowed(has_hint="zarr_format" in options)
+        try:
+            found = self._read(**options)
+        except StoreNotFoundError:
+            if None not in states and not self.is_incomplete:
+                raise self._diverged(f"nothing is found with {options}") from None
+            return
+        except IncompleteStoreError:
+            if not may_be_incomplete:
+                raise self._diverged(f"the file is incomplete with {options}") from None
+            return
+        if not any(model is not None and loose.fits(found, model.content()) for model in states):
+            raise self._diverged(f"with {options}, {_difference(found, states)}")
+
+    def _allowed(self, *, has_hint: bool) -> tuple[list[Model | None], Loose, bool]:
+        torn = self.torn
+        if torn is not None:
+            states = torn.states[-1:] if torn.is_done and not has_hint else torn.states
+            return [*states], torn.loose, torn.may_be_incomplete
+        loose = self.session.loose if self.session is not None and self.session.is_partial else Loose()
+        return [self.model], loose, self.is_incomplete
+
+    def _read(self, mode: str = "r", **options: Any) -> Content:
+        with _quiet() as told, self.setup.open(self.place, mode, **options) as io:
+            found = content_of(io.read_builder())
+        if told and self.torn is None:
+            raise self._diverged(f"a reader of a whole file is warned: {told[0].message}")
+        return found
+
+    def _diverged(self, problem: str) -> DivergenceError:
+        return DivergenceError(f"{self.setup!r}: {problem}")
+
+    def teardown(self) -> None:
+        """Close everything, and remove the file."""
+        for reader in self.readers:
+            reader.io.close()
+        if self.session is not None:
+            self._drop_session()
+        self.setup.remove(self.place)
+
+    # ---- a new file -------------------------------------------------------------------------------------------------
+
+    def _may_write(self) -> bool:
+        return self.session is None
+
+    @precondition(_may_write)
+    @rule(fault=_faults)
+    def write(self, fault: Fault | None) -> None:
+        """Write a new file, or replace the old one by its own content with one group more."""
+        wanted = Model() if self.model is None else self.model.copy()
+        wanted.nodes[self._name("/", "group", wanted)] = Group({"a_text": self._text()})
+        self._replace(wanted, fault)
+
+    def _replace(self, wanted: Model, fault: Fault | None) -> None:
+        is_staged = self._is_staged()
+        before = self.torn.states if self.torn is not None else [self.model] if self.model is not None else []
+        was_torn = self.torn
+
+        def write_all() -> None:
+            with self.setup.open(self.place, "w", zarr_format=self.setup.zarr_format, force_overwrite=True) as io:
+                io.write_builder(wanted.builder())
+
+        if was_torn is None and not is_staged:
+            self.torn = Torn(before, Loose(), None, may_be_incomplete=True)
+        outcome = self._attempt(write_all, fault)
+        self._forget_readers()
+        if outcome is None:
+            self._adopt(wanted)
+            self.zarr_format = self.setup.zarr_format
+            return
+        self.is_checked = False
+        if is_staged and was_torn is None:
+            self._settle([*before, wanted], can_be_nothing=True)
+        else:
+            self._settle_unstaged([*before, wanted], was_torn)
+
+    def _is_staged(self) -> bool:
+        store = self.setup.store(self.place)
+        return bool(store.folder or store.zip_file)
+
+    def _settle(self, states: list[Model], *, can_be_nothing: bool) -> None:
+        """Take over what a reader finds after a new file was not written to its end."""
+        try:
+            found = self._read()
+        except (StoreNotFoundError, IncompleteStoreError) as error:
+            was_there = self.model is not None
+            self.model, self.is_incomplete = None, isinstance(error, IncompleteStoreError)
+            self.torn = None
+            if was_there and can_be_nothing:
+                raise self._diverged("a file is gone although its replacement did not succeed") from None
+            return
+        for model in states:
+            if found == model.content():
+                self.model, self.is_incomplete = model, False
+                self.torn = None if can_be_nothing else Torn([model], Loose(), self._repair, may_be_incomplete=False)
+                if model is states[-1]:
+                    self.zarr_format = self.setup.zarr_format
+                return
+        raise self._diverged(f"after a new file was not written, {_difference(found, states)}")
+
+    def _settle_unstaged(self, states: list[Model], was_torn: Torn | None) -> None:
+        if was_torn is not None:
+            try:
+                found = self._read()
+            except (StoreNotFoundError, IncompleteStoreError):
+                found = None
+            if found is not None and found != states[-1].content():
+                return  # it is torn as before, since nothing was done yet
+        self._settle(states, can_be_nothing=False)
+
+    # ---- a writer ---------------------------------------------------------------------------------------------------
+
+    def _can_open(self) -> bool:
+        return self.session is None and self.torn is None and self.model is not None
+
+    def _has_session(self) -> bool:
+        return self.session is not None
+
+    def _can_edit(self) -> bool:
+        return self.session is not None or self._can_open()
+
+    def _edited(self) -> Session:
+        """Return the session, a new one if there is none."""
+        if self.session is None:
+            self._open_session(is_early=False)
+        assert self.session is not None
+        return self.session
+
+    def _open_session(self, *, is_early: bool) -> None:
+        assert self.model is not None
+        if not self.setup.can_change:
+            self.session = Session(None, None, self.model.copy(), is_early=False)  # type: ignore[arg-type]
+            return
+        with _quiet() as found:
+            io = self.setup.open(self.place, "a")
+            root = io.read_builder()
+        if found:
+            raise self._diverged(f"a file without a journal was recovered: {found[0].message}")
+        self.session = Session(io, root, self.model.copy(), is_early, stored=frozenset(self.model.nodes))
+
+    @precondition(_can_open)
+    @rule(is_early=st.booleans())
+    def open_writer(self, is_early: bool) -> None:  # noqa: FBT001 - drawn
+        """Open the file for changes; ``is_early``: with so little memory that chunks are written at once."""
+        self._open_session(is_early=is_early)
+
+    @precondition(_has_session)
+    @rule(fault=_faults)
+    def close(self, fault: Fault | None) -> None:
+        """Write what has changed, and close the file."""
+        session = self._edited()
+
+        def write_and_close() -> None:
+            session.io.write_builder(session.root)
+            session.io.close()
+
+        self._commit(session, write_and_close, fault)
+
+    @precondition(_has_session)
+    @rule()
+    def write_changes(self) -> None:
+        """Write what has changed, and go on."""
+        session = self._edited()
+        if not self.setup.can_change:
+            return
+        with _quiet(), _early(session.is_early):
+            session.io.write_builder(session.root)
+        self._committed(session)
+        session.wanted = session.wanted.copy()
+        session.loose = Loose()
+
+    @precondition(_has_session)
+    @rule()
+    def close_edits_only(self) -> None:
+        """Close a file in which nothing but values of arrays has changed."""
+        session = self._edited()
+        if self.setup.can_change and not session.fresh:
+            self._commit(session, session.io.close, None)
+
+    @precondition(_has_session)
+    @rule()
+    def leave_by_an_error(self) -> None:
+        """Leave the block of a writer by an exception: nothing of it is written."""
+        self._drop_session()
+        self.is_checked = False
+
+    def _drop_session(self) -> None:
+        session = self._edited()
+        self.session = None
+        if not self.setup.can_change:
+            return
+        error = KeyError("for a test")
+        with _quiet():
+            session.io.__exit__(KeyError, error, None)
+
+    def _commit(self, session: Session, act: Callable[[], object], fault: Fault | None) -> None:
+        if not self.setup.can_change:
+            self.session = None
+            self._replace(session.wanted, fault)
+            return
+        before = self.model
+        assert before is not None
+        with _early(session.is_early):
+            outcome = self._attempt(act, fault, session.io)
+        self.session = None
+        if outcome is None:
+            self._committed(session)
+            return
+        if outcome.is_done:  # but for the journal, which the next writer removes
+            self._committed(session)
+            states = [before, session.wanted] if self.zarr_format == "both" else [session.wanted]
+            self.torn = Torn(states, session.loose, None, self._may_be_marked(session), is_done=True)
+            return
+        if not outcome.is_dead:
+            with _quiet():
+                session.io.__exit__(StoreError, StoreError("the store refuses"), None)
+        for reader in self.readers:
+            reader.loose.update(session.loose)
+        self.torn = Torn([before, session.wanted], session.loose, None, self._may_be_marked(session))
+        self.is_checked = False
+
+    def _may_be_marked(self, session: Session) -> bool:
+        return bool(session.loose.replaced)
+
+    def _committed(self, session: Session) -> None:
+        for reader in self.readers:
+            reader.loose.update(session.loose)
+        self._adopt(session.wanted)
+        session.fresh.clear()
+
+    def _adopt(self, model: Model) -> None:
+        self.model, self.torn, self.is_incomplete, self.is_checked = model, None, False, False
+
+    def _attempt(self, act: Callable[[], object], fault: Fault | None, io: ZarrIO | None = None) -> Operations | None:
+        """Do something, which may fail; return None if it succeeded, else how it failed."""
+        if fault is None or not self.setup.can_fail:
+            with _quiet():
+                act()
+            return None
+        lock = None if io is None else io._lock
+        operations = Operations(fault)
+        try:
+            with _quiet() as told, failing(self.setup.store(self.place), operations, lock):
+                try:
+                    act()
+                except Killed:
+                    if io is not None:
+                        io.close()  # as in a fork, which writes nothing
+                    raise
+        except Killed:
+            return operations
+        except ZarrBackendError:
+            if not operations.happened:
+                raise
+            return operations
+        operations.is_done = True
+        return operations if told and operations.happened else None
+
+    @precondition(_has_session)
+    @rule(pick=_picks)
+    def second_writer(self, pick: int) -> None:
+        """Try to write while another writer has the file open."""
+        if not self.setup.can_change:
+            return
+        others: list[Callable[[], object]] = [
+            lambda: self.setup.open(self.place, "a"),
+            lambda: self.setup.open(self.place, "w", zarr_format=2),
+            lambda: repair(self._given(), storage_options=self.setup.storage_options),
+            lambda: consolidate(self._given(), storage_options=self.setup.storage_options),
+            lambda: upgrade(self._given(), storage_options=self.setup.storage_options),
+        ]
+        try:
+            others[pick % len(others)]()
+        except StoreLockedError:
+            return
+        raise self._diverged("a second writer was not refused")
+
+    # ---- readers that stay open -------------------------------------------------------------------------------------
+
+    @precondition(lambda self: self.model is not None and self.torn is None and len(self.readers) < 2)
+    @rule()
+    def open_reader(self) -> None:
+        """Open a reader, and keep it."""
+        assert self.model is not None
+        if self.session is not None and self.session.is_partial:
+            return
+        io = self.setup.open(self.place, "r", lazy=False)
+        self.readers.append(Reader(io, io.read_builder(), self.model.content()))
+
+    @precondition(lambda self: self.readers)
+    @rule(pick=_picks)
+    def look_again(self, pick: int) -> None:
+        """Read with a reader that was opened before."""
+        reader = self.readers[pick % len(self.readers)]
+        loose = Loose()
+        loose.update(reader.loose)
+        if self.session is not None:
+            loose.update(self.session.loose)
+        try:
+            found = content_of(reader.root)
+        except ZarrBackendError as error:
+            if loose.replaced:
+                return
+            raise self._diverged(f"an open reader fails: {error}") from error
+        if not loose.fits(found, reader.content):
+            raise self._diverged(f"an open reader sees another file: {_difference(found, [Model()])}")
+
+    @precondition(lambda self: self.readers)
+    @rule()
+    def close_reader(self) -> None:
+        """Close a reader."""
+        self.readers.pop(0).io.close()
+
+    def _forget_readers(self) -> None:
+        for reader in self.readers:
+            reader.io.close()
+        self.readers.clear()
+
+    # ---- after a failure --------------------------------------------------------------------------------------------
+
+    def _is_torn(self) -> bool:
+        return self.session is None and self.torn is not None
+
+    @precondition(_is_torn)
+    @rule(by_opening=st.booleans(), fault=_faults)
+    def recover(self, by_opening: bool, fault: Fault | None) -> None:  # noqa: FBT001 - drawn
+        """Let the next writer, or `repair`, put right what a dead one left; which may die as well."""
+        assert self.torn is not None
+        torn = self.torn
+        kinds = {problem.kind for problem in self._verified()} if fault is None else set()
+        if torn.finish is not None:
+            act = torn.finish
+        elif by_opening:
+            act = self._open_and_close
+        else:
+            act = self._repair
+        outcome = self._attempt(act, fault)
+        self.is_checked = False
+        if outcome is not None and outcome.happened:
+            return
+        found = self._read()
+        for model in torn.states[-1:] if torn.is_done else torn.states:
+            if found == model.content():
+                self._adopt(model)
+                break
+        else:
+            raise self._diverged(f"after a recovery, {_difference(found, torn.states)}")
+        if problems := self._verified():
+            raise self._diverged(f"after a recovery from {kinds}, verify finds {problems}")
+
+    def _open_and_close(self) -> None:
+        with self.setup.open(self.place, "a"):
+            pass
+
+    def _repair(self) -> None:
+        left = repair(self._given(), storage_options=self.setup.storage_options).left
+        if left:
+            raise self._diverged(f"repair leaves {left}")
+
+    def _verified(self) -> list[Any]:
+        return verify(self._given(), storage_options=self.setup.storage_options).problems
+
+    @precondition(lambda self: self.model is not None and self.torn is None)
+    @rule()
+    def verify_finds_nothing(self) -> None:
+        """Verify the file, which is whole."""
+        if self.session is not None and self.session.is_early:
+            return  # it has a journal
+        if problems := self._verified():
+            raise self._diverged(f"verify finds {problems}")
+
+    # ---- the complete file ------------------------------------------------------------------------------------------
+
+    def _is_whole(self) -> bool:
+        return self.session is None and self.torn is None and self.model is not None
+
+    def _is_new(self) -> bool:
+        """Return whether the file is whole, and is not the one that was converted last."""
+        return self._is_whole() and self.model is not self._converted
+
+    def _may_be_changed(self) -> bool:
+        return self._is_whole() and self.setup.can_change
+
+    @precondition(_may_be_changed)
+    @rule(by_repair=st.booleans())
+    def mend_what_is_whole(self, by_repair: bool) -> None:  # noqa: FBT001 - drawn
+        """Repair or consolidate a file that does not need it."""
+        if by_repair:
+            self._repair()
+        else:
+            consolidate(self._given(), storage_options=self.setup.storage_options)
+        self.is_checked = False
+
+    @precondition(_is_new)
+    @rule(other=st.sampled_from([2, 3, "both"]))
+    def convert_there_and_back(self, other: Any) -> None:
+        """Export the file to another format, in memory, and back."""
+        self._converted = self.model
+        there: Any = {}
+        back: Any = {}
+        with _quiet():
+            with (
+                self.setup.open(self.place, "r", lazy=False) as source,
+                ZarrIO(there, "w", zarr_format=other) as target,
+            ):
+                target.export(source, cache_spec=False)
+            with ZarrIO(there, "r", lazy=False) as source, ZarrIO(back, "w", zarr_format=2) as target:
+                target.export(source, cache_spec=False)
+        for each, where in ((there, f"in format {other}"), (back, "back in format 2")):
+            self._compare_copy(each, where)
+
+    def _compare_copy(self, place: Any, where: str) -> None:
+        assert self.model is not None
+        with _quiet(), ZarrIO(place, "r") as io:
+            found = content_of(io.read_builder())
+        if found != self.model.content():
+            raise self._diverged(f"a copy {where} differs: {_difference(found, [self.model])}")
+        if problems := verify(place).problems:
+            raise self._diverged(f"in a copy {where}, verify finds {problems}")
+
+    @precondition(lambda self: self._is_new() and self.setup.has_hdf5)
+    @rule()
+    def convert_to_hdf5_and_back(self) -> None:
+        """Convert the file to HDF5 and back, in memory."""
+        self._converted = self.model
+        back: Any = {}
+        with tempfile.TemporaryDirectory(dir=memory_folder()) as folder, _quiet():
+            path = os.path.join(folder, "file.h5")
+            convert(self._given(), path, storage_options=self.setup.storage_options, executor=None)
+            convert(path, back, executor=None)
+        self._compare_copy(back, "that was in HDF5")
+
+    @precondition(lambda self: self.session is None and self.model is not None)
+    @rule()
+    def copy_all_keys(self) -> None:
+        """Copy the file key by key to a dict, as any tool does; a torn one is recovered there."""
+        store = self.setup.store(self.place)
+        copy = store.get_many(sorted(store.list_prefix("")))
+        if self.torn is None:
+            self._compare_copy(copy, "of all keys")
+        elif self.torn.finish is None:
+            self._recover_copy(copy, self.torn)
+
+    def _recover_copy(self, copy: Any, torn: Torn) -> None:
+        with _quiet():
+            repair(copy)
+            with ZarrIO(copy, "r") as io:
+                found = content_of(io.read_builder())
+        if found not in [model.content() for model in torn.states]:
+            raise self._diverged(f"in a recovered copy, {_difference(found, torn.states)}")
+
+    @precondition(_may_be_changed)
+    @rule(pick=_picks, fault=_faults)
+    def change_format(self, pick: int, fault: Fault | None) -> None:
+        """Upgrade the file to format 3 or to both formats, or drop one of them; an interrupted upgrade is repeated."""
+        ways: dict[Any, list[tuple[Any, dict[str, Any]]]] = {
+            2: [(3, {}), ("both", {"keep": True})],
+            "both": [(3, {"drop": 2}), (2, {"drop": 3})],
+        }
+        known = ways.get(self.zarr_format)
+        if known is None or self.readers:
+            return
+        wanted, options = known[pick % 2]
+
+        def change() -> None:
+            upgrade(self._given(), storage_options=self.setup.storage_options, **options)
+
+        def finish() -> None:
+            change()
+            self.zarr_format = wanted
+
+        outcome = self._attempt(change, fault)
+        self.is_checked = False
+        assert self.model is not None
+        if outcome is None:
+            self.zarr_format = wanted
+        else:
+            self.torn = Torn([self.model], Loose(), finish, may_be_incomplete=False)
+
+    # ---- what others do ---------------------------------------------------------------------------------------------
+
+    @precondition(_may_be_changed)
+    @rule(pick=_picks, is_cut=st.booleans(), is_repaired=st.booleans())
+    def damage(self, pick: int, is_cut: bool, is_repaired: bool) -> None:  # noqa: FBT001 - drawn
+        """Delete or cut the value of a key below a node: `verify` finds it, and nothing else; then put it back."""
+        assert self.model is not None
+        store = self.setup.store(self.place)
+        keys = sorted(key for key in store.list_prefix("") if "/" in key)
+        if not keys:
+            return
+        key = keys[pick % len(keys)]
+        value = store.get(key)
+        assert value is not None
+        if is_cut:
+            store.set(key, value[: len(value) // 2])
+        else:
+            store.delete([key])
+        self._check_found(key)
+        if is_repaired:
+            repair(self._given(), storage_options=self.setup.storage_options)
+        store.set(key, value)
+        self.is_checked = False
+        if problems := self._verified():
+            raise self._diverged(f"{key!r} was put back, and verify finds {problems}")
+
+    def _check_found(self, key: str) -> None:
+        """Check that `verify` finds a key that was damaged, and nothing else."""
+        problems = self._verified()
+        follows = _FOLLOWS if key.rpartition("/")[2] in DOCUMENTS else frozenset[str]()
+        others = [each for each in problems if not _is_about(each, key)]
+        if len(others) == len(problems) or not {each.kind for each in others} <= follows:
+            raise self._diverged(f"{key!r} was damaged, and verify finds {problems}")
+
+    def _is_consolidated(self) -> bool:
+        """Return whether the file is of one format, and has a consolidated document, which readers use."""
+        if not self._may_be_changed() or self.zarr_format == "both":
+            return False
+        return self.zarr_format == 3 or self.setup.store(self.place).get(".zmetadata") is not None
+
+    @precondition(_is_consolidated)
+    @rule(pick=_picks)
+    def change_by_another_program(self, pick: int) -> None:
+        """Set an attribute in the document of a node only: it is seen after `consolidate`."""
+        assert self.model is not None
+        paths = self.model.paths(Group, Dataset)
+        path = paths[pick % len(paths)]
+        if path == "/":
+            return
+        number = self._next()
+
+        def edit(attributes: dict[str, Any]) -> None:
+            attributes[_WRITTEN_BY_OTHERS] = number
+
+        changed = self.model.copy()
+        changed.set_attribute(path, _WRITTEN_BY_OTHERS, number)
+        self._edit_document(path, edit)
+        self._consolidated_to(changed, path, forget=False)
+
+    @precondition(_is_consolidated)
+    @rule(pick=_picks)
+    def remove_link(self, pick: int) -> None:
+        """Remove a link from the document of its group, as another program does."""
+        assert self.model is not None
+        links = self.model.paths(Link)
+        if not links:
+            return
+        path = links[pick % len(links)]
+        parent, name = parent_of(path)
+        if parent == "/":
+            return
+
+        def edit(attributes: dict[str, Any]) -> None:
+            entry = _LINKS[self.zarr_format]
+            attributes[entry] = [link for link in attributes[entry] if link["name"] != name]
+
+        changed = self.model.copy()
+        del changed.nodes[path]
+        self._edit_document(parent, edit)
+        self._consolidated_to(changed, parent, forget=True)
+
+    def _edit_document(self, path: str, edit: Callable[[dict[str, Any]], None]) -> None:
+        store = self.setup.store(self.place)
+        key = f"{path[1:]}/{'zarr.json' if self.zarr_format == 3 else '.zattrs'}"
+        document = json.loads(store.get(key) or b"{}")
+        edit(document.setdefault("attributes", {}) if self.zarr_format == 3 else document)
+        store.set(key, json.dumps(document).encode())
+
+    def _consolidated_to(self, changed: Model, path: str, *, forget: bool) -> None:
+        kinds = {problem.kind for problem in self._verified() if problem.path in (path, "/")}
+        if kinds != {"consolidated-stale"}:
+            raise self._diverged(f"the document of {path} was changed, and verify finds {kinds}")
+        found = self._read()
+        assert self.model is not None
+        if found != self.model.content():
+            raise self._diverged(f"a change that is not consolidated is seen: {_difference(found, [self.model])}")
+        consolidate(self._given(), forget=forget, storage_options=self.setup.storage_options)
+        self._adopt(changed)
+        self.is_checked = False
+
+    # ---- changes ----------------------------------------------------------------------------------------------------
+
+    def _next(self) -> int:
+        self._number += 1
+        return self._number
+
+    def _text(self, *, is_long: bool = False) -> str:
+        return f"text {self._next()}" + ("ä" * 600 if is_long else "")
+
+    def _values(self, kind: str, count: int, pick: int, model: Model) -> npt.NDArray[Any]:
+        """Return new values of a kind of dataset."""
+        if kind == "text":
+            return _objects([self._text(is_long=pick % 29 == 0) for _ in range(count)])
+        targets = [Target(path) for path in model.paths(Group, Dataset)]
+        chosen = [targets[(pick + number) % len(targets)] for number in range(count)]
+        if kind == "references":
+            return _objects(chosen)
+        rows = []
+        for target in chosen:
+            row = {"number": self._next(), "text": self._text(is_long=pick % 29 == 0), "object": target}
+            rows.append(tuple(row[name] for name in ROWS[kind]))
+        return _objects(rows)
+
+    def _numbers(self, shape: tuple[int, ...], dtype: Any) -> npt.NDArray[Any]:
+        count = int(np.prod(shape))
+        start = self._number + 1
+        self._number += count
+        return (np.arange(start, start + count) % 2**15).astype(dtype).reshape(shape)
+
+    def _name(self, group: str, kind: str, model: Model) -> str:
+        name = f"{group.rstrip('/')}/{kind[:6].strip()}{self._next()}"
+        assert name not in model.nodes
+        return name
+
+    def _add(self, path: str, node: Node) -> None:
+        session = self._edited()
+        session.wanted.nodes[path] = node
+        session.fresh.add(path)
+        if session.root is not None:
+            add_node(session.root, path, node)
+            if not isinstance(node, Link):
+                set_attributes(session.root, path, node.attributes)
+            fill_references(session.root, path, node)
+
+    def _group(self, pick: int) -> str | None:
+        """Return the path of a group for a new member; None: the file is large enough."""
+        wanted = self._edited().wanted
+        groups = wanted.paths(Group)
+        return None if len(wanted.nodes) > _MOST_NODES else groups[pick % len(groups)]
+
+    @precondition(_can_edit)
+    @rule(pick=_picks)
+    def add_group(self, pick: int) -> None:
+        """Add a group."""
+        parent = self._group(pick)
+        if parent is not None and parent.count("/") < 4:
+            self._add(self._name(parent, "group", self._edited().wanted), Group({"a_number": self._next()}))
+
+    @precondition(_can_edit)
+    @rule(
+        pick=_picks,
+        dtype=st.sampled_from(["i4", "f8", "u1", "?", "i2"]),
+        shape=st.lists(st.integers(0, 7), max_size=2),
+        chunk=st.integers(1, 4),
+        has_shards=st.booleans(),
+    )
+    def add_numbers(self, pick: int, dtype: str, shape: list[int], chunk: int, has_shards: bool) -> None:  # noqa: FBT001 - drawn
+        """Add a dataset of numbers."""
+        parent = self._group(pick)
+        if parent is None:
+            return
+        chunks = (chunk, 2)[: len(shape)] if shape else None
+        shards = None
+        if has_shards and chunks is not None and self.zarr_format == 3 and self.setup.zarr_format == 3:
+            shards = tuple(2 * n for n in chunks)
+        values = self._numbers(tuple(shape), dtype)
+        node = Dataset("numbers", values, {"a_text": self._text()}, chunks, shards)
+        self._add(self._name(parent, "n", self._edited().wanted), node)
+
+    @precondition(_can_edit)
+    @rule(pick=_picks, count=st.integers(0, 6), chunk=st.integers(1, 4))
+    def add_text(self, pick: int, count: int, chunk: int) -> None:
+        """Add a dataset of text; a scalar where there is no element."""
+        parent = self._group(pick)
+        if parent is None:
+            return
+        values = self._values("text", count, pick, self._edited().wanted) if count else np.array(self._text(), object)
+        chunks = (chunk,) if count else None
+        self._add(self._name(parent, "text", self._edited().wanted), Dataset("text", values, {}, chunks))
+
+    @precondition(_can_edit)
+    @rule(pick=_picks, count=_counts, kind=st.sampled_from(["references", *ROWS]))
+    def add_rows_or_references(self, pick: int, count: int, kind: str) -> None:
+        """Add a dataset of references, or of rows."""
+        parent = self._group(pick)
+        if parent is not None:
+            wanted = self._edited().wanted
+            self._add(self._name(parent, kind, wanted), Dataset(kind, self._values(kind, count, pick, wanted)))
+
+    @precondition(_can_edit)
+    @rule(pick=_picks, kind=st.sampled_from(["text", "references", *ROWS]))
+    def add_table(self, pick: int, kind: str) -> None:
+        """Add a table with a ragged column, and one of another kind."""
+        parent = self._group(pick)
+        if parent is None:
+            return
+        wanted = self._edited().wanted
+        table = self._name(parent, "table", wanted)
+        self._add(table, _typed("DynamicTable", table, colnames=["numbers", "other"]))
+        self._add(f"{table}/id", _column("ElementIdentifiers", table, "id", np.arange(2)))
+        self._add(f"{table}/numbers", _column("VectorData", table, "numbers", np.arange(3.0)))
+        index = np.array([1, 3], "u1")
+        target = Target(f"{table}/numbers")
+        self._add(f"{table}/numbers_index", _column("VectorIndex", table, "numbers_index", index, target=target))
+        node = _column("VectorData", table, "other", self._values(kind, 2, pick, wanted), kind)
+        self._add(f"{table}/other", node)
+
+    @precondition(_can_edit)
+    @rule(pick=_picks, other=_picks)
+    def add_link(self, pick: int, other: int) -> None:
+        """Add a link."""
+        parent = self._group(pick)
+        if parent is None:
+            return
+        wanted = self._edited().wanted
+        targets = [path for path in wanted.paths(Group, Dataset) if path != "/" and not parent.startswith(path)]
+        if targets:
+            self._add(self._name(parent, "link", wanted), Link(targets[other % len(targets)]))
+
+    @precondition(_can_edit)
+    @rule(pick=_picks, other=_picks, kind=st.sampled_from(["number", "text", "list", "reference", "real", "flag"]))
+    def set_attribute(self, pick: int, other: int, kind: str) -> None:
+        """Add an attribute, or give it another value."""
+        session = self._edited()
+        paths = session.wanted.paths(Group, Dataset)
+        path = paths[pick % len(paths)]
+        number = self._next()
+        values: dict[str, Any] = {
+            "number": number,
+            "text": f"text {number}",
+            "list": [number, -number],
+            "reference": Target(paths[other % len(paths)]),
+            "real": number + 0.5,
+            "flag": other % 2 == 0,
+        }
+        value = values[kind]
+        name = f"a_{kind}{other % 2}"
+        session.wanted.set_attribute(path, name, value)
+        session.fresh.add(path)
+        if session.root is not None:
+            builder_at(session.root, path).attributes[name] = encoded(session.root, value)
+
+    def _stored(self, pick: int, *kinds: str) -> str | None:
+        """Return the path of a dataset that is in the file already, and may grow."""
+        session = self._edited()
+        paths = [
+            path
+            for path in session.wanted.datasets(*kinds)
+            if (path in session.stored or session.root is None)
+            and path.rpartition("/")[2] not in ("id", "numbers", "numbers_index", "other")
+            and session.wanted.dataset(path).values.size < _MOST_VALUES
+        ]
+        return paths[pick % len(paths)] if paths else None
+
+    def _append(self, path: str, values: npt.NDArray[Any]) -> None:
+        session = self._edited()
+        node = session.wanted.dataset(path)
+        session.wanted.set_values(path, np.concatenate([node.values, values]))
+        if path in session.loose.values:  # cut before, so that they may replace values that readers look at
+            session.loose.add(path, values)
+        if session.root is not None:
+            data = builder_at(session.root, path).data
+            before = _form_of(data)
+            if node.kind in ("numbers", "text"):
+                data.append(values if node.kind == "numbers" else values.tolist())
+            else:
+                for value in values:
+                    data.append(_plain_encoded(session.root, value))
+            self._note_replaced(session, path, node, values, before, _form_of(data))
+
+    def _note_replaced(
+        self, session: Session, path: str, node: Dataset, values: npt.NDArray[Any], before: Any, after: Any
+    ) -> None:
+        is_wider = node.kind in ROWS and any(len(value[1]) > 100 for value in values)
+        if before != after or is_wider:
+            session.loose.replaced.add(path)
+
+    @precondition(_can_edit)
+    @rule(pick=_picks, count=st.one_of(_counts, st.integers(0, 60)))
+    def append(self, pick: int, count: int) -> None:
+        """Append to an array."""
+        path = self._stored(pick, "numbers", "text", "references", *ROWS)
+        if path is None:
+            return
+        with _early(self._edited().is_early):
+            node = self._edited().wanted.dataset(path)
+            if node.kind == "numbers":
+                values = self._numbers((count, *node.values.shape[1:]), node.values.dtype)
+            else:
+                values = self._values(node.kind, count, pick, Model() if self.model is None else self.model)
+            self._append(path, values)
+            self.is_checked &= not self._edited().is_early
+
+    @precondition(_can_edit)
+    @rule(pick=_picks, lengths=st.lists(st.one_of(st.integers(0, 3), st.integers(0, 150)), min_size=1, max_size=3))
+    def append_rows(self, pick: int, lengths: list[int]) -> None:
+        """Append rows to a table: an id, ragged numbers, and a value of the other kind."""
+        session = self._edited()
+        there = Model() if self.model is None else self.model
+        tables = [path.rpartition("/")[0] for path in session.wanted.nodes if path.endswith("/numbers_index")]
+        tables = [path for path in tables if path in session.stored or session.root is None]
+        if not tables:
+            return
+        table = tables[pick % len(tables)]
+        if session.wanted.dataset(f"{table}/numbers").values.size > _MOST_VALUES:
+            return
+        with _early(session.is_early):
+            for length in lengths:
+                self._append_row(session, table, length, pick, there)
+        self.is_checked &= not session.is_early
+
+    def _append_row(self, session: Session, table: str, length: int, pick: int, there: Model) -> None:
+        wanted = session.wanted
+        kind = wanted.dataset(f"{table}/other").kind
+        self._append(f"{table}/other", self._values(kind, 1, pick, there))
+        self._append(f"{table}/numbers", self._numbers((length,), "f8"))
+        self._append_end(session, f"{table}/numbers_index", wanted.dataset(f"{table}/numbers").values.size)
+        ids = wanted.dataset(f"{table}/id").values
+        self._append(f"{table}/id", np.array([len(ids)], ids.dtype))
+
+    def _append_end(self, session: Session, path: str, end: int) -> None:
+        """Append to an index, whose type becomes larger if it has to."""
+        node = session.wanted.dataset(path)
+        dtype = np.promote_types(node.values.dtype, np.min_scalar_type(end))
+        session.wanted.set_values(path, node.values.astype(dtype))
+        if session.root is not None:
+            builder_at(session.root, path).data.let_grow_wider()
+        self._append(path, np.array([end], dtype))
+        if dtype != node.values.dtype:
+            session.loose.replaced.add(path)
+
+    @precondition(_can_edit)
+    @rule(pick=_picks, lengths=st.tuples(st.integers(0, 12), st.integers(0, 4)))
+    def resize(self, pick: int, lengths: tuple[int, int]) -> None:
+        """Make an array longer or shorter."""
+        path = self._stored(pick, "numbers", "text")
+        if path is None:
+            return
+        session = self._edited()
+        node = session.wanted.dataset(path)
+        shape = lengths[: node.values.ndim]
+        values = np.full(shape, _fill_of(node.values), node.values.dtype)
+        common = tuple(slice(0, min(n, m)) for n, m in zip(shape, node.values.shape, strict=True))
+        values[common] = node.values[common]
+        session.loose.add(path, node.values, values)
+        session.wanted.set_values(path, values)
+        if session.root is not None:
+            with _early(session.is_early):
+                data = builder_at(session.root, path).data
+                before = _form_of(data)
+                data.resize(shape)
+                self._note_replaced(session, path, node, values[:0], before, _form_of(data))
+        self.is_checked &= not session.is_early
+
+    @precondition(_can_edit)
+    @rule(pick=_picks, start=st.integers(0, 5), count=_counts)
+    def assign(self, pick: int, start: int, count: int) -> None:
+        """Overwrite values of an array."""
+        path = self._stored(pick, "numbers", "text")
+        if path is None:
+            return
+        session = self._edited()
+        node = session.wanted.dataset(path)
+        values = node.values.copy()
+        part = values[start : start + count]
+        if not part.size:
+            return
+        if node.kind == "numbers":
+            fresh = self._numbers(part.shape, part.dtype)
+        else:
+            fresh = self._values("text", len(part), pick, session.wanted)
+        values[start : start + count] = fresh
+        session.loose.add(path, node.values, values)
+        session.wanted.set_values(path, values)
+        if session.root is not None:
+            with _early(session.is_early):
+                builder_at(session.root, path).data[start : start + count] = fresh
+        self.is_checked &= not session.is_early
+
+
+def _is_about(problem: Problem, key: str) -> bool:
+    """Return whether a problem is that of the node, or the document, that has a key."""
+    path = problem.path
+    is_of_node = path != "/" and f"/{key}".startswith((f"{path}/", f"{path}."))
+    return is_of_node or (problem.kind == "formats-differ" and key in problem.message)
+
+
+def _plain_encoded(root: GroupBuilder, value: Any) -> Any:
+    if isinstance(value, Target):
+        return builder_at(root, value.path)
+    return tuple(_plain_encoded(root, item) for item in value) if isinstance(value, tuple) else value
+
+
+def _form_of(data: Any) -> Any:
+    """Return what changes where the chunks of an array are replaced."""
+    data = getattr(data, "dataset", data)
+    node = getattr(data, "node", None)
+    return (getattr(data, "chunks", None), getattr(node, "data_type", None))
+
+
+def _typed(data_type: str, path: str, **attributes: Any) -> Group:
+    return Group(_type_attributes(data_type, path) | attributes)
+
+
+def _type_attributes(data_type: str, path: str) -> dict[str, Any]:
+    return {"namespace": "hdmf-common", "data_type": data_type, "object_id": f"id-{path}", "description": "a text"}
+
+
+def _column(
+    data_type: str, table: str, name: str, values: npt.NDArray[Any], kind: str = "numbers", **attributes: Any
+) -> Dataset:
+    found = _type_attributes(data_type, f"{table}/{name}") | attributes
+    return Dataset(kind, values, found, chunks=(4,) if kind in ("numbers", "text") else None)
+
+
+def _difference(found: Content, states: Sequence[Model | None]) -> str:
+    """Return where what was found differs from the last of the states."""
+    models = [model for model in states if model is not None]
+    if not models:
+        return "a file is found where there is none"
+    wanted = models[-1].content()
+    lines = [
+        f"{path}: found {found.get(path)!r:.600}, expected {wanted.get(path)!r:.600}"
+        for path in sorted({*found, *wanted})
+        if found.get(path) != wanted.get(path)
+    ]
+    return f"it is none of {len(models)} states; of the last one differ: " + "; ".join(lines[:3])
+
+
+# ---- running --------------------------------------------------------------------------------------------------------
+
+
+def machine_for(setup: Setup) -> type[FileMachine]:
+    """Return the machine of a setup, a `RuleBasedStateMachine` of hypothesis.
+
+    Parameters
+    ----------
+    setup : Setup
+        Store and encoding.
+    """
+    return type("MachineOf" + setup.name.title().replace("-", ""), (FileMachine,), {"setup": setup, "steps_taken": 0})
+
+
+@contextmanager
+def _as_divergence(setup: Setup) -> Iterator[None]:
+    """Turn an error that no step expects into a divergence."""
+    try:
+        yield
+    except (ZarrBackendError, Warning) as error:
+        found = DivergenceError(f"{setup!r}: a step ended in {type(error).__name__}: {error}")
+        for note in getattr(error, "__notes__", ()):
+            found.add_note(note)
+        raise found from error
+
+
+def run(setup: Setup, steps: int, *, seed: int = 0, is_shrunk: bool = True) -> int:
+    """Run histories until so many steps were taken.
+
+    Parameters
+    ----------
+    setup : Setup
+        Store and encoding.
+    steps : int
+        Steps to take at least.
+    seed : int
+        The same seed takes the same steps.
+    is_shrunk : bool
+        Look for a shorter history after a failure, which can take minutes.
+
+    Returns
+    -------
+    int
+        Steps that were taken.
+
+    Raises
+    ------
+    DivergenceError
+        What a reader, or `verify`, finds is not what the history says. The shortest history that shows it is in the
+        notes of the error.
+    """
+    machine = machine_for(setup)
+    number = 0
+    while machine.steps_taken < steps:
+        number += 1
+        chosen = settings(
+            max_examples=min(_MOST_HISTORIES, (steps - machine.steps_taken) // STEPS + 1),
+            stateful_step_count=STEPS,
+            deadline=None,
+            database=None,
+            derandomize=False,
+            phases=(Phase.generate, Phase.shrink) if is_shrunk else (Phase.generate,),
+            suppress_health_check=list(HealthCheck),
+            print_blob=False,
+            report_multiple_bugs=False,
+        )
+        with _as_divergence(setup):
+            run_state_machine_as_test(with_seed(seed * 100_003 + number)(machine), settings=chosen)
+    return machine.steps_taken
