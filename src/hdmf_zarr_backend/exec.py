@@ -59,7 +59,9 @@ def _program(name: str) -> str:
     if found is None:
         raise UsageError(
             f"there is no command {name!r} in {scripts} or in PATH",
-            remedy="Install the package that has it, or run a module of it with 'python -m'.",
+            remedy=f"Run a script with: zarrio exec python {name}"
+            if name.endswith(".py")
+            else "Install the package that has it, or run a module of it with 'python -m'.",
         )
     return found
 

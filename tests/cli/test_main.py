@@ -171,7 +171,7 @@ def run_with(monkeypatch: pytest.MonkeyPatch, behaviour: object) -> int:
 
 
 def test_an_error_of_ours_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    error = StoreNotFoundError("nothing is\nthere", store="/a/b", remedy="Check the path.")
+    error = StoreNotFoundError("the file\ndoes not exist", store="/a/b", remedy="Check the path.")
     assert run_with(monkeypatch, error) == 2
     captured = capsys.readouterr()
     assert captured.err == "zarrio: the file does not exist (store '/a/b'). Check the path.\n"

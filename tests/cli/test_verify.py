@@ -30,7 +30,7 @@ def test_damage_is_told_with_a_remedy(whole: Path, capsys: pytest.CaptureFixture
     (whole / "data" / "1").write_bytes(b"short")
     assert main(["verify", str(whole), "--jobs", "1"]) == 1
     out = capsys.readouterr().out
-    assert "/data: chunk-damaged: the chunk '1' does not decode" in out
+    assert "/data: chunk-damaged: the chunk '1' cannot be decoded" in out
     assert "Restore it from a copy." in out
     assert f"{whole}: 1 problem (" in out
 

@@ -167,7 +167,7 @@ def test_damage_in_a_block_names_the_chunk():
     frame[position : position + 4] = b"\xff\xff\xff\x7f"  # the length of a stream
     keys.set("a/0", bytes(frame))
     assert np.array_equal(lazy[:100], values[:100])
-    with pytest.raises(ChunkError, match="the chunk '0' does not decode"):
+    with pytest.raises(ChunkError, match="the chunk '0' cannot be decoded"):
         lazy[399_900:399_990]
 
 

@@ -111,7 +111,7 @@ COMMANDS: tuple[Command, ...] = (
 _FIRST_COMMANDS = (convert.COMMAND, inspect.COMMAND, diff.COMMAND, validate.COMMAND, report.COMMAND)
 
 _OTHER_NAMES = {
-    "check": "validate",
+    "check": "verify",
     "compare": "diff",
     "fix": "repair",
     "info": "inspect",

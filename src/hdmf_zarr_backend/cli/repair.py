@@ -61,7 +61,7 @@ def _run(arguments: Namespace) -> Exit:
         ):
             print(line)
         if not repairs.done and not repairs.left:
-            print("nothing to repair")
+            print("nothing to repair; damaged chunks cannot be repaired, and `zarrio verify` lists them")
     return Exit.FOUND if repairs.left else Exit.OK
 
 
