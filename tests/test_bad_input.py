@@ -387,7 +387,7 @@ def test_links_in_a_circle(tmp_path):
     assert all(
         any(f"at /{name} in {tmp_path / 'a.zarr'}" in text for text in messages) for name in ("one", "two", "far")
     )
-    assert all("the links form a cycle" in text for text in messages)
+    assert all("the links form a circle" in text for text in messages)
 
 
 def test_an_invalid_reference(store):

@@ -68,7 +68,7 @@ def check(checker: str, folder: Path, program: str) -> subprocess.CompletedProce
     source = str(Path(hdmf_zarr_backend.__file__).parents[1])
     (folder / "program.py").write_text(program)
     (folder / "mypy.ini").write_text(
-        f"[mypy]\nmypy_path = {source}\n"
+        f"[mypy]\n{'' if source.endswith('site-packages') else f'mypy_path = {source}'}\n"
         "[mypy-pynwb.*,hdmf.*,zarr.*,numcodecs.*,filelock.*]\nignore_missing_imports = True\n"
         "[mypy-hdmf_zarr_backend.*]\nfollow_imports = silent\n"
     )

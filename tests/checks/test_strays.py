@@ -137,7 +137,7 @@ def test_something_else_is_in_the_place_of_a_chunk(store, make, array):
     place.unlink()
     make(place)
     assert found(verify(store)) == {(f"/{array}", "chunk-damaged")}
-    with ZarrIO(store) as io, pytest.raises(ChunkError, match="a folder, a pipe or a device is in the place") as caught:
+    with ZarrIO(store) as io, pytest.raises(ChunkError, match="is a folder, a pipe or a device, not a file") as caught:
         io.read_builder()[array].data[:]
     assert caught.value.path == f"/{array}"
     assert caught.value.store == str(store)

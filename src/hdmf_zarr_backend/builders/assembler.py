@@ -660,7 +660,7 @@ class Assembler:
         here = (self.source, path)
         if here in seen:
             raise ReferenceTargetError(
-                "the links form a cycle", store=self.source, path=absolute(path), remedy="Remove one of them."
+                "the links form a circle", store=self.source, path=absolute(path), remedy="Remove one of them."
             )
         self._check_links(len(seen), path)
         node: Any = self.hierarchy.root

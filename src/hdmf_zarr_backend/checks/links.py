@@ -107,7 +107,7 @@ class Targets:
         file = self._file(file, reference.source)
         here = (file.keys.location, reference.node_path)
         if here in seen:
-            raise CircularError("the links form a cycle")
+            raise CircularError("the links form a circle")
         self._rules.limits.check("max_links", len(seen), f"{len(seen)} links point from one to the next")
         node: Node = file.hierarchy.root
         parts = reference.node_path.split("/") if reference.node_path else []
