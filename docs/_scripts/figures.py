@@ -151,8 +151,8 @@ def _requests(engine: str) -> str:
 _WHY = """
 - **Faster than hdmf-zarr 0.13 and 0.14**: opens 1,600 time series {open[0]} and {open[1]} times as fast, converts
 HDF5 files {kept[0]} and {kept[1]} times as fast (CPU time), and opens a file over HTTP with {requests[0]} requests
-instead of {requests[1]} and {requests[2]} ([performance](docs/explanation/performance.md)). Both releases [read the
-files](#compatibility).
+instead of {requests[1]} and {requests[2]} ([performance](docs/explanation/performance.md)). 0.13 reads the default
+format, 0.14 [format 3 or both](#compatibility).
 
 - **Made for the cloud, unlike HDF5**: programs read slices straight from S3 or a web server, and many workers write
 one file. Random slices are read {slices[2]} times as fast as from HDF5 with gzip. HDF5 files can also be [read as
