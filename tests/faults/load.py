@@ -36,18 +36,27 @@ OUTDATED = {
 
 def first_version(path: str) -> None:
     """Write the file that all begin with."""
-    _write(path, 0)
+    write(path, 0)
 
 
-def _write(path: str, version: int) -> int:
+def write(path: Any, version: int, zarr_format: Any = None) -> int:
     """Write a version, and return a time at which the lock was held."""
     data = ZarrDataIO(np.full((ROWS, WIDTH), version, "i8"), chunks=(4, WIDTH))
     rows = ZarrDataIO(np.full(3, version, "i8"), chunks=(4,), maxshape=(None,))
-    with ZarrIO(path, "w") as io:
+    with ZarrIO(path, "w", zarr_format=zarr_format) as io:
         io.write_builder(
             trees.root(trees.group("g", trees.dataset("data", data), trees.dataset("rows", rows)), version=version)
         )
         return time.monotonic_ns()
+
+
+def add(io: ZarrIO, version: int, count: int) -> int:
+    """Append rows and a group to a version that was appended to so often; return a time at which the lock was held."""
+    root = io.read_builder()
+    root.groups["g"].datasets["rows"].data.append([version] * _rows_of(count))
+    root.set_group(trees.group(f"n{count}", trees.dataset("x", np.full(5, version, "i8"))))
+    io.write_builder(root)
+    return time.monotonic_ns()
 
 
 class Lost(AssertionError):
@@ -84,7 +93,7 @@ def write_turns(path: str, number: int, turns: int, seconds: float) -> dict[str,
         version = number * 1_000_000 + len(done) + 1
         while True:
             try:
-                done.append({"at": _write(path, version), "left": [version, 0]})
+                done.append({"at": write(path, version), "left": [version, 0]})
                 break
             except StoreLockedError as error:
                 refused[_reason(error)] += 1
@@ -102,11 +111,7 @@ def append_turns(path: str, number: int, turns: int, seconds: float) -> dict[str
         try:
             with ZarrIO(path, "r+") as io:
                 version, count = check(io)
-                root = io.read_builder()
-                root.groups["g"].datasets["rows"].data.append([version] * _rows_of(count))
-                root.set_group(trees.group(f"n{count}", trees.dataset("x", np.full(5, version, "i8"))))
-                io.write_builder(root)
-                at = time.monotonic_ns()
+                at = add(io, version, count)
             done.append({"at": at, "found": [version, count], "left": [version, count + 1]})
         except StoreLockedError as error:
             refused[_reason(error)] += 1

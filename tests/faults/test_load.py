@@ -5,19 +5,22 @@ Issue "Nothing lost, nobody let in", "Done when".
 
 from __future__ import annotations
 
+import itertools
 import json
 import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from hdmf_zarr_backend import ZarrIO, verify
-from tests.faults.load import check
+from hdmf_zarr_backend.errors import IncompleteStoreError, StoreError
+from tests.faults.load import OUTDATED, add, check, write
 
 ROOT = Path(__file__).parents[2]
 
@@ -72,7 +75,108 @@ def test_two_writers_eight_readers_and_an_appender_for_long(tmp_path: Path) -> N
     assert time.monotonic() - start > 60
     assert figures["reads"] > 300
     assert figures["writer: refused"] + figures["appender: refused"] > 0
-    assert figures["told to wait"] > 0
+
+
+# ---- every order of a reader's and a writer's steps -----------------------------------------------------------------
+
+
+class Recorded(dict[str, bytes]):
+    """A file in memory that keeps a copy of itself after each change of a key."""
+
+    def __init__(self, files: dict[str, bytes]) -> None:
+        super().__init__(files)
+        self.states = [dict(files)]
+
+    def __setitem__(self, key: str, value: bytes) -> None:
+        super().__setitem__(key, value)
+        self.states.append(dict(self))
+
+    def pop(self, key: str, *default: Any) -> Any:
+        found = super().pop(key, *default)
+        self.states.append(dict(self))
+        return found
+
+
+class Overtaken(Mapping[str, bytes]):
+    """A file in memory that becomes a later one after some reads of it."""
+
+    def __init__(self, before: dict[str, bytes], after: dict[str, bytes], reads: int) -> None:
+        self.files, self.after, self.left = before, after, reads
+
+    def _read(self) -> dict[str, bytes]:
+        found = self.files
+        self.left -= 1
+        if self.left == 0:
+            self.files = self.after
+        return found
+
+    def __getitem__(self, key: str) -> bytes:
+        return self._read()[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._read())
+
+    def __len__(self) -> int:
+        return len(self.files)
+
+
+@pytest.mark.filterwarnings("ignore::hdmf_zarr_backend.errors.FormatsDifferWarning")  # true between two puts
+@pytest.mark.parametrize("appends", [0, 1], ids=["rows", "rows with larger chunks"])
+@pytest.mark.parametrize("zarr_format", [2, 3, "both"])
+def test_a_reader_overtaken_by_an_append_sees_one_version_or_is_told_to_wait(zarr_format: Any, appends: int) -> None:
+    files: dict[str, bytes] = {}
+    write(files, 1, zarr_format)
+    for _ in range(appends):
+        append(files)
+    recorded = Recorded(files)
+    append(recorded)
+    seen = set()
+    for before, after in itertools.combinations(recorded.states, 2):
+        seen |= seen_between(before, after)
+    waiting = {"told to wait", "given other chunks"} if appends else set()
+    assert seen == {(1, appends), (1, appends + 1)} | waiting
+
+
+@pytest.mark.parametrize("zarr_format", [2, 3])
+def test_a_reader_that_lists_the_nodes_while_they_are_appended_to_reads_them_again(zarr_format: int) -> None:
+    files: dict[str, bytes] = {}
+    write(files, 1, zarr_format)
+    before = dict(files)
+    before.pop(".zmetadata", None)
+    if zarr_format == 3:
+        root = json.loads(before["zarr.json"])
+        before["zarr.json"] = json.dumps(
+            {key: root[key] for key in ("zarr_format", "node_type", "attributes")}
+        ).encode()
+    append(files)
+    assert seen_between(before, files) == {(1, 0), (1, 1)}
+
+
+def seen_between(before: dict[str, bytes], after: dict[str, bytes]) -> set[Any]:
+    """Let a file change between any two reads of it, and return what its readers see."""
+    seen = set()
+    for reads in itertools.count(1):
+        mapping = Overtaken(before, after, reads)
+        seen.add(_seen(mapping))
+        if mapping.left > 0:
+            break
+    return seen
+
+
+def append(files: dict[str, bytes]) -> None:
+    with ZarrIO(files, "r+") as io:
+        add(io, *check(io))
+
+
+def _seen(mapping: Overtaken) -> Any:
+    try:
+        with ZarrIO(mapping) as io:
+            return check(io)
+    except IncompleteStoreError as error:
+        assert error.remedy.startswith("Wait ")
+        return "told to wait"
+    except StoreError as error:
+        return OUTDATED[error.problem]
 
 
 if __name__ == "__main__":  # `python -m tests.faults.test_load 60`: the figures of docs/explanation/consistency.md

@@ -217,13 +217,21 @@ def parse(
     """
     keys.pin()  # chunks are read later and must belong to these documents
     try:
-        texts = _likely_documents(keys, hint, use_consolidated=use_consolidated)
-        check_texts(texts.values(), keys.read_rules.limits)
-        is_chosen = hint == 3 and not both.is_hiding(texts.get(zarr3.DOCUMENT))
-        texts, state = (texts, None) if is_chosen else current(keys, texts)
+        first = _likely_documents(keys, hint, use_consolidated=use_consolidated)
+        check_texts(first.values(), keys.read_rules.limits)
+        is_chosen = hint == 3 and not both.is_hiding(first.get(zarr3.DOCUMENT))
+        texts, state = (first, None) if is_chosen else current(keys, first)
         _warn_of(state, keys.location)
-        parsed = _parse_consolidated(keys, texts, use_inlined=use_inlined) if use_consolidated else None
-        parsed = parsed or ParsedFile(_parse_listing(keys, texts.get(zarr3.DOCUMENT)), consolidated=False)
+        if not use_consolidated:
+            parsed = ParsedFile(_parse_listing(keys, texts.get(zarr3.DOCUMENT)), consolidated=False)
+        elif (found := _parse_consolidated(keys, texts, use_inlined=use_inlined)) is not None:
+            parsed = found
+        else:
+            document = texts.get(zarr3.DOCUMENT)
+            _check_finished(keys, None if document else keys.get(zarr2.ATTRIBUTES), document)
+            parsed = ParsedFile(_parse_listing(keys, document), consolidated=False)
+            if _likely_documents(keys, hint, use_consolidated=True) != first:  # it changed while its keys were listed
+                return parse(keys, use_inlined=use_inlined, hint=hint)
         parsed.state = state
         _translate(keys, parsed)
         _drop_note(parsed)

@@ -129,13 +129,16 @@ class Filler:
                 if target.is_for_workers and not target.is_kept:
                     later.append(target)
                     continue
-                (self._keep if target.is_kept else self._write_here)(target)
-                target.dataset.flush()  # h5py closes it with the last reference, and then raises no error
+                if target.is_kept:
+                    self._keep(target)
+                else:
+                    self._write_here(target)
+                    _encode_cached(target)
         if later:
             with runner(self._executor) as pool:
                 self._run(later, pool)
             for target in later:
-                target.dataset.flush()
+                _encode_cached(target)
 
     def _target(self, placed: Placed, node: ArrayNode[Attributes], form: DatasetForm) -> _Target:
         import h5py
@@ -244,6 +247,12 @@ class Filler:
                 dataset.write(h5s.create_simple(lengths), space, values, memory)
             else:
                 dataset.write(h5s.ALL, h5s.ALL, values.reshape(tid.dtype.shape), memory)
+
+
+def _encode_cached(target: _Target) -> None:
+    """Let HDF5 encode the chunks that it holds: when it closes a dataset, the errors of its filters are not raised."""
+    if target.chunks and target.dataset.get_create_plist().get_nfilters():
+        target.dataset.flush()
 
 
 def _fills_alike(dataset: Any, node: ArrayNode[Attributes], dtype: np.dtype[Any]) -> bool:
