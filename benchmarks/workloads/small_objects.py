@@ -68,6 +68,14 @@ def _touch(job: Job) -> None:
     assert total == expected_sum(job.size)
 
 
+def _read_all(job: Job) -> None:
+    with job.meter.measured():
+        io = job.io.open(job.folder / "w1", "r")
+        arrays = [one.data[:] for one in io.read().acquisition.values()]
+    io.close()
+    assert math.fsum(float(array.sum()) for array in arrays) == expected_sum(job.size)
+
+
 def _build(job: Job) -> None:
     floors.build_only(job, make(job.size))
 
@@ -157,6 +165,7 @@ WORKLOAD = Workload(
         Phase("write", "write", {"backend": _write, "hdmf": _build, "files": _write_files}, output="w1"),
         Phase("write-3", "write, format 3", {"ours": _write_3}, output="w1-3"),
         Phase("read", "open and read()", {"backend": _read, "hdmf": _construct, "files": _read_files}),
+        Phase("all", "open, read() and all series", {"backend": _read_all}),
         Phase("touch", "touch every dataset once", {"backend": _touch, "files": _touch_files}),
     ),
     sizes=(400, 1600),
