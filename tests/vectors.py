@@ -1,7 +1,7 @@
 """Runs other readers on the test vectors: ``python -m tests.vectors`` writes what each could read.
 
-`READERS` names the environments. `SCRIPT` runs in them, without this package. The results are kept in
-``docs/format/vectors/results.json``, from which ``docs/_scripts/vectors.py`` makes a page.
+`PEERS` and `HERE` name the environments. `SCRIPT` runs in them without this package, and `ZARRITA` in node. The
+results are kept in ``docs/format/vectors/results.json``, from which ``docs/_scripts/vectors.py`` makes a page.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ import sys
 import tempfile
 import zipfile
 from pathlib import Path
+from typing import Any
 
+from tests.javascript import RELEASE, run_node, zarrita_folder
 from tests.peers import RECIPES, Peer, obtain_peer
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "format" / "vectors"
@@ -112,7 +114,10 @@ def with_hdmf_zarr(path, statement):
         root = io.read_builder()
         if "error" in statement:
             return refuses(lambda: np.asarray(root["data"].data[:]))
-        return group_is_same(root, statement["root"])
+        if not group_is_same(root, statement["root"]):
+            return False
+    stated = statement.get("specifications", {})
+    return not stated or set(ZarrIO.load_namespaces(NamespaceCatalog(), path=str(path))) == set(stated)
 
 def group_is_same(builder, stated):
     if set(builder.groups) != set(stated["groups"]) or set(builder.datasets) != set(stated["datasets"]):
@@ -149,6 +154,31 @@ print(json.dumps(results))
 """
 """Prints ``{vector: whether it was read as stated, or refused where it is broken}``."""
 
+ZARRITA = """
+import * as zarr from "zarrita";
+import FileSystemStore from "@zarrita/storage/fs";
+import fs from "node:fs";
+const isOdd = (value) => typeof value === "bigint" || (typeof value === "number" && !Number.isFinite(value));
+const plain = (value) => (isOdd(value) ? String(value) : value);
+const reported = {};
+for (const [place, format, root, names] of JSON.parse(fs.readFileSync(0, "utf8"))) {
+  const open = format === 3 ? zarr.open.v3 : zarr.open.v2;
+  reported[place] = {};
+  for (const name of names) {
+    try {
+      const got = await zarr.get(await open(zarr.root(new FileSystemStore(root)).resolve(name), { kind: "array" }));
+      const isScalar = got?.data === undefined;
+      const values = isScalar ? [got] : Array.from(got.data);
+      reported[place][name] = { shape: isScalar ? [] : got.shape, values: values.map(plain) };
+    } catch (error) {
+      reported[place][name] = null;
+    }
+  }
+}
+console.log(JSON.stringify(reported));
+"""
+"""Prints ``{vector: {array: shape and values in one list, or null where it cannot be read}}``."""
+
 PEERS = {"hdmf-zarr 0.13": ("hdmf-zarr", "0.13"), "hdmf-zarr 0.14": ("hdmf-zarr", "0.14")}
 """Readers with an environment of `tests.peers`."""
 
@@ -169,6 +199,8 @@ def unpack(folder: Path) -> Path:
 
 def read_with(name: str, folder: Path) -> dict[str, bool]:
     """Return which of the unpacked vectors a reader reads as stated."""
+    if name == "zarrita":
+        return _read_with_zarrita(folder)
     if name in PEERS:
         reader, release = PEERS[name]
         unsafe = {"NUMCODECS_ALLOW_UNSAFE_PICKLE_DECODE": "1"} if release == "0.13" else None
@@ -178,8 +210,50 @@ def read_with(name: str, folder: Path) -> dict[str, bool]:
     return here
 
 
+def _read_with_zarrita(folder: Path) -> dict[str, bool]:
+    statements = {
+        f"{path.parent.name}/{path.stem}": json.loads(path.read_text(encoding="utf-8"))
+        for path in sorted(folder.glob("format-*/*.json"))
+    }
+    told = []
+    for place, statement in statements.items():
+        root = folder / f"{place}.zarr"
+        names = ["data"] if "error" in statement else [name for name, _ in _datasets(statement["root"])]
+        told.append([place, 2 if (root / ".zgroup").exists() else 3, str(root), names])
+    with tempfile.TemporaryDirectory() as place:
+        reported = run_node(ZARRITA, Path(place), told=told, modules=zarrita_folder())
+    return {place: _is_as_stated(statement, reported[place]) for place, statement in statements.items()}
+
+
+def _is_as_stated(statement: dict[str, Any], found: dict[str, Any]) -> bool:
+    if "error" in statement:
+        return found["data"] is None
+    return all(_is_same(found[name], stated) for name, stated in _datasets(statement["root"]))
+
+
+def _is_same(found: Any, stated: dict[str, Any]) -> bool:
+    """Tell whether JavaScript has read the stated values; a scalar may have one axis, and large integers are text."""
+    if found is None or found["shape"] != (stated["shape"] or found["shape"]):
+        return False
+    values = stated["values"] if stated["shape"] else [stated["values"]]
+    for _ in stated["shape"][1:]:
+        values = [each for part in values for each in part]
+    return len(values) == len(found["values"]) and all(
+        one == other or str(one) == other for one, other in zip(values, found["values"], strict=True)
+    )
+
+
+def _datasets(group: dict[str, Any], path: str = "") -> list[tuple[str, dict[str, Any]]]:
+    found = [(path + name, each) for name, each in group["datasets"].items()]
+    for name, each in group["groups"].items():
+        found += _datasets(each, f"{path}{name}/")
+    return found
+
+
 def label(name: str) -> str:
     """Return the name of a reader with its release."""
+    if name == "zarrita":
+        return f"zarrita {RELEASE}"
     if name not in HERE:
         return name
     from importlib.metadata import version
@@ -194,7 +268,7 @@ def main() -> None:
     known = json.loads(results.read_text(encoding="utf-8")) if results.exists() else {}
     with tempfile.TemporaryDirectory() as folder:
         unpacked = unpack(Path(folder))
-        readers = (*HERE, *PEERS) if "--here" not in sys.argv else tuple(HERE)
+        readers = (*HERE, *PEERS, "zarrita") if "--here" not in sys.argv else tuple(HERE)
         for name in readers:
             known[label(name)] = {place: int(is_read) for place, is_read in read_with(name, unpacked).items()}
     text = json.dumps(dict(sorted(known.items())), indent=0, sort_keys=True)

@@ -13,6 +13,8 @@ from generated import ROOT, code_list, table, with_parts
 PAGE = ROOT / "docs" / "format" / "test-vectors.md"
 FOLDER = ROOT / "docs" / "format" / "vectors"
 OURS = "this package"
+OF_ARRAYS = ("TensorStore", "zarrita")
+"""Readers that are asked for arrays only."""
 
 
 def generator() -> ModuleType:
@@ -57,7 +59,7 @@ def reads(folder: str, found: dict[str, int]) -> bool:
 
 def read_by(reader: str, folder: str, found: dict[str, int], names: list[str]) -> tuple[list[str], list[str]]:
     """Return the vectors that a reader reads as stated, and the others, of those that are about what it reads."""
-    about = [name for name in names if reader.partition(" ")[0] != "TensorStore" or has_arrays(folder, name)]
+    about = [name for name in names if reader.partition(" ")[0] not in OF_ARRAYS or has_arrays(folder, name)]
     good = [name for name in about if found[f"{folder}/{name}"]]
     return good, [name for name in about if name not in good]
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from hdmf.build import DatasetBuilder, GroupBuilder, ReferenceBuilder
+from hdmf.spec import NamespaceCatalog
 from jsonschema import Draft202012Validator
 
 from hdmf_zarr_backend import RegionReference, ZarrIO
@@ -90,6 +91,26 @@ def group_of(builder: GroupBuilder, *, without: str | None = None) -> dict[str, 
     return {"attributes": attributes_of(builder), "datasets": datasets, "groups": groups, "links": links}
 
 
+def stated_types(specifications: dict[str, Any]) -> dict[str, str]:
+    """Return the types of the stated specifications with their descriptions."""
+    sources = [text for versions in specifications.values() for found in versions.values() for text in found.values()]
+    groups = [group for text in sources for group in json.loads(text).get("groups", [])]
+    return {group["data_type_def"]: group["doc"] for group in groups}
+
+
+def types_in(path: Path) -> dict[str, str]:
+    """Return the types of the cached specifications of a file with their descriptions."""
+    catalog = NamespaceCatalog()
+    if not ZarrIO.get_namespaces(path):
+        return {}
+    ZarrIO.load_namespaces(catalog, path)
+    return {
+        name: catalog.get_spec(namespace, name)["doc"]
+        for namespace in ZarrIO.get_namespaces(path)
+        for name in catalog.get_namespace(namespace).get_registered_types()
+    }
+
+
 def store_of(statement: Path) -> Path:
     return statement.with_suffix(".zarr.zip")
 
@@ -101,6 +122,7 @@ def test_a_vector_is_read_as_it_is_stated(path):
     if error is None:
         with ZarrIO(store_of(path), "r") as io:
             assert group_of(io.read_builder()) == statement["root"]
+        assert types_in(store_of(path)) == stated_types(statement.get("specifications", {}))
         return
     with pytest.raises(ZarrBackendError) as caught, ZarrIO(store_of(path), "r") as io:
         io.read_builder().datasets["data"].data[:]

@@ -41,6 +41,10 @@ def test_a_release_of_hdmf_zarr_reads_what_it_has_read(name, unpacked):
     assert lost(name, unpacked) == []
 
 
+def test_zarrita_reads_what_it_has_read(unpacked):
+    assert lost("zarrita", unpacked) == []
+
+
 def test_a_wrong_value_is_found(unpacked, tmp_path):
     """The comparison can fail: a statement with another value is not what the reader finds."""
     place = tmp_path / "format-2"

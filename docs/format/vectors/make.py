@@ -249,6 +249,8 @@ class Case:
         What a reader must refuse, in words; ``where`` has the path of the node. Everything else is still readable.
     where : str
         As of ``error``.
+    specifications : dict
+        The cached specifications: ``{namespace: {version: {source: JSON text}}}``.
     """
 
     about: str
@@ -258,6 +260,7 @@ class Case:
     change: Callable[[dict[str, bytes], Any], None] | None = None
     error: str | None = None
     where: str = "/"
+    specifications: dict[str, dict[str, dict[str, str]]] = field(default_factory=dict)
 
 
 def only(dataset: Dataset, about: str, **options: Any) -> Case:
@@ -389,6 +392,25 @@ def _row_cases() -> Iterator[tuple[str, Case]]:
     yield "rows-mixed", only(mixed, "rows of a number, a truth value and text")
 
 
+def _ragged(values: Dataset, ends: list[int], about: str) -> Case:
+    """Return a table of one ragged column: its values, and the index with the end of each row."""
+    index = numbers(ends, "u1", attributes={"object_id": "id-index", "target": To("/table/column")})
+    column = Dataset(values.values, values.type, {"object_id": "id-column"})
+    rows_of = numbers(range(len(ends)), "i4", attributes={"object_id": "id-rows"})
+    table = Group({"id": rows_of, "column": column, "column_index": index}, attributes={"object_id": "id-table"})
+    return Case(about, Group({"table": table}))
+
+
+def _ragged_cases() -> Iterator[tuple[str, Case]]:
+    yield (
+        "ragged-numbers",
+        _ragged(numbers([0.5, 1.5, 2.5], "f8"), [2, 2, 3], "a ragged column of numbers, with an empty row"),
+    )
+    yield "ragged-text", _ragged(text(["a", "b", "ü"]), [0, 3], "a ragged column of text")
+    yield "ragged-rows", _ragged(rows({"start": "int32", "name": "text"}, [(0, "a"), (5, "b")]), [1, 2],
+                                 "a ragged column of rows with fields")  # fmt: skip
+
+
 def _link_cases() -> Iterator[tuple[str, Case]]:
     yield "link-to-dataset", Case("a link to a dataset", Group(dict(TARGETS), {"link": "/trace"}))
     yield "link-to-group", Case("a link to a group", Group(dict(TARGETS), {"link": "/table"}))
@@ -457,6 +479,49 @@ def _tree_cases() -> Iterator[tuple[str, Case]]:
         ),
     )
     yield "not-consolidated", Case("without the consolidated document", Group(dict(TARGETS)), change=_not_consolidated)
+
+
+NAMESPACE = {
+    "toy": {
+        "1.0.0": {
+            "namespace": json.dumps({"namespaces": [{"name": "toy", "version": "1.0.0", "doc": "a namespace",
+                                                     "author": "nobody", "contact": "nobody@example.org",
+                                                     "schema": [{"source": "toy.base"}]}]}),
+            "toy.base": json.dumps({"groups": [{"data_type_def": "Toy", "doc": "a type", "groups": []}]}),
+        }
+    }
+}  # fmt: skip
+"""A namespace of one type, in the form in which files have them."""
+
+
+def _specification_cases() -> Iterator[tuple[str, Case]]:
+    cached = Group(
+        {
+            name: Group(
+                {
+                    version: Group({source: text(json_text) for source, json_text in sources.items()})
+                    for version, sources in versions.items()
+                }
+            )
+            for name, versions in NAMESPACE.items()
+        }
+    )
+    root = Group({"data": numbers([1, 2], "i4"), "specifications": cached})
+    yield "specifications", Case("the specifications of the types in the file, which are no part of its content",
+                                 root, change=_with_place_of_specifications, specifications=NAMESPACE)  # fmt: skip
+
+
+def _with_place_of_specifications(keys: dict[str, bytes], zarr_format: Any) -> None:
+    place = {".specloc": "specifications"}
+    if zarr_format == 3:
+        root = json.loads(keys["zarr.json"])
+        root["attributes"] = {**root.get("attributes", {}), **place}
+        keys["zarr.json"] = json.dumps(root).encode()
+        return
+    keys[".zattrs"] = json.dumps({**json.loads(keys.get(".zattrs", b"{}")), **place}).encode()
+    consolidated = json.loads(keys[".zmetadata"])
+    consolidated["metadata"][".zattrs"] = json.loads(keys[".zattrs"])
+    keys[".zmetadata"] = json.dumps(consolidated).encode()
 
 
 def _not_consolidated(keys: dict[str, bytes], zarr_format: Any) -> None:
@@ -578,10 +643,12 @@ SUBJECTS: dict[str, Callable[[], Iterator[tuple[str, Case]]]] = {
     "text": _text_cases,
     "references": _reference_cases,
     "rows": _row_cases,
+    "ragged columns": _ragged_cases,
     "links": _link_cases,
     "attributes": _attribute_cases,
     "codecs": _codec_cases,
     "groups and names": _tree_cases,
+    "cached specifications": _specification_cases,
     "old files": _old_cases,
     "broken": _broken_cases,
 }
@@ -594,7 +661,7 @@ def cases() -> dict[str, Case]:
 
 
 BOTH = ("int32", "text", "references", "rows-references", "rows-numbers", "link-to-dataset", "attributes-of-dataset",
-        "scalar-text", "edge-chunks", "empty-groups")  # fmt: skip
+        "scalar-text", "edge-chunks", "empty-groups", "ragged-numbers")  # fmt: skip
 """Cases that are also made as a file of both formats."""
 
 
@@ -616,6 +683,9 @@ def made(name: str, zarr_format: Any, case: Case) -> tuple[bytes, bytes]:
     if case.error is not None:
         statement["error"] = {"path": case.where, "problem": case.error}
         root = Group({key: each for key, each in root.members.items() if f"/{key}" != case.where})
+    if case.specifications:
+        statement["specifications"] = case.specifications
+        root = Group({key: each for key, each in root.members.items() if key != "specifications"})
     statement["root"] = root.stated()
     return zipped(keys), (json.dumps(statement, indent=1, ensure_ascii=False, sort_keys=False) + "\n").encode()
 
