@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 import zarr
 
-from hdmf_zarr_backend import NWBZarrIO, consolidate, verify
+from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO, consolidate, verify
 from hdmf_zarr_backend.comparison import compare
-from tests import samples
+from tests import samples, trees
 
 DOCUMENTS = {2: ".zmetadata", 3: "zarr.json"}
 
@@ -41,3 +41,26 @@ def test_a_file_that_zarr_consolidated_again_reads_the_same(tmp_path: Path, zarr
         consolidate(path)
         assert b"hdmf_inline" in document.read_bytes()
         assert verify(path).is_sound
+
+
+@pytest.mark.parametrize("zarr_format", [2, 3, "both"])
+@pytest.mark.parametrize("is_written", [True, False], ids=["written", "closed"])
+def test_a_small_value_that_is_cut_off_leaves_the_block(tmp_path: Path, zarr_format: Any, is_written: bool) -> None:
+    path = tmp_path / "a.zarr"
+    texts = ZarrDataIO(["one"], maxshape=(None,))
+    with ZarrIO(path, "w", zarr_format=zarr_format) as io:
+        io.write_builder(trees.root(trees.dataset("texts", texts, dtype="utf8")))
+    document = path / DOCUMENTS[3 if zarr_format == 3 else 2]
+    assert b"hdmf_inline" in document.read_bytes()
+    with ZarrIO(path, "r+") as io:
+        root = io.read_builder()
+        root["texts"].data.resize(0)
+        if is_written:
+            io.write_builder(root)
+    assert b"hdmf_inline" not in document.read_bytes()
+    assert verify(path).problems == []
+    with ZarrIO(path, "r+") as io:
+        io.read_builder()["texts"].data.append(["two"])
+    with ZarrIO(path) as io:
+        assert list(io.read_builder()["texts"].data[:]) == ["two"]
+    assert verify(path).problems == []

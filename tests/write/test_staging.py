@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +14,7 @@ from hdmf.build import DatasetBuilder, GroupBuilder
 
 from hdmf_zarr_backend import ZarrIO, convert
 from hdmf_zarr_backend.changes.locks import lock_path, writer_lock
-from hdmf_zarr_backend.errors import StoreError, StoreExistsError, UsageError
+from hdmf_zarr_backend.errors import IncompleteStoreError, StoreError, StoreExistsError, UsageError
 from hdmf_zarr_backend.stores import files as store_files
 from hdmf_zarr_backend.stores import local as local_store
 from hdmf_zarr_backend.stores import zip as zip_store
@@ -20,6 +22,7 @@ from hdmf_zarr_backend.stores.files import partial_path, place, replace, sync_fi
 from hdmf_zarr_backend.stores.local import LocalStore
 from hdmf_zarr_backend.transfer import staging
 from hdmf_zarr_backend.transfer.staging import staged
+from tests import trees
 from tests.places import stored_files
 
 FAILURES = pytest.mark.parametrize(
@@ -352,3 +355,58 @@ def test_a_disk_that_fails_to_flush_is_reported_and_the_old_file_stays(tmp_path,
     with pytest.raises(StoreError, match="Input/output error"), staged(str(target), durable=True) as keys:
         keys.set(".zgroup", b"new")
     assert stored_files(tmp_path) == {"a.zarr/.zgroup": b"old"}
+
+
+# ---- a file in memory, or on a server, is replaced where it is -------------------------------------------------------
+
+
+class Refusing(dict[str, bytes]):
+    """A file in memory that refuses a change of its keys, after some others."""
+
+    left = -1
+
+    def _count(self) -> None:
+        self.left -= 1
+        if self.left == -1:
+            raise OSError("no more changes")
+
+    def __setitem__(self, key: str, value: bytes) -> None:
+        self._count()
+        super().__setitem__(key, value)
+
+    def pop(self, key: str, *default: Any) -> Any:
+        self._count()
+        return super().pop(key, *default)
+
+
+@pytest.mark.parametrize("new", [2, 3, "both"])
+@pytest.mark.parametrize("old", [2, 3, "both"])
+@pytest.mark.filterwarnings("ignore::hdmf_zarr_backend.errors.FormatsDifferWarning")  # of a file that is replaced
+def test_a_replacement_that_is_refused_leaves_the_old_file_or_one_that_is_incomplete(old: Any, new: Any) -> None:
+    whole: dict[str, bytes] = {}
+    with ZarrIO(whole, "w", zarr_format=old) as io:
+        io.write_builder(trees.root(trees.dataset("x", np.arange(3)), version="old"))
+    seen = set()
+    for count in itertools.count():
+        files = Refusing(whole)
+        files.left = count
+        try:
+            with ZarrIO(files, "w", zarr_format=new) as io:
+                io.write_builder(trees.root(trees.dataset("x", np.arange(4)), version="new"))
+        except StoreError as error:
+            assert "no more changes" in str(error)
+        seen.add(_seen(dict(files)))
+        if files.left >= 0:
+            break
+    assert seen == {"old", "incomplete", "new"}
+
+
+def _seen(files: dict[str, bytes]) -> Any:
+    try:
+        with ZarrIO(files) as io:
+            root = io.read_builder()
+            version = root.attributes["version"]
+            assert root["x"].data[:].tolist() == list(range(3 if version == "old" else 4))
+            return version
+    except IncompleteStoreError:
+        return "incomplete"

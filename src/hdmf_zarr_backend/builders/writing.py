@@ -347,6 +347,8 @@ def _flush(
         return
     overlaid = overlay(known) if is_nczarr(known) else ()
     edits.flush(encode, keys=[*keep, *_documents(known, overlaid)], below=below)
+    for key in edits.journal.discarded:
+        file.parsed.inlined.pop(key, None)
     documents = _documents(known, overlaid)
     file.keys.set_many({key: dump(text, strict=file.strict_json) for key, text in documents.items()})
 

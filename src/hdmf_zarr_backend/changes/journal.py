@@ -234,6 +234,11 @@ class Journal:
         """Whether changes may have been written that are not committed."""
         return self._records > 0
 
+    @property
+    def discarded(self) -> list[str]:
+        """Keys that are deleted when the change is complete."""
+        return self._discarded
+
     def keep(
         self,
         keys: Iterable[str],

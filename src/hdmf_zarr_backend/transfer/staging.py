@@ -217,17 +217,17 @@ def _marked(store: Store, zarr_format: int) -> Iterator[QueuedStore]:
 
 
 def _mark(store: Store, zarr_format: int) -> set[str]:
-    """Mark the root as being written; return the keys of the mark."""
-    if zarr_format == 2:
-        store.delete(
-            [zarr2.CONSOLIDATED, _ROOT_3, JOURNAL]
-        )  # readers would trust the first two, and writers undo the last
+    """Mark the root as being written; return the keys of the mark.
+
+    Until it is marked, the root of the old file stays readable, whatever call of the store fails.
+    """
     root: GroupNode[Attributes] = GroupNode(attributes={NOTES: {WRITING: asdict(Holder.here())}})
     documents = dict(zarr2.encode_node("", root))
     if zarr_format == 3:
         documents = {_ROOT_3: {"zarr_format": 3, "node_type": "group", "attributes": root.attributes}}
+    else:  # readers would trust the first, and writers undo the second
+        store.delete([zarr2.CONSOLIDATED, JOURNAL])
     for key, document in sorted(documents.items()):  # the attributes first: without them the root would look complete
         store.set(key, dump(document))
-    if zarr_format == 3:
-        store.delete([zarr2.CONSOLIDATED, JOURNAL])
+    store.delete([zarr2.CONSOLIDATED, JOURNAL] if zarr_format == 3 else [_ROOT_3])
     return set(documents)
