@@ -203,7 +203,7 @@ def _marked(store: Store, zarr_format: int) -> Iterator[QueuedStore]:
             with suppress(MetadataError):  # it is damaged, and deleted with the file
                 recover(store)
             old = list(store.list_prefix(""))
-        kept = _mark(store, zarr_format)
+        kept = _mark(store, zarr_format, has_root_3=_ROOT_3 in old)
     store.delete(key for key in old if key not in kept)
     queue, own = QueuedStore(store, () if is_transaction else _COMMIT), Staged(store.location)
     try:
@@ -216,18 +216,22 @@ def _marked(store: Store, zarr_format: int) -> Iterator[QueuedStore]:
         raise
 
 
-def _mark(store: Store, zarr_format: int) -> set[str]:
+def _mark(store: Store, zarr_format: int, *, has_root_3: bool) -> set[str]:
     """Mark the root as being written; return the keys of the mark.
 
-    Until it is marked, the root of the old file stays readable, whatever call of the store fails.
+    Whatever call of the store fails, the root of the old file can be read, or is marked; also that of format 3, which
+    the old file ``has_root_3``.
     """
     root: GroupNode[Attributes] = GroupNode(attributes={NOTES: {WRITING: asdict(Holder.here())}})
-    documents = dict(zarr2.encode_node("", root))
+    root_3 = {"zarr_format": 3, "node_type": "group", "attributes": root.attributes}
+    if zarr_format == 3 or has_root_3:
+        store.set(_ROOT_3, dump(root_3))
+    store.delete([zarr2.CONSOLIDATED, JOURNAL])  # readers would trust the first, and writers undo the second
     if zarr_format == 3:
-        documents = {_ROOT_3: {"zarr_format": 3, "node_type": "group", "attributes": root.attributes}}
-    else:  # readers would trust the first, and writers undo the second
-        store.delete([zarr2.CONSOLIDATED, JOURNAL])
+        return {_ROOT_3}
+    documents = dict(zarr2.encode_node("", root))
     for key, document in sorted(documents.items()):  # the attributes first: without them the root would look complete
         store.set(key, dump(document))
-    store.delete([zarr2.CONSOLIDATED, JOURNAL] if zarr_format == 3 else [_ROOT_3])
+    if has_root_3:
+        store.delete([_ROOT_3])
     return set(documents)
