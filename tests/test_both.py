@@ -27,6 +27,7 @@ from hdmf_zarr_backend.errors import (
     ZarrBackendError,
 )
 from hdmf_zarr_backend.interop.nczarr import add_nczarr, remove_nczarr
+from hdmf_zarr_backend.stores.base import DOCUMENTS
 from hdmf_zarr_backend.stores.memory import MemoryStore
 from tests import samples, trees
 from tests.hostile import seeds
@@ -332,6 +333,21 @@ def test_consolidate_and_repair_of_a_file_without_damage(rich):
     assert not [key for key in files.changes if not key.startswith("-")]
     consolidate(Keys(files))
     assert_alike(files)
+
+
+@pytest.mark.parametrize("is_cut", [True, False], ids=["cut", "gone"])
+def test_repair_does_not_spread_a_damaged_chunk_to_the_other_format(small, is_cut):
+    names = [key for key in small if "/" in key and key.rpartition("/")[2] not in DOCUMENTS]
+    for key in names:
+        files = dict(small)
+        if is_cut:
+            files[key] = files[key][: len(files[key]) // 2]
+        else:
+            del files[key]
+        left = repair(Keys(files)).left
+        files[key] = small[key]
+        assert files == small, (key, left)
+        assert verify(Keys(files)).problems == []
 
 
 def test_another_consolidation_and_a_new_attribute(small):

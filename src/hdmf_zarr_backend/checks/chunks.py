@@ -16,7 +16,7 @@ from hdmf_zarr_backend.checks.findings import Problem, Report
 from hdmf_zarr_backend.errors import ChunkError, LimitError, StoreError, UnsafeDataError, ZarrBackendError
 from hdmf_zarr_backend.execution.executors import Runner
 from hdmf_zarr_backend.execution.tasks import Index, task_bytes_for
-from hdmf_zarr_backend.formats.reserved import ALL_CHUNKS, CHUNKS, notes_of
+from hdmf_zarr_backend.formats.reserved import stores_all_chunks
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, Hierarchy, absolute, join
 from hdmf_zarr_backend.progress import Progress
 from hdmf_zarr_backend.stores.base import DOCUMENTS, Store
@@ -262,7 +262,7 @@ class ChunkCheck:
         self._report = report
         arrays = [(path, node) for path, node in hierarchy.walk() if isinstance(node, ArrayNode)]
         self._arrays = [(path, node) for path, node in arrays if path not in reported or math.prod(node.grid) > 1]
-        self._should_all_be_stored = notes_of(hierarchy.root.attributes).get(CHUNKS) == ALL_CHUNKS
+        self._should_all_be_stored = stores_all_chunks(hierarchy.root.attributes)
 
     def _add(self, path: str, kind: str, message: str) -> None:
         self._report.add(Problem(absolute(path), kind, message))

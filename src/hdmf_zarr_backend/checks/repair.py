@@ -8,16 +8,18 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hdmf_zarr_backend.builders.both import check_derivable, derive
 from hdmf_zarr_backend.changes.journal import delete_leftovers, pending, recover
 from hdmf_zarr_backend.changes.locks import writer_lock
+from hdmf_zarr_backend.checks.chunks import kind_of
 from hdmf_zarr_backend.checks.findings import Problem, Report
 from hdmf_zarr_backend.checks.links import CircularError, Targets
 from hdmf_zarr_backend.checks.structure import Structure, check_structure
 from hdmf_zarr_backend.errors import (
+    ChunkError,
     ConflictError,
     DamagedFileError,
     IncompleteStoreError,
@@ -28,7 +30,7 @@ from hdmf_zarr_backend.files.parser import current, parse
 from hdmf_zarr_backend.formats.inlined import is_inlined, is_read_at_open
 from hdmf_zarr_backend.formats.links import decode_links
 from hdmf_zarr_backend.formats.registry import FIRST_KEYS, FORMATS
-from hdmf_zarr_backend.formats.reserved import LINKS
+from hdmf_zarr_backend.formats.reserved import LINKS, stores_all_chunks
 from hdmf_zarr_backend.model.nodes import ArrayNode, GroupNode, Hierarchy, absolute, join, split
 from hdmf_zarr_backend.stores.base import DOCUMENTS, Store
 from hdmf_zarr_backend.stores.json_text import dump
@@ -229,10 +231,23 @@ def _made_alike(
     if dropped or _is_copy_wrong(kinds, structure):
         _consolidate(keys, structure.hierarchy, structure.other_chunks)
         repairs.done.append("wrote a new consolidated document")
-    if structure.state is not None and derive(keys, structure.hierarchy).changed:
-        repairs.done.append("made Zarr format 3 like format 2")
-    repairs.left = _checked(keys)[1]
+    damaged = [] if structure.state is None else _derive(keys, structure.hierarchy, repairs)
+    repairs.left = [*_checked(keys)[1], *damaged]
     return repairs
+
+
+def _derive(keys: Store, hierarchy: Hierarchy, repairs: Repairs) -> list[Problem]:
+    """Make format 3 like format 2, and return the damage of format 2 that prevents it."""
+    is_whole = stores_all_chunks(hierarchy.root.attributes)  # then a missing chunk must not become fill values
+    keys.read_rules = replace(keys.read_rules, is_whole=is_whole, is_copied=True)
+    try:
+        if derive(keys, hierarchy).changed:
+            repairs.done.append("made Zarr format 3 like format 2")
+    except ChunkError as error:
+        keys.abandon()
+        problem = f"{error.problem}; Zarr format 3 was not updated from it"
+        return [Problem(error.path or "/", kind_of(error), problem)]
+    return []
 
 
 def _is_copy_wrong(kinds: Counter[str], structure: Structure) -> bool:

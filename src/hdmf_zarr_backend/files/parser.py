@@ -25,7 +25,7 @@ from hdmf_zarr_backend.errors import (
     ZarrBackendError,
 )
 from hdmf_zarr_backend.formats import both, lindi, registry, zarr2, zarr3
-from hdmf_zarr_backend.formats.reserved import ALL_CHUNKS, CHANGING, CHUNKS, NOTES, SPECLOC, WRITING, notes_of
+from hdmf_zarr_backend.formats.reserved import CHANGING, NOTES, SPECLOC, WRITING, notes_of, stores_all_chunks
 from hdmf_zarr_backend.model.link_sources import is_url
 from hdmf_zarr_backend.model.nodes import GroupNode, Hierarchy, Node, absolute, split
 from hdmf_zarr_backend.stores.base import Store
@@ -237,7 +237,7 @@ def parse(
         _drop_note(parsed)
     except ZarrBackendError as error:
         raise error.located(store=keys.location) from error.__cause__
-    is_whole = notes_of(parsed.hierarchy.root.attributes).get(CHUNKS) == ALL_CHUNKS
+    is_whole = stores_all_chunks(parsed.hierarchy.root.attributes)
     if is_whole != keys.read_rules.is_whole:
         keys.read_rules = replace(keys.read_rules, is_whole=is_whole)
     return parsed

@@ -74,6 +74,11 @@ def root_notes() -> dict[str, Any]:
     return {"version": FORMAT_VERSION, CHUNKS: ALL_CHUNKS}
 
 
+def stores_all_chunks(root: dict[str, Any]) -> bool:
+    """Tell whether the attributes of the root state that every chunk was stored."""
+    return bool(notes_of(root).get(CHUNKS) == ALL_CHUNKS)
+
+
 def notes_of(attributes: dict[str, Any]) -> dict[str, Any]:
     """Return the note of a node, which has what Zarr cannot express; ``{}`` if there is none."""
     notes = attributes.get(NOTES)
