@@ -19,6 +19,7 @@ __all__ = [
     "ZarrReference",
     "__version__",
     "add_nczarr",
+    "compare",
     "conformance",
     "consolidate",
     "convert",
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from hdmf_zarr_backend.checks.repair import consolidate, repair
     from hdmf_zarr_backend.checks.validate import validate
     from hdmf_zarr_backend.checks.verify import verify
+    from hdmf_zarr_backend.comparison import compare
     from hdmf_zarr_backend.conversion.convert import convert
     from hdmf_zarr_backend.conversion.upgrade import upgrade
     from hdmf_zarr_backend.dataio import ZarrDataIO
@@ -71,6 +73,7 @@ _MODULES = {
     "ZarrIO": "io",
     "ZarrReference": "formats.references",
     "add_nczarr": "interop.nczarr",
+    "compare": "comparison",
     "conformance": "checks.conformance",
     "consolidate": "checks.repair",
     "convert": "conversion.convert",

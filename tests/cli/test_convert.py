@@ -166,8 +166,10 @@ def test_a_batch_goes_on_past_bad_files_and_tells_at_the_end(
         "zarrio: lost.nwb: [Errno 13] Permission denied",
     ]
     assert captured.out.splitlines()[-3:] == [
-        "2 of 4 files converted", "  not converted: bad.nwb", "  not converted: lost.nwb",
-    ]  # fmt: skip
+        "2 of 4 files converted",
+        "  not converted: bad.nwb: NWB 1.x is not supported",
+        "  not converted: lost.nwb: Permission denied",
+    ]
 
 
 def test_a_batch_as_json(calls: Calls, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -293,3 +295,17 @@ def test_an_option_without_effect_is_told_by_its_name(
 def test_an_hdf5_file_far_away_is_not_copied(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["convert", "https://localhost/a.nwb", str(tmp_path / "a.zarr")]) == 2
     assert "with --virtual" in capsys.readouterr().err
+
+
+def test_a_target_that_exists_is_named_with_what_can_be_done(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = tmp_path / "a.h5"
+    with h5py.File(source, "w") as file:
+        file["x"] = [1, 2]
+    command = ["convert", str(source), str(tmp_path / "a.zarr")]
+    assert main(command) == 0
+    assert capsys.readouterr().out.startswith(f"{source} -> {tmp_path / 'a.zarr'}: 1 group, 1 dataset, 0 links, ")
+    assert main(command) == 2
+    assert "use --overwrite to replace it, or --skip-existing to leave it" in capsys.readouterr().err
+    assert main([*command, "--skip-existing"]) == 0

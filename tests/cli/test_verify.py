@@ -20,7 +20,10 @@ def whole(small: Path) -> Path:
 def test_a_sound_file(whole: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["verify", str(whole)]) == 0
     out = capsys.readouterr().out
-    assert out.splitlines()[-1] == f"{whole}: sound (1 groups, 1 arrays, 1 links, 1 references, 3 chunks)"
+    assert (
+        out.splitlines()[-1]
+        == f"{whole}: sound (1 group, 1 array, 1 link, 1 reference, 3 chunks); 3 of 3 chunks have no checksum"
+    )
     assert len(out.splitlines()) == 1
     assert main(["verify", str(whole), "--verbose"]) == 0
     assert "remark: /: unchecked" in capsys.readouterr().out
@@ -76,7 +79,7 @@ def test_repair_says_what_is_left(whole: Path, capsys: pytest.CaptureFixture[str
 
 def test_the_specification(whole: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["verify", str(whole), "--conformance"]) == 0
-    assert capsys.readouterr().out.splitlines()[-1] == f"{whole}: conforms (1 groups, 1 arrays, 3 chunks)"
+    assert capsys.readouterr().out.splitlines()[-1] == f"{whole}: conforms (1 group, 1 array, 3 chunks)"
     (whole / "data" / "0").write_bytes(bytes(5))
     (whole / "data" / "7").write_bytes(bytes(24))
     (whole / ".zattrs").write_text('{"a": NaN}')

@@ -272,7 +272,8 @@ class ChunkCheck:
         progress.start(0)
         missing: dict[str, list[Index]] = {}
         unchecked = 0
-        for task, found in runner.run(self._tasks(memory_budget, runner.workers), memory_budget=memory_budget):
+        tasks = self._tasks(memory_budget, runner.workers)
+        for task, found in runner.run(tasks, memory_budget=memory_budget, in_order=True):
             for kind, message in dict.fromkeys(found.problems):
                 self._add(task.path, kind, message)
             if found.missing:

@@ -178,12 +178,12 @@ class Report:
     @property
     def looked_at(self) -> str:
         """What was checked, as text."""
-        text = f"{self.groups:,} groups, {self.arrays:,} arrays"
+        counts = [(self.groups, "group"), (self.arrays, "array")]
         if self.level != "structure":
-            text += f", {self.links:,} links, {self.references:,} references"
+            counts += [(self.links, "link"), (self.references, "reference")]
         if self.level in ("chunks", "schema"):
-            text += f", {self.chunks:,} chunks"
-        return text
+            counts.append((self.chunks, "chunk"))
+        return ", ".join(f"{count:,} {word}{'s'[: count != 1]}" for count, word in counts)
 
     @property
     def counts(self) -> dict[str, int]:

@@ -327,6 +327,11 @@ def shown_progress(path: str, position: int, count: int) -> Iterator[Progress]:
         progress.finish()
 
 
+def problem_of(error: ZarrBackendError | OSError) -> str:
+    """Return what is wrong, without the file and the advice, which were printed before."""
+    return error.problem if isinstance(error, ZarrBackendError) else error.strerror or str(error)
+
+
 def failure_of(error: ZarrBackendError | OSError, source: str, arguments: Namespace) -> str:
     """Report an error with a file, with its name; return the error as text for the command line."""
     from hdmf_zarr_backend.cli.wording import error_text  # imported here: most files have no errors
@@ -365,7 +370,7 @@ def each_file(
     """
     documents: list[dict[str, Any]] = []
     bad: list[str] = []
-    failed: list[str] = []
+    failed: dict[str, str] = {}
     count = len(arguments.paths)
     for position, path in enumerate(arguments.paths, 1):
         try:
@@ -373,7 +378,7 @@ def each_file(
                 result = work(path, progress)
         except (ZarrBackendError, OSError) as error:
             documents.append({"source": path, "error": failure_of(error, path, arguments)})
-            failed.append(path)
+            failed[path] = problem_of(error)
             continue
         if not is_good(result):
             bad.append(path)
@@ -385,9 +390,10 @@ def each_file(
         print_json(documents)
     elif count > 1 and labels is not None:
         print(f"{count - len(bad) - len(failed)} of {count} files {labels[0]}")
-        for label, paths in ((f"not {labels[0]}", bad), (labels[1], failed)):
-            for path in paths:
-                print(f"  {label}: {path}")
+        for path in bad:
+            print(f"  not {labels[0]}: {path}")
+        for path, reason in failed.items():
+            print(f"  {labels[1]}: {path}: {reason}")
     if failed:
         return Exit.FAILED
     return Exit.FOUND if bad else Exit.OK

@@ -27,6 +27,7 @@ from hdmf_zarr_backend.cli.command import (
     failure_of,
     name_of,
     print_json,
+    problem_of,
     shown_progress,
     storage_options,
 )
@@ -52,6 +53,7 @@ class _Outcome:
     seconds: float = 0.0
     report: Any = None
     error: str | None = None
+    problem: str = ""
     skipped: bool = False
 
 
@@ -205,7 +207,7 @@ def _convert(
 
             outcome.report = convert(source, target, progress=progress, **options)
     except (ZarrBackendError, OSError) as error:
-        outcome.error = failure_of(error, source, arguments)
+        outcome.error, outcome.problem = failure_of(error, source, arguments), problem_of(error)
     except KeyboardInterrupt as stop:
         notes = " ".join(getattr(stop, "__notes__", []))
         complain(notes or f"no part of {target} was finished", arguments.command)
@@ -226,7 +228,7 @@ def _print_totals(outcomes: list[_Outcome]) -> None:
     also = f", {skipped} skipped" if skipped else ""
     print(f"{len(outcomes) - len(failed) - skipped} of {len(outcomes)} files converted{also}")
     for outcome in failed:
-        print(f"  not converted: {outcome.source}")
+        print(f"  not converted: {outcome.source}: {outcome.problem}")
 
 
 def _as_json(outcome: _Outcome) -> dict[str, Any]:

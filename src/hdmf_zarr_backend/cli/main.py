@@ -133,9 +133,9 @@ _ABOUT = "Convert, inspect, compare and check HDMF and NWB files in Zarr and HDF
 
 _EXIT_CODES = """\
 exit codes:
-  0  success; no differences or problems found
-  1  success; differences or problems found
-  2  failure, at least for one file, or wrong arguments
+  0  done, and no differences or problems were found
+  1  done, and differences or problems were found, as by diff, verify, validate and repair
+  2  an error with at least one file, or wrong arguments
 """
 
 

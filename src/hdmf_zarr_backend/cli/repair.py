@@ -36,6 +36,12 @@ def _configure(parser: ArgumentParser) -> None:
     add_storage_option(parser)
 
 
+_NOTHING = (
+    "nothing to repair in the metadata. Chunks were not checked: run `zarrio verify`. A damaged chunk cannot be "
+    "repaired: restore it from a copy of the file, or convert the source again"
+)
+
+
 def _run(arguments: Namespace) -> Exit:
     # imported here: NumPy is slow to import
     from hdmf_zarr_backend.checks.repair import repair
@@ -61,7 +67,7 @@ def _run(arguments: Namespace) -> Exit:
         ):
             print(line)
         if not repairs.done and not repairs.left:
-            print("nothing to repair; damaged chunks cannot be repaired, and `zarrio verify` lists them")
+            print(_NOTHING)
     return Exit.FOUND if repairs.left else Exit.OK
 
 
@@ -74,8 +80,9 @@ REPAIR = Command(
         "  - complete an interrupted change, or undo it if it was not recorded completely\n"
         "  - restore missing documents and scalars from the consolidated document\n"
         "  - replace a wrong consolidated document, unless something else is still damaged\n\n"
-        "Chunks and documents are deleted only if they belong to an interrupted change. Damage that is left is\n"
-        "listed, and the exit code is then 1."
+        "Chunks and documents are deleted only if they belong to an interrupted change. Chunks are not checked: use\n"
+        "`zarrio verify` for that. A damaged chunk cannot be repaired; restore it from a copy of the file, or convert\n"
+        "the source again. Damage of the metadata that is left is listed, and the exit code is then 1."
     ),
     examples="""\
   zarrio repair session.nwb.zarr

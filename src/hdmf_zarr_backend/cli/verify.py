@@ -113,7 +113,8 @@ def _print(path: str, report: Report, arguments: Namespace) -> None:
     if report.dandi is not None:
         print(f"{path}: DANDI checksum {report.dandi}")
     verdict = verdict_text("sound", len(report.problems), "problem")
-    print(f"{path}: {verdict} ({report.looked_at})")
+    hidden = [remark.message.partition(":")[0] for remark in report.remarks if remark not in found]
+    print("; ".join([f"{path}: {verdict} ({report.looked_at})", *hidden]))
 
 
 def _as_json(report: Report, command: Command) -> dict[str, Any]:
@@ -176,7 +177,9 @@ def _print_spec(path: str, report: ConformanceReport, arguments: Namespace) -> N
     for array, reason in report.undecoded.items():
         print(f"remark: {array}: its chunks were not decoded: {reason}")
     verdict = verdict_text("conforms", len(report.violations), "violation")
-    print(f"{path}: {verdict} ({report.groups:,} groups, {report.arrays:,} arrays, {report.chunks:,} chunks)")
+    counts = ((report.groups, "group"), (report.arrays, "array"), (report.chunks, "chunk"))
+    looked_at = ", ".join(counted(count, word) for count, word in counts)
+    print(f"{path}: {verdict} ({looked_at})")
 
 
 def _spec_as_json(report: ConformanceReport) -> dict[str, Any]:

@@ -40,7 +40,8 @@ class ConversionReport:
     nbytes: int
 
     def __str__(self) -> str:
-        return f"{self.groups} groups, {self.datasets} datasets, {self.links} links, {_size(self.nbytes)}"
+        counts = ((self.groups, "group"), (self.datasets, "dataset"), (self.links, "link"))
+        return ", ".join([*(f"{count} {word}{'s'[: count != 1]}" for count, word in counts), _size(self.nbytes)])
 
 
 def is_content(hierarchy: Hierarchy) -> Callable[[str], bool]:
