@@ -9,9 +9,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from pynwb import TimeSeries
+from pynwb import NWBHDF5IO, TimeSeries
 
-from hdmf_zarr_backend import NWBZarrIO, verify
+from hdmf_zarr_backend import NWBZarrIO, convert, verify
+from hdmf_zarr_backend.comparison import compare
 from hdmf_zarr_backend.errors import DamagedMetadataWarning, MissingNamespacesWarning
 from tests.oldfiles import content
 from tests.oldfiles.make import OURS, WRITERS
@@ -153,7 +154,7 @@ def test_the_cached_namespaces_are_found(unpacked, name):
 
 @pytest.mark.parametrize("name", UP_TO_0_10)
 def test_an_append_adds_the_cached_namespaces_to_the_consolidated_document(unpacked, name, tmp_path):
-    path = shutil.copytree(unpacked(name), tmp_path / Path(name).name)
+    path = shutil.copytree(unpacked(name), tmp_path / "a.nwb.zarr")
     with NWBZarrIO(path, mode="r+") as io:
         nwbfile = io.read()
         nwbfile.add_acquisition(TimeSeries(name="new", data=np.arange(3), unit="V", rate=1.0))
@@ -191,6 +192,26 @@ def test_a_link_to_another_file_leads_there(unpacked, name):
         outside = io.read().acquisition["outside"]
         assert outside.data.dtype == np.dtype("i8")
         assert np.asarray(outside.timestamps).tolist() == content.TIMES
+
+
+def test_a_file_of_0_10_is_whole_under_another_name(unpacked, tmp_path):
+    """All its links and references have the name that the file had."""
+    path = shutil.copytree(unpacked("hdmf-zarr-0.10.0/old.nwb.zarr"), tmp_path / "renamed.nwb.zarr")
+    assert {problem.kind for problem in verify(path).problems} == {"consolidated-stale"}
+    convert(path, tmp_path / "a.nwb")
+    convert(path, tmp_path / "b.nwb.zarr", zarr_format=3)
+    for io in (
+        NWBZarrIO(path, mode="r", external_links="never"),
+        NWBZarrIO(tmp_path / "b.nwb.zarr", mode="r", external_links="never"),
+        NWBHDF5IO(tmp_path / "a.nwb", mode="r"),
+    ):
+        with io:
+            nwbfile = io.read()
+            test_links_lead_to_their_targets(nwbfile)
+            test_references_lead_to_their_targets(nwbfile)
+            test_tables_are_as_written(nwbfile)
+    differences = [each.kind for each in compare(path, tmp_path / "a.nwb")]
+    assert not {kind for kind in differences if "link" in kind or "reference" in kind or "value" in kind}, differences
 
 
 @pytest.mark.parametrize("name", FILES + LINKING)
