@@ -194,6 +194,12 @@ def test_a_link_to_another_file_leads_there(unpacked, name):
         assert np.asarray(outside.timestamps).tolist() == content.TIMES
 
 
+def test_a_server_that_cannot_list_is_not_asked_for_them(unpacked, web):
+    shutil.copytree(unpacked(UP_TO_0_10[0]), web.folder / "a.nwb.zarr")
+    assert NWBZarrIO.get_namespaces(f"{web.url}/a.nwb.zarr") == {}
+    assert web.requests <= 2  # the first documents of either format
+
+
 def test_a_file_of_0_10_is_whole_under_another_name(unpacked, tmp_path):
     """All its links and references have the name that the file had."""
     path = shutil.copytree(unpacked("hdmf-zarr-0.10.0/old.nwb.zarr"), tmp_path / "renamed.nwb.zarr")
@@ -214,7 +220,7 @@ def test_a_file_of_0_10_is_whole_under_another_name(unpacked, tmp_path):
     assert not {kind for kind in differences if "link" in kind or "reference" in kind or "value" in kind}, differences
 
 
-@pytest.mark.parametrize("name", FILES + LINKING)
+@pytest.mark.parametrize("name", FILES + LINKING + LINDI)
 def test_verify_finds_what_is_wrong_in_them(unpacked, name):
     found = {
         (problem.kind, problem.path.startswith("/specifications"))
