@@ -97,6 +97,7 @@ OUTSIDE: dict[str, str] = {
     "tests.interop.test_both_formats": _PEER,
     "tests.interop.test_upgraded": _PEER,
     "tests.interop.test_xarray": _PEER,
+    "tests.oldfiles.test_oldfiles": "about files of earlier releases and other writers, which are kept here",
     "tests.storage.test_zarr_plugin": _PEER,
     "tests.test_inlined_block": _PEER,
     # below any store

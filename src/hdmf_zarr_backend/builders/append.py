@@ -27,7 +27,7 @@ from hdmf_zarr_backend.builders.targets import Targets, builder_path, object_id
 from hdmf_zarr_backend.dataio import ZarrDataIO
 from hdmf_zarr_backend.errors import ConflictError, UsageError, ValueRefusedError
 from hdmf_zarr_backend.formats.attributes import decode_attributes, encode_attributes
-from hdmf_zarr_backend.formats.links import Link, encode_link
+from hdmf_zarr_backend.formats.links import Link, encode_link, former_names
 from hdmf_zarr_backend.formats.references import Reference, decode_reference
 from hdmf_zarr_backend.formats.registry import parse_array
 from hdmf_zarr_backend.formats.reserved import DIMENSIONS, DOC, DTYPE, LINKS, NOTES, RESERVED, notes_of
@@ -228,6 +228,7 @@ class AppendPlanner(Planner):
     ) -> None:
         super().__init__(options, targets)
         self.plan = WritePlan(hierarchy)
+        self._former_names = former_names(hierarchy)
         self.changed: set[str] = set()
         self.added: set[str] = set()
         self._is_written = is_written
@@ -378,11 +379,17 @@ class AppendPlanner(Planner):
     def _same_value(self, wanted: Any, before: Any) -> bool:
         if isinstance(before, _Kept):
             encoded = self.targets.encode_attribute(wanted)
-            return encoded is not None and _place(encoded) == _place(before.json)
+            return encoded is not None and self._place(encoded) == self._place(before.json)
         if isinstance(before, list) and before and isinstance(before[0], _Kept):
             given = isinstance(wanted, (list, tuple)) and len(wanted) == len(before)
             return given and all(map(self._same_value, wanted, before))
         return is_same(wanted, before)
+
+    def _place(self, json: dict[str, Any]) -> tuple[Any, Any]:
+        value = json.get("value", {})
+        source = value.get("source")
+        is_own = isinstance(source, str) and source in self._former_names
+        return THIS_FILE if is_own else source, value.get("path")
 
     def _encode_kept(self, value: Any) -> dict[str, Any] | None:
         return value.json if isinstance(value, _Kept) else self.targets.encode_attribute(value)
@@ -408,11 +415,6 @@ class AppendPlanner(Planner):
         if isinstance(data, AbstractDataChunkIterator):
             return False  # it can be read only once, so it cannot be compared
         return is_same(data, stored_array(self._original(path).data))
-
-
-def _place(json: dict[str, Any]) -> tuple[Any, Any]:
-    value = json.get("value", {})
-    return value.get("source"), value.get("path")
 
 
 def _stored_link(node: GroupNode[Attributes], name: str) -> Reference | None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -41,7 +42,7 @@ from hdmf_zarr_backend.files.link_policy import check_link
 from hdmf_zarr_backend.formats.attributes import decode_attributes
 from hdmf_zarr_backend.formats.dimensions import decode_dimensions
 from hdmf_zarr_backend.formats.elements import Described, describe, hdmf_type, is_scalar
-from hdmf_zarr_backend.formats.links import Link, decode_links, find_link
+from hdmf_zarr_backend.formats.links import Link, decode_links, find_link, former_names
 from hdmf_zarr_backend.formats.namespaces import spec_location
 from hdmf_zarr_backend.formats.references import (
     Reference,
@@ -592,9 +593,13 @@ class Assembler:
                 error.problem += f"; what is meant has the object_id {reference.object_id}"
             raise error.located() from None
 
+    @cached_property
+    def _former_names(self) -> frozenset[str]:
+        return former_names(self.hierarchy)
+
     def _file(self, source: str) -> Assembler:
         """Return the assembler of the file that a link or reference of this one names."""
-        if source in (THIS_FILE, ""):
+        if source in (THIS_FILE, "") or source in self._former_names:
             return self
         refused: LinkRefusedError | None = None
         for location in dict.fromkeys(self._candidates(source)):

@@ -30,6 +30,7 @@ from hdmf_zarr_backend.formats.elements import (
     stored_text,
     text_form,
 )
+from hdmf_zarr_backend.formats.links import former_names
 from hdmf_zarr_backend.formats.namespaces import spec_location
 from hdmf_zarr_backend.formats.nczarr import is_nczarr, strip
 from hdmf_zarr_backend.formats.reserved import CHUNKS, DIMENSIONS, DTYPE, LINKS, NOTES, SPECLOC, notes_of, root_notes
@@ -95,6 +96,7 @@ class ZarrPlanner:
         self._reads_values = reads_values
         self._cache = ChunkCache()
         self._specs = spec_location(hierarchy.root.attributes.get(SPECLOC))
+        self._former_names = former_names(hierarchy)
         self._is_ours = "version" in notes_of(hierarchy.root.attributes)
         self._taken: dict[str, dict[str, int]] = {}
         self.plan = WritePlan(Hierarchy(GroupNode(), zarr_format))
@@ -149,7 +151,7 @@ class ZarrPlanner:
         if not isinstance(reference, dict) or not isinstance(reference.get("path"), str):
             return reference
         source = reference.get("source")
-        if not isinstance(source, str) or source in (THIS_FILE, ""):
+        if not isinstance(source, str) or source in (THIS_FILE, "") or source in self._former_names:
             return {**reference, "source": THIS_FILE}
         if self._target is None:
             return reference

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
@@ -15,7 +16,7 @@ from hdmf_zarr_backend.files.link_policy import check_link
 from hdmf_zarr_backend.files.parser import parse
 from hdmf_zarr_backend.formats.attributes import decode_attributes
 from hdmf_zarr_backend.formats.elements import describe_any
-from hdmf_zarr_backend.formats.links import Link, decode_links
+from hdmf_zarr_backend.formats.links import Link, decode_links, former_names
 from hdmf_zarr_backend.formats.namespaces import spec_location
 from hdmf_zarr_backend.formats.references import Reference, decode_attribute_reference, decode_reference
 from hdmf_zarr_backend.formats.reserved import LINKS, SPECLOC, notes_of
@@ -28,7 +29,7 @@ _REFERENCES = frozenset({"reference", "region"})
 _CACHE_BYTES = 2**24
 
 
-@dataclass(slots=True)
+@dataclass
 class LinkedFile:
     """A file with links, or with targets of links.
 
@@ -50,6 +51,11 @@ class LinkedFile:
     def root_id(self) -> Any:
         """Object id of the root."""
         return self.hierarchy.root.attributes.get("object_id")
+
+    @cached_property
+    def former_names(self) -> frozenset[str]:
+        """Sources that mean the file itself; see `formats.links.former_names`."""
+        return former_names(self.hierarchy)
 
     def links_of(self, path: str, node: GroupNode[Any]) -> list[Link]:
         """Return the links of the group at ``path``, without the damaged ones."""
@@ -125,7 +131,7 @@ class Targets:
         return file, node
 
     def _file(self, file: LinkedFile, source: str) -> LinkedFile:
-        if source in (THIS_FILE, ""):
+        if source in (THIS_FILE, "") or source in file.former_names:
             return file
         origin = file.keys.location
         candidates = [resolve_source(source, origin)]

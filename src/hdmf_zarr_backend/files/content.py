@@ -16,6 +16,7 @@ import os
 import posixpath
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -26,7 +27,7 @@ from hdmf_zarr_backend.formats import zarr2, zarr3
 from hdmf_zarr_backend.formats.attributes import decode_attributes, is_reference
 from hdmf_zarr_backend.formats.dtypes import dtype_of, element_of
 from hdmf_zarr_backend.formats.elements import REFERENCE, REGION, UTF8, Described, describe, noted_element
-from hdmf_zarr_backend.formats.links import Link, decode_links
+from hdmf_zarr_backend.formats.links import Link, decode_links, former_names
 from hdmf_zarr_backend.formats.namespaces import spec_location
 from hdmf_zarr_backend.formats.references import Reference as StoredReference
 from hdmf_zarr_backend.formats.references import decode_attribute_reference, decode_reference
@@ -598,8 +599,12 @@ class ZarrContent(Mapping[str, NodeContent]):
             return LinkContent("external", absolute(noted["path"]), noted["source"], location)
         return None
 
+    @cached_property
+    def _former_names(self) -> frozenset[str]:
+        return former_names(self._hierarchy)
+
     def _is_own(self, source: str) -> bool:
-        if source in (THIS_FILE, ""):
+        if source in (THIS_FILE, "") or source in self._former_names:
             return True
         return self.source in (resolve_source(source, self.source), sibling_source(source, self.source))
 

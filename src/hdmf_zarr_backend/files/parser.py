@@ -25,6 +25,7 @@ from hdmf_zarr_backend.errors import (
     ZarrBackendError,
 )
 from hdmf_zarr_backend.formats import both, lindi, registry, zarr2, zarr3
+from hdmf_zarr_backend.formats.namespaces import spec_location
 from hdmf_zarr_backend.formats.reserved import CHANGING, NOTES, SPECLOC, WRITING, notes_of, stores_all_chunks
 from hdmf_zarr_backend.model.link_sources import is_url
 from hdmf_zarr_backend.model.nodes import GroupNode, Hierarchy, Node, absolute, split
@@ -97,8 +98,8 @@ def _has_parent(key: str, keys: Collection[str]) -> bool:
     return parent in keys or (name == zarr3.DOCUMENT and zarr3.key_of(split(parent)[0]) in keys)
 
 
-def read_documents(keys: Store, names: Collection[str]) -> dict[str, bytes]:
-    """Return all documents of a store whose names are in ``names``.
+def read_documents(keys: Store, names: Collection[str], below: str = "") -> dict[str, bytes]:
+    """Return all documents below a path of a store whose names are in ``names``.
 
     Raises
     ------
@@ -106,7 +107,8 @@ def read_documents(keys: Store, names: Collection[str]) -> dict[str, bytes]:
         They are too many, or too large in total.
     """
     limits = keys.read_rules.limits
-    wanted = sorted(islice(_named(keys.list_documents(), names), limits.max_documents + 1))
+    listed = keys.list_prefix(below) if below else keys.list_documents()
+    wanted = sorted(islice(_named(listed, names), limits.max_documents + 1))
     check_keys(dict.fromkeys(wanted), limits)
     found: dict[str, bytes] = {}
     size = 0
@@ -233,6 +235,8 @@ def parse(
             if _likely_documents(keys, hint, use_consolidated=True) != first:  # it changed while its keys were listed
                 return parse(keys, use_inlined=use_inlined, hint=hint)
         parsed.state = state
+        if parsed.consolidated and parsed.zarr_format == 2:
+            _add_late_namespaces(keys, parsed.hierarchy)
         _translate(keys, parsed)
         _drop_note(parsed)
     except ZarrBackendError as error:
@@ -295,6 +299,37 @@ def _drop_note(parsed: ParsedFile) -> None:
     root = parsed.hierarchy.root
     if both.BOTH in notes_of(root.attributes):
         root.attributes = both.without_note(root.attributes)
+
+
+def _add_late_namespaces(keys: Store, hierarchy: Hierarchy) -> None:
+    """Add the cached namespaces to a file that was consolidated before they were written: hdmf-zarr up to 0.10."""
+    attributes = hierarchy.root.attributes
+    if "namespace" not in attributes or attributes.keys() & {SPECLOC, NOTES} or not keys.abilities.listing:
+        return
+    try:
+        location = _stored_spec_location(keys)
+        if location is None:
+            return
+        if location not in hierarchy:
+            texts = read_documents(keys, zarr2.DOCUMENT_NAMES, location)
+            found = zarr2.parse_documents({key: _document(text, key) for key, text in texts.items()}).get(location)
+            if found is None:
+                return
+            hierarchy.add(location, found)
+        hierarchy.root.attributes = {**attributes, SPECLOC: location}
+    except (MetadataError, StoreRefusedError) as error:
+        warnings.warn(
+            f"{error.located(store=keys.location)} The file is read without its cached namespaces.",
+            DamagedMetadataWarning,
+            stacklevel=4,
+        )
+
+
+def _stored_spec_location(keys: Store) -> str | None:
+    """Return the path in ``.specloc`` of the stored attributes of the root."""
+    text = keys.get(zarr2.ATTRIBUTES)
+    stored = None if text is None else _document(text, zarr2.ATTRIBUTES)
+    return spec_location(stored.get(SPECLOC)) if isinstance(stored, dict) else None
 
 
 def _translate(keys: Store, parsed: ParsedFile) -> None:

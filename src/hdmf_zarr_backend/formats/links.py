@@ -13,7 +13,8 @@ from typing import Any, Literal
 
 from hdmf_zarr_backend.errors import MetadataError
 from hdmf_zarr_backend.formats.references import Reference, decode_reference, encode_reference
-from hdmf_zarr_backend.formats.reserved import LINKS
+from hdmf_zarr_backend.formats.reserved import LINKS, notes_of
+from hdmf_zarr_backend.model.nodes import Hierarchy
 
 
 @dataclass(slots=True, frozen=True)
@@ -22,6 +23,24 @@ class Link:
 
     name: str
     target: Reference
+
+
+def former_names(hierarchy: Hierarchy) -> frozenset[str]:
+    """Return the names by which references and links in a file mean the file itself.
+
+    hdmf-zarr 0.10 wrote the name of the file, which may have another one now. Attributes that are references also have
+    the object id of its root.
+    """
+    root = hierarchy.root.attributes
+    root_id = root.get("object_id")
+    if "version" in notes_of(root) or not isinstance(root_id, str):
+        return frozenset()
+    values = (value for _, node in hierarchy.walk() for value in node.attributes.values())
+    references = (
+        value["value"] for value in values if isinstance(value, dict) and isinstance(value.get("value"), dict)
+    )
+    sources = (each.get("source") for each in references if each.get("source_object_id") == root_id)
+    return frozenset(source for source in sources if isinstance(source, str) and "/" not in source)
 
 
 def encode_link(link: Link) -> dict[str, Any]:

@@ -12,10 +12,11 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 from hdmf_zarr_backend.errors import ZarrBackendError
-from hdmf_zarr_backend.formats.links import Link, decode_links, find_link
+from hdmf_zarr_backend.formats.links import Link, decode_links, find_link, former_names
 from hdmf_zarr_backend.formats.references import Reference
 from hdmf_zarr_backend.formats.reserved import LINKS, notes_of
 from hdmf_zarr_backend.hdf5.safe_reading import warn_broken
@@ -33,13 +34,18 @@ _NEIGHBOURS = ("", ".nwb", ".h5", ".hdf5")
 _MAX_LINKS = 64
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(eq=False)
 class ZarrFile:
     """One Zarr file: its store, its nodes, and its absolute path or URL."""
 
     keys: Store
     hierarchy: Hierarchy
     location: str
+
+    @cached_property
+    def former_names(self) -> frozenset[str]:
+        """Sources that mean the file itself; see `formats.links.former_names`."""
+        return former_names(self.hierarchy)
 
 
 @dataclass(slots=True)
@@ -248,7 +254,7 @@ class Placement:
 
     def _location(self, source: str, file: ZarrFile) -> str:
         """Return the location of a source; hdmf-zarr 0.10 wrote sources relative to the folder of the store."""
-        if source in (THIS_FILE, ""):
+        if source in (THIS_FILE, "") or source in file.former_names:
             return file.location
         location, sibling = resolve_source(source, file.location), sibling_source(source, file.location)
         if file.location in (location, sibling):

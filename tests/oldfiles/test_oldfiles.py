@@ -1,0 +1,230 @@
+"""Files of released writers, kept as data: each is read and compared with the content that all of them wrote."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tarfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pynwb import NWBHDF5IO, TimeSeries
+
+from hdmf_zarr_backend import NWBZarrIO, convert, verify
+from hdmf_zarr_backend.comparison import compare
+from hdmf_zarr_backend.errors import DamagedMetadataWarning, MissingNamespacesWarning
+from tests.oldfiles import content
+from tests.oldfiles.make import OURS, WRITERS
+
+FOLDER = Path(__file__).parent
+HDMF_ZARR = [name for name in WRITERS if name.startswith("hdmf-zarr")]
+OUR_VERSIONS = ("version-1.0",)
+OUR_FILES = [f"{version}/{zarr_format}" for version in OUR_VERSIONS for zarr_format in ("2", "3", "both")]
+FILES = [f"{name}/old.nwb.zarr" for name in (*HDMF_ZARR, *OUR_FILES)]
+LINKING = [f"{name}/linking.nwb.zarr" for name in (*HDMF_ZARR, *OUR_FILES)]
+LINDI = [f"{name}/old.lindi.json" for name in WRITERS if name.startswith("lindi")]
+UP_TO_0_10 = [f"hdmf-zarr-{release}/old.nwb.zarr" for release in ("0.8.0", "0.9.0", "0.10.0")]
+"""Their consolidated documents do not have the cached namespaces."""
+
+
+@pytest.fixture(scope="module")
+def unpacked(tmp_path_factory):
+    """Return a function that unpacks an archive once, and returns the path of a file in it."""
+    folder = tmp_path_factory.mktemp("oldfiles")
+
+    def unpack(name: str) -> str:
+        archive = name.partition("/")[0]
+        if not (folder / archive).exists():
+            with tarfile.open(FOLDER / f"{archive}.tar.xz") as packed:
+                packed.extractall(folder / archive, filter="data")
+        return str(folder / name)
+
+    return unpack
+
+
+@pytest.fixture(params=FILES + LINDI)
+def old(request, unpacked):
+    """A file with the content."""
+    return unpacked(request.param)
+
+
+@pytest.fixture
+def nwbfile(old):
+    """The ``NWBFile`` in it."""
+    with NWBZarrIO(old, mode="r", external_links="follow") as io:
+        yield io.read()
+
+
+def test_each_writer_has_its_files_and_they_are_small():
+    archives = sorted(FOLDER.glob("*.tar.xz"))
+    assert [path.name for path in archives] == sorted(f"{name}.tar.xz" for name in (*WRITERS, *OUR_VERSIONS))
+    assert OURS in OUR_VERSIONS
+    assert sum(path.stat().st_size for path in archives) < 500_000
+
+
+def test_the_series_are_as_written(nwbfile):
+    series = nwbfile.acquisition
+    assert {name: each.data.dtype for name, each in series.items() if name != "images"} == {
+        "first": np.dtype("i2"),
+        "linked": np.dtype("f8"),
+        "large": np.dtype("i4"),
+        "grown": np.dtype("f4"),
+        "extended": np.dtype("i8"),
+    }
+    assert np.asarray(series["first"].data).tolist() == content.RATES
+    assert np.asarray(series["first"].timestamps).tolist() == content.TIMES
+    assert (series["first"].unit, series["first"].conversion) == ("mV", 0.5)
+    np.testing.assert_array_equal(series["large"].data[:], content.LARGE)
+    np.testing.assert_array_equal(series["large"].data[20:52, 3], content.LARGE[20:52, 3])
+    np.testing.assert_array_equal(series["grown"].data[:], content.GROWN)
+    assert (series["grown"].rate, series["grown"].starting_time) == (10.0, 2.0)
+    image = series["images"]["image"].data
+    assert image.dtype == np.dtype("u1")
+    np.testing.assert_array_equal(image[:], content.IMAGE)
+
+
+def test_the_metadata_are_as_written(nwbfile):
+    assert nwbfile.session_description == content.SESSION
+    assert nwbfile.session_start_time == content.START
+    assert list(nwbfile.keywords[:]) == content.KEYWORDS
+    assert nwbfile.subject.species == "Mus musculus"
+    assert nwbfile.subject.date_of_birth == content.START
+
+
+def test_links_lead_to_their_targets(nwbfile):
+    linked = nwbfile.acquisition["linked"]
+    assert np.asarray(linked.data).tolist() == [0.0, 1.0, 2.0]
+    assert np.asarray(linked.timestamps).tolist() == content.TIMES
+    assert linked.timestamp_link is not None
+    assert nwbfile.electrode_groups["shank"].device is nwbfile.devices["probe"]
+    assert nwbfile.processing["ophys"]["segmentation"]["cells"].imaging_plane is nwbfile.imaging_planes["plane"]
+
+
+def test_tables_are_as_written(nwbfile):
+    electrodes = nwbfile.electrodes
+    assert list(electrodes["location"][:]) == content.LOCATIONS
+    np.testing.assert_array_equal(electrodes["imp"][:], content.IMPEDANCES)
+    assert list(electrodes["good"][:]) == content.GOOD
+    assert electrodes["good"].data.dtype == np.dtype("?")
+    units = nwbfile.units
+    spikes = [np.asarray(units["spike_times"][row]).tolist() for row in range(len(content.SPIKES))]
+    assert spikes == content.SPIKES
+    assert units["electrodes"].target.table is electrodes
+    assert list(units["electrodes"][1]["location"]) == [content.LOCATIONS[0], content.LOCATIONS[2]]
+
+
+def test_references_lead_to_their_targets(nwbfile):
+    shank, first = nwbfile.electrode_groups["shank"], nwbfile.acquisition["first"]
+    assert all(group is shank for group in nwbfile.electrodes["group"][:])
+    targets = nwbfile.get_scratch("targets", convert=False)["target"]
+    assert targets[0] is shank
+    assert targets[1] is first
+
+
+def test_rows_are_as_written(nwbfile):
+    first = nwbfile.acquisition["first"]
+    spans = [nwbfile.trials["timeseries"][row] for row in range(len(content.SPANS))]
+    assert [[(int(each.idx_start), int(each.count)) for each in row] for row in spans] == [
+        [span] for span in content.SPANS
+    ]
+    assert all(row[0].timeseries is first for row in spans)
+
+
+def test_rows_of_numbers_are_as_written(nwbfile, old):
+    masks = nwbfile.processing["ophys"]["segmentation"]["cells"]["pixel_mask"]
+    found = [masks[row] for row in range(len(content.PIXELS))]
+    if any(old.endswith(name) for name in UP_TO_0_10):  # stored wrong: each number of a row became a row
+        assert found[0].shape == (2, 3)
+        found = [[[pixel[0]["x"], pixel[1]["y"], pixel[2]["weight"]] for pixel in mask] for mask in found]
+    assert [[list(pixel) for pixel in mask] for mask in found] == content.PIXELS
+
+
+def test_the_schema_of_an_extension_comes_from_the_file(nwbfile):
+    extended = nwbfile.acquisition["extended"]
+    assert type(extended).__name__ == "Reading"
+    assert extended.gain == content.GAIN
+
+
+@pytest.mark.parametrize("name", FILES + LINDI)
+def test_the_cached_namespaces_are_found(unpacked, name):
+    expected = {"hdmf-common", content.EXTENSION} | ({"core"} if name in FILES else set())
+    assert expected <= NWBZarrIO.get_namespaces(unpacked(name)).keys()
+
+
+@pytest.mark.parametrize("name", UP_TO_0_10)
+def test_an_append_adds_the_cached_namespaces_to_the_consolidated_document(unpacked, name, tmp_path):
+    path = shutil.copytree(unpacked(name), tmp_path / "a.nwb.zarr")
+    with NWBZarrIO(path, mode="r+") as io:
+        nwbfile = io.read()
+        nwbfile.add_acquisition(TimeSeries(name="new", data=np.arange(3), unit="V", rate=1.0))
+        io.write(nwbfile)
+    consolidated = json.loads((path / ".zmetadata").read_text())["metadata"]
+    assert consolidated[".zattrs"][".specloc"] == "specifications"
+    assert f"specifications/{content.EXTENSION}/0.1.0/namespace/.zarray" in consolidated
+    assert verify(path).problems == []
+
+
+@pytest.mark.parametrize(("key", "text"), [(".zattrs", "{"), ("specifications/core/.zgroup", "[]")])
+def test_without_them_a_file_is_read_where_they_are_damaged(unpacked, tmp_path, key, text):
+    path = shutil.copytree(unpacked(UP_TO_0_10[0]), tmp_path / "a.nwb.zarr")
+    (path / key).write_text(text)
+    with (
+        pytest.warns(DamagedMetadataWarning, match="without its cached namespaces"),
+        pytest.warns(MissingNamespacesWarning),
+        NWBZarrIO(path, mode="r") as io,
+    ):
+        assert io.read_builder()["identifier"].data == "old-file"
+
+
+def test_they_are_not_looked_for_where_the_attributes_have_none(unpacked, tmp_path):
+    path = shutil.copytree(unpacked(UP_TO_0_10[0]), tmp_path / "a.nwb.zarr")
+    for text in ("[]", "{}", '{".specloc": "nowhere"}'):
+        (path / ".zattrs").write_text(text)
+        with NWBZarrIO(path, mode="r", load_namespaces=False) as io:
+            assert io.read_builder()["identifier"].data == "old-file"
+        assert NWBZarrIO.get_namespaces(path) == {}
+
+
+@pytest.mark.parametrize("name", LINKING)
+def test_a_link_to_another_file_leads_there(unpacked, name):
+    with NWBZarrIO(unpacked(name), mode="r", load_namespaces=False, external_links="follow") as io:
+        outside = io.read().acquisition["outside"]
+        assert outside.data.dtype == np.dtype("i8")
+        assert np.asarray(outside.timestamps).tolist() == content.TIMES
+
+
+def test_a_server_that_cannot_list_is_not_asked_for_them(unpacked, web):
+    shutil.copytree(unpacked(UP_TO_0_10[0]), web.folder / "a.nwb.zarr")
+    assert NWBZarrIO.get_namespaces(f"{web.url}/a.nwb.zarr") == {}
+    assert web.requests <= 2  # the first documents of either format
+
+
+def test_a_file_of_0_10_is_whole_under_another_name(unpacked, tmp_path):
+    """All its links and references have the name that the file had."""
+    path = shutil.copytree(unpacked("hdmf-zarr-0.10.0/old.nwb.zarr"), tmp_path / "renamed.nwb.zarr")
+    assert {problem.kind for problem in verify(path).problems} == {"consolidated-stale"}
+    convert(path, tmp_path / "a.nwb")
+    convert(path, tmp_path / "b.nwb.zarr", zarr_format=3)
+    for io in (
+        NWBZarrIO(path, mode="r", external_links="never"),
+        NWBZarrIO(tmp_path / "b.nwb.zarr", mode="r", external_links="never"),
+        NWBHDF5IO(tmp_path / "a.nwb", mode="r"),
+    ):
+        with io:
+            nwbfile = io.read()
+            test_links_lead_to_their_targets(nwbfile)
+            test_references_lead_to_their_targets(nwbfile)
+            test_tables_are_as_written(nwbfile)
+    differences = [each.kind for each in compare(path, tmp_path / "a.nwb")]
+    assert not {kind for kind in differences if "link" in kind or "reference" in kind or "value" in kind}, differences
+
+
+@pytest.mark.parametrize("name", FILES + LINKING + LINDI)
+def test_verify_finds_what_is_wrong_in_them(unpacked, name):
+    found = {
+        (problem.kind, problem.path.startswith("/specifications"))
+        for problem in verify(unpacked(name), external_links="follow").problems
+    }
+    stale = {("consolidated-stale", False), ("consolidated-stale", True)}
+    assert found == (stale if name in UP_TO_0_10 else set())
