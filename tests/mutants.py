@@ -18,19 +18,36 @@ import os
 import random
 import subprocess
 import sys
+import time
 from pathlib import Path
+
+import pytest
 
 from hdmf_zarr_backend.model.memo import Memo
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "mutants"
 
+#: CPU time for the tests of one mutant; mutmut runs the fastest ones first.
+SECONDS = 10
+
+_START = pytest.StashKey[float]()
+
 #: Exit codes of pytest, and of mutmut for what it does not run or ends: by it, or by the limit of the system.
 KILLED, SURVIVED, UNTESTED, TIMEOUT = {1, 3}, {0}, {5, 33}, {36, 24, -24, 152, 255}
 
 
-def pytest_runtest_setup() -> None:
-    """Clear the caches of all functions of JSON values."""
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Note when the tests of one mutant begin."""
+    session.config.stash[_START] = time.process_time()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Clear the caches of all functions of JSON values; skip what is left when the time for a mutant is over."""
+    is_mutant = "__mutmut_" in os.environ.get("MUTANT_UNDER_TEST", "")
+    if is_mutant and time.process_time() - item.config.stash[_START] > SECONDS:
+        pytest.skip("the fastest tests have run for as long as a mutant may take")
     for name, module in list(sys.modules.items()):
         if name.startswith("hdmf_zarr_backend."):
             for value in vars(module).values():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import copy
+import hashlib
 import json
 import math
 import struct
@@ -15,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hdmf_zarr_backend.errors import MetadataError, UsageError
-from hdmf_zarr_backend.formats import zarr3, zarr3_attributes, zarr3_codecs, zarr3_types
+from hdmf_zarr_backend.formats import both, zarr3, zarr3_attributes, zarr3_codecs, zarr3_types
 from hdmf_zarr_backend.formats.registry import FORMATS, parse_array, parse_consolidated, parse_documents
 from hdmf_zarr_backend.formats.zarr3_codecs import Chain
 from hdmf_zarr_backend.model.nodes import ArrayNode, GroupNode, Hierarchy, Shards
@@ -424,6 +425,65 @@ def test_json_of_a_user_is_not_a_reference(value):
     encoded = zarr3_attributes.encode_values(ours)
     assert encoded == {"a": json.dumps(value), "_hdmf": {"attributes": {"a": {"dtype": "json", "text": True}}}}
     assert zarr3_attributes.decode_values(encoded) == encoded
+
+
+# ---- files of both formats ------------------------------------------------------------------------------------------
+
+
+def test_rows_have_a_type_that_older_programs_know():
+    node = stored(planned(data_type=[["a", "<i4"], ["b", "|u1"]], attributes={}))
+    before = document(node)
+    both.use_structured(node)
+    after = document(node)
+    assert after["data_type"] == {"name": "structured", "configuration": {"fields": [["a", "int32"], ["b", "uint8"]]}}
+    assert after["fill_value"] == "AAAAAAA="
+    assert {**after, "data_type": before["data_type"], "fill_value": before["fill_value"]} == before
+    assert both.use_struct(node)
+    assert document(node) == before
+    assert not both.use_struct(node)
+
+
+def test_rows_with_a_fill_value_and_other_arrays_keep_their_type():
+    filled = stored(planned(data_type=[["a", "<i4"]], attributes={}, fill_value="BwAAAA=="))
+    for node in (filled, stored(planned()), stored(ARRAYS["text"])):
+        before = document(node)
+        both.use_structured(node)
+        assert document(node) == before
+        assert not both.use_struct(node)
+    assert document(filled)["fill_value"] == {"a": 7}
+
+
+def test_the_note_shows_which_document_is_newer():
+    text = both.sealed(json.dumps(both.with_note(group_document(attributes={"_hdmf": {"x": 1}}), b"two")).encode())
+    note = json.loads(text)["attributes"]["_hdmf"]
+    assert note["x"] == 1
+    assert note["both"]["zmetadata"] == hashlib.sha256(b"two").hexdigest()
+    unsealed = text.replace(note["both"]["zarr.json"].encode(), b"0" * 64)
+    assert note["both"]["zarr.json"] == hashlib.sha256(unsealed).hexdigest()
+
+    def state(changed: bytes, consolidated: bytes | None) -> str | None:
+        texts = {"zarr.json": changed, ".zmetadata": consolidated}
+        return both.state_of({key: value for key, value in texts.items() if value is not None})
+
+    other = text.replace(b'"x": 1', b'"x": 2')
+    assert state(text, b"two") == "alike"
+    assert state(text, b"three") == state(text, None) == "2 is newer"
+    assert state(other, b"two") == "3 is newer"
+    assert state(other, b"three") == "both are newer"
+    assert both.state_of({".zmetadata": b"two"}) is None
+    assert state(json.dumps(group_document()).encode(), b"two") is None
+    again = both.renewed(text, b"three")
+    assert state(again, b"three") == "alike"
+    assert again != text
+    assert not both.is_hiding(text)
+    assert not both.is_hiding(None)
+    hiding = both.sealed(json.dumps(both.hiding_document()).encode())
+    assert both.is_hiding(hiding)
+    assert state(hiding, b"two") == "2 is newer"
+    assert both.without_note(json.loads(text)["attributes"]) == {"_hdmf": {"x": 1}}
+    for function in (both.sealed, lambda plain: both.renewed(plain, b"")):
+        with pytest.raises(ValueError, match="the document has no note"):
+            function(b"{}")
 
 
 # ---- what others write ----------------------------------------------------------------------------------------------
