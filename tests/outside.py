@@ -104,6 +104,7 @@ OUTSIDE: dict[str, str] = {
     "tests.formats.test_chunking": _BELOW,
     "tests.formats.test_dimensions": _BELOW,
     "tests.formats.test_dtypes": _BELOW,
+    "tests.formats.test_tensorstore": _BELOW,
     "tests.formats.test_vectors": "about stores that are kept in the repository, in both formats",
     "tests.formats.test_elements": _HAND_MADE,
     "tests.formats.test_format3": _BELOW,
