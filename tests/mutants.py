@@ -6,7 +6,7 @@ mutmut makes the changes (the mutants) of the packages that ``[tool.mutmut]`` in
 few of them are noticed. ``mutmut show <name>`` prints one of them.
 
 As a plugin of pytest, in those runs, this module clears the caches of the package before each test. Otherwise the
-tests after the first one would neither reach nor notice what is behind a cache.
+tests after the first one would neither reach nor notice what is behind a cache. It also limits the time for a mutant.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ import os
 import random
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -28,26 +27,29 @@ from hdmf_zarr_backend.model.memo import Memo
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "mutants"
 
-#: CPU time for the tests of one mutant; mutmut runs the fastest ones first.
-SECONDS = 10
+#: How long the tests of one mutant take together at most, the fastest ones first.
+SECONDS = 20
 
-_START = pytest.StashKey[float]()
-
-#: Exit codes of pytest, and of mutmut for what it does not run or ends: by it, or by the limit of the system.
-KILLED, SURVIVED, UNTESTED, TIMEOUT = {1, 3}, {0}, {5, 33}, {36, 24, -24, 152, 255}
-
-
-def pytest_sessionstart(session: pytest.Session) -> None:
-    """Note when the tests of one mutant begin."""
-    session.config.stash[_START] = time.process_time()
+#: Exit codes: of pytest, also where tests could not even be collected (2, 255); and of mutmut, where no test reaches
+#: the function, or where it has ended the tests.
+KILLED, SURVIVED, UNTESTED, TIMEOUT = {1, 2, 3, 255}, {0}, {5, 33}, {36, 24, -24, 152}
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Clear the caches of all functions of JSON values; skip what is left when the time for a mutant is over."""
-    is_mutant = "__mutmut_" in os.environ.get("MUTANT_UNDER_TEST", "")
-    if is_mutant and time.process_time() - item.config.stash[_START] > SECONDS:
-        pytest.skip("the fastest tests have run for as long as a mutant may take")
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Run the fastest of the tests that reach a mutant, as many as take `SECONDS` together."""
+    if "__mutmut_" not in os.environ.get("MUTANT_UNDER_TEST", ""):
+        return  # all of them run, to find out which ones reach which function
+    durations = json.loads(Path("mutmut-stats.json").read_text(encoding="utf-8"))["duration_by_test"]
+    items.sort(key=lambda item: durations.get(item.nodeid, 0))
+    ends = list(itertools.accumulate(durations.get(item.nodeid, 0) for item in items))
+    most = max(1, sum(end <= SECONDS for end in ends))
+    config.hook.pytest_deselected(items=items[most:])
+    del items[most:]
+
+
+def pytest_runtest_setup() -> None:
+    """Clear the caches of all functions of JSON values."""
     for name, module in list(sys.modules.items()):
         if name.startswith("hdmf_zarr_backend."):
             for value in vars(module).values():

@@ -203,8 +203,11 @@ def test_the_end_of_a_journal_that_fails_is_told_and_caught_up_on():
             raise OSError("no")
 
     keys.fails = fail
-    with pytest.warns(JournalWarning, match="is written"):
+    with pytest.warns(JournalWarning) as told:
         change(keys)
+    assert [str(warning.message) for warning in told] == [
+        f"{keys.location}: the change is written, but its journal could not be removed (no)"
+    ]
     keys.fails = lambda operation, key: None
     left = pending(keys)
     assert left is not None
@@ -298,6 +301,48 @@ def test_a_journal_that_is_damaged_is_an_error_and_changes_nothing(text):
         recover(keys)
     assert caught.value.store == keys.location
     assert keys.values == {**BEFORE, JOURNAL: text}
+
+
+def test_an_undo_that_fails_is_told_and_nothing_more_is_written():
+    keys = MemoryKeys(dict(BEFORE))
+    journal = Journal(keys, 2)
+    assert not journal.is_open
+    journal.keep(["a/0"])
+    assert journal.is_open
+    keys.set("a/0", b"changed")
+
+    def fail(operation: str, key: str) -> None:
+        if operation == "delete":
+            raise OSError("no")
+
+    keys.fails = fail
+    error = KeyError("the cause")
+    journal.undo(error)
+    (note,) = error.__notes__
+    assert note == (
+        f"What was written could not be undone (no). It is undone when {keys.location} is opened with mode 'r+' or 'a', "
+        "or by `zarrio repair`; until then readers see the file as it was."
+    )
+    keys.fails = lambda operation, key: None
+    with pytest.raises(StoreError) as caught:
+        journal.keep(["a/1"])
+    assert str(caught.value) == (
+        f"an earlier change could not be undone yet (store '{keys.location}'). Close the file, and open it with mode "
+        "'r+' when the store takes values again."
+    )
+    assert recover(keys) is not None
+    assert of_the_file(keys) == BEFORE
+
+
+def test_keys_of_a_new_node_that_exist_are_not_touched():
+    keys = MemoryKeys(dict(BEFORE))
+    with pytest.raises(ConflictError) as caught:
+        Journal(keys, 2).keep([], below=["new", "a"])
+    assert str(caught.value) == (
+        f"the store has keys below a new node, although the metadata have no such node (store '{keys.location}', node "
+        "'/a'). Run `zarrio verify`; `zarrio consolidate` adds existing nodes to the metadata."
+    )
+    assert keys.values == BEFORE
 
 
 OUTSIDE = "is the root, leads out of the store, or is a key of the journal"
