@@ -320,8 +320,8 @@ def test_an_undo_that_fails_is_told_and_nothing_more_is_written():
     journal.undo(error)
     (note,) = error.__notes__
     assert note == (
-        f"What was written could not be undone (no). It is undone when {keys.location} is opened with mode 'r+' or 'a', "
-        "or by `zarrio repair`; until then readers see the file as it was."
+        f"What was written could not be undone (no). It is undone when {keys.location} is opened with mode 'r+' or "
+        "'a', or by `zarrio repair`; until then readers see the file as it was."
     )
     keys.fails = lambda operation, key: None
     with pytest.raises(StoreError) as caught:
