@@ -20,12 +20,16 @@ from hdmf_zarr_backend.comparison import open_content
 from hdmf_zarr_backend.errors import MetadataError, ValueRefusedError, ZarrBackendError
 from hdmf_zarr_backend.formats.dtypes import dtype_of, element_of, zarr_type
 from hdmf_zarr_backend.formats.elements import (
+    ObjectForm,
     codec_labels,
     describe,
     describe_any,
     is_scalar,
     noted_element,
+    reference_form,
     row_word,
+    rows_form,
+    text_form,
     type_element,
     type_label,
     word_element,
@@ -470,6 +474,60 @@ def test_only_what_needs_a_recorded_type_refuses_one_that_is_damaged(recorded):
     assert not is_scalar(node)
     with pytest.raises(ZarrBackendError, match="is not an HDF5 type"):
         _ = found.element
+
+
+# ---- words and forms of new arrays ----------------------------------------------------------------------------------
+
+TEXT, REFERENCE = Element("text", encoding="utf-8"), Element("reference")
+
+
+@pytest.mark.parametrize(
+    ("word", "element", "back"),
+    [
+        ("utf8", TEXT, "str"),
+        ("isodatetime", TEXT, "str"),
+        ("any", TEXT, "str"),
+        ("ascii", Element("text", encoding="ascii"), "bytes"),
+        ("|S5", Element("text", encoding="ascii"), "bytes"),
+        ("object", REFERENCE, "object"),
+        ({"reftype": "object"}, REFERENCE, "object"),
+        ("region", Element("region"), "region"),
+        ({"reftype": "region"}, Element("region"), "region"),
+        ("int", INT, "int32"),
+        ("uint8", Element("uint", 1), "uint8"),
+        ("bool", Element("bool", 1), "bool"),
+        ("complex64", Element("complex", 8, "<"), "complex64"),
+        ("datetime64[s]", Element("datetime", 8, "<", detail="datetime64[s]"), "datetime64[s]"),
+        ("timedelta64[10ms]", Element("datetime", 8, "<", detail="timedelta64[10ms]"), "timedelta64[10ms]"),
+        ("V3", Element("opaque", 3), "V3"),
+    ],
+    ids=str,
+)
+def test_words_of_fields(word, element, back):
+    assert word_element(word) == element
+    assert row_word(element) == back
+
+
+def test_forms_of_objects():
+    json2 = {
+        "id": "json2", "encoding": "utf-8", "allow_nan": True, "check_circular": True, "ensure_ascii": True,
+        "indent": None, "separators": [",", ":"], "skipkeys": False, "sort_keys": True, "strict": True,
+    }  # fmt: skip
+    utf8, raw = {"id": "vlen-utf8"}, {"id": "vlen-bytes"}
+    ascii_text = Element("text", encoding="ascii")
+    fields = [("x", INT), ("to", REFERENCE)]
+    words = [{"name": "x", "dtype": "int32"}, {"name": "to", "dtype": "object"}]
+    assert text_form() == ObjectForm(utf8, "str", {}, "|O")
+    assert text_form(is_scalar=True) == ObjectForm(utf8, "scalar")
+    assert text_form(ascii_text) == ObjectForm(utf8, "str", {"text": "ascii"})
+    assert text_form(as_bytes=True) == ObjectForm(raw, "bytes")
+    assert text_form(is_scalar=True, as_bytes=True) == ObjectForm(raw, "scalar")
+    assert reference_form(REFERENCE) == ObjectForm(json2, "object")
+    assert reference_form(Element("region"), {"id": "pickle"}, is_scalar=True) == ObjectForm(
+        {"id": "pickle"}, "region", {"scalar": True}
+    )
+    assert rows_form(fields) == ObjectForm(json2, words, {"rows": True})
+    assert rows_form(fields, is_scalar=True) == ObjectForm(json2, words, {"rows": True, "scalar": True})
 
 
 # ---- labels ---------------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import os
 import re
@@ -138,6 +139,29 @@ def test_nothing_is_put_down_where_one_put_is_all():
     assert not journal.is_open
 
 
+@pytest.mark.parametrize(
+    ("documents", "gone"), [({".zattrs": b"x", CONSOLIDATED: b"new"}, []), ({CONSOLIDATED: b"new"}, ["b/0"])]
+)
+def test_two_documents_or_a_deletion_are_one_change(documents, gone):
+    final = {key: value for key, value in {**BEFORE, **documents}.items() if key not in gone}
+    for step in itertools.count(1):
+        keys = MemoryKeys(dict(BEFORE))
+        if not stopped_at(step, keys, lambda store: Journal(store, 2).commit(documents, gone)):
+            break
+        recover(keys)
+        assert of_the_file(keys) in (BEFORE, final)
+    assert step > 3
+    assert of_the_file(keys) == final
+
+
+def test_a_record_that_is_damaged_names_the_file_also_if_it_is_not_the_first():
+    keys = MemoryKeys({**BEFORE, JOURNAL: Record("id", {}, [], [], Holder("host", 1, "now")).encode()})
+    keys.set(f"{JOURNAL}.1", b"{}")
+    with pytest.raises(MetadataError) as caught:
+        recover(keys)
+    assert caught.value.store == keys.location
+
+
 def test_a_key_is_put_down_once_and_in_one_put():
     keys = MemoryKeys(BEFORE)
     journal = Journal(keys, 2)
@@ -253,7 +277,7 @@ def test_a_large_value_is_put_aside_once():
 # ---- records --------------------------------------------------------------------------------------------------------
 
 _parts = st.text(min_size=1).filter(lambda name: name not in {".", ".."} and not {"/", "\0"} & set(name))
-_names = st.lists(_parts, min_size=1, max_size=3).map("/".join)
+_names = st.lists(_parts, min_size=1, max_size=3).map("/".join).filter(lambda name: not name.startswith(JOURNAL))
 
 
 @given(
