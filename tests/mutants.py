@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "mutants"
 
 #: How long the tests of one mutant take together at most, the fastest ones first.
-SECONDS = 20
+SECONDS = 8
 
 #: Exit codes: of pytest, also where tests could not even be collected (2, 255); and of mutmut, where no test reaches
 #: the function, or where it has ended the tests.
@@ -98,6 +98,8 @@ def main() -> int:
         names = [name for name in names if any(wanted in name for wanted in options.names)]
     elif options.count:
         names = choose(names, options.count, options.seed)
+    if not names:
+        parser.error("no mutant has such a name")
     environment = {**os.environ, "HDMF_ZARR_BACKEND_LOCAL_CELLS": "1"}
     command = [str(Path(sys.executable).with_name("mutmut")), "run", "--max-children", str(options.workers), *names]
     subprocess.run(command, check=True, env=environment)

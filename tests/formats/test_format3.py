@@ -956,6 +956,18 @@ def test_types_that_are_refused(stored, reason):
     assert str(caught.value) == f"the data type {stored!r} is unknown ({reason}). {remedy}"
 
 
+@pytest.mark.parametrize("depth", [33, 34])
+def test_how_deep_rows_are_nested(depth):
+    stored: Any = "int8"
+    for _ in range(depth):
+        stored = named("struct", fields=[["a", stored]])
+    if depth == 33:
+        assert zarr3_types.encode_type(zarr3_types.decode_type(stored))["name"] == "struct"
+    else:
+        with pytest.raises(MetadataError, match="it is not a list of fields"):
+            zarr3_types.decode_type(stored)
+
+
 ROWS = [["n", "<i2"], ["x", "<f4"], ["c", "<c8"], ["s", "|S2"], ["v", "|V2"], ["t", "<M8[s]"], ["a", "<i2", [2]],
         ["b", "|b1"], ["r", [["i", "|u1"]]]]  # fmt: skip
 FILL = {"n": -2, "x": 0.5, "c": [1.0, -2.0], "s": "YWI=", "v": "AQI=", "t": -7, "a": "AQACAA==", "b": True,
