@@ -28,24 +28,20 @@ ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "mutants"
 
 #: How long the tests of one mutant take together at most, the fastest ones first.
-SECONDS = 8
+SECONDS = 5
 
-#: Exit codes: of pytest, also where tests could not even be collected (2, 255); and of mutmut, where no test reaches
-#: the function, or where it has ended the tests.
-KILLED, SURVIVED, UNTESTED, TIMEOUT = {1, 2, 3, 255}, {0}, {5, 33}, {36, 24, -24, 152}
+#: Exit codes: of pytest; and of mutmut, where no test reaches the function, or where it has ended the tests.
+KILLED, SURVIVED, UNTESTED, TIMEOUT = {1, 3}, {0}, {5, 33}, {36, 24, -24, 152}
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """Run the fastest of the tests that reach a mutant, as many as take `SECONDS` together."""
     if "__mutmut_" not in os.environ.get("MUTANT_UNDER_TEST", ""):
         return  # all of them run, to find out which ones reach which function
     durations = json.loads(Path("mutmut-stats.json").read_text(encoding="utf-8"))["duration_by_test"]
-    items.sort(key=lambda item: durations.get(item.nodeid, 0))
-    ends = list(itertools.accumulate(durations.get(item.nodeid, 0) for item in items))
-    most = max(1, sum(end <= SECONDS for end in ends))
-    config.hook.pytest_deselected(items=items[most:])
-    del items[most:]
+    tests = sorted(config.args, key=lambda name: durations.get(name, 0))
+    ends = itertools.accumulate(durations.get(name, 0) for name in tests)
+    config.args = tests[: max(1, sum(end <= SECONDS for end in ends))]
 
 
 def pytest_runtest_setup() -> None:

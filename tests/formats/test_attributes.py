@@ -295,7 +295,6 @@ def signalling(dtype: str) -> Any:
         ([[datetime.date(2024, 2, 29)]], [["2024-02-29"]], None, None),
         ({1, 2} - {1}, [2], "<i8", None),
     ],
-    ids=repr,
 )  # fmt: skip
 def test_what_a_value_is_in_the_document(value, encoded, kind, remark):
     document = {
@@ -318,7 +317,6 @@ def test_what_a_value_is_in_the_document(value, encoded, kind, remark):
         ([math.inf, "a"], '[Infinity, "a"]', None, {"dtype": "json", "text": True}),
         (1.5, 1.5, None, None),
     ],
-    ids=repr,
 )
 def test_what_a_value_is_in_a_document_of_strict_json(value, encoded, kind, remark):
     types = {NCZARR_ATTR: {"types": {"x": kind}}} if kind else {}

@@ -45,6 +45,8 @@ def test_a_larger_array_has_chunks_of_at_least_a_quarter_of_the_target(shape, it
         ((), 8, ()),
         ((10,), 8, (10,)),
         ((0,), 8, (CHUNK_BYTES // 8,)),
+        ((0,), 1, (CHUNK_BYTES,)),
+        ((0, 3), 1, (CHUNK_BYTES // 3, 3)),
         ((0, 128), 2, (CHUNK_BYTES // 256, 128)),
         ((10**9,), 4, (1_048_219,)),  # 954 equal chunks
         ((10**6, 384), 2, (5435, 384)),

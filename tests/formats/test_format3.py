@@ -968,6 +968,29 @@ def test_how_deep_rows_are_nested(depth):
             zarr3_types.decode_type(stored)
 
 
+@pytest.mark.parametrize(
+    ("data_type", "endian", "is_mixed"),
+    [
+        ("<i2", "little", False),
+        (">i2", "big", False),
+        ("|i1", None, False),
+        ("|b1", None, False),
+        ("|S3", None, False),
+        ("|V3", None, False),
+        (">U3", "big", False),
+        ("<M8[s]", "little", False),
+        ([["a", "|S3"], ["b", ">f8"]], "big", False),
+        ([["a", "<i2"], ["b", ">f8"]], None, True),
+        ([["a", "<i2", [2]], ["b", ">f8"]], "big", False),
+        ([["a", [["b", "<i2"]]], ["c", ">i2"]], None, True),
+    ],
+    ids=str,
+)
+def test_the_byte_order_of_a_type(data_type, endian, is_mixed):
+    assert zarr3_types.endian_of(data_type) == endian
+    assert zarr3_types.is_mixed(data_type) == is_mixed
+
+
 ROWS = [["n", "<i2"], ["x", "<f4"], ["c", "<c8"], ["s", "|S2"], ["v", "|V2"], ["t", "<M8[s]"], ["a", "<i2", [2]],
         ["b", "|b1"], ["r", [["i", "|u1"]]]]  # fmt: skip
 FILL = {"n": -2, "x": 0.5, "c": [1.0, -2.0], "s": "YWI=", "v": "AQI=", "t": -7, "a": "AQACAA==", "b": True,

@@ -31,7 +31,6 @@ from hdmf_zarr_backend.formats.regions import decode_region, encode_region
         ({"points": []}, {"points": []}),
         ({"points": np.empty((0, 2))}, {"points": []}),
     ],
-    ids=repr,
 )
 def test_what_a_selection_is_in_json(selection, region):
     found = encode_region(selection)

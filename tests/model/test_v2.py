@@ -62,6 +62,15 @@ def test_a_separator_is_kept_as_it_was_said(separator):
     assert zarr2.encode_documents(hierarchy) == {".zarray": document}
 
 
+@pytest.mark.parametrize(
+    "more", [{}, {"dimension_separator": "/"}, {"x": 1}, {"dimension_separator": "/", "x": 1}], ids=str
+)
+def test_only_unknown_keys_are_extra(more):
+    node = zarr2.parse_array({**ARRAY, **more}, {}, "a")
+    assert node.extra == {key: value for key, value in more.items() if key == "x"}
+    assert zarr2.encode_array(node) == {**ARRAY, **more}
+
+
 def test_empty_attribute_documents_stay():
     documents = {".zgroup": {"zarr_format": 2}, ".zattrs": {}, "a/.zarray": ARRAY, "a/.zattrs": {}, "b/.zarray": ARRAY}
     assert zarr2.encode_documents(zarr2.parse_documents(documents)) == documents
