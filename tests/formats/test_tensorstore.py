@@ -93,6 +93,11 @@ def struct(*kinds: Any) -> dict[str, Any]:
     return {"name": "struct", "configuration": {"fields": fields}}
 
 
+def shards(codec: dict[str, Any]) -> list[dict[str, Any]]:
+    configuration = {"chunk_shape": [1], "codecs": [codec], "index_codecs": [LITTLE, {"name": "crc32c"}]}
+    return [{"name": "sharding_indexed", "configuration": configuration}]
+
+
 RAW = {"name": "raw_bytes", "configuration": {"length_bytes": 2}}
 LZ4 = {"name": "numcodecs.lz4", "configuration": {"acceleration": 1}}
 
@@ -107,6 +112,7 @@ LZ4 = {"name": "numcodecs.lz4", "configuration": {"acceleration": 1}}
         ),
         ({"codecs": [{"name": "bytes"}]}, 'the codec {"name": "bytes"}', f"{OF_3} {CONVERT}."),
         ({"codecs": ["bytes"]}, 'the codec "bytes"', f"{OF_3} {CONVERT}."),
+        ({"codecs": shards({"name": "bytes"})}, 'the codec {"name": "bytes"}', f"{OF_3} {CONVERT}."),
         ({"attributes": {"a": math.nan}}, "attributes that are not strict JSON: NaN or an infinity", STRICT),
         ({"fill_value": 1.5}, "the fill value 1.5 of this type", READ),
         ({"dimension_names": ["x"], "attributes": {"dimension_units": "m"}},
@@ -139,6 +145,8 @@ def test_types_of_format_3_that_tensorstore_does_not_have(data_type, problem):
     [
         {},
         {"data_type": "uint8", "codecs": [{"name": "bytes"}]},
+        {"data_type": "uint8", "codecs": shards({"name": "bytes"})},
+        {"codecs": shards(LITTLE)},
         {"data_type": struct("int16", "float64"), "fill_value": {"a": 0, "b": 0.5}},
         {"codecs": [LITTLE, {"name": "zstd", "configuration": {"level": 3}}, {"name": "crc32c"}]},
         {"attributes": {"dimension_units": ["m"]}},

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from hdmf_zarr_backend.model.nodes import ArrayNode, GroupNode, Hierarchy, Node
-from hdmf_zarr_backend.model.render import ASCII, UNICODE, Column, Description, Leaf, item_tree, render, size_text
+from hdmf_zarr_backend.model.render import ASCII, UNICODE, Column, Description, Leaf, Sum, item_tree, render, size_text
 
 COLUMNS = (Column("kind"), Column("dtype"), Column("size", "right"))
 
@@ -257,3 +257,15 @@ def test_titles_and_names_of_groups_and_links_are_painted() -> None:
         "├── <group:empty>",
         "└── <group:hidden>      (nothing to see)",
     ]
+
+
+@pytest.mark.parametrize(
+    ("total", "text"),
+    [
+        (Sum(), "empty"),
+        (Sum(groups=1), "1 group"),
+        (Sum(groups=2000, arrays=1, links=2, size=1000), "2,000 groups, 1 array, 2 links, 1 kB"),
+    ],
+)
+def test_sums_as_text(total: Sum, text: str) -> None:
+    assert str(total) == text
