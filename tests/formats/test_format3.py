@@ -925,7 +925,6 @@ def named(name: str, **configuration: Any) -> dict[str, Any]:
         (named("structured", fields=[["a", named("struct", fields=[{"name": "b", "data_type": "uint16"}])]]),
          [["a", [["b", "<u2"]]]], [["a", [["b", ">u2"]]]]),
     ],
-    ids=str,
 )  # fmt: skip
 def test_what_a_type_is_in_each_byte_order(stored, little, big):
     assert zarr3_types.decode_type(stored, "little") == little
