@@ -219,6 +219,14 @@ def slow(session: nox.Session) -> None:
 
 
 @nox.session(python=NEWEST_PYTHON)
+def mutants(session: nox.Session) -> None:
+    """Count the small changes of the model, the formats and the changes that the tests notice, of a sample."""
+    _install_newest(session, "test")
+    session.install(*_group("mutants"))
+    session.run("python", "-m", "tests.mutants", *session.posargs)
+
+
+@nox.session(python=NEWEST_PYTHON)
 def clients(session: nox.Session) -> None:
     """Run neuroconv, SpikeInterface, dandi and others on these files, each installed beside this package by pip."""
     session.run("python", "-m", "pip", "install", "--quiet", "pip", "hatchling")

@@ -85,6 +85,51 @@ def test_a_compressor_is_given_once():
         ZarrDataIO([1], serializer=numcodecs.Zstd())
 
 
+class Serializer:
+    """A codec of zarr 3 that makes bytes."""
+
+    def __init__(self, name: str, **configuration: str) -> None:
+        self.document = {"name": name, **({"configuration": configuration} if configuration else {})}
+
+    def __repr__(self) -> str:
+        return "the codec"
+
+    def to_dict(self):
+        return self.document
+
+
+def test_a_serializer_is_the_default_one_or_refused():
+    for allowed in (Serializer("bytes"), Serializer("bytes", endian="little")):
+        assert ZarrDataIO([1], serializer=allowed).filters is None
+    for other in (Serializer("bytes", endian="big"), Serializer("vlen-utf8")):
+        with pytest.raises(UsageError) as caught:
+            ZarrDataIO([1], serializer=other)
+        assert str(caught.value) == (
+            "the serializer the codec is not accepted: text and byte order depend on the data. Leave serializer out; "
+            "give data of the type to store."
+        )
+
+
+def test_the_advice_for_a_codec():
+    with pytest.raises(UsageError) as caught:
+        ZarrDataIO([1], compressor="lz9")
+    assert str(caught.value) == (
+        "there is no codec with the name 'lz9'. Use 'blosc', 'zstd', 'zlib', 'none', or a codec of numcodecs or zarr."
+    )
+    with pytest.raises(UsageError) as caught:
+        ZarrDataIO([1], compressor={"level": 1})
+    assert str(caught.value) == (
+        "{'level': 1} is not a codec. Give a codec of numcodecs or zarr, or its configuration, a dict with 'id' or "
+        "'name'."
+    )
+    with pytest.raises(UsageError) as caught:
+        ZarrDataIO([1], compressor={"name": "bytes"})
+    assert str(caught.value) == (
+        "the codec 'bytes' is not one that this package decodes. Give a compressor or a filter; the codecs that make "
+        "bytes and shards are not given here."
+    )
+
+
 def test_only_what_was_given_is_a_setting():
     assert ZarrDataIO([1]).io_settings == {}
     assert ZarrDataIO([1], chunks=(1,)).io_settings == {"chunks": (1,)}

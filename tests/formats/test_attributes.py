@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import datetime
 import enum
 import json
+import math
 from typing import Any
 
 import numpy as np
@@ -13,7 +15,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from hdmf_zarr_backend.errors import MetadataError, ReferenceTargetError, ValueRefusedError
-from hdmf_zarr_backend.formats.attributes import decode_attributes, encode_attributes, is_reference
+from hdmf_zarr_backend.formats.attributes import (
+    decode_attributes,
+    encode_attributes,
+    is_reference,
+    strict_attributes,
+)
 from hdmf_zarr_backend.formats.reserved import DOC, NCZARR_ATTR, NOTES, RESERVED
 from hdmf_zarr_backend.stores import json_text as jsontext
 from tests.strategies import JSON, JSON_OBJECTS, NUMBERS, PLAIN, STRUCTURED, TEXT, TIMES, raw_arrays
@@ -236,6 +243,100 @@ def test_numbers_have_the_name_that_nczarr_gives_their_type(value, encoded, kind
 @pytest.mark.parametrize("value", ["text", 5, 2.5, True, ["a", "b"]])
 def test_what_json_knows_needs_no_more(value):
     assert encode_attributes({"x": value}, notes={}) == {"x": value}
+
+
+def signalling(dtype: str) -> Any:
+    """Return an array of 1 and a NaN with a payload."""
+    array = np.array([1, np.nan], dtype)
+    array.view("u1").reshape(2, -1)[1, 0] = 1
+    return array
+
+
+@pytest.mark.parametrize(
+    ("value", "encoded", "kind", "remark"),
+    [
+        (np.float16(0.5), 0.5, None, {"dtype": "<f2"}),
+        (np.bool_(True), True, None, {"dtype": "|b1"}),
+        (np.array([True, False]), [True, False], None, {"dtype": "|b1"}),
+        (np.zeros((0, 2), "?"), [], None, {"dtype": "|b1", "shape": [0, 2]}),
+        (np.int8(-1), -1, "<i1", None),
+        (np.array([1, 2], ">u2"), [1, 2], ">u2", None),
+        (np.zeros(0, "<i4"), [], "<i4", None),
+        (np.zeros((2, 0), "<i4"), [[], []], "<i4", {"dtype": "<i4", "shape": [2, 0]}),
+        (signalling("<f4"), [1.0, math.nan], "<f4", {"dtype": "<f4", "bits": "AACAPwEAwH8="}),
+        (1 + 2j, [1.0, 2.0], None, {"dtype": "complex"}),
+        (np.complex64(1 + 2j), [1.0, 2.0], None, {"dtype": "<c8", "shape": []}),
+        (np.array([[1j]], ">c16"), [[[0.0, 1.0]]], None, {"dtype": ">c16", "shape": [1, 1]}),
+        (np.datetime64(7, "s"), 7, None, {"dtype": "<M8[s]", "shape": []}),
+        (np.array([1, 2], "<m8[ms]"), [1, 2], None, {"dtype": "<m8[ms]", "shape": [2]}),
+        (np.array([(1, 2)], [("a", "|u1"), ("b", "<u2")]), "AQIA", None,
+         {"dtype": [["a", "|u1"], ["b", "<u2"]], "shape": [1], "base64": True}),
+        (b"text", "text", None, {"dtype": "bytes"}),
+        (b"\xff", "/w==", None, {"dtype": "bytes", "shape": [], "base64": True}),
+        ([b"a", b"\xff"], ["YQ==", "/w=="], None, {"dtype": "bytes", "shape": [2], "base64": True}),
+        ([[b"a"], [b"b"]], [["a"], ["b"]], None, {"dtype": "bytes"}),
+        (np.array([b"ab", b"c"], "S3"), ["ab", "c"], None, {"dtype": "|S3"}),
+        (np.array([b"\xff"], "S2"), "/wA=", None, {"dtype": "|S2", "shape": [1], "base64": True}),
+        (np.array([["ä"]], "<U2"), [["ä"]], None, {"dtype": "<U2"}),
+        (np.zeros((0, 3), "<U2"), [], None, {"dtype": "<U2", "shape": [0, 3]}),
+        (np.array([], object), [], None, {"dtype": "str", "shape": [0]}),
+        (np.array(["a"], object), ["a"], None, None),
+        ([2**63, -1], [2**63, -1], None, {"dtype": "|O"}),
+        ([2**63, 0], [2**63, 0], "<u8", None),
+        ([-(2**63), 2**63 - 1], [-(2**63), 2**63 - 1], "<i8", None),
+        ([], [], None, {"dtype": "list"}),
+        ([[], []], [[], []], None, {"dtype": "json"}),
+        ([1, "a"], [1, "a"], None, {"dtype": "json"}),
+        ([[1], [2, 3]], [[1], [2, 3]], None, {"dtype": "json"}),
+        ([True, 1], [True, 1], None, {"dtype": "json"}),
+        ([1.5, 2], [1.5, 2.0], "<f8", None),
+        ({"a": [1, None]}, {"a": [1, None]}, None, {"dtype": "json"}),
+        (datetime.date(2024, 2, 29), "2024-02-29", None, None),
+        ([[datetime.date(2024, 2, 29)]], [["2024-02-29"]], None, None),
+        ({1, 2} - {1}, [2], "<i8", None),
+    ],
+)  # fmt: skip
+def test_what_a_value_is_in_the_document(value, encoded, kind, remark):
+    document = {
+        "x": encoded,
+        **({NCZARR_ATTR: {"types": {"x": kind}}} if kind else {}),
+        **({NOTES: {"attributes": {"x": remark}}} if remark else {}),
+    }
+    assert repr(encode_attributes({"x": value}, notes={})) == repr(document)
+
+
+@pytest.mark.parametrize(
+    ("value", "encoded", "kind", "remark"),
+    [
+        (math.inf, "Infinity", "<f8", None),
+        (np.float32(-math.inf), "-Infinity", "<f4", None),
+        ([1.0, math.nan], [1.0, "NaN"], "<f8", None),
+        (np.float16(math.nan), "NaN", None, {"dtype": "<f2"}),
+        (complex(0, math.inf), [0.0, "Infinity"], None, {"dtype": "complex"}),
+        ({"a": math.nan}, '{"a": NaN}', None, {"dtype": "json", "text": True}),
+        ([math.inf, "a"], '[Infinity, "a"]', None, {"dtype": "json", "text": True}),
+        (1.5, 1.5, None, None),
+    ],
+)
+def test_what_a_value_is_in_a_document_of_strict_json(value, encoded, kind, remark):
+    types = {NCZARR_ATTR: {"types": {"x": kind}}} if kind else {}
+    notes = {NOTES: {"attributes": {"x": remark}}} if remark else {}
+    strict = encode_attributes({"x": value}, notes={}, strict=True)
+    assert strict == {"x": encoded, **types, **notes}
+    later = strict_attributes(encode_attributes({"x": value}, notes={}))
+    assert {key: part for key, part in later.items() if part not in ({"types": {}}, {"attributes": {}})} == strict
+
+
+def test_attributes_that_are_strict_json_stay_what_they_are():
+    attributes = encode_attributes({"x": np.float32(1), "y": {"a": 1}}, notes={"version": "1.0"})
+    assert strict_attributes(attributes) is attributes
+    before = encode_attributes({"x": np.float32(math.nan), "y": {"a": 1}, "z": math.inf}, notes={"version": "1.0"})
+    kept = copy.deepcopy(before)
+    assert strict_attributes(before) == {
+        "x": "NaN", "y": {"a": 1}, "z": "Infinity", NCZARR_ATTR: {"types": {"x": "<f4", "z": "<f8"}},
+        NOTES: {"version": "1.0", "attributes": {"y": {"dtype": "json"}}},
+    }  # fmt: skip
+    assert repr(before) == repr(kept)
 
 
 @pytest.mark.parametrize(

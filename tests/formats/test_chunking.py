@@ -8,7 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hdmf_zarr_backend.formats.chunking import CHUNK_BYTES, WHOLE_BYTES, chunks_from_hdf5, default_chunks
+from hdmf_zarr_backend.formats.chunking import (
+    CHUNK_BYTES,
+    WHOLE_BYTES,
+    chunks_by_elements,
+    chunks_from_hdf5,
+    chunks_inside,
+    default_chunks,
+    shards_by_bytes,
+)
 
 SHAPES = st.lists(st.integers(0, 10**7), max_size=4).map(tuple)
 
@@ -37,6 +45,8 @@ def test_a_larger_array_has_chunks_of_at_least_a_quarter_of_the_target(shape, it
         ((), 8, ()),
         ((10,), 8, (10,)),
         ((0,), 8, (CHUNK_BYTES // 8,)),
+        ((0,), 1, (CHUNK_BYTES,)),
+        ((0, 3), 1, (CHUNK_BYTES // 3, 3)),
         ((0, 128), 2, (CHUNK_BYTES // 256, 128)),
         ((10**9,), 4, (1_048_219,)),  # 954 equal chunks
         ((10**6, 384), 2, (5435, 384)),
@@ -79,3 +89,52 @@ def test_hdf5_chunks_are_kept_or_joined_along_the_first_axis(case, itemsize):
 )
 def test_chunks_of_hdf5_datasets(shape, hdf5, chunks):
     assert chunks_from_hdf5(shape, 8, hdf5) == chunks
+
+
+@pytest.mark.parametrize(
+    ("shape", "elements", "ratio", "chunks"),
+    [
+        ((), None, None, ()),
+        ((1000, 2000, 3000), None, None, (101, 101, 101)),
+        ((1000, 2000, 3000), None, (1, 2, 2), (64, 128, 128)),
+        ((1000, 2000, 3000), 2_000_000, (1, 2, 2), (79, 159, 159)),
+        ((10, 10**6), 1000, None, (10, 100)),
+        ((None, 4), 100, None, (25, 4)),
+        ((0, 4), 100, None, (1, 4)),
+        ((100, 100), 100, (1, 0), (10, 10)),
+        ((100, 100), 1, None, (1, 1)),
+        ((None,), None, None, (2**20,)),
+        ((100, 100), 400, (4, 1), (40, 10)),
+    ],
+)
+def test_chunks_of_a_number_of_elements(shape, elements, ratio, chunks):
+    assert chunks_by_elements(shape, elements, ratio) == chunks
+
+
+@pytest.mark.parametrize(
+    ("shape", "chunks", "target", "shards"),
+    [
+        ((100,), (10,), 400, (100,)),
+        ((100,), (10,), 160, (40,)),
+        ((100,), (10,), 1, (10,)),
+        ((None,), (10,), 160, (40,)),
+        ((0,), (10,), 160, (10,)),
+        ((100, 40), (10, 10), 2000, (10, 40)),
+        ((100, 40), (10, 10), 5000, (30, 40)),
+        ((100, 400), (10, 10), 2000, (10, 50)),
+        ((95, None), (10, 10), 2000, (10, 50)),
+        ((90,), (10,), 160, (30,)),  # three equal ones
+        ((50,), (10,), 160, (30,)),
+        ((10**9,), (1,), 2**30, (16_384,)),
+    ],
+)
+def test_shards_of_a_number_of_bytes(shape, chunks, target, shards):
+    assert shards_by_bytes(shape, chunks, 4, target=target) == shards
+
+
+@pytest.mark.parametrize(
+    ("shards", "chunks", "inside"),
+    [((12,), (5,), (4,)), ((12,), (12,), (12,)), ((12,), (20,), (12,)), ((7, 8), (3, 3), (1, 2))],
+)
+def test_chunks_that_divide_shards(shards, chunks, inside):
+    assert chunks_inside(shards, chunks) == inside

@@ -73,6 +73,16 @@ def test_types_that_zarr_does_not_have_are_refused(dtype):
     assert caught.value.remedy
 
 
+@pytest.mark.parametrize(
+    ("dtype", "remedy"),
+    [("g", "Convert the data to float64 or complex128."), ("G", "Convert the data to float64 or complex128.")],
+)
+def test_the_advice_for_numbers_that_zarr_does_not_have(dtype, remedy):
+    with pytest.raises(ValueRefusedError) as caught:
+        zarr_type(np.dtype(dtype))
+    assert str(caught.value) == f"Zarr has no data type for {np.dtype(dtype)}. {remedy}"
+
+
 def test_plain_types_have_no_padding_no_metadata_and_no_empty_text():
     h5py = pytest.importorskip("h5py")
     padded = np.dtype({"names": ["a", "b"], "formats": ["i1", "f8"], "offsets": [0, 8], "itemsize": 24})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +20,16 @@ from hdmf_zarr_backend.comparison import open_content
 from hdmf_zarr_backend.errors import MetadataError, ValueRefusedError, ZarrBackendError
 from hdmf_zarr_backend.formats.dtypes import dtype_of, element_of, zarr_type
 from hdmf_zarr_backend.formats.elements import (
+    ObjectForm,
     codec_labels,
     describe,
     describe_any,
     is_scalar,
     noted_element,
+    reference_form,
     row_word,
+    rows_form,
+    text_form,
     type_element,
     type_label,
     word_element,
@@ -132,6 +137,117 @@ def test_a_type_of_a_field_is_read_as_it_is_written(dtype):
 def test_a_recorded_type_of_hdf5_is_the_element_that_it_was_made_from(dtype):
     if not any(kind in "mM" for kind in str(zarr_type(dtype))):  # HDF5 does not have dates
         assert noted_element(type_of_dtype(dtype)) == element_of(dtype)
+
+
+INT, FLOAT = Element("int", 4, "<"), Element("float", 4, "<")
+
+
+@pytest.mark.parametrize(
+    ("recorded", "element"),
+    [
+        ("<i4", INT),
+        (">u2", Element("uint", 2, ">")),
+        ("|i1", Element("int", 1, "|")),
+        ("bool", Element("bool", 1)),
+        ("object", Element("reference")),
+        ("region", Element("region")),
+        ({"text": "utf-8"}, Element("text", encoding="utf-8")),
+        ({"text": "ascii"}, Element("text", encoding="ascii")),
+        ({"text": "ascii", "size": 3, "pad": "nullpad"}, Element("text", 3, encoding="ascii", detail="null-padded")),
+        (
+            {"text": "utf-8", "size": 4, "pad": "nullterm"},
+            Element("text", 4, encoding="utf-8", detail="null-terminated"),
+        ),
+        ({"text": "ascii", "size": 5, "pad": "spacepad"}, Element("text", 5, encoding="ascii", detail="space-padded")),
+        (
+            {"enum": [["red", 1], ["blue", 2]], "base": ">u2"},
+            Element("enum", 2, ">", detail="uint", members=(("red", 1), ("blue", 2))),
+        ),
+        ({"enum": [["FALSE", 0], ["TRUE", 1]], "base": "<i4"}, Element("bool", 4, "<")),
+        (
+            {"enum": [["TRUE", 1], ["FALSE", 0]], "base": "<i4"},
+            Element("enum", 4, "<", detail="int", members=(("TRUE", 1), ("FALSE", 0))),
+        ),
+        ({"bitfield": ">u2"}, Element("bitfield", 2, ">")),
+        ({"opaque": 5, "tag": "raw"}, Element("opaque", 5, detail="raw")),
+        ({"opaque": 5}, Element("opaque", 5)),
+        ({"opaque": 8, "tag": "NUMPY:<M8[5us]"}, Element("datetime", 8, "<", detail="datetime64[5us]")),
+        ({"opaque": 8, "tag": "NUMPY:>m8[s]"}, Element("datetime", 8, ">", detail="timedelta64[s]")),
+        ({"complex": ">f8"}, Element("complex", 16, ">", detail="native")),
+        ({"fields": [["r", "<f4"], ["i", "<f4"]]}, Element("complex", 8, "<")),
+        (
+            {"fields": [["r", "<f4"], ["i", ">f4"]]},
+            Element("compound", fields=(("r", FLOAT), ("i", replace(FLOAT, byte_order=">")))),
+        ),
+        ({"fields": [["r", "<i4"], ["i", "<i4"]]}, Element("compound", fields=(("r", INT), ("i", INT)))),
+        ({"fields": [["i", "<f4"], ["r", "<f4"]]}, Element("compound", fields=(("i", FLOAT), ("r", FLOAT)))),
+        ({"fields": [["a", "<f4"], ["b", "<f4"]]}, Element("compound", fields=(("a", FLOAT), ("b", FLOAT)))),
+        ({"array": "<i4", "shape": [2, 3]}, Element("array", base=INT, shape=(2, 3))),
+        (
+            {"sequence": {"array": "<f4", "shape": [2]}},
+            Element("sequence", base=Element("array", base=FLOAT, shape=(2,))),
+        ),
+        ({"number": "<i4", "precision": 12, "offset": 3}, Element("int", 4, "<", detail="12 bits from bit 3")),
+        ({"number": ">u2", "precision": 16, "offset": 1}, Element("uint", 2, ">", detail="16 bits from bit 1")),
+        ({"number": ">u2", "precision": 16, "offset": 0}, Element("uint", 2, ">")),
+        ({"number": "|i1", "precision": 7, "offset": 0}, Element("int", 1, "|", detail="7 bits from bit 0")),
+        (
+            {"number": "<f4", "precision": 32, "offset": 0, "fields": [31, 23, 8, 0, 23], "bias": 100},
+            Element("float", 4, "<", detail="sign, exponent and mantissa (31, 23, 8, 0, 23), bias 100"),
+        ),
+    ],
+    ids=str,
+)
+def test_what_a_recorded_type_of_hdf5_is(recorded, element):
+    assert noted_element(recorded) == element
+
+
+@pytest.mark.parametrize(
+    ("recorded", "reason"),
+    [
+        ("<i3", "int does not have 3 bytes"),
+        ({}, "'it has none of the keys of a type'"),
+        ({"text": "ascii", "size": 3, "pad": "none"}, "'none'"),
+        ({"text": "ascii", "size": 3}, "'pad'"),
+    ],
+    ids=str,
+)
+def test_what_is_not_a_type_of_hdf5(recorded, reason):
+    with pytest.raises(MetadataError) as caught:
+        noted_element(recorded)
+    assert str(caught.value) == f"{recorded!r} is not an HDF5 type ({reason}). Run `zarrio verify` on the file."
+
+
+@pytest.mark.parametrize("is_too_deep", [False, True])
+def test_how_deep_a_recorded_type_is(is_too_deep):
+    depth = 33 if is_too_deep else 32
+    recorded: Any = "<i4"
+    for _ in range(depth):
+        recorded = {"sequence": recorded}
+    if is_too_deep:
+        with pytest.raises(MetadataError, match="nested too deep"):
+            noted_element(recorded)
+    else:
+        assert noted_element(recorded).kind == "sequence"
+
+
+@pytest.mark.parametrize(
+    ("data_type", "note", "stored"),
+    [
+        ("<i4", {"enum": {"no": 0, "yes": 1}}, Element("enum", 4, "<", detail="int", members=(("no", 0), ("yes", 1)))),
+        ("|u1", {"enum": {"no": 0}}, Element("enum", 1, "|", detail="uint", members=(("no", 0),))),
+        ("<f4", {"enum": {"no": 0}}, FLOAT),
+        ("<i4", {"enum": ["no"]}, INT),
+        ("|S3", {"charset": "utf-8"}, Element("text", 3, encoding="utf-8", detail="null-padded")),
+        ("|S3", {"charset": 5}, Element("text", 3, encoding="ascii", detail="null-padded")),
+        ("<U3", {"charset": "ascii"}, Element("text", encoding="utf-8")),
+        ("<i4", {"charset": "utf-8"}, INT),
+    ],
+    ids=str,
+)
+def test_what_is_recorded_of_numbers_and_text_of_fixed_length(data_type, note, stored):
+    node: ArrayNode[Any] = ArrayNode((3,), (3,), data_type, attributes={"_hdmf": {"hdf5": note}})
+    assert describe(node).stored == stored
 
 
 # ---- what the format page decides -----------------------------------------------------------------------------------
@@ -358,6 +474,60 @@ def test_only_what_needs_a_recorded_type_refuses_one_that_is_damaged(recorded):
     assert not is_scalar(node)
     with pytest.raises(ZarrBackendError, match="is not an HDF5 type"):
         _ = found.element
+
+
+# ---- words and forms of new arrays ----------------------------------------------------------------------------------
+
+TEXT, REFERENCE = Element("text", encoding="utf-8"), Element("reference")
+
+
+@pytest.mark.parametrize(
+    ("word", "element", "back"),
+    [
+        ("utf8", TEXT, "str"),
+        ("isodatetime", TEXT, "str"),
+        ("any", TEXT, "str"),
+        ("ascii", Element("text", encoding="ascii"), "bytes"),
+        ("|S5", Element("text", encoding="ascii"), "bytes"),
+        ("object", REFERENCE, "object"),
+        ({"reftype": "object"}, REFERENCE, "object"),
+        ("region", Element("region"), "region"),
+        ({"reftype": "region"}, Element("region"), "region"),
+        ("int", INT, "int32"),
+        ("uint8", Element("uint", 1), "uint8"),
+        ("bool", Element("bool", 1), "bool"),
+        ("complex64", Element("complex", 8, "<"), "complex64"),
+        ("datetime64[s]", Element("datetime", 8, "<", detail="datetime64[s]"), "datetime64[s]"),
+        ("timedelta64[10ms]", Element("datetime", 8, "<", detail="timedelta64[10ms]"), "timedelta64[10ms]"),
+        ("V3", Element("opaque", 3), "V3"),
+    ],
+    ids=str,
+)
+def test_words_of_fields(word, element, back):
+    assert word_element(word) == element
+    assert row_word(element) == back
+
+
+def test_forms_of_objects():
+    json2 = {
+        "id": "json2", "encoding": "utf-8", "allow_nan": True, "check_circular": True, "ensure_ascii": True,
+        "indent": None, "separators": [",", ":"], "skipkeys": False, "sort_keys": True, "strict": True,
+    }  # fmt: skip
+    utf8, raw = {"id": "vlen-utf8"}, {"id": "vlen-bytes"}
+    ascii_text = Element("text", encoding="ascii")
+    fields = [("x", INT), ("to", REFERENCE)]
+    words = [{"name": "x", "dtype": "int32"}, {"name": "to", "dtype": "object"}]
+    assert text_form() == ObjectForm(utf8, "str", {}, "|O")
+    assert text_form(is_scalar=True) == ObjectForm(utf8, "scalar")
+    assert text_form(ascii_text) == ObjectForm(utf8, "str", {"text": "ascii"})
+    assert text_form(as_bytes=True) == ObjectForm(raw, "bytes")
+    assert text_form(is_scalar=True, as_bytes=True) == ObjectForm(raw, "scalar")
+    assert reference_form(REFERENCE) == ObjectForm(json2, "object")
+    assert reference_form(Element("region"), {"id": "pickle"}, is_scalar=True) == ObjectForm(
+        {"id": "pickle"}, "region", {"scalar": True}
+    )
+    assert rows_form(fields) == ObjectForm(json2, words, {"rows": True})
+    assert rows_form(fields, is_scalar=True) == ObjectForm(json2, words, {"rows": True, "scalar": True})
 
 
 # ---- labels ---------------------------------------------------------------------------------------------------------

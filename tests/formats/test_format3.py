@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 import copy
+import hashlib
 import json
+import math
+import struct
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,8 +17,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hdmf_zarr_backend.errors import MetadataError, UsageError
-from hdmf_zarr_backend.formats import zarr3, zarr3_attributes, zarr3_codecs, zarr3_types
+from hdmf_zarr_backend.formats import both, zarr3, zarr3_attributes, zarr3_codecs, zarr3_types
 from hdmf_zarr_backend.formats.registry import FORMATS, parse_array, parse_consolidated, parse_documents
+from hdmf_zarr_backend.formats.zarr3_codecs import Chain
 from hdmf_zarr_backend.model.nodes import ArrayNode, GroupNode, Hierarchy, Shards
 from tests.strategies import JSON
 
@@ -129,30 +135,64 @@ def test_keys_of_chunks(encoding, index, name):
     assert node.chunk_name(index) == name
 
 
+VERIFY = "Run `zarrio verify` on the file."
+
+
 @pytest.mark.parametrize(
-    ("document", "problem"),
+    ("document", "problem", "remedy"),
     [
-        ({**array_document(), "zarr_format": 2}, "not a document of Zarr format 3"),
-        (array_document(node_type="table"), "not a document of Zarr format 3"),
-        ([], "not a document of Zarr format 3"),
-        (array_document(codecs=None), "lacks codecs"),
-        (array_document(shape=[-1, 3]), "shape"),
-        (array_document(shape=[5]), "differ in length"),
-        (array_document(chunk_grid={"name": "regular", "configuration": {"chunk_shape": [0, 3]}}), "chunk_shape"),
-        (array_document(chunk_grid={"name": "rectangular"}), "not regular"),
-        (array_document(chunk_key_encoding={"name": "sha"}), "chunk key encoding"),
+        *(
+            (document, "zarr.json is not a document of Zarr format 3", VERIFY)
+            for document in ({**array_document(), "zarr_format": 2}, array_document(node_type="table"), [])
+        ),
+        (array_document(codecs=None, shape=None), "zarr.json lacks codecs, shape", VERIFY),
+        (array_document(shape=[-1, 3]), "shape [-1, 3] is not a list of lengths", VERIFY),
+        (array_document(shape=[True, 3]), "shape [True, 3] is not a list of lengths", VERIFY),
+        (array_document(shape=[5]), "shape (5,) and chunks (2, 3) differ in length", VERIFY),
+        (
+            array_document(chunk_grid={"name": "regular", "configuration": {"chunk_shape": [0, 3]}}),
+            "chunk_shape [0, 3] is not a list of lengths",
+            VERIFY,
+        ),
+        (
+            array_document(chunk_grid={"name": "rectangular"}),
+            "the chunk grid {'name': 'rectangular'} is not regular",
+            "Write it again with regular chunks.",
+        ),
+        (
+            array_document(chunk_key_encoding={"name": "sha"}),
+            "the chunk key encoding {'name': 'sha'} is unknown",
+            VERIFY,
+        ),
         (
             array_document(chunk_key_encoding={"name": "default", "configuration": {"separator": "-"}}),
-            "chunk key encoding",
+            "the chunk key encoding {'name': 'default', 'configuration': {'separator': '-'}} is unknown",
+            VERIFY,
         ),
-        (array_document(codecs=[1]), "not a list of codecs"),
-        (array_document(attributes=[]), "attributes"),
+        (array_document(codecs=[1]), "codecs [1] is not a list of codecs", VERIFY),
+        (array_document(attributes=[]), "the attributes are not a JSON object", VERIFY),
+        (
+            array_document(codecs=[{"name": "sharding_indexed", "configuration": {"chunk_shape": [2, 2],
+                                                                                 "codecs": LITTLE}}]),
+            "shards (2, 3) hold no whole chunks (2, 2)",
+            "Run `zarrio verify`.",
+        ),
+        (
+            array_document(data_type="string", fill_value=""),
+            "elements of type 'string' are stored with 'bytes'",
+            "Run `zarrio verify`.",
+        ),
+        (
+            array_document(codecs=[*LITTLE, {"name": "blosc", "configuration": {"shuffle": [1]}}]),
+            "the document contradicts itself (TypeError: unhashable type: 'list')",
+            "Run `zarrio verify`.",
+        ),
     ],
-)
-def test_what_is_wrong_is_named(document, problem):
-    with pytest.raises(MetadataError, match=problem) as caught:
+)  # fmt: skip
+def test_what_is_wrong_is_named(document, problem, remedy):
+    with pytest.raises(MetadataError) as caught:
         zarr3.parse_node(document, "group/a")
-    assert caught.value.path == "/group/a"
+    assert str(caught.value) == f"{problem} (node '/group/a'). {remedy}"
 
 
 NODE_NAMES = st.text("abc", min_size=1, max_size=2)
@@ -319,6 +359,14 @@ def test_an_unchanged_array_is_written_as_it_was(node):
     assert document(again) == {**first, "attributes": {**first["attributes"], "more": 1}}
 
 
+EXACT = Path(__file__).with_name("documents_of_format_3.json")
+"""The documents of these arrays, as every version writes them; a change of one is a change of the format."""
+
+
+def test_each_array_has_exactly_this_document():
+    assert {name: document(stored(node)) for name, node in ARRAYS.items()} == json.loads(EXACT.read_text("utf-8"))
+
+
 def test_a_scalar_has_no_axes():
     found = document(stored(scalar("<f8")))
     assert (found["shape"], found["chunk_grid"]["configuration"]["chunk_shape"]) == ([], [])
@@ -420,6 +468,65 @@ def test_json_of_a_user_is_not_a_reference(value):
     encoded = zarr3_attributes.encode_values(ours)
     assert encoded == {"a": json.dumps(value), "_hdmf": {"attributes": {"a": {"dtype": "json", "text": True}}}}
     assert zarr3_attributes.decode_values(encoded) == encoded
+
+
+# ---- files of both formats ------------------------------------------------------------------------------------------
+
+
+def test_rows_have_a_type_that_older_programs_know():
+    node = stored(planned(data_type=[["a", "<i4"], ["b", "|u1"]], attributes={}))
+    before = document(node)
+    both.use_structured(node)
+    after = document(node)
+    assert after["data_type"] == {"name": "structured", "configuration": {"fields": [["a", "int32"], ["b", "uint8"]]}}
+    assert after["fill_value"] == "AAAAAAA="
+    assert {**after, "data_type": before["data_type"], "fill_value": before["fill_value"]} == before
+    assert both.use_struct(node)
+    assert document(node) == before
+    assert not both.use_struct(node)
+
+
+def test_rows_with_a_fill_value_and_other_arrays_keep_their_type():
+    filled = stored(planned(data_type=[["a", "<i4"]], attributes={}, fill_value="BwAAAA=="))
+    for node in (filled, stored(planned()), stored(ARRAYS["text"])):
+        before = document(node)
+        both.use_structured(node)
+        assert document(node) == before
+        assert not both.use_struct(node)
+    assert document(filled)["fill_value"] == {"a": 7}
+
+
+def test_the_note_shows_which_document_is_newer():
+    text = both.sealed(json.dumps(both.with_note(group_document(attributes={"_hdmf": {"x": 1}}), b"two")).encode())
+    note = json.loads(text)["attributes"]["_hdmf"]
+    assert note["x"] == 1
+    assert note["both"]["zmetadata"] == hashlib.sha256(b"two").hexdigest()
+    unsealed = text.replace(note["both"]["zarr.json"].encode(), b"0" * 64)
+    assert note["both"]["zarr.json"] == hashlib.sha256(unsealed).hexdigest()
+
+    def state(changed: bytes, consolidated: bytes | None) -> str | None:
+        texts = {"zarr.json": changed, ".zmetadata": consolidated}
+        return both.state_of({key: value for key, value in texts.items() if value is not None})
+
+    other = text.replace(b'"x": 1', b'"x": 2')
+    assert state(text, b"two") == "alike"
+    assert state(text, b"three") == state(text, None) == "2 is newer"
+    assert state(other, b"two") == "3 is newer"
+    assert state(other, b"three") == "both are newer"
+    assert both.state_of({".zmetadata": b"two"}) is None
+    assert state(json.dumps(group_document()).encode(), b"two") is None
+    again = both.renewed(text, b"three")
+    assert state(again, b"three") == "alike"
+    assert again != text
+    assert not both.is_hiding(text)
+    assert not both.is_hiding(None)
+    hiding = both.sealed(json.dumps(both.hiding_document()).encode())
+    assert both.is_hiding(hiding)
+    assert state(hiding, b"two") == "2 is newer"
+    assert both.without_note(json.loads(text)["attributes"]) == {"_hdmf": {"x": 1}}
+    for function in (both.sealed, lambda plain: both.renewed(plain, b"")):
+        with pytest.raises(ValueError, match="the document has no note"):
+            function(b"{}")
 
 
 # ---- what others write ----------------------------------------------------------------------------------------------
@@ -583,6 +690,186 @@ def test_an_unsupported_document_is_reported(changes, problem):
         foreign(**{"data_type": "int16", "codecs": LITTLE, "fill_value": 0, **changes})
 
 
+DELTA = {"name": "numcodecs.delta", "configuration": {"dtype": "<i2"}}
+GZIP = {"name": "gzip", "configuration": {"level": 4}}
+
+
+def sharded(*codecs: Any, **changes: Any) -> dict[str, Any]:
+    """Return the codec of shards of four chunks of 2 x 3, with changes of its configuration."""
+    configuration = {
+        "chunk_shape": [2, 3], "codecs": [*LITTLE, *codecs], "index_codecs": [*LITTLE, {"name": "crc32c"}],
+        "index_location": "end", **changes,
+    }  # fmt: skip
+    return {"name": "sharding_indexed", "configuration": configuration}
+
+
+CHAINS: dict[str, tuple[list[Any], Chain]] = {
+    "numbers": (LITTLE, Chain(None, None, "little")),
+    "big-endian": ([{"name": "bytes", "configuration": {"endian": "big"}}], Chain(None, None, "big")),
+    "bytes": ([{"name": "bytes"}], Chain(None, None, None)),
+    "columns": (
+        [{"name": "transpose", "configuration": {"order": [1, 0]}}, *LITTLE, GZIP],
+        Chain(None, {"id": "gzip", "level": 4}, "little", "F"),
+    ),
+    "filters": (
+        [DELTA, *LITTLE, {"name": "numcodecs.shuffle", "configuration": {"elementsize": 2}}, GZIP],
+        Chain(
+            [{"id": "delta", "dtype": "<i2"}, {"id": "shuffle", "elementsize": 2}],
+            {"id": "gzip", "level": 4},
+            "little",
+        ),
+    ),
+    "text": ([{"name": "vlen-utf8", "configuration": {}}], Chain([{"id": "vlen-utf8"}], None, None)),
+    "checksum": ([*LITTLE, {"name": "crc32c"}], Chain(None, {"id": "crc32c", "location": "end"}, "little")),
+    "zstd": (
+        [*LITTLE, {"name": "zstd", "configuration": {"level": 3, "checksum": True}}],
+        Chain(None, {"id": "zstd", "level": 3, "checksum": True}, "little"),
+    ),
+    "shards": (
+        [sharded(GZIP)],
+        Chain(None, {"id": "gzip", "level": 4}, "little", "C", (2, 3), Shards((), index_at_end=True, checksum=True)),
+    ),
+    "shards with the index first": (
+        [sharded(index_location="start", index_codecs=LITTLE)],
+        Chain(None, None, "little", "C", (2, 3), Shards((), index_at_end=False, checksum=False)),
+    ),
+    "columns in shards": (
+        [sharded(codecs=[{"name": "transpose", "configuration": {"order": [1, 0]}}, DELTA, *LITTLE])],
+        Chain([{"id": "delta", "dtype": "<i2"}], None, "little", "F", (2, 3), Shards(())),
+    ),
+}
+
+
+@pytest.mark.parametrize(("codecs", "chain"), CHAINS.values(), ids=CHAINS)
+def test_codecs_both_ways(codecs, chain):
+    assert zarr3_codecs.decode_codecs(codecs, 2) == chain
+    is_text = chain.filters == [{"id": "vlen-utf8"}]
+    axes = zarr3_codecs.axes_in_order(chain.order, 2)
+    encoded = zarr3_codecs.encode_codecs(
+        chain.filters, chain.compressor, is_object=is_text, axes=axes, endian=chain.endian, itemsize=2
+    )
+    if chain.shards is not None:
+        assert chain.chunks is not None
+        encoded = zarr3_codecs.encode_sharded(chain.chunks, encoded, chain.shards)
+    assert encoded == codecs
+
+
+@pytest.mark.parametrize(
+    ("orders", "order"),
+    [
+        ([[0, 1, 2]], "C"),
+        ([[2, 1, 0]], "F"),
+        (["F"], "F"),
+        (["C"], "C"),
+        ([[1, 2, 0]], (1, 2, 0)),
+        ([[1, 2, 0], [1, 2, 0]], (2, 0, 1)),
+        ([[1, 2, 0], [2, 0, 1]], "C"),
+        ([[1, 0, 2], "F"], (2, 0, 1)),
+    ],
+    ids=str,
+)
+def test_transpositions_follow_one_another(orders, order):
+    steps = [{"name": "transpose", "configuration": {"order": stated}} for stated in orders]
+    assert zarr3_codecs.decode_codecs([*steps, *LITTLE], 3).order == order
+
+
+@pytest.mark.parametrize(
+    ("config", "codec"),
+    [
+        ({"id": "gzip"}, {"name": "gzip", "configuration": {"level": 1}}),
+        ({"id": "zstd"}, {"name": "zstd", "configuration": {"level": 0, "checksum": False}}),
+        ({"id": "crc32c"}, {"name": "crc32c"}),
+        ({"id": "crc32c", "location": "start"}, {"name": "numcodecs.crc32c", "configuration": {"location": "start"}}),
+        ({"id": "zlib", "level": 4}, {"name": "numcodecs.zlib", "configuration": {"level": 4}}),
+        (
+            {"id": "blosc"},
+            {"name": "blosc", "configuration": {"typesize": 2, "cname": "lz4", "clevel": 5, "shuffle": "shuffle",
+                                                "blocksize": 0}},
+        ),
+        (
+            {"id": "blosc", "cname": "zstd", "clevel": 9, "shuffle": 0, "blocksize": 256},
+            {"name": "blosc", "configuration": {"typesize": 2, "cname": "zstd", "clevel": 9, "shuffle": "noshuffle",
+                                                "blocksize": 256}},
+        ),
+        ({"id": "blosc", "typesize": 4}, {"name": "numcodecs.blosc", "configuration": {"typesize": 4}}),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_compressors_of_format_3(config, codec):
+    def encoded(itemsize: int, **changes: Any) -> Any:
+        return zarr3_codecs.encode_codecs(
+            None, {**config, **changes}, is_object=False, axes=[0], endian="little", itemsize=itemsize
+        )
+
+    assert encoded(2) == [*LITTLE, codec]
+    if codec["name"] == "blosc":  # -1 is a shuffle of bits for bytes, and of bytes for others
+        shuffles = [encoded(size, shuffle=-1)[1]["configuration"]["shuffle"] for size in (1, 2)]
+        assert shuffles == ["bitshuffle", "shuffle"]
+
+
+@pytest.mark.parametrize(
+    ("codec", "config"),
+    [
+        ({"name": "gzip"}, {"id": "gzip", "level": 1}),
+        ({"name": "zstd"}, {"id": "zstd", "level": 0}),
+        ({"name": "zstd", "configuration": {"level": 2, "checksum": False}}, {"id": "zstd", "level": 2}),
+        ({"name": "crc32c", "configuration": {}}, {"id": "crc32c", "location": "end"}),
+        ({"name": "blosc"}, {"id": "blosc", "shuffle": 0, "blocksize": 0}),
+        ({"name": "numcodecs.delta", "configuration": {"dtype": "<i2"}}, {"id": "delta", "dtype": "<i2"}),
+        ("crc32c", {"id": "crc32c", "location": "end"}),
+    ],
+    ids=str,
+)
+def test_codecs_without_all_of_their_settings(codec, config):
+    assert zarr3_codecs.decode_codec(codec) == config
+
+
+@pytest.mark.parametrize(
+    ("codecs", "problem"),
+    [
+        ([], "the codecs [] make no bytes"),
+        ([DELTA], f"the codecs {[DELTA]!r} make no bytes"),
+        ([GZIP], "the codec 'gzip' is unknown in this place"),
+        ([{"name": 5}], "the codec {'name': 5} has no name"),
+        ([{"name": "bytes", "configuration": []}, "gzip", {"configuration": {}}],
+         "the codec {'configuration': {}} has no name"),
+        ([{"name": "bytes", "configuration": [1]}], "the codec {'name': 'bytes', 'configuration': [1]} has no name"),
+        ([{"name": "bytes", "configuration": {"endian": "middle"}}], "the byte order 'middle' is unknown"),
+        ([*LITTLE, {"name": "lz9"}], "the codec 'lz9' is not one that this package decodes"),
+        ([*LITTLE, {"name": "blosc", "configuration": {"shuffle": 1}}], "Blosc knows no shuffle 1"),
+        *(
+            ([{"name": "transpose", "configuration": {"order": order}}, *LITTLE],
+             f"the transposition {order!r} is not an order of 2 axes")
+            for order in (None, "A", [0], [0, 0], [1, 2], [False, True], [0, 1, 2])
+        ),
+        *(
+            ([sharded(**change)], f"the shards {sharded(**change)['configuration']!r} have no chunks")
+            for change in ({"chunk_shape": [2]}, {"chunk_shape": [2, 0]}, {"chunk_shape": [2, 3.0]},
+                           {"chunk_shape": 2}, {"codecs": None})
+        ),
+        ([sharded(index_location="middle")], "the index of shards has no place 'middle'"),
+        ([sharded(codecs=[sharded()])], "shards inside of shards are not supported"),
+        ([sharded(index_codecs=[{"name": "gzip"}])], "an index of shards stored with ['gzip'] is not supported"),
+        ([sharded(index_codecs=[{"name": "bytes", "configuration": {"endian": "big"}}])],
+         "an index of shards stored with ['bytes'] is not supported"),
+        ([sharded(index_codecs=["bytes"] * 2)], "an index of shards stored with ['bytes', 'bytes'] is not supported"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_codecs_that_are_refused(codecs, problem):
+    with pytest.raises(MetadataError) as caught:
+        zarr3_codecs.decode_codecs(codecs, 2)
+    assert str(caught.value) == f"{problem}. Convert the array with the program that wrote it."
+
+
+def test_shards_have_defaults():
+    shards = sharded()
+    del shards["configuration"]["index_location"], shards["configuration"]["index_codecs"]
+    assert zarr3_codecs.decode_codecs([shards], 2).shards == Shards((), index_at_end=True, checksum=True)
+    shards["configuration"]["index_codecs"] = ["bytes"]
+    assert zarr3_codecs.decode_codecs([shards], 2).shards == Shards((), index_at_end=True, checksum=False)
+
+
 def test_what_format_3_has_no_place_for():
     with pytest.raises(UsageError, match="pickle"):
         zarr3.encode_node(planned(data_type="|O", filters=[{"id": "pickle"}], zarr_format=3))
@@ -610,6 +897,181 @@ def test_types_both_ways(data_type):
     stored = zarr3_types.encode_type(data_type)
     assert zarr3_types.decode_type(stored, "little") == data_type
     assert zarr3_types.decode_fill(zarr3_types.default_fill(stored), data_type, stored) is None
+
+
+def named(name: str, **configuration: Any) -> dict[str, Any]:
+    """Return a data type with a configuration."""
+    return {"name": name, "configuration": configuration}
+
+
+@pytest.mark.parametrize(
+    ("stored", "little", "big"),
+    [
+        ("int16", "<i2", ">i2"),
+        ("int8", "|i1", "|i1"),
+        ("bool", "|b1", "|b1"),
+        ({"name": "float64"}, "<f8", ">f8"),
+        ("r16", "|V2", "|V2"),
+        ("r8", "|V1", "|V1"),
+        (named("raw_bytes", length_bytes=5), "|V5", "|V5"),
+        (named("null_terminated_bytes", length_bytes=3), "|S3", "|S3"),
+        (named("fixed_length_utf32", length_bytes=12), "<U3", ">U3"),
+        (named("numpy.datetime64", unit="s"), "<M8[s]", ">M8[s]"),
+        (named("numpy.datetime64", unit="ns", scale_factor=10), "<M8[10ns]", ">M8[10ns]"),
+        (named("numpy.timedelta64", unit="μs", scale_factor=1), "<m8[us]", ">m8[us]"),
+        (named("numpy.timedelta64", unit="generic", scale_factor=1), "<m8", ">m8"),
+        (named("struct", fields=[{"name": "a", "data_type": "int8"}, {"name": "b", "data_type": "float32"}]),
+         [["a", "|i1"], ["b", "<f4"]], [["a", "|i1"], ["b", ">f4"]]),
+        (named("structured", fields=[["a", named("struct", fields=[{"name": "b", "data_type": "uint16"}])]]),
+         [["a", [["b", "<u2"]]]], [["a", [["b", ">u2"]]]]),
+    ],
+)  # fmt: skip
+def test_what_a_type_is_in_each_byte_order(stored, little, big):
+    assert zarr3_types.decode_type(stored, "little") == little
+    assert zarr3_types.decode_type(stored, "big") == big
+    assert zarr3_types.decode_type(stored, None) == little
+
+
+@pytest.mark.parametrize(
+    ("stored", "reason"),
+    [
+        ("int4", "'int4'"),
+        ("r12", "'r12'"),
+        (named("fixed_length_utf32", length_bytes=3), "it is not a whole number of characters"),
+        (named("raw_bytes", length_bytes=-1), "-1 is not a length"),
+        (named("raw_bytes", length_bytes=2**31), "2147483648 is not a length"),
+        (named("raw_bytes", length_bytes=True), "True is not a length"),
+        (named("numpy.datetime64", unit="]"), "']' is not a unit"),
+        (named("struct", fields=[]), "it is not a list of fields"),
+        (named("struct", fields={}), "it is not a list of fields"),
+        (named("struct", fields=[[5, "int8"]]), "5 is not a name"),
+    ],
+    ids=str,
+)
+def test_types_that_are_refused(stored, reason):
+    with pytest.raises(MetadataError) as caught:
+        zarr3_types.decode_type(stored)
+    remedy = "Convert the array with the program that wrote it."
+    assert str(caught.value) == f"the data type {stored!r} is unknown ({reason}). {remedy}"
+
+
+@pytest.mark.parametrize("depth", [33, 34])
+def test_how_deep_rows_are_nested(depth):
+    stored: Any = "int8"
+    for _ in range(depth):
+        stored = named("struct", fields=[["a", stored]])
+    if depth == 33:
+        assert zarr3_types.encode_type(zarr3_types.decode_type(stored))["name"] == "struct"
+    else:
+        with pytest.raises(MetadataError, match="it is not a list of fields"):
+            zarr3_types.decode_type(stored)
+
+
+@pytest.mark.parametrize(
+    ("data_type", "endian", "is_mixed"),
+    [
+        ("<i2", "little", False),
+        (">i2", "big", False),
+        ("|i1", None, False),
+        ("|b1", None, False),
+        ("|S3", None, False),
+        ("|V3", None, False),
+        (">U3", "big", False),
+        ("<M8[s]", "little", False),
+        ([["a", "|S3"], ["b", ">f8"]], "big", False),
+        ([["a", "<i2"], ["b", ">f8"]], None, True),
+        ([["a", "<i2", [2]], ["b", ">f8"]], "big", False),
+        ([["a", [["b", "<i2"]]], ["c", ">i2"]], None, True),
+    ],
+    ids=str,
+)
+def test_the_byte_order_of_a_type(data_type, endian, is_mixed):
+    assert zarr3_types.endian_of(data_type) == endian
+    assert zarr3_types.is_mixed(data_type) == is_mixed
+
+
+ROWS = [["n", "<i2"], ["x", "<f4"], ["c", "<c8"], ["s", "|S2"], ["v", "|V2"], ["t", "<M8[s]"], ["a", "<i2", [2]],
+        ["b", "|b1"], ["r", [["i", "|u1"]]]]  # fmt: skip
+FILL = {"n": -2, "x": 0.5, "c": [1.0, -2.0], "s": "YWI=", "v": "AQI=", "t": -7, "a": "AQACAA==", "b": True,
+        "r": {"i": 200}}  # fmt: skip
+
+
+def test_the_fill_value_of_rows_has_all_fields():
+    stored = zarr3_types.encode_type(ROWS)
+    row = zarr3_types.decode_fill(FILL, ROWS, stored)
+    expected = struct.pack("<hfff2s2sqhh?B", -2, 0.5, 1, -2, b"ab", b"\1\2", -7, 1, 2, True, 200)
+    assert base64.b64decode(row) == expected
+    assert zarr3_types.encode_fill(row, ROWS, stored) == FILL
+
+
+def test_numbers_that_json_does_not_have_are_named_in_the_fill_value_of_rows():
+    data_type = [["x", "<f8"], ["c", "<c16"]]
+    stored = zarr3_types.encode_type(data_type)
+    raw = base64.b64encode(struct.pack("<ddd", math.nan, math.inf, -math.inf)).decode()
+    assert zarr3_types.encode_fill(raw, data_type, stored) == {"x": "NaN", "c": ["Infinity", "-Infinity"]}
+
+
+@pytest.mark.parametrize(
+    ("data_type", "fill"),
+    [
+        ("|b1", False),
+        ("<i4", 0),
+        ("<f4", 0.0),
+        ("<c8", [0.0, 0.0]),
+        ("|S3", ""),
+        ("<U3", ""),
+        ("<M8[s]", 0),
+        ("|V3", "AAAA"),
+        ([["a", "|u1"], ["b", [["c", "<f8"]]]], {"a": 0, "b": {"c": 0.0}}),
+    ],
+    ids=str,
+)
+def test_the_fill_value_without_one(data_type, fill):
+    stored = zarr3_types.encode_type(data_type)
+    assert repr(zarr3_types.encode_fill(None, data_type, stored)) == repr(fill)
+    zero = fill if isinstance(stored, dict) else 0  # zarr 2 declared 0 for all types
+    assert repr(zarr3_types.encode_fill(0, data_type, stored)) == repr(zero)
+
+
+@pytest.mark.parametrize(
+    ("value", "data_type", "stored", "fill"),
+    [
+        ("0x3c00", "<f2", "float16", 1.0),
+        ("0xc000000000000000", "<f8", "float64", -2.0),
+        ("0xff800000", "<f4", "float32", "-Infinity"),
+        ("0x10", "<U4", named("fixed_length_utf32", length_bytes=16), "0x10"),
+        ("AAA=", "|V2", named("raw_bytes", length_bytes=2), None),
+        ("AAE=", "|V2", named("raw_bytes", length_bytes=2), "AAE="),
+        ([0, 0], "|V2", "r16", None),
+        ([0, 255], "|V2", "r16", "AP8="),
+        ([0.0, 1.0], "<c8", "complex64", [0.0, 1.0]),
+        ("AAAA", "|O", "string", "AAAA"),
+        (False, "|b1", "bool", None),
+        (0, "<i4", "int32", None),
+        (-0.0, "<f4", "float32", -0.0),
+        ("", "|O", "string", None),
+    ],
+    ids=str,
+)
+def test_fill_values_of_others(value, data_type, stored, fill):
+    assert repr(zarr3_types.decode_fill(value, data_type, stored)) == repr(fill)
+
+
+@pytest.mark.parametrize(
+    ("value", "data_type", "stored", "problem"),
+    [
+        ("0x1ffffffff", "<f4", "float32", "the fill value '0x1ffffffff' does not fit <f4"),
+        ([0, 256], "|V2", "r16", "the fill value [0, 256] is not a list of bytes"),
+        ([0, True], "|V2", "r16", "the fill value [0, True] is not a list of bytes"),
+        ({"b": 1}, [["a", "|u1"]], named("struct", fields=[["a", "uint8"]]),
+         "the fill value {'b': 1} does not fit [['a', '|u1']] ('a')"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_fill_values_that_are_refused(value, data_type, stored, problem):
+    with pytest.raises(MetadataError) as caught:
+        zarr3_types.decode_fill(value, data_type, stored)
+    assert str(caught.value) == f"{problem}. Run `zarrio verify` on the file."
 
 
 # ---- documents ------------------------------------------------------------------------------------------------------

@@ -96,6 +96,8 @@ def test_moving_both_files_together_breaks_nothing(target, origin, folder):
         ("https://h/x//b.zarr", "https://h/a.zarr", "https://h/x//b.zarr"),
         ("/data/b.zarr", "s3://bucket/a.zarr", "file:///data/b.zarr"),
         ("/data/100% é.zarr", "s3://bucket/a.zarr", "file:///data/100%25%20%C3%A9.zarr"),
+        ("/data/\udcff.zarr", "s3://bucket/a.zarr", "file:///data/%FF.zarr"),
+        ("C:\\b.zarr", "s3://bucket/a.zarr", "file:///C:/b.zarr"),
         ("s3://bucket/b.zarr", "/data/a.zarr", "s3://bucket/b.zarr"),
     ],
 )

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from hdmf_zarr_backend.model.nodes import ArrayNode, GroupNode, Hierarchy, Node
-from hdmf_zarr_backend.model.render import ASCII, Column, Description, Leaf, item_tree, render, size_text
+from hdmf_zarr_backend.model.render import ASCII, UNICODE, Column, Description, Leaf, Sum, item_tree, render, size_text
 
 COLUMNS = (Column("kind"), Column("dtype"), Column("size", "right"))
 
@@ -197,8 +198,74 @@ def test_a_file_of_five_thousand_nodes_is_shown_on_a_page_and_at_once() -> None:
         (1536, "1.54 kB"),
         (999_600, "1 MB"),
         (128e6, "128 MB"),
+        (5e9, "5 GB"),
+        (7.25e12, "7.25 TB"),
         (4e16, "40 PB"),
     ],
 )
 def test_sizes_for_people(size: float, text: str) -> None:
     assert size_text(size) == text
+
+
+WIDE = tree(
+    {"": GroupNode({"kind": "A long kind of group"}), "a_long_name_of_an_array": array(10**6, dtype="<float64")}
+)
+
+
+@pytest.mark.parametrize(
+    ("width", "lines"),
+    [
+        (80, [
+            "                             kind                  dtype        size",
+            "/                            A long kind of group",
+            "└── a_long_name_of_an_array                        <float64  8000000",
+        ]),
+        (60, [
+            "                      kind                 dtype        size",
+            "/                     A long kind of gro…",
+            "└── a_long_name_of_…                       <float64  8000000",
+        ]),
+        (40, [
+            "               kind     dtype       size",
+            "/              A long…",
+            "└── a_long_n…           <float…  8000000",
+        ]),
+        (12, [
+            "        kin…",
+            "/       A l…",
+            "└── a…     …",
+        ]),
+    ],
+)  # fmt: skip
+def test_a_narrow_terminal_shortens_the_widest_column_first(width: int, lines: list[str]) -> None:
+    assert render(item_tree(WIDE, describe), COLUMNS, width=width) == lines
+
+
+def test_titles_and_names_of_groups_and_links_are_painted() -> None:
+    symbols = replace(UNICODE, paint=lambda text, role: f"<{role}:{text}>")
+    assert render(item_tree(SMALL, describe), COLUMNS, symbols=symbols) == [
+        "<title:                kind    dtype  size>",
+        "<group:/>               File",
+        "├── @author     ä",
+        "├── <group:a>",
+        "│   └── times           <f8      32",
+        "├── <group:b>           Series",
+        "│   ├── <link:clock>   link    → /a/times",
+        "│   ├── data            <f8     160",
+        "│   └── <group:deep>",
+        "│       └── er          |u1      24",
+        "├── <group:empty>",
+        "└── <group:hidden>      (nothing to see)",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("total", "text"),
+    [
+        (Sum(), "empty"),
+        (Sum(groups=1), "1 group"),
+        (Sum(groups=2000, arrays=1, links=2, size=1000), "2,000 groups, 1 array, 2 links, 1 kB"),
+    ],
+)
+def test_sums_as_text(total: Sum, text: str) -> None:
+    assert str(total) == text

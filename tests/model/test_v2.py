@@ -62,6 +62,15 @@ def test_a_separator_is_kept_as_it_was_said(separator):
     assert zarr2.encode_documents(hierarchy) == {".zarray": document}
 
 
+@pytest.mark.parametrize(
+    "more", [{}, {"dimension_separator": "/"}, {"x": 1}, {"dimension_separator": "/", "x": 1}], ids=str
+)
+def test_only_unknown_keys_are_extra(more):
+    node = zarr2.parse_array({**ARRAY, **more}, {}, "a")
+    assert node.extra == {key: value for key, value in more.items() if key == "x"}
+    assert zarr2.encode_array(node) == {**ARRAY, **more}
+
+
 def test_empty_attribute_documents_stay():
     documents = {".zgroup": {"zarr_format": 2}, ".zattrs": {}, "a/.zarray": ARRAY, "a/.zattrs": {}, "b/.zarray": ARRAY}
     assert zarr2.encode_documents(zarr2.parse_documents(documents)) == documents
@@ -91,36 +100,49 @@ def test_other_keys_are_not_nodes():
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("change", "problem"),
     [
-        ({"shape": None}, "shape None is not a list"),
-        ({"shape": [-1]}, "shape"),
-        ({"shape": [True]}, "shape"),
-        ({"shape": [1.0]}, "shape"),
-        ({"shape": "4"}, "shape"),
-        ({"shape": {"0": 4}}, "shape"),
-        ({"chunks": [0]}, "chunks"),
-        ({"chunks": [2, 2]}, "differ in length"),
-        ({"order": "K"}, "order 'K'"),
-        ({"order": None}, "order"),
-        ({"dimension_separator": "-"}, "dimension_separator '-'"),
-        ({"dimension_separator": None}, "dimension_separator"),
-        ({"compressor": "zlib"}, "is not a codec"),
-        ({"compressor": {"level": 1}}, "is not a codec"),
-        ({"compressor": {"id": 5}}, "is not a codec"),
-        ({"filters": {"id": "delta"}}, "is not a list"),
-        ({"filters": [None]}, "null"),
-        ({"filters": [{"id": "delta"}, "zlib"]}, "is not a codec"),
-        ({"zarr_format": 3}, "format 2"),
-        ({"zarr_format": "2"}, "format 2"),
-        ({"zarr_format": None}, "format 2"),
+        *(
+            ({key: value}, f"{key} {value!r} is not a list of lengths")
+            for key, value in (
+                ("shape", None), ("shape", [-1]), ("shape", [True]), ("shape", [1.0]), ("shape", "4"),
+                ("shape", {"0": 4}), ("chunks", [0]), ("chunks", None),
+            )
+        ),
+        ({"chunks": [2, 2]}, "shape (4,) and chunks (2, 2) differ in length"),
+        ({"order": "K"}, "dimension_separator '.' or order 'K' is unknown"),
+        ({"order": None}, "dimension_separator '.' or order None is unknown"),
+        ({"dimension_separator": "-"}, "dimension_separator '-' or order 'C' is unknown"),
+        ({"dimension_separator": None}, "dimension_separator None or order 'C' is unknown"),
+        *(({"compressor": codec}, f"compressor {codec!r} is not a codec") for codec in ("a", {"level": 1}, {"id": 5})),
+        ({"filters": {"id": "delta"}}, "filters {'id': 'delta'} is not a list"),
+        ({"filters": [None]}, "filters holds null"),
+        ({"filters": [{"id": "delta"}, "zlib"]}, "filters 'zlib' is not a codec"),
+        *(({"zarr_format": value}, ".zarray is not a document of Zarr format 2") for value in (3, "2", None)),
     ],
-)
-def test_a_wrong_value_is_named_with_its_node(change, words):
-    with pytest.raises(MetadataError, match=words) as caught:
+)  # fmt: skip
+def test_a_wrong_value_is_named_with_its_node(change, problem):
+    with pytest.raises(MetadataError) as caught:
         zarr2.parse_documents({".zgroup": {"zarr_format": 2}, "g/a/.zarray": {**ARRAY, **change}})
-    assert caught.value.path == "/g/a"
-    assert caught.value.remedy
+    assert str(caught.value) == f"{problem} (node '/g/a'). Run `zarrio verify` on the file."
+
+
+@pytest.mark.parametrize(
+    ("documents", "problem"),
+    [
+        ({"g/.zgroup": {}}, ".zgroup is not a document of Zarr format 2 (node '/g')"),
+        ({".zgroup": {"zarr_format": 2}, ".zattrs": []}, ".zattrs is not a JSON object (node '/')"),
+        (
+            {"a/.zarray": {"zarr_format": 2, "shape": [1]}},
+            ".zarray lacks chunks, compressor, dtype, fill_value, filters, order (node '/a')",
+        ),
+    ],
+    ids=["group", "attributes", "keys"],
+)
+def test_what_is_wrong_with_a_document_is_named(documents, problem):
+    with pytest.raises(MetadataError) as caught:
+        zarr2.parse_documents(documents)
+    assert str(caught.value) == f"{problem}. Run `zarrio verify` on the file."
 
 
 @pytest.mark.parametrize("key", sorted(ARRAY))

@@ -376,3 +376,74 @@ def test_an_array_that_is_open_for_changes_is_one():
     assert copy.deepcopy(lazy) is lazy
     with pytest.raises(TypeError, match="open the file for reading"):
         pickle.dumps(lazy)
+
+
+def words() -> EditableArray:
+    return editable(np.array(["a"], object), (4,), filters=[{"id": "vlen-utf8"}])[0]
+
+
+AXES = "Give as many axes, with the same lengths except along the one that grows."
+
+
+@pytest.mark.parametrize(
+    ("act", "problem", "remedy"),
+    [
+        (
+            lambda: editable(numbers(4, 3), (2, 2))[0].append([[1, 2]]),
+            "data of shape (1, 2) cannot be appended to shape (4, 3) along axis 0",
+            AXES,
+        ),
+        (
+            lambda: editable(numbers(4, 3), (2, 2))[0].append([[1, 2, 3]], -1),
+            "data of shape (1, 3) cannot be appended to shape (4, 3) along axis 1",
+            AXES,
+        ),
+        (
+            lambda: editable(numbers(3), (4,))[0].resize(2, 2),
+            "(2, 2) is not a shape of 1 axes",
+            "Give a length of 0 or more for each axis.",
+        ),
+        (
+            lambda: editable(numbers(3), (4,), maxshape=(4,))[0].resize(5),
+            "the shape (5,) is beyond the largest one, (4,)",
+            "Write the data to a new dataset.",
+        ),
+        (
+            lambda: editable(numbers(6), (4,))[0].__setitem__(slice(0, 3), [1, 2]),
+            "data of shape (2,) do not fill the selection, which has shape (3,)",
+            "Give data of the shape of the selection, or one value.",
+        ),
+        (
+            lambda: editable(np.zeros(3, "<i4"), (4,))[0].append([1.5]),
+            "the data do not fit int32 without loss",
+            "Convert them, or write them to a new dataset.",
+        ),
+        (
+            lambda: editable(np.zeros(3, "<i4"), (4,))[0].append(["a"]),
+            "the data are not of type int32 (invalid literal for int() with base 10: 'a')",
+            ValueRefusedError.advice,
+        ),
+        (lambda: words().append([5]), "5 is not text", ValueRefusedError.advice),
+        (lambda: words().append([b"\xff"]), "b'\\xff' is not text", ValueRefusedError.advice),
+        (
+            lambda: editable(np.empty((1, 2), object), (4, 2), filters=[dict(JSON2)])[0].append([[1, 2], [1]]),
+            "rows differ in length",
+            "Give as many elements in each.",
+        ),
+    ],
+    ids=["rows", "columns", "rank", "bound", "selection", "loss", "type", "text", "bytes", "ragged"],
+)
+def test_an_error_names_the_array_and_what_to_do(act, problem, remedy):
+    with pytest.raises((UsageError, ValueRefusedError)) as caught:
+        act()
+    assert str(caught.value) == f"{problem} (store '/memory.zarr', node '/g/a'). {remedy}"
+
+
+def test_axes_count_from_the_last_too():
+    lazy, _ = editable(numbers(2, 2), (2, 2), maxshape=(None, 3))
+    assert lazy.append([[7], [8]], -1) == (2, 3)
+    assert lazy.append([[1, 2, 3]], -2) == (3, 3)
+    assert lazy[...].tolist() == [[0, 1, 7], [2, 3, 8], [1, 2, 3]]
+    lazy.resize((0, 0))
+    lazy.resize([1, 1])
+    assert lazy[...].tolist() == [[0]]

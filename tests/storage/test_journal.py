@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
+import itertools
 import json
 import os
+import re
+import zlib
 from typing import Any
 
 import pytest
@@ -135,6 +139,29 @@ def test_nothing_is_put_down_where_one_put_is_all():
     assert not journal.is_open
 
 
+@pytest.mark.parametrize(
+    ("documents", "gone"), [({".zattrs": b"x", CONSOLIDATED: b"new"}, []), ({CONSOLIDATED: b"new"}, ["b/0"])]
+)
+def test_two_documents_or_a_deletion_are_one_change(documents, gone):
+    final = {key: value for key, value in {**BEFORE, **documents}.items() if key not in gone}
+    for step in itertools.count(1):
+        keys = MemoryKeys(dict(BEFORE))
+        if not stopped_at(step, keys, lambda store: Journal(store, 2).commit(documents, gone)):
+            break
+        recover(keys)
+        assert of_the_file(keys) in (BEFORE, final)
+    assert step > 3
+    assert of_the_file(keys) == final
+
+
+def test_a_record_that_is_damaged_names_the_file_also_if_it_is_not_the_first():
+    keys = MemoryKeys({**BEFORE, JOURNAL: Record("id", {}, [], [], Holder("host", 1, "now")).encode()})
+    keys.set(f"{JOURNAL}.1", b"{}")
+    with pytest.raises(MetadataError) as caught:
+        recover(keys)
+    assert caught.value.store == keys.location
+
+
 def test_a_key_is_put_down_once_and_in_one_put():
     keys = MemoryKeys(BEFORE)
     journal = Journal(keys, 2)
@@ -200,8 +227,11 @@ def test_the_end_of_a_journal_that_fails_is_told_and_caught_up_on():
             raise OSError("no")
 
     keys.fails = fail
-    with pytest.warns(JournalWarning, match="is written"):
+    with pytest.warns(JournalWarning) as told:
         change(keys)
+    assert [str(warning.message) for warning in told] == [
+        f"{keys.location}: the change is written, but its journal could not be removed (no)"
+    ]
     keys.fails = lambda operation, key: None
     left = pending(keys)
     assert left is not None
@@ -247,7 +277,7 @@ def test_a_large_value_is_put_aside_once():
 # ---- records --------------------------------------------------------------------------------------------------------
 
 _parts = st.text(min_size=1).filter(lambda name: name not in {".", ".."} and not {"/", "\0"} & set(name))
-_names = st.lists(_parts, min_size=1, max_size=3).map("/".join)
+_names = st.lists(_parts, min_size=1, max_size=3).map("/".join).filter(lambda name: not name.startswith(JOURNAL))
 
 
 @given(
@@ -295,6 +325,146 @@ def test_a_journal_that_is_damaged_is_an_error_and_changes_nothing(text):
         recover(keys)
     assert caught.value.store == keys.location
     assert keys.values == {**BEFORE, JOURNAL: text}
+
+
+def test_an_undo_that_fails_is_told_and_nothing_more_is_written():
+    keys = MemoryKeys(dict(BEFORE))
+    journal = Journal(keys, 2)
+    assert not journal.is_open
+    journal.keep(["a/0"])
+    assert journal.is_open
+    keys.set("a/0", b"changed")
+
+    def fail(operation: str, key: str) -> None:
+        if operation == "delete":
+            raise OSError("no")
+
+    keys.fails = fail
+    error = KeyError("the cause")
+    journal.undo(error)
+    (note,) = error.__notes__
+    assert note == (
+        f"What was written could not be undone (no). It is undone when {keys.location} is opened with mode 'r+' or "
+        "'a', or by `zarrio repair`; until then readers see the file as it was."
+    )
+    keys.fails = lambda operation, key: None
+    with pytest.raises(StoreError) as caught:
+        journal.keep(["a/1"])
+    assert str(caught.value) == (
+        f"an earlier change could not be undone yet (store '{keys.location}'). Close the file, and open it with mode "
+        "'r+' when the store takes values again."
+    )
+    assert recover(keys) is not None
+    assert of_the_file(keys) == BEFORE
+
+
+def test_keys_of_a_new_node_that_exist_are_not_touched():
+    keys = MemoryKeys(dict(BEFORE))
+    with pytest.raises(ConflictError) as caught:
+        Journal(keys, 2).keep([], below=["new", "a"])
+    assert str(caught.value) == (
+        f"the store has keys below a new node, although the metadata have no such node (store '{keys.location}', node "
+        "'/a'). Run `zarrio verify`; `zarrio consolidate` adds existing nodes to the metadata."
+    )
+    assert keys.values == BEFORE
+
+
+OUTSIDE = "is the root, leads out of the store, or is a key of the journal"
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"version": 2}, "it is of version 2, and this package reads 1"),
+        ({"id": "a/b"}, "'a/b' is not the id of a change"),
+        ({"old": {"a/0": 5}}, "it is cut off, or its values are damaged"),
+        ({"old": {"a/0": 3}}, "it is cut off, or its values are damaged"),
+        ({"old": {"a/0": True}}, "a number in it is not a whole number of 0 or more"),
+        ({"crc32": 5}, "it is cut off, or its values are damaged"),
+        ({"absent": {}}, "it lists something that is not a key"),
+        ({"absent": [5]}, "it lists something that is not a key"),
+        *(({"absent": [key]}, f"{key!r} {OUTSIDE}") for key in ("", "a//b", "./a", "a/../b", f"{JOURNAL}.1")),
+        ({"below": ["a/."]}, f"'a/.' {OUTSIDE}"),
+        ({"aside": {"a/0": 1.0}}, "a number in it is not a whole number of 0 or more"),
+        ({"holder": {"host": 5, "pid": 1, "since": "now"}}, "it does not name its writer"),
+        ({"holder": {"host": "h", "pid": True, "since": "now"}}, "it does not name its writer"),
+        ({"holder": {"host": "h", "pid": 1, "since": 5}}, "it does not name its writer"),
+        (
+            {"mark": {"documents": {"a/0": "x"}, "hidden": []}},
+            "its mark names keys other than the documents of the root",
+        ),
+        ({"mark": {"documents": {}, "hidden": ["a/0"]}}, "its mark names keys other than the documents of the root"),
+    ],
+    ids=str,
+)
+def test_what_is_wrong_with_a_record_is_named(change, reason):
+    with pytest.raises(MetadataError) as caught:
+        Record.decode(_changed(lambda said: said.update(change)), "/a.zarr")
+    assert str(caught.value) == (
+        f"the journal '.hdmf_zarr_journal' of an interrupted change cannot be understood ({reason}) "
+        "(store '/a.zarr'). Read the file with mode 'r', which shows it as it was, and export it to a new one."
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"version": 2}, "it is of version 2, and this package reads 1"),
+        ({"final": {CONSOLIDATED: 5}}, "it has something other than digests"),
+        ({"final": {"../a": None}}, f"'../a' {OUTSIDE}"),
+        ({"delete": ["../a"]}, f"'../a' {OUTSIDE}"),
+    ],
+    ids=str,
+)
+def test_what_is_wrong_with_the_last_record_is_named(change, reason):
+    last = {"version": 1, "id": "id", "final": {}, "delete": [], **change}
+    record = Record("id", {}, [], [], Holder("host", 1, "now")).encode()
+    keys = MemoryKeys({**BEFORE, JOURNAL: record, LAST_RECORD: json.dumps(last).encode()})
+    with pytest.raises(MetadataError, match=re.escape(f"cannot be understood ({reason})")):
+        recover(keys)
+
+
+def test_what_a_record_looks_like_on_disk():
+    """Other versions of this package find it."""
+    mark = Mark({".zattrs": b'{"changing": 1}'}, (CONSOLIDATED,))
+    holder = Holder("host", 7, "2026-01-01T00:00:00+00:00")
+    record = Record("id", {"a/0": b"zero", "a/1": b"\0\n"}, ["b"], ["c"], holder, mark, {"d/0": 3})
+    line, _, values = record.encode().partition(b"\n")
+    assert values == b"zero\0\n"
+    assert json.loads(line) == {
+        "version": 1,
+        "id": "id",
+        "holder": {"host": "host", "pid": 7, "since": "2026-01-01T00:00:00+00:00"},
+        "old": {"a/0": 4, "a/1": 2},
+        "absent": ["b"],
+        "below": ["c"],
+        "crc32": zlib.crc32(values),
+        "aside": {"d/0": 3},
+        "mark": {"documents": {".zattrs": '{"changing": 1}'}, "hidden": [".zmetadata"]},
+    }
+    assert record.aside_keys() == [".hdmf_zarr_journal.old.id.3"]
+    plain = Record("id", {}, [], [], holder).encode()
+    assert json.loads(plain).keys() == {"version", "id", "holder", "old", "absent", "below", "crc32"}
+
+
+def test_what_is_told_of_an_interrupted_change():
+    keys = MemoryKeys(dict(BEFORE))
+    assert recover(keys) is None
+    keys.set(JOURNAL, Record("id", {"a/0": b"before"}, [], [], Holder("host", 7, "noon")).encode())
+    assert (
+        recover(keys) == "a change of this file by process 7 on host since noon did not come to its end, and was undone"
+    )
+    assert keys.values["a/0"] == b"before"
+    keys.set(JOURNAL, Record("id", {"a/0": b"again"}, [], [], Holder("host", 7, "noon")).encode())
+    final = {CONSOLIDATED: hashlib.sha256(b"old").hexdigest(), "gone": None}
+    keys.set(LAST_RECORD, json.dumps({"version": 1, "id": "id", "final": final, "delete": ["b/0"]}).encode())
+    with pytest.warns(JournalWarning) as caught:
+        recover_with_warning(keys)
+    assert str(caught[0].message) == (
+        f"{keys.location}: a change of this file by process 7 on host since noon was written to its end, and its "
+        "journal was removed"
+    )
+    assert of_the_file(keys) == {key: value for key, value in {**BEFORE, "a/0": b"before"}.items() if key != "b/0"}
 
 
 @pytest.mark.parametrize(

@@ -357,6 +357,55 @@ def test_a_lock_says_what_a_user_can_do() -> None:
     )
 
 
+def test_what_to_do_depends_on_the_writer() -> None:
+    here = locks.Holder.here()
+    other = locks.Holder(here.host, here.pid + 1, here.since)
+    wait = "Wait until it has closed the file, or end it."
+    gone = "If it is gone for certain, pass break_lock=True, or run `zarrio repair --break-lock`."
+    take = "Take it over with break_lock=True, or with `zarrio repair --break-lock`."
+    for holder, stale, problem, remedy in (
+        (here, "", str(here), "That is this process: close the other io first."),
+        (other, "", str(other), wait),
+        (other, "it has ended", f"{other}; it has ended", take),
+        (None, "", "a process that has left no name", f"{wait} {gone}"),
+    ):
+        text = str(locks.locked_error(holder, "/a.zarr", stale=stale))
+        assert text == f"another writer has this file open: {problem} (store '/a.zarr'). {remedy}"
+
+
+def test_a_lock_that_is_not_held_any_more_writes_nothing(tmp_path: Path) -> None:
+    path = str(tmp_path / "a.zarr")
+    lock = locks.FileLock(path)
+    (tmp_path / ".a.zarr.lock").unlink()
+    with pytest.raises(StoreLockedError) as broken:
+        lock.check()
+    assert str(broken.value) == (
+        f"the lock of this writer was broken: its file is gone (store '{path}'). Another writer may have the file open "
+        "now. Open it again."
+    )
+    lock.release()
+    with pytest.raises(StoreLockedError) as closed:
+        lock.check()
+    assert str(closed.value) == f"this file is closed (store '{path}'). Open the file again."
+
+
+@pytest.mark.parametrize("content", [b"not ours at all", b'x{"host": "h"}', None], ids=str)
+def test_a_file_with_the_name_of_a_lock_that_is_not_ours_stays(tmp_path: Path, content: bytes | None) -> None:
+    target, note = tmp_path / "a.zarr", tmp_path / ".a.zarr.lock"
+    if content is None:
+        note.mkdir()
+    else:
+        note.write_bytes(content)
+    with pytest.raises(StoreRefusedError) as caught:
+        locks.FileLock(str(target))
+    problem = "is not a regular file" if content is None else "holds something other than the record of a lock"
+    assert str(caught.value) == (
+        f"the lock file {str(note)!r} {problem}, and is left as it is (store {str(target)!r}). This package did not "
+        "make it. Look at it, and move or delete it before you write here."
+    )
+    assert note.is_dir() if content is None else note.read_bytes() == content
+
+
 def test_a_synchronizer_is_no_lock(tmp_path: Path) -> None:
     with pytest.warns(UserWarning, match="one writer at a time"):
         ZarrIO(tmp_path / "a.zarr", "w", synchronizer=object()).close()

@@ -10,10 +10,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from hdmf_zarr_backend.errors import MetadataError, UsageError
 
 Region = Any
+
+_POINTS = 'Give {"points": [[...], ...]}.'
 
 
 def encode_region(selection: Any) -> Region:
@@ -32,13 +35,27 @@ def encode_region(selection: Any) -> Region:
     """
     if isinstance(selection, dict):
         if set(selection) != {"points"}:
-            raise UsageError(f"{selection!r} is not a region", remedy='Give {"points": [[...], ...]}.')
-        return {
-            "points": np.asarray(selection["points"], dtype=np.int64).reshape(len(selection["points"]), -1).tolist()
-        }
+            raise UsageError(f"{selection!r} is not a region", remedy=_POINTS)
+        return {"points": _encode_points(selection["points"])}
     if not isinstance(selection, (tuple, list)):
         selection = (selection,)
     return [_encode_axis(part) for part in selection]
+
+
+def _encode_points(stated: Any) -> list[list[int]]:
+    try:
+        points = np.asarray(stated)
+        if points.ndim in (1, 2) and (points.dtype.kind in "iu" or not points.size):
+            rows: list[list[int]] = _rows(points.astype(np.int64)).tolist()
+            return rows
+    except ValueError:
+        pass  # rows that differ in length
+    raise UsageError(f"{stated!r} are not points", remedy=_POINTS)
+
+
+def _rows(points: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return points as an array of shape ``(n, axes)``; the points of one axis may be given as numbers."""
+    return points.reshape(len(points), -1 if points.size else 0)
 
 
 def _encode_axis(part: Any) -> dict[str, Any]:
@@ -80,8 +97,7 @@ def decode_region(region: Region) -> Any:
     """
     try:
         if isinstance(region, dict):
-            points = np.array(region["points"], dtype=np.intp)
-            return points.reshape(len(region["points"]), -1)
+            return _rows(np.array(region["points"], dtype=np.intp))
         return tuple(slice(*part["slice"]) if "slice" in part else np.array(part["index"], np.intp) for part in region)
     except (KeyError, TypeError, ValueError) as error:
         raise MetadataError(f"{region!r} is not a region", remedy="Run `zarrio verify` on the file.") from error

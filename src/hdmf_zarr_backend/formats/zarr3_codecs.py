@@ -305,8 +305,10 @@ def _decode_sharded(configuration: dict[str, Any], ndim: int) -> Chain:
     checksum = _has_checksum(configuration)
     location = configuration.get("index_location", "end")
     chain = decode_codecs(inner, ndim)
-    if chain.shards is not None or location not in ("start", "end"):
+    if chain.shards is not None:
         raise MetadataError("shards inside of shards are not supported", remedy=_REMEDY)
+    if location not in ("start", "end"):
+        raise MetadataError(f"the index of shards has no place {location!r}", remedy=_REMEDY)
     shards = Shards((), index_at_end=location == "end", checksum=checksum)
     return Chain(chain.filters, chain.compressor, chain.endian, chain.order, tuple(chunks or ()), shards)
 
