@@ -1022,7 +1022,8 @@ class FileMachine(RuleBasedStateMachine):
         session = self._edited()
         node = session.wanted.dataset(path)
         session.wanted.set_values(path, np.concatenate([node.values, values]))
-        if path in session.loose.values:  # cut before, so that they may replace values that readers look at
+        cut = [session.loose, *(reader.loose for reader in self.readers)]
+        if any(path in loose.values for loose in cut):  # the new values may replace some that readers look at
             session.loose.add(path, values)
         if session.root is not None:
             data = builder_at(session.root, path).data
