@@ -58,9 +58,14 @@ def test_repair_and_consolidate(whole: Path, capsys: pytest.CaptureFixture[str])
     (whole / ".zattrs").write_text(json.dumps({**document, "new": 1}))
     assert main(["verify", str(whole), "--level", "structure"]) == 1
     assert main(["repair", str(whole)]) == 0
-    assert "wrote a new consolidated document" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "wrote a new consolidated document\nChunks were not checked: `zarrio verify`" in out
     assert main(["repair", str(whole)]) == 0
-    assert "nothing to repair" in capsys.readouterr().out
+    assert capsys.readouterr().out == (
+        "nothing to repair in the metadata\n"
+        "Chunks were not checked: `zarrio verify` finds the damaged ones. They cannot be repaired; restore them from a "
+        "copy of the file, or convert the source again. The other chunks can be read.\n"
+    )
     (whole / ".zmetadata").write_text("{")
     assert main(["consolidate", str(whole)]) == 0
     assert main(["verify", str(whole), "--level", "structure"]) == 0

@@ -32,7 +32,6 @@ class S3Setup(Setup):
     """Files on an S3 server, which takes a request for each key."""
 
     name = "s3"
-    can_fail = False
 
     def __init__(self, zarr_format: Any, server: S3Server) -> None:
         super().__init__(zarr_format)

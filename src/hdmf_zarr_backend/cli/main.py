@@ -134,7 +134,7 @@ _ABOUT = "Convert, inspect, compare and check HDMF and NWB files in Zarr and HDF
 _EXIT_CODES = """\
 exit codes:
   0  done, and no differences or problems were found
-  1  done, and differences or problems were found, as by diff, verify, validate and repair
+  1  done, and differences or problems were found (diff, verify, validate, repair)
   2  an error with at least one file, or wrong arguments
 """
 

@@ -36,9 +36,9 @@ def _configure(parser: ArgumentParser) -> None:
     add_storage_option(parser)
 
 
-_NOTHING = (
-    "nothing to repair in the metadata. Chunks were not checked: run `zarrio verify`. A damaged chunk cannot be "
-    "repaired: restore it from a copy of the file, or convert the source again"
+_CHUNKS = (
+    "Chunks were not checked: `zarrio verify` finds the damaged ones. They cannot be repaired; restore them from a "
+    "copy of the file, or convert the source again. The other chunks can be read."
 )
 
 
@@ -67,7 +67,8 @@ def _run(arguments: Namespace) -> Exit:
         ):
             print(line)
         if not repairs.done and not repairs.left:
-            print(_NOTHING)
+            print("nothing to repair in the metadata")
+        print(_CHUNKS)
     return Exit.FOUND if repairs.left else Exit.OK
 
 

@@ -126,6 +126,7 @@ class Operations:
         """Leave the locks as the system does when their process has died."""
         if not self.is_dead:
             return
+        os.getpid = self._pid  # stores of object stores refuse to work in another process
         locks._forget_all()
         for lock in self._locks:
             if isinstance(lock, locks.Lease):
@@ -133,7 +134,6 @@ class Operations:
             elif isinstance(lock, locks.ProcessLock) and lock._is_held:
                 locks._OF_THIS_PROCESS.pop(lock._place, None)
             lock._is_held = False
-        os.getpid = self._pid
 
 
 def _bury(lease: locks.Lease) -> None:
