@@ -103,14 +103,7 @@ class ZarrDataIO(DataIO):  # type: ignore[misc]
         is_unfilled = data is None and shape is not None
         self.shards: tuple[int, ...] | Literal["auto"] | None = _shards(shards, self.chunks, is_unfilled=is_unfilled)
         self.fillvalue = fillvalue
-        if compressor is not None and compressors is not None:
-            raise UsageError("compressor and compressors are both given", remedy="Give one of them.")
-        applied, last = filters, compressor
-        if compressors is not None or serializer is not None:
-            applied, found = pipeline_of_zarr3(filters, compressors, serializer)
-            last = found if compressor is None else compressor
-        self.compressor: Any = None if last is None else compressor_config(last)
-        self.filters = _filters(applied)
+        self.filters, self.compressor = _codecs(filters, compressor, compressors, serializer)
         self.link_data = _is_linked(link_data, data)
         self._maxshape = None if maxshape is None else tuple(maxshape)
         self._dataset: Any = None
@@ -209,6 +202,19 @@ def _is_linked(link_data: Any, data: Any) -> bool:
         warnings.warn(problem, UserWarning, stacklevel=3)
         return False
     return bool(link_data)
+
+
+def _codecs(
+    filters: Any, compressor: Any, compressors: Any, serializer: Any
+) -> tuple[list[dict[str, Any]] | None, Any]:
+    """Return filters and compressor as stored, from the arguments of hdmf-zarr 0.13 or from those of 0.14."""
+    if compressor is not None and compressors is not None:
+        raise UsageError("compressor and compressors are both given", remedy="Give one of them.")
+    last = compressor
+    if compressors is not None or serializer is not None:
+        filters, found = pipeline_of_zarr3(filters, compressors, serializer)
+        last = found if compressor is None else compressor
+    return _filters(filters), None if last is None else compressor_config(last)
 
 
 def _filters(filters: Any) -> list[dict[str, Any]] | None:

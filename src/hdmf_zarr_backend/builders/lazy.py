@@ -861,18 +861,22 @@ class LazyContainers:
         while stack:
             path, node = stack.pop()
             stack.extend((join(path, name), each) for name, each in node.members.items() if isinstance(each, GroupNode))
-            if LINKS not in node.attributes or data_type_of(node) is None:
-                continue
-            try:
-                shared = [(link, _SHARED[link.name]) for link in file.links(path, node) if link.name in _SHARED]
-            except ZarrBackendError:
-                continue  # raised where the group is made
-            for link, field in shared:
-                place = file.place_of(link.target)
-                unit, other = None if place is None else file.unit_of(place), file.unit_of(path)
-                if place is not None and unit is not None and other is not None:
+            for place, field in self._shared_places(path, node):
+                unit, other = file.unit_of(place), file.unit_of(path)
+                if unit is not None and other is not None:
                     found.setdefault(unit, {}).setdefault((split(place)[0], field), []).append(other)
         return found
+
+    def _shared_places(self, path: str, node: Any) -> list[tuple[str, str]]:
+        """Return the datasets of other series that a series links to, each with the field of pynwb that lists it."""
+        if LINKS not in node.attributes or data_type_of(node) is None:
+            return []
+        try:
+            links = self._file.links(path, node)
+        except ZarrBackendError:
+            return []  # raised where the group is made
+        places = [(self._file.place_of(link.target), _SHARED[link.name]) for link in links if link.name in _SHARED]
+        return [(place, field) for place, field in places if place is not None]
 
     def _list_sharing(self, unit: str) -> None:
         """Put the lists of those that share their data into the series of a unit; their members are made on use."""

@@ -389,11 +389,15 @@ def each_file(
     if arguments.json:
         print_json(documents)
     elif count > 1 and labels is not None:
-        print(f"{count - len(bad) - len(failed)} of {count} files {labels[0]}")
-        for path in bad:
-            print(f"  not {labels[0]}: {path}")
-        for path, reason in failed.items():
-            print(f"  {labels[1]}: {path}: {reason}")
+        _print_totals(count, bad, failed, labels)
     if failed:
         return Exit.FAILED
     return Exit.FOUND if bad else Exit.OK
+
+
+def _print_totals(count: int, bad: list[str], failed: dict[str, str], labels: tuple[str, str]) -> None:
+    print(f"{count - len(bad) - len(failed)} of {count} files {labels[0]}")
+    for path in bad:
+        print(f"  not {labels[0]}: {path}")
+    for path, reason in failed.items():
+        print(f"  {labels[1]}: {path}: {reason}")

@@ -270,11 +270,9 @@ def pairs_of(arguments: Namespace) -> list[tuple[str, str]]:
         if len(paths) == 1 and not _is_folder(target) and _files_of(paths[0], arguments) == paths:
             return [(paths[0], target)]
         folder = _checked_folder(target, arguments.paths)
-    sources = [file for path in paths for file in _files_of(path, arguments)]
     pairs: dict[str, str] = {}
-    for source in sources:
-        name = _target_name(source, arguments)
-        target = _beside(source, name) if folder is None else _joined(folder, name)
+    for source in (file for path in paths for file in _files_of(path, arguments)):
+        target = _target_of(source, folder, arguments)
         if target in pairs:
             raise UsageError(
                 f"{pairs[target]} and {source} would both become {target}", remedy="Convert them to different folders."
@@ -283,6 +281,11 @@ def pairs_of(arguments: Namespace) -> list[tuple[str, str]]:
     if folder is not None:
         _make_folder(folder)
     return [(source, target) for target, source in pairs.items()]
+
+
+def _target_of(source: str, folder: str | None, arguments: Namespace) -> str:
+    name = _target_name(source, arguments)
+    return _beside(source, name) if folder is None else _joined(folder, name)
 
 
 def _checked_folder(target: str, paths: list[str]) -> str:

@@ -549,10 +549,15 @@ def _to_other_zarr(source: str | Store, place: str | Store, request: _ToZarr) ->
     ) as new:
         request.write(new, plan)
         remove_empty_folder(keys)
+    return _report_of(plan, main.location, target)
+
+
+def _report_of(plan: WritePlan, source: str, target: str) -> ConversionReport:
+    """Count what a plan contains, other than the cached schema."""
     is_counted = is_content(plan.hierarchy)
     nodes = plan.hierarchy.flat().items()
     groups = [node for path, node in nodes if isinstance(node, GroupNode) and is_counted(path)]
     datasets = sum(map(is_counted, plan.arrays))
     links = sum(len(node.attributes.get(LINKS, [])) for node in groups)
     nbytes = sum(value_bytes(planned.node) for planned in plan.arrays.values())
-    return ConversionReport(main.location, target, "zarr", len(groups), datasets, links, nbytes)
+    return ConversionReport(source, target, "zarr", len(groups), datasets, links, nbytes)

@@ -201,10 +201,17 @@ def _cards(figures: _FileFigures) -> str:
     if figures.counts.size and sized:
         shown.append((f"{figures.counts.size / sized:.2f}", "compression ratio"))
     boxes = "".join(f'<div class="card"><b>{value}</b><span>{label}</span></div>' for value, label in shown)
-    cached = ", ".join(f"{name} {', '.join(found)}" for name, found in document["specifications"].items())
-    notes = ["Text and references have no uncompressed size."] * any(one["bytes"] is None for one in figures.arrays)
-    notes += [f"The schema in the file ({escape(cached)}) is counted in the stored bytes only."] if cached else []
-    return f'<div class="cards">{boxes}</div><p class="soft">{" ".join(notes)}</p>'
+    return f'<div class="cards">{boxes}</div><p class="soft">{" ".join(_notes(figures))}</p>'
+
+
+def _notes(figures: _FileFigures) -> list[str]:
+    """Return what the numbers leave out."""
+    notes = []
+    if any(array["bytes"] is None for array in figures.arrays):
+        notes.append("Text and references have no uncompressed size.")
+    if cached := ", ".join(f"{name} {', '.join(found)}" for name, found in figures.document["specifications"].items()):
+        notes.append(f"The schema in the file ({escape(cached)}) is counted in the stored bytes only.")
+    return notes
 
 
 def _kinds(figures: _FileFigures) -> list[tuple[int, str]]:
