@@ -246,6 +246,7 @@ class FileMachine(RuleBasedStateMachine):
         self.readers: list[Reader] = []
         self.torn: Torn | None = None
         self.is_incomplete = False
+        self.unfinished: Model | None = None
         self.is_checked = True
         self._converted: Model | None = None
         self._number = 0
@@ -295,6 +296,8 @@ class FileMachine(RuleBasedStateMachine):
             states = torn.states[-1:] if torn.is_done and not has_hint else torn.states
             return [*states], torn.loose, torn.may_be_incomplete
         loose = self.session.loose if self.session is not None and self.session.is_partial else Loose()
+        if self.is_incomplete and has_hint:  # of a new file of both formats, the root of format 3 is written first
+            return [None, self.unfinished], loose, True
         return [self.model], loose, self.is_incomplete
 
     def _read(self, mode: str = "r", **options: Any) -> Content:
@@ -362,6 +365,7 @@ class FileMachine(RuleBasedStateMachine):
         except (StoreNotFoundError, IncompleteStoreError) as error:
             was_there = self.model is not None
             self.model, self.is_incomplete = None, isinstance(error, IncompleteStoreError)
+            self.unfinished = states[-1]
             self.torn = None
             if was_there and can_be_nothing:
                 raise self._diverged("a file is gone although its replacement did not succeed") from None
@@ -633,6 +637,9 @@ class FileMachine(RuleBasedStateMachine):
         left = repair(self._given(), storage_options=self.setup.storage_options).left
         if left:
             raise self._diverged(f"repair leaves {left}")
+        if self.setup.store(self.place).get(".zgroup") and self.setup.store(self.place).get(".zmetadata") is None:
+            # A replacement that was refused early leaves the old file without it; a commit needs it.
+            consolidate(self._given(), storage_options=self.setup.storage_options)
 
     def _verified(self) -> list[Any]:
         return verify(self._given(), storage_options=self.setup.storage_options).problems

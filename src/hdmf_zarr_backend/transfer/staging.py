@@ -118,7 +118,7 @@ def _missing(folder: str) -> list[str]:
 
 
 _ROOT_3 = "zarr.json"
-_COMMIT = (zarr2.ATTRIBUTES, _ROOT_3, zarr2.CONSOLIDATED)
+_COMMIT = (_ROOT_3, zarr2.ATTRIBUTES, zarr2.CONSOLIDATED)
 """The keys that complete a new file, in the order in which they are set."""
 
 
