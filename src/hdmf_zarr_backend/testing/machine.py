@@ -246,7 +246,7 @@ class FileMachine(RuleBasedStateMachine):
         self.readers: list[Reader] = []
         self.torn: Torn | None = None
         self.is_incomplete = False
-        self.unfinished: Model | None = None
+        self.unfinished: list[Model] = []
         self.is_checked = True
         self._converted: Model | None = None
         self._number = 0
@@ -297,7 +297,7 @@ class FileMachine(RuleBasedStateMachine):
             return [*states], torn.loose, torn.may_be_incomplete
         loose = self.session.loose if self.session is not None and self.session.is_partial else Loose()
         if self.is_incomplete and has_hint:  # of a new file of both formats, the root of format 3 is written first
-            return [None, self.unfinished], loose, True
+            return [None, *self.unfinished], loose, True
         return [self.model], loose, self.is_incomplete
 
     def _read(self, mode: str = "r", **options: Any) -> Content:
@@ -365,7 +365,7 @@ class FileMachine(RuleBasedStateMachine):
         except (StoreNotFoundError, IncompleteStoreError) as error:
             was_there = self.model is not None
             self.model, self.is_incomplete = None, isinstance(error, IncompleteStoreError)
-            self.unfinished = states[-1]
+            self.unfinished.append(states[-1])
             self.torn = None
             if was_there and can_be_nothing:
                 raise self._diverged("a file is gone although its replacement did not succeed") from None
@@ -511,6 +511,7 @@ class FileMachine(RuleBasedStateMachine):
 
     def _adopt(self, model: Model) -> None:
         self.model, self.torn, self.is_incomplete, self.is_checked = model, None, False, False
+        self.unfinished.clear()
 
     def _attempt(self, act: Callable[[], object], fault: Fault | None, io: ZarrIO | None = None) -> Operations | None:
         """Do something, which may fail; return None if it succeeded, else how it failed."""
