@@ -288,8 +288,8 @@ class ChunkCheck:
             self._add(
                 "",
                 "unchecked",
-                f"{unchecked:,} of {self._report.chunks:,} chunks have no checksum: they decode, but a flipped bit "
-                "in them would not be detected",
+                f"{unchecked:,} of {self._report.chunks:,} chunks have no checksum that would reveal changed bytes: "
+                "all that is known is that they can be decoded",
             )
         progress.finish()
 
