@@ -51,8 +51,8 @@ class Work:
 
 WORKS = (
     Work("write 1,600 time series and 1,600 units", "write, 1,600 small TimeSeries + 1,600 units", readme=True),
-    Work("open and read them", "open and read(), 1,600", readme=True),
-    Work("open them and read all series", cell=("W1", "open, read() and all series", "1,600"), readme=True),
+    Work("open that file", "open and read(), 1,600", readme=True),
+    Work("open it and read all series", cell=("W1", "open, read() and all series", "1,600"), readme=True),
     Work("write 256 MiB from memory", cell=("W2a", "write from memory", "2,097,152")),
     Work("200 random one-second slices of 64 channels", "200 random one-second slices", readme=True),
     Work("read 256 MiB", cell=("W2a", "read whole", "2,097,152"), in_plot=False),
@@ -150,15 +150,15 @@ def _requests(engine: str) -> str:
 
 
 _WHY = """
-- **Faster than hdmf-zarr 0.13 and 0.14**: opens 1,600 time series {open[0]} and {open[1]} times as fast, or
-{all[0]} and {all[1]} times if all of them are read, converts HDF5 files
-{kept[0]} and {kept[1]} times as fast (CPU time), and opens a file over HTTP with {requests[0]} requests
-instead of {requests[1]} and {requests[2]} ([performance](docs/explanation/performance.md)). 0.13 reads the default
-format, 0.14 [format 3 or both](#compatibility).
+- **Faster than hdmf-zarr 0.13 and 0.14**: a file of 1,600 time series opens {open[0]} and {open[1]} times as fast
+({all[0]} and {all[1]} times with all series read), HDF5 files convert {kept[0]} and {kept[1]} times as
+fast (CPU times), and a file opens over HTTP with {requests[0]} requests, not {requests[1]} or {requests[2]}
+([performance](docs/explanation/performance.md)). 0.13 reads the default format, 0.14
+[format 3 or both](#compatibility).
 
 - **Made for the cloud, unlike HDF5**: programs read slices straight from S3 or a web server, and many workers write
-one file. Random slices are read {slices[2]} times as fast as from HDF5 with gzip. HDF5 files can also be [read as
-Zarr where they are](docs/how-to/stream.md#read-hdf5-files-as-zarr-without-a-copy).
+one file. Random slices of a local file are read {slices[2]} times as fast as from HDF5 with gzip (CPU time). HDF5
+files can also be [read as Zarr without a copy](docs/how-to/stream.md#read-hdf5-files-as-zarr-without-a-copy).
 
 - **Nothing is lost**: HDF5 to Zarr and back gives the same file, with its types, chunks, filters, links and
 references. A write or append that fails or is killed leaves the file [as it was](docs/explanation/consistency.md).
