@@ -373,7 +373,9 @@ class FileMachine(RuleBasedStateMachine):
         for model in states:
             if found == model.content():
                 self.model, self.is_incomplete = model, False
-                self.torn = None if can_be_nothing else Torn([model], Loose(), self._repair, may_be_incomplete=False)
+                finish = self._repair_after_replacement
+                self.torn = None if can_be_nothing else Torn([model], Loose(), finish, may_be_incomplete=False)
+                self.unfinished.clear()
                 if model is states[-1]:
                     self.zarr_format = self.setup.zarr_format
                 return
@@ -638,9 +640,12 @@ class FileMachine(RuleBasedStateMachine):
         left = repair(self._given(), storage_options=self.setup.storage_options).left
         if left:
             raise self._diverged(f"repair leaves {left}")
-        if self.setup.store(self.place).get(".zgroup") and self.setup.store(self.place).get(".zmetadata") is None:
-            # A replacement that was refused early leaves the old file without it; a commit needs it.
-            consolidate(self._given(), storage_options=self.setup.storage_options)
+
+    def _repair_after_replacement(self) -> None:
+        """Repair a file; a replacement that was refused early leaves the old file of format 2 not consolidated."""
+        self._repair()
+        if self.zarr_format == 2 and self.setup.store(self.place).get(".zmetadata") is None:
+            consolidate(self._given(), storage_options=self.setup.storage_options)  # a commit needs it
 
     def _verified(self) -> list[Any]:
         return verify(self._given(), storage_options=self.setup.storage_options).problems

@@ -119,7 +119,10 @@ def _missing(folder: str) -> list[str]:
 
 _ROOT_3 = "zarr.json"
 _COMMIT = (_ROOT_3, zarr2.ATTRIBUTES, zarr2.CONSOLIDATED)
-"""The keys that complete a new file, in the order in which they are set."""
+"""The keys that complete a new file, in the order in which they are set.
+
+The attributes have the mark until then, so that a file of both formats is incomplete until it has both roots.
+"""
 
 
 @contextmanager
