@@ -34,6 +34,7 @@ from hdmf_zarr_backend.model.content import (
 from hdmf_zarr_backend.model.elements import Element
 from hdmf_zarr_backend.model.link_sources import is_url
 from hdmf_zarr_backend.stores.base import Store
+from hdmf_zarr_backend.stores.files import not_found
 from hdmf_zarr_backend.stores.opening import located, open_store
 
 __all__ = [
@@ -485,7 +486,7 @@ def _provider_of(
         open_store(source, storage_options).get_many(_MARKS)  # raises the cause if the server failed
         remedy = "Check the URL; an HDF5 file is compared where it is local, so download it first."
     elif not Path(source).exists():
-        raise StoreNotFoundError("the file does not exist", store=source, remedy="Check the path.")
+        raise not_found(source, source)
     raise UsageError("this file has no format that can be compared", store=source, remedy=remedy)
 
 

@@ -30,6 +30,7 @@ from hdmf_zarr_backend.builders.reading import ReadSession
 from hdmf_zarr_backend.builders.schema import check_types, documentation, largest_shape
 from hdmf_zarr_backend.builders.targets import Targets, object_id
 from hdmf_zarr_backend.changes.edits import Edits
+from hdmf_zarr_backend.changes.journal import recover_with_warning, warn_of_pending
 from hdmf_zarr_backend.errors import (
     ModeError,
     NotZarrError,
@@ -152,9 +153,9 @@ def parse_target(keys: Store, mode: str, *, use_inlined: bool, likely: ZarrForma
     """
     is_read = mode in READING_MODES
     if not is_read:
-        from hdmf_zarr_backend.changes.journal import recover_with_warning
-
         recover_with_warning(keys)
+    elif keys.folder is not None:  # elsewhere it takes a request
+        warn_of_pending(keys, only_dead=True)
     try:
         hint = likely if is_read and likely != BOTH else None
         found = parse(keys, use_consolidated=mode != "r-", use_inlined=use_inlined, hint=hint)

@@ -402,7 +402,7 @@ def test_what_is_wrong_with_a_record_is_named(change, reason):
         Record.decode(_changed(lambda said: said.update(change)), "/a.zarr")
     assert str(caught.value) == (
         f"the journal '.hdmf_zarr_journal' of an interrupted change cannot be understood ({reason}) "
-        "(store '/a.zarr'). Read the file with mode 'r', which shows it as it was, and export it to a new one."
+        "(store '/a.zarr'). Export what mode 'r' reads to a new file; only values that were assigned to existing arrays may be new."
     )
 
 
@@ -451,9 +451,7 @@ def test_what_is_told_of_an_interrupted_change():
     keys = MemoryKeys(dict(BEFORE))
     assert recover(keys) is None
     keys.set(JOURNAL, Record("id", {"a/0": b"before"}, [], [], Holder("host", 7, "noon")).encode())
-    assert (
-        recover(keys) == "a change of this file by process 7 on host since noon did not come to its end, and was undone"
-    )
+    assert recover(keys) == "a change of this file by process 7 on host since noon was interrupted and has been undone"
     assert keys.values["a/0"] == b"before"
     keys.set(JOURNAL, Record("id", {"a/0": b"again"}, [], [], Holder("host", 7, "noon")).encode())
     final = {CONSOLIDATED: hashlib.sha256(b"old").hexdigest(), "gone": None}

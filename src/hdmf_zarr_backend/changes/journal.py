@@ -27,7 +27,14 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from hdmf_zarr_backend.changes.locks import Holder
-from hdmf_zarr_backend.errors import ConflictError, JournalWarning, MetadataError, StoreError, ZarrBackendError
+from hdmf_zarr_backend.errors import (
+    ConflictError,
+    JournalWarning,
+    MetadataError,
+    StoreError,
+    StoreRefusedError,
+    ZarrBackendError,
+)
 from hdmf_zarr_backend.formats import zarr2, zarr3
 from hdmf_zarr_backend.model.nodes import absolute
 from hdmf_zarr_backend.stores.base import Store, is_outside
@@ -152,7 +159,7 @@ def _damaged(error: Exception, location: str) -> MetadataError:
     return MetadataError(
         f"the journal {JOURNAL!r} of an interrupted change cannot be understood ({error})",
         store=location,
-        remedy="Read the file with mode 'r', which shows it as it was, and export it to a new one.",
+        remedy="Export what mode 'r' reads to a new file; only values that were assigned to existing arrays may be new.",
     )
 
 
@@ -375,7 +382,8 @@ class Journal:
                 self._is_stuck = True
                 error.add_note(
                     f"What was written could not be undone ({failed}). It is undone when {self._store.location} is "
-                    "opened with mode 'r+' or 'a', or by `zarrio repair`; until then readers see the file as it was."
+                    "opened with mode 'r+' or 'a', or by `zarrio repair`; until then readers see the file as it was, "
+                    "except values that were assigned to existing arrays."
                 )
         self._forget()
 
@@ -461,11 +469,11 @@ def recover(keys: Store) -> str | None:
     last = _last_record(store, first.id)
     if last is not None and _is_complete(store, last["final"]):
         store.delete(last["delete"])
-        done = "was written to its end, and its journal was removed"
+        done = "was complete, and its journal was removed"
     else:
         store.delete([LAST_RECORD])  # a half restored state must not look complete
         _restore(store, first.id)
-        done = "did not come to its end, and was undone"
+        done = "was interrupted and has been undone"
     store.delete_unfinished(folders)
     _remove(store, records, aside)
     return f"a change of this file by {first.holder} {done}"
@@ -476,6 +484,31 @@ def recover_with_warning(keys: Store) -> None:
     done = recover(keys)
     if done is not None:
         _warn(f"{keys.location}: {done}")
+
+
+def warn_of_pending(keys: Store, *, only_dead: bool = False) -> None:
+    """Warn if a change of a file that is read is not complete: values assigned to its arrays may be old or new.
+
+    Parameters
+    ----------
+    keys : Store
+        The file.
+    only_dead : bool
+        Warn only if the writer is known to have died.
+    """
+    try:
+        left = pending(keys)
+    except StoreRefusedError:  # a bucket without list permission refuses keys that do not exist
+        return
+    except MetadataError as error:
+        _warn(f"{keys.location}: {error.problem}; values that were assigned to existing arrays may be new")
+        return
+    if left is not None and (left.holder.is_gone() or not only_dead):
+        _warn(
+            f"{keys.location}: a change by {left.holder} is under way or was interrupted: the file is read as it was "
+            "before, except values that were assigned to existing arrays, which may be new. If that process has "
+            "ended, run `zarrio repair` first."
+        )
 
 
 def delete_leftovers(keys: Store) -> None:

@@ -43,7 +43,7 @@ from filelock import lock_descriptor, unlock_descriptor
 from hdmf_zarr_backend.errors import StoreError, StoreLockedError, StoreRefusedError, UnlockedWarning, ZarrBackendError
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.failures import os_errors
-from hdmf_zarr_backend.stores.files import NO_LINKS, READING, check_link, close_read, sweep
+from hdmf_zarr_backend.stores.files import NO_LINKS, READING, check_link, close_read, restore_old
 from hdmf_zarr_backend.stores.locations import split_location
 from hdmf_zarr_backend.stores.opening import open_neighbour
 
@@ -245,8 +245,8 @@ class FileLock(WriterLock):
     """The lock of the local file at an absolute path, which need not exist yet.
 
     Missing folders above it are created; those that stay empty are removed at the end. ``follows`` is true if an
-    earlier writer died; its leftovers beside the file are removed. A StoreRefusedError means that the user may not
-    write there, or that the lock file was not created by this package.
+    earlier writer died; an old file that it had moved aside is moved back. A StoreRefusedError means that the user may
+    not write there, or that the lock file was not created by this package.
     """
 
     def __init__(self, target: str, *, break_lock: bool = False) -> None:
@@ -267,14 +267,14 @@ class FileLock(WriterLock):
         self._is_held = True
         _held.add(self)
         if self.follows:
-            self._sweep(target)
+            self._restore_old(target)
 
-    def _sweep(self, target: str) -> None:
+    def _restore_old(self, target: str) -> None:
         try:
             with os_errors(target, "written"):
-                sweep(target)
+                restore_old(target)
         except BaseException:
-            self._is_file = False  # keep the lock file, so that the next writer sweeps too
+            self._is_file = False  # keep the lock file, so that the next writer tries it too
             self.release()
             raise
 

@@ -61,6 +61,8 @@ REPAIRABLE: Final[dict[str, str]] = {
 
 REMARKS: Final[dict[str, str]] = {
     "not-consolidated": _CONSOLIDATE,
+    "write-unfinished": "If its writer is running, wait. If it has died, copy what you need from there: the next write "
+    "of this file deletes it.",
     "not-listed": "Verify a copy on a disk, where all documents can be found.",
     "unknown-key": "Other programs may refuse the document.",
     "unknown-file": "It is not read; delete it if you do not need it.",

@@ -52,10 +52,13 @@ class Repairs:
         Each repair.
     left : list of Problem
         Remaining damage of documents and links, and chunks that differ from those in the consolidated document.
+    kept : list of Problem
+        What a writer that died left beside a local file. It is not deleted, since its values may exist nowhere else.
     """
 
     done: list[str] = field(default_factory=list)
     left: list[Problem] = field(default_factory=list)
+    kept: list[Problem] = field(default_factory=list)
 
 
 def consolidate(
@@ -165,7 +168,8 @@ def repair(
     document is wrong in another way, a new one is written. In a file of both formats, format 3 is made equal to format
     2, unless a program has changed only format 3; of values that differ, those of format 2 are kept.
 
-    No chunk and no document of a node is deleted except those of an interrupted change. While something is missing or
+    No chunk and no document of a node is deleted except those of an interrupted change; nor is a new file that a writer
+    did not finish. While something is missing or
     damaged that cannot be restored, the consolidated document is not changed, since it may be the only good copy. The
     same applies to its copy of a scalar whose chunk differs.
 
@@ -212,9 +216,12 @@ def _repaired(keys: Store, *, drop_links: bool) -> Repairs:
     keys.delete_unfinished([""])
     if recovered is not None:
         repairs.done.append(recovered)
-    structure, repairs.left = _checked(keys)
+    structure, report = _checked(keys)
+    repairs.left = report.problems
+    repairs.kept = [remark for remark in report.remarks if remark.kind == "write-unfinished"]
     if structure is not None and _write_back(keys, structure, repairs):
-        structure, repairs.left = _checked(keys)
+        structure, report = _checked(keys)
+        repairs.left = report.problems
     kinds = Counter(problem.kind for problem in repairs.left)
     if structure is None or kinds.keys() & (_NOT_WHOLE | _LOST):
         return repairs
@@ -232,7 +239,7 @@ def _made_alike(
         _consolidate(keys, structure.hierarchy, structure.other_chunks)
         repairs.done.append("wrote a new consolidated document")
     damaged = [] if structure.state is None else _derive(keys, structure.hierarchy, repairs)
-    repairs.left = [*_checked(keys)[1], *damaged]
+    repairs.left = [*_checked(keys)[1].problems, *damaged]
     return repairs
 
 
@@ -257,9 +264,9 @@ def _is_copy_wrong(kinds: Counter[str], structure: Structure) -> bool:
     return is_missing or is_wrong
 
 
-def _checked(keys: Store) -> tuple[Structure | None, list[Problem]]:
+def _checked(keys: Store) -> tuple[Structure | None, Report]:
     report = Report(keys.location, "structure")
-    return check_structure(keys, report), report.problems
+    return check_structure(keys, report), report
 
 
 def _write_back(keys: Store, structure: Structure, repairs: Repairs) -> bool:

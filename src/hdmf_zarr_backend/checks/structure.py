@@ -47,6 +47,7 @@ from hdmf_zarr_backend.model.nodes import (
     split,
 )
 from hdmf_zarr_backend.stores.base import Store, is_outside
+from hdmf_zarr_backend.stores.files import unfinished
 from hdmf_zarr_backend.stores.json_text import dump, load
 
 Documents = dict[str, Any]
@@ -123,6 +124,10 @@ class _Check:
     def run(self) -> Structure:
         """Return what can be read."""
         is_changing = self._check_journal()
+        local = self._keys.folder or self._keys.zip_file
+        left = None if local is None else unfinished(local)
+        if left is not None:
+            self._add("", "write-unfinished", left)
         texts = self._keys.get_many(registry.FIRST_KEYS)
         check_texts(texts.values(), self._limits)
         texts, self._state = current(self._keys, texts)

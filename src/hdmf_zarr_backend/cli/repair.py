@@ -37,8 +37,8 @@ def _configure(parser: ArgumentParser) -> None:
 
 
 _CHUNKS = (
-    "Chunks were not checked: `zarrio verify` finds the damaged ones. They cannot be repaired; restore them from a "
-    "copy of the file, or convert the source again. The other chunks can be read."
+    "Chunks were not checked; run `zarrio verify` to check them. A damaged chunk must be restored from a copy of the "
+    "file, or the source must be converted again."
 )
 
 
@@ -55,7 +55,8 @@ def _run(arguments: Namespace) -> Exit:
     )
     if arguments.json:
         left = [problem_document(problem, arguments.command) for problem in repairs.left]
-        print_json({"source": arguments.path, "done": repairs.done, "left": left})
+        kept = [problem_document(remark, arguments.command) for remark in repairs.kept]
+        print_json({"source": arguments.path, "done": repairs.done, "left": left, "kept": kept})
     else:
         for line in repairs.done:
             print(line)
@@ -66,6 +67,8 @@ def _run(arguments: Namespace) -> Exit:
             verbose=arguments.verbose,
         ):
             print(line)
+        for remark in repairs.kept:
+            print(f"remark: {problem_line(remark, arguments.command)}")
         if not repairs.done and not repairs.left:
             print("nothing to repair in the metadata")
         print(_CHUNKS)

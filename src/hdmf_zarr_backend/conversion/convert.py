@@ -20,7 +20,7 @@ from hdmf_zarr_backend.builders.dimensions import name_axes
 from hdmf_zarr_backend.conversion.from_hdf5 import Hdf5Planner
 from hdmf_zarr_backend.conversion.readability import check_planned, check_version, check_zarr, namespaces_of, schema_of
 from hdmf_zarr_backend.conversion.report import ConversionReport, Format, is_content
-from hdmf_zarr_backend.errors import NotZarrError, StoreNotFoundError, UsageError
+from hdmf_zarr_backend.errors import NotZarrError, UsageError
 from hdmf_zarr_backend.execution.executors import opened
 from hdmf_zarr_backend.formats import registry
 from hdmf_zarr_backend.formats.attributes import strict_attributes
@@ -36,6 +36,7 @@ from hdmf_zarr_backend.model.link_sources import ZARR_SUFFIXES, is_url
 from hdmf_zarr_backend.model.nodes import GroupNode
 from hdmf_zarr_backend.progress import SILENT, Progress
 from hdmf_zarr_backend.stores.base import Abilities, Store
+from hdmf_zarr_backend.stores.files import not_found
 from hdmf_zarr_backend.stores.limits import MEMORY_BUDGET, Limits, MissingChunks
 from hdmf_zarr_backend.stores.limits import ExternalLinks as Policy
 from hdmf_zarr_backend.stores.local import LocalStore
@@ -394,8 +395,12 @@ def _format_of(location: str | Store) -> Format:
     if is_url(location) or os.path.isdir(location) or (location.endswith(FILE_SUFFIXES) and os.path.isfile(location)):
         return "zarr"
     if not os.path.lexists(location):
-        raise StoreNotFoundError("the file does not exist", store=location, remedy="Check the path.")
-    raise NotZarrError("this is neither an HDF5 file nor a Zarr directory", store=location, remedy="Check the path.")
+        raise not_found(location, location)
+    raise NotZarrError(
+        "this is neither an HDF5 file nor a Zarr directory",
+        store=location,
+        remedy="Give a file of one of these formats; if it should be HDF5, it may be damaged or incomplete.",
+    )
 
 
 @dataclass(slots=True, frozen=True)

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 from hdmf_zarr_backend.arrays.codecs import value_bytes
+from hdmf_zarr_backend.changes.journal import warn_of_pending
 from hdmf_zarr_backend.changes.locks import writer_lock
 from hdmf_zarr_backend.conversion.readability import check_zarr
 from hdmf_zarr_backend.conversion.report import ConversionReport, is_content
@@ -22,7 +23,7 @@ from hdmf_zarr_backend.model.nodes import ArrayNode
 from hdmf_zarr_backend.progress import Progress
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.failures import os_errors
-from hdmf_zarr_backend.stores.files import Staged, partial_path
+from hdmf_zarr_backend.stores.files import Staged, partial_path, sweep
 from hdmf_zarr_backend.stores.limits import Limits, MissingChunks
 from hdmf_zarr_backend.stores.local import LocalStore
 from hdmf_zarr_backend.stores.opening import check_free, open_neighbour, open_store
@@ -70,6 +71,7 @@ def convert_to_hdf5(source: str | Store, target: str, request: ToHdf5) -> Conver
     with writer_lock(keys):
         try:
             with os_errors(target, "written"):
+                sweep(keys.root)
                 Hdf5Writer(
                     beside,
                     placement,
@@ -104,6 +106,7 @@ def open_source(
     """Open a Zarr file to be copied."""
     keys = open_store(location, storage if isinstance(location, str) and is_url(location) else None)
     keys.read_rules = replace(keys.read_rules, limits=limits, missing_chunks=missing_chunks, is_copied=True)
+    warn_of_pending(keys)
     return ZarrFile(keys, parse(keys).hierarchy, location if isinstance(location, str) else keys.location)
 
 

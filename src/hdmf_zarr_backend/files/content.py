@@ -21,6 +21,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from hdmf_zarr_backend.changes.journal import warn_of_pending
 from hdmf_zarr_backend.errors import DamagedFileError, StoreError, UsageError, ZarrBackendError
 from hdmf_zarr_backend.files.parser import parse
 from hdmf_zarr_backend.formats import zarr2, zarr3
@@ -488,6 +489,7 @@ class ZarrContent(Mapping[str, NodeContent]):
         self._as_hdf5 = as_hdf5
         self._keys: Store = open_store(path)
         self.source = self._keys.location
+        warn_of_pending(self._keys)
         self._hierarchy = parse(self._keys, use_inlined=False).hierarchy
         self._spec_path = spec_location(self._hierarchy.root.attributes.get(SPECLOC))
         self._arrays = ArrayReader(self._keys, self._resolve, as_hdf5=as_hdf5)

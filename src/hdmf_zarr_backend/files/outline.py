@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from hdmf_zarr_backend.changes.journal import warn_of_pending
 from hdmf_zarr_backend.errors import ZarrBackendError
 from hdmf_zarr_backend.files.parser import ParsedFile, parse
 from hdmf_zarr_backend.formats.both import BOTH
@@ -322,6 +323,7 @@ def open_outline(
         As for `files.parser.parse`.
     """
     keys = open_store(path, storage_options)
+    warn_of_pending(keys)
     return outline_of(keys, parse(keys, use_inlined=False), sizes=sizes, specs=specs, values=values)
 
 

@@ -30,7 +30,7 @@ from hdmf_zarr_backend.formats.reserved import CHANGING, NOTES, SPECLOC, WRITING
 from hdmf_zarr_backend.model.link_sources import is_url
 from hdmf_zarr_backend.model.nodes import GroupNode, Hierarchy, Node, absolute, split
 from hdmf_zarr_backend.stores.base import Store
-from hdmf_zarr_backend.stores.files import interrupted_conversions
+from hdmf_zarr_backend.stores.files import not_found
 from hdmf_zarr_backend.stores.gc_pause import gc_paused
 from hdmf_zarr_backend.stores.json_text import dump, load
 from hdmf_zarr_backend.stores.limits import Limits
@@ -442,11 +442,10 @@ def _nothing_to_read(keys: Store) -> ZarrBackendError:
             remedy = "Run `zarrio convert --virtual` and open the file that it makes, or download this one."
         return NotZarrError("this is an HDF5 file, not a Zarr file", store=keys.location, remedy=remedy)
     if not keys.exists():
-        remedy = "Check the path."
-        with suppress(OSError):  # the folder cannot be listed
-            if keys.folder is not None and interrupted_conversions(keys.folder):
-                remedy = "A conversion to it was interrupted: convert again with resume=True."
-        return StoreNotFoundError("the file does not exist", store=keys.location, remedy=remedy)
+        local = keys.folder or keys.zip_file
+        if local is not None:
+            return not_found(local, keys.location)
+        return StoreNotFoundError("the file does not exist", store=keys.location, remedy="Check the path.")
     if keys.get(zarr2.ARRAY) is not None:
         return NotZarrError(
             "this is a single Zarr array",

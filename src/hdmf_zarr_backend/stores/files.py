@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from hdmf_zarr_backend.errors import ChunkError, StoreExistsError, StoreLockedError, UsageError
+from hdmf_zarr_backend.errors import ChunkError, StoreExistsError, StoreLockedError, StoreNotFoundError, UsageError
 
 NO_LINKS = (
     getattr(os, "O_NOFOLLOW", 0)
@@ -391,24 +391,79 @@ def partial_path(target: str) -> str:
     return os.path.join(os.path.dirname(target), f"{_prefix(target)}.{uuid.uuid4().hex}{PARTIAL}")
 
 
-def sweep(target: str) -> None:
-    """Remove the files that a dead writer left beside ``target``, and move an old target back.
+def restore_old(target: str) -> None:
+    """Move the old target back to its place if a writer died between the two renames of its replacement.
 
     The caller must hold the lock of the file.
     """
+    if not os.path.lexists(target):
+        for path in _beside(target, _ASIDE):
+            os.rename(path, target)
+            return
+
+
+def sweep(target: str) -> None:
+    """Remove the new files that dead writers left beside ``target``, and old ones that were replaced.
+
+    The caller must hold the lock of the file, and be about to write it anew: the values in a file that was never
+    finished may exist nowhere else.
+    """
+    for path in [*_beside(target, ""), *_beside(target, _ASIDE)]:
+        with suppress(OSError):  # it belongs to another user; its name is never used again
+            discard(path)
+
+
+def unfinished(target: str) -> str | None:
+    """Describe the new files beside ``target`` whose writers are running or have died; None if there are none."""
+    from hdmf_zarr_backend.model.render import size_text  # for this message only
+
+    try:
+        paths = _beside(target, "")
+    except OSError:  # the folder cannot be listed
+        return None
+    found = [f"{size_text(_size_below(path))} in {os.path.basename(path)!r}" for path in paths]
+    return f"a write of it is under way or did not finish: {' and '.join(found)} beside it" if found else None
+
+
+def not_found(target: str, location: str) -> StoreNotFoundError:
+    """Return the error for a local file that does not exist; it names what a writer has left beside ``target``."""
+    problem, remedy = "the file does not exist", "Check the path."
+    left = unfinished(target)
+    if left is not None:
+        problem = f"{problem}; {left}"
+        remedy = (
+            "If that writer is running, wait. If it has died, copy what you need from there and write the file again: "
+            "the next write deletes it."
+        )
+    with suppress(OSError):  # the folder cannot be listed
+        if interrupted_conversions(target):
+            remedy = "A conversion to it was interrupted: convert again with resume=True."
+    return StoreNotFoundError(problem, store=location, remedy=remedy)
+
+
+def _beside(target: str, ending: str) -> list[str]:
+    """Return the paths of files that are being written to ``target``, with an ``ending`` after their own."""
     folder = os.path.dirname(target)
-    pattern = re.compile(re.escape(_prefix(target)) + rf"\.[0-9a-f]{{32}}{PARTIAL}({_ASIDE})?")
-    with suppress(FileNotFoundError):
-        for name in sorted(os.listdir(folder)):
-            found = pattern.fullmatch(name)
-            if found is None:
-                continue
-            path = os.path.join(folder, name)
-            if found[1] and not os.path.lexists(target):
-                os.rename(path, target)
-            else:
-                with suppress(OSError):  # it belongs to another user; its name is never used again
-                    discard(path)
+    pattern = re.compile(re.escape(_prefix(target)) + rf"\.[0-9a-f]{{32}}{PARTIAL}{ending}")
+    try:
+        return sorted(os.path.join(folder, name) for name in os.listdir(folder) if pattern.fullmatch(name))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def _size_below(path: str) -> int:
+    """Return the bytes of a file, or of all files in a folder; what disappears meanwhile counts as nothing."""
+    total, folders = 0, [path]
+    if not os.path.isdir(path):
+        return os.path.getsize(path) if os.path.isfile(path) else 0
+    while folders:
+        with suppress(OSError), os.scandir(folders.pop()) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(entry.path)
+                else:
+                    total += entry.stat(follow_symlinks=False).st_size
+    return total
 
 
 def interrupted_conversions(target: str) -> list[str]:

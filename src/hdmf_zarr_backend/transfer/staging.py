@@ -27,6 +27,7 @@ from hdmf_zarr_backend.stores.files import (
     partial_path,
     place,
     replace,
+    sweep,
     sync_files,
     sync_folder,
 )
@@ -67,6 +68,7 @@ def staged(
     made = _missing(os.path.dirname(target))
     try:
         with os_errors(target, "written"):
+            sweep(target)
             os.makedirs(partial)
         yield LocalStore(partial, replace=False, location=location or target)
         own.check()
