@@ -160,10 +160,11 @@ def parse_target(keys: Store, mode: str, *, use_inlined: bool, likely: ZarrForma
         hint = likely if is_read and likely != BOTH else None
         found = parse(keys, use_consolidated=mode != "r-", use_inlined=use_inlined, hint=hint)
     except StoreNotFoundError as error:
+        # the rest of the problem and its remedy are about what a writer has left beside the file
+        left = error.problem.removeprefix("the file does not exist")
+        remedy = error.remedy if left else f"{error.remedy.removesuffix('.')}, or use mode 'w' to make a new file."
         raise TargetMissingError(
-            f"Unable to open file in {mode!r} mode. File does not exist",
-            store=keys.location,
-            remedy=f"{error.remedy.removesuffix('.')}, or use mode 'w' to make a new file.",
+            f"Unable to open file in {mode!r} mode. File does not exist{left}", store=keys.location, remedy=remedy
         ) from error
     if found.is_foreign and not is_read:
         raise ReadOnlyStoreError(

@@ -60,12 +60,12 @@ def test_repair_and_consolidate(whole: Path, capsys: pytest.CaptureFixture[str])
     assert main(["verify", str(whole), "--level", "structure"]) == 1
     assert main(["repair", str(whole)]) == 0
     out = capsys.readouterr().out
-    assert "wrote a new consolidated document\nChunks were not checked: `zarrio verify`" in out
+    assert "wrote a new consolidated document\nChunks were not checked; run `zarrio verify`" in out
     assert main(["repair", str(whole)]) == 0
     assert capsys.readouterr().out == (
         "nothing to repair in the metadata\n"
-        "Chunks were not checked: `zarrio verify` finds the damaged ones. They cannot be repaired; restore them from a "
-        "copy of the file, or convert the source again. The other chunks can be read.\n"
+        "Chunks were not checked; run `zarrio verify` to check them. A damaged chunk must be restored from a copy of "
+        "the file, or the source must be converted again.\n"
     )
     (whole / ".zmetadata").write_text("{")
     assert main(["consolidate", str(whole)]) == 0

@@ -93,7 +93,7 @@ def check_killed(folder: Path, variant: str, points: int, *, again: int) -> tupl
     there = local_contents(folder / "before")
     for number, step in enumerate(steps):
         place = folder / str(step)
-        checks.first_reader(place)
+        checks.first_reader(place, is_killed=True)
         state = checks.repaired(place, by_opening=bool(number % 2))
         # a first key of a journal that was not put to its end goes with the next change, or with `repair`
         begun = sorted(place.glob(".hdmf_zarr_journal.*.partial")) if number % 2 else []

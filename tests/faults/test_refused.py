@@ -24,7 +24,7 @@ from typing import Any
 
 import pytest
 
-from hdmf_zarr_backend import ZarrIO
+from hdmf_zarr_backend import ZarrIO, verify
 from hdmf_zarr_backend.errors import StoreRefusedError
 from tests.faults.refused import JOBS, REFUSED, prepare, state, work
 
@@ -197,6 +197,12 @@ def test_a_file_that_was_left_aside_is_given_back(text: bytes, prepared: Path, t
     assert not (folder / "left.zarr").exists()
     ZarrIO(folder / "left.zarr", "r+").close()
     assert state("follow", folder) == "old"
+    # the new file was not put in place: its values are kept until the next write, as they may exist nowhere else
+    (kept,) = (name for name in os.listdir(folder) if name.startswith("."))
+    (remark,) = (found for found in verify(folder / "left.zarr", "structure").remarks if found.path == "/")
+    assert (remark.kind, kept in remark.message) == ("write-unfinished", True)
+    work("follow", folder)
+    assert state("follow", folder) == "new"
     assert not [name for name in os.listdir(folder) if name.startswith(".")]
 
 

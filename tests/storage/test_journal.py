@@ -236,7 +236,7 @@ def test_the_end_of_a_journal_that_fails_is_told_and_caught_up_on():
     left = pending(keys)
     assert left is not None
     assert left.holder.pid == os.getpid()
-    with pytest.warns(JournalWarning, match="written to its end"):
+    with pytest.warns(JournalWarning, match="was complete, and its journal was removed"):
         recover_with_warning(keys)
     assert keys.values == after()
 
@@ -345,7 +345,8 @@ def test_an_undo_that_fails_is_told_and_nothing_more_is_written():
     (note,) = error.__notes__
     assert note == (
         f"What was written could not be undone (no). It is undone when {keys.location} is opened with mode 'r+' or "
-        "'a', or by `zarrio repair`; until then readers see the file as it was."
+        "'a', or by `zarrio repair`; until then readers see the file as it was, except values that were assigned to "
+        "existing arrays."
     )
     keys.fails = lambda operation, key: None
     with pytest.raises(StoreError) as caught:
@@ -402,7 +403,8 @@ def test_what_is_wrong_with_a_record_is_named(change, reason):
         Record.decode(_changed(lambda said: said.update(change)), "/a.zarr")
     assert str(caught.value) == (
         f"the journal '.hdmf_zarr_journal' of an interrupted change cannot be understood ({reason}) "
-        "(store '/a.zarr'). Export what mode 'r' reads to a new file; only values that were assigned to existing arrays may be new."
+        "(store '/a.zarr'). Export what mode 'r' reads to a new file: it is as before the change, except values that "
+        "were assigned to existing arrays."
     )
 
 
@@ -459,8 +461,8 @@ def test_what_is_told_of_an_interrupted_change():
     with pytest.warns(JournalWarning) as caught:
         recover_with_warning(keys)
     assert str(caught[0].message) == (
-        f"{keys.location}: a change of this file by process 7 on host since noon was written to its end, and its "
-        "journal was removed"
+        f"{keys.location}: a change of this file by process 7 on host since noon was complete, and its journal "
+        "was removed"
     )
     assert of_the_file(keys) == {key: value for key, value in {**BEFORE, "a/0": b"before"}.items() if key != "b/0"}
 

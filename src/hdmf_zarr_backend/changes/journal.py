@@ -159,7 +159,8 @@ def _damaged(error: Exception, location: str) -> MetadataError:
     return MetadataError(
         f"the journal {JOURNAL!r} of an interrupted change cannot be understood ({error})",
         store=location,
-        remedy="Export what mode 'r' reads to a new file; only values that were assigned to existing arrays may be new.",
+        remedy="Export what mode 'r' reads to a new file: it is as before the change, except values that were assigned "
+        "to existing arrays.",
     )
 
 
@@ -503,12 +504,15 @@ def warn_of_pending(keys: Store, *, only_dead: bool = False) -> None:
     except MetadataError as error:
         _warn(f"{keys.location}: {error.problem}; values that were assigned to existing arrays may be new")
         return
-    if left is not None and (left.holder.is_gone() or not only_dead):
-        _warn(
-            f"{keys.location}: a change by {left.holder} is under way or was interrupted: the file is read as it was "
-            "before, except values that were assigned to existing arrays, which may be new. If that process has "
-            "ended, run `zarrio repair` first."
-        )
+    if left is None or (only_dead and not left.holder.is_gone()):
+        return
+    state, advice = "is under way or was interrupted", "If that process has ended, run `zarrio repair` first."
+    if left.holder.is_gone():
+        state, advice = "was interrupted", "Run `zarrio repair` first."
+    _warn(
+        f"{keys.location}: a change by {left.holder} {state}. The file is read as it was before, except values that "
+        f"were assigned to existing arrays: they may be new. {advice}"
+    )
 
 
 def delete_leftovers(keys: Store) -> None:

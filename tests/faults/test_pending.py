@@ -1,0 +1,166 @@
+"""What readers report while a change is interrupted, and what is kept of a new file whose writer died."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+
+from hdmf_zarr_backend import ZarrIO, convert, repair, verify
+from hdmf_zarr_backend.cli.main import main
+from hdmf_zarr_backend.comparison import compare
+from hdmf_zarr_backend.errors import JournalWarning, StoreNotFoundError
+from tests import trees
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="a writer is killed by a signal")
+
+ROWS = 9_000_000
+"""More bytes of int64 than assigned values may take in memory before they are written."""
+
+
+def killed(code: str) -> None:
+    """Run a script that kills itself."""
+    lines = f"import os, signal\nfrom hdmf_zarr_backend import ZarrIO\n{code}\nos.kill(os.getpid(), signal.SIGKILL)"
+    done = subprocess.run([sys.executable, "-c", lines], cwd=Path(__file__).parents[2], timeout=120, check=False)
+    assert done.returncode == -9
+
+
+def read(path: Path) -> np.ndarray:
+    """Return the values of the one dataset."""
+    with ZarrIO(path, "r") as io:
+        return io.read_builder()["x"].data[:]
+
+
+@pytest.fixture
+def half_assigned(tmp_path: Path) -> Path:
+    """Make a file of ones whose writer was killed while it assigned zeros."""
+    path = tmp_path / "a.zarr"
+    with ZarrIO(path, "w") as io:
+        io.write_builder(trees.root(trees.dataset("x", np.ones(ROWS, "i8"))))
+    killed(f"ZarrIO({str(path)!r}, 'r+').read_builder()['x'].data[:] = 0")
+    return path
+
+
+def _converted(path: Path) -> None:
+    convert(path, path.with_suffix(".h5"))
+
+
+def _compared(path: Path) -> None:
+    compare(path, path)
+
+
+def _exported(path: Path) -> None:
+    with ZarrIO(path, "r") as source, ZarrIO(path.with_name("b.zarr"), "w") as target:
+        target.export(source)
+
+
+@pytest.mark.parametrize("use", [read, _converted, _compared, _exported])
+def test_a_reader_is_warned_of_values_that_were_assigned_before_a_kill(
+    half_assigned: Path, use: Callable[[Path], object]
+) -> None:
+    with pytest.warns(JournalWarning, match="may be new. Run `zarrio repair` first") as warned:
+        use(half_assigned)
+    assert str(half_assigned) in str(warned[0].message)
+
+
+@pytest.mark.filterwarnings("always::hdmf_zarr_backend.errors.JournalWarning")
+def test_commands_print_the_warning(half_assigned: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for command in (["inspect"], ["diff", str(half_assigned)]):
+        assert main([*command, str(half_assigned)]) == 0
+        assert "values that were assigned to existing arrays: they may be new" in capsys.readouterr().err
+
+
+def test_repair_restores_values_that_were_assigned_before_a_kill(half_assigned: Path) -> None:
+    with pytest.warns(JournalWarning):
+        assert set(read(half_assigned)) == {0, 1}
+    assert len(repair(half_assigned).done) == 1
+    assert set(read(half_assigned)) == {1}
+    assert verify(half_assigned).is_sound
+
+
+@pytest.fixture(params=["a.zarr", "a.zarr.zip"])
+def unfinished(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """Return the path of a file whose only writer was killed before the file was complete."""
+    path = tmp_path / request.param
+    killed(
+        f"""
+from hdmf.data_utils import DataChunkIterator
+from tests import trees
+def values():
+    yield from range(1000)
+    os.kill(os.getpid(), signal.SIGKILL)
+data = DataChunkIterator(values(), buffer_size=100)
+ZarrIO({str(path)!r}, "w").write_builder(trees.root(trees.dataset("x", data)))
+"""
+    )
+    return path
+
+
+def _partial(path: Path) -> Path:
+    (found,) = path.parent.glob(".*.partial")
+    return found
+
+
+def test_a_new_file_whose_writer_died_is_named_and_kept(unfinished: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    kept = _partial(unfinished)
+    changes = [] if unfinished.suffix == ".zip" else ["repair"]  # a zip file is never changed
+    for command in ("inspect", "verify", "validate", "convert", *changes):
+        assert main([command, str(unfinished)]) == 2
+        problem = capsys.readouterr().err
+        assert "the file does not exist; a write of it is under way or did not finish: " in problem
+        assert repr(kept.name) in problem
+        assert "the next write deletes it" in problem
+    for call in (verify, lambda path: compare(path, path), lambda path: ZarrIO(path, "r")):
+        with pytest.raises(StoreNotFoundError, match=re.escape(kept.name)):
+            call(unfinished)
+    assert kept.exists()
+
+
+def test_the_next_write_deletes_what_a_dead_writer_left(unfinished: Path) -> None:
+    with ZarrIO(unfinished, "w") as io:
+        io.write_builder(trees.root(note="new"))
+    assert sorted(os.listdir(unfinished.parent)) == [unfinished.name]
+
+
+def test_a_conversion_deletes_what_a_dead_writer_left(unfinished: Path) -> None:
+    source = unfinished.with_name("source.h5")
+    with h5py.File(source, "w") as file:
+        file["x"] = [1, 2, 3]
+    convert(source, unfinished)
+    assert sorted(os.listdir(unfinished.parent)) == [unfinished.name, source.name]
+
+
+def test_verify_and_repair_name_an_unfinished_replacement(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "a.zarr"
+    with ZarrIO(path, "w") as io:
+        io.write_builder(trees.root(note="old"))
+    killed(
+        f"""
+from tests import trees
+def values():
+    yield from range(1000)
+    os.kill(os.getpid(), signal.SIGKILL)
+from hdmf.data_utils import DataChunkIterator
+data = DataChunkIterator(values(), buffer_size=100)
+ZarrIO({str(path)!r}, "w").write_builder(trees.root(trees.dataset("x", data)))
+"""
+    )
+    kept = _partial(path)
+    report = verify(path)
+    assert report.is_sound
+    assert [remark.kind for remark in report.remarks] == ["write-unfinished"]
+    repairs = repair(path)
+    assert (repairs.done, repairs.left) == ([], [])
+    assert kept.name in repairs.kept[0].message
+    assert main(["repair", str(path)]) == 0
+    assert "remark: /: write-unfinished: " in capsys.readouterr().out
+    with ZarrIO(path, "a") as io:  # a change of the old file keeps it as well
+        io.write_builder(io.read_builder())
+    assert kept.exists()
