@@ -124,7 +124,9 @@ def lock_for(keys: Store, mode: str, *, break_lock: bool) -> WriterLock | None:
         return None
     from hdmf_zarr_backend.changes.locks import writer_lock
 
-    return writer_lock(keys, break_lock=break_lock)
+    local = keys.folder or keys.zip_file
+    is_new = mode == "a" and local is not None and not os.path.lexists(local)
+    return writer_lock(keys, break_lock=break_lock, replaces=is_new or mode not in ("r+", "a"))
 
 
 def parse_target(keys: Store, mode: str, *, use_inlined: bool, likely: ZarrFormat | None) -> ParsedFile:

@@ -198,7 +198,7 @@ def test_a_file_that_was_left_aside_is_given_back(text: bytes, prepared: Path, t
     ZarrIO(folder / "left.zarr", "r+").close()
     assert state("follow", folder) == "old"
     # the new file was not put in place: its values are kept until the next write, as they may exist nowhere else
-    (kept,) = (name for name in os.listdir(folder) if name.startswith("."))
+    (kept,) = (name for name in os.listdir(folder) if name.endswith(".partial"))
     (remark,) = (found for found in verify(folder / "left.zarr", "structure").remarks if found.path == "/")
     assert (remark.kind, kept in remark.message) == ("write-unfinished", True)
     work("follow", folder)

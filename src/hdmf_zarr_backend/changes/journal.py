@@ -18,6 +18,7 @@ names at the root of the file, where no Zarr reader looks for a node.
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import uuid
 import warnings
@@ -497,6 +498,8 @@ def warn_of_pending(keys: Store, *, only_dead: bool = False) -> None:
     only_dead : bool
         Warn only if the writer is known to have died.
     """
+    if keys.folder is not None and not os.path.lexists(os.path.join(keys.folder, JOURNAL)):
+        return  # the usual case, without reading a key
     try:
         left = pending(keys)
     except StoreRefusedError:  # a bucket without list permission refuses keys that do not exist

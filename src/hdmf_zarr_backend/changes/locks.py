@@ -43,7 +43,7 @@ from filelock import lock_descriptor, unlock_descriptor
 from hdmf_zarr_backend.errors import StoreError, StoreLockedError, StoreRefusedError, UnlockedWarning, ZarrBackendError
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.failures import os_errors
-from hdmf_zarr_backend.stores.files import NO_LINKS, READING, check_link, close_read, restore_old
+from hdmf_zarr_backend.stores.files import NO_LINKS, READING, check_link, close_read, restore_old, sweep, unfinished
 from hdmf_zarr_backend.stores.locations import split_location
 from hdmf_zarr_backend.stores.opening import open_neighbour
 
@@ -180,7 +180,7 @@ class WriterLock(ABC):
 # ---- any store ------------------------------------------------------------------------------------------------------
 
 
-def writer_lock(keys: Store, *, break_lock: bool = False) -> WriterLock:
+def writer_lock(keys: Store, *, break_lock: bool = False, replaces: bool = False) -> WriterLock:
     """Acquire the lock of a file.
 
     Parameters
@@ -190,6 +190,9 @@ def writer_lock(keys: Store, *, break_lock: bool = False) -> WriterLock:
     break_lock : bool
         Take the lock from a writer that has ended, or may have ended on another machine; never from a live process of
         this machine.
+    replaces : bool
+        Whether the file is written anew: what a dead writer has left beside a local file is then deleted. Otherwise it
+        is kept, since the values in a file that was never finished may exist nowhere else.
 
     Raises
     ------
@@ -202,7 +205,7 @@ def writer_lock(keys: Store, *, break_lock: bool = False) -> WriterLock:
     local = store.folder or store.zip_file
     if local is not None:
         check_link(store.location)
-        return FileLock(local, break_lock=break_lock)
+        return FileLock(local, break_lock=break_lock, replaces=replaces)
     if store.opens_by_url and store.abilities.is_remote:
         folder, name = split_location(store.location)
         beside = open_neighbour(store, folder) if "://" in folder and name else None
@@ -245,17 +248,19 @@ class FileLock(WriterLock):
     """The lock of the local file at an absolute path, which need not exist yet.
 
     Missing folders above it are created; those that stay empty are removed at the end. ``follows`` is true if an
-    earlier writer died; an old file that it had moved aside is moved back. A StoreRefusedError means that the user may
-    not write there, or that the lock file was not created by this package.
+    earlier writer died; an old file that it had moved aside is moved back. Its new file is deleted if this writer
+    replaces it; otherwise the lock file stays, so that a later writer knows that nobody is writing that file. A
+    StoreRefusedError means that the user may not write there, or that the lock file was not created by this package.
     """
 
-    def __init__(self, target: str, *, break_lock: bool = False) -> None:
+    def __init__(self, target: str, *, break_lock: bool = False, replaces: bool = False) -> None:
         super().__init__(target)
         self.follows = False
         self._path = lock_path(os.path.realpath(target))  # one file has one lock, by whatever path it is opened
         self._made = _missing(os.path.dirname(self._path))
         self._descriptor = -1
         self._is_file = False
+        self._is_kept = False
         try:
             with os_errors(target, "locked"):
                 if self._made:
@@ -267,16 +272,20 @@ class FileLock(WriterLock):
         self._is_held = True
         _held.add(self)
         if self.follows:
-            self._restore_old(target)
+            self._clear(target, replaces=replaces)
 
-    def _restore_old(self, target: str) -> None:
+    def _clear(self, target: str, *, replaces: bool) -> None:
+        """Deal with what a dead writer has left beside the file."""
         try:
             with os_errors(target, "written"):
                 restore_old(target)
+                if replaces:
+                    sweep(target)
         except BaseException:
-            self._is_file = False  # keep the lock file, so that the next writer tries it too
+            self._is_kept = True  # the next writer tries it too
             self.release()
             raise
+        self._is_kept = unfinished(target) is not None
 
     def check(self) -> None:
         """Make sure that the lock is still held, and its file was not deleted; raises the errors of `WriterLock`."""
@@ -364,7 +373,7 @@ class FileLock(WriterLock):
         _held.discard(self)
         is_mine = False
         with suppress(OSError):
-            is_mine = self._is_file and _is_at(descriptor, self._path)
+            is_mine = self._is_file and not self._is_kept and _is_at(descriptor, self._path)
         if sys.platform == "win32":  # an open file cannot be deleted
             close_read(descriptor)
         if is_mine:

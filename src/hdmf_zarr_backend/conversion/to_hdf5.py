@@ -23,7 +23,7 @@ from hdmf_zarr_backend.model.nodes import ArrayNode
 from hdmf_zarr_backend.progress import Progress
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.failures import os_errors
-from hdmf_zarr_backend.stores.files import Staged, partial_path, sweep
+from hdmf_zarr_backend.stores.files import Staged, partial_path
 from hdmf_zarr_backend.stores.limits import Limits, MissingChunks
 from hdmf_zarr_backend.stores.local import LocalStore
 from hdmf_zarr_backend.stores.opening import check_free, open_neighbour, open_store
@@ -68,10 +68,9 @@ def convert_to_hdf5(source: str | Store, target: str, request: ToHdf5) -> Conver
     nbytes = sum(map(value_bytes, arrays))
     beside, own = partial_path(keys.root), Staged(keys.root)
     progress.start(nbytes)
-    with writer_lock(keys):
+    with writer_lock(keys, replaces=True):
         try:
             with os_errors(target, "written"):
-                sweep(keys.root)
                 Hdf5Writer(
                     beside,
                     placement,

@@ -39,7 +39,7 @@ from hdmf_zarr_backend.model.nodes import absolute, join
 from hdmf_zarr_backend.progress import Progress
 from hdmf_zarr_backend.stores.base import DOCUMENTS, Store
 from hdmf_zarr_backend.stores.failures import os_errors
-from hdmf_zarr_backend.stores.files import partial_path, sweep, write_file
+from hdmf_zarr_backend.stores.files import partial_path, write_file
 from hdmf_zarr_backend.stores.limits import ExternalLinks, Limits
 from hdmf_zarr_backend.stores.local import LocalStore
 from hdmf_zarr_backend.stores.locations import check_apart, split_location
@@ -170,10 +170,9 @@ def _check_size(text: bytes, target: str) -> None:
 def _put(target: LocalStore, text: bytes, *, exclusive: bool, durable: bool) -> None:
     """Write a local file beside its final path, and move it there."""
     beside = partial_path(target.root)
-    with writer_lock(target):
+    with writer_lock(target, replaces=True):
         try:
             with os_errors(target.location, "written"):
-                sweep(target.root)
                 write_file(beside, text)
             moved(beside, target.root, exclusive=exclusive, durable=durable)
         except BaseException:

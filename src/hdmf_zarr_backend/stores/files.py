@@ -405,8 +405,7 @@ def restore_old(target: str) -> None:
 def sweep(target: str) -> None:
     """Remove the new files that dead writers left beside ``target``, and old ones that were replaced.
 
-    The caller must hold the lock of the file, and be about to write it anew: the values in a file that was never
-    finished may exist nowhere else.
+    The caller must hold the lock of the file.
     """
     for path in [*_beside(target, ""), *_beside(target, _ASIDE)]:
         with suppress(OSError):  # it belongs to another user; its name is never used again

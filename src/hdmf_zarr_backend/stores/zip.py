@@ -48,7 +48,6 @@ from hdmf_zarr_backend.stores.files import (
     place,
     read_part,
     replace,
-    sweep,
     sync_files,
     sync_folder,
 )
@@ -280,7 +279,6 @@ def new_zip(
     partial, own = partial_path(target), Staged(target)
     with os_errors(target, "written"):
         os.makedirs(os.path.dirname(target), exist_ok=True)
-        sweep(target)
         store = NewZipStore(partial, location or target)
     try:
         yield store

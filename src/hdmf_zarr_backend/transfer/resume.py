@@ -33,7 +33,7 @@ from hdmf_zarr_backend.formats import zarr2, zarr3
 from hdmf_zarr_backend.formats.registry import FORMATS
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes
 from hdmf_zarr_backend.stores.failures import os_errors
-from hdmf_zarr_backend.stores.files import PARTIAL, Staged, conversion_prefix, discard, interrupted_conversions, sweep
+from hdmf_zarr_backend.stores.files import PARTIAL, Staged, conversion_prefix, discard, interrupted_conversions
 from hdmf_zarr_backend.stores.json_text import dump, load
 from hdmf_zarr_backend.stores.local import LocalStore
 from hdmf_zarr_backend.transfer.plan import WritePlan
@@ -238,7 +238,7 @@ def staged_conversion(
     StoreExistsError
         ``exclusive`` is True, and ``target`` exists now.
     """
-    with writer_lock(target):
+    with writer_lock(target, replaces=True):
         own = Staged(target.root)
         with os_errors(target.location, "written"):
             keys = _open(target, record, own, resume=resume)
@@ -264,7 +264,6 @@ def staged_conversion(
 
 def _open(keys: LocalStore, record: ConversionRecord, own: Staged, *, resume: bool) -> StagedKeys:
     target = keys.root
-    sweep(target)
     name = f"{conversion_prefix(target)}-{record.identity()}{PARTIAL}"
     root = os.path.join(os.path.dirname(target), name)
     found = interrupted_conversions(target)

@@ -27,7 +27,6 @@ from hdmf_zarr_backend.stores.files import (
     partial_path,
     place,
     replace,
-    sweep,
     sync_files,
     sync_folder,
 )
@@ -68,7 +67,6 @@ def staged(
     made = _missing(os.path.dirname(target))
     try:
         with os_errors(target, "written"):
-            sweep(target)
             os.makedirs(partial)
         yield LocalStore(partial, replace=False, location=location or target)
         own.check()
@@ -170,7 +168,7 @@ def new_file(
     if not abilities.write or zarr_format not in abilities.formats:
         raise ReadOnlyStoreError(abilities.why, store=keys.location, remedy="Write to another place.")
     check_names(paths, store)
-    with nullcontext() if is_locked else writer_lock(store):
+    with nullcontext() if is_locked else writer_lock(store, replaces=True):
         if store.folder is not None:
             with staged(store.folder, exclusive=exclusive, durable=durable, location=store.location) as new:
                 yield new
