@@ -2,9 +2,9 @@
 Chunks and shards: what shapes cost
 ===================================
 
-A chunk is the unit of reading: to get one value, a program reads the whole chunk. The shape of the chunks therefore
-decides which reads are fast. This example stores one recording in four shapes, and measures the time to read a second
-of one channel, and of all channels.
+A chunk is the unit of reading: to get one value, a program usually reads the whole chunk. The shape of the chunks
+therefore decides which reads are fast. This example stores one recording in four shapes, and measures the time to read
+a second of one channel, and of all channels.
 
 The times are from one run on the machine that built this page. Compare them with each other only.
 """

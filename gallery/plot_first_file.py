@@ -26,9 +26,9 @@ else:
     _temporary = tempfile.TemporaryDirectory(prefix="first-file-")
     folder = Path(_temporary.name)
 
-hdf5_path = folder / "session.nwb"
+hdf5_path = folder / "mouse.nwb"
 zarr_path = folder / "example.nwb.zarr"
-again_path = folder / "session-again.nwb"
+again_path = folder / "mouse-again.nwb"
 
 # %%
 # Make a session
@@ -127,7 +127,7 @@ files = [path for path in zarr_path.rglob("*") if path.is_file()]
 print(f"{zarr_path.name}: {sum(path.stat().st_size for path in files):,} bytes in {len(files)} files")
 
 # %%
-# The command is ``zarrio convert session.nwb example.nwb.zarr``. ``zarrio inspect`` shows the content of a file, from
+# The command is ``zarrio convert mouse.nwb example.nwb.zarr``. ``zarrio inspect`` shows the content of a file, from
 # its metadata alone:
 
 from hdmf_zarr_backend.cli.main import main as zarrio

@@ -148,7 +148,7 @@ def test_the_first_screen_works_as_printed_in_a_fresh_environment(version, built
     )
     assert answer.returncode == 0, answer.stdout[-4000:] + answer.stderr[-4000:]
     assert "containers are equal, field by field" in answer.stdout
-    assert "\nsession.nwb -> copy.nwb.zarr: " in answer.stdout
+    assert "\nmouse.nwb -> copy.nwb.zarr: " in answer.stdout
     assert answer.stdout.endswith("\nthe same\n")
     assert (tmp_path / STEM / "first" / "again.nwb").is_file()
     assert f"version = {version}." in (tmp_path / STEM / ".venv" / "pyvenv.cfg").read_text(encoding="utf-8")

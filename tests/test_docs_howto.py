@@ -14,16 +14,12 @@ import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import redirect_stdout
-from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
 import pytest
-from pynwb import NWBFile, TimeSeries
 
-from hdmf_zarr_backend import NWBZarrIO, convert
 from hdmf_zarr_backend.cli.main import build_parser, main
 from tests.pagerunner import PageRunner
 from tests.servers import S3Server
@@ -38,6 +34,7 @@ ALL_PAGES = {
 PAGES = [name for name, text in ALL_PAGES.items() if "\n```python\n" in text]
 ALONE = {"docs/how-to/move-from-hdmf-zarr.md"}  # changes zarr and the table of modules
 README = "README.md"  # works on what its first command has made
+EXAMPLE_FILE = "docs/how-to/example-file.md"  # makes what the other guides work on
 GUIDES = [name for name in ALL_PAGES if name.startswith("docs/how-to/")]
 
 _BLOCK = re.compile(r"^```(?P<language>[^\n]*)\n(?P<text>.*?)^```$", re.DOTALL | re.MULTILINE)
@@ -62,22 +59,12 @@ def blocks(page: str) -> Iterator[Block]:
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the file that the pages speak of, in Zarr and in HDF5."""
+    """A folder with the example file of the guides, in Zarr and in HDF5, as its page makes it."""
     made = tmp_path_factory.mktemp("files")
-    nwbfile = NWBFile(
-        session_description="a session", identifier="session", session_start_time=datetime(2026, 3, 14, tzinfo=UTC)
-    )
-    device = nwbfile.create_device(name="probe")
-    group = nwbfile.create_electrode_group(name="shank0", description="a shank", location="CA1", device=device)
-    nwbfile.add_electrode(group=group, location="CA1")
-    data = np.arange(1000, dtype="i2").reshape(500, 2)
-    nwbfile.add_acquisition(TimeSeries(name="raw", data=data, unit="V", rate=1000.0))
-    for start in (0.0, 2.0):
-        nwbfile.add_trial(start_time=start, stop_time=start + 2.0)
-        nwbfile.add_unit(spike_times=[start, start + 0.5])
-    with NWBZarrIO(made / "session.nwb.zarr", "w") as io:
-        io.write(nwbfile)
-    convert(made / "session.nwb.zarr", made / "session.nwb")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(made)
+        for block in blocks(ALL_PAGES[EXAMPLE_FILE]):
+            exec(block.code, {})  # noqa: S102 - our own page
     return made
 
 

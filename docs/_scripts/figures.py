@@ -161,7 +161,8 @@ one file. Random slices of a local file are read {slices[2]} times as fast as fr
 files can also be [read as Zarr without a copy](docs/how-to/stream.md#read-hdf5-files-as-zarr-without-a-copy).
 
 - **Nothing is lost**: HDF5 to Zarr and back gives the same file, with its types, chunks, filters, links and
-references. A write or append that fails or is killed leaves the file [as it was](docs/explanation/consistency.md).
+references. A write or append that fails changes [nothing](docs/explanation/consistency.md); one that is killed is
+undone by `zarrio repair`.
 """
 _ANSWER = """
 Files with many small objects are written {write[0]} times as fast as by hdmf-zarr 0.13 and {write[1]} times as fast
