@@ -19,6 +19,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numcodecs
 import numpy as np
 from hdmf.build import DatasetBuilder, GroupBuilder, LinkBuilder, ReferenceBuilder
@@ -104,6 +105,8 @@ def stated_attributes(attributes: Mapping[str, Any]) -> dict[str, Any]:
 
 def type_of(value: Any) -> Any:
     """Return the type of the value of an attribute; None for text, numbers and lists that are those of JSON."""
+    if isinstance(value, h5py.Empty):
+        return value.dtype.name
     if not isinstance(value, (np.ndarray, np.generic)):
         return {complex: "complex128", bytes: "ascii"}.get(type(value))
     if value.dtype.names is not None:
@@ -149,6 +152,7 @@ def _bytes(value: bytes) -> Any:
 _MADE: dict[type, Callable[[Any], Any]] = {
     To: To.stated,
     bytes: _bytes,
+    h5py.Empty: lambda value: [],
     date: date.isoformat,
     np.datetime64: str,
     complex: lambda value: [plain(value.real), plain(value.imag)],
@@ -628,7 +632,8 @@ def _attribute_cases() -> Iterator[tuple[str, Case]]:
         "rows": np.array([(1, 0.5)], [("n", "i4"), ("x", "f8")]), "opaque": np.array([b"\xff\x00"], "V2"),
         "nan-bits": np.array([1, 0x7FF8000000000005], "u8").view("f8")[1:], "numbers-none": np.array([], "f4"),
         "numbers-none-2d": np.zeros((0, 3), "i2"), "object": {"mode": "fast", "steps": [1, None]},
-        "list-ragged": [[1], [2, 3]], "list-mixed": [1, "a"], "object-like-reference": {"_REFERENCE": "/a"},
+        "no-value": h5py.Empty("i4"), "list-ragged": [[1], [2, 3]], "list-mixed": [1, "a"],
+        "object-like-reference": {"_REFERENCE": "/a"},
         "object-like-reference-2": {"zarr_dtype": "object", "value": {}},
     }  # fmt: skip
     numeric = ("i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8", "c8", "c16", "?", "M8[ns]", "m8[ms]")
