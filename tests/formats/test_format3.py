@@ -461,7 +461,10 @@ def test_attributes_of_format_3():
     }
 
 
-@pytest.mark.parametrize("value", [{"zarr_dtype": "int8"}, {"_REFERENCE": 1}, {"_REFERENCE": {"path": "/a"}}])
+@pytest.mark.parametrize(
+    "value",
+    [{"zarr_dtype": "int8"}, {"_REFERENCE": 1}, {"_REFERENCE": {"path": "/a"}}, {**OUR_REFERENCE, "of a user": 1}],
+)
 def test_json_of_a_user_is_not_a_reference(value):
     """0.14 takes an object with such a key for a reference, and fails; so it is stored as text."""
     ours = {"a": value, "_hdmf": {"attributes": {"a": {"dtype": "json"}}}}

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
+import posixpath
+import zipfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from hdmf.backends.warnings import BrokenLinkWarning
 from hdmf.build import DatasetBuilder, GroupBuilder, ReferenceBuilder
 from hdmf.spec import NamespaceCatalog
 from jsonschema import Draft202012Validator
@@ -19,6 +23,9 @@ from hdmf_zarr_backend.errors import ZarrBackendError
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "format" / "vectors"
 STATEMENTS = sorted(FOLDER.glob("format-*/*.json"))
 WORDS = {"utf": "text", "utf8": "text", "ascii": "ascii", "object": "reference", "region": "reference"}
+REFERRED = ("link-to-dataset", "link-external-dataset")
+"""Vectors to which links of others lead."""
+
 
 _spec = importlib.util.spec_from_file_location("vectors_make", FOLDER / "make.py")
 make = importlib.util.module_from_spec(_spec)
@@ -35,60 +42,71 @@ def generator():
 
 
 def path_of(builder: Any) -> str:
-    names = []
-    while builder.parent is not None:
-        names.append(builder.name)
-        builder = builder.parent
-    return "/" + "/".join(reversed(names))
+    return "/" if builder.location is None else posixpath.join(builder.location, builder.name)
 
 
-def value_of(value: Any) -> Any:
-    """Return a value that was read as the JSON of a statement."""
+def place_of(builder: Any, source: str) -> dict[str, Any]:
+    """Return the place of the target of a reference or a link in the file ``source``."""
+    if builder.source == source:
+        return {"path": path_of(builder)}
+    return {"source": os.path.relpath(builder.source, source).replace(os.sep, "/"), "path": path_of(builder)}
+
+
+def value_of(value: Any, source: str) -> Any:
+    """Return a value that was read from the file ``source`` as the JSON of a statement."""
     if isinstance(value, (GroupBuilder, DatasetBuilder)):
-        return {"path": path_of(value)}
+        return place_of(value, source)
     if isinstance(value, RegionReference):
-        return {"path": path_of(value.builder), "region": value.region}
+        return {**place_of(value.builder, source), "region": value.region}
     if isinstance(value, ReferenceBuilder):
-        return {"path": path_of(value.builder)}
-    if isinstance(value, np.void):
-        return [value_of(value[name]) for name in value.dtype.names]
-    if isinstance(value, np.ndarray):
-        if value.dtype.names or value.dtype == object:
-            return [value_of(each) for each in value]
-        return make.plain(value)
+        return place_of(value.builder, source)
+    if isinstance(value, np.void) and value.dtype.names:
+        return [value_of(value[name], source) for name in value.dtype.names]
+    if isinstance(value, np.ndarray) and (value.dtype.names or value.dtype == object):
+        return [value_of(each, source) for each in value] if value.ndim else value_of(value[()], source)
     if isinstance(value, (list, tuple)):
-        return [value_of(each) for each in value]
+        return [value_of(each, source) for each in value]
     return make.plain(value)
 
 
 def type_of(builder: DatasetBuilder) -> Any:
     dtype = builder.dtype
-    if isinstance(dtype, list):
-        return [{"name": each["name"], "type": _type_name(each["dtype"])} for each in dtype]
-    return _type_name(dtype)
+    if not isinstance(dtype, list):
+        return _type_name(dtype)
+    shapes = {name: builder.data.dtype[name].shape for name in getattr(builder.data.dtype, "names", None) or ()}
+    return [
+        {"name": each["name"], "type": _type_name(each["dtype"])}
+        | ({"shape": list(shapes[each["name"]])} if shapes.get(each["name"]) else {})
+        for each in dtype
+    ]
 
 
 def _type_name(dtype: Any) -> str:
-    name = dtype if isinstance(dtype, str) else np.dtype(dtype).name
-    return WORDS.get(name, name)
+    if isinstance(dtype, str):
+        return WORDS.get(dtype, dtype)
+    return {"U": "text", "S": "ascii"}.get(np.dtype(dtype).kind, np.dtype(dtype).name)
 
 
 def dataset_of(builder: DatasetBuilder) -> dict[str, Any]:
     data = builder.data
-    values = value_of(data[:] if getattr(data, "shape", ()) else data)
+    values = value_of(data[:] if getattr(data, "shape", ()) else data, builder.source)
     shape: list[int] = [] if not hasattr(data, "shape") else list(data.shape)
-    return {"type": type_of(builder), "shape": shape, "values": values, "attributes": attributes_of(builder)}
+    return {"type": type_of(builder), "shape": shape, "values": values, **attributes_of(builder)}
 
 
 def attributes_of(builder: Any) -> dict[str, Any]:
-    return {name: value_of(value) for name, value in builder.attributes.items() if name != ".specloc"}
+    found = {name: value for name, value in builder.attributes.items() if name != ".specloc"}
+    types = {name: kind for name, value in found.items() if (kind := make.type_of(value)) is not None}
+    attributes = {"attributes": {name: value_of(value, builder.source) for name, value in found.items()}}
+    return {**attributes, "attribute_types": types} if types else attributes
 
 
-def group_of(builder: GroupBuilder, *, without: str | None = None) -> dict[str, Any]:
-    datasets = {name: dataset_of(each) for name, each in builder.datasets.items() if path_of(each) != without}
-    groups = {name: group_of(each, without=without) for name, each in builder.groups.items()}
-    links = {name: path_of(each.builder) for name, each in builder.links.items()}
-    return {"attributes": attributes_of(builder), "datasets": datasets, "groups": groups, "links": links}
+def group_of(builder: GroupBuilder) -> dict[str, Any]:
+    datasets = {name: dataset_of(each) for name, each in builder.datasets.items()}
+    groups = {name: group_of(each) for name, each in builder.groups.items()}
+    places = {name: place_of(each.builder, builder.source) for name, each in builder.links.items()}
+    links = {name: place if "source" in place else place["path"] for name, place in places.items()}
+    return {**attributes_of(builder), "datasets": datasets, "groups": groups, "links": links}
 
 
 def stated_types(specifications: dict[str, Any]) -> dict[str, str]:
@@ -112,21 +130,67 @@ def types_in(path: Path) -> dict[str, str]:
 
 
 def store_of(statement: Path) -> Path:
-    return statement.with_suffix(".zarr.zip")
+    """Return the store of a statement, a folder if it is unpacked."""
+    folder = statement.with_suffix(".zarr")
+    return folder if folder.exists() else statement.with_suffix(".zarr.zip")
+
+
+def refers_to_others(statement: Path) -> bool:
+    return "external" in statement.stem
+
+
+def stated_at(statement: Path, place: dict[str, str]) -> dict[str, Any]:
+    """Return what another vector states about the object at a place."""
+    other = statement.with_name(Path(place["source"]).name).with_suffix(".json")
+    found = json.loads(other.read_text(encoding="utf-8"))["root"]
+    for name in place["path"].split("/")[1:]:
+        found = {**found["groups"], **found["datasets"]}[name]
+    return found
+
+
+def unpacked(statement: Path, folder: Path) -> Path:
+    """Return the place of a statement beside its store and those that vectors refer to, all unpacked."""
+    for name in (statement.stem, *REFERRED):
+        with zipfile.ZipFile(statement.parent / f"{name}.zarr.zip") as store:
+            store.extractall(folder / f"{name}.zarr")
+    return folder / statement.name
+
+
+def read(path: Path) -> dict[str, Any]:
+    with ZarrIO(store_of(path), "r") as io:
+        return group_of(io.read_builder())
 
 
 @pytest.mark.parametrize("path", STATEMENTS, ids=lambda path: f"{path.parent.name}/{path.stem}")
-def test_a_vector_is_read_as_it_is_stated(path):
+def test_a_vector_is_read_as_it_is_stated(path, tmp_path):
     statement = json.loads(path.read_text(encoding="utf-8"))
     error = statement.get("error")
+    if refers_to_others(path):
+        path = unpacked(path, tmp_path)
     if error is None:
-        with ZarrIO(store_of(path), "r") as io:
-            assert group_of(io.read_builder()) == statement["root"]
+        assert read(path) == statement["root"]
         assert types_in(store_of(path)) == stated_types(statement.get("specifications", {}))
-        return
-    with pytest.raises(ZarrBackendError) as caught, ZarrIO(store_of(path), "r") as io:
-        io.read_builder().datasets["data"].data[:]
-    assert error["path"] in str(caught.value)
+    elif error["path"] == "/link":
+        with pytest.warns(BrokenLinkWarning, match="at /link in"):
+            assert read(path) == statement["root"]
+    else:
+        with pytest.raises(ZarrBackendError) as caught, ZarrIO(store_of(path), "r") as io:
+            io.read_builder().datasets["data"].data[:]
+        assert error["path"] in str(caught.value)
+
+
+@pytest.mark.parametrize("path", [path for path in STATEMENTS if path.stem.startswith("link-external")],
+                         ids=lambda path: f"{path.parent.name}/{path.stem}")  # fmt: skip
+def test_an_external_link_leads_to_what_the_other_vector_states(path, tmp_path):
+    links = json.loads(path.read_text(encoding="utf-8"))["root"]["links"]
+    outside = {name: place for name, place in links.items() if isinstance(place, dict)}
+    with ZarrIO(store_of(unpacked(path, tmp_path)), "r") as io:
+        root = io.read_builder()
+        for name, place in outside.items():
+            target = root.links[name].builder
+            found = group_of(target) if isinstance(target, GroupBuilder) else dataset_of(target)
+            assert found == stated_at(path, place)
+    assert outside
 
 
 def test_the_vectors_are_those_that_the_generator_makes():

@@ -15,14 +15,16 @@ import sys
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import date
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numcodecs
 import numpy as np
 from hdmf.build import DatasetBuilder, GroupBuilder, LinkBuilder, ReferenceBuilder
 
-from hdmf_zarr_backend import RegionReference, ZarrDataIO, ZarrIO
+from hdmf_zarr_backend import RegionReference, ZarrDataIO, ZarrIO, ZarrReference
 
 FOLDER = Path(__file__).resolve().parent
 FORMATS: tuple[Any, ...] = (2, 3, "both")
@@ -32,14 +34,17 @@ FORMATS: tuple[Any, ...] = (2, 3, "both")
 
 @dataclass(frozen=True)
 class To:
-    """A reference to the object at a path, or to a region of it."""
+    """A reference to the object at a path, or to a region of it; ``source`` leads to another store."""
 
     path: str
     region: Any = None
+    source: str | None = None
 
     def stated(self) -> dict[str, Any]:
         """Return the reference as JSON."""
-        found: dict[str, Any] = {"path": self.path}
+        found: dict[str, Any] = (
+            {"path": self.path} if self.source is None else {"source": self.source, "path": self.path}
+        )
         if self.region is not None:
             found["region"] = self.region
         return found
@@ -71,28 +76,60 @@ class Dataset:
             "type": self.type,
             "shape": self.shape(),
             "values": plain(self.values),
-            "attributes": {name: plain(value) for name, value in self.attributes.items()},
+            **stated_attributes(self.attributes),
         }
 
 
 @dataclass
 class Group:
-    """A group: its members, links (name -> path) and attributes."""
+    """A group: its members, links (name -> path, or a place in another store) and attributes."""
 
     members: dict[str, Dataset | Group] = field(default_factory=dict)
-    links: dict[str, str] = field(default_factory=dict)
+    links: dict[str, str | To] = field(default_factory=dict)
     attributes: dict[str, Any] = field(default_factory=dict)
 
     def stated(self) -> dict[str, Any]:
         """Return the group and all in it as JSON."""
         datasets = {name: each.stated() for name, each in self.members.items() if isinstance(each, Dataset)}
         groups = {name: each.stated() for name, each in self.members.items() if isinstance(each, Group)}
-        attributes = {name: plain(value) for name, value in self.attributes.items()}
-        return {"attributes": attributes, "datasets": datasets, "groups": groups, "links": dict(self.links)}
+        links = {name: plain(target) for name, target in self.links.items()}
+        return {**stated_attributes(self.attributes), "datasets": datasets, "groups": groups, "links": links}
+
+
+def stated_attributes(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return attributes as JSON, with the types that JSON does not show."""
+    types = {name: found for name, value in attributes.items() if (found := type_of(value)) is not None}
+    found = {"attributes": {name: plain(value) for name, value in attributes.items()}}
+    return {**found, "attribute_types": types} if types else found
+
+
+def type_of(value: Any) -> Any:
+    """Return the type of the value of an attribute; None for text, numbers and lists that are those of JSON."""
+    if isinstance(value, h5py.Empty):
+        return value.dtype.name
+    if not isinstance(value, (np.ndarray, np.generic)):
+        return {complex: "complex128", bytes: "ascii"}.get(type(value))
+    if value.dtype.names is not None:
+        return fields_of(value.dtype)
+    if value.dtype.kind in "UO":
+        return None if value.size else "text"
+    return "ascii" if value.dtype.kind == "S" else value.dtype.name
+
+
+def fields_of(dtype: np.dtype[Any]) -> list[dict[str, Any]]:
+    """Return the fields of a structured type as JSON."""
+    found = []
+    for name in dtype.names or ():
+        shape = {"shape": list(dtype[name].shape)} if dtype[name].shape else {}
+        found.append({"name": name, "type": dtype[name].base.name, **shape})
+    return found
 
 
 def plain(value: Any) -> Any:
-    """Return a value as JSON: NaN and infinities as text, a complex number as a pair, a time as ISO 8601."""
+    """Return a value as JSON: NaN and infinities as text, a complex number as a pair, a time as ISO 8601.
+
+    Bytes are text, or an object with ``base64`` where they are not ASCII.
+    """
     if isinstance(value, (np.ndarray, list, tuple)):
         is_scalar = isinstance(value, np.ndarray) and value.ndim == 0
         return plain(value[()]) if is_scalar else [plain(each) for each in value]
@@ -108,9 +145,15 @@ def plain(value: Any) -> Any:
     return value
 
 
+def _bytes(value: bytes) -> Any:
+    return value.decode() if value.isascii() else {"base64": base64.b64encode(value).decode()}
+
+
 _MADE: dict[type, Callable[[Any], Any]] = {
     To: To.stated,
-    bytes: bytes.decode,
+    bytes: _bytes,
+    h5py.Empty: lambda value: [],
+    date: date.isoformat,
     np.datetime64: str,
     complex: lambda value: [plain(value.real), plain(value.imag)],
 }
@@ -137,6 +180,11 @@ def rows(fields: Mapping[str, Any], values: list[tuple[Any, ...]], **options: An
     return Dataset(values, [{"name": name, "type": each} for name, each in fields.items()], **options)
 
 
+def structured(values: np.ndarray[Any, Any], **options: Any) -> Dataset:
+    """Return a dataset of rows of fixed size, from a structured array."""
+    return Dataset(values, fields_of(values.dtype), **options)
+
+
 # ---- stores ---------------------------------------------------------------------------------------------------------
 
 
@@ -161,8 +209,12 @@ class Written:
             else:
                 builder.set_dataset(self._dataset(key, member, place))
         for key, target in group.links.items():
-            self._later.append(lambda key=key, target=target: builder.set_link(LinkBuilder(self._made[target], key)))
+            if isinstance(target, str):
+                self._later.append(lambda key=key, target=target: self._link(builder, key, target))
         return builder
+
+    def _link(self, builder: Any, name: str, target: str) -> None:
+        builder.set_link(LinkBuilder(self._made[target], name))
 
     def _dataset(self, name: str, given: Dataset, path: str) -> Any:
         has_references = "reference" in json.dumps(given.type)
@@ -178,6 +230,8 @@ class Written:
 
     def _resolved(self, value: Any) -> Any:
         if isinstance(value, To):
+            if value.source is not None:
+                return ZarrReference(value.source, value.path, f"id-{value.path.rpartition('/')[2]}")
             target = self._made[value.path]
             return ReferenceBuilder(target) if value.region is None else RegionReference(target, value.region)
         return type(value)(map(self._resolved, value)) if isinstance(value, (list, tuple)) else value
@@ -190,6 +244,8 @@ class Written:
     def _dtype(given: Dataset) -> Any:
         if given.builder_type is not None:
             return given.builder_type
+        if isinstance(given.values, np.ndarray) and given.values.dtype.names is not None:
+            return None  # that of the array
         words = {"text": "utf8", "ascii": "ascii", "reference": "object"}
         if isinstance(given.type, list):
             return [{"name": each["name"], "dtype": words.get(each["type"], each["type"])} for each in given.type]
@@ -291,6 +347,11 @@ def _number_cases() -> Iterator[tuple[str, Case]]:
         )
 
 
+def _opaque_cases() -> Iterator[tuple[str, Case]]:
+    opaque = np.array([b"\xff\x00", b"\x80\x81"], "V2")
+    yield "opaque", only(Dataset(opaque, "void16"), "elements of two bytes without a meaning")
+
+
 def _shape_cases() -> Iterator[tuple[str, Case]]:
     yield "scalar-int", only(numbers(7, "i4"), "a scalar number: the shape is empty")
     yield "scalar-float", only(numbers(np.nan, "f8"), "a scalar NaN")
@@ -324,7 +385,42 @@ def _text_cases() -> Iterator[tuple[str, Case]]:
     yield "ascii", only(Dataset([b"abc", b"", b"z"], "ascii"), "ASCII text of any length")
     yield "text-chunks", only(text([f"n{i}" for i in range(10)], storage={"chunks": (3,)}), "text in several chunks")
     yield "text-long", only(text(["x" * 1000, "y"]), "a long text beside a short one")
+    yield "text-fixed", only(text(["ab", "", "düe"]), "UTF-8 text of fixed length, four bytes for each character",
+                             change=_with_array(np.array(["ab", "", "düe"])))  # fmt: skip
+    yield "ascii-fixed", only(Dataset([b"ab", b"", b"cde"], "ascii"), "ASCII text of fixed length",
+                              change=_with_array(np.array([b"ab", b"", b"cde"])))  # fmt: skip
+    yield "ascii-scalar", only(Dataset("abc", "text", builder_type="ascii"), "a scalar ASCII text, which is text")
+    yield "bytes", only(Dataset([b"\xff\x00", b"abc", b""], "ascii"), "bytes that are not text")
+    times = ["2026-01-02T03:04:05+01:00", "2026-01-02"]
+    yield "text-dates", only(Dataset(times, "text", builder_type="isodatetime"), "dates as text")
+    yield "scalar-date", only(Dataset(times[0], "text", builder_type="isodatetime"), "a scalar date as text")
     yield "text-json", only(text(['{"a": 1}', "null", "[]", '"']), "text that looks like JSON")
+
+
+def _with_array(values: np.ndarray[Any, Any]) -> Callable[[dict[str, bytes], Any], None]:
+    """Return a function that stores ``data`` as elements of fixed size, as other writers do."""
+    plain_bytes = {"name": "bytes", "configuration": {"endian": "little"}}
+    kind = {"U": "fixed_length_utf32", "S": "null_terminated_bytes"}[values.dtype.kind]
+    named = {"name": kind, "configuration": {"length_bytes": values.dtype.itemsize}}
+
+    def changed(keys: dict[str, bytes], zarr_format: Any) -> None:
+        def change(document: dict[str, Any]) -> None:
+            document.update(
+                {"data_type": named, "fill_value": "", "codecs": [plain_bytes]}
+                if zarr_format == 3
+                else {"dtype": values.dtype.str, "fill_value": "", "filters": None, "compressor": None}
+            )
+            attributes = document["attributes"] if zarr_format == 3 else {}
+            attributes.pop("_hdmf", None)
+
+        _changed(keys, zarr_format, change)
+        keys["data/c/0" if zarr_format == 3 else "data/0"] = values.tobytes()
+        if zarr_format == 2:
+            attributes = json.loads(keys["data/.zattrs"])
+            attributes.pop("_hdmf", None)
+            keys["data/.zattrs"] = json.dumps(attributes).encode()
+
+    return changed
 
 
 TARGETS = {
@@ -333,6 +429,10 @@ TARGETS = {
     "trace": numbers(np.arange(12).reshape(6, 2), "i2", attributes={"object_id": "id-trace"}),
 }  # fmt: skip
 """What references and links lead to."""
+
+
+LINKED = "../link-to-dataset.zarr"
+"""Another vector, from which links and references lead to `TARGETS`."""
 
 
 def beside(**members: Dataset | Group) -> Group:
@@ -370,6 +470,24 @@ def _reference_cases() -> Iterator[tuple[str, Case]]:
     points = To("/trace", {"points": [[0, 1], [5, 0]]})
     found = Dataset([part, points], "reference", builder_type="region")
     yield "region-references", Case("references to a block and to two points of a dataset", beside(data=found))
+    yield "reference-null", Case("an element that refers to nothing", beside(data=references([To("/trace"), None])))
+    square = references([[To("/trace"), To("/table")], [To("/table"), To("/trace")]])
+    yield "references-2d", Case("references with two axes", beside(data=square))
+    packed = {"object_codec_class": numcodecs.MsgPack}
+    yield "references-msgpack", Case("references in MessagePack, as hdmf-zarr writes them on request",
+                                     beside(data=references([To("/table"), To("/trace")])),
+                                     formats=(2,), options=packed)  # fmt: skip
+    yield (
+        "region-attribute",
+        Case("an attribute that refers to a part of a dataset", beside(group=Group(attributes={"part": part}))),
+    )
+    away = To("/trace", source=LINKED)
+    yield "reference-external", Case("references to a dataset of another store, and to one of this store",
+                                     beside(data=references([away, To("/trace")])))  # fmt: skip
+    yield (
+        "reference-external-attribute",
+        Case("an attribute that refers to a dataset of another store", beside(group=Group(attributes={"to": away}))),
+    )
     inner = Group({"inner": Group({"data": references([To("/trace"), To("/deep/inner")])})})
     yield "reference-nested", Case("references from a nested dataset, one to its own group", beside(deep=inner))
 
@@ -388,6 +506,13 @@ def _row_cases() -> Iterator[tuple[str, Case]]:
         "rows-one",
         Case("one row with a reference", beside(data=rows({"n": "uint8", "target": "reference"}, [(1, To("/trace"))]))),
     )
+    pairs = np.array([(1, [0.5, 1.5]), (2, [2.5, 3.5])], [("n", "i4"), ("xy", "f8", (2,))])
+    yield "rows-field-with-axis", only(structured(pairs), "rows with a field that has an axis of its own")
+    grid = np.array([[(1, 0.5)], [(2, 1.5)]], [("n", "i4"), ("x", "f8")])
+    yield "rows-2d", only(structured(grid), "rows of numbers with two axes")
+    yield "rows-scalar", only(structured(grid[0, 0].reshape(())), "a scalar row of numbers")
+    nulls = rows({"n": "int32", "target": "reference"}, [(1, To("/trace")), (2, None)])
+    yield "rows-reference-null", Case("rows, one with a reference to nothing", beside(data=nulls))
     mixed = rows({"f": "float32", "b": "bool", "t": "text"}, [(1.5, True, "yes"), (-2.0, False, "no")])
     yield "rows-mixed", only(mixed, "rows of a number, a truth value and text")
 
@@ -421,20 +546,105 @@ def _link_cases() -> Iterator[tuple[str, Case]]:
         ),
     )
     yield "links-many", Case("two links to one object", Group(dict(TARGETS), {"one": "/trace", "two": "/trace"}))
+    yield "link-hard", Case("a link that was a hard link in HDF5, which the note has", Group(dict(TARGETS),
+                            {"link": "/trace"}), change=_hard)  # fmt: skip
+    chain = {"one": "/trace", "two": "/trace", "table_too": "/table", "inside": "/table/column"}
+    yield "link-chain", Case("links by way of other links of the same store: to a link, and to a member of a linked "
+                             "group", Group(dict(TARGETS), chain), change=_chained)  # fmt: skip
+    for name, path in (("dataset", "/trace"), ("group", "/table"), ("member", "/table/column")):
+        root = Group({"own": numbers([1], "i4")}, {"link": To(path, source=LINKED)})
+        yield f"link-external-{name}", Case(f"a link to a {name} of another store, by a relative path", root,
+                                            change=_linked({"link": (LINKED, path)}))  # fmt: skip
+    root = Group(links={"near": To("/trace", source=LINKED), "far": To("/trace", source=LINKED)})
+    places = {"near": (LINKED, "/link"), "far": ("../link-external-dataset.zarr", "/link")}
+    yield "link-external-chain", Case("links to links of other stores, the second by way of a third store", root,
+                                      change=_linked(places))  # fmt: skip
+    root = Group(dict(TARGETS), {"own": "/trace", "other": To("/table", source=LINKED)})
+    yield "link-external-mixed", Case("a link in the store beside one to another store", root,
+                                      change=_linked({"other": (LINKED, "/table")}))  # fmt: skip
     yield "link-with-space", Case("names with spaces and letters beyond ASCII",
                                   Group({"a b": numbers([1], "i4"), "ö": Group()}, {"to a b": "/a b"}))  # fmt: skip
+
+
+def _entry(name: str, source: str, path: str) -> dict[str, Any]:
+    return {"name": name, "source": source, "path": path, "object_id": None, "source_object_id": None}
+
+
+def _linked(places: Mapping[str, tuple[str, str]]) -> Callable[[dict[str, bytes], Any], None]:
+    """Return a function that adds links to the root, each to a path in a source."""
+
+    def changed(keys: dict[str, bytes], zarr_format: Any) -> None:
+        def change(attributes: dict[str, Any]) -> None:
+            links = attributes.setdefault(LINKS[zarr_format], [])
+            links += [_entry(name, *place) for name, place in places.items()]
+
+        _with_attributes(keys, zarr_format, change)
+
+    return changed
+
+
+def _chained(keys: dict[str, bytes], zarr_format: Any) -> None:
+    places = {"one": "/trace", "two": "/one", "table_too": "/table", "inside": "/table_too/column"}
+
+    def change(attributes: dict[str, Any]) -> None:
+        for link in attributes[LINKS[zarr_format]]:
+            link.update({"path": places[link["name"]], "object_id": None})
+
+    _with_attributes(keys, zarr_format, change)
+
+
+def _hard(keys: dict[str, bytes], zarr_format: Any) -> None:
+    def change(attributes: dict[str, Any]) -> None:
+        attributes["_hdmf"]["hdf5"] = {"links": {"link": "hard"}}
+
+    _with_attributes(keys, zarr_format, change)
+
+
+LINKS = {2: "zarr_link", 3: "_LINKS"}
+"""The attribute of a group that has its links, by format."""
+
+
+def _with_attributes(keys: dict[str, bytes], zarr_format: Any, change: Callable[[dict[str, Any]], None]) -> None:
+    """Change the attributes of the root wherever they are."""
+    if zarr_format == 3:
+        root = json.loads(keys["zarr.json"])
+        change(root["attributes"])
+        keys["zarr.json"] = json.dumps(root).encode()
+        return
+    attributes = json.loads(keys[".zattrs"])
+    change(attributes)
+    keys[".zattrs"] = json.dumps(attributes).encode()
+    consolidated = json.loads(keys[".zmetadata"])
+    consolidated["metadata"][".zattrs"] = attributes
+    keys[".zmetadata"] = json.dumps(consolidated).encode()
 
 
 def _attribute_cases() -> Iterator[tuple[str, Case]]:
     attributes = {
         "text": "a text", "text-empty": "", "text-unicode": "Grüße 🧠", "int": 7, "int-negative": -1, "float": 1.5,
-        "bool-true": True, "bool-false": False, "list-int": [1, 2, 3], "list-float": [0.5, 1.5],
-        "list-text": ["a", "b"], "list-bool": [True, False], "list-one": [1], "list-2d": [[1, 2], [3, 4]],
-        "int-large": 2**53 + 1, "nan": float("nan"), "infinity": float("inf"),
+        "bool-true": True, "bool-false": False, "list-int": np.array([1, 2, 3]), "list-float": np.array([0.5, 1.5]),
+        "list-text": ["a", "b"], "list-bool": np.array([True, False]), "list-one": np.array([1]),
+        "list-2d": np.array([[1, 2], [3, 4]]), "int-large": 2**53 + 1, "nan": float("nan"),
+        "infinity": float("inf"), "list-empty": [], "date": date(2026, 1, 2), "int-huge": 2**70,
+        "complex": 1 + 2j, "bytes": b"abc", "bytes-not-text": b"\xff\x00",
+        "text-fixed": np.array(["a", "bcd"]), "ascii-fixed": np.array([b"a", b"bcd"]),
+        "bytes-fixed": np.array([b"\xff", b"ab"]), "text-none": np.array([], object),
+        "rows": np.array([(1, 0.5)], [("n", "i4"), ("x", "f8")]), "opaque": np.array([b"\xff\x00"], "V2"),
+        "nan-bits": np.array([1, 0x7FF8000000000005], "u8").view("f8")[1:], "numbers-none": np.array([], "f4"),
+        "numbers-none-2d": np.zeros((0, 3), "i2"), "object": {"mode": "fast", "steps": [1, None]},
+        "no-value": h5py.Empty("i4"), "list-ragged": [[1], [2, 3]], "list-mixed": [1, "a"],
+        "object-like-reference": {"_REFERENCE": "/a"},
+        "object-like-reference-2": {"zarr_dtype": "object", "value": {}},
     }  # fmt: skip
+    numeric = ("i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8", "c8", "c16", "?", "M8[ns]", "m8[ms]")
+    for code in numeric:
+        typed = np.array([1, 0]).astype(code)
+        name = typed.dtype.name.replace("[", "-").rstrip("]")
+        both = Group(attributes={"value": typed[0], "list": typed})
+        yield f"attribute-{name}", Case(f"a scalar and a list as attributes of the type {typed.dtype.name}", both)
     for name, value in attributes.items():
         yield f"attribute-{name}", Case(f"an attribute: {name}", Group(attributes={"value": value}))
-    data = numbers([1], "i4", attributes={"unit": "volts", "conversion": 1.0, "list": [1, 2]})
+    data = numbers([1], "i4", attributes={"unit": "volts", "conversion": 1.0, "list": np.array([1, 2])})
     yield "attributes-of-dataset", only(data, "attributes of a dataset")
     deep = Group({"a": Group({"b": Group(attributes={"of": "b"})}, attributes={"of": "a"})}, attributes={"of": "root"})
     yield "attributes-of-groups", Case("attributes at each level", deep)
@@ -512,16 +722,7 @@ def _specification_cases() -> Iterator[tuple[str, Case]]:
 
 
 def _with_place_of_specifications(keys: dict[str, bytes], zarr_format: Any) -> None:
-    place = {".specloc": "specifications"}
-    if zarr_format == 3:
-        root = json.loads(keys["zarr.json"])
-        root["attributes"] = {**root.get("attributes", {}), **place}
-        keys["zarr.json"] = json.dumps(root).encode()
-        return
-    keys[".zattrs"] = json.dumps({**json.loads(keys.get(".zattrs", b"{}")), **place}).encode()
-    consolidated = json.loads(keys[".zmetadata"])
-    consolidated["metadata"][".zattrs"] = json.loads(keys[".zattrs"])
-    keys[".zmetadata"] = json.dumps(consolidated).encode()
+    _with_attributes(keys, zarr_format, lambda attributes: attributes.update({".specloc": "specifications"}))
 
 
 def _not_consolidated(keys: dict[str, bytes], zarr_format: Any) -> None:
@@ -543,21 +744,60 @@ PICKLE = (
 """A chunk that hdmf-zarr 0.13 wrote: references to /a, /b and /a, pickled."""
 
 
+ROWS_PICKLE = (
+    "AgEhAa4BAACuAQAAugEAABQAAACiAQAA8jKABZWjAQAAAAAAAIwWbnVtcHkuX2NvcmUubXVsdGlhcnJheZSMDF9yZWNvbnN0cnVjdJST"
+    "lIwFbnVtcHmUjAduZCMA9oCTlEsAhZRDAWKUh5RSlChLAUsChZRoA4wFZHR5cGWUk5SMA1YxNpSJiIeUUpQoSwOMAXyUTowFc3RhcnSU"
+    "jAVjb3VudJSMBnRhcmdldJSHlH2UKGgRaAyMAmk0lImIh5RSlChLA4wBPJROTk5K/////0r/////SwB0lGJLAIaUaBJoGEsEhpRoE2gM"
+    "jAJPOGkA9nZoEE5OTkr/////Sv////9LP3SUYksIhpR1SxBLAUsbdJRiiV2UKEsASwKMD2hkbWZfemFyci51dGlsc5SMDVphcnJSZWZl"
+    "cmVuY2WUk5QpgZQojAZzb3VyY2WUjAEulIwEcGF0aJSMBi90cmFjZZSMCW9iamVjdF9pZJROjBBzb3VyY2VfFADwMIwHaWQtcm9vdJR1"
+    "h5RLAksEaCYpgZQoaChoKWgqjAYvdGFibGWUaCyMCGlkLXRhYmxllGgtaC51h5RldJRiLg=="
+)
+"""A chunk that hdmf-zarr 0.13 wrote: rows of two numbers and a reference, pickled and compressed with Blosc."""
+
+TEXT_PICKLE = (
+    "AgEjAaYAAACmAAAAtgAAAIAFlZsAAAAAAAAAjBZudW1weS5fY29yZS5tdWx0aWFycmF5lIwMX3JlY29uc3RydWN0lJOUjAVudW1weZSM"
+    "B25kYXJyYXmUk5RLAIWUQwFilIeUUpQoSwFLAoWUaAOMBWR0eXBllJOUjAJPOJSJiIeUUpQoSwOMAXyUTk5OSv////9K/////0s/dJRi"
+    "iV2UKEsBjAFhlIaUSwKMAsO8lIaUZXSUYi4="
+)
+"""A chunk that hdmf-zarr 0.13 wrote: rows of a number and text, each a tuple, pickled and compressed with Blosc."""
+
+
 def _old_cases() -> Iterator[tuple[str, Case]]:
     objects = {name: numbers([1], "i4", attributes={"object_id": f"id-{name}"}) for name in ("a", "b")}
     root = Group({**objects, "data": references([To("/a"), To("/b"), To("/a")])}, attributes={"object_id": "id-root"})
-    yield "pickled-references", Case(
-        "references in a pickle, as hdmf-zarr up to 0.13 writes them; it must be decoded without running code from it",
-        root, formats=(2,), change=_pickled,
-    )  # fmt: skip
+    pickled = "in a pickle, as hdmf-zarr up to 0.13 writes them; it must be decoded without running code from it"
+    pickle_alone = {"filters": [{"id": "pickle", "protocol": 5}], "compressor": None}
+    yield "pickled-references", Case(f"references {pickled}", root, formats=(2,),
+                                     change=_as_written_before(pickle_alone, PICKLE))  # fmt: skip
+    fields = {"start": "int32", "count": "int32", "target": "reference"}
+    root = beside(data=rows(fields, [(0, 2, To("/trace")), (2, 4, To("/table"))]))
+    blosc = {"id": "blosc", "cname": "lz4", "clevel": 5, "shuffle": 1, "blocksize": 0}
+    pickle_in_blosc = {**pickle_alone, "compressor": blosc, "shape": [2], "chunks": [2]}
+    structured_type = [["start", "<i4"], ["count", "<i4"], ["target", "|O"]]
+    written = {**pickle_in_blosc, "dtype": structured_type, "fill_value": "gAVLAC4="}
+    yield "pickled-rows-references", Case(f"rows of a structured type with references, {pickled}", root, formats=(2,),
+                                          change=_as_written_before(written, ROWS_PICKLE))  # fmt: skip
+    root = Group({"data": rows({"id": "int64", "name": "text"}, [(1, "a"), (2, "ü")])})
+    written = {**pickle_in_blosc, "fill_value": 0}
+    yield "pickled-rows-text", Case(f"rows with text, each a tuple, {pickled}", root, formats=(2,),
+                                    change=_as_written_before(written, TEXT_PICKLE))  # fmt: skip
+    yield "old-text-fill", only(text(["a", "", "ü"]), "text with the fill value 0, as hdmf-zarr up to 0.13 writes it",
+                                formats=(2,), change=_with_document({"fill_value": 0}))  # fmt: skip
 
 
-def _pickled(keys: dict[str, bytes], zarr_format: Any) -> None:
-    def change(document: dict[str, Any]) -> None:
-        document.update({"filters": [{"id": "pickle", "protocol": 5}], "compressor": None})
+def _as_written_before(update: Mapping[str, Any], chunk: str) -> Callable[[dict[str, bytes], Any], None]:
+    """Return a function that replaces ``data`` by what another release has written: its document, and one chunk."""
 
-    _changed(keys, zarr_format, change)
-    keys["data/0"] = base64.b64decode(PICKLE)
+    def changed(keys: dict[str, bytes], zarr_format: Any) -> None:
+        _changed(keys, zarr_format, lambda document: document.update(update))
+        attributes = json.loads(keys["data/.zattrs"])
+        attributes.pop("_hdmf", None)
+        attributes.pop("_ARRAY_DIMENSIONS", None)
+        keys["data/.zattrs"] = json.dumps(attributes).encode()
+        keys.pop("data/0.0", None)
+        keys["data/0"] = base64.b64decode(chunk)
+
+    return changed
 
 
 # ---- broken stores --------------------------------------------------------------------------------------------------
@@ -635,10 +875,19 @@ def _broken_cases() -> Iterator[tuple[str, Case]]:
         ("axes", "shape and chunks differ in their number of axes", _with_document({"shape": [4, 4]})),
     ):  # fmt: skip
         yield f"broken-{name}", _broken(f"{of_array}: {problem}", problem, change)
+    for name, problem, place in (
+        ("link", "there is nothing at the path", (".", "/gone")),
+        ("link-loop", "it leads to itself", (".", "/link")),
+        ("link-external-store", "there is no such store", ("../gone.zarr", "/trace")),
+        ("link-external-path", "there is nothing at the path in the other store", (LINKED, "/gone")),
+    ):
+        yield f"broken-{name}", Case(f"a link that leads nowhere: {problem}", Group(dict(TARGETS)),
+                                     change=_linked({"link": place}), error=problem, where="/link")  # fmt: skip
 
 
 SUBJECTS: dict[str, Callable[[], Iterator[tuple[str, Case]]]] = {
     "numbers and times": _number_cases,
+    "opaque elements": _opaque_cases,
     "shapes and chunks": _shape_cases,
     "text": _text_cases,
     "references": _reference_cases,

@@ -51,8 +51,9 @@ def encode_values(attributes: Attributes) -> Attributes:
     if LINKS in attributes:
         encoded[LINKS_3] = attributes[LINKS]
     nested = {key: value for key, value in encoded.items() if isinstance(value, _NESTED) and key != LINKS_3}
-    encoded.update({key: _encode_value(value) for key, value in nested.items()})
-    mistaken = [key for key, value in nested.items() if _is_mistaken(value)]
+    plain = _plain_names(attributes) if nested else set()
+    encoded.update({key: _encode_value(value) for key, value in nested.items() if key not in plain})
+    mistaken = [key for key, value in nested.items() if _is_mistaken(value, is_plain=key in plain)]
     if mistaken:
         notes = notes_of(attributes)
         encoded[NOTES] = {**notes, _ATTRIBUTES: {**notes.get(_ATTRIBUTES, {}), **dict.fromkeys(mistaken, _AS_TEXT)}}
@@ -60,9 +61,14 @@ def encode_values(attributes: Attributes) -> Attributes:
     return encoded
 
 
-def _is_mistaken(value: Any) -> bool:
-    """Tell whether hdmf-zarr 0.14 would mistake a user's JSON for a reference, and fail to read the file."""
-    return isinstance(value, dict) and not _is_reference_2(value) and bool({DTYPE, REFERENCE_3} & value.keys())
+def _is_mistaken(value: Any, *, is_plain: bool) -> bool:
+    """Tell whether hdmf-zarr 0.14 would mistake a user's JSON for a reference, and fail to read the file.
+
+    ``is_plain``: it is such JSON even if it has the form of a reference.
+    """
+    if not isinstance(value, dict) or not {DTYPE, REFERENCE_3} & value.keys():
+        return False
+    return is_plain or not _is_reference_2(value)
 
 
 def _encode_value(value: Any) -> Any:
