@@ -88,7 +88,7 @@ def check_stored_form(node: ArrayNode[Attributes], name: str, data: bytes) -> No
     ChunkError
         It cannot be. The error names the chunk; the caller adds file and array.
     """
-    configs = [*(node.filters or []), *([node.compressor] if node.compressor else [])]
+    configs = node.codecs
     identity = str(configs[-1].get("id")) if configs else ""
     check = _CHECKS.get(identity)
     if not data or (check is not None and not check(data, _nbytes(node, configs))):

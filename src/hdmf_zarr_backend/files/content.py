@@ -428,9 +428,8 @@ def _maxshape(node: ArrayNode[Attributes], shape: tuple[int, ...]) -> tuple[int 
 
 def _codecs(node: ArrayNode[Attributes]) -> tuple[FilterStep, ...]:
     """Return the codecs of an array in the order in which they are applied."""
-    configurations = [*(node.filters or []), *([node.compressor] if node.compressor else [])]
     steps = []
-    for configuration in configurations:
+    for configuration in node.codecs:
         options = sorted(f"{key}={value}" for key, value in configuration.items() if key != "id")
         steps.append(FilterStep(str(configuration["id"]), tuple(options)))
     return tuple(steps)

@@ -17,9 +17,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 from hdmf_zarr_backend.errors import MetadataError, ValueRefusedError, ZarrBackendError
-from hdmf_zarr_backend.formats import type_codes, zarr3_types
+from hdmf_zarr_backend.formats import type_codes
 from hdmf_zarr_backend.formats.reserved import DTYPE, notes_of
-from hdmf_zarr_backend.formats.type_codes import KINDS, NAMES, split_code, split_unit
+from hdmf_zarr_backend.formats.type_codes import KINDS, NAMES, field_shape, itemsize, split_code, split_unit
 from hdmf_zarr_backend.model.elements import Element
 from hdmf_zarr_backend.model.memo import Memo
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes
@@ -123,26 +123,14 @@ def _type_element(data_type: Any, objects: dict[str, Element], depth: int) -> El
     if depth > _MAX_DEPTH:
         raise ValueError("nested too deep")
     fields = []
-    for name, kind, *shape in data_type:
+    for name, kind, *rest in data_type:
         if name == "":  # NumPy would rename the field
             raise ValueError("a field has an empty name")
         member = objects.get(str(name), REFERENCE) if kind == _OBJECTS else _type_element(kind, {}, depth + 1)
-        if lengths := _lengths(shape):
-            member = Element("array", base=member, shape=lengths)
+        if shape := field_shape(rest):
+            member = Element("array", base=member, shape=shape)
         fields.append((str(name), member))
     return Element("compound", fields=tuple(fields))
-
-
-def _lengths(shape: list[Any]) -> tuple[int, ...]:
-    """Return the axes of a field from the rest of its entry: ``[]``, ``[3]`` or ``[[3, 2]]``."""
-    return tuple(map(int, shape[0] if isinstance(shape[0], list) else shape)) if shape else ()
-
-
-def _itemsize(data_type: Any) -> int:
-    """Return the bytes of one element of a known data type without objects."""
-    if isinstance(data_type, list):
-        return sum(_itemsize(kind) * math.prod(_lengths(shape)) for _, kind, *shape in data_type)
-    return zarr3_types.itemsize(data_type)
 
 
 def _simple_element(data_type: str) -> Element:
@@ -325,7 +313,7 @@ def describe(node: ArrayNode[Attributes], notes: dict[str, Any] | None = None, *
     note = notes.get("hdf5")
     note = note if isinstance(note, dict) else None
     charset, enum = (note.get("charset"), note.get("enum")) if note else (None, None)
-    codec = node.filters[0].get("id") if node.filters else None
+    codec = node.first_filter.get("id")
     word = node.attributes.get(DTYPE)
     stored, form, itemsize = _known(node.data_type, word, codec, notes.get("text"), charset, enum)
     is_marked = _is_marked(word, notes) or (is_spec and note is None and word is None)
@@ -355,7 +343,7 @@ def is_scalar(node: ArrayNode[Attributes]) -> bool:
 
 def stored_text(node: ArrayNode[Attributes]) -> Literal["text", "bytes"] | None:
     """Tell whether variable-length elements of an array are stored as UTF-8 text or as bytes; None for others."""
-    return _STORED_TEXT.get(node.filters[0].get("id")) if node.filters else None
+    return _STORED_TEXT.get(node.first_filter.get("id"))
 
 
 _STORED_TEXT: dict[Any, Literal["text", "bytes"]] = {"vlen-utf8": "text", "vlen-bytes": "bytes"}
@@ -384,7 +372,7 @@ def _stored_element(
         return ASCII if is_ascii else UTF8, "objects", None
     if _has_objects(data_type):
         return type_element(data_type, row_fields(word)), "rows", None
-    return _plain_element(type_element(data_type), charset, enum), "plain", _itemsize(data_type)
+    return _plain_element(type_element(data_type), charset, enum), "plain", itemsize(data_type)
 
 
 def _plain_element(element: Element, charset: Any, enum: Any) -> Element:
@@ -644,7 +632,7 @@ def _field_label(item: tuple[str, Element]) -> str:
 
 def codec_labels(node: ArrayNode[Attributes]) -> list[str]:
     """Return the codecs of an array in the order in which they are applied, each with what was chosen for it."""
-    return [_codec_label(config) for config in [*(node.filters or []), *([node.compressor] if node.compressor else [])]]
+    return list(map(_codec_label, node.codecs))
 
 
 def _codec_label(config: dict[str, Any]) -> str:

@@ -147,9 +147,9 @@ def _translate_array(node: ArrayNode[Attributes]) -> None:
     if DTYPE in attributes:
         return
     row_dtype = [] if fields is None else _row_dtype(fields)
-    is_json = node.data_type == "|O" and _first_filter(node).get("id") == "json2"
+    is_json = node.data_type == "|O" and node.first_filter.get("id") == "json2"
     if is_json:
-        node.filters = [{**_first_filter(node), CELLS: len(row_dtype)}, *(node.filters or [])[1:]]
+        node.filters = [{**node.first_filter, CELLS: len(row_dtype)}, *(node.filters or [])[1:]]
     if row_dtype:
         _make_rows(node, row_dtype, is_scalar=is_scalar, is_json=is_json)
     elif is_scalar:
@@ -185,12 +185,8 @@ def _field_dtype(kind: str) -> str:
     return {"S": "ascii", "U": "str"}.get(kind.lstrip("<>|=")[:1], kind)
 
 
-def _first_filter(node: ArrayNode[Attributes]) -> dict[str, Any]:
-    return (node.filters or [{}])[0]
-
-
 def may_hold_references(node: Node) -> bool:
     """Tell whether the elements of a translated array may be references; LINDI does not mark such arrays."""
     if not isinstance(node, ArrayNode) or DTYPE in node.attributes or not node.size:
         return False
-    return CELLS in _first_filter(node)
+    return CELLS in node.first_filter

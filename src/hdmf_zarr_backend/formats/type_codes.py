@@ -8,8 +8,9 @@ Source: Zarr v2 specification, "Data type encoding"; Zarr v3 specification, "Dat
 
 from __future__ import annotations
 
+import math
 import re
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 
 class Number(NamedTuple):
@@ -105,3 +106,19 @@ def split_unit(text: str | None) -> tuple[int, str]:
     if match is None or not 0 < count <= _MOST_UNITS:
         raise ValueError(f"{text!r} is not a unit of time")
     return count, match[2]
+
+
+def field_shape(rest: list[Any]) -> tuple[int, ...]:
+    """Return the axes of a field from its entry without name and type: ``[]``, ``[3]`` or ``[[3, 2]]``."""
+    return tuple(map(int, rest[0] if isinstance(rest[0], list) else rest)) if rest else ()
+
+
+def itemsize(data_type: Any) -> int:
+    """Return the bytes of one element of a data type of format 2; 0 for objects and invalid types."""
+    if isinstance(data_type, list):
+        return sum(itemsize(inner) * math.prod(field_shape(rest)) for _, inner, *rest in data_type)
+    try:
+        _, kind, digits, _ = split_code(data_type)
+    except ValueError:
+        return 0
+    return 0 if kind == "O" else int(digits or 1) * (4 if kind == "U" else 1)

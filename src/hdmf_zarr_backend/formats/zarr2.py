@@ -26,6 +26,7 @@ from hdmf_zarr_backend.model.nodes import (
     Node,
     absolute,
     check_axes,
+    checked_lengths,
     split,
 )
 
@@ -197,8 +198,8 @@ def parse_array(document: Any, attributes: Attributes, path: str) -> ArrayNode[A
     if not document.keys() >= _REQUIRED:
         missing = [key for key in _ARRAY_KEYS if key not in document]
         raise MetadataError(f"{ARRAY} lacks {', '.join(missing)}", path=absolute(path), remedy=_REMEDY)
-    shape = _lengths(document["shape"], "shape", path, least=0)
-    chunks = _lengths(document["chunks"], "chunks", path, least=1)
+    shape = checked_lengths(document["shape"], "shape", path, least=0)
+    chunks = checked_lengths(document["chunks"], "chunks", path, least=1)
     check_axes(shape, chunks, path)
     separator = document.get("dimension_separator", ".")
     order = document["order"]
@@ -225,16 +226,6 @@ def parse_array(document: Any, attributes: Attributes, path: str) -> ArrayNode[A
 def _check_format(document: Any, name: str, path: str) -> None:
     if not isinstance(document, dict) or document.get("zarr_format") != 2:
         raise MetadataError(f"{name} is not a document of Zarr format 2", path=absolute(path), remedy=_REMEDY)
-
-
-def _lengths(value: Any, key: str, path: str, *, least: int) -> tuple[int, ...]:
-    if isinstance(value, list):
-        for length in value:
-            if type(length) is not int or length < least:
-                break
-        else:
-            return tuple(value)
-    raise MetadataError(f"{key} {value!r} is not a list of lengths", path=absolute(path), remedy=_REMEDY)
 
 
 def _codec(value: Any, key: str, path: str) -> dict[str, Any] | None:

@@ -124,7 +124,7 @@ def _decode_reference(value: dict[str, Any]) -> dict[str, Any]:
 # ---- arrays ---------------------------------------------------------------------------------------------------------
 
 
-def encode_array_attributes(node: ArrayNode[Attributes], default: Any, fields: list[Any] | None) -> Attributes:
+def encode_array_attributes(node: ArrayNode[Attributes], default: Any, *, rows: bool) -> Attributes:
     """Return the format-3 attributes of an array.
 
     Parameters
@@ -133,8 +133,8 @@ def encode_array_attributes(node: ArrayNode[Attributes], default: Any, fields: l
         Has ``stored_axes`` if its document has other axes.
     default : object
         The default ``zarr_dtype`` of the data type.
-    fields : list, optional
-        For rows: name, data type and kind of each field.
+    rows : bool
+        Whether it has rows with text or references.
     """
     encoded = encode_values(node.attributes)
     notes = dict(notes_of(encoded))
@@ -144,7 +144,7 @@ def encode_array_attributes(node: ArrayNode[Attributes], default: Any, fields: l
         notes.pop("scalar", None)
     notes.pop("rows", None)
     if isinstance(default, list):
-        _encode_fields(encoded, notes, word, default, rows=fields is not None)
+        _encode_fields(encoded, notes, word, default, rows=rows)
     elif word is not None:
         encoded[DTYPE_3] = _encode_word(word, default)
         if word not in (*_OBJECT, "scalar") and (word != default or scalar):

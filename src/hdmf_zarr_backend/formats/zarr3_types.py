@@ -18,7 +18,7 @@ import struct
 from typing import Any, Literal
 
 from hdmf_zarr_backend.errors import MetadataError
-from hdmf_zarr_backend.formats.type_codes import NAMES, NUMBERS, split_code, split_unit
+from hdmf_zarr_backend.formats.type_codes import NAMES, NUMBERS, field_shape, itemsize, split_code, split_unit
 
 Endian = Literal["little", "big"]
 
@@ -50,7 +50,9 @@ def encode_type(data_type: Any) -> Any:
     Format 3 has no fields with axes; they become bytes.
     """
     if isinstance(data_type, list):
-        fields = [{"name": name, "data_type": _field_type(inner, *shape)} for name, inner, *shape in data_type]
+        fields = [
+            {"name": name, "data_type": _field_type(inner, field_shape(rest))} for name, inner, *rest in data_type
+        ]
         return {"name": STRUCT, "configuration": {"fields": fields}}
     _, kind, digits, unit = split_code(data_type)
     if kind in "mM":
@@ -71,7 +73,7 @@ def as_structured(stored: Any) -> Any:
     return {"name": STRUCTURED, "configuration": {"fields": fields}}
 
 
-def _field_type(data_type: Any, shape: Any = ()) -> Any:
+def _field_type(data_type: Any, shape: tuple[int, ...]) -> Any:
     if shape:
         return {"name": "raw_bytes", "configuration": {"length_bytes": itemsize(data_type) * math.prod(shape)}}
     return encode_type(data_type)
@@ -107,17 +109,6 @@ def little(data_type: Any) -> Any:
     if isinstance(data_type, list):
         return [[name, inner if shape else little(inner), *shape] for name, inner, *shape in data_type]
     return data_type.replace(">", "<")
-
-
-def itemsize(data_type: Any) -> int:
-    """Return the bytes of one element of a format-2 type; 0 for objects and invalid types."""
-    if isinstance(data_type, list):
-        return sum(itemsize(inner) * math.prod(*shape or [()]) for _, inner, *shape in data_type)
-    try:
-        _, kind, digits, _ = split_code(data_type)
-    except ValueError:
-        return 0
-    return 0 if kind == "O" else int(digits or 1) * (4 if kind == "U" else 1)
 
 
 # ---- format 3 -> format 2 --------------------------------------------------------------------------------------------
