@@ -26,7 +26,7 @@ import numpy.typing as npt
 from hdmf_zarr_backend.errors import MetadataError, ValueRefusedError, ZarrBackendError
 from hdmf_zarr_backend.formats.dtypes import from_zarr_type, plain, zarr_type
 from hdmf_zarr_backend.formats.reserved import NCZARR_ATTR, NOTES, escape, notes_of, visible
-from hdmf_zarr_backend.formats.zarr3_types import json_float
+from hdmf_zarr_backend.formats.zarr3_fills import json_float
 
 __all__ = ["decode_attributes", "encode_attributes", "is_reference"]
 

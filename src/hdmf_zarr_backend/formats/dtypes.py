@@ -5,7 +5,6 @@ Source: hdmf-zarr storage specification, "dtype mappings"; `hdmf.spec` for the t
 
 from __future__ import annotations
 
-import base64
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -14,7 +13,6 @@ from hdmf_zarr_backend.errors import MetadataError, ValueRefusedError
 from hdmf_zarr_backend.formats import elements
 from hdmf_zarr_backend.formats.elements import OPEN_WORDS, WORDS
 from hdmf_zarr_backend.formats.type_codes import KINDS, NAMES, split_code
-from hdmf_zarr_backend.formats.zarr3_types import json_float
 from hdmf_zarr_backend.model.elements import Element
 
 Kind: TypeAlias = Literal["number", "text", "ascii", "bytes", "object", "region", "compound"]
@@ -261,70 +259,3 @@ def check_units(data_type: Any) -> None:
 def number_name(dtype: np.dtype[Any]) -> str:
     """Return the ``zarr_dtype`` of numbers: the NumPy name."""
     return str(dtype.name)
-
-
-# ---- fill values of rows: bytes in format 2, an object with the fields in format 3 -----------------------------------
-
-
-def fields_of_row(raw: bytes, data_type: Any, stored: Any) -> Any:
-    """Return the bytes of a row as ``{field: fill value of format 3}``.
-
-    Parameters
-    ----------
-    raw : bytes
-        The bytes of one row.
-    data_type, stored : object
-        The data type in format 2 and in format 3.
-    """
-    dtype = from_zarr_type(data_type)
-    row = np.frombuffer(raw.ljust(dtype.itemsize, b"\0")[: dtype.itemsize], dtype)[0]
-    return _encode_field(row, stored)
-
-
-def _encode_field(value: Any, stored: Any) -> Any:
-    if isinstance(stored, dict) and stored["name"] == "struct":
-        fields = stored["configuration"]["fields"]
-        return {field["name"]: _encode_field(value[field["name"]], field["data_type"]) for field in fields}
-    if isinstance(value, (bytes, np.void, np.ndarray)):
-        return base64.b64encode(value if isinstance(value, bytes) else value.tobytes()).decode()
-    if isinstance(value, (np.datetime64, np.timedelta64)):
-        return int(value.astype("i8"))
-    item = value.item()
-    if isinstance(item, complex):
-        return [json_float(item.real), json_float(item.imag)]
-    return json_float(item) if isinstance(item, float) else item
-
-
-def row_of_fields(value: dict[str, Any], data_type: Any) -> bytes:
-    """Return the bytes of the row for ``{field: fill value of format 3}``.
-
-    Raises
-    ------
-    MetadataError
-        The values do not fit the fields.
-    """
-    try:
-        row = np.zeros((), from_zarr_type(data_type))
-        _decode_fields(row, value)
-    except (ValueError, TypeError, KeyError, SyntaxError, OverflowError) as error:
-        raise MetadataError(
-            f"the fill value {value!r} does not fit {data_type!r} ({error})", remedy="Run `zarrio verify` on the file."
-        ) from error
-    return row.tobytes()
-
-
-def _decode_fields(row: Any, value: dict[str, Any]) -> None:
-    for name in row.dtype.names or ():
-        given = value[name]
-        field = row.dtype[name]
-        if isinstance(given, dict):
-            _decode_fields(row[name], given)
-        elif field.kind in "SV":
-            raw = base64.b64decode(given)
-            row[name] = np.frombuffer(raw.ljust(field.itemsize, b"\0")[: field.itemsize], field)[0]
-        elif field.kind == "c":
-            row[name] = complex(float(given[0]), float(given[1]))
-        elif field.kind in "mM":
-            row[name] = np.array(given, "i8" if type(given) is int else field).astype(field)
-        else:
-            row[name] = given

@@ -31,7 +31,7 @@ from operator import attrgetter
 from typing import Any, Literal, TypeAlias
 
 from hdmf_zarr_backend.errors import MetadataError, UsageError, ZarrBackendError
-from hdmf_zarr_backend.formats import type_codes, zarr3_attributes, zarr3_codecs, zarr3_types
+from hdmf_zarr_backend.formats import type_codes, zarr3_attributes, zarr3_codecs, zarr3_fills, zarr3_types
 from hdmf_zarr_backend.formats.inlined import inline_block
 from hdmf_zarr_backend.formats.reserved import DIMENSIONS, DTYPE, NOTES, notes_of
 from hdmf_zarr_backend.formats.zarr3_codecs import Chain
@@ -353,7 +353,7 @@ def _decode_elements(stored: Any, codecs: list[Any], fill_value: Any, axes: int,
     else:
         data_type, default = "|O", "str" if kind == zarr3_types.STRING else "bytes"
         _check_objects(stored, chain.filters)
-    fill = zarr3_types.decode_fill(fill_value, data_type, stored)
+    fill = zarr3_fills.decode_fill(fill_value, data_type, stored)
     return _Decoded(chain, data_type, fill, default, kind == zarr3_types.STRING)
 
 
@@ -598,7 +598,7 @@ def _encode_elements(
         endian=endian,
         itemsize=itemsize,
     )
-    return _Encoded(stored, codecs, zarr3_types.encode_fill(fill_value, known, stored), default, noted)
+    return _Encoded(stored, codecs, zarr3_fills.encode_fill(fill_value, known, stored), default, noted)
 
 
 _encode: Memo[_Encoded] = Memo(_encode_elements)
