@@ -20,8 +20,9 @@ from hdmf_zarr_backend.errors import NameRefusedError, UsageError, ZarrBackendEr
 from hdmf_zarr_backend.formats import dtypes
 from hdmf_zarr_backend.formats.attributes import encode_attributes
 from hdmf_zarr_backend.formats.dimensions import encode_dimensions
-from hdmf_zarr_backend.formats.elements import DEFAULT_OBJECT_CODEC, describe
+from hdmf_zarr_backend.formats.elements import describe
 from hdmf_zarr_backend.formats.links import Link, encode_link, link_or_copy
+from hdmf_zarr_backend.formats.object_forms import DEFAULT_OBJECT_CODEC
 from hdmf_zarr_backend.formats.references import Reference
 from hdmf_zarr_backend.formats.registry import parse_array
 from hdmf_zarr_backend.formats.reserved import DIMENSIONS, DOC, LINKS, root_notes

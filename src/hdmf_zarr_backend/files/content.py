@@ -27,7 +27,8 @@ from hdmf_zarr_backend.files.parser import parse
 from hdmf_zarr_backend.formats import zarr2, zarr3
 from hdmf_zarr_backend.formats.attributes import decode_attributes, is_reference
 from hdmf_zarr_backend.formats.dtypes import dtype_of, element_of
-from hdmf_zarr_backend.formats.elements import REFERENCE, REGION, UTF8, Described, describe, noted_element
+from hdmf_zarr_backend.formats.elements import Described, describe
+from hdmf_zarr_backend.formats.hdf5_types import noted_element
 from hdmf_zarr_backend.formats.links import Link, decode_links, former_names
 from hdmf_zarr_backend.formats.namespaces import spec_location
 from hdmf_zarr_backend.formats.references import Reference as StoredReference
@@ -48,7 +49,7 @@ from hdmf_zarr_backend.model.content import (
     plain_values,
     text_of,
 )
-from hdmf_zarr_backend.model.elements import Element, Reference
+from hdmf_zarr_backend.model.elements import REFERENCE, REGION, UTF8, Element, Reference
 from hdmf_zarr_backend.model.link_sources import THIS_FILE, resolve_source, sibling_source
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Node, absolute, join, relative, split
 from hdmf_zarr_backend.stores.base import Store

@@ -10,16 +10,13 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from hdmf_zarr_backend.errors import MetadataError, ValueRefusedError
-from hdmf_zarr_backend.formats import elements
-from hdmf_zarr_backend.formats.elements import OPEN_WORDS, WORDS
+from hdmf_zarr_backend.formats.elements import NUMBER_WORDS, OPEN_WORDS, WORDS, type_element
 from hdmf_zarr_backend.formats.type_codes import KINDS, NAMES, split_code
-from hdmf_zarr_backend.model.elements import Element
+from hdmf_zarr_backend.model.elements import REFERENCE, UTF8, Element
 
 Kind: TypeAlias = Literal["number", "text", "ascii", "bytes", "object", "region", "compound"]
 
-NUMPY_OF_WORD: dict[str, np.dtype[Any]] = {
-    word: np.dtype(data_type) for word, data_type in elements.NUMBER_WORDS.items()
-}
+NUMPY_OF_WORD: dict[str, np.dtype[Any]] = {word: np.dtype(data_type) for word, data_type in NUMBER_WORDS.items()}
 """HDMF's name of a number type -> NumPy."""
 
 _KINDS: dict[str, Kind | None] = {"S": "bytes", "U": "text", "T": "text", "V": "compound", "O": None}
@@ -118,11 +115,9 @@ def element_of(dtype: np.dtype[Any]) -> Element:
     if dtype.subdtype is not None:
         return Element("array", base=element_of(dtype.base), shape=dtype.shape)
     if dtype.names is not None:
-        fields = [
-            (name, elements.REFERENCE if dtype[name].kind == "O" else element_of(dtype[name])) for name in dtype.names
-        ]
+        fields = [(name, REFERENCE if dtype[name].kind == "O" else element_of(dtype[name])) for name in dtype.names]
         return Element("compound", fields=tuple(fields))
-    return elements.UTF8 if dtype.kind in "OUT" else elements.type_element(dtype.str)
+    return UTF8 if dtype.kind in "OUT" else type_element(dtype.str)
 
 
 _LETTERS = {kind: letter for letter, kind in KINDS.items()} | {"bitfield": "u"}
