@@ -30,6 +30,14 @@ _HEAD_BYTES = 512  # of a chunk not in memory: header and starts of as many bloc
 _SCRATCH_BYTES = 4 * 2**20
 
 
+def stated_bytes(data: bytes) -> tuple[int, int] | None:
+    """Return the decoded and the stored bytes that the header of a chunk states, None if it is too short for one."""
+    if len(data) < _HEADER.size:
+        return None
+    *_, decoded, _, stored = _HEADER.unpack_from(data)
+    return decoded, stored
+
+
 class StoredValue(Protocol):
     """The stored bytes of a chunk, in memory or in an open file.
 

@@ -5,7 +5,7 @@ gzip, bzip2 and LZMA do not; they decode incrementally and stop at the limit.
 
 Separate from `codecs`, because it only handles the formats of compressed bytes, not arrays.
 
-Source: c-blosc, README_CHUNK_FORMAT (bytes 4 to 8); numcodecs for the length before an LZ4 block; RFC 8878, section
+Source: c-blosc, README_CHUNK_FORMAT; numcodecs for the length before an LZ4 block; RFC 8878, section
 3.1.1, for frames and blocks of Zstandard; the standard library's incremental decompressors for the others.
 """
 
@@ -22,6 +22,8 @@ from typing import Any
 
 import numpy as np
 
+from hdmf_zarr_backend.arrays.blosc_blocks import stated_bytes
+
 SPREAD = 16
 """Values between two filters take at most this many times the bytes of the chunk (bits of `packbits`, casts)."""
 
@@ -30,8 +32,7 @@ _ZSTD_MAGIC = 0xFD2FB528
 _ZSTD_SKIPPABLE = range(0x184D2A50, 0x184D2A60)
 _ZSTD_BLOCK = 2**17
 _LZMA_MEMORY = 2**28
-_BLOSC_HEADER = 16
-_BLOSC_MOST = 2**31 - 1 - _BLOSC_HEADER
+_BLOSC_MOST = 2**31 - 1 - 16  # without the header
 
 
 class TooLargeError(ValueError):
@@ -109,12 +110,12 @@ def _bytes(data: Any) -> bytes:
 
 def _blosc(data: bytes) -> int:
     # the library trusts the lengths in the header, and would read memory beyond the chunk
-    if len(data) < _BLOSC_HEADER or int.from_bytes(data[12:16], "little") > len(data):
+    stated = stated_bytes(data)
+    if stated is None or stated[1] > len(data):
         raise ValueError("it is cut short")
-    nbytes = int.from_bytes(data[4:8], "little")
-    if nbytes > _BLOSC_MOST:
+    if stated[0] > _BLOSC_MOST:
         raise ValueError("it states a length that Blosc cannot have")
-    return nbytes
+    return stated[0]
 
 
 def _lz4(data: bytes) -> int:

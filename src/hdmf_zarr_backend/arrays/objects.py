@@ -18,6 +18,7 @@ from numcodecs import VLenUTF8
 
 from hdmf_zarr_backend.errors import ValueRefusedError
 from hdmf_zarr_backend.formats.lindi import CELLS
+from hdmf_zarr_backend.formats.zarr3_attributes import REFERENCE_3
 from hdmf_zarr_backend.stores.json_text import parse_fast
 
 Array = npt.NDArray[Any]
@@ -272,7 +273,7 @@ def text_reference(text: str) -> dict[str, Any] | None:
         while isinstance(found, dict):
             if isinstance(found.get("path"), str):
                 return {"source": ".", "object_id": None, "source_object_id": None, **found}
-            found = found.get("_REFERENCE", found.get("value"))
+            found = found.get(REFERENCE_3, found.get("value"))
             found = {"path": found} if isinstance(found, str) else found
     path = text if text.startswith("/") else f"/{text}"
     return {"source": ".", "path": path, "object_id": None, "source_object_id": None}
@@ -560,9 +561,6 @@ def _numbers(cells: Array, dtype: np.dtype[Any]) -> Array:
     return numbers
 
 
-_REFERENCE = "_REFERENCE"
-
-
 def plain_elements(items: Iterable[Any], shape: tuple[int, ...], cells: int) -> npt.NDArray[Any]:
     """Return the elements of a chunk as an object array.
 
@@ -595,8 +593,8 @@ def _row(row: Any, cells: int) -> list[Any]:
 
 
 def _plain(item: Any) -> Any:
-    if not isinstance(item, dict) or _REFERENCE not in item:
+    if not isinstance(item, dict) or REFERENCE_3 not in item:
         return item
-    stored = item[_REFERENCE]
+    stored = item[REFERENCE_3]
     reference = {"path": stored} if isinstance(stored, str) else stored
     return {"source": ".", "object_id": None, "source_object_id": None, **reference}

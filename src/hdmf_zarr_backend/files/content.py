@@ -25,14 +25,14 @@ from hdmf_zarr_backend.changes.journal import warn_of_pending
 from hdmf_zarr_backend.errors import DamagedFileError, StoreError, UsageError, ZarrBackendError
 from hdmf_zarr_backend.files.parser import parse
 from hdmf_zarr_backend.formats import zarr2, zarr3
-from hdmf_zarr_backend.formats.attributes import decode_attributes, is_reference
+from hdmf_zarr_backend.formats.attributes import decode_attributes
 from hdmf_zarr_backend.formats.dtypes import dtype_of, element_of
 from hdmf_zarr_backend.formats.elements import Described, describe
 from hdmf_zarr_backend.formats.hdf5_types import noted_element
 from hdmf_zarr_backend.formats.links import Link, decode_links, former_names
 from hdmf_zarr_backend.formats.namespaces import spec_location
 from hdmf_zarr_backend.formats.references import Reference as StoredReference
-from hdmf_zarr_backend.formats.references import decode_attribute_reference, decode_reference
+from hdmf_zarr_backend.formats.references import decode_attribute_reference, decode_reference, is_reference
 from hdmf_zarr_backend.formats.reserved import LINKS, SPECLOC, notes_of, visible
 from hdmf_zarr_backend.model.content import (
     AttributeContent,
@@ -292,10 +292,7 @@ def _reference_type(value: Reference) -> Element:
 
 
 def _objects(items: Sequence[object], shape: tuple[int, ...]) -> Values:
-    made = np.empty(len(items), dtype=object)
-    for position, item in enumerate(items):
-        made[position] = item
-    return made.reshape(shape)
+    return np.fromiter(items, object, len(items)).reshape(shape)  # does not look into the items
 
 
 class ArrayReader:

@@ -25,10 +25,11 @@ import numpy.typing as npt
 
 from hdmf_zarr_backend.errors import MetadataError, ValueRefusedError, ZarrBackendError
 from hdmf_zarr_backend.formats.dtypes import from_zarr_type, plain, zarr_type
+from hdmf_zarr_backend.formats.references import is_reference
 from hdmf_zarr_backend.formats.reserved import NCZARR_ATTR, NOTES, escape, notes_of, visible
 from hdmf_zarr_backend.formats.zarr3_fills import json_float
 
-__all__ = ["decode_attributes", "encode_attributes", "is_reference"]
+__all__ = ["decode_attributes", "encode_attributes"]
 
 Array: TypeAlias = npt.NDArray[Any]
 Reference: TypeAlias = Callable[[Any], "dict[str, Any] | None"]
@@ -276,10 +277,8 @@ def _nested(items: list[Any], shape: tuple[int, ...]) -> Any:
 
 
 def _object_array(items: list[Any], shape: tuple[int, ...]) -> Array:
-    array: Array = np.empty(len(items), object)
-    for position, item in enumerate(items):
-        array[position] = item
-    return array.reshape(shape)
+    array: Array = np.fromiter(items, object, len(items)).reshape(shape)  # does not look into the items
+    return array
 
 
 def _is_strict(value: Any) -> bool:
@@ -306,13 +305,6 @@ def _spelled(value: Any) -> Any:
 
 
 # ---- back ----------------------------------------------------------------------------------------------------------
-
-
-def is_reference(value: Any) -> bool:
-    """Tell whether a JSON value is a reference of format 2."""
-    if not isinstance(value, dict) or value.get("zarr_dtype") not in ("object", "region"):
-        return False
-    return isinstance(value.get("value"), dict)
 
 
 def decode_value(value: Any, kind: Any, remark: Any, resolve: Resolve) -> Any:

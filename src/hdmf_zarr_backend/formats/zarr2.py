@@ -73,7 +73,7 @@ def encode_group() -> dict[str, Any]:
     return {"zarr_format": 2}
 
 
-def encode_node(path: str, node: Node) -> Iterator[tuple[str, dict[str, Any]]]:
+def documents(path: str, node: Node) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield ``(key, document)`` of one node; attributes if there are any, or if the file has a document for them."""
     if isinstance(node, ArrayNode):
         yield key_of(path, ARRAY), encode_array(node)
@@ -85,10 +85,10 @@ def encode_node(path: str, node: Node) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def encode_documents(hierarchy: Hierarchy) -> dict[str, dict[str, Any]]:
     """Return ``{key: document}`` of all nodes."""
-    documents: dict[str, dict[str, Any]] = {}
+    found: dict[str, dict[str, Any]] = {}
     for path, node in hierarchy.walk():
-        documents.update(encode_node(path, node))
-    return documents
+        found.update(documents(path, node))
+    return found
 
 
 def parse_documents(documents: Mapping[str, Any]) -> Hierarchy:
@@ -135,17 +135,14 @@ def _attributes(documents: Mapping[str, Any], path: str) -> Attributes:
 # ---- the consolidated document --------------------------------------------------------------------------------------
 
 
-def consolidate(hierarchy: Hierarchy, inlined: Mapping[str, bytes] | None = None) -> dict[str, Any]:
-    """Return the ``.zmetadata`` document of ``hierarchy``.
+def last(hierarchy: Hierarchy, inlined: Mapping[str, bytes], *, consolidate: bool) -> dict[str, dict[str, Any]]:
+    """Return the documents that are set after all others, and complete the file; as `formats.registry.Format.last`."""
+    return {CONSOLIDATED: {**wrap(encode_documents(hierarchy)), **inline_block(inlined)}} if consolidate else {}
 
-    Parameters
-    ----------
-    hierarchy : Hierarchy
-        All nodes.
-    inlined : mapping, optional
-        ``{key: bytes}`` of chunks to include; chunks beyond `INLINE_BYTES` are left out.
-    """
-    return {**wrap(encode_documents(hierarchy)), **inline_block(inlined or {})}
+
+def stale(*, consolidate: bool) -> list[str]:
+    """Return the keys that become invalid when a file is changed."""
+    return [] if consolidate else [CONSOLIDATED]
 
 
 def wrap(documents: Mapping[str, Any]) -> dict[str, Any]:

@@ -25,7 +25,7 @@ Source: Zarr v3 specification, "Metadata", "Chunk key encoding"; zarr-python for
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Any, Literal, TypeAlias
@@ -199,23 +199,29 @@ def join_consolidated(documents: Mapping[str, dict[str, Any]], block: Mapping[st
     return {**documents[""], CONSOLIDATED: {**block, "metadata": members}}
 
 
-def consolidate(hierarchy: Hierarchy, inlined: Mapping[str, bytes] | None = None) -> dict[str, Any]:
-    """Return the document of the root of ``hierarchy`` including those of all other nodes.
+def documents(path: str, node: Node) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield key and document of one node; those of the root are in `last`."""
+    if path:
+        yield key_of(path), encode_node(node)
 
-    Parameters
-    ----------
-    hierarchy : Hierarchy
-        All nodes.
-    inlined : mapping, optional
-        ``{key: bytes}`` of chunks to include, as far as they fit.
-    """
-    documents: dict[str, dict[str, Any]] = {}
+
+def last(hierarchy: Hierarchy, inlined: Mapping[str, bytes], *, consolidate: bool) -> dict[str, dict[str, Any]]:
+    """Return the document of the root, which completes the file; as `formats.registry.Format.last`."""
+    root = encode_node(hierarchy.root)
+    if not consolidate:
+        return {DOCUMENT: root}
+    members: dict[str, dict[str, Any]] = {}
     for path, node in hierarchy.walk():
-        document = documents[path] = encode_node(node)
+        if path:
+            members[path] = encode_node(node)
         if path and isinstance(node, GroupNode):  # zarr-python has a block for each group
-            document[CONSOLIDATED] = {**BLOCK, "metadata": {}}
-    root = documents.pop("")
-    return {**root, CONSOLIDATED: {**BLOCK, "metadata": documents, **inline_block(inlined or {})}}
+            members[path][CONSOLIDATED] = {**BLOCK, "metadata": {}}
+    return {DOCUMENT: {**root, CONSOLIDATED: {**BLOCK, "metadata": members, **inline_block(inlined)}}}
+
+
+def stale(*, consolidate: bool) -> list[str]:
+    """Return the keys that become invalid when a file is changed: none, since `last` replaces the document."""
+    return []
 
 
 def parse_consolidated(document: Any) -> tuple[Hierarchy, dict[str, Any]] | None:

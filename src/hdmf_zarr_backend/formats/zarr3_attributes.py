@@ -23,6 +23,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from hdmf_zarr_backend.formats.references import is_reference
 from hdmf_zarr_backend.formats.reserved import DIMENSIONS, DTYPE, LINKS, NOTES, SPECLOC, notes_of
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, absolute
 
@@ -62,19 +63,15 @@ def encode_values(attributes: Attributes) -> Attributes:
 
 def _is_mistaken(value: Any) -> bool:
     """Tell whether hdmf-zarr 0.14 would mistake a user's JSON for a reference, and fail to read the file."""
-    return isinstance(value, dict) and not _is_reference_2(value) and bool({DTYPE, REFERENCE_3} & value.keys())
+    return isinstance(value, dict) and not is_reference(value) and bool({DTYPE, REFERENCE_3} & value.keys())
 
 
 def _encode_value(value: Any) -> Any:
     if isinstance(value, dict):
-        return {REFERENCE_3: value["value"]} if _is_reference_2(value) else value
-    if isinstance(value, list) and value and all(map(_is_reference_2, value)):
+        return {REFERENCE_3: value["value"]} if is_reference(value) else value
+    if isinstance(value, list) and value and all(map(is_reference, value)):
         return [{REFERENCE_3: item["value"]} for item in value]
     return value
-
-
-def _is_reference_2(value: Any) -> bool:
-    return isinstance(value, dict) and value.get(DTYPE) in _OBJECT and isinstance(value.get("value"), dict)
 
 
 def decode_values(attributes: Attributes) -> Attributes:

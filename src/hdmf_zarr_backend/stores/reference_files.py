@@ -49,8 +49,7 @@ from hdmf_zarr_backend.stores.base import (
     cut_ranges,
 )
 from hdmf_zarr_backend.stores.locations import authority, split_location, why_not
-from hdmf_zarr_backend.stores.remote import RemoteStore, at_once, get_at_once, in_thread
-from hdmf_zarr_backend.stores.runs import Extent, joined
+from hdmf_zarr_backend.stores.remote import Extent, RemoteStore, at_once, get_at_once, in_thread, joined
 
 SUFFIX = ".json"
 
