@@ -321,9 +321,7 @@ class ChunkReader:
         split = self._cache.split(key)
         if split is None:
             stored = functools.cache(lambda: self._stored(index))
-            row = (
-                None if self._is_remote else _read_row(self.codec, self._cache, key, (position, node.chunks[0]), stored)
-            )
+            row = self._row(position, key, stored)
             if row is not None:
                 return row
             split = self._split(key, stored())
@@ -331,6 +329,35 @@ class ChunkReader:
             return split[position % node.chunks[0]]
         except ValueError as error:
             raise LookupError(key) from error
+
+    def _row(self, position: int, key: str, stored: Callable[[], bytes | None]) -> list[Any] | None:
+        """Return one row from its block of the chunk of ``key``, None if it has to be decoded with its chunk.
+
+        ``stored`` returns the stored bytes of the chunk; it is called only when its block is not cached.
+        """
+        rows = self.codec.rows_in_blocks()
+        if rows is None or self._is_remote:
+            return None
+        count, size = self.node.chunks[0], rows.dtype.itemsize
+
+        @functools.cache
+        def blocks() -> BloscBlocks | None:
+            data = stored()
+            return None if data is None else find_blocks(data, count * size)
+
+        known = self._cache.blocks(key)
+        if known is None:
+            found = blocks()
+            if found is None:
+                return None
+            known = DecodedBlocks(found.length, found.nbytes)
+        record = np.empty(size, np.uint8)
+        try:
+            if read_range(record, position % count * size, known, blocks, self.codec.decode_blocks):
+                self._cache.put_blocks(key, known)
+            return rows.row(record)
+        except (ChunkError, UnicodeDecodeError, ValueError):
+            return None  # decoding the chunk raises the error
 
     def _split(self, key: str, data: bytes | None) -> SplitElements | Elements:
         """Return the elements of a chunk unparsed, and cache them; LookupError if the chunk has to be decoded."""
@@ -421,50 +448,6 @@ def _bounds(key: Any, length: int) -> tuple[int, int] | None:
         return None
     start = int(key) + (length if key < 0 else 0)
     return (start, start + 1) if 0 <= start < length else None
-
-
-def _read_row(
-    codec: ChunkCodec, cache: ChunkCache, key: str, row: tuple[int, int], stored: Callable[[], bytes | None]
-) -> list[Any] | None:
-    """Return one row, None if it has to be decoded with its chunk.
-
-    Parameters
-    ----------
-    codec : ChunkCodec
-        Codec of the array.
-    cache : ChunkCache
-        Keeps the block.
-    key : str
-        Key of the chunk.
-    row : tuple of int
-        Number of the row in the array, and the number of rows of a chunk.
-    stored : callable
-        Returns the stored bytes of the chunk; called only when its block is not cached.
-    """
-    rows = codec.rows_in_blocks()
-    if rows is None:
-        return None
-    number, count = row
-    size = rows.dtype.itemsize
-
-    @functools.cache
-    def blocks() -> BloscBlocks | None:
-        data = stored()
-        return None if data is None else find_blocks(data, count * size)
-
-    known = cache.blocks(key)
-    if known is None:
-        found = blocks()
-        if found is None:
-            return None
-        known = DecodedBlocks(found.length, found.nbytes)
-    record = np.empty(size, np.uint8)
-    try:
-        if read_range(record, number % count * size, known, blocks, codec.decode_blocks):
-            cache.put_blocks(key, known)
-        return rows.row(record)
-    except (ChunkError, UnicodeDecodeError, ValueError):
-        return None  # decoding the chunk raises the error
 
 
 # ---- arrays that another writer has changed --------------------------------------------------------------------------

@@ -217,6 +217,13 @@ def lacks_unit(dtype: np.dtype[Any]) -> bool:
     return dtype.kind in "mM" and np.datetime_data(dtype)[0] == "generic"
 
 
+def keeps_dates(values: Any, given: Any) -> bool:
+    """Return whether a cast of the dates or durations ``given`` to ``values`` lost nothing; False for numbers."""
+    if values.dtype.kind != given.dtype.kind:
+        return False
+    return np.array_equal(values.astype(given.dtype).view("i8"), given.view("i8"))
+
+
 def date_number(value: Any, dtype: np.dtype[Any]) -> int:
     """Return the integer for a date or duration in a row of JSON, in the unit of its field.
 
@@ -229,9 +236,7 @@ def date_number(value: Any, dtype: np.dtype[Any]) -> int:
     try:
         given = np.asarray(value)
         made = np.asarray(value, dtype)
-        fits = given.dtype.kind not in "mM" or (
-            given.dtype.kind == made.dtype.kind and made.astype(given.dtype).view("i8") == given.view("i8")
-        )
+        fits = given.dtype.kind not in "mM" or keeps_dates(made, given)
     except (ValueError, TypeError, OverflowError) as error:
         raise ValueRefusedError(f"{value!r} is not {dtype} ({error})") from error
     if not fits:
