@@ -59,14 +59,8 @@ class StoredValue(Protocol):
         """
 
 
-class BytesValue:
-    """Stored bytes that are in memory.
-
-    Parameters
-    ----------
-    data : bytes
-        All of them.
-    """
+class _BytesValue:
+    """Stored bytes that are in memory."""
 
     def __init__(self, data: bytes) -> None:
         self.size = len(data)
@@ -163,7 +157,7 @@ def find_blocks(value: StoredValue | bytes, nbytes: int) -> BloscBlocks | None:
     Of a chunk that is not in memory, only the header and the positions of the blocks are read.
     """
     if isinstance(value, bytes):
-        value = BytesValue(value)
+        value = _BytesValue(value)
     if value.size < _HEADER.size:
         return None
     head = _read(value, 0, min(value.size, _HEAD_BYTES))

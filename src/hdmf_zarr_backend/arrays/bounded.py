@@ -39,6 +39,17 @@ class TooLargeError(ValueError):
     """The output is larger than the limit."""
 
 
+def _too_large(most: int) -> TooLargeError:
+    return TooLargeError(f"it would become more than {most:,} bytes")
+
+
+def _within(found: bytes, most: int) -> bytes:
+    """Return decoded bytes if they are at most ``most``."""
+    if len(found) > most:
+        raise _too_large(most)
+    return found
+
+
 def between_filters(nbytes: int) -> int:
     """Return the most bytes that one filter may pass to the next, for a chunk of ``nbytes``."""
     return SPREAD * nbytes + _SLACK
@@ -77,7 +88,7 @@ def _check_length(stated: Callable[[bytes], int], most_per_byte: int, data: byte
     if length > most_per_byte * len(data):  # damage: no limit that a caller raises makes this decode
         raise ValueError(f"it states {length:,} bytes, which {len(data):,} bytes cannot become")
     if length > most:
-        raise TooLargeError(f"it would become more than {most:,} bytes")
+        raise _too_large(most)
 
 
 def check_stated(codec: Any, data: bytes, most: int) -> None:
@@ -91,7 +102,7 @@ def check_stated(codec: Any, data: bytes, most: int) -> None:
         ``data`` is cut short.
     """
     if codec.codec_id == "zstd" and zstd_bound(data) > most + _ZSTD_BLOCK:
-        raise TooLargeError(f"it would become more than {most:,} bytes")
+        raise _too_large(most)
     if codec.codec_id == "blosc":
         _blosc(data)
 
@@ -177,9 +188,7 @@ _STATED: dict[str, tuple[Callable[[bytes], int], int]] = {
 
 def _zlib(codec: Any, data: bytes, most: int) -> bytes:
     machine = zlib.decompressobj()
-    found = machine.decompress(data, most + 1)
-    if len(found) > most:
-        raise TooLargeError(f"it would become more than {most:,} bytes")
+    found = _within(machine.decompress(data, most + 1), most)
     if not machine.eof:
         raise ValueError("it is cut short")
     return found
@@ -187,10 +196,7 @@ def _zlib(codec: Any, data: bytes, most: int) -> bytes:
 
 def _gzip(codec: Any, data: bytes, most: int) -> bytes:
     with gzip.GzipFile(fileobj=io.BytesIO(data), mode="rb") as file:
-        found = file.read(most + 1)
-    if len(found) > most:
-        raise TooLargeError(f"it would become more than {most:,} bytes")
-    return found
+        return _within(file.read(most + 1), most)
 
 
 def _in_turn(make: Callable[[], Any], data: bytes, most: int) -> bytes:
@@ -202,7 +208,7 @@ def _in_turn(make: Callable[[], Any], data: bytes, most: int) -> bytes:
         part = machine.decompress(data, left + 1)
         left -= len(part)
         if left < 0:
-            raise TooLargeError(f"it would become more than {most:,} bytes")
+            raise _too_large(most)
         if not machine.eof:
             raise ValueError("it is cut short")
         parts.append(part)
@@ -217,10 +223,7 @@ def _bz2(codec: Any, data: bytes, most: int) -> bytes:
 def _lzma(codec: Any, data: bytes, most: int) -> bytes:
     if codec.format == lzma.FORMAT_RAW:
         machine = lzma.LZMADecompressor(format=codec.format, filters=codec.filters)
-        found = machine.decompress(data, most + 1)
-        if len(found) > most:
-            raise TooLargeError(f"it would become more than {most:,} bytes")
-        return found
+        return _within(machine.decompress(data, most + 1), most)
     return _in_turn(lambda: lzma.LZMADecompressor(format=codec.format, memlimit=_LZMA_MEMORY), data, most)
 
 

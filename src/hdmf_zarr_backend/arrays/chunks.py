@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hdmf_zarr_backend.arrays.blosc_blocks import BloscBlocks, DecodedBlocks, find_blocks, read_range
-from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
+from hdmf_zarr_backend.arrays.chunk_cache import BLOCKS, ELEMENTS, ChunkCache
 from hdmf_zarr_backend.arrays.codecs import ChunkCodec, chunk_codec
 from hdmf_zarr_backend.arrays.fills import fill_array
 from hdmf_zarr_backend.arrays.growth import FEW
@@ -236,7 +236,7 @@ class ChunkReader:
     ) -> bool:
         """Decode rows of a chunk from its blocks; return False if it has none."""
         (first, stop), (key, stored) = rows, source
-        known = self._cache.blocks(key)
+        known: DecodedBlocks | None = self._cache.get(key, BLOCKS)
         if known is None:
             blocks = stored()
             if blocks is None:
@@ -247,7 +247,7 @@ class ChunkReader:
         read = np.empty(shape, self.codec.dtype) if target is None else target
         flat = read.reshape(-1).view(np.uint8)
         if read_range(flat, first * (flat.size // shape[0]), known, stored, self.codec.decode_blocks):
-            self._cache.put_blocks(key, known)
+            self._cache.put(key, known, BLOCKS)
         if target is None:
             inner = [slice(None), *(part[1] for part in combination[1:])]
             copy_part(read, inner, result, [part[2] for part in combination])
@@ -318,7 +318,7 @@ class ChunkReader:
         key = join(self.path, node.chunk_name(index))
         if self.edits is not None or node.shape[1:] != node.chunks[1:] or self._cache.get(key) is not None:
             raise LookupError(key)
-        split = self._cache.split(key)
+        split: SplitElements | Elements | None = self._cache.get(key, ELEMENTS)
         if split is None:
             stored = functools.cache(lambda: self._stored(index))
             row = self._row(position, key, stored)
@@ -345,7 +345,7 @@ class ChunkReader:
             data = stored()
             return None if data is None else find_blocks(data, count * size)
 
-        known = self._cache.blocks(key)
+        known: DecodedBlocks | None = self._cache.get(key, BLOCKS)
         if known is None:
             found = blocks()
             if found is None:
@@ -354,7 +354,7 @@ class ChunkReader:
         record = np.empty(size, np.uint8)
         try:
             if read_range(record, position % count * size, known, blocks, self.codec.decode_blocks):
-                self._cache.put_blocks(key, known)
+                self._cache.put(key, known, BLOCKS)
             return rows.row(record)
         except (ChunkError, UnicodeDecodeError, ValueError):
             return None  # decoding the chunk raises the error
@@ -365,7 +365,7 @@ class ChunkReader:
         split = None if data is None else self.codec.split(data, max_object_bytes=most)
         if split is None or split.shape[:1] != self.node.chunks[:1]:
             raise LookupError(key)
-        self._cache.put_split(key, split)
+        self._cache.put(key, split, ELEMENTS)
         return split
 
     def chunk(self, index: tuple[int, ...]) -> Array:
@@ -373,7 +373,7 @@ class ChunkReader:
         key = join(self.path, self.node.chunk_name(index))
         if self.edits is not None and (changed := self.edits.chunk(self.path, index)) is not None:
             return changed
-        chunk = self._cache.get(key)
+        chunk: Array | None = self._cache.get(key)
         if chunk is None:
             chunk = self._load(index)
             self._cache.put(key, chunk)

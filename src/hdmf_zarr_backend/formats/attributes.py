@@ -41,23 +41,8 @@ _DATES = (datetime.datetime, datetime.date)
 _LARGEST = 2**26  # bytes of an attribute: a damaged file may declare a text of any length
 
 
-def encode_value(value: Any, reference: Reference, *, strict: bool) -> Encoded:
-    """Return the JSON, the NCZarr type and the remark for a value.
-
-    Parameters
-    ----------
-    value : object
-        Text, bytes, number, bool, date, NumPy scalar or array, reference, list of those, JSON.
-    reference : callable
-        Returns the JSON of a value that is a reference, None for other values.
-    strict : bool
-        Write NaN and infinities as text.
-
-    Raises
-    ------
-    ValueRefusedError
-        The value cannot be written as JSON.
-    """
+def _encode_value(value: Any, reference: Reference, *, strict: bool) -> Encoded:
+    """Return the JSON, the NCZarr type and the remark for a value; arguments as of `encode_attributes`."""
     if type(value) is str:  # the most frequent type
         return value, None, None
     encoded, kind, remark = _encode(value, reference)
@@ -307,24 +292,11 @@ def _spelled(value: Any) -> Any:
 # ---- back ----------------------------------------------------------------------------------------------------------
 
 
-def decode_value(value: Any, kind: Any, remark: Any, resolve: Resolve) -> Any:
-    """Return the value for JSON, an NCZarr type and a remark.
+def _decode_value(value: Any, kind: Any, remark: Any, resolve: Resolve) -> Any:
+    """Return the value for JSON, an NCZarr type (None, or such as ``"<f4"``) and a remark of `_encode_value`.
 
-    Parameters
-    ----------
-    value : object
-        JSON.
-    kind : str, optional
-        Such as ``"<f4"``; types other than numbers (netcdf-c writes ``">S1"`` for text) are ignored.
-    remark : dict, optional
-        As `encode_value` returns it.
-    resolve : callable
-        Returns the value for the JSON of a reference.
-
-    Raises
-    ------
-    ValueError, TypeError, OverflowError, KeyError, IndexError, AttributeError, SyntaxError
-        The parts do not fit together.
+    Types other than numbers are ignored: netcdf-c writes ``">S1"`` for text. Raises one of `_DAMAGE` if parts do not
+    fit together.
     """
     if type(value) is str and kind is None and remark is None:
         return value
@@ -457,7 +429,7 @@ def encode_attributes(
     encoded: dict[str, Any] = {}
     for name, stored in escape(attributes, notes).items():
         try:
-            value, kind, remark = encode_value(attributes[name], reference, strict=strict)
+            value, kind, remark = _encode_value(attributes[name], reference, strict=strict)
         except ValueRefusedError as error:
             error.problem = f"the attribute {name!r} cannot be stored: {error.problem}"
             error.remedy = _REMEDY if error.remedy == error.advice else error.remedy
@@ -519,7 +491,7 @@ def decode_attributes(attributes: dict[str, Any], *, resolve: Resolve) -> dict[s
         if value is None:
             continue  # HDMF has no attributes without a value
         try:
-            decoded[name] = decode_value(value, types.get(stored), remarks.get(stored), resolve)
+            decoded[name] = _decode_value(value, types.get(stored), remarks.get(stored), resolve)
         except ZarrBackendError:
             raise  # from `resolve`; some errors of this package are ValueErrors or KeyErrors too
         except _DAMAGE as error:

@@ -207,13 +207,13 @@ def number_type(word: str, given: np.dtype[Any] | None) -> np.dtype[Any]:
     wanted = numpy_of(word)
     if given is None:
         return wanted
-    return given if given.name == wanted.name or (given.kind == wanted.kind and lacks_unit(wanted)) else wanted
+    return given if given.name == wanted.name or (given.kind == wanted.kind and _lacks_unit(wanted)) else wanted
 
 
-def lacks_unit(dtype: np.dtype[Any]) -> bool:
+def _lacks_unit(dtype: np.dtype[Any]) -> bool:
     """Tell whether a type, or one of its fields, is ``datetime64`` or ``timedelta64`` without a unit."""
     if dtype.names is not None:
-        return any(lacks_unit(dtype[name].base) for name in dtype.names)
+        return any(_lacks_unit(dtype[name].base) for name in dtype.names)
     return dtype.kind in "mM" and np.datetime_data(dtype)[0] == "generic"
 
 
@@ -249,7 +249,7 @@ def date_number(value: Any, dtype: np.dtype[Any]) -> int:
 def check_units(data_type: Any) -> None:
     """Raise a ValueRefusedError for a format-2 data type with dates or durations that have no unit."""
     dtype = from_zarr_type(data_type)
-    if lacks_unit(dtype):
+    if _lacks_unit(dtype):
         raise ValueRefusedError(
             f"{dtype} has no unit, and its values would be bare integers",
             remedy="Give the data a unit, such as 's': data.astype('datetime64[s]').",

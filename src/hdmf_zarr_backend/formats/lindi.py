@@ -38,11 +38,6 @@ CELLS = "lindi"
 """Key in the configuration of ``json2``: number of fields of rows, else 0; references are wrapped."""
 
 
-def mark_external(node: ArrayNode[Attributes], link: Any) -> None:
-    """Mark a node whose values are in another file; ``link`` is LINDI's attribute."""
-    node.extra = {**node.extra, EXTERNAL: link}
-
-
 def external_of(node: ArrayNode[Attributes]) -> tuple[str, str] | None:
     """Return URL and dataset of the file that has the values of an array, None if they are in this file."""
     if EXTERNAL not in node.extra:
@@ -143,7 +138,7 @@ def _translate_array(node: ArrayNode[Attributes]) -> None:
     is_scalar = attributes.pop(_SCALAR, None) is True and node.size == 1
     fields = attributes.pop(_COMPOUND, None)
     if EXTERNAL in attributes:
-        mark_external(node, attributes.pop(EXTERNAL))
+        node.extra = {**node.extra, EXTERNAL: attributes.pop(EXTERNAL)}
     if DTYPE in attributes:
         return
     row_dtype = [] if fields is None else _row_dtype(fields)

@@ -68,17 +68,12 @@ def encode_array(node: ArrayNode[Attributes]) -> dict[str, Any]:
     return document
 
 
-def encode_group() -> dict[str, Any]:
-    """Return the ``.zgroup`` document."""
-    return {"zarr_format": 2}
-
-
 def documents(path: str, node: Node) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield ``(key, document)`` of one node; attributes if there are any, or if the file has a document for them."""
     if isinstance(node, ArrayNode):
         yield key_of(path, ARRAY), encode_array(node)
     else:
-        yield key_of(path, GROUP), encode_group()
+        yield key_of(path, GROUP), {"zarr_format": 2}
     if node.attributes or node.keeps_attributes:
         yield key_of(path, ATTRIBUTES), node.attributes
 

@@ -403,7 +403,7 @@ def _set_word(node: ArrayNode[Attributes], word: Any, *, rows: bool, is_old: boo
     scalar = not node.shape
     if rows:
         notes["rows"] = True
-        _add_field_axis(node, fields_of(node.data_type, word))
+        _add_field_axis(node, _fields_of(node.data_type, word))
     elif scalar:
         _add_axis(node)
     if scalar and (is_noted or _keeps_word(word)):
@@ -444,7 +444,7 @@ def _is_reference(word: Any) -> bool:
     return isinstance(word, dict) or word in _REFERENCE_WORDS
 
 
-def fields_of(data_type: list[Any], zarr_dtype: Any) -> list[Any]:
+def _fields_of(data_type: list[Any], zarr_dtype: Any) -> list[Any]:
     """Return name, data type and kind of the fields of rows stored as ``data_type``."""
     known = {str(field.get("name")): field.get("dtype") for field in zarr_dtype if isinstance(field, dict)}
     fields = []

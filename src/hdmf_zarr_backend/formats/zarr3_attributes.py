@@ -157,9 +157,9 @@ def _encode_fields(encoded: Attributes, notes: dict[str, Any], word: Any, defaul
     references = [field["name"] for field in word if _is_reference_field(field)] if isinstance(word, list) else []
     if references:
         encoded[REFERENCE_FIELDS_3] = references
-    if looks_like_rows(default, references) != rows:
+    if _looks_like_rows(default, references) != rows:
         notes["rows"] = rows
-    if word is not None and word != (default_fields(default, references) if rows else default):
+    if word is not None and word != (_default_fields(default, references) if rows else default):
         notes[_WORD] = word
 
 
@@ -184,7 +184,7 @@ def _is_reference_field(field: Any) -> bool:
     return word == "object" or (isinstance(word, dict) and word.get("reftype") != "region")
 
 
-def default_fields(default: list[Any], references: list[str]) -> list[dict[str, Any]]:
+def _default_fields(default: list[Any], references: list[str]) -> list[dict[str, Any]]:
     """Return the ``zarr_dtype`` of rows for the data type and the names of reference fields."""
     return [
         {"name": field["name"], "dtype": "object" if field["name"] in references else _text_word(field["dtype"])}
@@ -196,7 +196,7 @@ def _text_word(word: Any) -> Any:
     return "str" if isinstance(word, str) and word.startswith("str") else word
 
 
-def looks_like_rows(default: Any, references: Any) -> bool:
+def _looks_like_rows(default: Any, references: Any) -> bool:
     """Tell whether a structured type has rows with text or references; ``default`` as from `word_of_type`."""
     if not isinstance(default, list):
         return False
@@ -221,7 +221,7 @@ def decode_array_attributes(attributes: Attributes, default: Any) -> tuple[Attri
     fields = attributes.get(REFERENCE_FIELDS_3)
     old = attributes.get(DTYPE)
     references = fields or (isinstance(old, list) and any(map(_is_reference_field, old)))
-    return decoded, noted if isinstance(noted, bool) else looks_like_rows(default, references)
+    return decoded, noted if isinstance(noted, bool) else _looks_like_rows(default, references)
 
 
 def decode_word(attributes: Attributes, default: Any, *, rows: bool, is_text: bool) -> Any:
@@ -247,7 +247,7 @@ def decode_word(attributes: Attributes, default: Any, *, rows: bool, is_text: bo
             return old
         fields = attributes.get(REFERENCE_FIELDS_3)
         references = fields if isinstance(fields, list) else []
-        return default_fields(default, references) if rows else default
+        return _default_fields(default, references) if rows else default
     word = attributes.get(DTYPE_3, old)
     if is_text and word in ("region", OBJECT_REFERENCE, *_OBJECT):
         return "region" if word == "region" else "object"
