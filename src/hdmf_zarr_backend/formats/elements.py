@@ -16,9 +16,8 @@ from typing import Any, Literal, TypeAlias
 
 from hdmf_zarr_backend.errors import MetadataError, ValueRefusedError, ZarrBackendError
 from hdmf_zarr_backend.formats import type_codes
-from hdmf_zarr_backend.formats.hdf5_types import MAX_DEPTH, noted_element
 from hdmf_zarr_backend.formats.reserved import DTYPE, notes_of
-from hdmf_zarr_backend.formats.type_codes import code_element, field_shape, itemsize
+from hdmf_zarr_backend.formats.type_codes import MAX_DEPTH, code_element, field_shape, itemsize
 from hdmf_zarr_backend.model.elements import ASCII, REFERENCE, REGION, UTF8, Element
 from hdmf_zarr_backend.model.memo import Memo
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes
@@ -222,6 +221,8 @@ class Described:
         """
         if self.note is None or "type" not in self.note:
             return None
+        from hdmf_zarr_backend.formats.hdf5_types import noted_element  # most files never were in HDF5
+
         found = noted_element(self.note["type"])
         if self.is_null:
             return found  # without stored elements, any type fits

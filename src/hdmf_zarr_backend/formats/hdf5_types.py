@@ -10,12 +10,9 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from hdmf_zarr_backend.errors import MetadataError
-from hdmf_zarr_backend.formats.type_codes import KINDS, code_element
+from hdmf_zarr_backend.formats.type_codes import KINDS, MAX_DEPTH, code_element
 from hdmf_zarr_backend.model.elements import REFERENCE, REGION, Element
 from hdmf_zarr_backend.model.memo import Memo
-
-MAX_DEPTH = 32
-"""How deep types may be nested in each other."""
 
 _PADDING = {"nullterm": "null-terminated", "nullpad": "null-padded", "spacepad": "space-padded"}
 _NAMED = {"bool": Element("bool", 1), "object": REFERENCE, "region": REGION}

@@ -62,6 +62,9 @@ KINDS = {number.code[0]: number.kind for number in NUMBERS.values()}
 """First letter of a code -> kind of the element."""
 
 
+MAX_DEPTH = 32
+"""How deep types may be nested in each other."""
+
 _LONG_DOUBLES = frozenset({"f16", "c32"})  # in NumPy on some machines: only read, never written
 _DATES = {"M": "datetime64", "m": "timedelta64"}
 

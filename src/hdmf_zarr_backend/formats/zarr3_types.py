@@ -15,7 +15,15 @@ import re
 from typing import Any, Literal
 
 from hdmf_zarr_backend.errors import MetadataError
-from hdmf_zarr_backend.formats.type_codes import NAMES, NUMBERS, field_shape, itemsize, split_code, split_unit
+from hdmf_zarr_backend.formats.type_codes import (
+    MAX_DEPTH,
+    NAMES,
+    NUMBERS,
+    field_shape,
+    itemsize,
+    split_code,
+    split_unit,
+)
 
 Endian = Literal["little", "big"]
 
@@ -32,7 +40,6 @@ _FIXED = {"null_terminated_bytes": ("S", 1), "raw_bytes": ("V", 1), "fixed_lengt
 _FIXED_NAMES = {code: (name, width) for name, (code, width) in _FIXED.items()}
 DATES = {"numpy.datetime64": "M8", "numpy.timedelta64": "m8"}
 _RAW_BITS = re.compile(r"r([1-9][0-9]*)")
-_MAX_DEPTH = 32
 
 
 # ---- format 2 -> format 3 --------------------------------------------------------------------------------------------
@@ -183,7 +190,7 @@ def _unit(configuration: dict[str, Any]) -> str:
 
 
 def _decode_fields(fields: Any, order: str, depth: int) -> list[Any]:
-    if depth > _MAX_DEPTH or not isinstance(fields, list) or not fields:
+    if depth > MAX_DEPTH or not isinstance(fields, list) or not fields:
         raise ValueError("it is not a list of fields")
     decoded = []
     for field in fields:
