@@ -30,7 +30,7 @@ def document(place: Place, key: str) -> Any:
     hierarchy = registry.parse_documents({zarr3.DOCUMENT: empty, f"x/{zarr3.DOCUMENT}": stored})
     found_node = hierarchy.get("x")
     assert found_node is not None
-    return dict(zarr2.encode_node("", found_node))[name]
+    return dict(zarr2.documents("", found_node))[name]
 
 
 def arrays(place: Place) -> dict[str, ArrayNode]:

@@ -34,7 +34,7 @@ class Metadata:
     zarr_format = 2
 
     def documents(self, path: str, node: Any) -> Any:
-        return zarr2.encode_node(path, node)
+        return zarr2.documents(path, node)
 
     def mark(self) -> Mark:
         return Mark({}, (zarr2.CONSOLIDATED,))

@@ -197,7 +197,7 @@ DATA = np.arange(400_000, dtype="f4")
 
 def test_a_write_walks_as_the_page_says(tmp_path):
     calls = calls_of(lambda: write(tmp_path / "a.nwb.zarr", DATA))
-    assert_walked(calls, "Write an array", "formats.zarr3:encode_node", "formats.zarr3:consolidate")
+    assert_walked(calls, "Write an array", "formats.zarr3:encode_node", "formats.zarr3:last")
 
 
 def test_a_read_walks_as_the_page_says(tmp_path):

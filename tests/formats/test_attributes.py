@@ -18,9 +18,9 @@ from hdmf_zarr_backend.errors import MetadataError, ReferenceTargetError, ValueR
 from hdmf_zarr_backend.formats.attributes import (
     decode_attributes,
     encode_attributes,
-    is_reference,
     strict_attributes,
 )
+from hdmf_zarr_backend.formats.references import is_reference
 from hdmf_zarr_backend.formats.reserved import DOC, NCZARR_ATTR, NOTES, RESERVED
 from hdmf_zarr_backend.stores import json_text as jsontext
 from tests.strategies import JSON, JSON_OBJECTS, NUMBERS, PLAIN, STRUCTURED, TEXT, TIMES, raw_arrays

@@ -19,21 +19,10 @@ from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.comparison import open_content
 from hdmf_zarr_backend.errors import MetadataError, ValueRefusedError, ZarrBackendError
 from hdmf_zarr_backend.formats.dtypes import dtype_of, element_of, zarr_type
-from hdmf_zarr_backend.formats.elements import (
-    ObjectForm,
-    codec_labels,
-    describe,
-    describe_any,
-    is_scalar,
-    noted_element,
-    reference_form,
-    row_word,
-    rows_form,
-    text_form,
-    type_element,
-    type_label,
-    word_element,
-)
+from hdmf_zarr_backend.formats.elements import describe, describe_any, is_scalar, row_word, type_element, word_element
+from hdmf_zarr_backend.formats.hdf5_types import noted_element
+from hdmf_zarr_backend.formats.labels import codec_labels, type_label
+from hdmf_zarr_backend.formats.object_forms import ObjectForm, reference_form, rows_form, text_form
 from hdmf_zarr_backend.hdf5.types import type_of_dtype
 from hdmf_zarr_backend.model.content import DatasetContent
 from hdmf_zarr_backend.model.elements import Element

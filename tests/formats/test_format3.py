@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hdmf_zarr_backend.errors import MetadataError, UsageError
-from hdmf_zarr_backend.formats import both, zarr3, zarr3_attributes, zarr3_codecs, zarr3_types
+from hdmf_zarr_backend.formats import both, type_codes, zarr3, zarr3_attributes, zarr3_codecs, zarr3_fills, zarr3_types
 from hdmf_zarr_backend.formats.registry import FORMATS, parse_array, parse_consolidated, parse_documents
 from hdmf_zarr_backend.formats.zarr3_codecs import Chain
 from hdmf_zarr_backend.model.nodes import ArrayNode, GroupNode, Hierarchy, Shards
@@ -899,7 +899,7 @@ TYPES = st.recursive(
 def test_types_both_ways(data_type):
     stored = zarr3_types.encode_type(data_type)
     assert zarr3_types.decode_type(stored, "little") == data_type
-    assert zarr3_types.decode_fill(zarr3_types.default_fill(stored), data_type, stored) is None
+    assert zarr3_fills.decode_fill(zarr3_fills.default_fill(stored), data_type, stored) is None
 
 
 def named(name: str, **configuration: Any) -> dict[str, Any]:
@@ -1001,17 +1001,17 @@ FILL = {"n": -2, "x": 0.5, "c": [1.0, -2.0], "s": "YWI=", "v": "AQI=", "t": -7, 
 
 def test_the_fill_value_of_rows_has_all_fields():
     stored = zarr3_types.encode_type(ROWS)
-    row = zarr3_types.decode_fill(FILL, ROWS, stored)
+    row = zarr3_fills.decode_fill(FILL, ROWS, stored)
     expected = struct.pack("<hfff2s2sqhh?B", -2, 0.5, 1, -2, b"ab", b"\1\2", -7, 1, 2, True, 200)
     assert base64.b64decode(row) == expected
-    assert zarr3_types.encode_fill(row, ROWS, stored) == FILL
+    assert zarr3_fills.encode_fill(row, ROWS, stored) == FILL
 
 
 def test_numbers_that_json_does_not_have_are_named_in_the_fill_value_of_rows():
     data_type = [["x", "<f8"], ["c", "<c16"]]
     stored = zarr3_types.encode_type(data_type)
     raw = base64.b64encode(struct.pack("<ddd", math.nan, math.inf, -math.inf)).decode()
-    assert zarr3_types.encode_fill(raw, data_type, stored) == {"x": "NaN", "c": ["Infinity", "-Infinity"]}
+    assert zarr3_fills.encode_fill(raw, data_type, stored) == {"x": "NaN", "c": ["Infinity", "-Infinity"]}
 
 
 @pytest.mark.parametrize(
@@ -1031,9 +1031,9 @@ def test_numbers_that_json_does_not_have_are_named_in_the_fill_value_of_rows():
 )
 def test_the_fill_value_without_one(data_type, fill):
     stored = zarr3_types.encode_type(data_type)
-    assert repr(zarr3_types.encode_fill(None, data_type, stored)) == repr(fill)
+    assert repr(zarr3_fills.encode_fill(None, data_type, stored)) == repr(fill)
     zero = fill if isinstance(stored, dict) else 0  # zarr 2 declared 0 for all types
-    assert repr(zarr3_types.encode_fill(0, data_type, stored)) == repr(zero)
+    assert repr(zarr3_fills.encode_fill(0, data_type, stored)) == repr(zero)
 
 
 @pytest.mark.parametrize(
@@ -1057,7 +1057,7 @@ def test_the_fill_value_without_one(data_type, fill):
     ids=str,
 )
 def test_fill_values_of_others(value, data_type, stored, fill):
-    assert repr(zarr3_types.decode_fill(value, data_type, stored)) == repr(fill)
+    assert repr(zarr3_fills.decode_fill(value, data_type, stored)) == repr(fill)
 
 
 @pytest.mark.parametrize(
@@ -1068,13 +1068,24 @@ def test_fill_values_of_others(value, data_type, stored, fill):
         ([0, True], "|V2", "r16", "the fill value [0, True] is not a list of bytes"),
         ({"b": 1}, [["a", "|u1"]], named("struct", fields=[["a", "uint8"]]),
          "the fill value {'b': 1} does not fit [['a', '|u1']] ('a')"),
+        ({}, "<f4", "float32", "the fill value {} does not fit '<f4' (an object is the fill value of rows only)"),
+        ({"a": 1}, "|O", "string",
+         "the fill value {'a': 1} does not fit '|O' (an object is the fill value of rows only)"),
+        ({"a": {"b": 1}}, [["a", "|u1"]], named("struct", fields=[["a", "uint8"]]),
+         "the fill value {'a': {'b': 1}} does not fit [['a', '|u1']] (an object is the fill value of rows only)"),
     ],
     ids=str,
 )  # fmt: skip
 def test_fill_values_that_are_refused(value, data_type, stored, problem):
     with pytest.raises(MetadataError) as caught:
-        zarr3_types.decode_fill(value, data_type, stored)
+        zarr3_fills.decode_fill(value, data_type, stored)
     assert str(caught.value) == f"{problem}. Run `zarrio verify` on the file."
+
+
+def test_a_field_may_have_a_length_as_its_shape():
+    as_length, as_list = ([["x", "<f4", shape], ["y", "|u1"]] for shape in (3, [3]))
+    assert type_codes.itemsize(as_length) == type_codes.itemsize(as_list) == 13
+    assert zarr3_types.encode_type(as_length) == zarr3_types.encode_type(as_list)
 
 
 # ---- documents ------------------------------------------------------------------------------------------------------

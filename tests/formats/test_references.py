@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hdmf_zarr_backend.errors import MetadataError
-from hdmf_zarr_backend.formats.attributes import is_reference
 from hdmf_zarr_backend.formats.links import Link, decode_links, encode_link, link_or_copy
 from hdmf_zarr_backend.formats.references import (
     Reference,
@@ -18,6 +17,7 @@ from hdmf_zarr_backend.formats.references import (
     decode_reference,
     encode_attribute_reference,
     encode_reference,
+    is_reference,
 )
 from hdmf_zarr_backend.model.nodes import absolute
 from tests.strategies import JSON, NAMES, TEXT

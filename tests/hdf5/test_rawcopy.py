@@ -122,7 +122,7 @@ def _node(plan: RawH5Source, **changes: Any) -> ArrayNode[Attributes]:
 def _write(folder: Path, name: str, node: ArrayNode[Attributes], source: Any) -> dict[str, bytes]:
     """Write an array as the package does, and return its chunks by the last part of their keys."""
     keys = LocalStore(os.fspath(folder))
-    for key, document in zarr2.encode_node(name, node):
+    for key, document in zarr2.documents(name, node):
         keys.set(key, dump(document))
     ChunkTask(keys, name, node, source, list(chunk_indices(node))).run()
     found = keys.get_many(f"{name}/{node.chunk_name(index)}" for index in chunk_indices(node))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -10,12 +12,17 @@ from hypothesis import strategies as st
 
 from hdmf_zarr_backend.errors import MetadataError
 from hdmf_zarr_backend.formats import inlined, zarr2
+from hdmf_zarr_backend.model.nodes import Hierarchy
 from tests.strategies import HIERARCHIES, JSON
+
+
+def consolidated(hierarchy: Hierarchy, chunks: Mapping[str, bytes] | None = None) -> Any:
+    return zarr2.last(hierarchy, chunks or {}, consolidate=True)[zarr2.CONSOLIDATED]
 
 
 @given(HIERARCHIES)
 def test_the_hierarchy_comes_back(hierarchy):
-    document = zarr2.consolidate(hierarchy)
+    document = consolidated(hierarchy)
     assert zarr2.parse_consolidated(json.loads(json.dumps(document))) == hierarchy
     assert document["zarr_consolidated_format"] == 1
     assert document["metadata"] == zarr2.encode_documents(hierarchy)
@@ -23,8 +30,8 @@ def test_the_hierarchy_comes_back(hierarchy):
 
 @given(HIERARCHIES)
 def test_the_document_comes_back(hierarchy):
-    document = zarr2.consolidate(hierarchy)
-    assert zarr2.consolidate(zarr2.parse_consolidated(document)) == document
+    document = consolidated(hierarchy)
+    assert consolidated(zarr2.parse_consolidated(document)) == document
     assert zarr2.wrap(zarr2.unwrap(document)) == document
 
 
@@ -55,7 +62,7 @@ def test_an_invalid_consolidated_document_is_refused(document):
 @given(st.dictionaries(st.text(max_size=5), st.binary(max_size=9), max_size=5))
 def test_inlined_chunks_come_back(chunks):
     hierarchy = zarr2.parse_documents({".zgroup": {"zarr_format": 2}})
-    document = json.loads(json.dumps(zarr2.consolidate(hierarchy, chunks)))
+    document = json.loads(json.dumps(consolidated(hierarchy, chunks)))
     assert inlined.inlined_chunks(document) == chunks
     assert zarr2.parse_consolidated(document) == hierarchy
 
@@ -63,7 +70,7 @@ def test_inlined_chunks_come_back(chunks):
 def test_inlined_bytes_are_bounded_and_small_chunks_come_first(monkeypatch):
     monkeypatch.setattr(inlined, "INLINE_BYTES", 10)
     hierarchy = zarr2.parse_documents({".zgroup": {"zarr_format": 2}})
-    document = zarr2.consolidate(hierarchy, {"a": bytes(8), "b": bytes(4), "c": bytes(5), "d": b""})
+    document = consolidated(hierarchy, {"a": bytes(8), "b": bytes(4), "c": bytes(5), "d": b""})
     assert set(inlined.inlined_chunks(document)) == {"b", "c", "d"}
 
 

@@ -225,7 +225,7 @@ def test_chunks_that_others_left_out_stay_out():
 
 
 def test_many_pieces_of_a_shard_are_copied(monkeypatch):
-    monkeypatch.setattr("hdmf_zarr_backend.stores.runs.RUN_BYTES", 64)
+    monkeypatch.setattr("hdmf_zarr_backend.stores.remote.RUN_BYTES", 64)
     values = np.random.default_rng(0).integers(0, 2**31, 640, dtype="<i4")
     lazy, keys = sharded(values, (8,), Shards((640,)))
     lazy[::100] = values[::100] = 1

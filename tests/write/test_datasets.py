@@ -17,8 +17,10 @@ from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
 from hdmf_zarr_backend.arrays.lazy import LazyArray
 from hdmf_zarr_backend.errors import UsageError, ValueRefusedError
 from hdmf_zarr_backend.execution.tasks import ArrayWrite, cut
-from hdmf_zarr_backend.formats.elements import JSON2, REFERENCE, UTF8, VLEN_BYTES, VLEN_UTF8, word_element
+from hdmf_zarr_backend.formats.elements import word_element
+from hdmf_zarr_backend.formats.object_forms import JSON2, VLEN_BYTES, VLEN_UTF8
 from hdmf_zarr_backend.formats.zarr2 import encode_array, parse_array
+from hdmf_zarr_backend.model.elements import REFERENCE, UTF8
 from hdmf_zarr_backend.transfer.array_planner import (
     encode_fill,
     first_leaf,

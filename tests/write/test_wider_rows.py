@@ -11,7 +11,7 @@ import pytest
 from hdmf.build import GroupBuilder, ReferenceBuilder
 
 from hdmf_zarr_backend import ZarrIO, verify
-from hdmf_zarr_backend.arrays.changed_cells import set_fields, wider_fields
+from hdmf_zarr_backend.arrays.growth import set_fields, wider_fields
 from hdmf_zarr_backend.errors import ValueRefusedError
 from hdmf_zarr_backend.model.nodes import ArrayNode
 from hdmf_zarr_backend.stores.limits import Limits, ReadRules

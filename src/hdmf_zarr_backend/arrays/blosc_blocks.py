@@ -30,6 +30,14 @@ _HEAD_BYTES = 512  # of a chunk not in memory: header and starts of as many bloc
 _SCRATCH_BYTES = 4 * 2**20
 
 
+def stated_bytes(data: bytes) -> tuple[int, int] | None:
+    """Return the decoded and the stored bytes that the header of a chunk states, None if it is too short for one."""
+    if len(data) < _HEADER.size:
+        return None
+    *_, decoded, _, stored = _HEADER.unpack_from(data)
+    return decoded, stored
+
+
 class StoredValue(Protocol):
     """The stored bytes of a chunk, in memory or in an open file.
 
@@ -51,14 +59,8 @@ class StoredValue(Protocol):
         """
 
 
-class BytesValue:
-    """Stored bytes that are in memory.
-
-    Parameters
-    ----------
-    data : bytes
-        All of them.
-    """
+class _BytesValue:
+    """Stored bytes that are in memory."""
 
     def __init__(self, data: bytes) -> None:
         self.size = len(data)
@@ -155,7 +157,7 @@ def find_blocks(value: StoredValue | bytes, nbytes: int) -> BloscBlocks | None:
     Of a chunk that is not in memory, only the header and the positions of the blocks are read.
     """
     if isinstance(value, bytes):
-        value = BytesValue(value)
+        value = _BytesValue(value)
     if value.size < _HEADER.size:
         return None
     head = _read(value, 0, min(value.size, _HEAD_BYTES))

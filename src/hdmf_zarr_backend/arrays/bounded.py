@@ -5,7 +5,7 @@ gzip, bzip2 and LZMA do not; they decode incrementally and stop at the limit.
 
 Separate from `codecs`, because it only handles the formats of compressed bytes, not arrays.
 
-Source: c-blosc, README_CHUNK_FORMAT (bytes 4 to 8); numcodecs for the length before an LZ4 block; RFC 8878, section
+Source: c-blosc, README_CHUNK_FORMAT; numcodecs for the length before an LZ4 block; RFC 8878, section
 3.1.1, for frames and blocks of Zstandard; the standard library's incremental decompressors for the others.
 """
 
@@ -22,6 +22,8 @@ from typing import Any
 
 import numpy as np
 
+from hdmf_zarr_backend.arrays.blosc_blocks import stated_bytes
+
 SPREAD = 16
 """Values between two filters take at most this many times the bytes of the chunk (bits of `packbits`, casts)."""
 
@@ -30,12 +32,22 @@ _ZSTD_MAGIC = 0xFD2FB528
 _ZSTD_SKIPPABLE = range(0x184D2A50, 0x184D2A60)
 _ZSTD_BLOCK = 2**17
 _LZMA_MEMORY = 2**28
-_BLOSC_HEADER = 16
-_BLOSC_MOST = 2**31 - 1 - _BLOSC_HEADER
+_BLOSC_MOST = 2**31 - 1 - 16  # without the header
 
 
 class TooLargeError(ValueError):
     """The output is larger than the limit."""
+
+
+def _too_large(most: int) -> TooLargeError:
+    return TooLargeError(f"it would become more than {most:,} bytes")
+
+
+def _within(found: bytes, most: int) -> bytes:
+    """Return decoded bytes if they are at most ``most``."""
+    if len(found) > most:
+        raise _too_large(most)
+    return found
 
 
 def between_filters(nbytes: int) -> int:
@@ -76,7 +88,7 @@ def _check_length(stated: Callable[[bytes], int], most_per_byte: int, data: byte
     if length > most_per_byte * len(data):  # damage: no limit that a caller raises makes this decode
         raise ValueError(f"it states {length:,} bytes, which {len(data):,} bytes cannot become")
     if length > most:
-        raise TooLargeError(f"it would become more than {most:,} bytes")
+        raise _too_large(most)
 
 
 def check_stated(codec: Any, data: bytes, most: int) -> None:
@@ -90,7 +102,7 @@ def check_stated(codec: Any, data: bytes, most: int) -> None:
         ``data`` is cut short.
     """
     if codec.codec_id == "zstd" and zstd_bound(data) > most + _ZSTD_BLOCK:
-        raise TooLargeError(f"it would become more than {most:,} bytes")
+        raise _too_large(most)
     if codec.codec_id == "blosc":
         _blosc(data)
 
@@ -109,12 +121,12 @@ def _bytes(data: Any) -> bytes:
 
 def _blosc(data: bytes) -> int:
     # the library trusts the lengths in the header, and would read memory beyond the chunk
-    if len(data) < _BLOSC_HEADER or int.from_bytes(data[12:16], "little") > len(data):
+    stated = stated_bytes(data)
+    if stated is None or stated[1] > len(data):
         raise ValueError("it is cut short")
-    nbytes = int.from_bytes(data[4:8], "little")
-    if nbytes > _BLOSC_MOST:
+    if stated[0] > _BLOSC_MOST:
         raise ValueError("it states a length that Blosc cannot have")
-    return nbytes
+    return stated[0]
 
 
 def _lz4(data: bytes) -> int:
@@ -176,9 +188,7 @@ _STATED: dict[str, tuple[Callable[[bytes], int], int]] = {
 
 def _zlib(codec: Any, data: bytes, most: int) -> bytes:
     machine = zlib.decompressobj()
-    found = machine.decompress(data, most + 1)
-    if len(found) > most:
-        raise TooLargeError(f"it would become more than {most:,} bytes")
+    found = _within(machine.decompress(data, most + 1), most)
     if not machine.eof:
         raise ValueError("it is cut short")
     return found
@@ -186,10 +196,7 @@ def _zlib(codec: Any, data: bytes, most: int) -> bytes:
 
 def _gzip(codec: Any, data: bytes, most: int) -> bytes:
     with gzip.GzipFile(fileobj=io.BytesIO(data), mode="rb") as file:
-        found = file.read(most + 1)
-    if len(found) > most:
-        raise TooLargeError(f"it would become more than {most:,} bytes")
-    return found
+        return _within(file.read(most + 1), most)
 
 
 def _in_turn(make: Callable[[], Any], data: bytes, most: int) -> bytes:
@@ -201,7 +208,7 @@ def _in_turn(make: Callable[[], Any], data: bytes, most: int) -> bytes:
         part = machine.decompress(data, left + 1)
         left -= len(part)
         if left < 0:
-            raise TooLargeError(f"it would become more than {most:,} bytes")
+            raise _too_large(most)
         if not machine.eof:
             raise ValueError("it is cut short")
         parts.append(part)
@@ -216,10 +223,7 @@ def _bz2(codec: Any, data: bytes, most: int) -> bytes:
 def _lzma(codec: Any, data: bytes, most: int) -> bytes:
     if codec.format == lzma.FORMAT_RAW:
         machine = lzma.LZMADecompressor(format=codec.format, filters=codec.filters)
-        found = machine.decompress(data, most + 1)
-        if len(found) > most:
-            raise TooLargeError(f"it would become more than {most:,} bytes")
-        return found
+        return _within(machine.decompress(data, most + 1), most)
     return _in_turn(lambda: lzma.LZMADecompressor(format=codec.format, memlimit=_LZMA_MEMORY), data, most)
 
 

@@ -9,16 +9,18 @@ import threading
 from collections import OrderedDict
 from typing import Any
 
-import numpy.typing as npt
-
-from hdmf_zarr_backend.arrays.blosc_blocks import DecodedBlocks
-from hdmf_zarr_backend.arrays.objects import Elements, SplitElements
-
-Array = npt.NDArray[Any]
-
 CACHE_BYTES = 64 * 2**20
-_SPLIT, _BLOCKS = "/#", "/@"  # suffixes that no key of a store has
 _OBJECT_BYTES = 200  # estimated memory of an element of an object array
+
+# The forms of a chunk in the cache: suffixes that no key of a store has
+CHUNK = ""
+"""The complete chunk, an array that must not be changed."""
+
+ELEMENTS = "/#"
+"""The elements of the chunk as text: `SplitElements` or `Elements`."""
+
+BLOCKS = "/@"
+"""Some blocks of the chunk, `DecodedBlocks`; after adding blocks, put them again, to count their bytes."""
 
 
 class ChunkCache:
@@ -39,17 +41,9 @@ class ChunkCache:
     def __reduce__(self) -> tuple[type[ChunkCache], tuple[int]]:
         return ChunkCache, (self._max,)  # a copy, or another process, decodes for itself
 
-    def get(self, key: str) -> Array | None:
-        """Return the chunk of ``key``; it must not be changed."""
-        found: Array | None = self._get(key)
-        return found
-
-    def split(self, key: str) -> SplitElements | Elements | None:
-        """Return the elements of the chunk of ``key`` as text."""
-        found: SplitElements | Elements | None = self._get(key + _SPLIT)
-        return found
-
-    def _get(self, key: str) -> Any:
+    def get(self, key: str, form: str = CHUNK) -> Any:
+        """Return the chunk of ``key`` in one of its forms, None if it is not in the cache."""
+        key += form
         with self._lock:
             entry = self._chunks.get(key)
             if entry is None:
@@ -57,26 +51,13 @@ class ChunkCache:
             self._chunks.move_to_end(key)
             return entry[0]
 
-    def blocks(self, key: str) -> DecodedBlocks | None:
-        """Return decoded blocks of the chunk of ``key``."""
-        found: DecodedBlocks | None = self._get(key + _BLOCKS)
-        return found
-
-    def put_blocks(self, key: str, blocks: DecodedBlocks) -> None:
-        """Keep decoded blocks of the chunk of ``key``; call it again after adding blocks, to count their bytes."""
-        self._put(key + _BLOCKS, blocks, blocks.nbytes)
-
-    def put(self, key: str, chunk: Array) -> None:
-        """Keep the chunk of ``key``."""
-        self._put(key, chunk, chunk.size * _OBJECT_BYTES if chunk.dtype.hasobject else chunk.nbytes)
-
-    def put_split(self, key: str, elements: SplitElements | Elements) -> None:
-        """Keep the elements of the chunk of ``key`` as text."""
-        self._put(key + _SPLIT, elements, elements.nbytes)
-
-    def _put(self, key: str, chunk: Any, size: int) -> None:
+    def put(self, key: str, chunk: Any, form: str = CHUNK) -> None:
+        """Keep the chunk of ``key`` in one of its forms, all of which have ``nbytes``."""
+        is_objects = form == CHUNK and chunk.dtype.hasobject
+        size = chunk.size * _OBJECT_BYTES if is_objects else chunk.nbytes
         if size > self._max // 4:
             return
+        key += form
         with self._lock:
             self._drop(key)
             self._chunks[key] = (chunk, size)

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hdmf_zarr_backend.arrays.blosc_blocks import BloscBlocks, DecodedBlocks, find_blocks, read_range
-from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
+from hdmf_zarr_backend.arrays.chunk_cache import BLOCKS, ELEMENTS, ChunkCache
 from hdmf_zarr_backend.arrays.codecs import ChunkCodec, chunk_codec
 from hdmf_zarr_backend.arrays.fills import fill_array
 from hdmf_zarr_backend.arrays.growth import FEW
@@ -236,7 +236,7 @@ class ChunkReader:
     ) -> bool:
         """Decode rows of a chunk from its blocks; return False if it has none."""
         (first, stop), (key, stored) = rows, source
-        known = self._cache.blocks(key)
+        known: DecodedBlocks | None = self._cache.get(key, BLOCKS)
         if known is None:
             blocks = stored()
             if blocks is None:
@@ -247,7 +247,7 @@ class ChunkReader:
         read = np.empty(shape, self.codec.dtype) if target is None else target
         flat = read.reshape(-1).view(np.uint8)
         if read_range(flat, first * (flat.size // shape[0]), known, stored, self.codec.decode_blocks):
-            self._cache.put_blocks(key, known)
+            self._cache.put(key, known, BLOCKS)
         if target is None:
             inner = [slice(None), *(part[1] for part in combination[1:])]
             copy_part(read, inner, result, [part[2] for part in combination])
@@ -318,12 +318,10 @@ class ChunkReader:
         key = join(self.path, node.chunk_name(index))
         if self.edits is not None or node.shape[1:] != node.chunks[1:] or self._cache.get(key) is not None:
             raise LookupError(key)
-        split = self._cache.split(key)
+        split: SplitElements | Elements | None = self._cache.get(key, ELEMENTS)
         if split is None:
             stored = functools.cache(lambda: self._stored(index))
-            row = (
-                None if self._is_remote else _read_row(self.codec, self._cache, key, (position, node.chunks[0]), stored)
-            )
+            row = self._row(position, key, stored)
             if row is not None:
                 return row
             split = self._split(key, stored())
@@ -332,13 +330,42 @@ class ChunkReader:
         except ValueError as error:
             raise LookupError(key) from error
 
+    def _row(self, position: int, key: str, stored: Callable[[], bytes | None]) -> list[Any] | None:
+        """Return one row from its block of the chunk of ``key``, None if it has to be decoded with its chunk.
+
+        ``stored`` returns the stored bytes of the chunk; it is called only when its block is not cached.
+        """
+        rows = self.codec.rows_in_blocks()
+        if rows is None or self._is_remote:
+            return None
+        count, size = self.node.chunks[0], rows.dtype.itemsize
+
+        @functools.cache
+        def blocks() -> BloscBlocks | None:
+            data = stored()
+            return None if data is None else find_blocks(data, count * size)
+
+        known: DecodedBlocks | None = self._cache.get(key, BLOCKS)
+        if known is None:
+            found = blocks()
+            if found is None:
+                return None
+            known = DecodedBlocks(found.length, found.nbytes)
+        record = np.empty(size, np.uint8)
+        try:
+            if read_range(record, position % count * size, known, blocks, self.codec.decode_blocks):
+                self._cache.put(key, known, BLOCKS)
+            return rows.row(record)
+        except (ChunkError, UnicodeDecodeError, ValueError):
+            return None  # decoding the chunk raises the error
+
     def _split(self, key: str, data: bytes | None) -> SplitElements | Elements:
         """Return the elements of a chunk unparsed, and cache them; LookupError if the chunk has to be decoded."""
         most = self._rules.limits.max_object_bytes
         split = None if data is None else self.codec.split(data, max_object_bytes=most)
         if split is None or split.shape[:1] != self.node.chunks[:1]:
             raise LookupError(key)
-        self._cache.put_split(key, split)
+        self._cache.put(key, split, ELEMENTS)
         return split
 
     def chunk(self, index: tuple[int, ...]) -> Array:
@@ -346,7 +373,7 @@ class ChunkReader:
         key = join(self.path, self.node.chunk_name(index))
         if self.edits is not None and (changed := self.edits.chunk(self.path, index)) is not None:
             return changed
-        chunk = self._cache.get(key)
+        chunk: Array | None = self._cache.get(key)
         if chunk is None:
             chunk = self._load(index)
             self._cache.put(key, chunk)
@@ -421,50 +448,6 @@ def _bounds(key: Any, length: int) -> tuple[int, int] | None:
         return None
     start = int(key) + (length if key < 0 else 0)
     return (start, start + 1) if 0 <= start < length else None
-
-
-def _read_row(
-    codec: ChunkCodec, cache: ChunkCache, key: str, row: tuple[int, int], stored: Callable[[], bytes | None]
-) -> list[Any] | None:
-    """Return one row, None if it has to be decoded with its chunk.
-
-    Parameters
-    ----------
-    codec : ChunkCodec
-        Codec of the array.
-    cache : ChunkCache
-        Keeps the block.
-    key : str
-        Key of the chunk.
-    row : tuple of int
-        Number of the row in the array, and the number of rows of a chunk.
-    stored : callable
-        Returns the stored bytes of the chunk; called only when its block is not cached.
-    """
-    rows = codec.rows_in_blocks()
-    if rows is None:
-        return None
-    number, count = row
-    size = rows.dtype.itemsize
-
-    @functools.cache
-    def blocks() -> BloscBlocks | None:
-        data = stored()
-        return None if data is None else find_blocks(data, count * size)
-
-    known = cache.blocks(key)
-    if known is None:
-        found = blocks()
-        if found is None:
-            return None
-        known = DecodedBlocks(found.length, found.nbytes)
-    record = np.empty(size, np.uint8)
-    try:
-        if read_range(record, number % count * size, known, blocks, codec.decode_blocks):
-            cache.put_blocks(key, known)
-        return rows.row(record)
-    except (ChunkError, UnicodeDecodeError, ValueError):
-        return None  # decoding the chunk raises the error
 
 
 # ---- arrays that another writer has changed --------------------------------------------------------------------------

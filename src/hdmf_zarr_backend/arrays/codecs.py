@@ -78,13 +78,6 @@ def value_bytes(node: Any) -> int:
     return int(node.size) * numpy_dtype(node.data_type).itemsize
 
 
-def keeps_dates(values: Array, given: Array) -> bool:
-    """Return whether a cast of the dates or durations ``given`` to ``values`` lost nothing; False for numbers."""
-    if values.dtype.kind != given.dtype.kind:
-        return False
-    return np.array_equal(values.astype(given.dtype).view("i8"), given.view("i8"))
-
-
 class DataPickle:
     """The ``pickle`` filter: decodes data only; encodes with numcodecs where the user chose it."""
 

@@ -18,6 +18,7 @@ from hdmf_zarr_backend.arrays.shards import inner_grid
 from hdmf_zarr_backend.errors import ChunkError, MetadataError, ZarrBackendError
 from hdmf_zarr_backend.formats.dtypes import numpy_dtype
 from hdmf_zarr_backend.formats.lindi import external_of
+from hdmf_zarr_backend.formats.zarr3 import has_records
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, absolute
 from hdmf_zarr_backend.stores.base import DOCUMENTS, Store
 
@@ -45,20 +46,16 @@ def fill_array(node: ArrayNode[Attributes], dtype: np.dtype[Any], shape: tuple[i
         )
     array: Array = np.zeros(shape, dtype) if not dtype.hasobject else np.empty(shape, dtype)
     value = fill_scalar(node, dtype)
-    if value is None and _first_filter(node) == "struct" and node.filters:
-        return StructRows(node.filters[0]["fields"], numpy_dtype).empty(math.prod(shape[:-1])).reshape(shape)
+    if value is None and has_records(node):
+        return StructRows(node.first_filter["fields"], numpy_dtype).empty(math.prod(shape[:-1])).reshape(shape)
     if value is None and dtype.kind == "O":
-        value = _EMPTY.get(_first_filter(node))
+        value = _EMPTY.get(node.first_filter.get("id"))
     if value is not None:
         array[...] = value
     return array
 
 
-_EMPTY = {"vlen-utf8": "", "vlen-bytes": b""}
-
-
-def _first_filter(node: ArrayNode[Attributes]) -> str:
-    return str(node.filters[0]["id"]) if node.filters else ""
+_EMPTY: dict[Any, Any] = {"vlen-utf8": "", "vlen-bytes": b""}
 
 
 def fill_scalar(node: ArrayNode[Attributes], dtype: np.dtype[Any]) -> Any:
@@ -73,7 +70,7 @@ def fill_scalar(node: ArrayNode[Attributes], dtype: np.dtype[Any]) -> Any:
     if value is None or (dtype.hasobject and dtype.names is not None):
         return None  # a fill of rows with references is a pickle in old files: never decoded, never needed
     if dtype.kind == "O":
-        return _object_fill(value, _first_filter(node))
+        return _object_fill(value, node.first_filter.get("id"))
     try:
         if dtype.kind in "SV" and isinstance(value, str):
             raw = base64.standard_b64decode(value)
@@ -98,7 +95,7 @@ def _number_fill(value: Any, dtype: np.dtype[Any]) -> Any:
     return np.array(value, dtype)[()]
 
 
-def _object_fill(value: Any, codec_id: str) -> Any:
+def _object_fill(value: Any, codec_id: Any) -> Any:
     """Return the fill value of text, bytes or JSON; hdmf-zarr declared 0 for text and bytes."""
     if codec_id not in _EMPTY:
         return value

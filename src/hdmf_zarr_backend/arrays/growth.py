@@ -1,23 +1,31 @@
-"""Larger chunks for an array that grows to many times its stored size.
+"""Arrays that grow: larger chunks for one that grows to many times its stored size, wider fields for longer text.
 
 A table that was stored with two rows has chunks of two rows, so forty thousand more rows would be twenty thousand
 objects. An array with a few small chunks that grows to many of them is therefore rewritten with larger chunks. That
 happens once, since the new chunks are large enough. An array that already has many chunks keeps them.
 
-Source: the layout of format 2, "chunks by bytes, also for appended rows".
+Format 3 stores the text and references of rows in fields of fixed length. A field that is too short becomes at least
+twice as long, so that not every added row rewrites all others.
+
+Source: the layout of format 2, "chunks by bytes, also for appended rows"; docs/format, "Rows".
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from hdmf_zarr_backend.arrays.changed_cells import has_fields
-from hdmf_zarr_backend.formats.dtypes import numpy_dtype
+from hdmf_zarr_backend.arrays.objects import cell_texts
+from hdmf_zarr_backend.formats.type_codes import itemsize, split_code
+from hdmf_zarr_backend.formats.zarr3 import row_bytes
+from hdmf_zarr_backend.formats.zarr3_codecs import field_types
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes
+
+Array = npt.NDArray[Any]
 
 FEW = 16
 """The most chunks of an array that is rewritten; 16 small ones are quickly written."""
@@ -52,7 +60,7 @@ def larger_chunks(node: ArrayNode[Attributes], dtype: np.dtype[Any], shape: tupl
     return (rows, *node.chunks[1:]) if rows > node.chunks[0] else None
 
 
-def for_long_texts(chunks: tuple[int, ...], values: npt.NDArray[Any]) -> tuple[int, ...]:
+def for_long_texts(chunks: tuple[int, ...], values: Array) -> tuple[int, ...]:
     """Return chunks with fewer rows if the texts in an array are long."""
     lengths = [len(value) for value in values.reshape(-1).tolist() if isinstance(value, (str, bytes))]
     mean = max(_OBJECT_BYTES, sum(lengths) // max(1, len(lengths)))
@@ -61,7 +69,64 @@ def for_long_texts(chunks: tuple[int, ...], values: npt.NDArray[Any]) -> tuple[i
 
 def _row_bytes(node: ArrayNode[Attributes], dtype: np.dtype[Any]) -> int:
     """Return the bytes in a chunk for one index of the first axis."""
-    if has_fields(node):
-        fields = (node.filters or [{}])[0]["fields"]
-        return math.prod(node.chunks[1:-1]) * sum(numpy_dtype(data_type).itemsize for _, data_type, _ in fields)
+    record = row_bytes(node)
+    if record is not None:
+        return math.prod(node.chunks[1:-1]) * record
     return math.prod(node.chunks[1:]) * (_OBJECT_BYTES if dtype.hasobject else dtype.itemsize)
+
+
+# ---- fields of rows -------------------------------------------------------------------------------------------------
+
+
+def wider_fields(node: ArrayNode[Attributes], chunks: Iterable[Array], max_bytes: int) -> list[Any] | None:
+    """Return fields that are long enough for all text in ``chunks``; None if they are already, or cannot be.
+
+    Parameters
+    ----------
+    node : ArrayNode
+        An array that `has_records`.
+    chunks : iterable of array
+        Rows of it.
+    max_bytes : int
+        The most bytes that a decoded chunk may have.
+    """
+    fields: list[Any] = node.first_filter["fields"]
+    rows = [chunk.reshape(-1, len(fields)) for chunk in chunks]
+    try:
+        wanted = [_wanted(field, [cells[:, column] for cells in rows]) for column, field in enumerate(fields)]
+    except (TypeError, ValueError):
+        return None  # a cell has the wrong type for its field; encoding it raises the error
+    if not any(wanted):
+        return None
+    for factor in (2, 1):
+        wider = [_lengthened(field, most, factor) for field, most in zip(fields, wanted, strict=True)]
+        if itemsize(field_types(wider)) * math.prod(node.chunks[:-1]) <= max_bytes:
+            return wider
+    return None
+
+
+def _wanted(field: Any, columns: list[Array]) -> int:
+    """Return the length of the longest cell of a field, in its units, if it does not fit; else 0."""
+    _, data_type, kind = field
+    if kind == "number":
+        return 0
+    is_bytes = data_type[1] == "S"
+    texts = (text for cells in columns for text in cell_texts(cells.tolist(), kind))
+    longest = max((len(text.encode()) if is_bytes else len(text) for text in texts), default=0)
+    return longest if longest > _length(data_type) else 0
+
+
+def _length(data_type: str) -> int:
+    """Return the number of characters, or bytes, in a field of text."""
+    return int(split_code(data_type)[2])
+
+
+def _lengthened(field: Any, wanted: int, factor: int) -> Any:
+    name, data_type, kind = field
+    return [name, f"{data_type[:2]}{max(wanted, factor * _length(data_type))}", kind] if wanted else field
+
+
+def set_fields(fields: list[Any], node: ArrayNode[Attributes]) -> None:
+    """Set the fields of the rows of an array."""
+    first, *others = node.filters or [{}]
+    node.filters = [{**first, "fields": fields}, *others]

@@ -157,7 +157,7 @@ class LazyArray(ZarrArray):  # type: ignore[misc]
     @property
     def text_type(self) -> type | None:
         """``str`` or ``bytes`` if the elements are text or bytes of variable length; None for other arrays."""
-        first = self.node.filters[0].get("id") if self.dtype == object and self.node.filters else None
+        first = self.node.first_filter.get("id") if self.dtype == object else None
         if first == "vlen-utf8":
             return str if self._elements is None else bytes
         return bytes if first == "vlen-bytes" else None

@@ -18,6 +18,7 @@ from numcodecs import VLenUTF8
 
 from hdmf_zarr_backend.errors import ValueRefusedError
 from hdmf_zarr_backend.formats.lindi import CELLS
+from hdmf_zarr_backend.formats.zarr3_attributes import REFERENCE_3
 from hdmf_zarr_backend.stores.json_text import parse_fast
 
 Array = npt.NDArray[Any]
@@ -108,7 +109,7 @@ class JSONRows:
         for _ in range(len(shape) - 1):
             rows = itertools.chain.from_iterable(rows)
         if self._cells is not None:
-            return plain_elements(rows, shape, self._cells)
+            return _plain_elements(rows, shape, self._cells)
         # np.fromiter does not convert its items, so lists stay elements
         return np.fromiter(rows, dtype=object).reshape(shape)
 
@@ -272,7 +273,7 @@ def text_reference(text: str) -> dict[str, Any] | None:
         while isinstance(found, dict):
             if isinstance(found.get("path"), str):
                 return {"source": ".", "object_id": None, "source_object_id": None, **found}
-            found = found.get("_REFERENCE", found.get("value"))
+            found = found.get(REFERENCE_3, found.get("value"))
             found = {"path": found} if isinstance(found, str) else found
     path = text if text.startswith("/") else f"/{text}"
     return {"source": ".", "path": path, "object_id": None, "source_object_id": None}
@@ -306,7 +307,7 @@ def cell_texts(cells: Iterable[Any], kind: str) -> list[str]:
     TypeError, ValueError
         One is not text, JSON or a reference.
     """
-    return _Texts(_ENCODE[kind])(cells)
+    return _texts(cells, _ENCODE[kind])
 
 
 def cell_width(cells: Iterable[Any], kind: str) -> int:
@@ -314,21 +315,16 @@ def cell_width(cells: Iterable[Any], kind: str) -> int:
     return max(map(len, cell_texts(cells, kind)), default=0)
 
 
-class _Texts:
-    """Converts cells to text; an object that occurs again is converted once."""
-
-    def __init__(self, encode: Callable[[Any], str]) -> None:
-        self._encode = encode
-
-    def __call__(self, cells: Iterable[Any]) -> list[str]:
-        known: dict[int, str] = {}  # the caller holds all cells, so an id means one object
-        texts = []
-        for cell in cells:
-            text = known.get(id(cell))
-            if text is None:
-                text = known[id(cell)] = self._encode(cell)
-            texts.append(text)
-        return texts
+def _texts(cells: Iterable[Any], encode: Callable[[Any], str]) -> list[str]:
+    """Return the text of cells, which the caller holds; an object that occurs again is converted once."""
+    known: dict[int, str] = {}  # the caller holds all cells, so an id means one object
+    texts = []
+    for cell in cells:
+        text = known.get(id(cell))
+        if text is None:
+            text = known[id(cell)] = encode(cell)
+        texts.append(text)
+    return texts
 
 
 def _decoded(texts: Iterable[str], decode: Callable[[str], Any]) -> list[Any]:
@@ -349,7 +345,7 @@ class ReferenceTexts:
 
     def encode(self, buf: Any) -> bytes:
         """Return the bytes of an array of references."""
-        texts = _Texts(reference_text)(buf.reshape(-1).tolist())
+        texts = _texts(buf.reshape(-1).tolist(), reference_text)
         return bytes(_VLEN.encode(np.array(texts, dtype=object)))
 
     def decode(self, buf: Any, out: Any = None) -> Array:
@@ -443,7 +439,7 @@ class StructRows:
 
     @staticmethod
     def _texts(name: str, dtype: np.dtype[Any], kind: str, cells: Array) -> Array:
-        texts = _Texts(_ENCODE[kind])(cells.tolist())
+        texts = cell_texts(cells.tolist(), kind)
         width = dtype.itemsize // (4 if dtype.kind == "U" else 1)
         positions: dict[str, int] = {}
         numbers = np.fromiter((positions.setdefault(text, len(positions)) for text in texts), np.intp, len(texts))
@@ -560,26 +556,8 @@ def _numbers(cells: Array, dtype: np.dtype[Any]) -> Array:
     return numbers
 
 
-_REFERENCE = "_REFERENCE"
-
-
-def plain_elements(items: Iterable[Any], shape: tuple[int, ...], cells: int) -> npt.NDArray[Any]:
-    """Return the elements of a chunk as an object array.
-
-    Parameters
-    ----------
-    items : iterable
-        Its elements, one after the other.
-    shape : tuple of int
-        Shape of the chunk.
-    cells : int
-        Number of fields of a row, which become the last axis; 0 if elements are not rows.
-
-    Raises
-    ------
-    ValueError
-        A row has another number of fields.
-    """
+def _plain_elements(items: Iterable[Any], shape: tuple[int, ...], cells: int) -> npt.NDArray[Any]:
+    """Return the elements of a chunk of LINDI as an object array; ``cells`` is the number of fields of rows, else 0."""
     if not cells:
         return np.fromiter(map(_plain, items), dtype=object).reshape(shape)
     flat = (_plain(cell) for row in items for cell in _row(row, cells))
@@ -595,8 +573,8 @@ def _row(row: Any, cells: int) -> list[Any]:
 
 
 def _plain(item: Any) -> Any:
-    if not isinstance(item, dict) or _REFERENCE not in item:
+    if not isinstance(item, dict) or REFERENCE_3 not in item:
         return item
-    stored = item[_REFERENCE]
+    stored = item[REFERENCE_3]
     reference = {"path": stored} if isinstance(stored, str) else stored
     return {"source": ".", "object_id": None, "source_object_id": None, **reference}

@@ -20,8 +20,7 @@ from hdmf_zarr_backend.arrays.crc32c import CRC32C
 from hdmf_zarr_backend.errors import ChunkError, ZarrBackendError
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, Shards, absolute, join
 from hdmf_zarr_backend.stores.base import Store
-from hdmf_zarr_backend.stores.remote import at_once
-from hdmf_zarr_backend.stores.runs import Extent, joined
+from hdmf_zarr_backend.stores.remote import Extent, at_once, joined
 
 Index = tuple[int, ...]
 Offsets = npt.NDArray[np.uint64]

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from hdmf_zarr_backend.arrays.blosc_blocks import stated_bytes
 from hdmf_zarr_backend.errors import ChunkError, StoreError
 from hdmf_zarr_backend.formats.dtypes import numpy_dtype
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, absolute, join
@@ -76,7 +77,6 @@ def _chunk_error(error: StoreError, keys: Store, path: str, name: str) -> StoreE
     )
 
 
-_BLOSC_HEADER = 16
 _CHECKSUM = 4
 
 
@@ -88,7 +88,7 @@ def check_stored_form(node: ArrayNode[Attributes], name: str, data: bytes) -> No
     ChunkError
         It cannot be. The error names the chunk; the caller adds file and array.
     """
-    configs = [*(node.filters or []), *([node.compressor] if node.compressor else [])]
+    configs = node.codecs
     identity = str(configs[-1].get("id")) if configs else ""
     check = _CHECKS.get(identity)
     if not data or (check is not None and not check(data, _nbytes(node, configs))):
@@ -111,10 +111,8 @@ def _is_plain(data: bytes, nbytes: int | None) -> bool:
 
 
 def _is_blosc(data: bytes, nbytes: int | None) -> bool:
-    if len(data) < _BLOSC_HEADER:
-        return False
-    decoded, stored = int.from_bytes(data[4:8], "little"), int.from_bytes(data[12:16], "little")
-    return stored == len(data) and nbytes in (None, decoded)
+    stated = stated_bytes(data)
+    return stated is not None and stated[1] == len(data) and nbytes in (None, stated[0])
 
 
 def _is_lz4(data: bytes, nbytes: int | None) -> bool:

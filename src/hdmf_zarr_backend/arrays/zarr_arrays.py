@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from typing import Any
 
 import zarr
@@ -12,17 +11,16 @@ import zarr.storage
 from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
 from hdmf_zarr_backend.arrays.lazy import LazyArray
 from hdmf_zarr_backend.formats import zarr2, zarr3
-from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, join, split
+from hdmf_zarr_backend.formats.registry import parse_array
+from hdmf_zarr_backend.model.nodes import join, split
 from hdmf_zarr_backend.stores.json_text import load
 from hdmf_zarr_backend.stores.local import LocalStore
 
 _IS_ZARR_2 = zarr.__version__.startswith("2.")
 _storage: Any = zarr.storage  # to the type checker too: it differs from release to release
 
-Parse = Callable[[dict[str, Any], str], "ArrayNode[Attributes] | None"]
 
-
-def stored_view(data: Any, parse: Parse) -> Any:
+def stored_view(data: Any) -> Any:
     """Return the lazy array for a ``zarr.Array`` in a local file, anything else unchanged.
 
     The file is the outermost group around the array, since the user may have opened the array itself.
@@ -31,8 +29,6 @@ def stored_view(data: Any, parse: Parse) -> Any:
     ----------
     data : object
         Data that a user passed.
-    parse : callable
-        Returns the array of ``{name: document}``, in either format of Zarr.
     """
     if isinstance(data, LazyArray) or not isinstance(data, zarr.Array):
         return data
@@ -50,7 +46,7 @@ def stored_view(data: Any, parse: Parse) -> Any:
     path = "/".join(reversed(parts))
     keys = LocalStore(location)
     texts = keys.get_many(join(path, name) for name in names)
-    node = parse({split(key)[1]: load(text, key=key) for key, text in texts.items()}, path)
+    node = parse_array({split(key)[1]: load(text, key=key) for key, text in texts.items()}, path)
     return data if node is None else LazyArray(keys, path, node, ChunkCache())
 
 

@@ -137,10 +137,7 @@ class _RowsMsgPack2(_RowsCodec):
 def _records(rows: list[Any], shape: list[int]) -> NDArray[np.object_]:
     for _ in shape[1:]:
         rows = [row for block in rows for row in block]
-    records = np.empty(len(rows), dtype=object)
-    for index, row in enumerate(rows):
-        records[index] = tuple(row)
-    return records.reshape(shape)
+    return np.fromiter(map(tuple, rows), object, len(rows)).reshape(shape)
 
 
 def _delivered(decoded: Any, out: Any) -> Any:

@@ -48,8 +48,6 @@ __all__ = [
     "JSON2ObjectDType",
     "ObjectDType",
     "PluginBuffer",
-    "dtype_name",
-    "only_format_2",
 ]
 
 _OBJECT_NAME = "|O"
@@ -77,7 +75,7 @@ class ObjectDType(ZDType[np.dtypes.ObjectDType, Any]):
 
     @classmethod
     def _from_json_v2(cls, data: object) -> Self:
-        if dtype_name(data, cls.object_codec_id) == _OBJECT_NAME:
+        if _dtype_name(data, cls.object_codec_id) == _OBJECT_NAME:
             return cls()
         raise DataTypeValidationError(f"{cls.__name__} stores '|O' with codec {cls.object_codec_id!r}, got {data!r}")
 
@@ -88,7 +86,7 @@ class ObjectDType(ZDType[np.dtypes.ObjectDType, Any]):
     def to_json(self, zarr_format: Literal[2, 3]) -> Any:
         """Return the type in a document of format 2, the only format that has it."""
         if zarr_format != 2:
-            raise only_format_2(self)
+            raise _only_format_2(self)
         return {"name": _OBJECT_NAME, "object_codec_id": self.object_codec_id}
 
     def _check_scalar(self, data: object) -> bool:
@@ -134,14 +132,14 @@ class PluginBuffer(cpu.Buffer):
     """
 
 
-def dtype_name(data: object, codec_id: str) -> object:
+def _dtype_name(data: object, codec_id: str) -> object:
     """Return the ``dtype`` of a ``.zarray`` as zarr passes it on, or None if another codec stores its objects."""
     if isinstance(data, Mapping) and data.get("object_codec_id") == codec_id:
         return data.get("name")
     return None
 
 
-def only_format_2(data_type: ZDType[Any, Any]) -> ValueError:
+def _only_format_2(data_type: ZDType[Any, Any]) -> ValueError:
     """Return the error for a data type that does not exist in format 3."""
     return ValueError(f"{type(data_type).__name__} exists in Zarr format 2 only; in format 3, store the values as text")
 
@@ -151,41 +149,35 @@ def only_format_2(data_type: ZDType[Any, Any]) -> ValueError:
 # It is read as null here, so that a missing chunk is the type's own default, and xarray does not mask the text "0".
 
 
-def _is_unset(fill_value: object, zarr_format: int) -> bool:
-    return zarr_format == 2 and isinstance(fill_value, int) and fill_value == 0
+class _ZeroIsNull:
+    """A data type that reads the fill value 0 of format 2 as null."""
 
-
-class _LegacyObjectDType(ObjectDType):
     def from_json_scalar(self, data: Any, *, zarr_format: Literal[2, 3]) -> Any:
-        return None if _is_unset(data, zarr_format) else super().from_json_scalar(data, zarr_format=zarr_format)
+        if zarr_format == 2 and isinstance(data, int) and data == 0:
+            return None
+        return super().from_json_scalar(data, zarr_format=zarr_format)  # type: ignore[misc]
 
 
-class _PickleObjectDType(_LegacyObjectDType):
+class _PickleObjectDType(_ZeroIsNull, ObjectDType):
     """References, and compound tables with text, as hdmf-zarr wrote them by default."""
 
     _zarr_v3_name: ClassVar[str] = "hdmf_zarr_backend.pickle"
     object_codec_id: ClassVar[str] = "pickle"
 
 
-class _MsgPackObjectDType(_LegacyObjectDType):
+class _MsgPackObjectDType(_ZeroIsNull, ObjectDType):
     """The same written with ``object_codec_class=numcodecs.MsgPack``."""
 
     _zarr_v3_name: ClassVar[str] = "hdmf_zarr_backend.msgpack2"
     object_codec_id: ClassVar[str] = "msgpack2"
 
 
-class _LegacyVariableLengthBytes(VariableLengthBytes):
+class _LegacyVariableLengthBytes(_ZeroIsNull, VariableLengthBytes):
     """zarr's type of ``vlen-bytes`` arrays, which refuses a fill value of 0 and with it the whole group."""
 
-    def from_json_scalar(self, data: Any, *, zarr_format: Literal[2, 3]) -> Any:
-        return None if _is_unset(data, zarr_format) else super().from_json_scalar(data, zarr_format=zarr_format)
 
-
-class _LegacyVariableLengthUTF8(VariableLengthUTF8):
+class _LegacyVariableLengthUTF8(_ZeroIsNull, VariableLengthUTF8):
     """zarr's type of ``vlen-utf8`` arrays, which takes a fill value of 0 for the text "0"."""
-
-    def from_json_scalar(self, data: Any, *, zarr_format: Literal[2, 3]) -> Any:
-        return None if _is_unset(data, zarr_format) else super().from_json_scalar(data, zarr_format=zarr_format)
 
 
 # --- structured arrays with object fields ---------------------------------------------------------------------------
@@ -219,7 +211,7 @@ class _CompoundDType(ZDType[np.dtype[Any], Any]):
         from hdmf_zarr_backend.formats.dtypes import numpy_dtype
 
         for codec_id in _COMPOUND_CODECS:
-            fields = dtype_name(data, codec_id)
+            fields = _dtype_name(data, codec_id)
             if isinstance(fields, Sequence) and not isinstance(fields, str):
                 native = numpy_dtype(list(fields))
                 if native.hasobject:
@@ -232,7 +224,7 @@ class _CompoundDType(ZDType[np.dtype[Any], Any]):
 
     def to_json(self, zarr_format: Literal[2, 3]) -> Any:
         if zarr_format != 2:
-            raise only_format_2(self)
+            raise _only_format_2(self)
         fields = json.loads(json.dumps(self.native.descr))  # lists, as in the document, for numpy's tuples
         return {"name": fields, "object_codec_id": self.codec_id}
 

@@ -29,7 +29,6 @@ from hdmf_zarr_backend.errors import ConflictError, UsageError, ValueRefusedErro
 from hdmf_zarr_backend.formats.attributes import decode_attributes, encode_attributes
 from hdmf_zarr_backend.formats.links import Link, encode_link, former_names
 from hdmf_zarr_backend.formats.references import Reference, decode_reference
-from hdmf_zarr_backend.formats.registry import parse_array
 from hdmf_zarr_backend.formats.reserved import DIMENSIONS, DOC, DTYPE, LINKS, NOTES, RESERVED, notes_of
 from hdmf_zarr_backend.model.link_sources import THIS_FILE
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Hierarchy, absolute, join, split
@@ -327,7 +326,7 @@ class AppendPlanner(Planner):
     def _linked_data(self, builder: Any, path: str) -> Reference | None:
         """Return the link for a dataset whose data are a stored array; None if the data are written instead."""
         given = builder.data
-        data = stored_view(unwrapped(given), parse_array)
+        data = stored_view(unwrapped(given))
         link_data = given.link_data if isinstance(given, ZarrDataIO) else self.options.link_data
         found: list[Link] = []
         if isinstance(data, LazyArray) and self._linked(data, path, found, link_data=link_data):

@@ -12,11 +12,10 @@ from hdmf.common import VectorIndex
 from hdmf.data_utils import DataIO
 from hdmf.query import ReferenceResolver
 
-from hdmf_zarr_backend.arrays.codecs import keeps_dates
 from hdmf_zarr_backend.changes.editable import EditableArray
 from hdmf_zarr_backend.changes.edits import Edits
 from hdmf_zarr_backend.errors import ValueRefusedError
-from hdmf_zarr_backend.formats.dtypes import number_name, zarr_type
+from hdmf_zarr_backend.formats.dtypes import keeps_dates, number_name, zarr_type
 from hdmf_zarr_backend.formats.reserved import DTYPE, NOTES, notes_of
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes
 

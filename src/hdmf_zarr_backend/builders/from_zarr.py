@@ -20,23 +20,15 @@ from hdmf_zarr_backend.arrays.lazy import LazyArray
 from hdmf_zarr_backend.builders.specs import text_array
 from hdmf_zarr_backend.errors import ZarrBackendError
 from hdmf_zarr_backend.formats.dimensions import decode_dimensions, encode_dimensions
-from hdmf_zarr_backend.formats.elements import (
-    ASCII,
-    UTF8,
-    ObjectForm,
-    describe,
-    reference_form,
-    rows_form,
-    stored_text,
-    text_form,
-)
+from hdmf_zarr_backend.formats.elements import describe, stored_text
 from hdmf_zarr_backend.formats.links import former_names
 from hdmf_zarr_backend.formats.namespaces import spec_location
 from hdmf_zarr_backend.formats.nczarr import is_nczarr, strip
+from hdmf_zarr_backend.formats.object_forms import ObjectForm, reference_form, rows_form, text_form
 from hdmf_zarr_backend.formats.reserved import CHUNKS, DIMENSIONS, DTYPE, LINKS, NOTES, SPECLOC, notes_of, root_notes
 from hdmf_zarr_backend.formats.zarr3_codecs import in_format_2
 from hdmf_zarr_backend.formats.zarr3_types import word_of_type
-from hdmf_zarr_backend.model.elements import Element
+from hdmf_zarr_backend.model.elements import ASCII, UTF8, Element
 from hdmf_zarr_backend.model.link_sources import THIS_FILE, relative_source, resolve_source, sibling_source
 from hdmf_zarr_backend.model.nodes import (
     ArrayNode,

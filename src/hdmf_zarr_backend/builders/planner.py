@@ -20,10 +20,10 @@ from hdmf_zarr_backend.errors import NameRefusedError, UsageError, ZarrBackendEr
 from hdmf_zarr_backend.formats import dtypes
 from hdmf_zarr_backend.formats.attributes import encode_attributes
 from hdmf_zarr_backend.formats.dimensions import encode_dimensions
-from hdmf_zarr_backend.formats.elements import DEFAULT_OBJECT_CODEC, describe
+from hdmf_zarr_backend.formats.elements import describe
 from hdmf_zarr_backend.formats.links import Link, encode_link, link_or_copy
+from hdmf_zarr_backend.formats.object_forms import DEFAULT_OBJECT_CODEC
 from hdmf_zarr_backend.formats.references import Reference
-from hdmf_zarr_backend.formats.registry import parse_array
 from hdmf_zarr_backend.formats.reserved import DIMENSIONS, DOC, LINKS, root_notes
 from hdmf_zarr_backend.model.link_sources import THIS_FILE, relative_source
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, absolute, join
@@ -199,7 +199,7 @@ class Planner:
     ) -> None:
         data = builder.data
         options, link_data = self._storage_options(builder, path)
-        data = self._unfilled(data, options, path) if _is_unfilled(data) else stored_view(unwrapped(data), parse_array)
+        data = self._unfilled(data, options, path) if _is_unfilled(data) else stored_view(unwrapped(data))
         if isinstance(data, LazyArray):
             link_data = link_data and _keeps_type(builder, data)
             if self._linked(data, path, links, link_data=link_data):

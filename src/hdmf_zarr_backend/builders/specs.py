@@ -16,8 +16,8 @@ from hdmf.backends.utils import NamespaceToBuilderHelper
 from hdmf.spec import SpecReader, SpecWriter
 
 from hdmf_zarr_backend.errors import MetadataError, NameRefusedError
-from hdmf_zarr_backend.formats.elements import text_form
 from hdmf_zarr_backend.formats.namespaces import NAMESPACE, spec_location
+from hdmf_zarr_backend.formats.object_forms import text_form
 from hdmf_zarr_backend.formats.reserved import DIMENSIONS, SPECLOC
 from hdmf_zarr_backend.model.nodes import GroupNode, absolute, join, split
 from hdmf_zarr_backend.transfer.plan import PlannedArray, StorageOptions, WritePlan, object_node

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hdmf_zarr_backend.arrays.codecs import keeps_dates
 from hdmf_zarr_backend.arrays.growth import larger_chunks
 from hdmf_zarr_backend.arrays.lazy import LazyArray
 from hdmf_zarr_backend.arrays.selection import Axis, normalise, positions
 from hdmf_zarr_backend.changes.edits import Edits
 from hdmf_zarr_backend.errors import UsageError, ValueRefusedError
+from hdmf_zarr_backend.formats.dtypes import keeps_dates
 from hdmf_zarr_backend.formats.elements import stored_text
 
 Array = npt.NDArray[Any]

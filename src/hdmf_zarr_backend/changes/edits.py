@@ -12,29 +12,22 @@ committed. A write that failed is undone, and can be repeated.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from hdmf_zarr_backend.arrays.changed_cells import (
-    DeferredReference,
-    Encode,
-    has_fields,
-    resolved,
-    set_fields,
-    wider_fields,
-)
 from hdmf_zarr_backend.arrays.changed_shards import ChangedShards
 from hdmf_zarr_backend.arrays.chunks import ChunkReader
 from hdmf_zarr_backend.arrays.fills import fill_array
-from hdmf_zarr_backend.arrays.growth import for_long_texts
+from hdmf_zarr_backend.arrays.growth import for_long_texts, set_fields, wider_fields
 from hdmf_zarr_backend.arrays.shards import shard_grid, shard_of
 from hdmf_zarr_backend.changes.journal import Journal, Mark
-from hdmf_zarr_backend.errors import StoreError
-from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, join
+from hdmf_zarr_backend.errors import ConflictError, StoreError
+from hdmf_zarr_backend.formats.zarr3 import has_records
+from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, absolute, join
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.files import Staged
 from hdmf_zarr_backend.stores.json_text import dump
@@ -42,6 +35,7 @@ from hdmf_zarr_backend.stores.json_text import dump
 __all__ = ["DeferredReference", "Edits"]
 
 Array = npt.NDArray[Any]
+Encode = Callable[[Any], Any]
 Index = tuple[int, ...]
 ChunkId = tuple[str, Index]
 """Path of an array, and index of a chunk, or of a shard when shards are written."""
@@ -54,6 +48,21 @@ _OBJECT_BYTES = 200
 Node = ArrayNode[Attributes]
 Documents = dict[str, list[tuple[str, Any]]]
 """The keys and documents of arrays, by path."""
+
+
+class DeferredReference:
+    """A reference whose target may not be in the file yet; its path is known when the file is written.
+
+    Parameters
+    ----------
+    target : object
+        A container or a builder.
+    """
+
+    __slots__ = ("target",)
+
+    def __init__(self, target: Any) -> None:
+        self.target = target
 
 
 class Metadata(Protocol):
@@ -283,8 +292,8 @@ class Edits:
         """Give rows wider fields if their text or references do not fit."""
         rows: dict[str, list[Array]] = {}
         for (path, _), chunk in self._chunks.items():
-            if has_fields(self._readers[path].node):
-                rows.setdefault(path, []).append(resolved(chunk, encode, path, self._keys.location))
+            if has_records(self._readers[path].node):
+                rows.setdefault(path, []).append(_resolved(chunk, encode, path, self._keys.location))
         for path, chunks in rows.items():
             reader = self._readers[path]
             fields = wider_fields(reader.node, chunks, self._keys.read_rules.limits.max_object_bytes)
@@ -338,7 +347,7 @@ class Edits:
             )
         self._fill_regrown()
         self._widen_rows(encode)
-        chunks = {chunk_id: resolved(chunk, encode, chunk_id[0], location) for chunk_id, chunk in self._chunks.items()}
+        chunks = {chunk_id: _resolved(chunk, encode, chunk_id[0], location) for chunk_id, chunk in self._chunks.items()}
         documents = {path: list(self._metadata.documents(path, node)) for path, node in self.changed.items()}
         mark = self._metadata.mark() if self._widened else None
         names = [key for items in documents.values() for key, _ in items]
@@ -412,6 +421,28 @@ class Edits:
         self.is_marked = False
         self.shards.clear()
         self.journal.undo(error)
+
+
+def _resolved(chunk: Array, encode: Encode, path: str, location: str) -> Array:
+    """Return ``chunk``, which is changed in place, with its deferred references in the form that ``encode`` returns.
+
+    Raises
+    ------
+    ConflictError
+        A target is not in a file.
+    """
+    if not chunk.dtype.hasobject:
+        return chunk
+    names: Sequence[str | None] = chunk.dtype.names or (None,)
+    for name in names:
+        flat = (chunk if name is None else chunk[name]).reshape(-1)
+        for position, item in enumerate(flat):
+            if isinstance(item, DeferredReference):
+                try:
+                    flat[position] = encode(item.target)
+                except ConflictError as error:
+                    raise error.located(store=location, path=absolute(path)) from None
+    return chunk
 
 
 def _size(chunk: Array) -> int:

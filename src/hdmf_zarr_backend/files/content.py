@@ -25,13 +25,14 @@ from hdmf_zarr_backend.changes.journal import warn_of_pending
 from hdmf_zarr_backend.errors import DamagedFileError, StoreError, UsageError, ZarrBackendError
 from hdmf_zarr_backend.files.parser import parse
 from hdmf_zarr_backend.formats import zarr2, zarr3
-from hdmf_zarr_backend.formats.attributes import decode_attributes, is_reference
+from hdmf_zarr_backend.formats.attributes import decode_attributes
 from hdmf_zarr_backend.formats.dtypes import dtype_of, element_of
-from hdmf_zarr_backend.formats.elements import REFERENCE, REGION, UTF8, Described, describe, noted_element
+from hdmf_zarr_backend.formats.elements import Described, describe
+from hdmf_zarr_backend.formats.hdf5_types import noted_element
 from hdmf_zarr_backend.formats.links import Link, decode_links, former_names
 from hdmf_zarr_backend.formats.namespaces import spec_location
 from hdmf_zarr_backend.formats.references import Reference as StoredReference
-from hdmf_zarr_backend.formats.references import decode_attribute_reference, decode_reference
+from hdmf_zarr_backend.formats.references import decode_attribute_reference, decode_reference, is_reference
 from hdmf_zarr_backend.formats.reserved import LINKS, SPECLOC, notes_of, visible
 from hdmf_zarr_backend.model.content import (
     AttributeContent,
@@ -48,7 +49,7 @@ from hdmf_zarr_backend.model.content import (
     plain_values,
     text_of,
 )
-from hdmf_zarr_backend.model.elements import Element, Reference
+from hdmf_zarr_backend.model.elements import REFERENCE, REGION, UTF8, Element, Reference
 from hdmf_zarr_backend.model.link_sources import THIS_FILE, resolve_source, sibling_source
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Node, absolute, join, relative, split
 from hdmf_zarr_backend.stores.base import Store
@@ -64,28 +65,15 @@ _JSON_ERRORS = (ValueError, TypeError, KeyError, IndexError, OverflowError, bina
 # ---- blocks of arrays ---------------------------------------------------------------------------------------------
 
 
-def block_values(values: Values, element: Element, shape: tuple[int, ...], resolve: Resolve) -> Values:
+def _block_values(values: Values, element: Element, shape: tuple[int, ...], resolve: Resolve) -> Values:
     """Return a decoded block as plain values.
 
-    Parameters
-    ----------
-    values : numpy.ndarray
-        As the codecs return it; rows as ``(n, k)`` objects, or as ``n`` tuples.
-    element : Element
-        Type of its elements.
-    shape : tuple of int
-        Of the block in HDMF, without the axes of an element.
-    resolve : callable
-        Returns the `Reference` for a stored reference.
-
-    Raises
-    ------
-    DamagedFileError
-        Rows do not fit their fields.
+    Rows come from the codecs as ``(n, k)`` objects, or as ``n`` tuples. ``shape`` is that of the block in HDMF, without
+    the axes of an element. Raises a DamagedFileError if rows do not fit their fields.
     """
     if element.kind == "compound" and values.dtype.kind == "O":
         rows = values.reshape(-1, values.shape[-1]) if values.ndim > len(shape) else values.reshape(-1)
-        return json_values(list(rows), element, resolve).reshape(shape)
+        return _json_values(list(rows), element, resolve).reshape(shape)
     if element.kind == "text" and values.dtype.kind == "O":
         values = _objects([_text(item) for item in values.flat], values.shape)
     if values.size != math.prod((*shape, *element.shape)):
@@ -98,14 +86,8 @@ def _text(item: Any) -> Any:
     return item if item is None or isinstance(item, str | bytes) else json.dumps(item, default=repr)
 
 
-def json_values(items: Sequence[Any], element: Element, resolve: Resolve) -> Values:
-    """Return an array of values that are stored as JSON: rows, attributes in notes, and fill values.
-
-    Raises
-    ------
-    DamagedFileError
-        A value does not fit its type.
-    """
+def _json_values(items: Sequence[Any], element: Element, resolve: Resolve) -> Values:
+    """Return values that are stored as JSON: rows, attributes in notes, fill values; else a DamagedFileError."""
     dtype = dtype_of(element)
     base, inner = dtype.subdtype if dtype.subdtype is not None else (dtype, ())
     made: Values = np.empty((len(items), *inner), base)
@@ -137,8 +119,8 @@ def _json_value(item: Any, element: Element, resolve: Resolve) -> Any:
 def _json_items(item: Any, element: Element, base: Element, resolve: Resolve) -> Values:
     """Return the values of an element that is an array or a sequence."""
     if element.kind != "array":
-        return json_values(item, base, resolve)
-    return json_values(_flattened(item, len(element.shape)), base, resolve).reshape(element.shape)
+        return _json_values(item, base, resolve)
+    return _json_values(_flattened(item, len(element.shape)), base, resolve).reshape(element.shape)
 
 
 def _half(element: Element) -> int:
@@ -164,7 +146,7 @@ def _flattened(items: Any, depth: int) -> list[Any]:
     return rows
 
 
-def nested_array(value: Any) -> Values | None:
+def _nested_array(value: Any) -> Values | None:
     """Return nested lists of objects as an array of several axes, None if the JSON ``value`` is something else."""
     depth, first = 0, value
     while isinstance(first, list) and first:
@@ -175,16 +157,8 @@ def nested_array(value: Any) -> Values | None:
     return found if found.ndim == depth else None
 
 
-def default_element(element: Element, dtype: np.dtype[Any]) -> Values:
-    """Return HDF5's default fill value: zero, empty text, a null reference.
-
-    Parameters
-    ----------
-    element : Element
-        Type of the elements.
-    dtype : numpy.dtype
-        NumPy type of the array.
-    """
+def _default_element(element: Element, dtype: np.dtype[Any]) -> Values:
+    """Return HDF5's default fill value: zero, empty text, a null reference; ``dtype`` is that of the stored array."""
     if dtype.kind == "O" and element.kind == "compound":
         dtype = dtype_of(element)
     return plain_values(np.zeros(element.shape, dtype), element, _null)
@@ -197,16 +171,10 @@ def _null(_: Any) -> Reference:
 # ---- attributes ---------------------------------------------------------------------------------------------------
 
 
-def attribute_content(value: Any) -> AttributeContent:
-    """Return a decoded attribute as HDF5 would store it.
-
-    Parameters
-    ----------
-    value : object
-        As `formats.attributes.decode_attributes` returns it, with references resolved to `Reference`.
-    """
+def _attribute_content(value: Any) -> AttributeContent:
+    """Return a decoded attribute, with references resolved to `Reference`, as HDF5 would store it."""
     if isinstance(value, dict):
-        return attribute_content(json.dumps(value, sort_keys=True))
+        return _attribute_content(json.dumps(value, sort_keys=True))
     if isinstance(value, Reference):
         return AttributeContent(_reference_type(value), (), _objects([value], ()))
     if isinstance(value, list) and set(map(type, value)) == {Reference}:
@@ -216,7 +184,7 @@ def attribute_content(value: Any) -> AttributeContent:
     try:
         array = np.asarray(value)
     except ValueError:  # lists of different lengths, which HDF5 stores as JSON
-        return attribute_content(json.dumps(value, sort_keys=True, default=repr))
+        return _attribute_content(json.dumps(value, sort_keys=True, default=repr))
     if array.dtype.kind in "OUT":
         texts = [_text(item) for item in array.flat]
         return AttributeContent(
@@ -233,22 +201,11 @@ def _text_type(texts: list[Any]) -> Element:
     return UTF8
 
 
-def noted_attribute(found: AttributeContent | None, note: dict[str, Any], resolve: Resolve) -> AttributeContent | None:
+def _noted_attribute(found: AttributeContent | None, note: dict[str, Any], resolve: Resolve) -> AttributeContent | None:
     """Return an attribute with the type in its note, from a conversion from HDF5.
 
-    Parameters
-    ----------
-    found : AttributeContent or None
-        The stored attribute; None if it is only in the note.
-    note : dict
-        ``type``, and ``space``, or ``shape`` and ``value``.
-    resolve : callable
-        Returns the `Reference` for a stored reference.
-
-    Raises
-    ------
-    MetadataError, DamagedFileError
-        The note is not valid.
+    ``found`` is the stored attribute, None if it is only in the note, which has ``type``, and ``space``, or ``shape``
+    and ``value``. Raises a MetadataError or a DamagedFileError for an invalid note.
     """
     if "type" not in note:
         return found
@@ -259,7 +216,7 @@ def noted_attribute(found: AttributeContent | None, note: dict[str, Any], resolv
         try:
             shape = tuple(int(n) for n in note["shape"])
             items = _flattened(note["value"], len(shape)) if shape else [note["value"]]
-            values = json_values(items, element, resolve)
+            values = _json_values(items, element, resolve)
             return AttributeContent(element, shape, values.reshape((*shape, *values.shape[1:])))
         except _JSON_ERRORS as error:
             raise DamagedFileError(f"the note of an attribute does not fit its type {element} ({error})") from error
@@ -291,10 +248,7 @@ def _reference_type(value: Reference) -> Element:
 
 
 def _objects(items: Sequence[object], shape: tuple[int, ...]) -> Values:
-    made = np.empty(len(items), dtype=object)
-    for position, item in enumerate(items):
-        made[position] = item
-    return made.reshape(shape)
+    return np.fromiter(items, object, len(items)).reshape(shape)  # does not look into the items
 
 
 class ArrayReader:
@@ -379,7 +333,7 @@ class ArrayReader:
         rest = len(node.shape) - len(selection)
         block = reader.read((*selection, *[slice(None)] * rest))
         lengths = tuple(part.stop - part.start for part in selection)
-        return block_values(block, means.element, lengths, self._resolve)
+        return _block_values(block, means.element, lengths, self._resolve)
 
     # ---- storage ----------------------------------------------------------------------------------------------------
 
@@ -408,7 +362,7 @@ class ArrayReader:
         element = means.element
         note = (means.note or {}).get("fill")
         if isinstance(note, dict) and "value" in note:
-            return json_values([note["value"]], element, self._resolve)[0:1].reshape(())
+            return _json_values([note["value"]], element, self._resolve)[0:1].reshape(())
         if self._as_hdf5 and note == "undefined":
             return None
         # old files have pickles as fill values of rows and references: these are not needed, and never decoded
@@ -416,8 +370,8 @@ class ArrayReader:
         if node.fill_value is not None and (means.form == "plain" or element.kind == "text"):
             chosen = fill_scalar(node, dtype)
             if chosen is not None:
-                return block_values(np.full(element.shape, chosen, dtype), element, (), self._resolve)
-        return default_element(element, dtype) if self._as_hdf5 else None
+                return _block_values(np.full(element.shape, chosen, dtype), element, (), self._resolve)
+        return _default_element(element, dtype) if self._as_hdf5 else None
 
 
 def _maxshape(node: ArrayNode[Attributes], shape: tuple[int, ...]) -> tuple[int | None, ...]:
@@ -428,9 +382,8 @@ def _maxshape(node: ArrayNode[Attributes], shape: tuple[int, ...]) -> tuple[int 
 
 def _codecs(node: ArrayNode[Attributes]) -> tuple[FilterStep, ...]:
     """Return the codecs of an array in the order in which they are applied."""
-    configurations = [*(node.filters or []), *([node.compressor] if node.compressor else [])]
     steps = []
-    for configuration in configurations:
+    for configuration in node.codecs:
         options = sorted(f"{key}={value}" for key, value in configuration.items() if key != "id")
         steps.append(FilterStep(str(configuration["id"]), tuple(options)))
     return tuple(steps)
@@ -575,7 +528,7 @@ class ZarrContent(Mapping[str, NodeContent]):
     def _datatype(self, note: dict[str, Any]) -> DatatypeContent:
         attributes = {}
         for name, noted in _dict(note.get("attributes")).items():
-            noted_content = noted_attribute(None, _dict(noted), self._resolve)
+            noted_content = _noted_attribute(None, _dict(noted), self._resolve)
             if noted_content is not None:
                 attributes[name] = noted_content
         return DatatypeContent(attributes, noted_element(note.get("type")))
@@ -659,11 +612,11 @@ class ZarrContent(Mapping[str, NodeContent]):
     def _attributes(self, path: str, node: Node) -> dict[str, AttributeContent]:
         stored = node.attributes
         values = decode_attributes(stored, resolve=self._attribute_reference)
-        found = {name: attribute_content(value) for name, value in values.items()}
+        found = {name: _attribute_content(value) for name, value in values.items()}
         found.update(self._reference_tables(stored))
         found.update(_empty_attributes(stored))
         for name, note in _dict(_hdf5_note(node).get("attributes")).items():
-            noted = noted_attribute(found.get(name), _dict(note), self._resolve)
+            noted = _noted_attribute(found.get(name), _dict(note), self._resolve)
             if noted is not None:
                 found[name] = noted
         if path == "/" and self._spec_path is not None:
@@ -676,7 +629,7 @@ class ZarrContent(Mapping[str, NodeContent]):
         """Return the attributes of references with several axes, which are nested JSON lists in every format."""
         found = {}
         for key, name in visible(stored).items():
-            items = nested_array(stored[key])
+            items = _nested_array(stored[key])
             if items is None or not all(is_reference(item) for item in items.flat):
                 continue
             is_region = any(item["zarr_dtype"] == "region" for item in items.flat)

@@ -16,7 +16,8 @@ from hdmf_zarr_backend.changes.journal import warn_of_pending
 from hdmf_zarr_backend.errors import ZarrBackendError
 from hdmf_zarr_backend.files.parser import ParsedFile, parse
 from hdmf_zarr_backend.formats.both import BOTH
-from hdmf_zarr_backend.formats.elements import codec_labels, describe_any, type_label
+from hdmf_zarr_backend.formats.elements import describe_any
+from hdmf_zarr_backend.formats.labels import codec_labels, type_label
 from hdmf_zarr_backend.formats.links import decode_links
 from hdmf_zarr_backend.formats.namespaces import spec_location
 from hdmf_zarr_backend.formats.references import Reference, decode_attribute_reference

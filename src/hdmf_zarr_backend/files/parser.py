@@ -12,10 +12,12 @@ from typing import Any
 from hdmf_zarr_backend.changes.journal import Mark
 from hdmf_zarr_backend.changes.locks import Holder
 from hdmf_zarr_backend.errors import (
+    ChunkError,
     DamagedFileError,
     DamagedMetadataWarning,
     FormatsDifferWarning,
     IncompleteStoreError,
+    LimitError,
     MetadataError,
     NotZarrError,
     StoreError,
@@ -26,9 +28,9 @@ from hdmf_zarr_backend.errors import (
 )
 from hdmf_zarr_backend.formats import both, lindi, registry, zarr2, zarr3
 from hdmf_zarr_backend.formats.namespaces import spec_location
-from hdmf_zarr_backend.formats.reserved import CHANGING, NOTES, SPECLOC, WRITING, notes_of, stores_all_chunks
+from hdmf_zarr_backend.formats.reserved import CHANGING, DTYPE, NOTES, SPECLOC, WRITING, notes_of, stores_all_chunks
 from hdmf_zarr_backend.model.link_sources import is_url
-from hdmf_zarr_backend.model.nodes import GroupNode, Hierarchy, Node, absolute, split
+from hdmf_zarr_backend.model.nodes import GroupNode, Hierarchy, Node, absolute, join, split
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.files import not_found
 from hdmf_zarr_backend.stores.gc_pause import gc_paused
@@ -335,10 +337,28 @@ def _stored_spec_location(keys: Store) -> str | None:
 def _translate(keys: Store, parsed: ParsedFile) -> None:
     """Translate the hierarchy of a LINDI file."""
     if lindi.translate(parsed.hierarchy):
-        from hdmf_zarr_backend.files.lindi import mark_references  # imported here: it needs NumPy to decode chunks
-
         parsed.is_foreign = True
-        mark_references(keys, parsed.hierarchy)
+        _mark_references(keys, parsed.hierarchy)
+
+
+def _mark_references(keys: Store, hierarchy: Hierarchy) -> None:
+    """Set ``zarr_dtype`` on the arrays of a LINDI file whose first element is a reference, which only values show.
+
+    Their first chunks are requested together; LINDI has them in the file of references itself.
+    """
+    from hdmf_zarr_backend.arrays.codecs import chunk_codec  # imported here: it needs NumPy
+
+    arrays: dict[str, Any] = {path: node for path, node in hierarchy.walk() if lindi.may_hold_references(node)}
+    names = {path: join(path, node.chunk_name((0,) * len(node.shape))) for path, node in arrays.items()}
+    found = keys.get_many(names.values())
+    most = keys.read_rules.limits.max_object_bytes
+    for path, node in arrays.items():
+        if names[path] not in found:
+            continue
+        with suppress(ChunkError, LimitError, MetadataError):  # reading the array raises the error again
+            first = chunk_codec(node).decode(found[names[path]], node.chunks, max_object_bytes=most).reshape(-1)[0]
+            if isinstance(first, dict):
+                node.attributes[DTYPE] = "object"
 
 
 def _likely_documents(keys: Store, hint: int | None, *, use_consolidated: bool) -> dict[str, bytes]:

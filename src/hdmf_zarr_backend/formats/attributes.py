@@ -25,10 +25,11 @@ import numpy.typing as npt
 
 from hdmf_zarr_backend.errors import MetadataError, ValueRefusedError, ZarrBackendError
 from hdmf_zarr_backend.formats.dtypes import from_zarr_type, plain, zarr_type
+from hdmf_zarr_backend.formats.references import is_reference
 from hdmf_zarr_backend.formats.reserved import NCZARR_ATTR, NOTES, escape, notes_of, visible
-from hdmf_zarr_backend.formats.zarr3_types import json_float
+from hdmf_zarr_backend.formats.zarr3_fills import json_float
 
-__all__ = ["decode_attributes", "encode_attributes", "is_reference"]
+__all__ = ["decode_attributes", "encode_attributes"]
 
 Array: TypeAlias = npt.NDArray[Any]
 Reference: TypeAlias = Callable[[Any], "dict[str, Any] | None"]
@@ -40,23 +41,8 @@ _DATES = (datetime.datetime, datetime.date)
 _LARGEST = 2**26  # bytes of an attribute: a damaged file may declare a text of any length
 
 
-def encode_value(value: Any, reference: Reference, *, strict: bool) -> Encoded:
-    """Return the JSON, the NCZarr type and the remark for a value.
-
-    Parameters
-    ----------
-    value : object
-        Text, bytes, number, bool, date, NumPy scalar or array, reference, list of those, JSON.
-    reference : callable
-        Returns the JSON of a value that is a reference, None for other values.
-    strict : bool
-        Write NaN and infinities as text.
-
-    Raises
-    ------
-    ValueRefusedError
-        The value cannot be written as JSON.
-    """
+def _encode_value(value: Any, reference: Reference, *, strict: bool) -> Encoded:
+    """Return the JSON, the NCZarr type and the remark for a value; arguments as of `encode_attributes`."""
     if type(value) is str:  # the most frequent type
         return value, None, None
     encoded, kind, remark = _encode(value, reference)
@@ -276,10 +262,8 @@ def _nested(items: list[Any], shape: tuple[int, ...]) -> Any:
 
 
 def _object_array(items: list[Any], shape: tuple[int, ...]) -> Array:
-    array: Array = np.empty(len(items), object)
-    for position, item in enumerate(items):
-        array[position] = item
-    return array.reshape(shape)
+    array: Array = np.fromiter(items, object, len(items)).reshape(shape)  # does not look into the items
+    return array
 
 
 def _is_strict(value: Any) -> bool:
@@ -308,31 +292,11 @@ def _spelled(value: Any) -> Any:
 # ---- back ----------------------------------------------------------------------------------------------------------
 
 
-def is_reference(value: Any) -> bool:
-    """Tell whether a JSON value is a reference of format 2."""
-    if not isinstance(value, dict) or value.get("zarr_dtype") not in ("object", "region"):
-        return False
-    return isinstance(value.get("value"), dict)
+def _decode_value(value: Any, kind: Any, remark: Any, resolve: Resolve) -> Any:
+    """Return the value for JSON, an NCZarr type (None, or such as ``"<f4"``) and a remark of `_encode_value`.
 
-
-def decode_value(value: Any, kind: Any, remark: Any, resolve: Resolve) -> Any:
-    """Return the value for JSON, an NCZarr type and a remark.
-
-    Parameters
-    ----------
-    value : object
-        JSON.
-    kind : str, optional
-        Such as ``"<f4"``; types other than numbers (netcdf-c writes ``">S1"`` for text) are ignored.
-    remark : dict, optional
-        As `encode_value` returns it.
-    resolve : callable
-        Returns the value for the JSON of a reference.
-
-    Raises
-    ------
-    ValueError, TypeError, OverflowError, KeyError, IndexError, AttributeError, SyntaxError
-        The parts do not fit together.
+    Types other than numbers are ignored: netcdf-c writes ``">S1"`` for text. Raises one of `_DAMAGE` if parts do not
+    fit together.
     """
     if type(value) is str and kind is None and remark is None:
         return value
@@ -465,7 +429,7 @@ def encode_attributes(
     encoded: dict[str, Any] = {}
     for name, stored in escape(attributes, notes).items():
         try:
-            value, kind, remark = encode_value(attributes[name], reference, strict=strict)
+            value, kind, remark = _encode_value(attributes[name], reference, strict=strict)
         except ValueRefusedError as error:
             error.problem = f"the attribute {name!r} cannot be stored: {error.problem}"
             error.remedy = _REMEDY if error.remedy == error.advice else error.remedy
@@ -527,7 +491,7 @@ def decode_attributes(attributes: dict[str, Any], *, resolve: Resolve) -> dict[s
         if value is None:
             continue  # HDMF has no attributes without a value
         try:
-            decoded[name] = decode_value(value, types.get(stored), remarks.get(stored), resolve)
+            decoded[name] = _decode_value(value, types.get(stored), remarks.get(stored), resolve)
         except ZarrBackendError:
             raise  # from `resolve`; some errors of this package are ValueErrors or KeyErrors too
         except _DAMAGE as error:

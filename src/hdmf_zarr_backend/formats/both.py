@@ -17,7 +17,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias
 
-from hdmf_zarr_backend.formats import zarr2, zarr3, zarr3_types
+from hdmf_zarr_backend.formats import type_codes, zarr2, zarr3, zarr3_fills, zarr3_types
 from hdmf_zarr_backend.formats.reserved import NOTES, notes_of
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes
 
@@ -90,7 +90,7 @@ def use_structured(node: ArrayNode[Attributes]) -> None:
     stored = document["data_type"]
     named = zarr3_types.as_structured(stored)
     if named is not stored and _has_zero_fill(node, document):
-        zeros = bytes(zarr3.row_bytes(node) or zarr3_types.itemsize(node.data_type))
+        zeros = bytes(zarr3.row_bytes(node) or type_codes.itemsize(node.data_type))
         fill = base64.b64encode(zeros).decode()
         zarr3.keep_document(node, {**document, "data_type": named, "fill_value": fill})
 
@@ -98,7 +98,7 @@ def use_structured(node: ArrayNode[Attributes]) -> None:
 def _has_zero_fill(node: ArrayNode[Attributes], document: dict[str, Any]) -> bool:
     if node.fill_value is None:
         return True
-    return zarr3_types.decode_fill(document["fill_value"], node.data_type, document["data_type"]) is None
+    return zarr3_fills.decode_fill(document["fill_value"], node.data_type, document["data_type"]) is None
 
 
 def use_struct(node: ArrayNode[Attributes]) -> bool:

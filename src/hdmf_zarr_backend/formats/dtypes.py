@@ -5,23 +5,18 @@ Source: hdmf-zarr storage specification, "dtype mappings"; `hdmf.spec` for the t
 
 from __future__ import annotations
 
-import base64
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
 from hdmf_zarr_backend.errors import MetadataError, ValueRefusedError
-from hdmf_zarr_backend.formats import elements
-from hdmf_zarr_backend.formats.elements import OPEN_WORDS, WORDS
+from hdmf_zarr_backend.formats.elements import NUMBER_WORDS, OPEN_WORDS, WORDS, type_element
 from hdmf_zarr_backend.formats.type_codes import KINDS, NAMES, split_code
-from hdmf_zarr_backend.formats.zarr3_types import json_float
-from hdmf_zarr_backend.model.elements import Element
+from hdmf_zarr_backend.model.elements import REFERENCE, UTF8, Element
 
 Kind: TypeAlias = Literal["number", "text", "ascii", "bytes", "object", "region", "compound"]
 
-NUMPY_OF_WORD: dict[str, np.dtype[Any]] = {
-    word: np.dtype(data_type) for word, data_type in elements.NUMBER_WORDS.items()
-}
+NUMPY_OF_WORD: dict[str, np.dtype[Any]] = {word: np.dtype(data_type) for word, data_type in NUMBER_WORDS.items()}
 """HDMF's name of a number type -> NumPy."""
 
 _KINDS: dict[str, Kind | None] = {"S": "bytes", "U": "text", "T": "text", "V": "compound", "O": None}
@@ -120,11 +115,9 @@ def element_of(dtype: np.dtype[Any]) -> Element:
     if dtype.subdtype is not None:
         return Element("array", base=element_of(dtype.base), shape=dtype.shape)
     if dtype.names is not None:
-        fields = [
-            (name, elements.REFERENCE if dtype[name].kind == "O" else element_of(dtype[name])) for name in dtype.names
-        ]
+        fields = [(name, REFERENCE if dtype[name].kind == "O" else element_of(dtype[name])) for name in dtype.names]
         return Element("compound", fields=tuple(fields))
-    return elements.UTF8 if dtype.kind in "OUT" else elements.type_element(dtype.str)
+    return UTF8 if dtype.kind in "OUT" else type_element(dtype.str)
 
 
 _LETTERS = {kind: letter for letter, kind in KINDS.items()} | {"bitfield": "u"}
@@ -214,14 +207,21 @@ def number_type(word: str, given: np.dtype[Any] | None) -> np.dtype[Any]:
     wanted = numpy_of(word)
     if given is None:
         return wanted
-    return given if given.name == wanted.name or (given.kind == wanted.kind and lacks_unit(wanted)) else wanted
+    return given if given.name == wanted.name or (given.kind == wanted.kind and _lacks_unit(wanted)) else wanted
 
 
-def lacks_unit(dtype: np.dtype[Any]) -> bool:
+def _lacks_unit(dtype: np.dtype[Any]) -> bool:
     """Tell whether a type, or one of its fields, is ``datetime64`` or ``timedelta64`` without a unit."""
     if dtype.names is not None:
-        return any(lacks_unit(dtype[name].base) for name in dtype.names)
+        return any(_lacks_unit(dtype[name].base) for name in dtype.names)
     return dtype.kind in "mM" and np.datetime_data(dtype)[0] == "generic"
+
+
+def keeps_dates(values: Any, given: Any) -> bool:
+    """Return whether a cast of the dates or durations ``given`` to ``values`` lost nothing; False for numbers."""
+    if values.dtype.kind != given.dtype.kind:
+        return False
+    return np.array_equal(values.astype(given.dtype).view("i8"), given.view("i8"))
 
 
 def date_number(value: Any, dtype: np.dtype[Any]) -> int:
@@ -236,9 +236,7 @@ def date_number(value: Any, dtype: np.dtype[Any]) -> int:
     try:
         given = np.asarray(value)
         made = np.asarray(value, dtype)
-        fits = given.dtype.kind not in "mM" or (
-            given.dtype.kind == made.dtype.kind and made.astype(given.dtype).view("i8") == given.view("i8")
-        )
+        fits = given.dtype.kind not in "mM" or keeps_dates(made, given)
     except (ValueError, TypeError, OverflowError) as error:
         raise ValueRefusedError(f"{value!r} is not {dtype} ({error})") from error
     if not fits:
@@ -251,7 +249,7 @@ def date_number(value: Any, dtype: np.dtype[Any]) -> int:
 def check_units(data_type: Any) -> None:
     """Raise a ValueRefusedError for a format-2 data type with dates or durations that have no unit."""
     dtype = from_zarr_type(data_type)
-    if lacks_unit(dtype):
+    if _lacks_unit(dtype):
         raise ValueRefusedError(
             f"{dtype} has no unit, and its values would be bare integers",
             remedy="Give the data a unit, such as 's': data.astype('datetime64[s]').",
@@ -261,70 +259,3 @@ def check_units(data_type: Any) -> None:
 def number_name(dtype: np.dtype[Any]) -> str:
     """Return the ``zarr_dtype`` of numbers: the NumPy name."""
     return str(dtype.name)
-
-
-# ---- fill values of rows: bytes in format 2, an object with the fields in format 3 -----------------------------------
-
-
-def fields_of_row(raw: bytes, data_type: Any, stored: Any) -> Any:
-    """Return the bytes of a row as ``{field: fill value of format 3}``.
-
-    Parameters
-    ----------
-    raw : bytes
-        The bytes of one row.
-    data_type, stored : object
-        The data type in format 2 and in format 3.
-    """
-    dtype = from_zarr_type(data_type)
-    row = np.frombuffer(raw.ljust(dtype.itemsize, b"\0")[: dtype.itemsize], dtype)[0]
-    return _encode_field(row, stored)
-
-
-def _encode_field(value: Any, stored: Any) -> Any:
-    if isinstance(stored, dict) and stored["name"] == "struct":
-        fields = stored["configuration"]["fields"]
-        return {field["name"]: _encode_field(value[field["name"]], field["data_type"]) for field in fields}
-    if isinstance(value, (bytes, np.void, np.ndarray)):
-        return base64.b64encode(value if isinstance(value, bytes) else value.tobytes()).decode()
-    if isinstance(value, (np.datetime64, np.timedelta64)):
-        return int(value.astype("i8"))
-    item = value.item()
-    if isinstance(item, complex):
-        return [json_float(item.real), json_float(item.imag)]
-    return json_float(item) if isinstance(item, float) else item
-
-
-def row_of_fields(value: dict[str, Any], data_type: Any) -> bytes:
-    """Return the bytes of the row for ``{field: fill value of format 3}``.
-
-    Raises
-    ------
-    MetadataError
-        The values do not fit the fields.
-    """
-    try:
-        row = np.zeros((), from_zarr_type(data_type))
-        _decode_fields(row, value)
-    except (ValueError, TypeError, KeyError, SyntaxError, OverflowError) as error:
-        raise MetadataError(
-            f"the fill value {value!r} does not fit {data_type!r} ({error})", remedy="Run `zarrio verify` on the file."
-        ) from error
-    return row.tobytes()
-
-
-def _decode_fields(row: Any, value: dict[str, Any]) -> None:
-    for name in row.dtype.names or ():
-        given = value[name]
-        field = row.dtype[name]
-        if isinstance(given, dict):
-            _decode_fields(row[name], given)
-        elif field.kind in "SV":
-            raw = base64.b64decode(given)
-            row[name] = np.frombuffer(raw.ljust(field.itemsize, b"\0")[: field.itemsize], field)[0]
-        elif field.kind == "c":
-            row[name] = complex(float(given[0]), float(given[1]))
-        elif field.kind in "mM":
-            row[name] = np.array(given, "i8" if type(given) is int else field).astype(field)
-        else:
-            row[name] = given

@@ -38,11 +38,6 @@ CELLS = "lindi"
 """Key in the configuration of ``json2``: number of fields of rows, else 0; references are wrapped."""
 
 
-def mark_external(node: ArrayNode[Attributes], link: Any) -> None:
-    """Mark a node whose values are in another file; ``link`` is LINDI's attribute."""
-    node.extra = {**node.extra, EXTERNAL: link}
-
-
 def external_of(node: ArrayNode[Attributes]) -> tuple[str, str] | None:
     """Return URL and dataset of the file that has the values of an array, None if they are in this file."""
     if EXTERNAL not in node.extra:
@@ -143,13 +138,13 @@ def _translate_array(node: ArrayNode[Attributes]) -> None:
     is_scalar = attributes.pop(_SCALAR, None) is True and node.size == 1
     fields = attributes.pop(_COMPOUND, None)
     if EXTERNAL in attributes:
-        mark_external(node, attributes.pop(EXTERNAL))
+        node.extra = {**node.extra, EXTERNAL: attributes.pop(EXTERNAL)}
     if DTYPE in attributes:
         return
     row_dtype = [] if fields is None else _row_dtype(fields)
-    is_json = node.data_type == "|O" and _first_filter(node).get("id") == "json2"
+    is_json = node.data_type == "|O" and node.first_filter.get("id") == "json2"
     if is_json:
-        node.filters = [{**_first_filter(node), CELLS: len(row_dtype)}, *(node.filters or [])[1:]]
+        node.filters = [{**node.first_filter, CELLS: len(row_dtype)}, *(node.filters or [])[1:]]
     if row_dtype:
         _make_rows(node, row_dtype, is_scalar=is_scalar, is_json=is_json)
     elif is_scalar:
@@ -185,12 +180,8 @@ def _field_dtype(kind: str) -> str:
     return {"S": "ascii", "U": "str"}.get(kind.lstrip("<>|=")[:1], kind)
 
 
-def _first_filter(node: ArrayNode[Attributes]) -> dict[str, Any]:
-    return (node.filters or [{}])[0]
-
-
 def may_hold_references(node: Node) -> bool:
     """Tell whether the elements of a translated array may be references; LINDI does not mark such arrays."""
     if not isinstance(node, ArrayNode) or DTYPE in node.attributes or not node.size:
         return False
-    return CELLS in _first_filter(node)
+    return CELLS in node.first_filter

@@ -121,6 +121,11 @@ def encode_attribute_reference(reference: Reference) -> dict[str, Any]:
     return {DTYPE: kind, "value": encode_reference(reference)}
 
 
+def is_reference(value: Any) -> bool:
+    """Tell whether the JSON of an attribute, or an item of it, is a reference."""
+    return isinstance(value, dict) and value.get(DTYPE) in (OBJECT, REGION) and isinstance(value.get("value"), dict)
+
+
 def decode_attribute_reference(value: dict[str, Any]) -> Reference:
     """Return the reference for the JSON of an attribute."""
     return decode_reference(value.get("value"))

@@ -14,12 +14,10 @@ import numpy.typing as npt
 
 from hdmf_zarr_backend.errors import MetadataError, UsageError
 
-Region = Any
-
 _POINTS = 'Give {"points": [[...], ...]}.'
 
 
-def encode_region(selection: Any) -> Region:
+def encode_region(selection: Any) -> Any:
     """Return the JSON of a selection.
 
     Parameters
@@ -82,7 +80,7 @@ def _number(value: Any) -> int | None:
     return None if value is None else int(value)
 
 
-def decode_region(region: Region) -> Any:
+def decode_region(region: Any) -> Any:
     """Return the selection for the JSON of a region.
 
     Returns
@@ -114,7 +112,7 @@ class RegionReference:
         The region as JSON.
     """
 
-    def __init__(self, builder: Any, region: Region) -> None:
+    def __init__(self, builder: Any, region: Any) -> None:
         self.builder = builder
         self.region = region
 

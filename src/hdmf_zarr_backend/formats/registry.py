@@ -19,41 +19,20 @@ class Format(Protocol):
         """Yield ``(key, document)`` of one node, except for the documents in `last`."""
 
     def last(self, hierarchy: Hierarchy, inlined: Mapping[str, bytes], *, consolidate: bool) -> Documents:
-        """Return the documents that are set after all others, and complete the file."""
+        """Return the documents that are set after all others, and complete the file.
+
+        ``inlined`` is ``{key: bytes}`` of chunks that a consolidated document includes, as far as they fit.
+        """
 
     def stale(self, *, consolidate: bool) -> list[str]:
         """Return the keys that become invalid when a file is changed."""
 
 
-class _Format2:
-    def documents(self, path: str, node: Node) -> Iterator[tuple[str, dict[str, Any]]]:
-        return zarr2.encode_node(path, node)
-
-    def last(self, hierarchy: Hierarchy, inlined: Mapping[str, bytes], *, consolidate: bool) -> Documents:
-        return {zarr2.CONSOLIDATED: zarr2.consolidate(hierarchy, inlined)} if consolidate else {}
-
-    def stale(self, *, consolidate: bool) -> list[str]:
-        return [] if consolidate else [zarr2.CONSOLIDATED]
-
-
-class _Format3:
-    def documents(self, path: str, node: Node) -> Iterator[tuple[str, dict[str, Any]]]:
-        if path:
-            yield zarr3.key_of(path), zarr3.encode_node(node)
-
-    def last(self, hierarchy: Hierarchy, inlined: Mapping[str, bytes], *, consolidate: bool) -> Documents:
-        last = zarr3.consolidate(hierarchy, inlined) if consolidate else zarr3.encode_node(hierarchy.root)
-        return {zarr3.DOCUMENT: last}
-
-    def stale(self, *, consolidate: bool) -> list[str]:
-        return []
-
-
 DEFAULT_FORMAT = 2
 """Format of new files, unless another one is chosen."""
 
-FORMATS: dict[int, Format] = {2: _Format2(), 3: _Format3()}
-"""The formats by number."""
+FORMATS: dict[int, Format] = {2: zarr2, 3: zarr3}
+"""The formats by number: modules, of which each is a `Format`."""
 
 
 def default_format(possible: Sequence[int]) -> int:

@@ -17,7 +17,7 @@ from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hdmf_zarr_backend.formats import zarr3, zarr3_types
+from hdmf_zarr_backend.formats import type_codes, zarr3, zarr3_types
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes
 
 
@@ -158,7 +158,7 @@ def _is_fill(value: Any, data_type: Any) -> bool:
     kind = "" if isinstance(data_type, list) else data_type[1]
     if kind and not (kind == "c" and not isinstance(value, list)):
         return _is_scalar_fill(value, kind)
-    return _is_base64(value, zarr3_types.itemsize(data_type))
+    return _is_base64(value, type_codes.itemsize(data_type))
 
 
 def _is_base64(value: Any, size: int) -> bool:
@@ -263,7 +263,7 @@ def _is_structured_fill(value: Any, data_type: Any, kinds: Mapping[str, str]) ->
     """Tell whether TensorStore takes a fill value for ``structured`` rows: their bytes, of two fields and more."""
     if len(kinds) == 1 or not isinstance(data_type, dict) or data_type["name"] != zarr3_types.STRUCTURED:
         return False
-    return _is_base64(value, sum(zarr3_types.itemsize(zarr3_types.decode_type(kind)) for kind in kinds.values()))
+    return _is_base64(value, sum(type_codes.itemsize(zarr3_types.decode_type(kind)) for kind in kinds.values()))
 
 
 def _odd_keys(document: dict[str, Any]) -> Iterator[str]:

@@ -1,6 +1,6 @@
 """Data types of nodes, and the table of the number types of both formats. Standard library only.
 
-A node has a data type of format 2: a code such as ``"<f4"``, or a list of fields. `elements` has the types of elements,
+A node has a data type of format 2: a code such as ``"<f4"``, or a list of fields. `elements` has the meaning of arrays,
 `dtypes` the NumPy dtypes, `zarr3_types` the data types of format 3; they all use this table.
 
 Source: Zarr v2 specification, "Data type encoding"; Zarr v3 specification, "Data types"; NumPy, "Datetimes".
@@ -8,8 +8,11 @@ Source: Zarr v2 specification, "Data type encoding"; Zarr v3 specification, "Dat
 
 from __future__ import annotations
 
+import math
 import re
-from typing import NamedTuple
+from typing import Any, Literal, NamedTuple
+
+from hdmf_zarr_backend.model.elements import UTF8, Element
 
 
 class Number(NamedTuple):
@@ -59,6 +62,12 @@ KINDS = {number.code[0]: number.kind for number in NUMBERS.values()}
 """First letter of a code -> kind of the element."""
 
 
+MAX_DEPTH = 32
+"""How deep types may be nested in each other."""
+
+_LONG_DOUBLES = frozenset({"f16", "c32"})  # in NumPy on some machines: only read, never written
+_DATES = {"M": "datetime64", "m": "timedelta64"}
+
 _CODE = re.compile(r"([<>|]?)([biufcmMSUVO])([0-9]*)(?:\[([^\]]*)\])?")
 _UNIT = re.compile(r"([0-9]*)(Y|M|W|D|h|m|s|ms|us|μs|ns|ps|fs|as|generic)")
 _MOST_UNITS = 2**31 - 1  # NumPy's maximum for one step of a date
@@ -105,3 +114,50 @@ def split_unit(text: str | None) -> tuple[int, str]:
     if match is None or not 0 < count <= _MOST_UNITS:
         raise ValueError(f"{text!r} is not a unit of time")
     return count, match[2]
+
+
+def field_shape(rest: list[Any]) -> tuple[int, ...]:
+    """Return the axes of a field from its entry without name and type: ``[]``, ``[3]`` or ``[[3, 2]]``."""
+    return tuple(map(int, rest[0] if isinstance(rest[0], list) else rest)) if rest else ()
+
+
+def itemsize(data_type: Any) -> int:
+    """Return the bytes of one element of a data type of format 2; 0 for objects and invalid types."""
+    if isinstance(data_type, list):
+        return sum(itemsize(inner) * math.prod(field_shape(rest)) for _, inner, *rest in data_type)
+    try:
+        _, kind, digits, _ = split_code(data_type)
+    except ValueError:
+        return 0
+    return 0 if kind == "O" else int(digits or 1) * (4 if kind == "U" else 1)
+
+
+def code_element(data_type: str) -> Element:
+    """Return the `Element` for a data type of format 2 that is a code; a field of objects is text.
+
+    Raises
+    ------
+    ValueError
+        The argument is not a code of Zarr.
+    """
+    order, kind, digits, unit = split_code(data_type)
+    size = int(digits or 0)
+    byte_order: Literal["<", ">"] = ">" if order == ">" else "<"
+    if kind in _DATES:
+        return Element("datetime", 8, byte_order, detail=_DATES[kind] + _date_unit(unit))
+    if kind in KINDS:
+        code = f"{kind}{size}"
+        if code not in NAMES and code not in _LONG_DOUBLES:
+            raise ValueError(f"{KINDS[kind]} does not have {size} bytes")
+        return Element(KINDS[kind], size, "|" if size == 1 else byte_order)
+    if kind == "S":
+        return Element("text", max(1, size), encoding="ascii", detail="null-padded")
+    return Element("opaque", size) if kind == "V" else UTF8
+
+
+def _date_unit(text: str | None) -> str:
+    """Return the unit of a date as in NumPy: ``"[s]"`` for ``"1s"``; empty without a unit."""
+    if not text:
+        return ""
+    count, unit = split_unit(text)
+    return f"[{unit}]" if count == 1 else f"[{count}{unit}]"

@@ -26,6 +26,7 @@ from hdmf_zarr_backend.model.nodes import (
     Node,
     absolute,
     check_axes,
+    checked_lengths,
     split,
 )
 
@@ -67,27 +68,22 @@ def encode_array(node: ArrayNode[Attributes]) -> dict[str, Any]:
     return document
 
 
-def encode_group() -> dict[str, Any]:
-    """Return the ``.zgroup`` document."""
-    return {"zarr_format": 2}
-
-
-def encode_node(path: str, node: Node) -> Iterator[tuple[str, dict[str, Any]]]:
+def documents(path: str, node: Node) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield ``(key, document)`` of one node; attributes if there are any, or if the file has a document for them."""
     if isinstance(node, ArrayNode):
         yield key_of(path, ARRAY), encode_array(node)
     else:
-        yield key_of(path, GROUP), encode_group()
+        yield key_of(path, GROUP), {"zarr_format": 2}
     if node.attributes or node.keeps_attributes:
         yield key_of(path, ATTRIBUTES), node.attributes
 
 
 def encode_documents(hierarchy: Hierarchy) -> dict[str, dict[str, Any]]:
     """Return ``{key: document}`` of all nodes."""
-    documents: dict[str, dict[str, Any]] = {}
+    found: dict[str, dict[str, Any]] = {}
     for path, node in hierarchy.walk():
-        documents.update(encode_node(path, node))
-    return documents
+        found.update(documents(path, node))
+    return found
 
 
 def parse_documents(documents: Mapping[str, Any]) -> Hierarchy:
@@ -134,17 +130,14 @@ def _attributes(documents: Mapping[str, Any], path: str) -> Attributes:
 # ---- the consolidated document --------------------------------------------------------------------------------------
 
 
-def consolidate(hierarchy: Hierarchy, inlined: Mapping[str, bytes] | None = None) -> dict[str, Any]:
-    """Return the ``.zmetadata`` document of ``hierarchy``.
+def last(hierarchy: Hierarchy, inlined: Mapping[str, bytes], *, consolidate: bool) -> dict[str, dict[str, Any]]:
+    """Return the documents that are set after all others, and complete the file; as `formats.registry.Format.last`."""
+    return {CONSOLIDATED: {**wrap(encode_documents(hierarchy)), **inline_block(inlined)}} if consolidate else {}
 
-    Parameters
-    ----------
-    hierarchy : Hierarchy
-        All nodes.
-    inlined : mapping, optional
-        ``{key: bytes}`` of chunks to include; chunks beyond `INLINE_BYTES` are left out.
-    """
-    return {**wrap(encode_documents(hierarchy)), **inline_block(inlined or {})}
+
+def stale(*, consolidate: bool) -> list[str]:
+    """Return the keys that become invalid when a file is changed."""
+    return [] if consolidate else [CONSOLIDATED]
 
 
 def wrap(documents: Mapping[str, Any]) -> dict[str, Any]:
@@ -197,8 +190,8 @@ def parse_array(document: Any, attributes: Attributes, path: str) -> ArrayNode[A
     if not document.keys() >= _REQUIRED:
         missing = [key for key in _ARRAY_KEYS if key not in document]
         raise MetadataError(f"{ARRAY} lacks {', '.join(missing)}", path=absolute(path), remedy=_REMEDY)
-    shape = _lengths(document["shape"], "shape", path, least=0)
-    chunks = _lengths(document["chunks"], "chunks", path, least=1)
+    shape = checked_lengths(document["shape"], "shape", path, least=0)
+    chunks = checked_lengths(document["chunks"], "chunks", path, least=1)
     check_axes(shape, chunks, path)
     separator = document.get("dimension_separator", ".")
     order = document["order"]
@@ -225,16 +218,6 @@ def parse_array(document: Any, attributes: Attributes, path: str) -> ArrayNode[A
 def _check_format(document: Any, name: str, path: str) -> None:
     if not isinstance(document, dict) or document.get("zarr_format") != 2:
         raise MetadataError(f"{name} is not a document of Zarr format 2", path=absolute(path), remedy=_REMEDY)
-
-
-def _lengths(value: Any, key: str, path: str, *, least: int) -> tuple[int, ...]:
-    if isinstance(value, list):
-        for length in value:
-            if type(length) is not int or length < least:
-                break
-        else:
-            return tuple(value)
-    raise MetadataError(f"{key} {value!r} is not a list of lengths", path=absolute(path), remedy=_REMEDY)
 
 
 def _codec(value: Any, key: str, path: str) -> dict[str, Any] | None:

@@ -25,13 +25,13 @@ Source: Zarr v3 specification, "Metadata", "Chunk key encoding"; zarr-python for
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from operator import attrgetter
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from hdmf_zarr_backend.errors import MetadataError, UsageError, ZarrBackendError
-from hdmf_zarr_backend.formats import zarr3_attributes, zarr3_codecs, zarr3_types
+from hdmf_zarr_backend.formats import type_codes, zarr3_attributes, zarr3_codecs, zarr3_fills, zarr3_types
 from hdmf_zarr_backend.formats.inlined import inline_block
 from hdmf_zarr_backend.formats.reserved import DIMENSIONS, DTYPE, NOTES, notes_of
 from hdmf_zarr_backend.formats.zarr3_codecs import Chain
@@ -47,6 +47,7 @@ from hdmf_zarr_backend.model.nodes import (
     Original,
     absolute,
     check_axes,
+    checked_lengths,
     split,
 )
 
@@ -99,26 +100,7 @@ def key_of(path: str) -> str:
     return f"{path}/{DOCUMENT}" if path else DOCUMENT
 
 
-# ---- shape, grid and keys of a document
-# -------------------------------------------------------------------------------
-
-
-class _Grid(NamedTuple):
-    """Shape, grid and keys in a document.
-
-    Attributes
-    ----------
-    shape : tuple of int
-        Shape of the array.
-    chunks : tuple of int
-        Shape of one cell of the grid: a chunk or a shard.
-    keys : ChunkKeys
-        Encoding of the keys of cells.
-    """
-
-    shape: tuple[int, ...]
-    chunks: tuple[int, ...]
-    keys: ChunkKeys
+# ---- shape, grid and keys of a document ------------------------------------------------------------------------------
 
 
 def check_document(document: Any, path: str) -> Literal["array", "group"]:
@@ -151,18 +133,19 @@ def _kind(document: Any, path: str) -> Literal["array", "group"]:
     return found
 
 
-def _grid(document: dict[str, Any], path: str) -> _Grid:
+def _grid(document: dict[str, Any], path: str) -> tuple[tuple[int, ...], tuple[int, ...], ChunkKeys]:
+    """Return the shape of an array, the shape of one cell of its grid (a chunk or a shard), and the keys of cells."""
     if not document.keys() >= _REQUIRED:
         missing = sorted(_REQUIRED - document.keys())
         raise MetadataError(f"{DOCUMENT} lacks {', '.join(missing)}", path=absolute(path), remedy=_REMEDY)
-    shape = _lengths(document["shape"], "shape", path, least=0)
+    shape = checked_lengths(document["shape"], "shape", path, least=0)
     chunks = _chunk_shape(document["chunk_grid"], path)
     check_axes(shape, chunks, path)
     keys = _chunk_keys(document["chunk_key_encoding"], path)
     codecs = document["codecs"]
     if not isinstance(codecs, list) or not {type(codec) for codec in codecs} <= _CODEC_TYPES:
         raise MetadataError(f"codecs {codecs!r} is not a list of codecs", path=absolute(path), remedy=_REMEDY)
-    return _Grid(shape, chunks, keys)
+    return shape, chunks, keys
 
 
 def _chunk_shape(grid: Any, path: str) -> tuple[int, ...]:
@@ -171,7 +154,7 @@ def _chunk_shape(grid: Any, path: str) -> tuple[int, ...]:
         raise MetadataError(
             f"the chunk grid {grid!r} is not regular", path=absolute(path), remedy="Write it again with regular chunks."
         )
-    return _lengths(configuration.get("chunk_shape"), "chunk_shape", path, least=1)
+    return checked_lengths(configuration.get("chunk_shape"), "chunk_shape", path, least=1)
 
 
 def _chunk_keys(encoding: Any, path: str) -> ChunkKeys:
@@ -187,16 +170,6 @@ def _chunk_keys(encoding: Any, path: str) -> ChunkKeys:
         if isinstance(separator, str) and separator in (".", "/"):
             return ChunkKeys(usual.encoding, "/" if separator == "/" else ".")
     raise MetadataError(f"the chunk key encoding {encoding!r} is unknown", path=absolute(path), remedy=_REMEDY)
-
-
-def _lengths(value: Any, key: str, path: str, *, least: int) -> tuple[int, ...]:
-    if isinstance(value, list):
-        for n in value:  # a loop takes half the time of all() for one or two items
-            if type(n) is not int or n < least:
-                break
-        else:
-            return tuple(value)
-    raise MetadataError(f"{key} {value!r} is not a list of lengths", path=absolute(path), remedy=_REMEDY)
 
 
 # ---- the consolidated document --------------------------------------------------------------------------------------
@@ -226,23 +199,29 @@ def join_consolidated(documents: Mapping[str, dict[str, Any]], block: Mapping[st
     return {**documents[""], CONSOLIDATED: {**block, "metadata": members}}
 
 
-def consolidate(hierarchy: Hierarchy, inlined: Mapping[str, bytes] | None = None) -> dict[str, Any]:
-    """Return the document of the root of ``hierarchy`` including those of all other nodes.
+def documents(path: str, node: Node) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield key and document of one node; those of the root are in `last`."""
+    if path:
+        yield key_of(path), encode_node(node)
 
-    Parameters
-    ----------
-    hierarchy : Hierarchy
-        All nodes.
-    inlined : mapping, optional
-        ``{key: bytes}`` of chunks to include, as far as they fit.
-    """
-    documents: dict[str, dict[str, Any]] = {}
+
+def last(hierarchy: Hierarchy, inlined: Mapping[str, bytes], *, consolidate: bool) -> dict[str, dict[str, Any]]:
+    """Return the document of the root, which completes the file; as `formats.registry.Format.last`."""
+    root = encode_node(hierarchy.root)
+    if not consolidate:
+        return {DOCUMENT: root}
+    members: dict[str, dict[str, Any]] = {}
     for path, node in hierarchy.walk():
-        document = documents[path] = encode_node(node)
+        if path:
+            members[path] = encode_node(node)
         if path and isinstance(node, GroupNode):  # zarr-python has a block for each group
-            document[CONSOLIDATED] = {**BLOCK, "metadata": {}}
-    root = documents.pop("")
-    return {**root, CONSOLIDATED: {**BLOCK, "metadata": documents, **inline_block(inlined or {})}}
+            members[path][CONSOLIDATED] = {**BLOCK, "metadata": {}}
+    return {DOCUMENT: {**root, CONSOLIDATED: {**BLOCK, "metadata": members, **inline_block(inlined)}}}
+
+
+def stale(*, consolidate: bool) -> list[str]:
+    """Return the keys that become invalid when a file is changed: none, since `last` replaces the document."""
+    return []
 
 
 def parse_consolidated(document: Any) -> tuple[Hierarchy, dict[str, Any]] | None:
@@ -297,9 +276,9 @@ def parse_node(document: Any, path: str) -> Node:
 
 
 def _parse_array(document: dict[str, Any], path: str) -> ArrayNode[Attributes]:
-    grid = _grid(document, path)
+    shape, cell, keys = _grid(document, path)
     try:
-        return _decode_array(document, grid)
+        return _decode_array(document, shape, cell, keys)
     except ZarrBackendError as error:  # some errors of this package are ValueErrors or TypeErrors too
         raise error.located(path=absolute(path)) from error.__cause__
     except _DAMAGE as error:
@@ -310,32 +289,34 @@ def _parse_array(document: dict[str, Any], path: str) -> ArrayNode[Attributes]:
         ) from error
 
 
-def _decode_array(document: dict[str, Any], grid: _Grid) -> ArrayNode[Attributes]:
+def _decode_array(
+    document: dict[str, Any], shape: tuple[int, ...], cell: tuple[int, ...], keys: ChunkKeys
+) -> ArrayNode[Attributes]:
     stated = document.get("attributes") or {}
     noted = notes_of(stated).get(_TYPE)
-    form = _decode(document["data_type"], document["codecs"], document.get("fill_value"), len(grid.shape), noted)
+    form = _decode(document["data_type"], document["codecs"], document.get("fill_value"), len(shape), noted)
     chain = form.chain
-    _check_shards(grid.chunks, chain.chunks)
+    _check_shards(cell, chain.chunks)
     attributes, rows = zarr3_attributes.decode_array_attributes(stated, form.default)
     word = zarr3_attributes.decode_word(stated, form.default, rows=rows, is_text=form.is_text)
     node: ArrayNode[Attributes] = ArrayNode(
-        shape=grid.shape,
-        chunks=chain.chunks or grid.chunks,
+        shape=shape,
+        chunks=chain.chunks or cell,
         data_type=form.data_type,
         fill_value=form.fill_value,
         compressor=chain.compressor,
-        filters=form.filters,
+        filters=chain.filters,
         order=chain.order,
         attributes=attributes,
         keeps_attributes=True,
         zarr_format=3,
-        chunk_keys=grid.keys,
-        shards=None if chain.shards is None else replace(chain.shards, shape=grid.chunks),
+        chunk_keys=keys,
+        shards=None if chain.shards is None else replace(chain.shards, shape=cell),
     )
     if _NAMES in document and DIMENSIONS not in attributes:
         _take_names(attributes, document[_NAMES])
     if form.is_text and word in _REFERENCE_WORDS:
-        node.filters = [{"id": zarr3_codecs.REFERENCES}, *(form.filters or [])[1:]]
+        node.filters = [{"id": zarr3_codecs.REFERENCES}, *(chain.filters or [])[1:]]
         node.fill_value = None
     _set_word(node, word, rows=rows, is_old=zarr3_attributes.is_old_scalar(stated))
     keep_document(node, document)
@@ -356,46 +337,30 @@ _stored: Callable[[ArrayNode[Attributes]], tuple[Any, ...]] = attrgetter(
 
 @dataclass(slots=True, frozen=True)
 class _Decoded:
-    """Data type, codecs and fill value of a node. Nodes share them, so they must not be changed.
-
-    Attributes
-    ----------
-    chain : Chain
-        The codecs.
-    filters : list of dict or None
-        Those of the chain, and the one for rows with both byte orders.
-    data_type, fill_value : object
-        Of format 2.
-    default : object
-        The default ``zarr_dtype`` of the data type.
-    is_text : bool
-        Whether the elements are text, as which references are stored.
-    """
+    """Codecs, data type and fill value of a node. Nodes share them, so they must not be changed."""
 
     chain: Chain
-    filters: list[dict[str, Any]] | None
     data_type: Any
     fill_value: Any
-    default: Any
-    is_text: bool
+    default: Any  # zarr_dtype of the data type
+    is_text: bool  # references are stored as text
 
 
 def _decode_elements(stored: Any, codecs: list[Any], fill_value: Any, axes: int, noted: Any) -> _Decoded:
     chain = zarr3_codecs.decode_codecs(codecs, axes)
-    filters = chain.filters
     kind = zarr3_types.object_kind(stored)
     if kind is None:
         data_type = zarr3_types.decode_type(stored, chain.endian)
-        if noted is not None and zarr3_types.itemsize(noted) == zarr3_types.itemsize(data_type):
+        if noted is not None and type_codes.itemsize(noted) == type_codes.itemsize(data_type):
             data_type = noted
         default = zarr3_types.word_of_type(data_type)
         if isinstance(data_type, list) and zarr3_types.is_mixed(data_type):
-            filters = [zarr3_codecs.byte_order_filter(data_type), *(filters or [])]
+            chain = replace(chain, filters=[zarr3_codecs.byte_order_filter(data_type), *(chain.filters or [])])
     else:
         data_type, default = "|O", "str" if kind == zarr3_types.STRING else "bytes"
-        _check_objects(stored, filters)
-    fill = zarr3_types.decode_fill(fill_value, data_type, stored)
-    return _Decoded(chain, filters, data_type, fill, default, kind == zarr3_types.STRING)
+        _check_objects(stored, chain.filters)
+    fill = zarr3_fills.decode_fill(fill_value, data_type, stored)
+    return _Decoded(chain, data_type, fill, default, kind == zarr3_types.STRING)
 
 
 _decode: Memo[_Decoded] = Memo(_decode_elements)
@@ -438,7 +403,7 @@ def _set_word(node: ArrayNode[Attributes], word: Any, *, rows: bool, is_old: boo
     scalar = not node.shape
     if rows:
         notes["rows"] = True
-        _add_field_axis(node, fields_of(node.data_type, word))
+        _add_field_axis(node, _fields_of(node.data_type, word))
     elif scalar:
         _add_axis(node)
     if scalar and (is_noted or _keeps_word(word)):
@@ -479,7 +444,7 @@ def _is_reference(word: Any) -> bool:
     return isinstance(word, dict) or word in _REFERENCE_WORDS
 
 
-def fields_of(data_type: list[Any], zarr_dtype: Any) -> list[Any]:
+def _fields_of(data_type: list[Any], zarr_dtype: Any) -> list[Any]:
     """Return name, data type and kind of the fields of rows stored as ``data_type``."""
     known = {str(field.get("name")): field.get("dtype") for field in zarr_dtype if isinstance(field, dict)}
     fields = []
@@ -576,9 +541,7 @@ def _attributes_like(node: ArrayNode[Attributes], original: Original) -> Attribu
 def _made_document(node: ArrayNode[Attributes]) -> dict[str, Any]:
     axes = len(node.stored_shape)
     stored = _encode(node.data_type, node.filters, node.compressor, node.order, axes, node.fill_value)
-    first = (node.filters or [{}])[0]
-    fields = first["fields"] if first.get("id") == zarr3_codecs.STRUCT else None
-    attributes = zarr3_attributes.encode_array_attributes(node, stored.default, fields)
+    attributes = zarr3_attributes.encode_array_attributes(node, stored.default, rows=has_records(node))
     if stored.noted is not None:
         attributes[NOTES] = {**notes_of(attributes), _TYPE: stored.noted}
     codecs, chunks = stored.codecs, node.chunks[:axes]
@@ -605,23 +568,13 @@ def _made_document(node: ArrayNode[Attributes]) -> dict[str, Any]:
 
 @dataclass(slots=True, frozen=True)
 class _Encoded:
-    """Data type, codecs and fill value of a document. Documents share them, so they must not be changed.
-
-    Attributes
-    ----------
-    data_type, codecs, fill_value : object
-        As in the document; the codecs are those of a chunk.
-    default : object
-        The default ``zarr_dtype`` of the data type.
-    noted : object
-        The data type for the note, if format 3 cannot express it.
-    """
+    """Data type, codecs and fill value of a document. Documents share them, so they must not be changed."""
 
     data_type: Any
-    codecs: list[dict[str, Any]]
+    codecs: list[dict[str, Any]]  # of a chunk
     fill_value: Any
-    default: Any
-    noted: Any
+    default: Any  # zarr_dtype of the data type
+    noted: Any  # the data type, if format 3 cannot express it
 
 
 def _encode_elements(
@@ -639,7 +592,7 @@ def _encode_elements(
         endian, itemsize, noted = None, 1, None
     else:
         stored, default = zarr3_types.encode_type(plain), zarr3_types.word_of_type(plain)
-        endian, itemsize = zarr3_types.endian_of(plain), zarr3_types.itemsize(plain)
+        endian, itemsize = zarr3_types.endian_of(plain), type_codes.itemsize(plain)
         noted = known if zarr3_types.decode_type(stored, endian) != known else None
     if filters or itemsize > _LARGEST_ELEMENT:
         itemsize = 1
@@ -651,7 +604,7 @@ def _encode_elements(
         endian=endian,
         itemsize=itemsize,
     )
-    return _Encoded(stored, codecs, zarr3_types.encode_fill(fill_value, known, stored), default, noted)
+    return _Encoded(stored, codecs, zarr3_fills.encode_fill(fill_value, known, stored), default, noted)
 
 
 _encode: Memo[_Encoded] = Memo(_encode_elements)
@@ -714,7 +667,11 @@ def _row_field(field: Any, widths: dict[str, int]) -> list[Any]:
     return [name, f"<U{max(TEXT_CHARACTERS, widths.get(name, 0))}", kind]
 
 
+def has_records(node: ArrayNode[Attributes]) -> bool:
+    """Tell whether an array has rows with text or references that are stored as records with fields of fixed length."""
+    return node.first_filter.get("id") == zarr3_codecs.STRUCT
+
+
 def row_bytes(node: ArrayNode[Attributes]) -> int | None:
-    """Return the bytes of a stored row, None for an array without rows."""
-    first = (node.filters or [{}])[0]
-    return zarr3_codecs.struct_itemsize(first["fields"]) if first.get("id") == zarr3_codecs.STRUCT else None
+    """Return the bytes of a stored row, None for an array without records."""
+    return type_codes.itemsize(zarr3_codecs.field_types(node.first_filter["fields"])) if has_records(node) else None

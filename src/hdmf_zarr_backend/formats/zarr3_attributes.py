@@ -23,6 +23,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from hdmf_zarr_backend.formats.references import is_reference
 from hdmf_zarr_backend.formats.reserved import DIMENSIONS, DTYPE, LINKS, NOTES, SPECLOC, notes_of
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, absolute
 
@@ -68,19 +69,15 @@ def _is_mistaken(value: Any, *, is_plain: bool) -> bool:
     """
     if not isinstance(value, dict) or not {DTYPE, REFERENCE_3} & value.keys():
         return False
-    return is_plain or not _is_reference_2(value)
+    return is_plain or not is_reference(value)
 
 
 def _encode_value(value: Any) -> Any:
     if isinstance(value, dict):
-        return {REFERENCE_3: value["value"]} if _is_reference_2(value) else value
-    if isinstance(value, list) and value and all(map(_is_reference_2, value)):
+        return {REFERENCE_3: value["value"]} if is_reference(value) else value
+    if isinstance(value, list) and value and all(map(is_reference, value)):
         return [{REFERENCE_3: item["value"]} for item in value]
     return value
-
-
-def _is_reference_2(value: Any) -> bool:
-    return isinstance(value, dict) and value.get(DTYPE) in _OBJECT and isinstance(value.get("value"), dict)
 
 
 def decode_values(attributes: Attributes) -> Attributes:
@@ -130,7 +127,7 @@ def _decode_reference(value: dict[str, Any]) -> dict[str, Any]:
 # ---- arrays ---------------------------------------------------------------------------------------------------------
 
 
-def encode_array_attributes(node: ArrayNode[Attributes], default: Any, fields: list[Any] | None) -> Attributes:
+def encode_array_attributes(node: ArrayNode[Attributes], default: Any, *, rows: bool) -> Attributes:
     """Return the format-3 attributes of an array.
 
     Parameters
@@ -139,8 +136,8 @@ def encode_array_attributes(node: ArrayNode[Attributes], default: Any, fields: l
         Has ``stored_axes`` if its document has other axes.
     default : object
         The default ``zarr_dtype`` of the data type.
-    fields : list, optional
-        For rows: name, data type and kind of each field.
+    rows : bool
+        Whether it has rows with text or references.
     """
     encoded = encode_values(node.attributes)
     notes = dict(notes_of(encoded))
@@ -150,7 +147,7 @@ def encode_array_attributes(node: ArrayNode[Attributes], default: Any, fields: l
         notes.pop("scalar", None)
     notes.pop("rows", None)
     if isinstance(default, list):
-        _encode_fields(encoded, notes, word, default, rows=fields is not None)
+        _encode_fields(encoded, notes, word, default, rows=rows)
     elif word is not None:
         encoded[DTYPE_3] = _encode_word(word, default)
         if word not in (*_OBJECT, "scalar") and (word != default or scalar):
@@ -166,9 +163,9 @@ def _encode_fields(encoded: Attributes, notes: dict[str, Any], word: Any, defaul
     references = [field["name"] for field in word if _is_reference_field(field)] if isinstance(word, list) else []
     if references:
         encoded[REFERENCE_FIELDS_3] = references
-    if looks_like_rows(default, references) != rows:
+    if _looks_like_rows(default, references) != rows:
         notes["rows"] = rows
-    if word is not None and word != (default_fields(default, references) if rows else default):
+    if word is not None and word != (_default_fields(default, references) if rows else default):
         notes[_WORD] = word
 
 
@@ -193,7 +190,7 @@ def _is_reference_field(field: Any) -> bool:
     return word == "object" or (isinstance(word, dict) and word.get("reftype") != "region")
 
 
-def default_fields(default: list[Any], references: list[str]) -> list[dict[str, Any]]:
+def _default_fields(default: list[Any], references: list[str]) -> list[dict[str, Any]]:
     """Return the ``zarr_dtype`` of rows for the data type and the names of reference fields."""
     return [
         {"name": field["name"], "dtype": "object" if field["name"] in references else _text_word(field["dtype"])}
@@ -205,7 +202,7 @@ def _text_word(word: Any) -> Any:
     return "str" if isinstance(word, str) and word.startswith("str") else word
 
 
-def looks_like_rows(default: Any, references: Any) -> bool:
+def _looks_like_rows(default: Any, references: Any) -> bool:
     """Tell whether a structured type has rows with text or references; ``default`` as from `word_of_type`."""
     if not isinstance(default, list):
         return False
@@ -230,7 +227,7 @@ def decode_array_attributes(attributes: Attributes, default: Any) -> tuple[Attri
     fields = attributes.get(REFERENCE_FIELDS_3)
     old = attributes.get(DTYPE)
     references = fields or (isinstance(old, list) and any(map(_is_reference_field, old)))
-    return decoded, noted if isinstance(noted, bool) else looks_like_rows(default, references)
+    return decoded, noted if isinstance(noted, bool) else _looks_like_rows(default, references)
 
 
 def decode_word(attributes: Attributes, default: Any, *, rows: bool, is_text: bool) -> Any:
@@ -256,7 +253,7 @@ def decode_word(attributes: Attributes, default: Any, *, rows: bool, is_text: bo
             return old
         fields = attributes.get(REFERENCE_FIELDS_3)
         references = fields if isinstance(fields, list) else []
-        return default_fields(default, references) if rows else default
+        return _default_fields(default, references) if rows else default
     word = attributes.get(DTYPE_3, old)
     if is_text and word in ("region", OBJECT_REFERENCE, *_OBJECT):
         return "region" if word == "region" else "object"

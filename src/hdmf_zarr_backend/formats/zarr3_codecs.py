@@ -362,8 +362,3 @@ def struct_filter(fields: list[Any]) -> dict[str, Any]:
 def byte_order_filter(data_type: Any) -> dict[str, Any]:
     """Return the configuration of the filter ``byteorder`` for rows of a format-2 ``data_type``."""
     return {"id": BYTE_ORDER, "stored": zarr3_types.little(data_type)}
-
-
-def struct_itemsize(fields: list[Any]) -> int:
-    """Return the bytes of a row that the filter ``struct`` makes of ``fields``."""
-    return zarr3_types.itemsize(field_types(fields))

@@ -1,24 +1,29 @@
-"""Data types and fill values of nodes, in the form of format 2 <-> those of format 3. Standard library only.
+"""Data types of nodes, which are those of format 2 <-> data types of format 3. Standard library only.
 
 For elements of variable length format 3 has the data types ``string`` and ``variable_length_bytes``, and format 2
 ``"|O"`` with a filter. The byte order is not part of a format-3 data type; it is the ``endian`` of the codec ``bytes``,
 the same for all fields of a row.
 
-Source: Zarr v3 specification, "Data types" and "Fill value"; zarr-extensions for ``string``, ``struct``,
+Source: Zarr v3 specification, "Data types"; zarr-extensions for ``string``, ``struct``,
 ``fixed_length_utf32``, ``numpy.datetime64``; zarr-python for ``null_terminated_bytes``, ``raw_bytes``, ``structured``.
 """
 
 from __future__ import annotations
 
-import base64
-import binascii
 import math
 import re
-import struct
 from typing import Any, Literal
 
 from hdmf_zarr_backend.errors import MetadataError
-from hdmf_zarr_backend.formats.type_codes import NAMES, NUMBERS, split_code, split_unit
+from hdmf_zarr_backend.formats.type_codes import (
+    MAX_DEPTH,
+    NAMES,
+    NUMBERS,
+    field_shape,
+    itemsize,
+    split_code,
+    split_unit,
+)
 
 Endian = Literal["little", "big"]
 
@@ -30,15 +35,11 @@ STRUCTURED = "structured"
 NUMBER_NAMES = frozenset(NUMBERS)
 """Names of number types, which NumPy and HDMF have too."""
 
-_OBJECTS = {STRING: STRING, "str": STRING, BYTES: BYTES, "bytes": BYTES}
+OBJECTS = {STRING: STRING, "str": STRING, BYTES: BYTES, "bytes": BYTES}
 _FIXED = {"null_terminated_bytes": ("S", 1), "raw_bytes": ("V", 1), "fixed_length_utf32": ("U", 4)}
 _FIXED_NAMES = {code: (name, width) for name, (code, width) in _FIXED.items()}
-_DATES = {"numpy.datetime64": "M8", "numpy.timedelta64": "m8"}
+DATES = {"numpy.datetime64": "M8", "numpy.timedelta64": "m8"}
 _RAW_BITS = re.compile(r"r([1-9][0-9]*)")
-_HEX = re.compile(r"0x[0-9a-fA-F]+")
-_FLOATS = {"f2": "e", "f4": "f", "f8": "d"}
-_MAX_DEPTH = 32
-_REMEDY = "Run `zarrio verify` on the file."
 
 
 # ---- format 2 -> format 3 --------------------------------------------------------------------------------------------
@@ -50,7 +51,9 @@ def encode_type(data_type: Any) -> Any:
     Format 3 has no fields with axes; they become bytes.
     """
     if isinstance(data_type, list):
-        fields = [{"name": name, "data_type": _field_type(inner, *shape)} for name, inner, *shape in data_type]
+        fields = [
+            {"name": name, "data_type": _field_type(inner, field_shape(rest))} for name, inner, *rest in data_type
+        ]
         return {"name": STRUCT, "configuration": {"fields": fields}}
     _, kind, digits, unit = split_code(data_type)
     if kind in "mM":
@@ -71,7 +74,7 @@ def as_structured(stored: Any) -> Any:
     return {"name": STRUCTURED, "configuration": {"fields": fields}}
 
 
-def _field_type(data_type: Any, shape: Any = ()) -> Any:
+def _field_type(data_type: Any, shape: tuple[int, ...]) -> Any:
     if shape:
         return {"name": "raw_bytes", "configuration": {"length_bytes": itemsize(data_type) * math.prod(shape)}}
     return encode_type(data_type)
@@ -109,17 +112,6 @@ def little(data_type: Any) -> Any:
     return data_type.replace(">", "<")
 
 
-def itemsize(data_type: Any) -> int:
-    """Return the bytes of one element of a format-2 type; 0 for objects and invalid types."""
-    if isinstance(data_type, list):
-        return sum(itemsize(inner) * math.prod(*shape or [()]) for _, inner, *shape in data_type)
-    try:
-        _, kind, digits, _ = split_code(data_type)
-    except ValueError:
-        return 0
-    return 0 if kind == "O" else int(digits or 1) * (4 if kind == "U" else 1)
-
-
 # ---- format 3 -> format 2 --------------------------------------------------------------------------------------------
 
 
@@ -153,7 +145,7 @@ def decode_type(data_type: Any, endian: Endian | None = "little") -> Any:
 def object_kind(data_type: Any) -> str | None:
     """Return ``string`` or ``variable_length_bytes`` for types of objects in memory, None for other types."""
     name = data_type.get("name") if isinstance(data_type, dict) else data_type
-    return _OBJECTS.get(name) if isinstance(name, str) else None
+    return OBJECTS.get(name) if isinstance(name, str) else None
 
 
 def _decode(data_type: Any, order: str, depth: int) -> Any:
@@ -164,8 +156,8 @@ def _decode(data_type: Any, order: str, depth: int) -> Any:
         return NUMBERS[name].ordered(order)
     if name in _FIXED:
         return _fixed(name, configuration, order)
-    if name in _DATES:
-        return order + _DATES[name] + _unit(configuration)
+    if name in DATES:
+        return order + DATES[name] + _unit(configuration)
     if name in (STRUCT, STRUCTURED):
         return _decode_fields(configuration["fields"], order, depth)
     bits = _RAW_BITS.fullmatch(name)
@@ -198,7 +190,7 @@ def _unit(configuration: dict[str, Any]) -> str:
 
 
 def _decode_fields(fields: Any, order: str, depth: int) -> list[Any]:
-    if depth > _MAX_DEPTH or not isinstance(fields, list) or not fields:
+    if depth > MAX_DEPTH or not isinstance(fields, list) or not fields:
         raise ValueError("it is not a list of fields")
     decoded = []
     for field in fields:
@@ -235,123 +227,3 @@ def _word_of_field(data_type: Any) -> Any:
     if kind in _FIXED_NAMES:
         return f"{ {'S': 'bytes', 'U': 'str', 'V': 'void'}[kind] }{8 * itemsize(data_type)}"
     return NAMES[kind + digits]
-
-
-# ---- fill values ----------------------------------------------------------------------------------------------------
-
-
-def default_fill(data_type: Any) -> Any:
-    """Return the fill value that represents None, for a format-3 type from `encode_type`."""
-    if isinstance(data_type, str):
-        if data_type == "bool":
-            return False
-        if data_type.startswith("complex"):
-            return [0.0, 0.0]
-        return 0.0 if data_type.startswith("float") else "" if data_type in _OBJECTS else 0
-    name, configuration = data_type["name"], data_type["configuration"]
-    if name == STRUCT:
-        return {field["name"]: default_fill(field["data_type"]) for field in configuration["fields"]}
-    if name == "raw_bytes":
-        return base64.b64encode(bytes(configuration["length_bytes"])).decode()
-    return 0 if name in _DATES else ""
-
-
-def encode_fill(value: Any, data_type: Any, stored: Any) -> Any:
-    """Return the fill value in format 3.
-
-    Parameters
-    ----------
-    value : object
-        Of a node; None becomes `default_fill`, because format 3 requires a value.
-    data_type, stored : object
-        The data type in format 2 and in format 3.
-    """
-    if value is None or (value == 0 and type(value) is int and not isinstance(stored, str)):
-        return default_fill(stored)  # zarr 2 declared 0 for all types
-    if object_kind(stored) == STRING and not isinstance(value, str):
-        return ""
-    if isinstance(data_type, list) and isinstance(value, str):
-        from hdmf_zarr_backend.formats.dtypes import fields_of_row
-
-        return fields_of_row(base64.b64decode(value), data_type, stored)
-    return value
-
-
-def decode_fill(value: Any, data_type: Any, stored: Any) -> Any:
-    """Return the fill value of a node; None for the zero of the type.
-
-    Parameters
-    ----------
-    value : object
-        As in the document.
-    data_type, stored : object
-        The data type in format 2 and in format 3.
-
-    Raises
-    ------
-    MetadataError
-        The value does not fit the data type.
-    """
-    if value is None or _is_zero(value):
-        return None
-    if isinstance(value, str):
-        return _decode_text_fill(value, data_type, stored)
-    if isinstance(value, dict):
-        from hdmf_zarr_backend.formats.dtypes import row_of_fields
-
-        return _encoded_bytes(row_of_fields(value, data_type))
-    if isinstance(value, list) and not str(stored).startswith("complex"):  # bytes as in the specification
-        if not all(type(item) is int and 0 <= item < 256 for item in value):
-            raise MetadataError(f"the fill value {value!r} is not a list of bytes", remedy=_REMEDY)
-        return _encoded_bytes(bytes(value))
-    return value
-
-
-def _decode_text_fill(value: str, data_type: Any, stored: Any) -> Any:
-    if _HEX.fullmatch(value):
-        return _from_bits(value, data_type)
-    is_coded = isinstance(stored, dict) and stored.get("name") in _BASE64
-    return None if is_coded and _is_zero_text(value) else value
-
-
-def _encoded_bytes(raw: bytes) -> str | None:
-    return base64.b64encode(raw).decode() if any(raw) else None
-
-
-_BASE64 = frozenset({STRUCTURED, STRUCT, "raw_bytes", "null_terminated_bytes"})
-
-
-def _is_zero(value: Any) -> bool:
-    if isinstance(value, (bool, int)):
-        return value == 0
-    if isinstance(value, float):
-        return value == 0 and math.copysign(1, value) > 0
-    if isinstance(value, list):
-        return all(map(_is_zero, value))
-    return isinstance(value, str) and not value
-
-
-def _is_zero_text(value: str) -> bool:
-    try:
-        return not any(base64.b64decode(value, validate=True))
-    except (ValueError, binascii.Error):
-        return False
-
-
-def _from_bits(value: str, data_type: Any) -> Any:
-    """Return the number with the bytes given in hexadecimal."""
-    code = _FLOATS.get(data_type[1:]) if isinstance(data_type, str) else None
-    if code is None:
-        return value
-    try:
-        number = struct.unpack(f">{code}", int(value, 16).to_bytes(int(data_type[2:]), "big"))[0]
-    except (OverflowError, struct.error) as error:
-        raise MetadataError(f"the fill value {value!r} does not fit {data_type}", remedy=_REMEDY) from error
-    return json_float(number)
-
-
-def json_float(value: float) -> float | str:
-    """Return a number as strict JSON: NaN and infinities by name."""
-    if math.isfinite(value):
-        return value
-    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"

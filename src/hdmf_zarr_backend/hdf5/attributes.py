@@ -24,8 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hdmf_zarr_backend.errors import ValueRefusedError, ZarrBackendError
-from hdmf_zarr_backend.formats.attributes import is_reference
-from hdmf_zarr_backend.formats.references import Reference, decode_attribute_reference, decode_reference
+from hdmf_zarr_backend.formats.references import Reference, decode_attribute_reference, decode_reference, is_reference
 from hdmf_zarr_backend.hdf5.dataset_form import default_attribute_type
 from hdmf_zarr_backend.hdf5.types import (
     OBJECT,

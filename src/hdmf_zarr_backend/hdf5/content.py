@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from hdmf_zarr_backend.errors import ValueRefusedError
-from hdmf_zarr_backend.formats.elements import noted_element
+from hdmf_zarr_backend.formats.hdf5_types import noted_element
 from hdmf_zarr_backend.hdf5.attributes import attribute_names
 from hdmf_zarr_backend.hdf5.datasets import stored_fill
 from hdmf_zarr_backend.hdf5.filters import filters_of, usable

@@ -259,10 +259,7 @@ def _sequence(item: Any, base: Element, resolve: Callable[[Any], Reference]) -> 
 
 
 def _objects(values: Values, convert: Callable[[Any], object]) -> Values:
-    made = np.empty(values.size, dtype=object)
-    for index, item in enumerate(values.flat):
-        made[index] = convert(item)
-    return made.reshape(values.shape)
+    return np.fromiter(map(convert, values.flat), object, values.size).reshape(values.shape)
 
 
 def _even_steps(indices: list[int]) -> tuple[str, tuple[Any, ...]] | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-__all__ = ["Element", "Reference", "Region"]
+__all__ = ["ASCII", "REFERENCE", "REGION", "UTF8", "Element", "Reference", "Region"]
 
 Region: TypeAlias = tuple[tuple[str, tuple[Any, ...]], ...]
 """A selection in canonical form: an entry per axis, ``("slice", (start, stop, step))`` or ``("index", (...))``, or one
@@ -90,3 +90,9 @@ class Element:
         order = {"<": " little-endian", ">": " big-endian", "|": ""}[self.byte_order]
         members = " {" + ", ".join(f"{name}={value}" for name, value in self.members) + "}" if self.members else ""
         return f"{self.kind}{bits}{order}{members}{detail}"
+
+
+UTF8 = Element("text", encoding="utf-8")
+ASCII = Element("text", encoding="ascii")
+REFERENCE = Element("reference")
+REGION = Element("region")

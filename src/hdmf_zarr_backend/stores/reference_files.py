@@ -49,8 +49,7 @@ from hdmf_zarr_backend.stores.base import (
     cut_ranges,
 )
 from hdmf_zarr_backend.stores.locations import authority, split_location, why_not
-from hdmf_zarr_backend.stores.remote import RemoteStore, at_once, get_at_once, in_thread
-from hdmf_zarr_backend.stores.runs import Extent, joined
+from hdmf_zarr_backend.stores.remote import Extent, RemoteStore, at_once, get_at_once, in_thread, joined
 
 SUFFIX = ".json"
 
@@ -351,7 +350,7 @@ def _parse(text: bytes, location: str) -> tuple[dict[str, Any], dict[str, Record
     templates = document.get("templates", {})
     if not isinstance(references, dict) or not isinstance(templates, dict):
         raise NotZarrError("this is not a file of references", store=location, remedy="Check the path.")
-    recorded = parse_record(document, location) if "refs" in document else {}
+    recorded = _parse_record(document, location) if "refs" in document else {}
     return {key: _value(key, value, templates, location) for key, value in references.items()}, recorded
 
 
@@ -421,14 +420,8 @@ class Recorded:
         return {**{name: value for name, value in more.items() if value is not None}, **self.state.as_json()}
 
 
-def parse_record(document: Mapping[str, Any], location: str) -> dict[str, Recorded]:
-    """Return ``{url: Recorded}`` of a file of references, ``{}`` if it has no record.
-
-    Raises
-    ------
-    MetadataError
-        The record is damaged.
-    """
+def _parse_record(document: Mapping[str, Any], location: str) -> dict[str, Recorded]:
+    """Return ``{url: Recorded}`` of a file of references, ``{}`` if it has no record; else a MetadataError."""
     record = document.get(RECORD, {})
     sources = record.get("sources", {}) if isinstance(record, dict) else None
     if not isinstance(sources, dict):

@@ -26,7 +26,7 @@ from hdmf_zarr_backend.errors import StoreError, UsageError, ValueRefusedError
 from hdmf_zarr_backend.execution.executors import Sink
 from hdmf_zarr_backend.execution.tasks import ValuesTask
 from hdmf_zarr_backend.formats import chunking, dtypes, elements
-from hdmf_zarr_backend.formats.elements import text_form
+from hdmf_zarr_backend.formats.object_forms import text_form
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, absolute, join
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.transfer.plan import PlannedArray, StorageOptions, encode_fill, new_node, object_node

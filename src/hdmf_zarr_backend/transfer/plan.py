@@ -15,7 +15,8 @@ from hdmf_zarr_backend.arrays.objects import cell_width
 from hdmf_zarr_backend.errors import FilterReplacedWarning, UsageError, ZarrBackendError
 from hdmf_zarr_backend.formats import chunking, zarr3, zarr3_codecs
 from hdmf_zarr_backend.formats.chunking import DEFAULT_COMPRESSOR, SHARD_BYTES, chunks_by_elements, default_chunks
-from hdmf_zarr_backend.formats.elements import DEFAULT_OBJECT_CODEC, ObjectForm, describe
+from hdmf_zarr_backend.formats.elements import describe
+from hdmf_zarr_backend.formats.object_forms import DEFAULT_OBJECT_CODEC, ObjectForm
 from hdmf_zarr_backend.formats.reserved import DTYPE
 from hdmf_zarr_backend.formats.zarr3 import KEY_ENCODINGS, ChunkKeyEncoding
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, Hierarchy, Shards, absolute

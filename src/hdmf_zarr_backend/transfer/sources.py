@@ -14,8 +14,8 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from hdmf_zarr_backend.arrays.codecs import keeps_dates
 from hdmf_zarr_backend.errors import ValueRefusedError
+from hdmf_zarr_backend.formats.dtypes import keeps_dates
 
 Array = npt.NDArray[Any]
 Region = tuple[slice, ...]

@@ -232,7 +232,7 @@ def _mark(store: Store, zarr_format: int, *, has_root_3: bool) -> set[str]:
     store.delete([zarr2.CONSOLIDATED, JOURNAL])  # readers would trust the first, and writers undo the second
     if zarr_format == 3:
         return {_ROOT_3}
-    documents = dict(zarr2.encode_node("", root))
+    documents = dict(zarr2.documents("", root))
     for key, document in sorted(documents.items()):  # the attributes first: without them the root would look complete
         store.set(key, dump(document))
     if has_root_3:
