@@ -231,8 +231,8 @@ class LazyAssembler(Assembler):
                 except DamagedFileError:
                     continue  # a warning where it is filled in
         for path, node in nodes:
-            if path in self._datasets.scalar_references:
-                yield path, self._datasets.scalar_references[path]
+            if path in self._scalar_references:
+                yield path, self._scalar_references[path]
             if isinstance(node, GroupNode) and LINKS in node.attributes:
                 for link in self.links(path, node):
                     yield path, link.target
