@@ -57,7 +57,7 @@ from hdmf_zarr_backend.stores.wrappers import QueuedStore
 
 if TYPE_CHECKING:  # a program that only reads loads nothing that writes: these are imported where they are used
     from hdmf_zarr_backend.builders.append import KnownFields
-    from hdmf_zarr_backend.builders.writing import WriteRequest
+    from hdmf_zarr_backend.builders.planner import WriteRequest
     from hdmf_zarr_backend.changes.locks import WriterLock
 
 MODES = ("r", "r-", "r+", "a", "w", "w-", "x")
@@ -922,27 +922,24 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
             False for a file of both formats.
         """
         self._check_options(expandable, nczarr=nczarr, consolidate=consolidate_metadata)
-        from hdmf_zarr_backend.builders.planner import PlanOptions
+        from hdmf_zarr_backend.builders.planner import WriteRequest
         from hdmf_zarr_backend.builders.specs import namespace_texts
-        from hdmf_zarr_backend.builders.writing import WriteRequest
 
-        options = PlanOptions(
-            location=str(self.source),
-            link_data=link_data,
-            export_location=export_source,
-            object_codec=self._object_codec,
-            max_shape=lambda child: largest_shape(self.manager, child, expandable),
-            strict_json=self._strict_json,
-            doc=partial(documentation, self.manager) if doc else lambda child: None,
-            zarr_format=self._number,
-            limits=self._place.read_rules.limits,
-        )
         catalogs = [self.manager.namespace_catalog] if spec_catalogs is None else spec_catalogs
         request = WriteRequest(
             builder,
-            options,
             Targets(self.path, export_source, self.manager, object_id(builder), self._file_ids()),
             namespace_texts(catalogs) if cache_spec else {},
+            link_data=link_data,
+            object_codec=self._object_codec,
+            max_shape=lambda child: largest_shape(self.manager, child, expandable),
+            doc=partial(documentation, self.manager) if doc else lambda child: None,
+            strict_json=self._strict_json,
+            zarr_format=self._number,
+            has_both=self.zarr_format == BOTH,
+            limits=self._place.read_rules.limits,
+            schema=next(iter(catalogs), None) if export_source is not None else None,
+            chunk_key_encoding=self._key_encoding or self._encoding_of_file(),
             consolidate=consolidate_metadata and self._place.abilities.consolidates,
             exhaust_in_turn=exhaust_dci,
             progress=progress,
@@ -951,9 +948,6 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
             exclusive=self._mode != "w",
             nczarr=nczarr,
             durable=durable,
-            has_both=self.zarr_format == BOTH,
-            schema=next(iter(catalogs), None) if export_source is not None else None,
-            chunk_key_encoding=self._key_encoding or self._encoding_of_file(),
         )
         with limited_nesting(builder, store=self.source, doing="written"):
             self._carry_out(request)
@@ -1000,7 +994,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         assert self._edits is not None  # made where the file was opened or written
         from hdmf_zarr_backend.builders.writing import EditedFile, write_difference
 
-        file = EditedFile(session.own.keys, parsed, self._edits, request.options.strict_json)
+        file = EditedFile(session.own.keys, parsed, self._edits, self._strict_json)
         write_difference(request, file, is_written=self.get_written, original=self._original)
         parsed.consolidated = request.consolidate
         if "" in session.own.builders:  # else what is on disk, which may be more, is made when it is asked for

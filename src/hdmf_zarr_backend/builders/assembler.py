@@ -24,7 +24,8 @@ from hdmf_zarr_backend.arrays.lazy import ArrayContext, LazyArray
 from hdmf_zarr_backend.arrays.stored_chunks import stored_chunks
 from hdmf_zarr_backend.builders.columns import EditableColumn
 from hdmf_zarr_backend.builders.datasets import BuilderReferences, BuilderTable, FileResolver
-from hdmf_zarr_backend.builders.targets import ROOT
+from hdmf_zarr_backend.builders.schema import TYPE_KEYS
+from hdmf_zarr_backend.builders.targets import ROOT, StoredReference
 from hdmf_zarr_backend.changes.editable import EditableArray
 from hdmf_zarr_backend.changes.edits import Edits
 from hdmf_zarr_backend.errors import (
@@ -199,9 +200,6 @@ def make_dataset(
     return builder
 
 
-TYPED = frozenset({"neurodata_type", "data_type"})
-
-
 def _to_ascii(values: Any) -> Any:
     flat = values.reshape(-1).copy()
     for position, item in enumerate(flat):
@@ -366,12 +364,14 @@ class Assembler:
 
     def _attributes(self, path: str, node: Any, pending: list[tuple[str, str, Any]]) -> dict[str, Any]:
         try:
-            values = decode_attributes(node.attributes, resolve=_Pending)
+            values = decode_attributes(node.attributes, resolve=StoredReference)
         except ZarrBackendError as error:
             raise error.located(store=self.source, path=absolute(path)) from error.__cause__
         ready: dict[str, Any] = {}
         for name, value in values.items():
-            if isinstance(value, _Pending) or (isinstance(value, list) and value and isinstance(value[0], _Pending)):
+            if isinstance(value, StoredReference) or (
+                isinstance(value, list) and value and isinstance(value[0], StoredReference)
+            ):
                 pending.append((path, name, value))
             else:
                 ready[name] = value
@@ -433,7 +433,7 @@ class Assembler:
             return LazyArray(self.keys, path, node, self._cache, context)
         # the data of a typed dataset are the data of a column, and those hdmf extends
         check_unwritten(self.keys, path, node)  # a change of its shape looks at each chunk that it states
-        array = EditableColumn if TYPED & node.attributes.keys() else EditableArray
+        array = EditableColumn if node.attributes.keys() & TYPE_KEYS else EditableArray
         return array(self._edits, self.keys, path, node, self._cache, context)
 
     def _dataset(
@@ -644,12 +644,3 @@ class Assembler:
             if isinstance(here, GroupBuilder):
                 stack.extend((join(path, name), child) for name, child in here.groups.items())
                 stack.extend((join(path, name), child) for name, child in here.datasets.items() if child is not None)
-
-
-class _Pending:
-    """The JSON of a reference whose target may not have a builder yet."""
-
-    __slots__ = ("json",)
-
-    def __init__(self, json: dict[str, Any]) -> None:
-        self.json = json

@@ -8,7 +8,7 @@ the note of `formats.both`. A program that finds that the note does not fit read
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -20,7 +20,7 @@ from hdmf_zarr_backend.model.nodes import DEFAULT_PREFIX, ArrayNode, GroupNode, 
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.json_text import dump, load
 from hdmf_zarr_backend.stores.wrappers import WrapperStore
-from hdmf_zarr_backend.transfer.plan import PlannedArray, WritePlan, adapt_plan
+from hdmf_zarr_backend.transfer.plan import WritePlan, adapt_plan
 from hdmf_zarr_backend.transfer.stored_sources import StoredChunks
 from hdmf_zarr_backend.transfer.writer import Writer
 
@@ -28,12 +28,7 @@ Fate: TypeAlias = Literal["kept", "moved", "encoded"]
 """Whether the chunks of an array stay, get other keys, or are encoded again."""
 
 
-def has_stored_chunks(planned: PlannedArray) -> bool:
-    """Tell whether the chunks of a planned array are those of a stored one, or there are none."""
-    return planned.source is None or isinstance(planned.source, StoredChunks)
-
-
-def keep_chunks(plan: WritePlan, hierarchy: Hierarchy, *, encoded: Collection[str] = ()) -> dict[str, Fate]:
+def keep_chunks(plan: WritePlan, hierarchy: Hierarchy) -> dict[str, Fate]:
     """Let the arrays of a plan keep the chunks whose keys and bytes are the same.
 
     Parameters
@@ -42,8 +37,6 @@ def keep_chunks(plan: WritePlan, hierarchy: Hierarchy, *, encoded: Collection[st
         Of the same file in the other format, adapted to it. Arrays that keep their chunks are taken out of its arrays.
     hierarchy : Hierarchy
         The file as it is.
-    encoded : collection of str
-        Paths of arrays whose chunks are known to need a new encoding.
 
     Returns
     -------
@@ -54,20 +47,16 @@ def keep_chunks(plan: WritePlan, hierarchy: Hierarchy, *, encoded: Collection[st
     for path, planned in list(plan.arrays.items()):
         old, node = hierarchy.get(path), planned.node
         assert isinstance(old, ArrayNode)
-        if path in encoded or not has_stored_chunks(planned):
+        has_keys = plan.hierarchy.zarr_format == 3 or old.chunk_keys.encoding == "v2"  # format 3 has both encodings
+        if planned.source is not None and not isinstance(planned.source, StoredChunks):
             fates[path] = "encoded"
-        elif node.shards is None and old.shards is None and _has_keys_of(plan.hierarchy.zarr_format, old):
+        elif has_keys and node.shards is None and old.shards is None:
             fates[path] = "kept"
             node.chunk_keys = old.chunk_keys
             del plan.arrays[path]
         else:
             fates[path] = "moved"
     return fates
-
-
-def _has_keys_of(zarr_format: int, node: ArrayNode[Any]) -> bool:
-    """Tell whether a format has the encoding of the chunk keys of an array."""
-    return zarr_format == 3 or node.chunk_keys.encoding == "v2"
 
 
 @dataclass(slots=True)

@@ -118,7 +118,7 @@ def _nested(array: Array, targets: Callable[[Sequence[Any]], list[Any]]) -> list
     return [_nested(row, targets) for row in array] if array.ndim > 1 else targets(array.tolist())
 
 
-class BuilderReferences(_ToBuilders, _References):  # type: ignore[misc]
+class BuilderReferences(_ToBuilders, _References):
     """References that resolve to builders."""
 
     @classmethod
@@ -127,7 +127,7 @@ class BuilderReferences(_ToBuilders, _References):  # type: ignore[misc]
         return ContainerReferences
 
 
-class ContainerReferences(_ToContainers, _References):  # type: ignore[misc]
+class ContainerReferences(_ToContainers, _References):
     """References that resolve to containers."""
 
     @classmethod
@@ -254,7 +254,7 @@ class _Table(_Resolving):
             dataset.append(_block([cells], 2))
 
 
-class BuilderTable(_ToBuilders, _Table):  # type: ignore[misc]
+class BuilderTable(_ToBuilders, _Table):
     """Rows whose references resolve to builders."""
 
     @classmethod
@@ -263,7 +263,7 @@ class BuilderTable(_ToBuilders, _Table):  # type: ignore[misc]
         return ContainerTable
 
 
-class ContainerTable(_ToContainers, _Table):  # type: ignore[misc]
+class ContainerTable(_ToContainers, _Table):
     """Rows whose references resolve to containers."""
 
     @classmethod

@@ -22,6 +22,9 @@ from hdmf_zarr_backend.errors import MetadataError, UnreadTypeWarning, ValueRefu
 from hdmf_zarr_backend.formats import dtypes
 from hdmf_zarr_backend.model.nodes import absolute
 
+TYPE_KEYS = ("neurodata_type", "data_type")
+"""The attributes that name the data type of a group or dataset."""
+
 _SPELLED = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
 _NUMBERS = (int, float)
 _OTHER_SCHEMA = "Pass a manager that knows its namespace, or open an NWB file with NWBZarrIO."
@@ -63,7 +66,7 @@ def restore_types(builder: Any, catalog: Any) -> None:
     catalog : NamespaceCatalog
         Has the namespaces of the file.
     """
-    namespace, data_type = builder.attributes.get("namespace"), _data_type(builder)
+    namespace, data_type = builder.attributes.get("namespace"), data_type_of(builder)
     if not isinstance(namespace, str) or data_type is None or namespace not in catalog.namespaces:
         return
     if data_type not in catalog.get_namespace(namespace).get_registered_types():
@@ -71,7 +74,7 @@ def restore_types(builder: Any, catalog: Any) -> None:
     spec = catalog.get_spec(namespace, data_type)
     _cast(builder, spec)
     for name, dataset in _held(builder):
-        if _data_type(dataset) is None:
+        if data_type_of(dataset) is None:
             subspec = spec.get_dataset(name)
             if isinstance(subspec, DatasetSpec):  # hdmf returns a link spec if no dataset has this name
                 _cast(dataset, subspec)
@@ -91,10 +94,10 @@ def unsigned_attributes(root: Any) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _data_type(builder: Any) -> str | None:
-    for key in ("neurodata_type", "data_type"):
-        value = builder.attributes.get(key)
-        if isinstance(value, str):
+def data_type_of(node: Any) -> str | None:
+    """Return the data type of a node or builder, None without one."""
+    for key in TYPE_KEYS:
+        if isinstance(value := node.attributes.get(key), str):
             return value
     return None
 

@@ -15,6 +15,7 @@ import numpy as np
 from hdmf.backends.utils import NamespaceToBuilderHelper
 from hdmf.spec import SpecReader, SpecWriter
 
+from hdmf_zarr_backend.builders.namespaces import USE_INSTALLED
 from hdmf_zarr_backend.errors import MetadataError, NameRefusedError
 from hdmf_zarr_backend.formats.elements import text_form
 from hdmf_zarr_backend.formats.namespaces import NAMESPACE, spec_location
@@ -82,7 +83,7 @@ class TextSpecReader(SpecReader):  # type: ignore[misc]
                 f"the cached source {ns_path!r} lists no namespaces",
                 store=self._store,
                 path=f"{self._path}/{ns_path}",
-                remedy="Open with load_namespaces=False to read the file with the installed schema.",
+                remedy=USE_INSTALLED,
             )
         return document["namespaces"]
 
@@ -94,7 +95,7 @@ class TextSpecReader(SpecReader):  # type: ignore[misc]
                 f"the cached specification {name!r} is not JSON ({type(error).__name__})",
                 store=self._store,
                 path=f"{self._path}/{name}",
-                remedy="Open with load_namespaces=False to read the file with the installed schema.",
+                remedy=USE_INSTALLED,
             ) from error
 
 

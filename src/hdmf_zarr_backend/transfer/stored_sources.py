@@ -237,11 +237,6 @@ def _is_same(node: ArrayNode[Attributes], old: ArrayNode[Attributes]) -> bool:
     return same_grid and same_codecs and _has_type_of(node, old)
 
 
-def _contiguous(dataset: Any, found: Description, shape: tuple[int, ...]) -> ArraySource | None:
-    source = plan_contiguous(dataset, found)
-    return source if source is not None and source.shape == shape else None
-
-
 def take_chunks(dataset: Any, found: Description, planned: PlannedArray, *, keep: bool) -> None:
     """Use the chunks of a large dataset as they are, or at least read its values without the HDF5 library.
 
@@ -267,7 +262,9 @@ def take_chunks(dataset: Any, found: Description, planned: PlannedArray, *, keep
         return
     chunked = plan_raw(dataset, found)
     if chunked is None:
-        planned.source = _contiguous(dataset, found, node.shape) or old
+        contiguous = plan_contiguous(dataset, found)
+        if contiguous is not None and contiguous.shape == node.shape:
+            planned.source = contiguous
         return
     if chunked.shape != node.shape:
         return
