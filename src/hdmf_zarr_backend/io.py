@@ -23,7 +23,6 @@ from hdmf.spec import NamespaceCatalog
 
 from hdmf_zarr_backend.arrays.lazy import LazyArray
 from hdmf_zarr_backend.builders.columns import let_indices_grow
-from hdmf_zarr_backend.builders.herd import attach_herd
 from hdmf_zarr_backend.builders.lazy import construction_errors
 from hdmf_zarr_backend.builders.namespaces import load_cached_namespaces, newest_versions
 from hdmf_zarr_backend.builders.reading import ReadSession
@@ -577,6 +576,8 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
             container = containers.root()
             container.read_io = self
         if self.herd_path is not None:
+            from hdmf_zarr_backend.builders.herd import attach_herd  # on use: few files have external resources
+
             self.herd = attach_herd(container, self.herd_path)
         if check:
             container.all_children()
