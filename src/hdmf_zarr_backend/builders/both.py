@@ -8,7 +8,7 @@ the note of `formats.both`. A program that finds that the note does not fit read
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -20,7 +20,7 @@ from hdmf_zarr_backend.model.nodes import DEFAULT_PREFIX, ArrayNode, GroupNode, 
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.json_text import dump, load
 from hdmf_zarr_backend.stores.wrappers import WrapperStore
-from hdmf_zarr_backend.transfer.plan import WritePlan, adapt_plan
+from hdmf_zarr_backend.transfer.plan import PlannedArray, WritePlan, adapt_plan
 from hdmf_zarr_backend.transfer.stored_sources import StoredChunks
 from hdmf_zarr_backend.transfer.writer import Writer
 
@@ -28,7 +28,12 @@ Fate: TypeAlias = Literal["kept", "moved", "encoded"]
 """Whether the chunks of an array stay, get other keys, or are encoded again."""
 
 
-def keep_chunks(plan: WritePlan, hierarchy: Hierarchy) -> dict[str, Fate]:
+def has_stored_chunks(planned: PlannedArray) -> bool:
+    """Tell whether the chunks of a planned array are those of a stored one, or there are none."""
+    return planned.source is None or isinstance(planned.source, StoredChunks)
+
+
+def keep_chunks(plan: WritePlan, hierarchy: Hierarchy, *, encoded: Collection[str] = ()) -> dict[str, Fate]:
     """Let the arrays of a plan keep the chunks whose keys and bytes are the same.
 
     Parameters
@@ -37,6 +42,8 @@ def keep_chunks(plan: WritePlan, hierarchy: Hierarchy) -> dict[str, Fate]:
         Of the same file in the other format, adapted to it. Arrays that keep their chunks are taken out of its arrays.
     hierarchy : Hierarchy
         The file as it is.
+    encoded : collection of str
+        Paths of arrays whose chunks are known to need a new encoding.
 
     Returns
     -------
@@ -48,7 +55,7 @@ def keep_chunks(plan: WritePlan, hierarchy: Hierarchy) -> dict[str, Fate]:
         old, node = hierarchy.get(path), planned.node
         assert isinstance(old, ArrayNode)
         has_keys = plan.hierarchy.zarr_format == 3 or old.chunk_keys.encoding == "v2"  # format 3 has both encodings
-        if planned.source is not None and not isinstance(planned.source, StoredChunks):
+        if path in encoded or not has_stored_chunks(planned):
             fates[path] = "encoded"
         elif has_keys and node.shards is None and old.shards is None:
             fates[path] = "kept"
