@@ -99,47 +99,11 @@ class TargetMissingError(StoreNotFoundError, UnsupportedOperation):  # type: ign
     """There is nothing to read; hdmf's own error for it as well."""
 
 
-def lock_for(keys: Store, mode: str, *, break_lock: bool) -> WriterLock | None:
-    """Return the lock of the only writer, None for a mode that only reads.
-
-    Parameters
-    ----------
-    keys : Store
-        The file.
-    mode : str
-        One of `MODES`; one that this kind of store cannot have is refused before anything is asked of it.
-    break_lock : bool
-        As of `changes.locks.writer_lock`.
-
-    Raises
-    ------
-    ReadOnlyStoreError
-        A store of this kind has no such mode.
-    StoreLockedError
-        Another writer has the file open.
-    """
-    check_abilities(keys, mode)
-    if mode in READING_MODES:
-        return None
-    from hdmf_zarr_backend.changes.locks import writer_lock
-
-    return writer_lock(keys, break_lock=break_lock)
-
-
-def parse_target(keys: Store, mode: str, *, use_inlined: bool, likely: ZarrFormat | None) -> ParsedFile:
+def _parse_target(keys: Store, mode: str, *, use_inlined: bool, likely: ZarrFormat | None) -> ParsedFile:
     """Return the metadata of a file that has to be there; before a change, what an interrupted one left is put right.
 
-    Parameters
-    ----------
-    keys : Store
-        The file.
-    mode : str
-        One of `MODES`.
-    use_inlined : bool
-        As of `parse`.
-    likely : int, optional
-        The format that the user names: the hint for `parse` where the file is only read. What is changed has to be what
-        everybody else reads. In a file of both formats, those that differ are made alike before a change.
+    ``likely`` is the format that the user names: a hint for `parse` where the file is only read, since what is changed
+    has to be what everybody else reads. In a file of both formats, those that differ are made alike before a change.
 
     Raises
     ------
@@ -185,7 +149,7 @@ def _view(name: str) -> Callable[..., Any]:
     return {"to_dask": to_dask, "to_xarray": to_xarray, "html": dataset_html}[name]
 
 
-def check_target(keys: Store, mode: str, *, force: bool) -> None:
+def _check_target(keys: Store, mode: str, *, force: bool) -> None:
     """Refuse to replace what a new file must not replace; ``force``: mode ``w`` replaces anything."""
     if not keys.exists() or (mode == "w" and keys.is_empty_folder()):
         return
@@ -203,7 +167,7 @@ def check_target(keys: Store, mode: str, *, force: bool) -> None:
         )
 
 
-def check_format(keys: Store, mode: str, parsed: ParsedFile | None, *, wanted: ZarrFormat | None) -> None:
+def _check_format(keys: Store, mode: str, parsed: ParsedFile | None, *, wanted: ZarrFormat | None) -> None:
     """Refuse to change a file to another format than its own, or to make one that the store cannot hold."""
     if wanted is None:
         return
@@ -212,16 +176,16 @@ def check_format(keys: Store, mode: str, parsed: ParsedFile | None, *, wanted: Z
         raise ReadOnlyStoreError(
             abilities.why, store=keys.location, remedy="Leave out zarr_format, or write to another place."
         )
-    if parsed is not None and mode in ("r+", "a") and wanted != format_of(parsed):
+    if parsed is not None and mode in ("r+", "a") and wanted != _format_of(parsed):
         raise UsageError(
-            f"the file is of Zarr format {format_of(parsed)}, and zarr_format={wanted} is wanted",
+            f"the file is of Zarr format {_format_of(parsed)}, and zarr_format={wanted} is wanted",
             store=keys.location,
             remedy="Leave out zarr_format, or export to a new file; `zarrio upgrade --keep` adds format 3 to a file "
             "of format 2.",
         )
 
 
-def format_of(parsed: ParsedFile) -> int | str:
+def _format_of(parsed: ParsedFile) -> int | str:
     """Return the format of a file: 2, 3 or "both"."""
     return parsed.zarr_format if parsed.state is None else BOTH
 
@@ -461,7 +425,11 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         """Open the file: for reading parse its metadata, for writing make sure that it may be written."""
         if self._is_open:
             return
-        self._lock = lock_for(self._place, self._mode, break_lock=self._break_lock)
+        check_abilities(self._place, self._mode)  # before anything is requested
+        if self._mode not in READING_MODES:
+            from hdmf_zarr_backend.changes.locks import writer_lock
+
+            self._lock = writer_lock(self._place, break_lock=self._break_lock)
         try:
             self._open()
         except BaseException:
@@ -475,11 +443,11 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         if self._mode not in READING_MODES and keys.abilities.is_remote:
             keys = QueuedStore(keys)
         if self._mode in NEW_FILE_MODES:
-            check_target(keys, self._mode, force=self._force_overwrite)
+            _check_target(keys, self._mode, force=self._force_overwrite)
         elif self._mode != "a" or keys.exists():
-            self._parsed = parse_target(keys, self._mode, use_inlined=self._use_inlined, likely=self._zarr_format)
+            self._parsed = _parse_target(keys, self._mode, use_inlined=self._use_inlined, likely=self._zarr_format)
             keys = self._parsed.keys(keys)
-        check_format(keys, self._mode, self._parsed, wanted=self._zarr_format)
+        _check_format(keys, self._mode, self._parsed, wanted=self._zarr_format)
         checked_key_encoding(self._key_encoding, self._number)
         self._keys = keys
         if self._mode in ("r+", "a") and self._parsed is not None:
@@ -488,7 +456,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
     @property
     def zarr_format(self) -> int | str:
         """The Zarr format of the file, 2, 3 or ``"both"``; of a new one, the one that is to be written."""
-        found = self._zarr_format if self._parsed is None else format_of(self._parsed)
+        found = self._zarr_format if self._parsed is None else _format_of(self._parsed)
         return found or registry.default_format(self._place.abilities.formats)
 
     @property

@@ -323,10 +323,7 @@ class AppendPlanner(Planner):
         given = builder.data
         data = stored_view(unwrapped(given), parse_array)
         link_data = given.link_data if isinstance(given, ZarrDataIO) else self.request.link_data
-        found: list[Link] = []
-        if isinstance(data, LazyArray) and self._linked(data, path, found, link_data=link_data):
-            return found[0].target
-        return None
+        return self._link_to(data, path, link_data=link_data) if isinstance(data, LazyArray) else None
 
     def _note_added(self, node: GroupNode[Attributes], path: str) -> None:
         """Record a member as new, unless it became a link."""

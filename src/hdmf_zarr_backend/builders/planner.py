@@ -242,7 +242,9 @@ class Planner:
         data = self._unfilled(data, options, path) if _is_unfilled(data) else stored_view(unwrapped(data), parse_array)
         if isinstance(data, LazyArray):
             link_data = link_data and _keeps_type(builder, data)
-            if self._linked(data, path, links, link_data=link_data):
+            reference = self._link_to(data, path, link_data=link_data)
+            if reference is not None:
+                links.append(Link(path.rpartition("/")[2], reference))
                 return
         sharding = options.sharding()
         keeps = not isinstance(builder.data, ZarrDataIO) and options.chunks is None
@@ -317,7 +319,8 @@ class Planner:
         )
         return np.broadcast_to(fill, wrapper.shape)
 
-    def _linked(self, data: LazyArray, path: str, links: list[Link], *, link_data: bool) -> bool:
+    def _link_to(self, data: LazyArray, path: str, *, link_data: bool) -> Reference | None:
+        """Return the target of a link to a stored array in place of a dataset at ``path``; None if it is copied."""
         decision = link_or_copy(
             data_location=data.location,
             data_path=data.path,
@@ -327,12 +330,11 @@ class Planner:
             link_data=link_data,
         )
         if decision == "copy" or (decision == "external" and not can_be_named(data.location)):
-            return False
+            return None
         source = THIS_FILE if decision == "soft" else relative_source(data.location, self.targets.location)
         identifier = data.node.attributes.get("object_id")
         file_id = self.targets.root_id if decision == "soft" else data.file_id
-        links.append(Link(path.rpartition("/")[2], Reference(source, data.name, identifier, file_id)))
-        return True
+        return Reference(source, data.name, identifier, file_id)
 
     def _plan_data(self, builder: Any, data: Any, options: StorageOptions) -> PlannedArray:
         word = dtypes.word_of(builder.dtype)
@@ -397,21 +399,10 @@ def _holds_references(data: Any, word: Any) -> bool:
 
 
 def take_settings(options: StorageOptions, wrapped: Any) -> list[str]:
-    """Copy chunks, maxshape and fill value from the DataIO of another backend.
+    """Copy chunks, maxshape and fill value from a DataIO of another backend to ``options``; other data have none.
 
-    Settings given with an HDF5 dataset are ignored, of which `H5DataIO` itself warns.
-
-    Parameters
-    ----------
-    options : StorageOptions
-        Changed: the settings are added.
-    wrapped : object
-        The data as given; only a DataIO has settings.
-
-    Returns
-    -------
-    list of str
-        The settings that are ignored: filters of HDF5.
+    Settings given with an HDF5 dataset are ignored, of which `H5DataIO` itself warns. Returned are the names of other
+    settings that are ignored: filters of HDF5.
     """
     has_settings = isinstance(getattr(type(wrapped), "io_settings", None), property)
     if not has_settings or is_hdf5_dataset(wrapped.data):

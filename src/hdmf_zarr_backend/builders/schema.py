@@ -59,12 +59,7 @@ def _may_need_types(attributes: dict[str, Any]) -> bool:
 def restore_types(builder: Any, catalog: Any) -> None:
     """Cast the attributes of ``builder`` and of its untyped datasets to schema types that JSON lacks.
 
-    Parameters
-    ----------
-    builder : GroupBuilder or DatasetBuilder
-        The builder as read; its attributes are changed.
-    catalog : NamespaceCatalog
-        Has the namespaces of the file.
+    ``catalog`` has the namespaces of the file.
     """
     namespace, data_type = builder.attributes.get("namespace"), data_type_of(builder)
     if not isinstance(namespace, str) or data_type is None or namespace not in catalog.namespaces:
@@ -172,16 +167,7 @@ class ContainerError(MetadataError, ConstructError):  # type: ignore[misc]
 
 
 def check_types(root: Any, catalog: Any, source: str) -> None:
-    """Check that the namespaces in ``catalog`` define the types of the builders.
-
-    Parameters
-    ----------
-    root : GroupBuilder
-        The root of the file.
-    catalog : NamespaceCatalog
-        Has the namespaces.
-    source : str
-        The file, for messages.
+    """Check that the namespaces in ``catalog`` define the types of the builders of a file.
 
     Raises
     ------
@@ -319,16 +305,9 @@ def container_error(error: Exception, root: Any, source: str) -> ContainerError:
 
 
 def largest_shape(manager: Any, builder: Any, expandable: Collection[str]) -> tuple[int | None, ...] | None:
-    """Return the shape that the schema allows, for types whose datasets users append to (as in HDF5IO).
+    """Return the shape that the schema allows for a dataset, if its type is one of those that users append to, by name.
 
-    Parameters
-    ----------
-    manager : BuildManager
-        Has the types.
-    builder : DatasetBuilder
-        The dataset.
-    expandable : collection of str
-        Names of these types.
+    Source: ``HDF5IO``, for the types whose datasets can grow.
     """
     shape = builder.matched_spec_shape
     if shape is None or not expandable or manager.get_builder_dt(builder) is None:
@@ -342,13 +321,6 @@ def documentation(manager: Any, builder: Any) -> str | None:
     """Return the schema's documentation of a builder's type or, without a type, of its specification.
 
     The specification is known for a builder that was built from a container, but not for one that was read.
-
-    Parameters
-    ----------
-    manager : BuildManager
-        Has the types.
-    builder : GroupBuilder or DatasetBuilder
-        The group or dataset.
 
     Source: hdmf-zarr storage specification, "Mapping of groups" and "Mapping of datasets", the key ``doc``.
     """

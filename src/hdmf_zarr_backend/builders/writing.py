@@ -45,13 +45,6 @@ def plan_new(request: WriteRequest) -> WritePlan:
 def write_new(request: WriteRequest, store: Store) -> tuple[Hierarchy, dict[str, bytes]]:
     """Write a new file. When complete, it replaces an existing file, unless ``exclusive`` is set.
 
-    Parameters
-    ----------
-    request : WriteRequest
-        The builders and the options.
-    store : Store
-        The store of the file.
-
     Returns
     -------
     Hierarchy
@@ -159,14 +152,7 @@ def write_difference(
 ) -> None:
     """Write everything that is new or differs; if this raises an error, nothing is written.
 
-    Parameters
-    ----------
-    request : WriteRequest
-        The builders and the options.
-    file : EditedFile
-        The file.
-    is_written, original
-        As for `AppendPlanner`.
+    ``is_written`` and ``original`` as for `AppendPlanner`.
     """
     keys, edits, known = file.keys, file.edits, file.parsed.hierarchy
     _prepare(file)
@@ -224,16 +210,8 @@ def drop_changes(edits: Edits, location: str, error: BaseException) -> None:
     """Discard the in-place changes that are not written yet, because an exception ended the block that made them.
 
     A table may have added a refused row to some of its columns only, and only the interrupted program knew which
-    changes belong together. So none of them is written, as if the process had died.
-
-    Parameters
-    ----------
-    edits : Edits
-        The changes. Does nothing if there are none, or if writing them failed and was undone.
-    location : str
-        The file.
-    error : BaseException
-        The exception that ended the block.
+    changes belong together. So none of them is written, as if the process had died. Nothing is done if there are no
+    changes, or if writing them failed and was undone.
 
     Warns
     -----

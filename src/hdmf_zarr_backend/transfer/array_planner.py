@@ -283,16 +283,8 @@ def plan_h5_dataset(dataset: Any, options: StorageOptions, reference: Encode) ->
 def plan_described(data: Any, found: Description, options: StorageOptions, reference: Encode) -> PlannedArray:
     """Plan the copy of an HDF5 dataset whose description is known.
 
-    Parameters
-    ----------
-    data : array
-        Has ``shape`` (including the axes of an element; None without a dataspace) and ``__getitem__``.
-    found : Description
-        Its description.
-    options : StorageOptions
-        How to store it.
-    reference : callable
-        Encodes an element that is a reference.
+    ``data`` has ``shape`` (including the axes of an element; None without a dataspace) and ``__getitem__``.
+    ``reference`` encodes an element that is a reference.
     """
     shape = data.shape
     _complete(options, shape, found)
@@ -387,18 +379,10 @@ def _number_encoder(kind: str, data: Any) -> Encode:
 
 
 def plan_array(data: Any, word: Any, options: StorageOptions, reference: Encode) -> PlannedArray:
-    """Plan an array of numbers, text, bytes or rows.
+    """Plan an array, or nested lists, of numbers, text, bytes or rows, of any rank above 0.
 
-    Parameters
-    ----------
-    data : array or (nested) list
-        Of any rank above 0.
-    word : str, list or None
-        The type as HDMF names it, or the list of fields; None: the type of the data.
-    options : StorageOptions
-        How to store it.
-    reference : callable
-        Encodes a reference.
+    ``word`` is the type as HDMF names it, or the list of fields; None: the type of the data. ``reference`` encodes a
+    reference.
 
     Raises
     ------

@@ -15,8 +15,9 @@ from hdmf_zarr_backend.arrays.objects import cell_width
 from hdmf_zarr_backend.errors import FilterReplacedWarning, UsageError, ZarrBackendError
 from hdmf_zarr_backend.formats import chunking, zarr3, zarr3_codecs
 from hdmf_zarr_backend.formats.chunking import DEFAULT_COMPRESSOR, SHARD_BYTES, chunks_by_elements, default_chunks
+from hdmf_zarr_backend.formats.dimensions import encode_dimensions
 from hdmf_zarr_backend.formats.elements import DEFAULT_OBJECT_CODEC, ObjectForm, describe
-from hdmf_zarr_backend.formats.reserved import DTYPE
+from hdmf_zarr_backend.formats.reserved import DIMENSIONS, DTYPE, NOTES
 from hdmf_zarr_backend.formats.zarr3 import KEY_ENCODINGS, ChunkKeyEncoding
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, Hierarchy, Shards, absolute
 from hdmf_zarr_backend.stores.base import Store
@@ -193,6 +194,17 @@ def object_node(shape: tuple[int, ...], form: ObjectForm, options: StorageOption
     node = new_node(shape, form.data_type, options, form.zarr_dtype, itemsize=chunking.OBJECT_BYTES)
     node.filters = [form.codec, *(node.filters or [])]
     return node
+
+
+def set_dimensions(
+    node: ArrayNode[Attributes], labels: tuple[str | None, ...] | None, taken: dict[str, int], notes: dict[str, Any]
+) -> None:
+    """Name the axes of an array, and set its notes; ``taken`` are the names in its group, with their lengths."""
+    node.attributes[DIMENSIONS] = encode_dimensions(labels, node.shape, taken, notes)
+    if notes:
+        node.attributes[NOTES] = notes
+    else:
+        node.attributes.pop(NOTES, None)
 
 
 def encode_fill(value: Any, dtype: np.dtype[Any]) -> Any:

@@ -69,17 +69,7 @@ class ConversionRecord:
 
     @classmethod
     def of(cls, plan: WritePlan, sources: Iterable[str], options: dict[str, Any]) -> ConversionRecord:
-        """Return the record of a plan.
-
-        Parameters
-        ----------
-        plan : WritePlan
-            What will be written.
-        sources : iterable of str
-            Absolute paths of the input files.
-        options : dict
-            See the attribute.
-        """
+        """Return the record of a plan; ``sources`` are the absolute paths of the input files."""
         everything = FORMATS[plan.hierarchy.zarr_format].last(plan.hierarchy, {}, consolidate=True)
         found = {}
         for path in sorted(sources):

@@ -27,9 +27,8 @@ from hdmf_zarr_backend.execution.tasks import (
     task_bytes_for,
 )
 from hdmf_zarr_backend.formats import nczarr, registry
-from hdmf_zarr_backend.formats.dimensions import encode_dimensions
 from hdmf_zarr_backend.formats.inlined import is_inlined, is_read_at_open
-from hdmf_zarr_backend.formats.reserved import DIMENSIONS, NOTES
+from hdmf_zarr_backend.formats.reserved import NOTES
 from hdmf_zarr_backend.hdf5.rawcopy import forget_decoded
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, Hierarchy, Node, absolute, join
 from hdmf_zarr_backend.progress import SILENT, Progress
@@ -38,7 +37,7 @@ from hdmf_zarr_backend.stores.json_text import dump
 from hdmf_zarr_backend.stores.limits import MEMORY_BUDGET
 from hdmf_zarr_backend.transfer.iterators import WAITING_BYTES, GrowingArray
 from hdmf_zarr_backend.transfer.names import warn_of_names
-from hdmf_zarr_backend.transfer.plan import PlannedArray, WritePlan, adapt_plan, shard_bytes_for
+from hdmf_zarr_backend.transfer.plan import PlannedArray, WritePlan, adapt_plan, set_dimensions, shard_bytes_for
 from hdmf_zarr_backend.transfer.sources import ArraySource, ElementSource, RowSource
 from hdmf_zarr_backend.transfer.stored_sources import source_caches
 
@@ -360,13 +359,9 @@ def settle(planned: PlannedArray) -> None:
     """Set the names of the axes and the note of an array that has grown, which depend on its shape."""
     node = planned.node
     notes: dict[str, Any] = dict(node.attributes.get(NOTES, {}))
-    node.attributes[DIMENSIONS] = encode_dimensions(planned.labels, node.shape, planned.taken, notes)
     if notes.get("maxshape") == list(node.shape):
         del notes["maxshape"]
-    if notes:
-        node.attributes[NOTES] = notes
-    else:
-        node.attributes.pop(NOTES, None)
+    set_dimensions(node, planned.labels, planned.taken, notes)
 
 
 def planned_bytes(planned: PlannedArray) -> int:
