@@ -99,7 +99,7 @@ class TargetMissingError(StoreNotFoundError, UnsupportedOperation):  # type: ign
     """There is nothing to read; hdmf's own error for it as well."""
 
 
-def _parse_target(keys: Store, mode: str, *, use_inlined: bool, likely: ZarrFormat | None) -> ParsedFile:
+def parse_target(keys: Store, mode: str, *, use_inlined: bool, likely: ZarrFormat | None) -> ParsedFile:
     """Return the metadata of a file that has to be there; before a change, what an interrupted one left is put right.
 
     ``likely`` is the format that the user names: a hint for `parse` where the file is only read, since what is changed
@@ -149,7 +149,7 @@ def _view(name: str) -> Callable[..., Any]:
     return {"to_dask": to_dask, "to_xarray": to_xarray, "html": dataset_html}[name]
 
 
-def _check_target(keys: Store, mode: str, *, force: bool) -> None:
+def check_target(keys: Store, mode: str, *, force: bool) -> None:
     """Refuse to replace what a new file must not replace; ``force``: mode ``w`` replaces anything."""
     if not keys.exists() or (mode == "w" and keys.is_empty_folder()):
         return
@@ -167,7 +167,7 @@ def _check_target(keys: Store, mode: str, *, force: bool) -> None:
         )
 
 
-def _check_format(keys: Store, mode: str, parsed: ParsedFile | None, *, wanted: ZarrFormat | None) -> None:
+def check_format(keys: Store, mode: str, parsed: ParsedFile | None, *, wanted: ZarrFormat | None) -> None:
     """Refuse to change a file to another format than its own, or to make one that the store cannot hold."""
     if wanted is None:
         return
@@ -176,16 +176,16 @@ def _check_format(keys: Store, mode: str, parsed: ParsedFile | None, *, wanted: 
         raise ReadOnlyStoreError(
             abilities.why, store=keys.location, remedy="Leave out zarr_format, or write to another place."
         )
-    if parsed is not None and mode in ("r+", "a") and wanted != _format_of(parsed):
+    if parsed is not None and mode in ("r+", "a") and wanted != format_of(parsed):
         raise UsageError(
-            f"the file is of Zarr format {_format_of(parsed)}, and zarr_format={wanted} is wanted",
+            f"the file is of Zarr format {format_of(parsed)}, and zarr_format={wanted} is wanted",
             store=keys.location,
             remedy="Leave out zarr_format, or export to a new file; `zarrio upgrade --keep` adds format 3 to a file "
             "of format 2.",
         )
 
 
-def _format_of(parsed: ParsedFile) -> int | str:
+def format_of(parsed: ParsedFile) -> int | str:
     """Return the format of a file: 2, 3 or "both"."""
     return parsed.zarr_format if parsed.state is None else BOTH
 
@@ -443,11 +443,11 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         if self._mode not in READING_MODES and keys.abilities.is_remote:
             keys = QueuedStore(keys)
         if self._mode in NEW_FILE_MODES:
-            _check_target(keys, self._mode, force=self._force_overwrite)
+            check_target(keys, self._mode, force=self._force_overwrite)
         elif self._mode != "a" or keys.exists():
-            self._parsed = _parse_target(keys, self._mode, use_inlined=self._use_inlined, likely=self._zarr_format)
+            self._parsed = parse_target(keys, self._mode, use_inlined=self._use_inlined, likely=self._zarr_format)
             keys = self._parsed.keys(keys)
-        _check_format(keys, self._mode, self._parsed, wanted=self._zarr_format)
+        check_format(keys, self._mode, self._parsed, wanted=self._zarr_format)
         checked_key_encoding(self._key_encoding, self._number)
         self._keys = keys
         if self._mode in ("r+", "a") and self._parsed is not None:
@@ -456,7 +456,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
     @property
     def zarr_format(self) -> int | str:
         """The Zarr format of the file, 2, 3 or ``"both"``; of a new one, the one that is to be written."""
-        found = self._zarr_format if self._parsed is None else _format_of(self._parsed)
+        found = self._zarr_format if self._parsed is None else format_of(self._parsed)
         return found or registry.default_format(self._place.abilities.formats)
 
     @property
