@@ -254,26 +254,24 @@ class LazyAssembler(Assembler):
     def complete(self) -> None:
         """Make all builders that are missing."""
         with self.lock:
-            if not self._is_complete:
-                self._complete()
-
-    def _complete(self) -> None:
-        groups, units, stack = [""], [], [""]
-        while stack:
-            for place, node in self.members(stack.pop()):
-                if self.is_open(node):
-                    groups.append(place)
-                    stack.append(place)
-                else:
-                    units.append(place)
-        for place in groups:
-            self.open_group(place)
-        self.assemble(units)
-        for builder in self._open_groups.values():
-            builder.__class__ = GroupBuilder
-        self._is_complete = True
-        for place in groups:
-            self._fill_group(place)
+            if self._is_complete:  # by another thread
+                return
+            groups, units, stack = [""], [], [""]
+            while stack:
+                for place, node in self.members(stack.pop()):
+                    if self.is_open(node):
+                        groups.append(place)
+                        stack.append(place)
+                    else:
+                        units.append(place)
+            for place in groups:
+                self.open_group(place)
+            self.assemble(units)
+            for builder in self._open_groups.values():
+                builder.__class__ = GroupBuilder
+            self._is_complete = True
+            for place in groups:
+                self._fill_group(place)
 
     def _fill_group(self, path: str) -> None:
         builder, node = self.builders[path], self.hierarchy.get(path)
