@@ -23,7 +23,6 @@ from hdmf.spec import NamespaceCatalog
 
 from hdmf_zarr_backend.arrays.lazy import LazyArray
 from hdmf_zarr_backend.builders.columns import let_indices_grow
-from hdmf_zarr_backend.builders.herd import attach_herd
 from hdmf_zarr_backend.builders.lazy import construction_errors
 from hdmf_zarr_backend.builders.namespaces import load_cached_namespaces, newest_versions
 from hdmf_zarr_backend.builders.reading import ReadSession
@@ -57,7 +56,7 @@ from hdmf_zarr_backend.stores.wrappers import QueuedStore
 
 if TYPE_CHECKING:  # a program that only reads loads nothing that writes: these are imported where they are used
     from hdmf_zarr_backend.builders.append import KnownFields
-    from hdmf_zarr_backend.builders.writing import WriteRequest
+    from hdmf_zarr_backend.builders.planner import WriteRequest
     from hdmf_zarr_backend.changes.locks import WriterLock
 
 MODES = ("r", "r-", "r+", "a", "w", "w-", "x")
@@ -100,49 +99,11 @@ class TargetMissingError(StoreNotFoundError, UnsupportedOperation):  # type: ign
     """There is nothing to read; hdmf's own error for it as well."""
 
 
-def lock_for(keys: Store, mode: str, *, break_lock: bool) -> WriterLock | None:
-    """Return the lock of the only writer, None for a mode that only reads.
-
-    Parameters
-    ----------
-    keys : Store
-        The file.
-    mode : str
-        One of `MODES`; one that this kind of store cannot have is refused before anything is asked of it.
-    break_lock : bool
-        As of `changes.locks.writer_lock`.
-
-    Raises
-    ------
-    ReadOnlyStoreError
-        A store of this kind has no such mode.
-    StoreLockedError
-        Another writer has the file open.
-    """
-    check_abilities(keys, mode)
-    if mode in READING_MODES:
-        return None
-    from hdmf_zarr_backend.changes.locks import writer_lock
-
-    local = keys.folder or keys.zip_file
-    is_new = mode == "a" and local is not None and not os.path.lexists(local)
-    return writer_lock(keys, break_lock=break_lock, replaces=is_new or mode not in ("r+", "a"))
-
-
 def parse_target(keys: Store, mode: str, *, use_inlined: bool, likely: ZarrFormat | None) -> ParsedFile:
     """Return the metadata of a file that has to be there; before a change, what an interrupted one left is put right.
 
-    Parameters
-    ----------
-    keys : Store
-        The file.
-    mode : str
-        One of `MODES`.
-    use_inlined : bool
-        As of `parse`.
-    likely : int, optional
-        The format that the user names: the hint for `parse` where the file is only read. What is changed has to be what
-        everybody else reads. In a file of both formats, those that differ are made alike before a change.
+    ``likely`` is the format that the user names: a hint for `parse` where the file is only read, since what is changed
+    has to be what everybody else reads. In a file of both formats, those that differ are made alike before a change.
 
     Raises
     ------
@@ -230,7 +191,7 @@ def format_of(parsed: ParsedFile) -> int | str:
     return parsed.zarr_format if parsed.state is None else BOTH
 
 
-ROOT_NAME = "root"
+EXPANDABLE = ("VectorData", "ElementIdentifiers")
 
 LAZY = True
 """Whether containers are made when they are touched, unless the user chooses."""
@@ -266,8 +227,87 @@ def _set_rules(
         )
 
 
-class ZarrReader(HDMFIO):  # type: ignore[misc]
-    """The reading half of `ZarrIO`, where its parameters and errors are documented."""
+def _given(path: Any, file: Any, storage_options: Mapping[str, Any] | None) -> Store:
+    """Return the keys of a file that is given by its place or as an open ``zarr.Group``."""
+    if path is None and file is None:
+        raise UsageError("no file is given", remedy="Pass path= or file=.")
+    return open_store(file) if path is None else open_store(path, storage_options)
+
+
+class ZarrIO(HDMFIO):  # type: ignore[misc]
+    """Reads and writes HDMF containers in Zarr files.
+
+    Parameters
+    ----------
+    path : str, Path, UPath, OpenFile, mapping, zarr.abc.store.Store, StorePath, zarr.Group or icechunk.Session
+        The file: a local directory or zip file, a file of references, a URL, or a store or group that holds the file.
+    mode : {"r", "r-", "r+", "a", "w", "w-", "x"}
+        ``r``: read. ``r-``: read without the consolidated document. ``r+``: read and change. ``a``: the same, but
+        create the file if it does not exist. ``w``: create a new file, and replace an existing HDMF Zarr file, as
+        HDF5IO does. ``w-`` and ``x``: create a new file, and refuse to replace one. Symbolic links are followed.
+    manager : BuildManager or TypeMap, optional
+        Builds and constructs containers. None: a manager without types.
+    synchronizer : object, optional
+        Ignored; for compatibility with hdmf-zarr. A file has one writer at a time.
+    object_codec_class : type, optional
+        Codec of references and rows: ``numcodecs.JSON`` (default), ``numcodecs.MsgPack``, or ``numcodecs.Pickle``,
+        which other programs cannot read safely.
+    force_overwrite : bool
+        With mode ``w``, replace any existing file or folder. False: replace an HDMF Zarr file only.
+    herd_path : str, optional
+        The archive (a zip file) of the external resources (HERD), which is read and written with the file.
+    storage_options : dict, optional
+        Options for URLs, with the names of fsspec or obstore.
+    strict_json : bool
+        Write documents without NaN and Infinity tokens (hdmf-zarr 0.13 cannot read the text that replaces them). A
+        store that needs such documents (Icechunk) always has them.
+    use_inlined : bool
+        Read scalars and cached specifications from the consolidated document if it has them. False: from their chunks.
+    limits : Limits, optional
+        Largest documents, chunks, selections and chains of links that are read. HDF5 data that are exported or written
+        to this file are limited, too.
+    missing_chunks : {"fill", "error"}, optional
+        How a chunk that is not stored is read: as the fill value, as Zarr does, or as a `ChunkError`. Default: the fill
+        value; in an export, an error if the file records that all its chunks were stored.
+    external_links : {"follow", "within", "never"}, optional
+        Other files that links and references may lead to: any; those in the folder of the file and below; none.
+        Default: any for a local file, those in its folder for a remote file. A remote file never leads to a local one.
+    zarr_format : {2, 3, "both"}, optional
+        Format of a new file; "both": it has the metadata of both formats over the same chunks, for programs that read
+        one of them only. None: 2, or the only format that the store can hold (Icechunk: 3). An existing file keeps its
+        format, which need not be given. With ``r`` and ``r-``, the format whose metadata are requested first, so that
+        a remote file opens with one request instead of two; if the file has metadata of both formats, these are read.
+        Without it, those of format 2 are in a file that was written as "both", and those of format 3 in others.
+    break_lock : bool
+        Write in spite of the lock of another writer that is gone, or runs on another machine. A running process on this
+        machine keeps its lock.
+    commit_message : str, optional
+        For an Icechunk session only: commit it with this message when the file is closed, unless a ``with`` block ends
+        by an error. None: the commit is yours.
+    chunk_key_encoding : {"default", "v2"}, optional
+        For format 3 only: how the keys of chunks of new arrays are made. ``"default"``: ``c/0/0``, a folder for each
+        axis. ``"v2"``: ``0.0``, as in format 2; a file with such keys is not nested as deeply, which DANDI limits.
+        None: as in the file, ``"default"`` in a new one. All programs that know format 3 read both.
+    lazy : bool, optional
+        In modes ``r`` and ``r-``: make a container when it is touched, so that opening takes the time of what is used
+        and not of what is in the file. An error in an object is raised when it is touched; ``read(check=True)`` makes
+        all. Only groups whose members are collections or optional fields are made without them, such as an ``NWBFile``
+        and a ``ProcessingModule``; a manager of a class other than hdmf's ``BuildManager``, or a root of another type,
+        makes everything at once. None: True. The other modes make everything at once.
+    **unknown
+        Any other argument is refused; the error names the most similar one.
+
+    Raises
+    ------
+    UsageError
+        An argument does not exist, or has no effect here. Nothing is changed.
+    StoreNotFoundError, NotZarrError, MetadataError
+        The file cannot be read.
+    StoreExistsError
+        A new file would replace an existing one. Nothing is changed.
+    StoreLockedError
+        Another writer has the file open. Readers never wait.
+    """
 
     herd_path: str | None
 
@@ -386,7 +426,14 @@ class ZarrReader(HDMFIO):  # type: ignore[misc]
         """Open the file: for reading parse its metadata, for writing make sure that it may be written."""
         if self._is_open:
             return
-        self._lock = lock_for(self._place, self._mode, break_lock=self._break_lock)
+        check_abilities(self._place, self._mode)  # before anything is requested
+        if self._mode not in READING_MODES:
+            from hdmf_zarr_backend.changes.locks import writer_lock
+
+            local = self._place.folder or self._place.zip_file
+            is_new = self._mode == "a" and local is not None and not os.path.lexists(local)
+            replaces = is_new or self._mode not in ("r+", "a")
+            self._lock = writer_lock(self._place, break_lock=self._break_lock, replaces=replaces)
         try:
             self._open()
         except BaseException:
@@ -423,11 +470,33 @@ class ZarrReader(HDMFIO):  # type: ignore[misc]
             return self._parsed.zarr_format
         return 2 if self.zarr_format == BOTH else int(self.zarr_format)
 
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if error is not None:
+            self._commit_message = None
+        try:
+            if error is not None and self._may_flush and self._edits is not None:
+                from hdmf_zarr_backend.builders.writing import drop_changes
+
+                drop_changes(self._edits, self.path, error)
+        finally:
+            super().__exit__(kind, error, trace)
+
+    @property
+    def _may_flush(self) -> bool:
+        """Whether this process may write what was changed: in a fork the lock is not held, and it may not."""
+        return bool(self._is_open and self._lock is not None and self._lock.is_held)
+
     def close(self) -> None:
-        """Close the file. Arrays that were handed out still read; closing twice does no harm."""
-        self._is_open = False
-        if self._lock is not None:
-            self._lock.release()
+        """Close the file, after changes made in place are written. Arrays of the file can still be read."""
+        try:
+            if self._may_flush:
+                self._flush()
+                if self._commit_message is not None:
+                    self._place.commit_changes(self._commit_message)
+        finally:
+            self._is_open = False
+            if self._lock is not None:
+                self._lock.release()
 
     def is_open(self) -> bool:
         """Tell whether the file is open."""
@@ -479,9 +548,13 @@ class ZarrReader(HDMFIO):  # type: ignore[misc]
             container = containers.root()
             container.read_io = self
         if self.herd_path is not None:
+            from hdmf_zarr_backend.builders.herd import attach_herd  # on use: few files have external resources
+
             self.herd = attach_herd(container, self.herd_path)
         if check:
             container.all_children()
+        if self._edits is not None:
+            self._fields.note(container)
         return container
 
     def _read_all(self) -> Any:
@@ -643,117 +716,7 @@ class ZarrReader(HDMFIO):  # type: ignore[misc]
         """Tell whether ``builder`` was read from or written to this file."""
         return bool(self._written_builders.get_written(builder))
 
-
-def _given(path: Any, file: Any, storage_options: Mapping[str, Any] | None) -> Store:
-    """Return the keys of a file that is given by its place or as an open ``zarr.Group``."""
-    if path is None and file is None:
-        raise UsageError("no file is given", remedy="Pass path= or file=.")
-    return open_store(file) if path is None else open_store(path, storage_options)
-
-
-EXPANDABLE = ("VectorData", "ElementIdentifiers")
-
-
-class ZarrIO(ZarrReader):
-    """Reads and writes HDMF containers in Zarr files.
-
-    Parameters
-    ----------
-    path : str, Path, UPath, OpenFile, mapping, zarr.abc.store.Store, StorePath, zarr.Group or icechunk.Session
-        The file: a local directory or zip file, a file of references, a URL, or a store or group that holds the file.
-    mode : {"r", "r-", "r+", "a", "w", "w-", "x"}
-        ``r``: read. ``r-``: read without the consolidated document. ``r+``: read and change. ``a``: the same, but
-        create the file if it does not exist. ``w``: create a new file, and replace an existing HDMF Zarr file, as
-        HDF5IO does. ``w-`` and ``x``: create a new file, and refuse to replace one. Symbolic links are followed.
-    manager : BuildManager or TypeMap, optional
-        Builds and constructs containers. None: a manager without types.
-    synchronizer : object, optional
-        Ignored; for compatibility with hdmf-zarr. A file has one writer at a time.
-    object_codec_class : type, optional
-        Codec of references and rows: ``numcodecs.JSON`` (default), ``numcodecs.MsgPack``, or ``numcodecs.Pickle``,
-        which other programs cannot read safely.
-    force_overwrite : bool
-        With mode ``w``, replace any existing file or folder. False: replace an HDMF Zarr file only.
-    herd_path : str, optional
-        The archive (a zip file) of the external resources (HERD), which is read and written with the file.
-    storage_options : dict, optional
-        Options for URLs, with the names of fsspec or obstore.
-    strict_json : bool
-        Write documents without NaN and Infinity tokens (hdmf-zarr 0.13 cannot read the text that replaces them). A
-        store that needs such documents (Icechunk) always has them.
-    use_inlined : bool
-        Read scalars and cached specifications from the consolidated document if it has them. False: from their chunks.
-    limits : Limits, optional
-        Largest documents, chunks, selections and chains of links that are read. HDF5 data that are exported or written
-        to this file are limited, too.
-    missing_chunks : {"fill", "error"}, optional
-        How a chunk that is not stored is read: as the fill value, as Zarr does, or as a `ChunkError`. Default: the fill
-        value; in an export, an error if the file records that all its chunks were stored.
-    external_links : {"follow", "within", "never"}, optional
-        Other files that links and references may lead to: any; those in the folder of the file and below; none.
-        Default: any for a local file, those in its folder for a remote file. A remote file never leads to a local one.
-    zarr_format : {2, 3, "both"}, optional
-        Format of a new file; "both": it has the metadata of both formats over the same chunks, for programs that read
-        one of them only. None: 2, or the only format that the store can hold (Icechunk: 3). An existing file keeps its
-        format, which need not be given. With ``r`` and ``r-``, the format whose metadata are requested first, so that
-        a remote file opens with one request instead of two; if the file has metadata of both formats, these are read.
-        Without it, those of format 2 are in a file that was written as "both", and those of format 3 in others.
-    break_lock : bool
-        Write in spite of the lock of another writer that is gone, or runs on another machine. A running process on this
-        machine keeps its lock.
-    commit_message : str, optional
-        For an Icechunk session only: commit it with this message when the file is closed, unless a ``with`` block ends
-        by an error. None: the commit is yours.
-    chunk_key_encoding : {"default", "v2"}, optional
-        For format 3 only: how the keys of chunks of new arrays are made. ``"default"``: ``c/0/0``, a folder for each
-        axis. ``"v2"``: ``0.0``, as in format 2; a file with such keys is not nested as deeply, which DANDI limits.
-        None: as in the file, ``"default"`` in a new one. All programs that know format 3 read both.
-    lazy : bool, optional
-        In modes ``r`` and ``r-``: make a container when it is touched, so that opening takes the time of what is used
-        and not of what is in the file. An error in an object is raised when it is touched; ``read(check=True)`` makes
-        all. Only groups whose members are collections or optional fields are made without them, such as an ``NWBFile``
-        and a ``ProcessingModule``; a manager of a class other than hdmf's ``BuildManager``, or a root of another type,
-        makes everything at once. None: True. The other modes make everything at once.
-    **unknown
-        Any other argument is refused; the error names the most similar one.
-
-    Raises
-    ------
-    UsageError
-        An argument does not exist, or has no effect here. Nothing is changed.
-    StoreNotFoundError, NotZarrError, MetadataError
-        The file cannot be read.
-    StoreExistsError
-        A new file would replace an existing one. Nothing is changed.
-    StoreLockedError
-        Another writer has the file open. Readers never wait.
-    """
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        if error is not None:
-            self._commit_message = None
-        try:
-            if error is not None and self._may_flush and self._edits is not None:
-                from hdmf_zarr_backend.builders.writing import drop_changes
-
-                drop_changes(self._edits, self.path, error)
-        finally:
-            super().__exit__(kind, error, trace)
-
-    @property
-    def _may_flush(self) -> bool:
-        """Whether this process may write what was changed: in a fork the lock is not held, and it may not."""
-        return bool(self._is_open and self._lock is not None and self._lock.is_held)
-
-    def close(self) -> None:
-        """Close the file, after changes made in place are written. Arrays of the file can still be read."""
-        try:
-            if self._may_flush:
-                self._flush()
-                if self._commit_message is not None:
-                    self._place.commit_changes(self._commit_message)
-        finally:
-            super().close()
+    # ---- writing ----------------------------------------------------------------------------------------------------
 
     def _flush(self) -> None:
         if self._edits is not None and self._keys is not None and self._parsed is not None:
@@ -779,33 +742,11 @@ class ZarrIO(ZarrReader):
         """Return the stored form of a reference to ``builder``; hdmf's users append it to a dataset of rows."""
         return self._targets().encode_stored(builder, is_written=self.get_written)
 
-    def read(self, *, check: bool = False) -> Any:
-        """Return the root container.
-
-        Parameters
-        ----------
-        check : bool
-            Make all containers now, so that an error in any of them is raised now. Otherwise, where the io is lazy, it
-            is raised when the object is touched.
-
-        Raises
-        ------
-        UnsupportedModeError, NoValuesError, ContainerError, StoreError, NestingError
-            The file is closed, or is a new one; it is empty; it does not fit the loaded namespaces; ``herd_path`` is
-            not an archive of external resources; groups are nested deeper than Python can recurse.
-        """
-        container = super().read(check=check)
-        if self._edits is not None:
-            self._fields.note(container)
-        return container
-
     @cached_property
     def _fields(self) -> KnownFields:
         from hdmf_zarr_backend.builders.append import KnownFields
 
         return KnownFields()
-
-    # ---- writing ----------------------------------------------------------------------------------------------------
 
     def write(
         self,
@@ -853,7 +794,7 @@ class ZarrIO(ZarrReader):
         NestingError
             Groups are nested deeper than Python can recurse. Nothing was written.
         """
-        if self._mode in ("r", "r-"):
+        if self._mode in READING_MODES:
             raise UnsupportedModeError(
                 f"Cannot write to file in mode {self._mode!r}",
                 store=self.source,
@@ -954,27 +895,24 @@ class ZarrIO(ZarrReader):
             False for a file of both formats.
         """
         self._check_options(expandable, nczarr=nczarr, consolidate=consolidate_metadata)
-        from hdmf_zarr_backend.builders.planner import PlanOptions
+        from hdmf_zarr_backend.builders.planner import WriteRequest
         from hdmf_zarr_backend.builders.specs import namespace_texts
-        from hdmf_zarr_backend.builders.writing import WriteRequest
 
-        options = PlanOptions(
-            location=str(self.source),
-            link_data=link_data,
-            export_location=export_source,
-            object_codec=self._object_codec,
-            max_shape=lambda child: largest_shape(self.manager, child, expandable),
-            strict_json=self._strict_json,
-            doc=partial(documentation, self.manager) if doc else lambda child: None,
-            zarr_format=self._number,
-            limits=self._place.read_rules.limits,
-        )
         catalogs = [self.manager.namespace_catalog] if spec_catalogs is None else spec_catalogs
         request = WriteRequest(
             builder,
-            options,
             Targets(self.path, export_source, self.manager, object_id(builder), self._file_ids()),
             namespace_texts(catalogs) if cache_spec else {},
+            link_data=link_data,
+            object_codec=self._object_codec,
+            max_shape=lambda child: largest_shape(self.manager, child, expandable),
+            doc=partial(documentation, self.manager) if doc else lambda child: None,
+            strict_json=self._strict_json,
+            zarr_format=self._number,
+            has_both=self.zarr_format == BOTH,
+            limits=self._place.read_rules.limits,
+            schema=next(iter(catalogs), None) if export_source is not None else None,
+            chunk_key_encoding=self._key_encoding or self._encoding_of_file(),
             consolidate=consolidate_metadata and self._place.abilities.consolidates,
             exhaust_in_turn=exhaust_dci,
             progress=progress,
@@ -983,9 +921,6 @@ class ZarrIO(ZarrReader):
             exclusive=self._mode != "w",
             nczarr=nczarr,
             durable=durable,
-            has_both=self.zarr_format == BOTH,
-            schema=next(iter(catalogs), None) if export_source is not None else None,
-            chunk_key_encoding=self._key_encoding or self._encoding_of_file(),
         )
         with limited_nesting(builder, store=self.source, doing="written"):
             self._carry_out(request)
@@ -994,8 +929,8 @@ class ZarrIO(ZarrReader):
             wrapper.dataset = self._session().own.array_at(path)
 
     def _encoding_of_file(self) -> ChunkKeyEncoding:
-        is_known = self._parsed is not None and self._parsed.zarr_format == 3
-        return zarr3.key_encoding_of(self._parsed.hierarchy) if self._parsed is not None and is_known else "default"
+        parsed = self._parsed
+        return zarr3.key_encoding_of(parsed.hierarchy) if parsed and parsed.zarr_format == 3 else "default"
 
     def _check_options(self, expandable: object, *, nczarr: bool, consolidate: bool) -> None:
         if isinstance(expandable, (bool, str)):
@@ -1032,7 +967,7 @@ class ZarrIO(ZarrReader):
         assert self._edits is not None  # made where the file was opened or written
         from hdmf_zarr_backend.builders.writing import EditedFile, write_difference
 
-        file = EditedFile(session.own.keys, parsed, self._edits, request.options.strict_json)
+        file = EditedFile(session.own.keys, parsed, self._edits, self._strict_json)
         write_difference(request, file, is_written=self.get_written, original=self._original)
         parsed.consolidated = request.consolidate
         if "" in session.own.builders:  # else what is on disk, which may be more, is made when it is asked for

@@ -434,7 +434,7 @@ def test_a_file_whose_append_stopped_halfway_can_be_appended_to(tmp_path):
         io.read().acquisition["table"].add_row(values=np.full(100, 2.0), id=2)
         with _failing_at(path, step), pytest.raises(StoreError, match="stopped"):
             io.close()
-        with pytest.warns(JournalWarning, match="was undone"):
+        with pytest.warns(JournalWarning, match="has been undone"):
             io = NWBZarrIO(path, "r+")
         with io:
             nwbfile = io.read()

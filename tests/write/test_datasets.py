@@ -25,11 +25,13 @@ from hdmf_zarr_backend.transfer.array_planner import (
     encode_fill,
     first_leaf,
     plan_array,
+    plan_h5_dataset,
     plan_rows,
     plan_scalar,
     shape_of,
 )
 from hdmf_zarr_backend.transfer.plan import PlannedArray, StorageOptions
+from hdmf_zarr_backend.transfer.sources import is_hdf5_dataset
 from tests.keystores import MemoryKeys
 from tests.strategies import PLAIN, TEXT, raw_arrays, shapes
 from tests.zarrs import array_in_memory
@@ -56,6 +58,8 @@ def stored(planned: PlannedArray) -> Any:
 
 
 def planned(data: Any, word: Any = None, **options: Any) -> PlannedArray:
+    if is_hdf5_dataset(data):
+        return plan_h5_dataset(data, StorageOptions(**options), no_reference)
     return plan_array(data, word, StorageOptions(**options), no_reference)
 
 

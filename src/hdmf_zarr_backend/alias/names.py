@@ -39,12 +39,12 @@ from hdmf_zarr_backend.arrays.codecs import make_codec
 from hdmf_zarr_backend.arrays.lazy import LazyArray
 from hdmf_zarr_backend.builders.datasets import BuilderReferences, BuilderTable, ContainerReferences, ContainerTable
 from hdmf_zarr_backend.builders.specs import SPECIFICATIONS
+from hdmf_zarr_backend.builders.targets import ROOT as ROOT_NAME
 from hdmf_zarr_backend.errors import DamagedFileError, ModeError, ReferenceTargetError, UsageError, ZarrBackendError
 from hdmf_zarr_backend.files.parser import parse
 from hdmf_zarr_backend.formats.references import ZarrReference
 from hdmf_zarr_backend.formats.reserved import SPECLOC
 from hdmf_zarr_backend.hdf5.filters import codecs_of
-from hdmf_zarr_backend.io import ROOT_NAME
 from hdmf_zarr_backend.model.link_sources import THIS_FILE
 from hdmf_zarr_backend.stores.opening import open_neighbour, open_store
 from hdmf_zarr_backend.stores.zarr_python import open_zarr_group

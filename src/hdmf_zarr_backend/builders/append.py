@@ -22,8 +22,8 @@ from hdmf.spec import GroupSpec, LinkSpec
 from hdmf_zarr_backend.arrays.lazy import LazyArray
 from hdmf_zarr_backend.arrays.zarr_arrays import stored_view
 from hdmf_zarr_backend.builders.dimensions import names_in
-from hdmf_zarr_backend.builders.planner import Planner, PlanOptions, unwrapped
-from hdmf_zarr_backend.builders.targets import Targets, builder_path, object_id
+from hdmf_zarr_backend.builders.planner import Planner, WriteRequest, unwrapped
+from hdmf_zarr_backend.builders.targets import StoredReference, builder_path, object_id
 from hdmf_zarr_backend.dataio import ZarrDataIO
 from hdmf_zarr_backend.errors import ConflictError, UsageError, ValueRefusedError
 from hdmf_zarr_backend.formats.attributes import decode_attributes, encode_attributes
@@ -36,11 +36,12 @@ from hdmf_zarr_backend.transfer.plan import WritePlan
 
 _SHOWN_ELEMENTS = 5
 _SHOWN_LETTERS = 100
-_SCALARS = (str, bytes, int, float, np.generic)
+_SCALARS = (str, bytes, int, float, date, np.generic)
 
 
-def is_same(one: Any, other: Any) -> bool:
-    """Tell whether two values are equal: scalars, text, or arrays of the same shape; NaN equals NaN."""
+def _is_same(one: Any, other: Any) -> bool:
+    """Tell whether two values are equal: dates, scalars, text, or arrays of the same shape; NaN equals NaN."""
+    one, other = stored_array(one), stored_array(other)
     if one is other:
         return True
     if isinstance(one, GroupBuilder) or isinstance(other, GroupBuilder):
@@ -192,12 +193,6 @@ def _is_untyped(spec: Any) -> bool:
     return spec.data_type_def is None and spec.data_type_inc is None and spec.name is not None
 
 
-def _is_same(one: Any, other: Any) -> bool:
-    if isinstance(one, date) and isinstance(other, date):
-        return one == other
-    return is_same(stored_array(one), stored_array(other))
-
-
 _KEPT = frozenset({DTYPE, DIMENSIONS, LINKS, ".specloc"})
 
 
@@ -206,7 +201,7 @@ class AppendPlanner(Planner):
 
     Parameters
     ----------
-    options, targets
+    request : WriteRequest
         As for `Planner`.
     hierarchy : Hierarchy
         The metadata on disk; changed to the planned metadata.
@@ -218,14 +213,13 @@ class AppendPlanner(Planner):
 
     def __init__(
         self,
-        options: PlanOptions,
-        targets: Targets,
+        request: WriteRequest,
         hierarchy: Hierarchy,
         *,
         is_written: Callable[[Any], bool],
         original: Callable[[str], Any],
     ) -> None:
-        super().__init__(options, targets)
+        super().__init__(request)
         self.plan = WritePlan(hierarchy)
         self._former_names = former_names(hierarchy)
         self.changed: set[str] = set()
@@ -246,7 +240,7 @@ class AppendPlanner(Planner):
         if isinstance(there, str) and wanted is not None and there != wanted and not self._is_written(builder):
             raise ConflictError(
                 f"the file holds the root object {there} and {wanted} is to be written: the name already exists",
-                store=self.options.location,
+                store=self.targets.location,
                 path="/",
                 remedy="Read the file, change what was read and write that; or use mode 'w' to replace the file.",
             )
@@ -327,11 +321,8 @@ class AppendPlanner(Planner):
         """Return the link for a dataset whose data are a stored array; None if the data are written instead."""
         given = builder.data
         data = stored_view(unwrapped(given))
-        link_data = given.link_data if isinstance(given, ZarrDataIO) else self.options.link_data
-        found: list[Link] = []
-        if isinstance(data, LazyArray) and self._linked(data, path, found, link_data=link_data):
-            return found[0].target
-        return None
+        link_data = given.link_data if isinstance(given, ZarrDataIO) else self.request.link_data
+        return self._link_to(data, path, link_data=link_data) if isinstance(data, LazyArray) else None
 
     def _note_added(self, node: GroupNode[Attributes], path: str) -> None:
         """Record a member as new, unless it became a link."""
@@ -349,7 +340,7 @@ class AppendPlanner(Planner):
     def _conflict(self, path: str, there: str, wanted: str) -> ConflictError:
         return ConflictError(
             f"the file holds {there} where {wanted} is to be written",
-            store=self.options.location,
+            store=self.targets.location,
             path=absolute(path),
             remedy="Give the new object another name, or export to a new file.",
         )
@@ -359,14 +350,14 @@ class AppendPlanner(Planner):
     def _merge_attributes(self, attributes: dict[str, Any], node: Any, path: str) -> None:
         """Replace the attributes of a node where they differ from those on disk."""
         stored = node.attributes
-        before = decode_attributes(stored, resolve=_Kept)
+        before = decode_attributes(stored, resolve=StoredReference)
         wanted = dict(attributes)
         if all(name in before and self._same_value(wanted[name], before[name]) for name in wanted):
             return
         merged = {**before, **wanted}
         left_out = {"attributes", "escaped", *({DOC} & wanted.keys())}  # a `doc` of the user is not the schema's
         notes = {key: value for key, value in notes_of(stored).items() if key not in left_out}
-        encoded = encode_attributes(merged, notes=notes, reference=self._encode_kept, strict=self.options.strict_json)
+        encoded = encode_attributes(merged, notes=notes, reference=self._encode_kept, strict=self.request.strict_json)
         kept = RESERVED & _KEPT | ({DOC} if notes.get(DOC) is True else set())
         fresh = {**encoded, **{key: stored[key] for key in stored if key in kept}}
         if NOTES in stored and notes:
@@ -376,13 +367,13 @@ class AppendPlanner(Planner):
             self.changed.add(path)
 
     def _same_value(self, wanted: Any, before: Any) -> bool:
-        if isinstance(before, _Kept):
+        if isinstance(before, StoredReference):
             encoded = self.targets.encode_attribute(wanted)
             return encoded is not None and self._place(encoded) == self._place(before.json)
-        if isinstance(before, list) and before and isinstance(before[0], _Kept):
+        if isinstance(before, list) and before and isinstance(before[0], StoredReference):
             given = isinstance(wanted, (list, tuple)) and len(wanted) == len(before)
             return given and all(map(self._same_value, wanted, before))
-        return is_same(wanted, before)
+        return _is_same(wanted, before)
 
     def _place(self, json: dict[str, Any]) -> tuple[Any, Any]:
         value = json.get("value", {})
@@ -391,7 +382,7 @@ class AppendPlanner(Planner):
         return THIS_FILE if is_own else source, value.get("path")
 
     def _encode_kept(self, value: Any) -> dict[str, Any] | None:
-        return value.json if isinstance(value, _Kept) else self.targets.encode_attribute(value)
+        return value.json if isinstance(value, StoredReference) else self.targets.encode_attribute(value)
 
     # ---- datasets ---------------------------------------------------------------------------------------------------
 
@@ -401,7 +392,7 @@ class AppendPlanner(Planner):
         if not self._is_written(builder) and not self._same_data(builder, path):
             raise ConflictError(
                 f"the dataset holds {shown(self._original(path).data)} and {shown(builder.data)} is to be written",
-                store=self.options.location,
+                store=self.targets.location,
                 path=absolute(path),
                 remedy="Change the values in place (dataset[...] = values), or export to a new file.",
             )
@@ -409,11 +400,11 @@ class AppendPlanner(Planner):
 
     def _same_data(self, builder: Any, path: str) -> bool:
         data = stored_array(builder.data)
-        if isinstance(data, LazyArray) and data.location == self.options.location and data.path == path:
+        if isinstance(data, LazyArray) and data.location == self.targets.location and data.path == path:
             return True
         if isinstance(data, AbstractDataChunkIterator):
             return False  # it can be read only once, so it cannot be compared
-        return is_same(data, stored_array(self._original(path).data))
+        return _is_same(data, self._original(path).data)
 
 
 def _stored_link(node: GroupNode[Attributes], name: str) -> Reference | None:
@@ -428,10 +419,3 @@ def _leads_to(one: Reference, other: Reference) -> bool:
 
 def _named(target: Reference) -> str:
     return target.path if target.source == THIS_FILE else f"{target.path} of {target.source}"
-
-
-class _Kept:
-    """The JSON of a reference that is kept as it is on disk."""
-
-    def __init__(self, json: dict[str, Any]) -> None:
-        self.json = json

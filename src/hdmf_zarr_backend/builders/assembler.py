@@ -24,7 +24,8 @@ from hdmf_zarr_backend.arrays.lazy import ArrayContext, LazyArray
 from hdmf_zarr_backend.arrays.stored_chunks import stored_chunks
 from hdmf_zarr_backend.builders.columns import EditableColumn
 from hdmf_zarr_backend.builders.datasets import BuilderReferences, BuilderTable, FileResolver
-from hdmf_zarr_backend.builders.targets import ROOT
+from hdmf_zarr_backend.builders.schema import TYPE_KEYS
+from hdmf_zarr_backend.builders.targets import ROOT, StoredReference
 from hdmf_zarr_backend.changes.editable import EditableArray
 from hdmf_zarr_backend.changes.edits import Edits
 from hdmf_zarr_backend.errors import (
@@ -178,19 +179,6 @@ def set_link(group: Any, name: str, target: Any, *, path: str) -> None:
     group.obj_type[name] = "links"
 
 
-def set_reference(builder: Any, path: str, name: str, value: Any) -> None:
-    """Give the builder of the object at ``path`` an attribute that is a reference, or a list of them.
-
-    Raises
-    ------
-    MetadataError
-        It has the name of a member.
-    """
-    if isinstance(builder, GroupBuilder) and builder.obj_type.get(name, "attributes") != "attributes":
-        raise taken(name, store=builder.source, path=path)
-    builder.set_attribute(name, value)
-
-
 def make_dataset(
     name: str,
     *,
@@ -210,131 +198,6 @@ def make_dataset(
         builder["data"] = data  # hdmf itself sets it so
     builder.attributes.update(attributes)
     return builder
-
-
-TYPED = frozenset({"neurodata_type", "data_type"})
-
-
-class DatasetMaker:
-    """Makes the builders of the datasets of one file.
-
-    Parameters
-    ----------
-    keys : Store
-        The store of the file.
-    hierarchy : Hierarchy
-        Its metadata.
-    source : str
-        The ``source`` of the builders.
-    resolver : FileResolver
-        Resolves references of datasets.
-    edits : Edits, optional
-        Records changes to arrays, where the file is open for changes.
-
-    Attributes
-    ----------
-    scalar_references : dict of str to Reference
-        By path, the scalar datasets whose builder waits for the target of its reference.
-    scalar_rows : dict of str to BuilderTable
-        By path, the scalar rows whose builder waits for the targets of its references.
-    """
-
-    def __init__(
-        self, keys: Store, hierarchy: Hierarchy, source: str, resolver: FileResolver, *, edits: Edits | None = None
-    ) -> None:
-        self.scalar_references: dict[str, Reference] = {}
-        self.scalar_rows: dict[str, BuilderTable] = {}
-        self._keys = keys
-        self._hierarchy = hierarchy
-        self._source = source
-        self._resolver = resolver
-        self._edits = edits
-        self._cache = ChunkCache()
-
-    @property
-    def file_id(self) -> str | None:
-        """Object id of the root."""
-        value = self._hierarchy.root.attributes.get("object_id")
-        return value if isinstance(value, str) else None
-
-    def fetch_scalars(self, nodes: list[tuple[str, Any]]) -> dict[str, bytes]:
-        """Return the stored scalars among ``nodes``, fetched together."""
-        names = [
-            (path, node.chunk_name((0,) * len(node.shape)))
-            for path, node in nodes
-            if isinstance(node, ArrayNode) and is_scalar(node)
-        ]
-        return stored_chunks(self._keys, names)
-
-    def lazy(self, path: str, node: ArrayNode[Attributes]) -> LazyArray:
-        """Return the array at ``path``."""
-        notes = notes_of(node.attributes)
-        maxshape = notes.get("maxshape")
-        elements = _to_ascii if notes.get("text") == "ascii" else None
-        bound = tuple(maxshape) if isinstance(maxshape, list) else None
-        context = ArrayContext(bound, elements, self.file_id)
-        if self._edits is None:
-            return LazyArray(self._keys, path, node, self._cache, context)
-        # the data of a typed dataset are the data of a column, and those hdmf extends
-        check_unwritten(self._keys, path, node)  # a change of its shape looks at each chunk that it states
-        array = EditableColumn if TYPED & node.attributes.keys() else EditableArray
-        return array(self._edits, self._keys, path, node, self._cache, context)
-
-    def make(
-        self, path: str, name: str, node: ArrayNode[Attributes], attributes: dict[str, Any], scalars: dict[str, bytes]
-    ) -> Any:
-        """Return the builder of the array at ``path``; ``scalars`` are the values that `fetch_scalars` returned."""
-        means = describe(node)
-        if means.is_scalar:
-            data, dtype = self._scalar(path, node, means, scalars)
-            return make_dataset(name, data=data, dtype=dtype, attributes=attributes, source=self._source)
-        lazy = self.lazy(path, node)
-        data, dtype = self._array(lazy, means)
-        return make_dataset(
-            name,
-            data=data,
-            dtype=dtype,
-            attributes=attributes,
-            maxshape=lazy.maxshape,
-            dimension_labels=decode_dimensions(node.attributes),
-            chunks=True,
-            source=self._source,
-        )
-
-    def _array(self, lazy: LazyArray, means: Described) -> tuple[Any, Any]:
-        kind = means.stored.kind
-        if means.form == "rows":
-            return BuilderTable(lazy, self._resolver, dict(means.stored.fields)), hdmf_type(means.stored)
-        if kind in ("reference", "region"):
-            return BuilderReferences(lazy, self._resolver), "object"
-        if means.form == "objects":
-            return lazy, "ascii" if means.stored.encoding == "ascii" else "utf8"
-        return lazy, hdmf_type(means.stored) if kind == "compound" else lazy.dtype
-
-    def _scalar(
-        self, path: str, node: ArrayNode[Attributes], means: Described, scalars: dict[str, bytes]
-    ) -> tuple[Any, Any]:
-        lazy = self.lazy(path, node)
-        values = lazy.decoded(scalars.get(join(path, node.chunk_name((0,) * len(node.shape)))))
-        if means.form == "rows":
-            if not node.shape:
-                raise MetadataError("rows need an axis, and this array has none", remedy="Give it the shape [1].")
-            # its references lead to builders that may not be there yet
-            self.scalar_rows[path] = BuilderTable(lazy, self._resolver, dict(means.stored.fields))
-            return None, hdmf_type(means.stored)
-        value = values.item(0) if means.form == "objects" else values.reshape(-1)[0]
-        if means.stored.kind in ("reference", "region") and isinstance(value, dict):
-            self.scalar_references[path] = decode_reference(value)
-            return None, "object"
-        if isinstance(value, np.void):
-            fields = means.stored.kind == "compound"
-            return np.array(value, dtype=lazy.dtype), hdmf_type(means.stored) if fields else lazy.dtype
-        if isinstance(value, bytes):
-            try:
-                value = value.decode("utf-8")
-            except UnicodeDecodeError:
-                return value, "bytes"
-        return value, "utf8" if isinstance(value, str) else lazy.dtype
 
 
 def _to_ascii(values: Any) -> Any:
@@ -390,13 +253,18 @@ class Assembler:
         self._open_other = open_other
         self._rules = keys.read_rules
         self.levels = [0]
-        self._datasets = DatasetMaker(keys, hierarchy, source, resolver, edits=edits)
+        self._resolver = resolver
+        self._edits = edits
+        self._cache = ChunkCache()
+        self._scalar_references: dict[str, Reference] = {}  # scalar datasets that wait for the target, by path
+        self._scalar_rows: dict[str, BuilderTable] = {}  # the same for rows with references
         self._hidden = spec_location(hierarchy.root.attributes.get(SPECLOC))
 
     @property
     def root_id(self) -> str | None:
         """Object id of the root."""
-        return self._datasets.file_id
+        value = self.hierarchy.root.attributes.get("object_id")
+        return value if isinstance(value, str) else None
 
     def root(self) -> Any:
         """Return the builder of the root, always the same one."""
@@ -412,7 +280,8 @@ class Assembler:
             self.levels[0] += 1
             try:
                 self._check_links(self.levels[0] - 1, path)
-                self._assemble(path, made)
+                nodes = list(self._below(path))
+                self._fill(nodes, self._make(nodes, made))
             except BaseException:
                 for place in made:  # half a tree must not pass for a whole one when it is asked for again
                     self.builders.pop(place, None)
@@ -437,17 +306,17 @@ class Assembler:
             if path not in self.builders and not self._is_hidden(path):
                 yield path, node
 
-    def _assemble(self, top: str, made: list[str]) -> None:
-        nodes = list(self._below(top))
-        pending = self._make(nodes, made)
-        self._fill(nodes, pending)
-
     def _make(self, nodes: list[tuple[str, Any]], made: list[str]) -> list[tuple[str, str, Any]]:
         """Make the builders of ``nodes``; return the attributes that are references, which `_fill` sets.
 
         ``made`` receives the paths of the builders.
         """
-        scalars = self._datasets.fetch_scalars(nodes)
+        places = [
+            (path, node.chunk_name((0,) * len(node.shape)))
+            for path, node in nodes
+            if isinstance(node, ArrayNode) and is_scalar(node)
+        ]
+        scalars = stored_chunks(self.keys, places)  # fetched together
         pending: list[tuple[str, str, Any]] = []
         for path, node in reversed(nodes):  # members before their group
             attributes = self._attributes(path, node, pending)
@@ -456,7 +325,7 @@ class Assembler:
                 if isinstance(node, GroupNode):
                     builder = self._group(path, name, node, attributes)
                 else:
-                    builder = self._datasets.make(path, name, node, attributes, scalars)
+                    builder = self._dataset(path, name, node, attributes, scalars)
             except ZarrBackendError as error:
                 raise error.located(store=self.source, path=absolute(path)) from error.__cause__
             if path:  # the root has no place in a parent, and its name is not a part of any path
@@ -476,10 +345,10 @@ class Assembler:
 
     def _fill_scalars(self, paths: list[str]) -> None:
         """Fill in the scalar datasets that are references, or rows with references."""
-        for path in [path for path in paths if path in self._datasets.scalar_references]:
-            self._fill_scalar_reference(path, self._datasets.scalar_references.pop(path))
-        for path in [path for path in paths if path in self._datasets.scalar_rows]:
-            row = self._datasets.scalar_rows.pop(path)[0]
+        for path in [path for path in paths if path in self._scalar_references]:
+            self._fill_scalar_reference(path, self._scalar_references.pop(path))
+        for path in [path for path in paths if path in self._scalar_rows]:
+            row = self._scalar_rows.pop(path)[0]
             self.builders[path].data = np.array(row, dtype=row.dtype)
 
     # ---- groups and attributes --------------------------------------------------------------------------------------
@@ -491,21 +360,18 @@ class Assembler:
             child = self.builders.get(join(path, member))
             if child is not None:
                 (groups if isinstance(child, GroupBuilder) else datasets)[member] = child
-        try:
-            return make_group(name, groups=groups, datasets=datasets, attributes=attributes, source=self.source)
-        except ValueError as error:
-            raise MetadataError(
-                f"HDMF allows each name only once in a group ({error})", remedy="Rename one of them."
-            ) from error
+        return make_group(name, groups=groups, datasets=datasets, attributes=attributes, source=self.source)
 
     def _attributes(self, path: str, node: Any, pending: list[tuple[str, str, Any]]) -> dict[str, Any]:
         try:
-            values = decode_attributes(node.attributes, resolve=_Pending)
+            values = decode_attributes(node.attributes, resolve=StoredReference)
         except ZarrBackendError as error:
             raise error.located(store=self.source, path=absolute(path)) from error.__cause__
         ready: dict[str, Any] = {}
         for name, value in values.items():
-            if isinstance(value, _Pending) or (isinstance(value, list) and value and isinstance(value[0], _Pending)):
+            if isinstance(value, StoredReference) or (
+                isinstance(value, list) and value and isinstance(value[0], StoredReference)
+            ):
                 pending.append((path, name, value))
             else:
                 ready[name] = value
@@ -522,8 +388,10 @@ class Assembler:
                 BrokenLinkWarning,
                 stacklevel=2,
             )
-        else:
-            set_reference(builder, absolute(path), name, found)
+            return
+        if isinstance(builder, GroupBuilder) and builder.obj_type.get(name, "attributes") != "attributes":
+            raise taken(name, store=builder.source, path=absolute(path))
+        builder.set_attribute(name, found)
 
     def _referred(self, json: dict[str, Any]) -> Any:
         reference = decode_attribute_reference(json)
@@ -551,6 +419,78 @@ class Assembler:
         del self.builders[path]
         del self.builders[parent].datasets[name]
         del self.builders[parent].obj_type[name]
+
+    # ---- datasets ----------------------------------------------------------------------------------------------------
+
+    def _lazy(self, path: str, node: ArrayNode[Attributes]) -> LazyArray:
+        """Return the array at ``path``."""
+        notes = notes_of(node.attributes)
+        maxshape = notes.get("maxshape")
+        elements = _to_ascii if notes.get("text") == "ascii" else None
+        bound = tuple(maxshape) if isinstance(maxshape, list) else None
+        context = ArrayContext(bound, elements, self.root_id)
+        if self._edits is None:
+            return LazyArray(self.keys, path, node, self._cache, context)
+        # the data of a typed dataset are the data of a column, and those hdmf extends
+        check_unwritten(self.keys, path, node)  # a change of its shape looks at each chunk that it states
+        array = EditableColumn if node.attributes.keys() & TYPE_KEYS else EditableArray
+        return array(self._edits, self.keys, path, node, self._cache, context)
+
+    def _dataset(
+        self, path: str, name: str, node: ArrayNode[Attributes], attributes: dict[str, Any], scalars: dict[str, bytes]
+    ) -> Any:
+        """Return the builder of the array at ``path``; ``scalars`` are the stored scalars by key."""
+        means = describe(node)
+        if means.is_scalar:
+            data, dtype = self._scalar(path, node, means, scalars)
+            return make_dataset(name, data=data, dtype=dtype, attributes=attributes, source=self.source)
+        lazy = self._lazy(path, node)
+        data, dtype = self._array(lazy, means)
+        return make_dataset(
+            name,
+            data=data,
+            dtype=dtype,
+            attributes=attributes,
+            maxshape=lazy.maxshape,
+            dimension_labels=decode_dimensions(node.attributes),
+            chunks=True,
+            source=self.source,
+        )
+
+    def _array(self, lazy: LazyArray, means: Described) -> tuple[Any, Any]:
+        kind = means.stored.kind
+        if means.form == "rows":
+            return BuilderTable(lazy, self._resolver, dict(means.stored.fields)), hdmf_type(means.stored)
+        if kind in ("reference", "region"):
+            return BuilderReferences(lazy, self._resolver), "object"
+        if means.form == "objects":
+            return lazy, "ascii" if means.stored.encoding == "ascii" else "utf8"
+        return lazy, hdmf_type(means.stored) if kind == "compound" else lazy.dtype
+
+    def _scalar(
+        self, path: str, node: ArrayNode[Attributes], means: Described, scalars: dict[str, bytes]
+    ) -> tuple[Any, Any]:
+        lazy = self._lazy(path, node)
+        values = lazy.decoded(scalars.get(join(path, node.chunk_name((0,) * len(node.shape)))))
+        if means.form == "rows":
+            if not node.shape:
+                raise MetadataError("rows need an axis, and this array has none", remedy="Give it the shape [1].")
+            # its references lead to builders that may not be there yet
+            self._scalar_rows[path] = BuilderTable(lazy, self._resolver, dict(means.stored.fields))
+            return None, hdmf_type(means.stored)
+        value = values.item(0) if means.form == "objects" else values.reshape(-1)[0]
+        if means.stored.kind in ("reference", "region") and isinstance(value, dict):
+            self._scalar_references[path] = decode_reference(value)
+            return None, "object"
+        if isinstance(value, np.void):
+            fields = means.stored.kind == "compound"
+            return np.array(value, dtype=lazy.dtype), hdmf_type(means.stored) if fields else lazy.dtype
+        if isinstance(value, bytes):
+            try:
+                value = value.decode("utf-8")
+            except UnicodeDecodeError:
+                return value, "bytes"
+        return value, "utf8" if isinstance(value, str) else lazy.dtype
 
     # ---- links and references ---------------------------------------------------------------------------------------
 
@@ -693,7 +633,7 @@ class Assembler:
         """Return the array at ``path``, in the model's spelling."""
         node = self.hierarchy.get(path)
         assert isinstance(node, ArrayNode)
-        return self._datasets.lazy(path, node)
+        return self._lazy(path, node)
 
     def adopt(self, builder: Any) -> None:
         """Take over the builders of a tree that was written, so that references find them."""
@@ -704,12 +644,3 @@ class Assembler:
             if isinstance(here, GroupBuilder):
                 stack.extend((join(path, name), child) for name, child in here.groups.items())
                 stack.extend((join(path, name), child) for name, child in here.datasets.items() if child is not None)
-
-
-class _Pending:
-    """The JSON of a reference whose target may not have a builder yet."""
-
-    __slots__ = ("json",)
-
-    def __init__(self, json: dict[str, Any]) -> None:
-        self.json = json

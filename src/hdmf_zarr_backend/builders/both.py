@@ -54,20 +54,16 @@ def keep_chunks(plan: WritePlan, hierarchy: Hierarchy, *, encoded: Collection[st
     for path, planned in list(plan.arrays.items()):
         old, node = hierarchy.get(path), planned.node
         assert isinstance(old, ArrayNode)
+        has_keys = plan.hierarchy.zarr_format == 3 or old.chunk_keys.encoding == "v2"  # format 3 has both encodings
         if path in encoded or not has_stored_chunks(planned):
             fates[path] = "encoded"
-        elif node.shards is None and old.shards is None and _has_keys_of(plan.hierarchy.zarr_format, old):
+        elif has_keys and node.shards is None and old.shards is None:
             fates[path] = "kept"
             node.chunk_keys = old.chunk_keys
             del plan.arrays[path]
         else:
             fates[path] = "moved"
     return fates
-
-
-def _has_keys_of(zarr_format: int, node: ArrayNode[Any]) -> bool:
-    """Tell whether a format has the encoding of the chunk keys of an array."""
-    return zarr_format == 3 or node.chunk_keys.encoding == "v2"
 
 
 @dataclass(slots=True)
@@ -95,17 +91,7 @@ class Change:
 
 
 def change_of(keys: Store, parsed: ParsedFile, touched: Iterable[str]) -> Change | None:
-    """Return what is needed to derive a change that is going to be made; None where all has to be derived.
-
-    Parameters
-    ----------
-    keys : Store
-        The file, before the change.
-    parsed : ParsedFile
-        Its metadata.
-    touched : iterable of str
-        As of `Change`.
-    """
+    """Return what is needed to derive a change of a file before it is made; None where all has to be derived."""
     if parsed.state != "alike":
         return None
     text = keys.get(zarr3.DOCUMENT)
@@ -187,21 +173,9 @@ def derive(
 
 
 def plan_format_3(keys: Store, hierarchy: Hierarchy) -> tuple[WritePlan, dict[str, Fate]]:
-    """Return the plan of what a file of format 2 lacks for format 3.
+    """Return the plan of what a file of format 2 lacks for format 3, and the fates of its arrays, as of `keep_chunks`.
 
-    Parameters
-    ----------
-    keys : Store
-        The chunks of the file.
-    hierarchy : Hierarchy
-        What its documents say.
-
-    Returns
-    -------
-    WritePlan
-        All nodes; the arrays of which chunks have another form in format 3.
-    dict
-        As of `keep_chunks`.
+    The plan has all nodes, and the arrays whose chunks have another form in format 3.
     """
     plan = ZarrPlanner(keys, hierarchy, keys.location, zarr_format=3, is_in_place=True).plan_file()
     adapt_plan(plan, location=keys.location)
@@ -288,14 +262,7 @@ def _is_chunk(name: str, node: ArrayNode[Any]) -> bool:
 def derive_or_warn(keys: Store, parsed: ParsedFile, change: Change | None, *, strict_json: bool = False) -> None:
     """Derive a change that is committed in format 2; if that fails, warn, since the change is in the file.
 
-    Parameters
-    ----------
-    keys : Store
-        The file.
-    parsed : ParsedFile
-        What it is now; its state is updated.
-    change, strict_json
-        As of `derive`.
+    The state of ``parsed``, which is the file as it is now, is updated.
 
     Warns
     -----
@@ -334,19 +301,9 @@ def check_derivable(keys: Store, state: both.State | None) -> None:
 
 
 def drop_format_3(keys: Store, *, may_have_chunks: Hierarchy | None = None) -> int:
-    """Delete the documents of format 3, that of the root first, and the chunks that only they name.
+    """Delete the documents of format 3, that of the root first, and the chunks that only they name; return how many.
 
-    Parameters
-    ----------
-    keys : Store
-        The file.
-    may_have_chunks : Hierarchy, optional
-        The file in format 2, if chunks may be there without documents.
-
-    Returns
-    -------
-    int
-        How many keys were deleted.
+    ``may_have_chunks`` is the file in format 2, if chunks may be there without documents.
     """
     documents, chunks = keys_of_format_3(keys, may_have_chunks=may_have_chunks)
     keys.delete(documents[:1])
@@ -358,10 +315,7 @@ def drop_format_3(keys: Store, *, may_have_chunks: Hierarchy | None = None) -> i
 def keys_of_format_3(keys: Store, *, may_have_chunks: Hierarchy | None = None) -> tuple[list[str], list[str]]:
     """Return the keys of the documents of format 3, that of the root first, and of the chunks that only they name.
 
-    Parameters
-    ----------
-    keys, may_have_chunks
-        As for `drop_format_3`.
+    ``may_have_chunks`` as for `drop_format_3`.
     """
     texts = read_documents(keys, {zarr3.DOCUMENT})
     paths = {split(key)[0] for key, text in texts.items() if b'"array"' in text and _has_own_chunks(text, key)}

@@ -30,6 +30,24 @@ Array = npt.NDArray[Any]
 _ROWS = 65536
 
 
+class _ToBuilders(BuilderResolver):  # type: ignore[misc]
+    """Resolves references to builders."""
+
+    resolver: FileResolver
+
+    def _targets(self, references: Sequence[Any]) -> list[Any]:
+        return self.resolver.builders(references)
+
+
+class _ToContainers(ContainerResolver):  # type: ignore[misc]
+    """Resolves references to containers."""
+
+    resolver: FileResolver
+
+    def _targets(self, references: Sequence[Any]) -> list[Any]:
+        return self.resolver.containers(references)
+
+
 class _Resolving(HDMFDataset, ReferenceResolver, metaclass=ABCMeta):  # type: ignore[misc]
     """The common part of all views."""
 
@@ -47,9 +65,6 @@ class _Resolving(HDMFDataset, ReferenceResolver, metaclass=ABCMeta):  # type: ig
     def maxshape(self) -> tuple[int | None, ...]:
         """Maximum shape."""
         return cast(LazyArray, self.dataset).maxshape
-
-    def _targets(self, references: Sequence[Any]) -> list[Any]:
-        raise NotImplementedError
 
     def _arguments(self) -> tuple[Any, ...]:
         return (self.dataset, self.resolver)
@@ -89,15 +104,21 @@ class _References(_Resolving):
         return _nested(found, self._targets)
 
     def append(self, arg: Any) -> None:
-        """Append a reference to a container or builder of this file."""
-        self.resolver.append_reference(self.dataset, arg)
+        """Append a reference to a container or builder of this file, whose path is looked up when it is written.
+
+        Raises
+        ------
+        ModeError
+            The file is open for reading.
+        """
+        self.dataset.append(_block([DeferredReference(arg)], 1))
 
 
 def _nested(array: Array, targets: Callable[[Sequence[Any]], list[Any]]) -> list[Any]:
     return [_nested(row, targets) for row in array] if array.ndim > 1 else targets(array.tolist())
 
 
-class BuilderReferences(BuilderResolver, _References):  # type: ignore[misc]
+class BuilderReferences(_ToBuilders, _References):
     """References that resolve to builders."""
 
     @classmethod
@@ -105,20 +126,14 @@ class BuilderReferences(BuilderResolver, _References):  # type: ignore[misc]
         """Return the view of containers."""
         return ContainerReferences
 
-    def _targets(self, references: Sequence[Any]) -> list[Any]:
-        return self.resolver.builders(references)
 
-
-class ContainerReferences(ContainerResolver, _References):  # type: ignore[misc]
+class ContainerReferences(_ToContainers, _References):
     """References that resolve to containers."""
 
     @classmethod
     def get_inverse_class(cls) -> type:
         """Return the view of builders."""
         return BuilderReferences
-
-    def _targets(self, references: Sequence[Any]) -> list[Any]:
-        return self.resolver.containers(references)
 
 
 class _Table(_Resolving):
@@ -228,11 +243,18 @@ class _Table(_Resolving):
         return self[:]
 
     def append(self, arg: Any) -> None:
-        """Append a row."""
-        self.resolver.append_row(self.dataset, arg, list(self.fields.values()))
+        """Append a row; errors as of a dataset of references."""
+        dataset = cast(LazyArray, self.dataset)
+        cells = [_cell(value, field) for value, field in zip(arg, self.fields.values(), strict=True)]
+        if dataset.dtype.names is not None:
+            block = np.empty(1, dataset.dtype)
+            block[0] = tuple(cells)
+            dataset.append(block)
+        else:
+            dataset.append(_block([cells], 2))
 
 
-class BuilderTable(BuilderResolver, _Table):  # type: ignore[misc]
+class BuilderTable(_ToBuilders, _Table):
     """Rows whose references resolve to builders."""
 
     @classmethod
@@ -240,20 +262,14 @@ class BuilderTable(BuilderResolver, _Table):  # type: ignore[misc]
         """Return the view of containers."""
         return ContainerTable
 
-    def _targets(self, references: Sequence[Any]) -> list[Any]:
-        return self.resolver.builders(references)
 
-
-class ContainerTable(ContainerResolver, _Table):  # type: ignore[misc]
+class ContainerTable(_ToContainers, _Table):
     """Rows whose references resolve to containers."""
 
     @classmethod
     def get_inverse_class(cls) -> type:
         """Return the view of builders."""
         return BuilderTable
-
-    def _targets(self, references: Sequence[Any]) -> list[Any]:
-        return self.resolver.containers(references)
 
 
 class FileResolver:
@@ -322,26 +338,6 @@ class FileResolver:
         container = self._construct(builder)
         self._containers[reference.get("source"), reference["path"], True] = container
         return container
-
-    def append_reference(self, dataset: LazyArray, target: Any) -> None:
-        """Append a reference to ``dataset``. The path of ``target`` is looked up when the file is written.
-
-        Raises
-        ------
-        ModeError
-            The file is open for reading.
-        """
-        dataset.append(_block([DeferredReference(target)], 1))
-
-    def append_row(self, dataset: LazyArray, row: Sequence[Any], fields: Sequence[Element]) -> None:
-        """Append a row to ``dataset``."""
-        cells = [_cell(value, field) for value, field in zip(row, fields, strict=True)]
-        if dataset.dtype.names is not None:
-            block = np.empty(1, dataset.dtype)
-            block[0] = tuple(cells)
-            dataset.append(block)
-        else:
-            dataset.append(_block([cells], 2))
 
 
 def _cell(value: Any, field: Element) -> Any:

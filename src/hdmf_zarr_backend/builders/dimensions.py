@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from hdmf_zarr_backend.formats.dimensions import decode_dimensions, encode_dimensions
+from hdmf_zarr_backend.formats.dimensions import decode_dimensions
 from hdmf_zarr_backend.formats.elements import describe_any
-from hdmf_zarr_backend.formats.reserved import DIMENSIONS, NOTES, notes_of
+from hdmf_zarr_backend.formats.reserved import DIMENSIONS, notes_of
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Hierarchy, join, split
-from hdmf_zarr_backend.transfer.plan import WritePlan
+from hdmf_zarr_backend.transfer.plan import WritePlan, set_dimensions
 
 FindSpec = Callable[[str, str], "tuple[Any, Sequence[str]] | None"]
 """``(namespace, type)`` -> the specification of the type, and the names of the type and of its ancestors.
@@ -46,12 +46,7 @@ def names_in(group: GroupNode[Attributes], *, without: Iterable[str] = ()) -> di
 def name_axes(plan: WritePlan, find_spec: FindSpec | None) -> None:
     """Name the axes of arrays without labels after the schema, in the order of the array names.
 
-    Parameters
-    ----------
-    plan : WritePlan
-        The plan of a file.
-    find_spec : callable or None
-        Finds the specifications of types, see `FindSpec`. None: the schema is unknown, and names are not changed.
+    Nothing is changed if ``find_spec`` is None, for an unknown schema.
     """
     if find_spec is None:
         return
@@ -70,7 +65,7 @@ def name_axes(plan: WritePlan, find_spec: FindSpec | None) -> None:
             elif DIMENSIONS in node.attributes:
                 own = decode_dimensions(node.attributes)
                 planned.notes.pop("dims", None)
-                _name(node, labels.get(join(parent, name)) if own is None else own, lengths, planned.notes)
+                set_dimensions(node, labels.get(join(parent, name)) if own is None else own, lengths, planned.notes)
 
 
 def rename_axes(hierarchy: Hierarchy, paths: Iterable[str]) -> None:
@@ -88,17 +83,7 @@ def rename_axes(hierarchy: Hierarchy, paths: Iterable[str]) -> None:
             node = group.members[name]
             if isinstance(node, ArrayNode) and DIMENSIONS in node.attributes:
                 notes = {key: value for key, value in notes_of(node.attributes).items() if key != "dims"}
-                _name(node, decode_dimensions(node.attributes), lengths, notes)
-
-
-def _name(
-    node: ArrayNode[Attributes], labels: tuple[str | None, ...] | None, lengths: dict[str, int], notes: dict[str, Any]
-) -> None:
-    node.attributes[DIMENSIONS] = encode_dimensions(labels, node.shape, lengths, notes)
-    if notes:
-        node.attributes[NOTES] = notes
-    else:
-        node.attributes.pop(NOTES, None)
+                set_dimensions(node, decode_dimensions(node.attributes), lengths, notes)
 
 
 def dimension_labels(find_spec: FindSpec, hierarchy: Hierarchy) -> dict[str, tuple[str | None, ...]]:

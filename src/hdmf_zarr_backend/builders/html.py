@@ -41,15 +41,7 @@ def dataset_html(dataset: Any) -> str:
 
 
 def io_html(location: str, mode: str, parsed: ParsedFile | None) -> str:
-    """Return the tree of an open file as HTML, or a line about a file that is closed or was not read.
-
-    Parameters
-    ----------
-    location, mode : str
-        Of the file.
-    parsed : ParsedFile or None
-        Its metadata.
-    """
+    """Return the tree of an open file as HTML, or a line about a file that is closed or was not read."""
     if parsed is None:
         return f"<p>{escape(location)}: mode {escape(mode)}, nothing is open to be read</p>"
     return outline_html(Outline(location, parsed.hierarchy, parsed.consolidated))

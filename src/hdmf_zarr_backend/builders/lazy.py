@@ -27,8 +27,15 @@ from hdmf.container import AbstractContainer, MultiContainerInterface
 from hdmf.spec import GroupSpec
 from hdmf.utils import LabelledDict, get_docval
 
-from hdmf_zarr_backend.builders.assembler import TYPED, Assembler, make_dataset, make_group, set_link, taken
-from hdmf_zarr_backend.builders.schema import TypeCheck, container_error, may_need_types, restore_types
+from hdmf_zarr_backend.builders.assembler import Assembler, make_dataset, make_group, set_link, taken
+from hdmf_zarr_backend.builders.schema import (
+    TYPE_KEYS,
+    TypeCheck,
+    container_error,
+    data_type_of,
+    may_need_types,
+    restore_types,
+)
 from hdmf_zarr_backend.builders.targets import ROOT
 from hdmf_zarr_backend.errors import DamagedFileError, LimitError, StoreError, ZarrBackendError
 from hdmf_zarr_backend.formats.references import Reference, decode_attribute_reference
@@ -70,34 +77,25 @@ def construction_errors(builder: Any, source: str) -> Iterator[None]:
 # ---- builders -------------------------------------------------------------------------------------------------------
 
 
+def _completed(name: str, doc: str) -> Any:
+    """Return a property of an open group whose builders are made before it is read."""
+
+    def value(builder: Any) -> Any:
+        builder.file.complete()
+        return getattr(builder, name)  # it is a plain builder now
+
+    return property(value, doc=doc)
+
+
 class OpenGroupBuilder(GroupBuilder):  # type: ignore[misc]
     """The builder of an open group: the builders of its members are made when one of them is asked for."""
 
     file: LazyAssembler
 
-    @property
-    def groups(self) -> Any:
-        """The subgroups."""
-        self.file.complete()
-        return GroupBuilder.groups.fget(self)  # it is a plain builder now
-
-    @property
-    def datasets(self) -> Any:
-        """The datasets."""
-        self.file.complete()
-        return GroupBuilder.datasets.fget(self)  # it is a plain builder now
-
-    @property
-    def links(self) -> Any:
-        """The links."""
-        self.file.complete()
-        return GroupBuilder.links.fget(self)  # it is a plain builder now
-
-    @property
-    def obj_type(self) -> Any:
-        """The kind of each member and attribute, by name."""
-        self.file.complete()
-        return self.__dict__["obj_type"]
+    groups = _completed("groups", "The subgroups.")
+    datasets = _completed("datasets", "The datasets.")
+    links = _completed("links", "The links.")
+    obj_type = _completed("obj_type", "The kind of each member and attribute, by name.")
 
 
 class LazyAssembler(Assembler):
@@ -231,8 +229,8 @@ class LazyAssembler(Assembler):
                 except DamagedFileError:
                     continue  # a warning where it is filled in
         for path, node in nodes:
-            if path in self._datasets.scalar_references:
-                yield path, self._datasets.scalar_references[path]
+            if path in self._scalar_references:
+                yield path, self._scalar_references[path]
             if isinstance(node, GroupNode) and LINKS in node.attributes:
                 for link in self.links(path, node):
                     yield path, link.target
@@ -255,29 +253,25 @@ class LazyAssembler(Assembler):
 
     def complete(self) -> None:
         """Make all builders that are missing."""
-        if not self._is_complete:
-            with self.lock:
-                self._complete()
-
-    def _complete(self) -> None:
-        if self._is_complete:  # by another thread
-            return
-        groups, units, stack = [""], [], [""]
-        while stack:
-            for place, node in self.members(stack.pop()):
-                if self.is_open(node):
-                    groups.append(place)
-                    stack.append(place)
-                else:
-                    units.append(place)
-        for place in groups:
-            self.open_group(place)
-        self.assemble(units)
-        for builder in self._open_groups.values():
-            builder.__class__ = GroupBuilder
-        self._is_complete = True
-        for place in groups:
-            self._fill_group(place)
+        with self.lock:
+            if self._is_complete:  # by another thread
+                return
+            groups, units, stack = [""], [], [""]
+            while stack:
+                for place, node in self.members(stack.pop()):
+                    if self.is_open(node):
+                        groups.append(place)
+                        stack.append(place)
+                    else:
+                        units.append(place)
+            for place in groups:
+                self.open_group(place)
+            self.assemble(units)
+            for builder in self._open_groups.values():
+                builder.__class__ = GroupBuilder
+            self._is_complete = True
+            for place in groups:
+                self._fill_group(place)
 
     def _fill_group(self, path: str) -> None:
         builder, node = self.builders[path], self.hierarchy.get(path)
@@ -291,19 +285,10 @@ class LazyAssembler(Assembler):
             self.set_links(builder, path, self.links(path, node))
 
 
-def restore_types_of(file: Assembler, path: str, catalog: Any) -> None:
-    """Give the attributes of the builder at ``path`` the types of the schema that JSON lacks."""
-    builder, node = file.builders[path], file.hierarchy.get(path)
+def restore_types_of(builder: Any, node: Any, catalog: Any) -> None:
+    """Give the attributes of the builder of ``node`` the types of the schema that JSON lacks."""
     if may_need_types(builder) and node is not None and NCZARR_ATTR not in node.attributes:
         restore_types(builder, catalog)
-
-
-def data_type_of(node: Any) -> str | None:
-    """Return the data type of a node, None without one."""
-    for key in TYPED:
-        if isinstance(value := node.attributes.get(key), str):
-            return value
-    return None
 
 
 # ---- what a container has in the place of members -------------------------------------------------------------------
@@ -450,36 +435,13 @@ class LazyMembers(_Lazy, LabelledDict):  # type: ignore[misc]
         return LabelledDict.__reduce_ex__(self, protocol)
 
 
-class LazyChildren(list):  # type: ignore[type-arg]
-    """The children of a container; all of them are made when somebody looks at the list."""
+class _LazyList(list):  # type: ignore[type-arg]
+    """A list of containers, all of which are made when somebody looks at it."""
 
     file: LazyContainers
-    home: Any
-
-    def __iter__(self) -> Iterator[Any]:
-        self.file.make_children(self.home)
-        return list.__iter__(self)
-
-    def __len__(self) -> int:
-        self.file.make_children(self.home)
-        return list.__len__(self)
-
-    def __contains__(self, item: object) -> bool:
-        return any(each is item or each == item for each in self)
-
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        return list, (list(iter(self)),)
-
-
-class LazyLinks(list):  # type: ignore[type-arg]
-    """The series that share the data of a series (pynwb's ``data_link``); all are made when somebody looks at them."""
-
-    file: LazyContainers
-    paths: list[str]
 
     def _make_all(self) -> None:
-        paths, self.paths = self.paths, []
-        self.file.make(paths)  # their constructors append them to this list
+        raise NotImplementedError
 
     def __iter__(self) -> Iterator[Any]:
         self._make_all()
@@ -498,6 +460,25 @@ class LazyLinks(list):  # type: ignore[type-arg]
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         return list, (list(iter(self)),)
+
+
+class LazyChildren(_LazyList):
+    """The children of a container."""
+
+    home: Any
+
+    def _make_all(self) -> None:
+        self.file.make_children(self.home)
+
+
+class LazyLinks(_LazyList):
+    """The series that share the data of a series (pynwb's ``data_link``)."""
+
+    paths: list[str]
+
+    def _make_all(self) -> None:
+        paths, self.paths = self.paths, []
+        self.file.make(paths)  # their constructors append them to this list
 
 
 # ---- containers -----------------------------------------------------------------------------------------------------
@@ -609,7 +590,9 @@ class _Matched:
 
     def add(self, name: str, node: Any, path: str, *, is_link: bool = False) -> Any:
         """Return a small builder for the node at ``path``; it may be there for others too, see `join`."""
-        attributes = {key: node.attributes[key] for key in _TYPE_KEYS if isinstance(node.attributes.get(key), str)}
+        attributes = {
+            key: node.attributes[key] for key in (*TYPE_KEYS, "namespace") if isinstance(node.attributes.get(key), str)
+        }
         builder = _small_builder(name, attributes, is_group=isinstance(node, GroupNode))
         builder.location = absolute(split(path)[0])
         self._paths[id(builder)] = [path]
@@ -623,7 +606,7 @@ class _Matched:
 
     def members(self, value: Any) -> list[_Member] | None:
         """Return the members in the value of an argument; None where it has others, or none."""
-        values = value if isinstance(value, (list, tuple)) else [value]
+        values = _listed(value)
         if not values or not all(id(each) in self._paths for each in values):
             return None
         ranks: dict[int, int] = {}
@@ -638,14 +621,11 @@ class _Matched:
 
     def has(self, value: Any) -> bool:
         """Return whether there is a builder in the value of an argument."""
-        values = value if isinstance(value, (list, tuple)) else [value]
-        return any(isinstance(each, (GroupBuilder, DatasetBuilder)) for each in values)
+        return any(isinstance(each, (GroupBuilder, DatasetBuilder)) for each in _listed(value))
 
 
 _SHARED = {"data": "data_link", "timestamps": "timestamp_link"}
 """Datasets of a series that can be links to those of another, and pynwb's field of the other that lists the series."""
-
-_TYPE_KEYS = ("neurodata_type", "data_type", "namespace")
 
 
 def _small_builder(name: str, attributes: dict[str, Any], *, is_group: bool) -> Any:
@@ -709,7 +689,9 @@ class LazyContainers:
             return False
         if data_type not in catalog.get_namespace(namespace).get_registered_types():
             return False
-        builder = _small_builder("a group", dict.fromkeys(TYPED, data_type) | {"namespace": namespace}, is_group=True)
+        builder = _small_builder(
+            "a group", dict.fromkeys(TYPE_KEYS, data_type) | {"namespace": namespace}, is_group=True
+        )
         cls = self._manager.get_cls(builder)
         is_known = cls.__init__ in self._constructors or _is_generated(cls)
         return is_known and _maps_plainly(self._manager.type_map.get_map(builder))
@@ -717,9 +699,10 @@ class LazyContainers:
     def _on_made(self, paths: list[str]) -> None:
         """Do what is done once for each builder that was read: types that JSON lacks, old files, and checks."""
         for path in paths:
-            restore_types_of(self._file, path, self._manager.namespace_catalog)
-            _migrate(path, self._file.builders[path])
-            self._check.builder(self._file.builders[path])
+            builder = self._file.builders[path]
+            restore_types_of(builder, self._file.hierarchy.get(path), self._manager.namespace_catalog)
+            _migrate(path, builder)
+            self._check.builder(builder)
         self._notify(paths)
 
     # ---- making -----------------------------------------------------------------------------------------------------
@@ -778,13 +761,11 @@ class LazyContainers:
         """Make the containers of the nodes at ``paths``, and those of all that their links and references lead to."""
         with self._lock, self._unmodified():
             for path in paths:
-                self._make_above(path)
+                self._make_down_to(split(path)[0])
             units = [path for path in paths if path in self._homes and self._file.unit_of(path) == path]
-            self._file.assemble(units)
+            self._file.assemble(units)  # all at once
             for path in (*self._in_order(units), *paths):
-                self._make_above(path)
-                if path in self._homes and path not in self._making:
-                    self._make_member(path)
+                self._make_down_to(path)
 
     @contextmanager
     def _unmodified(self) -> Iterator[None]:
@@ -798,13 +779,12 @@ class LazyContainers:
                     each.set_modified(False)
             self._above = before
 
-    def _make_above(self, path: str) -> None:
-        """Make the members of open groups that the node at ``path`` is in."""
+    def _make_down_to(self, path: str) -> None:
+        """Make the members of open groups on the way to the node at ``path``, and the node if it is one."""
         place = ""
-        for part in split(path)[0].split("/"):
+        for part in path.split("/"):
             place = join(place, part)
             if place in self._homes and place not in self._making:
-                self._file.assemble([place] if self._file.unit_of(place) == place else [])
                 self._make_member(place)
 
     def _in_order(self, units: Sequence[str]) -> list[str]:
@@ -942,8 +922,7 @@ class LazyContainers:
         if path:
             builder.location = absolute(split(path)[0])
         self._add_links(path, node, builder, matched)
-        if may_need_types(builder) and NCZARR_ATTR not in node.attributes:
-            restore_types(builder, self._manager.namespace_catalog)
+        restore_types_of(builder, node, self._manager.namespace_catalog)
         self._check.builder(builder)
         return builder
 
@@ -1074,8 +1053,7 @@ class LazyContainers:
                 if not member.is_link:
                     self._homes.setdefault(member.path, (container, member.spec))
                     children[member.path] = None
-            value: Any = arguments.get(name)
-            values = value if _is_list(value) else [value]
+            values = _listed(arguments.get(name))
             children |= dict.fromkeys(each for each in values if isinstance(each, AbstractContainer))
         return list(children)
 
@@ -1096,6 +1074,11 @@ def _place_of(name: str) -> int:
 
 def _is_list(value: Any) -> bool:
     return isinstance(value, (list, tuple))
+
+
+def _listed(value: Any) -> Any:
+    """Return the value of an argument as a list."""
+    return value if _is_list(value) else [value]
 
 
 def _named(spec: GroupSpec | None) -> set[str]:

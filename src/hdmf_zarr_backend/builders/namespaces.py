@@ -17,7 +17,7 @@ from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Hier
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.wrappers import InlinedStore
 
-_USE_INSTALLED = "Open with load_namespaces=False to read the file with the installed schema."
+USE_INSTALLED = "Open with load_namespaces=False to read the file with the installed schema."
 
 HDMF_ERRORS = (ValueError, TypeError, LookupError, AttributeError, NameError, RecursionError)
 """Errors that HDMF raises for invalid specifications, which it does not check."""
@@ -83,7 +83,7 @@ def load_cached_namespaces(
             f"HDMF does not understand the cached namespaces ({type(error).__name__}: {error})",
             store=keys.location,
             path=absolute(location),
-            remedy=_USE_INSTALLED,
+            remedy=USE_INSTALLED,
         ) from error
     return loaded
 
@@ -105,7 +105,7 @@ def source_texts(keys: Store, hierarchy: Hierarchy, path: str) -> Callable[[str]
                 f"the cached source {source!r} is missing",
                 store=keys.location,
                 path=absolute(place),
-                remedy=_USE_INSTALLED,
+                remedy=USE_INSTALLED,
             )
         return _spec_text(keys, place, node, cache)
 
@@ -134,6 +134,6 @@ def _spec_text(keys: Store, path: str, node: ArrayNode[Attributes], cache: Chunk
             "a cached source is not text",
             store=keys.location,
             path=absolute(path),
-            remedy=_USE_INSTALLED,
+            remedy=USE_INSTALLED,
         )
     return text

@@ -14,6 +14,8 @@ from hdmf.query import BuilderResolver
 
 from hdmf_zarr_backend.arrays.lazy import LazyArray
 from hdmf_zarr_backend.arrays.zarr_arrays import stored_view
+from hdmf_zarr_backend.builders.schema import TYPE_KEYS
+from hdmf_zarr_backend.builders.specs import Texts
 from hdmf_zarr_backend.builders.targets import REFERENCES, Targets, builder_path, can_be_named
 from hdmf_zarr_backend.dataio import ZarrDataIO
 from hdmf_zarr_backend.errors import NameRefusedError, UsageError, ZarrBackendError
@@ -22,12 +24,13 @@ from hdmf_zarr_backend.formats.attributes import encode_attributes
 from hdmf_zarr_backend.formats.dimensions import encode_dimensions
 from hdmf_zarr_backend.formats.elements import describe
 from hdmf_zarr_backend.formats.links import Link, encode_link, link_or_copy
-from hdmf_zarr_backend.formats.object_forms import DEFAULT_OBJECT_CODEC
 from hdmf_zarr_backend.formats.references import Reference
 from hdmf_zarr_backend.formats.reserved import DIMENSIONS, DOC, LINKS, root_notes
+from hdmf_zarr_backend.formats.zarr3 import ChunkKeyEncoding
 from hdmf_zarr_backend.model.link_sources import THIS_FILE, relative_source
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, absolute, join
-from hdmf_zarr_backend.stores.limits import DEFAULT_RULES, Limits
+from hdmf_zarr_backend.progress import Progress
+from hdmf_zarr_backend.stores.limits import Limits
 from hdmf_zarr_backend.transfer import array_planner
 from hdmf_zarr_backend.transfer.iterators import plan_iterator
 from hdmf_zarr_backend.transfer.names import checked_name
@@ -43,40 +46,78 @@ MaxShape = Callable[[Any], "tuple[int | None, ...] | None"]
 
 
 @dataclass(slots=True)
-class PlanOptions:
-    """Options of a plan.
+class WriteRequest:
+    """One call of ``write_builder``.
 
     Attributes
     ----------
-    location : str
-        The file to write; links and references are relative to it.
+    builder : GroupBuilder
+        The root.
+    targets : Targets
+        Makes the references for targets of links and references; has the locations of the file to write and of the one
+        that is exported.
+    texts : dict
+        Namespaces to cache.
     link_data : bool
         Link to stored arrays given as data, unless their `ZarrDataIO` says otherwise.
-    export_location : str or None
-        The file that is exported, if any.
     object_codec : dict
         Codec of references and rows.
     max_shape : callable
         Returns the maximum shape that the schema allows for a dataset builder; None if it is unlimited.
-    strict_json : bool
-        Write documents without NaN and Infinity tokens.
     doc : callable
         Returns the schema's documentation of a builder, None if none is to be written.
+    strict_json : bool
+        Write documents without NaN and Infinity tokens.
     zarr_format : int
         Format of a new file.
+    has_both : bool
+        Whether a new file also gets the metadata of format 3.
     limits : Limits
         Limits for HDF5 data that are copied.
+    schema : NamespaceCatalog or None
+        Names the axes of arrays from another file, whose builders have no dimension labels.
+    chunk_key_encoding : {"default", "v2"}
+        Encoding of chunk keys of new arrays in format 3.
+    consolidate : bool
+        Whether to write the consolidated document.
+    exhaust_in_turn : bool
+        Whether iterators are exhausted one after the other.
+    progress : Progress
+        Receives the number of bytes written.
+    executor, memory_budget
+        As for `Writer`.
+    exclusive : bool
+        Whether a new file must not replace anything, including a file created in the meantime.
+    nczarr : bool
+        Whether the nodes get the attributes of NCZarr.
+    durable : bool
+        Whether to wait until a local file has reached the disk itself.
+    unfilled : list
+        ``(ZarrDataIO, path)`` of the arrays that were written with shape and type only; set by the write.
     """
 
-    location: str
-    link_data: bool = True
-    export_location: str | None = None
-    object_codec: dict[str, Any] = field(default_factory=lambda: dict(DEFAULT_OBJECT_CODEC))
-    max_shape: MaxShape = lambda builder: None
-    strict_json: bool = False
-    doc: Doc = lambda builder: None
-    zarr_format: int = 2
-    limits: Limits = DEFAULT_RULES.limits
+    builder: Any
+    targets: Targets
+    texts: Texts
+    link_data: bool
+    object_codec: dict[str, Any]
+    max_shape: MaxShape
+    doc: Doc
+    strict_json: bool
+    zarr_format: int
+    has_both: bool
+    limits: Limits
+    schema: Any
+    chunk_key_encoding: ChunkKeyEncoding
+    consolidate: bool
+    exhaust_in_turn: bool
+    progress: Progress
+    executor: Any
+    memory_budget: int
+    exclusive: bool
+    nczarr: bool
+    durable: bool
+    unfilled: list[tuple[Any, str]] = field(default_factory=list)
 
 
 class Planner:
@@ -84,15 +125,13 @@ class Planner:
 
     Parameters
     ----------
-    options : PlanOptions
-        Options of the plan.
-    targets : Targets
-        Makes the references for targets of links and references.
+    request : WriteRequest
+        What to write, and how.
     """
 
-    def __init__(self, options: PlanOptions, targets: Targets) -> None:
-        self.options = options
-        self.targets = targets
+    def __init__(self, request: WriteRequest) -> None:
+        self.request = request
+        self.targets = request.targets
         self._copied_files: set[str] = set()
         self.plan = WritePlan()
 
@@ -106,7 +145,7 @@ class Planner:
         """
         root: GroupNode[Attributes] = GroupNode()
         self.plan.hierarchy.root = root
-        self.plan.hierarchy.zarr_format = self.options.zarr_format
+        self.plan.hierarchy.zarr_format = self.request.zarr_format
         self.fill_group(builder, root, "")
         return self.plan
 
@@ -131,20 +170,20 @@ class Planner:
         try:
             return checked_name(name)
         except NameRefusedError as error:
-            raise error.located(store=self.options.location, path=absolute(path)) from None
+            raise error.located(store=self.targets.location, path=absolute(path)) from None
 
     def _attributes(self, builder: Any, path: str, notes: dict[str, Any]) -> Attributes:
         attributes = dict(builder.attributes)
-        doc = None if DOC in attributes else self.options.doc(builder)
+        doc = None if DOC in attributes else self.request.doc(builder)
         if doc is not None:
             attributes[DOC] = doc
             notes[DOC] = True
         try:
             return encode_attributes(
-                attributes, notes=notes, reference=self.targets.encode_attribute, strict=self.options.strict_json
+                attributes, notes=notes, reference=self.targets.encode_attribute, strict=self.request.strict_json
             )
         except ZarrBackendError as error:
-            raise error.located(store=self.options.location, path=absolute(path)) from error.__cause__
+            raise error.located(store=self.targets.location, path=absolute(path)) from error.__cause__
 
     # ---- links ------------------------------------------------------------------------------------------------------
 
@@ -171,13 +210,13 @@ class Planner:
         target = link.builder
         if self.targets.is_own(target):
             return True
-        exporting = self.options.export_location is not None and str(target.source) not in self._copied_files
+        exporting = self.targets.export_location is not None and str(target.source) not in self._copied_files
         return bool(exporting and target.source == link.source)
 
     def _copies(self, target: Any) -> bool:
         """Tell whether a link to another file becomes a copy: to a dataset, on request; a group is not copied."""
-        exporting = self.options.export_location is not None
-        return exporting and not self.options.link_data and not isinstance(target, GroupBuilder)
+        exporting = self.targets.export_location is not None
+        return exporting and not self.request.link_data and not isinstance(target, GroupBuilder)
 
     def _copy_target(
         self, target: Any, node: GroupNode[Attributes], path: str, links: list[Link], taken: dict[str, int]
@@ -202,17 +241,19 @@ class Planner:
         data = self._unfilled(data, options, path) if _is_unfilled(data) else stored_view(unwrapped(data))
         if isinstance(data, LazyArray):
             link_data = link_data and _keeps_type(builder, data)
-            if self._linked(data, path, links, link_data=link_data):
+            reference = self._link_to(data, path, link_data=link_data)
+            if reference is not None:
+                links.append(Link(path.rpartition("/")[2], reference))
                 return
         sharding = options.sharding()
         keeps = not isinstance(builder.data, ZarrDataIO) and options.chunks is None
         try:
-            check_stored(data, self.options.limits)
+            check_stored(data, self.request.limits)
             planned = self._plan_data(builder, data, options)
             if not isinstance(data, LazyArray) and not is_hdf5_dataset(data):  # copies of stored dates may have no unit
                 dtypes.check_units(planned.node.data_type)
         except ZarrBackendError as error:
-            raise error.located(store=self.options.location, path=absolute(path)) from error.__cause__
+            raise error.located(store=self.targets.location, path=absolute(path)) from error.__cause__
         planned.sharding, planned.has_given_codecs = sharding, options.has_given_codecs
         if isinstance(data, LazyArray):
             if keeps:
@@ -242,17 +283,17 @@ class Planner:
 
     def _storage_options(self, builder: Any, path: str) -> tuple[StorageOptions, bool]:
         data = builder.data
-        options = StorageOptions(object_codec=self.options.object_codec, maxshape=self.options.max_shape(builder))
+        options = StorageOptions(object_codec=self.request.object_codec, maxshape=self.request.max_shape(builder))
         if not isinstance(data, ZarrDataIO):
             left = take_settings(options, data)
             if left:
                 warnings.warn(
-                    f"{self.options.location}, {absolute(path)}: {', '.join(left)} of {type(data).__name__} are filters"
+                    f"{self.targets.location}, {absolute(path)}: {', '.join(left)} of {type(data).__name__} are filters"
                     " of HDF5 and are ignored; wrap the data in ZarrDataIO to choose a codec",
                     UserWarning,
                     stacklevel=2,
                 )
-            return options, self.options.link_data
+            return options, self.request.link_data
         options.chunks = data.chunks
         options.chunk_elements, options.chunk_aspect_ratio = data.chunk_elements, data.chunk_aspect_ratio
         options.shards = data.shards
@@ -267,7 +308,7 @@ class Planner:
         if wrapper.dataset is not None:
             raise UsageError(
                 "the array that this wrapper was written to belongs to another file",
-                store=self.options.location,
+                store=self.targets.location,
                 path=absolute(path),
                 remedy="Create a new wrapper for each file.",
             )
@@ -277,22 +318,22 @@ class Planner:
         )
         return np.broadcast_to(fill, wrapper.shape)
 
-    def _linked(self, data: LazyArray, path: str, links: list[Link], *, link_data: bool) -> bool:
+    def _link_to(self, data: LazyArray, path: str, *, link_data: bool) -> Reference | None:
+        """Return the target of a link to a stored array in place of a dataset at ``path``; None if it is copied."""
         decision = link_or_copy(
             data_location=data.location,
             data_path=data.path,
-            own_location=self.options.location,
+            own_location=self.targets.location,
             own_path=path,
-            export_location=self.options.export_location,
+            export_location=self.targets.export_location,
             link_data=link_data,
         )
         if decision == "copy" or (decision == "external" and not can_be_named(data.location)):
-            return False
-        source = THIS_FILE if decision == "soft" else relative_source(data.location, self.options.location)
+            return None
+        source = THIS_FILE if decision == "soft" else relative_source(data.location, self.targets.location)
         identifier = data.node.attributes.get("object_id")
         file_id = self.targets.root_id if decision == "soft" else data.file_id
-        links.append(Link(path.rpartition("/")[2], Reference(source, data.name, identifier, file_id)))
-        return True
+        return Reference(source, data.name, identifier, file_id)
 
     def _plan_data(self, builder: Any, data: Any, options: StorageOptions) -> PlannedArray:
         word = dtypes.word_of(builder.dtype)
@@ -330,7 +371,7 @@ class Planner:
 
 def _keeps_type(builder: Any, data: LazyArray) -> bool:
     """Tell whether the target of a link has the type with which the dataset is read; otherwise it is copied."""
-    typed = {key: value for key, value in builder.attributes.items() if key in ("neurodata_type", "data_type")}
+    typed = {key: value for key, value in builder.attributes.items() if key in TYPE_KEYS}
     return all(data.node.attributes.get(key) == value for key, value in typed.items())
 
 
@@ -357,21 +398,10 @@ def _holds_references(data: Any, word: Any) -> bool:
 
 
 def take_settings(options: StorageOptions, wrapped: Any) -> list[str]:
-    """Copy chunks, maxshape and fill value from the DataIO of another backend.
+    """Copy chunks, maxshape and fill value from a DataIO of another backend to ``options``; other data have none.
 
-    Settings given with an HDF5 dataset are ignored, of which `H5DataIO` itself warns.
-
-    Parameters
-    ----------
-    options : StorageOptions
-        Changed: the settings are added.
-    wrapped : object
-        The data as given; only a DataIO has settings.
-
-    Returns
-    -------
-    list of str
-        The settings that are ignored: filters of HDF5.
+    Settings given with an HDF5 dataset are ignored, of which `H5DataIO` itself warns. Returned are the names of other
+    settings that are ignored: filters of HDF5.
     """
     has_settings = isinstance(getattr(type(wrapped), "io_settings", None), property)
     if not has_settings or is_hdf5_dataset(wrapped.data):

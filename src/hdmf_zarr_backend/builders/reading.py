@@ -124,7 +124,8 @@ class ReadSession:
             new = list(islice(assembler.builders, known, None)) if known < len(assembler.builders) else []
             self._restored[assembler.source] = len(assembler.builders)
             for path in new:
-                restore_types_of(assembler, path, self._manager.namespace_catalog)
+                builder, node = assembler.builders[path], assembler.hierarchy.get(path)
+                restore_types_of(builder, node, self._manager.namespace_catalog)
 
     def builder_of(self, stored: Any) -> Any:
         """Return the builder of a group or array of the file, or of one that it links to.

@@ -12,7 +12,7 @@ import posixpath
 import warnings
 from collections.abc import Collection, Iterator
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from hdmf.build import ConstructError, DatasetBuilder, GroupBuilder
@@ -21,6 +21,9 @@ from hdmf.spec import DatasetSpec, GroupSpec
 from hdmf_zarr_backend.errors import MetadataError, UnreadTypeWarning, ValueRefusedError
 from hdmf_zarr_backend.formats import dtypes
 from hdmf_zarr_backend.model.nodes import absolute
+
+TYPE_KEYS = ("neurodata_type", "data_type")
+"""The attributes that name the data type of a group or dataset."""
 
 _SPELLED = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
 _NUMBERS = (int, float)
@@ -56,14 +59,9 @@ def _may_need_types(attributes: dict[str, Any]) -> bool:
 def restore_types(builder: Any, catalog: Any) -> None:
     """Cast the attributes of ``builder`` and of its untyped datasets to schema types that JSON lacks.
 
-    Parameters
-    ----------
-    builder : GroupBuilder or DatasetBuilder
-        The builder as read; its attributes are changed.
-    catalog : NamespaceCatalog
-        Has the namespaces of the file.
+    ``catalog`` has the namespaces of the file.
     """
-    namespace, data_type = builder.attributes.get("namespace"), _data_type(builder)
+    namespace, data_type = builder.attributes.get("namespace"), data_type_of(builder)
     if not isinstance(namespace, str) or data_type is None or namespace not in catalog.namespaces:
         return
     if data_type not in catalog.get_namespace(namespace).get_registered_types():
@@ -71,7 +69,7 @@ def restore_types(builder: Any, catalog: Any) -> None:
     spec = catalog.get_spec(namespace, data_type)
     _cast(builder, spec)
     for name, dataset in _held(builder):
-        if _data_type(dataset) is None:
+        if data_type_of(dataset) is None:
             subspec = spec.get_dataset(name)
             if isinstance(subspec, DatasetSpec):  # hdmf returns a link spec if no dataset has this name
                 _cast(dataset, subspec)
@@ -91,10 +89,10 @@ def unsigned_attributes(root: Any) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _data_type(builder: Any) -> str | None:
-    for key in ("neurodata_type", "data_type"):
-        value = builder.attributes.get(key)
-        if isinstance(value, str):
+def data_type_of(node: Any) -> str | None:
+    """Return the data type of a node or builder, None without one."""
+    for key in TYPE_KEYS:
+        if isinstance(value := node.attributes.get(key), str):
             return value
     return None
 
@@ -169,16 +167,7 @@ class ContainerError(MetadataError, ConstructError):  # type: ignore[misc]
 
 
 def check_types(root: Any, catalog: Any, source: str) -> None:
-    """Check that the namespaces in ``catalog`` define the types of the builders.
-
-    Parameters
-    ----------
-    root : GroupBuilder
-        The root of the file.
-    catalog : NamespaceCatalog
-        Has the namespaces.
-    source : str
-        The file, for messages.
+    """Check that the namespaces in ``catalog`` define the types of the builders of a file.
 
     Raises
     ------
@@ -204,123 +193,97 @@ def check_types(root: Any, catalog: Any, source: str) -> None:
             stack.extend(dataset for dataset in builder.datasets.values() if dataset is not None)
 
 
+class _Members(NamedTuple):
+    """The members with a fixed name in the specification of a group."""
+
+    groups: dict[str, Any]
+    """Specifications of groups by name."""
+    datasets: frozenset[str]
+    links: frozenset[str]
+    """Links, whose targets may be groups or datasets."""
+
+
 class TypeCheck:
     """Checks that the namespaces that are loaded have the types of builders; parameters as of `check_types`."""
 
     def __init__(self, catalog: Any, source: str) -> None:
-        self._schema = _Schema(catalog)
+        self._catalog = catalog
         self._key = catalog.group_spec_cls.type_key()
         self._source = source
-
-    def builder(self, builder: Any) -> None:
-        """Check one builder; errors and warnings as of `check_types`."""
-        if self._key in builder.attributes:
-            _check_builder(builder, self._key, self._schema, self._source)
-
-    def is_known(self, builder: Any) -> bool:
-        """Return whether the type of a builder is in its namespace."""
-        known = self._schema.known.get(builder.attributes.get("namespace"), ())
-        return builder.attributes.get(self._key) in known
-
-
-class _Members:
-    """The members with a fixed name in the specification of a group.
-
-    Attributes
-    ----------
-    datasets : frozenset of str
-        Names of datasets.
-    groups : dict
-        Specifications of groups by name.
-    others : frozenset of str
-        Names of links, whose targets may be groups or datasets.
-    """
-
-    def __init__(self, spec: GroupSpec) -> None:
-        self.datasets = frozenset(dataset.name for dataset in spec.datasets if dataset.name is not None)
-        self.groups = {group.name: group for group in spec.groups if group.name is not None}
-        self.others = frozenset(link.name for link in spec.links if link.name is not None)
-
-
-class _Schema:
-    """The loaded namespaces; each specification is looked up once."""
-
-    def __init__(self, catalog: Any) -> None:
-        self.known = {
+        self._types = {
             name: frozenset(catalog.get_namespace(name).get_registered_types()) for name in catalog.namespaces
         }
-        self._catalog = catalog
         self._specs: dict[tuple[str, str], Any] = {}
         self._members: dict[int, _Members] = {}  # by id: the catalog keeps the specifications alive
 
-    def spec(self, namespace: str, data_type: str) -> Any:
-        """Return the specification of a type."""
-        found = self._specs.get((namespace, data_type))
-        if found is None:
-            found = self._specs[namespace, data_type] = self._catalog.get_spec(namespace, data_type)
-        return found
+    def is_known(self, builder: Any) -> bool:
+        """Return whether the type of a builder is in its namespace."""
+        return builder.attributes.get(self._key) in self._types.get(builder.attributes.get("namespace"), ())
 
-    def members(self, spec: GroupSpec) -> _Members:
-        """Return the named members of a specification."""
-        found = self._members.get(id(spec))
-        if found is None:
-            found = self._members[id(spec)] = _Members(spec)
-        return found
-
-
-def _check_builder(builder: Any, key: str, schema: _Schema, source: str) -> None:
-    data_type, namespace = builder.attributes[key], builder.attributes.get("namespace")
-    if not isinstance(namespace, str):
-        raise ContainerError(
-            f"the type {data_type!r} has no namespace",
-            store=source,
-            path=path_of(builder),
-            remedy="Add the attribute 'namespace', or write the file again.",
-        )
-    if namespace not in schema.known:
-        loaded = f"The loaded namespaces are: {', '.join(sorted(schema.known))}. " if schema.known else ""
-        raise ContainerError(
-            f"the namespace {namespace!r} of the type {data_type!r} is not loaded",
-            store=source,
-            path=path_of(builder),
-            remedy=f"{loaded}{_OTHER_SCHEMA}",
-        )
-    if data_type not in schema.known[namespace]:
-        warnings.warn(
-            f"The type {data_type!r} of {path_of(builder)} in {source} is not in {namespace!r}: left out.",
-            UnreadTypeWarning,
-            stacklevel=2,
-        )
-    elif isinstance(builder, GroupBuilder):
-        _check_members(builder, schema.spec(namespace, data_type), schema, source)
-
-
-def _check_members(builder: Any, spec: GroupSpec, schema: _Schema, source: str) -> None:
-    """Check that the named members of the schema are groups or datasets in the file as in the schema."""
-    expected = schema.members(spec)
-    for name, member in builder.groups.items():
-        if name in expected.datasets:
+    def builder(self, builder: Any) -> None:
+        """Check one builder; errors and warnings as of `check_types`."""
+        if self._key not in builder.attributes:
+            return
+        data_type, namespace = builder.attributes[self._key], builder.attributes.get("namespace")
+        if not isinstance(namespace, str):
             raise ContainerError(
-                "the file has a group where the schema names a dataset",
-                store=source,
-                path=path_of(member),
-                remedy="Restore the dataset from a copy.",
+                f"the type {data_type!r} has no namespace",
+                store=self._source,
+                path=path_of(builder),
+                remedy="Add the attribute 'namespace', or write the file again.",
             )
-        group = expected.groups.get(name)
-        if group is not None and group.data_type is None:
-            _check_members(member, group, schema, source)
-    for name, member in builder.datasets.items():
-        if (
-            name in expected.groups
-            and member is not None
-            and name not in expected.datasets
-            and name not in expected.others
-        ):
+        if namespace not in self._types:
+            loaded = f"The loaded namespaces are: {', '.join(sorted(self._types))}. " if self._types else ""
+            raise ContainerError(
+                f"the namespace {namespace!r} of the type {data_type!r} is not loaded",
+                store=self._source,
+                path=path_of(builder),
+                remedy=f"{loaded}{_OTHER_SCHEMA}",
+            )
+        if data_type not in self._types[namespace]:
             warnings.warn(
-                f"{path_of(member)} in {source} is a dataset, and a group in the schema: left out.",
+                f"The type {data_type!r} of {path_of(builder)} in {self._source} is not in {namespace!r}: left out.",
                 UnreadTypeWarning,
                 stacklevel=2,
             )
+        elif isinstance(builder, GroupBuilder):
+            spec = self._specs.get((namespace, data_type))
+            if spec is None:
+                spec = self._specs[namespace, data_type] = self._catalog.get_spec(namespace, data_type)
+            self._check_members(builder, spec)
+
+    def _check_members(self, builder: Any, spec: GroupSpec) -> None:
+        """Check that the named members of the schema are groups or datasets in the file as in the schema."""
+        expected = self._members_of(spec)
+        for name, member in builder.groups.items():
+            if name in expected.datasets:
+                raise ContainerError(
+                    "the file has a group where the schema names a dataset",
+                    store=self._source,
+                    path=path_of(member),
+                    remedy="Restore the dataset from a copy.",
+                )
+            group = expected.groups.get(name)
+            if group is not None and group.data_type is None:
+                self._check_members(member, group)
+        for name, member in builder.datasets.items():
+            is_group = name in expected.groups and name not in expected.datasets and name not in expected.links
+            if is_group and member is not None:
+                warnings.warn(
+                    f"{path_of(member)} in {self._source} is a dataset, and a group in the schema: left out.",
+                    UnreadTypeWarning,
+                    stacklevel=2,
+                )
+
+    def _members_of(self, spec: GroupSpec) -> _Members:
+        found = self._members.get(id(spec))
+        if found is None:
+            found = self._members[id(spec)] = _Members(
+                {group.name: group for group in spec.groups if group.name is not None},
+                frozenset(dataset.name for dataset in spec.datasets if dataset.name is not None),
+                frozenset(link.name for link in spec.links if link.name is not None),
+            )
+        return found
 
 
 def path_of(builder: Any) -> str:
@@ -342,16 +305,9 @@ def container_error(error: Exception, root: Any, source: str) -> ContainerError:
 
 
 def largest_shape(manager: Any, builder: Any, expandable: Collection[str]) -> tuple[int | None, ...] | None:
-    """Return the shape that the schema allows, for types whose datasets users append to (as in HDF5IO).
+    """Return the shape that the schema allows for a dataset, if its type is one of those that users append to, by name.
 
-    Parameters
-    ----------
-    manager : BuildManager
-        Has the types.
-    builder : DatasetBuilder
-        The dataset.
-    expandable : collection of str
-        Names of these types.
+    Source: ``HDF5IO``, for the types whose datasets can grow.
     """
     shape = builder.matched_spec_shape
     if shape is None or not expandable or manager.get_builder_dt(builder) is None:
@@ -365,13 +321,6 @@ def documentation(manager: Any, builder: Any) -> str | None:
     """Return the schema's documentation of a builder's type or, without a type, of its specification.
 
     The specification is known for a builder that was built from a container, but not for one that was read.
-
-    Parameters
-    ----------
-    manager : BuildManager
-        Has the types.
-    builder : GroupBuilder or DatasetBuilder
-        The group or dataset.
 
     Source: hdmf-zarr storage specification, "Mapping of groups" and "Mapping of datasets", the key ``doc``.
     """

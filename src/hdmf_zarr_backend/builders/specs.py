@@ -9,19 +9,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from hdmf.backends.utils import NamespaceToBuilderHelper
 from hdmf.spec import SpecReader, SpecWriter
 
+from hdmf_zarr_backend.builders.namespaces import USE_INSTALLED
 from hdmf_zarr_backend.errors import MetadataError, NameRefusedError
 from hdmf_zarr_backend.formats.namespaces import NAMESPACE, spec_location
 from hdmf_zarr_backend.formats.object_forms import text_form
 from hdmf_zarr_backend.formats.reserved import DIMENSIONS, SPECLOC
 from hdmf_zarr_backend.model.nodes import GroupNode, absolute, join, split
-from hdmf_zarr_backend.transfer.plan import PlannedArray, StorageOptions, WritePlan, object_node
-from hdmf_zarr_backend.transfer.sources import ElementSource, to_text
+
+if TYPE_CHECKING:
+    from hdmf_zarr_backend.transfer.plan import PlannedArray, WritePlan
 
 SPECIFICATIONS = "specifications"
 
@@ -82,7 +84,7 @@ class TextSpecReader(SpecReader):  # type: ignore[misc]
                 f"the cached source {ns_path!r} lists no namespaces",
                 store=self._store,
                 path=f"{self._path}/{ns_path}",
-                remedy="Open with load_namespaces=False to read the file with the installed schema.",
+                remedy=USE_INSTALLED,
             )
         return document["namespaces"]
 
@@ -94,7 +96,7 @@ class TextSpecReader(SpecReader):  # type: ignore[misc]
                 f"the cached specification {name!r} is not JSON ({type(error).__name__})",
                 store=self._store,
                 path=f"{self._path}/{name}",
-                remedy="Open with load_namespaces=False to read the file with the installed schema.",
+                remedy=USE_INSTALLED,
             ) from error
 
 
@@ -170,6 +172,13 @@ def _add_version(plan: WritePlan, parts: tuple[str, ...], sources: Mapping[str, 
 
 def text_array(text: str) -> PlannedArray:
     """Plan an array with one text, like each source of a namespace."""
+    from hdmf_zarr_backend.transfer.plan import (  # imported here, since a program that reads does not need them
+        PlannedArray,
+        StorageOptions,
+        object_node,
+    )
+    from hdmf_zarr_backend.transfer.sources import ElementSource, to_text
+
     values = np.array([text], dtype=object)
     node = object_node((1,), text_form(is_scalar=True), StorageOptions(chunks=(1,), compressor=False))
     node.attributes[DIMENSIONS] = ["_anonymous1"]

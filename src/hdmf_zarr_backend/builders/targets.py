@@ -56,6 +56,15 @@ def object_id(builder: Any) -> str | None:
     return str(value) if isinstance(value, str) else None
 
 
+class StoredReference:
+    """The JSON of a reference in an attribute, as it is on disk."""
+
+    __slots__ = ("json",)
+
+    def __init__(self, json: dict[str, Any]) -> None:
+        self.json = json
+
+
 class Targets:
     """Converts builders to references, each distinct target once.
 
@@ -106,10 +115,8 @@ class Targets:
         builder = self._builder(target)
         known = self._known.get(id(builder))
         if known is None:
-            known = self._known[id(builder)] = (
-                builder,
-                self._make(builder),
-            )  # keeps the builder alive, and so its id unique
+            # the builder stays alive, and so its id unique
+            known = self._known[id(builder)] = (builder, self._make(builder))
         return known[1]
 
     def move(self, builder: Any, path: str) -> None:
@@ -128,9 +135,7 @@ class Targets:
         return known[1] if known is not None and known[1].source == link_sources.THIS_FILE else None
 
     def _builder(self, target: Any) -> Any:
-        if isinstance(target, ReferenceBuilder):
-            return target.builder
-        if isinstance(target, LinkBuilder):
+        if isinstance(target, (ReferenceBuilder, LinkBuilder)):
             return target.builder
         if isinstance(target, Builder):
             return target

@@ -5,28 +5,24 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from hdmf_zarr_backend.builders.append import AppendPlanner
 from hdmf_zarr_backend.builders.both import change_of, derive, derive_or_warn
 from hdmf_zarr_backend.builders.dimensions import name_axes, rename_axes, specs_in
-from hdmf_zarr_backend.builders.planner import Planner, PlanOptions
-from hdmf_zarr_backend.builders.specs import Texts, add_specs
-from hdmf_zarr_backend.builders.targets import Targets
+from hdmf_zarr_backend.builders.planner import Planner, WriteRequest
+from hdmf_zarr_backend.builders.specs import add_specs
 from hdmf_zarr_backend.changes.edits import Edits
 from hdmf_zarr_backend.errors import DroppedChangesWarning, ZarrBackendError
 from hdmf_zarr_backend.files.parser import ParsedFile
 from hdmf_zarr_backend.formats import zarr2
 from hdmf_zarr_backend.formats.nczarr import is_nczarr, overlay
 from hdmf_zarr_backend.formats.registry import FORMATS
-from hdmf_zarr_backend.formats.zarr3 import ChunkKeyEncoding
 from hdmf_zarr_backend.model.nodes import ArrayNode, Hierarchy, absolute, adopt, copy_hierarchy
-from hdmf_zarr_backend.progress import SILENT, Progress
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.gc_pause import gc_paused
 from hdmf_zarr_backend.stores.json_text import check_strict, dump
-from hdmf_zarr_backend.stores.limits import MEMORY_BUDGET
 from hdmf_zarr_backend.transfer.names import check_names
 from hdmf_zarr_backend.transfer.plan import WritePlan, adapt_plan, shard_bytes_for
 from hdmf_zarr_backend.transfer.sources import ArraySource, IndexedSource
@@ -36,78 +32,11 @@ from hdmf_zarr_backend.transfer.writer import Writer
 _SHOWN = 5
 
 
-@dataclass(slots=True)
-class WriteRequest:
-    """One call of ``write_builder``.
-
-    Attributes
-    ----------
-    builder : GroupBuilder
-        The root.
-    options : PlanOptions
-        Options of the plan.
-    targets : Targets
-        Makes the references for targets of links and references.
-    texts : dict
-        Namespaces to cache.
-    consolidate : bool
-        Whether to write the consolidated document.
-    exhaust_in_turn : bool
-        Whether iterators are exhausted one after the other.
-    progress : Progress
-        Receives the number of bytes written.
-    executor, memory_budget
-        As for `Writer`.
-    exclusive : bool
-        Whether a new file must not replace anything, including a file created in the meantime.
-    nczarr : bool
-        Whether the nodes get the attributes of NCZarr.
-    durable : bool
-        Whether to wait until a local file has reached the disk itself.
-    has_both : bool
-        Whether a new file also gets the metadata of format 3.
-    schema : NamespaceCatalog or None
-        Names the axes of arrays from another file, whose builders have no dimension labels.
-    chunk_key_encoding : {"default", "v2"}
-        Encoding of chunk keys of new arrays in format 3.
-    unfilled : list
-        ``(ZarrDataIO, path)`` of the arrays that were written with shape and type only; set by the write.
-    """
-
-    builder: Any
-    options: PlanOptions
-    targets: Targets
-    texts: Texts
-    consolidate: bool = True
-    exhaust_in_turn: bool = True
-    progress: Progress = SILENT
-    executor: Any = None
-    memory_budget: int = MEMORY_BUDGET
-    exclusive: bool = False
-    nczarr: bool = False
-    durable: bool = False
-    has_both: bool = False
-    schema: Any = None
-    chunk_key_encoding: ChunkKeyEncoding = "default"
-    unfilled: list[tuple[Any, str]] = field(default_factory=list)
-
-    def writer(self, keys: Store, plan: WritePlan) -> Writer:
-        """Return the writer for ``plan`` with the options of this request."""
-        return Writer(
-            keys,
-            plan,
-            strict_json=self.options.strict_json,
-            progress=self.progress,
-            executor=self.executor,
-            memory_budget=self.memory_budget,
-        )
-
-
 def plan_new(request: WriteRequest) -> WritePlan:
     """Return the plan of a new file, without writing it."""
-    plan = Planner(request.options, request.targets).plan_root(request.builder)
+    plan = Planner(request).plan_root(request.builder)
     name_axes(plan, None if request.schema is None else specs_in(request.schema))
-    add_specs(plan, request.texts, location=request.options.location)
+    add_specs(plan, request.texts, location=request.targets.location)
     plan.chunk_key_encoding = request.chunk_key_encoding
     plan.is_nczarr = request.nczarr
     return plan
@@ -115,13 +44,6 @@ def plan_new(request: WriteRequest) -> WritePlan:
 
 def write_new(request: WriteRequest, store: Store) -> tuple[Hierarchy, dict[str, bytes]]:
     """Write a new file. When complete, it replaces an existing file, unless ``exclusive`` is set.
-
-    Parameters
-    ----------
-    request : WriteRequest
-        The builders and the options.
-    store : Store
-        The store of the file.
 
     Returns
     -------
@@ -147,19 +69,30 @@ def write_new(request: WriteRequest, store: Store) -> tuple[Hierarchy, dict[str,
         durable=request.durable,
         is_locked=True,
     ) as keys:
-        writer = request.writer(keys, plan)
+        writer = _writer(request, keys, plan)
         writer.write(consolidate=request.consolidate, exhaust_in_turn=request.exhaust_in_turn)
         if request.has_both:
             derive(
                 keys,
                 plan.hierarchy,
                 is_new=True,
-                strict_json=request.options.strict_json,
+                strict_json=request.strict_json,
                 executor=request.executor,
                 memory_budget=request.memory_budget,
             )
     request.unfilled = plan.unfilled
     return plan.hierarchy, writer.inlined
+
+
+def _writer(request: WriteRequest, keys: Store, plan: WritePlan) -> Writer:
+    return Writer(
+        keys,
+        plan,
+        strict_json=request.strict_json,
+        progress=request.progress,
+        executor=request.executor,
+        memory_budget=request.memory_budget,
+    )
 
 
 def _check_values(plan: WritePlan, location: str) -> None:
@@ -219,25 +152,17 @@ def write_difference(
 ) -> None:
     """Write everything that is new or differs; if this raises an error, nothing is written.
 
-    Parameters
-    ----------
-    request : WriteRequest
-        The builders and the options.
-    file : EditedFile
-        The file.
-    is_written, original
-        As for `AppendPlanner`.
+    ``is_written`` and ``original`` as for `AppendPlanner`.
     """
-    options = request.options
     keys, edits, known = file.keys, file.edits, file.parsed.hierarchy
     _prepare(file)
     with gc_paused():  # a collection would take longer than making these objects
         hierarchy = copy_hierarchy(known)
-        planner = AppendPlanner(options, request.targets, hierarchy, is_written=is_written, original=original)
+        planner = AppendPlanner(request, hierarchy, is_written=is_written, original=original)
         plan = planner.plan_root(request.builder)
         plan.chunk_key_encoding = request.chunk_key_encoding
         plan.is_nczarr = request.nczarr or is_nczarr(known)
-        planner.note_specs(add_specs(plan, request.texts, location=options.location))
+        planner.note_specs(add_specs(plan, request.texts, location=request.targets.location))
     check_names((path for path, _ in plan.hierarchy.walk()), keys)
     is_other = file.parsed.consolidated != request.consolidate
     is_more = bool(planner.changed or planner.added or plan.is_nczarr or is_other)
@@ -246,7 +171,7 @@ def write_difference(
         _flush(file, request.targets.encode, keep=_documents(hierarchy, planner.changed), below=planner.added)
         _copy_filters(hierarchy, edits)
         if is_more:
-            writer = request.writer(keys, plan)
+            writer = _writer(request, keys, plan)
             writer.inlined = file.parsed.inlined
             writer.write_changes(added=planner.added, changed=planner.changed, keep=edits.journal.keep)
         if request.durable:
@@ -285,16 +210,8 @@ def drop_changes(edits: Edits, location: str, error: BaseException) -> None:
     """Discard the in-place changes that are not written yet, because an exception ended the block that made them.
 
     A table may have added a refused row to some of its columns only, and only the interrupted program knew which
-    changes belong together. So none of them is written, as if the process had died.
-
-    Parameters
-    ----------
-    edits : Edits
-        The changes. Does nothing if there are none, or if writing them failed and was undone.
-    location : str
-        The file.
-    error : BaseException
-        The exception that ended the block.
+    changes belong together. So none of them is written, as if the process had died. Nothing is done if there are no
+    changes, or if writing them failed and was undone.
 
     Warns
     -----

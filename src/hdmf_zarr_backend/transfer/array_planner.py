@@ -32,7 +32,6 @@ from hdmf_zarr_backend.transfer.sources import (
     IndexedSource,
     RowSource,
     cast_block,
-    is_hdf5_dataset,
     to_bytes,
     to_json_number,
     to_text,
@@ -53,92 +52,82 @@ _CHECK_ELEMENTS = 65536
 
 def shape_of(data: Any) -> tuple[int, ...]:
     """Return the shape of an array or of nested lists, taken from their first elements."""
-    shape: list[int] = []
-    while not _is_value(data):
-        known = getattr(data, "shape", None)
-        if known is not None:
-            return (*shape, *map(int, known))
-        if not hasattr(data, "__len__"):
-            break
-        shape.append(len(data))
-        if not shape[-1]:
+    shape: tuple[int, ...] = ()
+    while known := _outer_shape(data):
+        shape += known
+        if hasattr(data, "shape") or not known[0]:
             break
         data = _first(data)
-    return tuple(shape)
+    return shape
 
 
 def first_leaf(data: Any) -> Any:
     """Return the first element of nested lists or of an array, or a value of its type; None if there is none."""
-    while not _is_value(data):
-        if isinstance(data, np.ndarray) and not data.shape:
-            data = data[()]  # zarr 3.1 wraps an object twice
+    while (known := _outer_shape(data)) is not None:
+        if not known:
+            inner = data[()]
+            if not isinstance(data, np.ndarray):
+                return inner
+            data = inner  # zarr 3.1 wraps an object twice
             continue
-        if _is_single(data):
-            return data[()] if hasattr(data, "shape") and not isinstance(data, np.generic) else data
-        if not _length(data):
+        if not known[0]:
             return None
         text = getattr(data, "text_type", None)  # type of a stored array, without reading a chunk
         data = _first(data) if text is None else text()
     return data
 
 
-def _is_single(data: Any) -> bool:
-    """Tell whether data are a single value, of any library."""
-    return getattr(data, "shape", None) == () or not (hasattr(data, "shape") or hasattr(data, "__len__"))
-
-
-def _length(data: Any) -> int:
-    """Return the length of the first axis; 0 without a dataspace. A zarr array has no ``len``."""
-    shape = getattr(data, "shape", ())
-    return 0 if shape is None else int(shape[0]) if shape else len(data)
-
-
-def _is_value(data: Any) -> bool:
-    """Tell whether data are a single value, such as a container of hdmf. Does not import hdmf for data without one."""
-    return isinstance(data, (str, bytes, dict, RegionReference)) or hasattr(data, "container_source")
+def _outer_shape(data: Any) -> tuple[int, ...] | None:
+    """Return the shape of an array, or the length of a sequence; None for a single value, also a container of hdmf."""
+    is_value = isinstance(data, (str, bytes, dict, np.generic, RegionReference))
+    if is_value or hasattr(data, "container_source"):  # without importing hdmf for data that has no container
+        return None
+    if hasattr(data, "shape"):
+        return (0,) if data.shape is None else tuple(map(int, data.shape))
+    return (len(data),) if hasattr(data, "__len__") else None
 
 
 def _first(data: Any) -> Any:
     return data[0] if hasattr(data, "__getitem__") else next(iter(data))
 
 
-def stored_fields(dtype: np.dtype[Any]) -> list[dict[str, Any]]:
+def _stored_fields(dtype: np.dtype[Any]) -> list[dict[str, Any]]:
     """Return ``zarr_dtype`` of a structured type; the type of a structured field is a list of fields."""
     bases = {name: dtype[name].base for name in dtype.names or ()}
-    return [{"name": name, "dtype": stored_fields(base) if base.names else base.name} for name, base in bases.items()]
+    return [{"name": name, "dtype": _stored_fields(base) if base.names else base.name} for name, base in bases.items()]
 
 
-def holds_bytes(dtype: np.dtype[Any], fields: list[Any]) -> bool:
+def _holds_bytes(dtype: np.dtype[Any], fields: list[Any]) -> bool:
     """Tell whether rows have only numbers and fixed-length bytes, by their own type and by ``fields``."""
     words = {str(field["name"]): dtypes.word_of(field["dtype"]) for field in fields}
     if dtype.hasobject or set(words) != set(dtype.names or ()):
         return False
     return all(
-        number_type(word) is not None
+        _numbers_dtype(word) is not None
         or (dtype[name].base.kind == "S" and isinstance(word, str) and dtypes.kind_of(word) in ("ascii", "bytes"))
         for name, word in words.items()
     )
 
 
-def number_type(word: Any) -> np.dtype[Any] | None:
+def _numbers_dtype(word: Any) -> np.dtype[Any] | None:
     """Return the type of a number, or of a compound of numbers of any depth; None for other types."""
     word = dtypes.word_of(word)
     if not isinstance(word, list):
         return dtypes.numpy_of(word) if isinstance(word, str) and dtypes.kind_of(word) == "number" else None
-    fields = {str(field["name"]): number_type(field["dtype"]) for field in word}
+    fields = {str(field["name"]): _numbers_dtype(field["dtype"]) for field in word}
     if any(dtype is None for dtype in fields.values()):  # `in` compares by ==, and float64 == None in numpy
         return None
     return np.dtype([(name, dtype) for name, dtype in fields.items() if dtype is not None])
 
 
-def numbers_of(row: Any, dtype: np.dtype[Any]) -> tuple[Any, ...]:
+def _numbers_of(row: Any, dtype: np.dtype[Any]) -> tuple[Any, ...]:
     """Return a row in the form for NumPy: a tuple, with tuples for inner compounds."""
     names = dtype.names or ()
-    return tuple(numbers_of(v, dtype[n]) if dtype[n].names else v for v, n in zip(row, names, strict=True))
+    return tuple(_numbers_of(v, dtype[n]) if dtype[n].names else v for v, n in zip(row, names, strict=True))
 
 
-def field_word(dtype: Any) -> str:
-    """Return the name of the type of a field in rows of objects.
+def _field_element(dtype: Any) -> Element:
+    """Return the `Element` of a field in rows of objects.
 
     Raises
     ------
@@ -148,12 +137,7 @@ def field_word(dtype: Any) -> str:
     word = dtypes.word_of(dtype)
     if not isinstance(word, str):
         raise ValueRefusedError(f"a field of type {dtype!r} cannot be stored: an inner compound may have numbers only")
-    kind = dtypes.kind_of(word)
-    if kind == "number":
-        return dtypes.number_name(dtypes.numpy_of(word))
-    if kind in ("bytes", "object", "region"):
-        return str(kind)
-    return {"text": "str", "ascii": "bytes"}.get(str(kind), word)
+    return word_element(dtypes.number_name(dtypes.numpy_of(word)) if dtypes.kind_of(word) == "number" else word)
 
 
 def plan_scalar(value: Any, word: Any, options: StorageOptions, reference: Encode) -> PlannedArray:
@@ -168,7 +152,7 @@ def plan_scalar(value: Any, word: Any, options: StorageOptions, reference: Encod
         return _plan_scalar_row(value, word, options, reference)
     kind = dtypes.kind_of(word) if isinstance(word, str) else None
     if isinstance(value, (str, bytes, *_DATES)):
-        planned = _plan_scalar_text(value, word, options)
+        planned = _plan_scalar_text(value, word, options, is_ascii=kind == "ascii")
     elif isinstance(value, _NUMBER_TYPES):
         planned = _plan_scalar_number(value, word if kind == "number" else None, options)
     else:
@@ -177,14 +161,12 @@ def plan_scalar(value: Any, word: Any, options: StorageOptions, reference: Encod
     return planned
 
 
-def _plan_scalar_text(value: Any, word: Any, options: StorageOptions) -> PlannedArray:
+def _plan_scalar_text(value: Any, word: Any, options: StorageOptions, *, is_ascii: bool) -> PlannedArray:
     if isinstance(value, bytes) and _utf8(value) is None:
         form = text_form(is_scalar=True, as_bytes=True)
         return _objects(form, ElementSource([value], (1,), to_bytes), options)
-    is_ascii = isinstance(word, str) and dtypes.kind_of(word) == "ascii"
-    planned = _objects(
-        text_form(ASCII if is_ascii else UTF8, is_scalar=True), ElementSource([value], (1,), to_text), options
-    )
+    form = text_form(ASCII if is_ascii else UTF8, is_scalar=True)
+    planned = _objects(form, ElementSource([value], (1,), to_text), options)
     if word == "isodatetime":
         planned.notes["text"] = word
     return planned
@@ -292,16 +274,8 @@ def plan_h5_dataset(dataset: Any, options: StorageOptions, reference: Encode) ->
 def plan_described(data: Any, found: Description, options: StorageOptions, reference: Encode) -> PlannedArray:
     """Plan the copy of an HDF5 dataset whose description is known.
 
-    Parameters
-    ----------
-    data : array
-        Has ``shape`` (including the axes of an element; None without a dataspace) and ``__getitem__``.
-    found : Description
-        Its description.
-    options : StorageOptions
-        How to store it.
-    reference : callable
-        Encodes an element that is a reference.
+    ``data`` has ``shape`` (including the axes of an element; None without a dataspace) and ``__getitem__``.
+    ``reference`` encodes an element that is a reference.
     """
     shape = data.shape
     _complete(options, shape, found)
@@ -396,26 +370,16 @@ def _number_encoder(kind: str, data: Any) -> Encode:
 
 
 def plan_array(data: Any, word: Any, options: StorageOptions, reference: Encode) -> PlannedArray:
-    """Plan an array of numbers, text, bytes or rows.
+    """Plan an array, or nested lists, of numbers, text, bytes or rows, of any rank above 0.
 
-    Parameters
-    ----------
-    data : array or (nested) list
-        Of any rank above 0.
-    word : str, list or None
-        The type as HDMF names it, or the list of fields; None: the type of the data.
-    options : StorageOptions
-        How to store it.
-    reference : callable
-        Encodes a reference.
+    ``word`` is the type as HDMF names it, or the list of fields; None: the type of the data. ``reference`` encodes a
+    reference.
 
     Raises
     ------
     ValueRefusedError
         The type of the data cannot be stored.
     """
-    if is_hdf5_dataset(data):
-        return plan_h5_dataset(data, options, reference)
     if isinstance(word, list):
         return _plan_compound(data, word, options, reference)
     kind = dtypes.kind_of(word) if isinstance(word, str) else None
@@ -458,9 +422,7 @@ def _to_array(data: Any, dtype: np.dtype[Any] | None) -> npt.NDArray[Any]:
 
 
 def _is_lazy(data: Any) -> bool:
-    from hdmf_zarr_backend.arrays.lazy import (
-        LazyArray,
-    )  # imported here: zarr is slow to import, and HDF5 does not need it
+    from hdmf_zarr_backend.arrays.lazy import LazyArray  # here, as zarr is slow to import and HDF5 does not need it
 
     return isinstance(data, LazyArray)
 
@@ -484,7 +446,7 @@ def _plan_typed(data: Any, kind: str | None, word: Any, options: StorageOptions)
 def _plan_stored(data: Any, dtype: np.dtype[Any], options: StorageOptions) -> PlannedArray:
     zarr_dtype: Any = dtypes.number_name(dtype)
     if dtype.names is not None:
-        zarr_dtype = stored_fields(dtype)
+        zarr_dtype = _stored_fields(dtype)
     elif dtype.kind == "S":
         zarr_dtype = "bytes"
     node = new_node(tuple(data.shape), dtypes.zarr_type(dtype), options, zarr_dtype, itemsize=dtype.itemsize)
@@ -496,7 +458,7 @@ def _plan_text(
     data: Any, shape: tuple[int, ...], kind: str | None, options: StorageOptions, word: Any = None
 ) -> PlannedArray:
     if kind == "bytes" or (isinstance(first_leaf(data), bytes) and not _all_utf8(data, shape)):
-        return PlannedArray(object_node(shape, text_form(as_bytes=True), options), ElementSource(data, shape, to_bytes))
+        return _objects(text_form(as_bytes=True), ElementSource(data, shape, to_bytes), options)
     form = text_form(ASCII if kind == "ascii" else UTF8)
     planned = _objects(form, ElementSource(data, shape, to_text), options)
     if kind != "ascii" and word in ("isodatetime", "datetime"):
@@ -521,12 +483,12 @@ def _utf8(value: bytes) -> str | None:
 
 
 def _plan_compound(data: Any, fields: list[Any], options: StorageOptions, reference: Encode) -> PlannedArray:
-    dtype = number_type(fields)
+    dtype = _numbers_dtype(fields)
     given: Any = getattr(data, "dtype", None)
     is_structured = isinstance(given, np.dtype) and given.names is not None and hasattr(data, "shape")
-    if is_structured and (dtype is not None or holds_bytes(given, fields)):
+    if is_structured and (dtype is not None or _holds_bytes(given, fields)):
         return _plan_stored(data, dtypes.plain(given), options)
     if dtype is not None:
-        return _plan_stored(np.array([numbers_of(row, dtype) for row in data], dtype=dtype), dtype, options)
-    elements = [(str(field["name"]), word_element(field_word(field["dtype"]))) for field in fields]
+        return _plan_stored(np.array([_numbers_of(row, dtype) for row in data], dtype=dtype), dtype, options)
+    elements = [(str(field["name"]), _field_element(field["dtype"])) for field in fields]
     return plan_rows(data, len(data), elements, options, reference)

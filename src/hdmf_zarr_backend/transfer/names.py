@@ -40,14 +40,7 @@ def checked_name(name: str) -> str:
 
 
 def check_names(paths: Iterable[str], keys: Store) -> None:
-    """Refuse names that are not valid in the keys of a store.
-
-    Parameters
-    ----------
-    paths : iterable of str
-        Paths of the nodes to be written.
-    keys : Store
-        The store of the file.
+    """Refuse names in ``paths``, those of the nodes to be written, that are not valid in the keys of a store.
 
     Raises
     ------
@@ -74,17 +67,10 @@ def check_names(paths: Iterable[str], keys: Store) -> None:
 def warn_of_names(paths: Iterable[str], location: str) -> None:
     """Warn of names that are not valid on Windows, or equal to another one there or on macOS (case, accents).
 
-    Parameters
-    ----------
-    paths : iterable of str
-        Paths of the nodes to be written.
-    location : str
-        The file.
-
     Warns
     -----
     PortableNameWarning
-        There are such names; one warning for all of them.
+        There are such names among the ``paths``; one warning for all of them.
     """
     first: dict[tuple[str, str], str] = {}
     found = []

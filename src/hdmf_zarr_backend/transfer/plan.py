@@ -15,9 +15,10 @@ from hdmf_zarr_backend.arrays.objects import cell_width
 from hdmf_zarr_backend.errors import FilterReplacedWarning, UsageError, ZarrBackendError
 from hdmf_zarr_backend.formats import chunking, zarr3, zarr3_codecs
 from hdmf_zarr_backend.formats.chunking import DEFAULT_COMPRESSOR, SHARD_BYTES, chunks_by_elements, default_chunks
+from hdmf_zarr_backend.formats.dimensions import encode_dimensions
 from hdmf_zarr_backend.formats.elements import describe
 from hdmf_zarr_backend.formats.object_forms import DEFAULT_OBJECT_CODEC, ObjectForm
-from hdmf_zarr_backend.formats.reserved import DTYPE
+from hdmf_zarr_backend.formats.reserved import DIMENSIONS, DTYPE, NOTES
 from hdmf_zarr_backend.formats.zarr3 import KEY_ENCODINGS, ChunkKeyEncoding
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, Hierarchy, Shards, absolute
 from hdmf_zarr_backend.stores.base import Store
@@ -55,7 +56,7 @@ class StorageOptions:
         False: no compression; True or None: the default.
     filters : list of dict or None
         Codecs before the compressor.
-    Configuration of the codec for references and rows.
+    object_codec : dict
         Configuration of the codec of references and rows.
     """
 
@@ -196,6 +197,17 @@ def object_node(shape: tuple[int, ...], form: ObjectForm, options: StorageOption
     return node
 
 
+def set_dimensions(
+    node: ArrayNode[Attributes], labels: tuple[str | None, ...] | None, taken: dict[str, int], notes: dict[str, Any]
+) -> None:
+    """Name the axes of an array, and set its notes; ``taken`` are the names in its group, with their lengths."""
+    node.attributes[DIMENSIONS] = encode_dimensions(labels, node.shape, taken, notes)
+    if notes:
+        node.attributes[NOTES] = notes
+    else:
+        node.attributes.pop(NOTES, None)
+
+
 def encode_fill(value: Any, dtype: np.dtype[Any]) -> Any:
     """Return a fill value as JSON: numbers, "NaN" and the like as text, bytes and rows in Base64.
 
@@ -276,18 +288,6 @@ def shard_bytes_for(keys: Store, memory_budget: int) -> int:
     return SHARD_BYTES if keys.streams_values else max(1, min(SHARD_BYTES, memory_budget // _SHARE))
 
 
-def refuse_shards(planned: PlannedArray) -> None:
-    """Refuse shards, which format 2 does not have.
-
-    Raises
-    ------
-    UsageError
-        Shards are requested.
-    """
-    if planned.sharding is not None and not planned.sharding.is_kept:
-        raise UsageError(_NO_SHARDS, remedy=_USE_FORMAT_3)
-
-
 def give_shards(planned: PlannedArray, shard_bytes: int = SHARD_BYTES) -> None:
     """Set the shards of a planned array in its format-3 form, and chunks that fit into them.
 
@@ -307,7 +307,7 @@ def give_shards(planned: PlannedArray, shard_bytes: int = SHARD_BYTES) -> None:
     if sharding is None:
         return
     if sharding.shape == "auto":
-        _choose(planned, node, shard_bytes, are_chunks_given=sharding.are_chunks_given)
+        _choose_shards(planned, shard_bytes, are_chunks_given=sharding.are_chunks_given)
         return
     shape = sharding.shape
     if node.stored_axes == 0:
@@ -318,7 +318,7 @@ def give_shards(planned: PlannedArray, shard_bytes: int = SHARD_BYTES) -> None:
         raise UsageError(f"shards {shape} do not fit the shape {node.shape}", remedy="Give one length for each axis.")
     if not sharding.are_chunks_given:
         node.chunks = chunking.chunks_inside(shape, node.chunks)
-    if not all(_are_multiples(shape, node.chunks)):
+    if any(shard % chunk for shard, chunk in zip(shape, node.chunks, strict=True)):
         raise UsageError(
             f"shards {shape} are not a whole number of chunks {node.chunks}",
             remedy="Give shards whose lengths are multiples of those of the chunks.",
@@ -326,12 +326,9 @@ def give_shards(planned: PlannedArray, shard_bytes: int = SHARD_BYTES) -> None:
     node.shards = Shards(shape)
 
 
-def _are_multiples(shards: tuple[int, ...], chunks: tuple[int, ...]) -> list[bool]:
-    return [shard % chunk == 0 for shard, chunk in zip(shards, chunks, strict=True)]
-
-
-def _choose(planned: PlannedArray, node: ArrayNode[Attributes], shard_bytes: int, *, are_chunks_given: bool) -> None:
-    lengths = _lengths(planned)
+def _choose_shards(planned: PlannedArray, shard_bytes: int, *, are_chunks_given: bool) -> None:
+    """Set shards by bytes, and larger chunks where they may change; no shards for a small array."""
+    node, lengths = planned.node, _lengths(planned)
     itemsize = _itemsize(node)
     known = [length for length in lengths if length is not None]
     is_small = len(known) == len(lengths) and math.prod(known) * itemsize < chunking.SHARDED_BYTES
@@ -411,8 +408,8 @@ def adapt_plan(plan: WritePlan, *, location: str, shard_bytes: int = SHARD_BYTES
                 if is_3:
                     _store_in_format_3(planned, shard_bytes, f"{location}, {absolute(path)}")
                     planned.node.chunk_keys = KEY_ENCODINGS[plan.chunk_key_encoding]
-                else:
-                    refuse_shards(planned)
+                elif planned.sharding is not None and not planned.sharding.is_kept:
+                    raise UsageError(_NO_SHARDS, remedy=_USE_FORMAT_3)
             except ZarrBackendError as error:
                 raise error.located(store=location, path=absolute(path)) from error.__cause__
 

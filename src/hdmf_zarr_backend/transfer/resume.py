@@ -69,17 +69,7 @@ class ConversionRecord:
 
     @classmethod
     def of(cls, plan: WritePlan, sources: Iterable[str], options: dict[str, Any]) -> ConversionRecord:
-        """Return the record of a plan.
-
-        Parameters
-        ----------
-        plan : WritePlan
-            What will be written.
-        sources : iterable of str
-            Absolute paths of the input files.
-        options : dict
-            See the attribute.
-        """
+        """Return the record of a plan; ``sources`` are the absolute paths of the input files."""
         everything = FORMATS[plan.hierarchy.zarr_format].last(plan.hierarchy, {}, consolidate=True)
         found = {}
         for path in sorted(sources):
@@ -269,7 +259,12 @@ def _open(keys: LocalStore, record: ConversionRecord, own: Staged, *, resume: bo
     found = interrupted_conversions(target)
     begun = _begun(found) if resume else {}
     if begun and root not in begun:
-        raise _other_conversion(next(iter(begun.values())).record.differences(record), keys.location)
+        reasons = next(iter(begun.values())).record.differences(record)
+        raise ConflictError(
+            f"the interrupted conversion cannot be resumed: {'; '.join(reasons)}",
+            store=keys.location,
+            remedy="Run it without resume=True, which starts again.",
+        )
     for path in set(found) - {root}:
         own.discard(path)
     if root in found and not begun:
@@ -285,14 +280,6 @@ def _open(keys: LocalStore, record: ConversionRecord, own: Staged, *, resume: bo
             own.discard(root)
         raise
     return StagedKeys(root, keys.location, is_resumed=bool(begun), is_doubtful=boot is None or boot != now)
-
-
-def _other_conversion(reasons: list[str], location: str) -> ConflictError:
-    return ConflictError(
-        f"the interrupted conversion cannot be resumed: {'; '.join(reasons)}",
-        store=location,
-        remedy="Run it without resume=True, which starts again.",
-    )
 
 
 @dataclass(frozen=True, slots=True)

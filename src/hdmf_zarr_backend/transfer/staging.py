@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict
 
 from hdmf_zarr_backend.changes.journal import JOURNAL, recover
@@ -176,23 +176,19 @@ def new_file(
             with new_zip(store.zip_file, exclusive=exclusive, durable=durable, location=store.location) as new:
                 yield new
         else:
-            with _unstaged(store, exclusive=exclusive, zarr_format=zarr_format) as new:
+            if exclusive and store.exists():
+                raise StoreExistsError(
+                    "a file was created there since, and is not replaced",
+                    store=store.location,
+                    remedy="Choose another path, or mode 'w' to replace it.",
+                )
+            with _marked(store, zarr_format) as new:
                 yield new
 
 
 def can_stage(keys: Store) -> bool:
     """Tell whether an existing file stays until the new one is complete; otherwise it is deleted first."""
     return (keys.folder or keys.zip_file) is not None
-
-
-def _unstaged(store: Store, *, exclusive: bool, zarr_format: int) -> AbstractContextManager[QueuedStore]:
-    if exclusive and store.exists():
-        raise StoreExistsError(
-            "a file was created there since, and is not replaced",
-            store=store.location,
-            remedy="Choose another path, or mode 'w' to replace it.",
-        )
-    return _marked(store, zarr_format)
 
 
 @contextmanager

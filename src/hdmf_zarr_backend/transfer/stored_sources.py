@@ -169,12 +169,7 @@ class ZarrSource:
 def check_stored(data: Any, limits: Limits) -> None:
     """Check that a stored array to be copied, or its resolver of references, has most of its chunks.
 
-    Parameters
-    ----------
-    data : object
-        The data of a dataset.
-    limits : Limits
-        Limits for an HDF5 dataset; a Zarr array is read with the limits of its own store.
+    ``limits`` are for an HDF5 dataset; a Zarr array is read with the limits of its own store.
 
     Raises
     ------
@@ -237,26 +232,12 @@ def _is_same(node: ArrayNode[Attributes], old: ArrayNode[Attributes]) -> bool:
     return same_grid and same_codecs and _has_type_of(node, old)
 
 
-def _contiguous(dataset: Any, found: Description, shape: tuple[int, ...]) -> ArraySource | None:
-    source = plan_contiguous(dataset, found)
-    return source if source is not None and source.shape == shape else None
-
-
 def take_chunks(dataset: Any, found: Description, planned: PlannedArray, *, keep: bool) -> None:
-    """Use the chunks of a large dataset as they are, or at least read its values without the HDF5 library.
+    """Use the chunks of a large HDF5 dataset as they are, or at least read its values without the HDF5 library.
 
-    A small dataset is one chunk in Zarr, and very small chunks are joined, so these are not copied.
-
-    Parameters
-    ----------
-    dataset : h5py.Dataset
-        The dataset.
-    found : Description
-        Its description.
-    planned : PlannedArray
-        The plan of the copy; its source is replaced, and its codecs if chunks are kept.
-    keep : bool
-        Keep chunks as they are if possible; False: they are decoded, for the planned codecs.
+    A small dataset is one chunk in Zarr, and very small chunks are joined, so these are not copied. The source
+    of ``planned`` is replaced. ``keep``: keep chunks, and so their codecs, as they are if possible; otherwise they are
+    decoded, for the planned codecs.
     """
     node, old = planned.node, planned.source
     if (
@@ -267,7 +248,9 @@ def take_chunks(dataset: Any, found: Description, planned: PlannedArray, *, keep
         return
     chunked = plan_raw(dataset, found)
     if chunked is None:
-        planned.source = _contiguous(dataset, found, node.shape) or old
+        contiguous = plan_contiguous(dataset, found)
+        if contiguous is not None and contiguous.shape == node.shape:
+            planned.source = contiguous
         return
     if chunked.shape != node.shape:
         return

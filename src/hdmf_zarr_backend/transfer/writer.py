@@ -27,9 +27,8 @@ from hdmf_zarr_backend.execution.tasks import (
     task_bytes_for,
 )
 from hdmf_zarr_backend.formats import nczarr, registry
-from hdmf_zarr_backend.formats.dimensions import encode_dimensions
 from hdmf_zarr_backend.formats.inlined import is_inlined, is_read_at_open
-from hdmf_zarr_backend.formats.reserved import DIMENSIONS, NOTES
+from hdmf_zarr_backend.formats.reserved import NOTES
 from hdmf_zarr_backend.hdf5.rawcopy import forget_decoded
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, Hierarchy, Node, absolute, join
 from hdmf_zarr_backend.progress import SILENT, Progress
@@ -38,11 +37,9 @@ from hdmf_zarr_backend.stores.json_text import dump
 from hdmf_zarr_backend.stores.limits import MEMORY_BUDGET
 from hdmf_zarr_backend.transfer.iterators import WAITING_BYTES, GrowingArray
 from hdmf_zarr_backend.transfer.names import warn_of_names
-from hdmf_zarr_backend.transfer.plan import PlannedArray, WritePlan, adapt_plan, shard_bytes_for
+from hdmf_zarr_backend.transfer.plan import PlannedArray, WritePlan, adapt_plan, set_dimensions, shard_bytes_for
 from hdmf_zarr_backend.transfer.sources import ArraySource, ElementSource, RowSource
 from hdmf_zarr_backend.transfer.stored_sources import source_caches
-
-__all__ = ["MEMORY_BUDGET", "PlannedKeys", "Writer", "planned_bytes", "settle"]
 
 
 class PlannedKeys(Store):
@@ -164,11 +161,7 @@ class Writer:
         exhaust_in_turn : bool
             Exhaust iterators one after the other; False: take one block of each in turn.
         """
-        warn_of_names((path for path, _ in self._plan.hierarchy.walk()), self._keys.location)
-        self._prepare_plan()
-        arrays = self._plan.arrays
-        self._progress.start(sum(planned_bytes(planned) for planned in arrays.values()))
-        growing = {path: planned for path, planned in arrays.items() if planned.iterator is not None}
+        growing = self._begin(path for path, _ in self._plan.hierarchy.walk())
         if not self._plan.is_nczarr:
             self._all_documents(without=growing)
         self._write_arrays()
@@ -178,9 +171,16 @@ class Writer:
             self._all_documents()
         self._finish(consolidate=consolidate)
 
-    def _prepare_plan(self) -> None:
-        """Give the new arrays their stored form, with shards that fit this store and the memory budget."""
+    def _begin(self, paths: Iterable[str]) -> dict[str, PlannedArray]:
+        """Give the new arrays their stored form, with shards that fit this store and the memory budget.
+
+        Warns of the names in ``paths``, starts the progress, and returns the arrays that grow.
+        """
+        warn_of_names(paths, self._keys.location)
         adapt_plan(self._plan, location=self._keys.location, shard_bytes=shard_bytes_for(self._keys, self._budget))
+        arrays = self._plan.arrays
+        self._progress.start(sum(planned_bytes(planned) for planned in arrays.values()))
+        return {path: planned for path, planned in arrays.items() if planned.iterator is not None}
 
     def _all_documents(self, without: Collection[str] = ()) -> None:
         for path, node in self._plan.hierarchy.walk():
@@ -201,12 +201,8 @@ class Writer:
         keep : callable
             Called with the keys of the documents that change, before they are set.
         """
-        warn_of_names(added, self._keys.location)
-        self._prepare_plan()
-        arrays = self._plan.arrays
-        self._progress.start(sum(planned_bytes(planned) for planned in arrays.values()))
+        growing = self._begin(added)
         self._write_arrays()
-        growing = {path: planned for path, planned in arrays.items() if planned.iterator is not None}
         self._exhaust(growing, in_turn=True)
         if self._plan.is_nczarr:
             changed = {*changed, *nczarr.overlay(self._plan.hierarchy), *growing}
@@ -244,6 +240,7 @@ class Writer:
                 self._documents(place, node)
 
     def _write_arrays(self) -> None:
+        """Write the chunks of all arrays, and forget what was decoded for them."""
         try:
             with source_caches(self._budget):
                 self._arrays()
@@ -362,13 +359,9 @@ def settle(planned: PlannedArray) -> None:
     """Set the names of the axes and the note of an array that has grown, which depend on its shape."""
     node = planned.node
     notes: dict[str, Any] = dict(node.attributes.get(NOTES, {}))
-    node.attributes[DIMENSIONS] = encode_dimensions(planned.labels, node.shape, planned.taken, notes)
     if notes.get("maxshape") == list(node.shape):
         del notes["maxshape"]
-    if notes:
-        node.attributes[NOTES] = notes
-    else:
-        node.attributes.pop(NOTES, None)
+    set_dimensions(node, planned.labels, planned.taken, notes)
 
 
 def planned_bytes(planned: PlannedArray) -> int:

@@ -22,7 +22,8 @@ from hdmf.common import get_manager
 from hdmf_zarr_backend.arrays.codecs import chunk_codec
 from hdmf_zarr_backend.builders.both import plan_format_3, root_text
 from hdmf_zarr_backend.builders.dimensions import name_axes
-from hdmf_zarr_backend.builders.writing import WriteRequest, plan_new
+from hdmf_zarr_backend.builders.planner import WriteRequest
+from hdmf_zarr_backend.builders.writing import plan_new
 from hdmf_zarr_backend.conversion.from_hdf5 import Hdf5Planner
 from hdmf_zarr_backend.conversion.readability import check_version, namespaces_of, schema_of
 from hdmf_zarr_backend.errors import StoreNotFoundError, UnsupportedFileError, UsageError, ZarrBackendError
@@ -322,8 +323,8 @@ def _is_nwb(source: str) -> bool:
 
 def _describe(io: _PlanningIO, *, estimate: bool) -> DryRun:
     request = io.request
-    wanted = _Documents(request.consolidate, request.options.strict_json, request.nczarr, request.has_both)
-    return _of_plan(io.plan, request.options.location, wanted, estimate=estimate)
+    wanted = _Documents(request.consolidate, request.strict_json, request.nczarr, request.has_both)
+    return _of_plan(io.plan, request.targets.location, wanted, estimate=estimate)
 
 
 @dataclass(frozen=True, slots=True)
