@@ -16,8 +16,8 @@ from typing import Any
 from hdmf_zarr_backend.builders.dimensions import name_axes
 from hdmf_zarr_backend.changes.locks import writer_lock
 from hdmf_zarr_backend.conversion.from_hdf5 import Hdf5Planner
-from hdmf_zarr_backend.conversion.readability import check_hdf5, namespaces_of, schema_of
-from hdmf_zarr_backend.conversion.report import ConversionReport, is_content
+from hdmf_zarr_backend.conversion.readability import check_planned, check_version, namespaces_of, schema_of
+from hdmf_zarr_backend.conversion.report import ConversionReport, report_of
 from hdmf_zarr_backend.errors import (
     ReadOnlyStoreError,
     StoreError,
@@ -59,8 +59,6 @@ MOST_INLINED = 128 * 2**20
 
 SUFFIX = ".zarr.json"
 """Suffix of the name of a file of references."""
-
-_COPY = "Convert without virtual=True, which copies the data."
 
 
 def convert_virtual(
@@ -110,12 +108,14 @@ def convert_virtual(
     if not abilities.write:  # checked before anything is read
         raise ReadOnlyStoreError(abilities.why, store=target, remedy="Make the references here, and upload them.")
     check_free(open_store(target, storage if is_url(target) else None), overwrite=overwrite)
-    if check:
-        check_hdf5(source, storage, external_links)
+    is_nwb = check and check_version(source, storage)
     with closing(Hdf5Tree(source, target, storage, external_links)) as tree:
         files = _Sources(tree.sources(), target, storage)
         plan = Hdf5Planner(tree).plan_file()
-        name_axes(plan, schema_of(namespaces_of(PlannedKeys(plan, target), plan.hierarchy)))
+        planned = PlannedKeys(plan, target)
+        if is_nwb:
+            check_planned(source, planned, plan.hierarchy, namespaces_of(planned, plan.hierarchy, or_installed=True))
+        name_axes(plan, schema_of(namespaces_of(planned, plan.hierarchy)))
         plan.hierarchy.zarr_format = zarr_format
         staying = _leave(plan, tree, target)
         _check_amount(plan, staying, source)
@@ -123,7 +123,7 @@ def convert_virtual(
         Writer(MemoryStore(inside, target), plan, progress=progress).write()
         text = b"".join(_document(plan, staying, inside, files))
         files.check()
-        report = _report(source, target, plan, tree)
+        report = report_of(plan, source, target)
     forget_decoded()
     _check_size(text, target)
     if is_url(target):
@@ -180,14 +180,6 @@ def _put(target: LocalStore, text: bytes, *, exclusive: bool, durable: bool) -> 
             if os.path.lexists(beside):
                 os.unlink(beside)
             raise
-
-
-def _report(source: str, target: str, plan: WritePlan, tree: Hdf5Tree) -> ConversionReport:
-    is_counted = is_content(plan.hierarchy)
-    kinds = [placed.kind for placed in tree.nodes if is_counted(placed.path)]
-    nbytes = sum(planned_bytes(planned) for planned in plan.arrays.values())
-    groups, datasets = kinds.count("group"), kinds.count("dataset")
-    return ConversionReport(source, target, "zarr", groups, datasets, len(tree.links), nbytes)
 
 
 # ---- datasets that stay in their file -----------------------------------------------------------------------------
@@ -251,7 +243,7 @@ def _check_amount(plan: WritePlan, staying: Mapping[str, VirtualSource], source:
             f"{total:,} bytes cannot stay in the HDF5 file, since Zarr cannot read them there, and would be stored "
             f"in the JSON; at most {MOST_INLINED:,} are allowed: {named}",
             store=source,
-            remedy=_COPY,
+            remedy="Convert without virtual=True, which copies the data.",
         )
     for size, path in large:
         warnings.warn(

@@ -45,7 +45,6 @@ from hdmf_zarr_backend.stores.locations import local_path
 from hdmf_zarr_backend.transfer.plan import (
     PlannedArray,
     ShardsOfFile,
-    StorageOptions,
     WritePlan,
     adapt_plan,
     checked_shards,
@@ -291,15 +290,8 @@ def _of_hdf5(source: str, target: str, options: _ConvertOptions, *, estimate: bo
         )
     codec = codec_of_file(options.codec)
     with closing(Hdf5Tree(source, target)) as tree:
-        compressor = None if codec == "keep" else codec
-        planner = Hdf5Planner(
-            tree,
-            options=lambda path: StorageOptions(compressor=compressor),
-            keep_codecs=codec == "keep",
-            shards=checked_shards(options.shards, number),
-            limits=options.limits or Limits(),
-        )
-        plan = planner.plan_file()
+        shards = checked_shards(options.shards, number)
+        plan = Hdf5Planner(tree, codec=codec, shards=shards, limits=options.limits or Limits()).plan_file()
         texts = namespaces_of(PlannedKeys(plan, target), plan.hierarchy, or_installed=_is_nwb(source))
         name_axes(plan, schema_of(texts))
         plan.hierarchy.zarr_format = number
