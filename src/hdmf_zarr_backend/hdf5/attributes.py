@@ -2,7 +2,7 @@
 
 The note of an object is ``{name: {"type": ..., ...}}``, with an entry only where something would otherwise be lost:
 
-    type     the HDF5 type as JSON, if it is not the `dataset_form.default_attribute_type` of the value
+    type     the HDF5 type as JSON, if it is not the `default_attribute_type` of the value
     named    path of the named type of the attribute
     space    "null" for an attribute without a dataspace
     value, shape    an attribute with a type that Zarr lacks is kept only here: sequences of variable length, compounds
@@ -26,7 +26,6 @@ import numpy as np
 from hdmf_zarr_backend.errors import ValueRefusedError, ZarrBackendError
 from hdmf_zarr_backend.formats.attributes import is_reference
 from hdmf_zarr_backend.formats.references import Reference, decode_attribute_reference, decode_reference
-from hdmf_zarr_backend.hdf5.dataset_form import default_attribute_type
 from hdmf_zarr_backend.hdf5.types import (
     OBJECT,
     REGION,
@@ -39,6 +38,7 @@ from hdmf_zarr_backend.hdf5.types import (
     memory_type,
     raw_of,
     text_of,
+    type_of_dtype,
 )
 from hdmf_zarr_backend.hdf5.values import Array, array_of, decode_array, decode_text, encode_array, encode_text
 
@@ -217,6 +217,23 @@ def refusing(what: str = "this") -> Iterator[None]:
         raise ValueRefusedError(
             f"HDF5 does not take {what} ({error})", remedy="Change it in the Zarr file, or leave it out."
         ) from error
+
+
+def default_attribute_type(value: Any) -> TypeJSON:
+    """Return the JSON of the HDF5 type for an attribute whose note has no type.
+
+    Parameters
+    ----------
+    value : object
+        The value, as `formats.attributes.decode_attributes` returns it.
+    """
+    array = value if isinstance(value, np.ndarray) else np.asarray(value)
+    if array.dtype.kind != "O":
+        return UTF8 if array.dtype.kind in "UT" else type_of_dtype(array.dtype)
+    texts = array.reshape(-1).tolist()
+    if texts and all(isinstance(item, bytes) for item in texts):
+        return {"text": "ascii", "size": max(1, *map(len, texts)), "pad": "nullpad"}
+    return UTF8
 
 
 def _typed(name: str, value: Any, note: dict[str, Any], refer: Refer) -> tuple[Any, Array | None]:

@@ -495,11 +495,7 @@ class Hdf5Data:
 
     def _read(self, bounds: Bounds) -> Array:
         tid = self._file.open(self._raw).get_type()
-        return self.read_as(bounds, tid.dtype, memory_type(tid, writing=False))
-
-    def read_as(self, bounds: Bounds, dtype: np.dtype[Any], memory: Any) -> Array:
-        """Return a block as an array of ``dtype``, which has the layout of the HDF5 type ``memory``."""
-        return read_block(self._file.open(self._raw), bounds, dtype, memory)
+        return read_block(self._file.open(self._raw), bounds, tid.dtype, memory_type(tid, writing=False))
 
 
 def _missing_filter(node: Any) -> int | None:

@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from hdmf_zarr_backend.errors import MetadataError
 from hdmf_zarr_backend.formats.references import Reference, encode_reference
-from hdmf_zarr_backend.hdf5.reader import Bounds, Hdf5Data, Hdf5Tree, SourceFile, address_of
+from hdmf_zarr_backend.hdf5.reader import Bounds, Hdf5Data, Hdf5Tree, SourceFile, address_of, read_block
 from hdmf_zarr_backend.hdf5.safe_reading import H5_ERRORS, warn_broken
 from hdmf_zarr_backend.hdf5.types import text_of
 from hdmf_zarr_backend.hdf5.values import Array
@@ -162,7 +162,7 @@ class ReferenceData(Hdf5Data):
         return rows
 
     def _encoded(self, bounds: Bounds, memory: Any) -> Array | None:
-        addresses = self.read_as(bounds, np.dtype("<u8"), memory)
+        addresses = read_block(self._file.open(self._raw), bounds, np.dtype("<u8"), memory)
         return self._references.encode_addresses(addresses, self._file)
 
 

@@ -25,8 +25,7 @@ from hdmf_zarr_backend.hdf5.attributes import (
     refusing,
     set_orders,
 )
-from hdmf_zarr_backend.hdf5.dataset_form import DatasetForm, dataset_form
-from hdmf_zarr_backend.hdf5.datasets import creation_list
+from hdmf_zarr_backend.hdf5.datasets import DatasetForm, creation_list, dataset_form
 from hdmf_zarr_backend.hdf5.filling import Filler, located, named
 from hdmf_zarr_backend.hdf5.open_groups import OpenGroups
 from hdmf_zarr_backend.hdf5.output import OutputFile

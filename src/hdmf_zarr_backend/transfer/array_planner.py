@@ -31,8 +31,7 @@ from hdmf_zarr_backend.formats.elements import (
     word_element,
 )
 from hdmf_zarr_backend.formats.regions import RegionReference
-from hdmf_zarr_backend.hdf5.dataset_form import default_type
-from hdmf_zarr_backend.hdf5.datasets import Description, describe, is_unusual_nan
+from hdmf_zarr_backend.hdf5.datasets import Description, default_type, describe, is_unusual_nan
 from hdmf_zarr_backend.hdf5.values import encoder
 from hdmf_zarr_backend.model.elements import Element
 from hdmf_zarr_backend.transfer.plan import PlannedArray, StorageOptions, encode_fill, new_node, object_node
