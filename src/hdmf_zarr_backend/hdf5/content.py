@@ -13,13 +13,13 @@ from hdmf_zarr_backend.formats.elements import noted_element
 from hdmf_zarr_backend.hdf5.attributes import attribute_names
 from hdmf_zarr_backend.hdf5.datasets import stored_fill
 from hdmf_zarr_backend.hdf5.filters import filters_of, usable
-from hdmf_zarr_backend.hdf5.open_groups import check_depth
 from hdmf_zarr_backend.hdf5.reader import SourceFile, read_block, soft_target
 from hdmf_zarr_backend.hdf5.references import encode_region
 from hdmf_zarr_backend.hdf5.safe_reading import (
     H5_ERRORS,
     UnreadableHdf5Error,
     check_allocated,
+    check_depth,
     check_other_files,
     reading,
 )

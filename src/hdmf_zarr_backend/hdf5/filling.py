@@ -33,9 +33,9 @@ from hdmf_zarr_backend.formats.references import Reference, decode_reference
 from hdmf_zarr_backend.hdf5.attributes import refusing
 from hdmf_zarr_backend.hdf5.datasets import DatasetForm, stored_fill
 from hdmf_zarr_backend.hdf5.filters import CodecPipeline, codecs_of, filters_of
-from hdmf_zarr_backend.hdf5.open_groups import OpenGroups
 from hdmf_zarr_backend.hdf5.placement import Placed, ZarrFile
 from hdmf_zarr_backend.hdf5.rawcopy import plan_direct, write_direct
+from hdmf_zarr_backend.hdf5.reader import OpenGroups
 from hdmf_zarr_backend.hdf5.types import OBJECT, REGION, is_same_layout, memory_type, raw_of
 from hdmf_zarr_backend.hdf5.values import Array, array_of, decode, decode_text
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, absolute, join

@@ -235,7 +235,8 @@ class RawH5Source(DecodedH5Source):
                 self._fill_chunk = self._encode(self.decode(index))
             return self._fill_chunk
         try:
-            data = self.raw.read_found(index, found) if not found.mask & self._mask else None
+            is_filtered = not found.mask & ((1 << len(self.pipeline.codecs)) - 1)
+            data = self.raw.read_found(index, found) if is_filtered else None
             stored = None if data is None else self.pipeline.stored(data)
         except ZarrBackendError as error:
             raise error.located(store=self.raw.location, path=self.raw.name) from error.__cause__
@@ -244,10 +245,6 @@ class RawH5Source(DecodedH5Source):
     def decoded(self) -> DecodedH5Source:
         """Return a source of decoded values, for an array with other chunks or codecs."""
         return DecodedH5Source(self.raw, self.dtype, self.pipeline, self._fill)
-
-    @property
-    def _mask(self) -> int:
-        return (1 << len(self.pipeline.codecs)) - 1
 
     def _encode(self, chunk: Array) -> bytes:
         if self._codec is None:

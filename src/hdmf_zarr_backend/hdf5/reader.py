@@ -25,8 +25,14 @@ from hdmf_zarr_backend.formats.references import Reference
 from hdmf_zarr_backend.hdf5.datasets import Description, describe
 from hdmf_zarr_backend.hdf5.file_bytes import RemoteFile
 from hdmf_zarr_backend.hdf5.filters import filters_of, usable
-from hdmf_zarr_backend.hdf5.open_groups import OpenGroups, check_depth
-from hdmf_zarr_backend.hdf5.safe_reading import H5_ERRORS, UnreadableHdf5Error, check_other_files, reading, warn_broken
+from hdmf_zarr_backend.hdf5.safe_reading import (
+    H5_ERRORS,
+    UnreadableHdf5Error,
+    check_depth,
+    check_other_files,
+    reading,
+    warn_broken,
+)
 from hdmf_zarr_backend.hdf5.types import encode_type, memory_type, text_of
 from hdmf_zarr_backend.hdf5.values import Array
 from hdmf_zarr_backend.model.link_sources import THIS_FILE, is_url, relative_source, resolve_source
@@ -39,6 +45,42 @@ Address = tuple[int, int]
 """Number of an open file, and the address of an object in it."""
 
 Bounds = Sequence[tuple[int, int]]
+
+
+class OpenGroups:
+    """The groups above the object that was opened last, kept open.
+
+    HDF5 resolves each path from its start, so opening nested groups by path takes quadratic time.
+
+    Parameters
+    ----------
+    file : h5py.h5f.FileID
+        The file.
+    """
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+        self._way: list[tuple[bytes, Any]] = []
+
+    def within(self, raw: bytes) -> tuple[Any, bytes]:
+        """Return the open parent group of the object at an absolute path, and its name in that group."""
+        from h5py import h5g
+
+        parent, _, name = raw.rpartition(b"/")
+        if not parent:
+            return self._file, raw
+        while self._way and not parent.startswith(self._way[-1][0] + b"/") and parent != self._way[-1][0]:
+            self._way.pop()
+        known, group = self._way[-1] if self._way else (b"", self._file)
+        for step in parent[len(known) + 1 :].split(b"/") if known != parent else ():
+            known += b"/" + step
+            group = h5g.open(group, step)
+            self._way.append((known, group))
+        return group, name
+
+    def close(self) -> None:
+        """Close the groups."""
+        self._way.clear()
 
 
 class SourceFile:
