@@ -209,7 +209,7 @@ def convert(
     soft links. Data in external raw files and virtual datasets become plain data. An undefined fill value becomes the
     default one.
 
-    Zarr to HDF5: datasets that never were in HDF5 get the layout that `hdf5.reader` describes: compressed numbers of
+    Zarr to HDF5: datasets that never were in HDF5 get the layout that `hdf5.datasets` describes: compressed numbers of
     more than 64 KiB are stored in chunks with shuffle and gzip 4, everything else is contiguous.
     """
     origin, goal = located(source), located(target)

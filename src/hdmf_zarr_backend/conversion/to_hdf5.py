@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from hdmf_zarr_backend.arrays.codecs import value_bytes
 from hdmf_zarr_backend.changes.journal import warn_of_pending
-from hdmf_zarr_backend.changes.locks import writer_lock
 from hdmf_zarr_backend.conversion.readability import check_zarr
 from hdmf_zarr_backend.conversion.report import ConversionReport, is_content
 from hdmf_zarr_backend.files.link_policy import check_link
@@ -21,11 +20,9 @@ from hdmf_zarr_backend.hdf5.writer import Hdf5Writer
 from hdmf_zarr_backend.model.link_sources import is_url
 from hdmf_zarr_backend.model.nodes import ArrayNode
 from hdmf_zarr_backend.stores.base import Store
-from hdmf_zarr_backend.stores.failures import os_errors
-from hdmf_zarr_backend.stores.files import Staged, partial_path, sweep
 from hdmf_zarr_backend.stores.local import LocalStore
 from hdmf_zarr_backend.stores.opening import check_free, open_neighbour, open_store
-from hdmf_zarr_backend.transfer.staging import moved
+from hdmf_zarr_backend.transfer.staging import staged_file
 
 if TYPE_CHECKING:
     from hdmf_zarr_backend.conversion.convert import Request
@@ -51,25 +48,16 @@ def convert_to_hdf5(source: str | Store, target: str, request: Request) -> Conve
     placement = Placement(main, target, partial(_open_other, main), copies_links=request.copies_links)
     arrays = [placed.node for placed in placement.nodes if hasattr(placed.node, "shape")]
     nbytes = sum(map(value_bytes, arrays))
-    beside, own = partial_path(keys.root), Staged(keys.root)
     progress.start(nbytes)
-    with writer_lock(keys):
-        try:
-            with os_errors(target, "written"):
-                sweep(keys.root)
-                Hdf5Writer(
-                    beside,
-                    placement,
-                    typed=typed,
-                    executor=request.executor,
-                    memory_budget=request.memory_budget,
-                    advance=progress.advance,
-                ).write()
-            own.check()
-            moved(beside, keys.root, exclusive=not request.overwrite, durable=request.durable)
-        except BaseException:
-            own.discard(beside)
-            raise
+    with staged_file(keys, exclusive=not request.overwrite, durable=request.durable) as path:
+        Hdf5Writer(
+            path,
+            placement,
+            typed=typed,
+            executor=request.executor,
+            memory_budget=request.memory_budget,
+            advance=progress.advance,
+        ).write()
     progress.finish()
     is_counted = is_content(main.hierarchy)
     counted = [placed.node for placed in placement.nodes if is_counted(placed.path)]

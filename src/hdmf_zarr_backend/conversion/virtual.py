@@ -14,7 +14,6 @@ from contextlib import closing
 from typing import Any
 
 from hdmf_zarr_backend.builders.dimensions import name_axes
-from hdmf_zarr_backend.changes.locks import writer_lock
 from hdmf_zarr_backend.conversion.from_hdf5 import Hdf5Planner
 from hdmf_zarr_backend.conversion.readability import check_planned, check_version, namespaces_of, schema_of
 from hdmf_zarr_backend.conversion.report import ConversionReport, report_of
@@ -38,8 +37,7 @@ from hdmf_zarr_backend.model.link_sources import is_url, relative_source, to_pos
 from hdmf_zarr_backend.model.nodes import absolute, join
 from hdmf_zarr_backend.progress import Progress
 from hdmf_zarr_backend.stores.base import DOCUMENTS, Store
-from hdmf_zarr_backend.stores.failures import os_errors
-from hdmf_zarr_backend.stores.files import partial_path, sweep, write_file
+from hdmf_zarr_backend.stores.files import write_file
 from hdmf_zarr_backend.stores.limits import ExternalLinks, Limits
 from hdmf_zarr_backend.stores.local import LocalStore
 from hdmf_zarr_backend.stores.locations import check_apart, split_location
@@ -48,7 +46,7 @@ from hdmf_zarr_backend.stores.opening import check_free, open_folder, open_store
 from hdmf_zarr_backend.stores.reference_files import RECORD, Recorded
 from hdmf_zarr_backend.transfer.plan import PlannedArray, WritePlan, adapt_plan, encode_fill
 from hdmf_zarr_backend.transfer.sources import IndexedSource
-from hdmf_zarr_backend.transfer.staging import moved
+from hdmf_zarr_backend.transfer.staging import staged_file
 from hdmf_zarr_backend.transfer.writer import PlannedKeys, Writer, planned_bytes
 
 MUCH_INLINED = 16 * 2**20
@@ -130,7 +128,8 @@ def convert_virtual(
         folder, name = split_location(target)
         open_folder(folder, storage).set(name, text)
     else:
-        _put(LocalStore(target), text, exclusive=not overwrite, durable=durable)
+        with staged_file(LocalStore(target), exclusive=not overwrite, durable=durable) as path:
+            write_file(path, text)
     return report
 
 
@@ -165,21 +164,6 @@ def _check_size(text: bytes, target: str) -> None:
             f"open it with limits=Limits(max_document_bytes=2**{len(text).bit_length()}).",
             stacklevel=4,
         )
-
-
-def _put(target: LocalStore, text: bytes, *, exclusive: bool, durable: bool) -> None:
-    """Write a local file beside its final path, and move it there."""
-    beside = partial_path(target.root)
-    with writer_lock(target):
-        try:
-            with os_errors(target.location, "written"):
-                sweep(target.root)
-                write_file(beside, text)
-            moved(beside, target.root, exclusive=exclusive, durable=durable)
-        except BaseException:
-            if os.path.lexists(beside):
-                os.unlink(beside)
-            raise
 
 
 # ---- datasets that stay in their file -----------------------------------------------------------------------------
