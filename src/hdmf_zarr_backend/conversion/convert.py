@@ -26,7 +26,6 @@ from hdmf_zarr_backend.formats.attributes import strict_attributes
 from hdmf_zarr_backend.formats.both import BOTH, ZarrFormat
 from hdmf_zarr_backend.formats.codec_options import codec_of_file
 from hdmf_zarr_backend.formats.zarr3 import ChunkKeyEncoding, checked_key_encoding
-from hdmf_zarr_backend.hdf5.content import is_hdf5
 from hdmf_zarr_backend.hdf5.rawcopy import forget_decoded
 from hdmf_zarr_backend.hdf5.reader import Hdf5Tree
 from hdmf_zarr_backend.model.link_sources import ZARR_SUFFIXES, is_url
@@ -36,7 +35,7 @@ from hdmf_zarr_backend.stores.files import not_found
 from hdmf_zarr_backend.stores.limits import MEMORY_BUDGET, Limits, MissingChunks
 from hdmf_zarr_backend.stores.limits import ExternalLinks as Policy
 from hdmf_zarr_backend.stores.local import LocalStore
-from hdmf_zarr_backend.stores.locations import check_apart
+from hdmf_zarr_backend.stores.locations import check_apart, is_hdf5
 from hdmf_zarr_backend.stores.opening import (
     FILE_SUFFIXES,
     check_abilities,

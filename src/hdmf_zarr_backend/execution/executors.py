@@ -102,23 +102,15 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class Task(Protocol[R_co]):
-    """A part of the work on one array.
-
-    Attributes
-    ----------
-    path : str
-        Path of the array, in the model's spelling.
-    nbytes : int
-        Bytes of the values that it handles; 0 if they are negligible.
-    """
+    """A part of the work on one array."""
 
     @property
     def path(self) -> str:
-        """The array."""
+        """Path of the array, in the model's spelling."""
 
     @property
     def nbytes(self) -> int:
-        """Bytes of values."""
+        """Bytes of the values that it handles; 0 if they are negligible."""
 
     def run(self) -> R_co:
         """Do the work, and return its result, such as the bytes that were written."""

@@ -17,7 +17,6 @@ from hdmf_zarr_backend.hdf5.reader import SourceFile, read_block, soft_target
 from hdmf_zarr_backend.hdf5.references import encode_region
 from hdmf_zarr_backend.hdf5.safe_reading import (
     H5_ERRORS,
-    UnreadableHdf5Error,
     check_allocated,
     check_depth,
     check_other_files,
@@ -39,9 +38,6 @@ from hdmf_zarr_backend.model.content import (
 )
 from hdmf_zarr_backend.model.elements import Element, Reference
 from hdmf_zarr_backend.stores.limits import Limits
-from hdmf_zarr_backend.stores.locations import is_hdf5
-
-__all__ = ["Hdf5Content", "UnreadableHdf5Error", "is_hdf5"]
 
 
 class Hdf5Content(Mapping[str, NodeContent]):

@@ -388,11 +388,6 @@ class Hdf5Tree:
 
     # ---- what things are called -------------------------------------------------------------------------------------
 
-    @property
-    def root_id(self) -> str | None:
-        """Object id of the root."""
-        return self.object_id(self.main, b"/")
-
     def object_id(self, file: SourceFile, raw: bytes) -> str | None:
         """Return the object id of the object at a path, None if it has none; each is read once."""
         key = (file.location, raw)
@@ -404,7 +399,8 @@ class Hdf5Tree:
 
     def reference_to(self, placed: Placed) -> Reference:
         """Return a reference to an object at its path in the Zarr file."""
-        return Reference(THIS_FILE, absolute(placed.path), self.object_id(placed.file, placed.raw), self.root_id)
+        own, root = self.object_id(placed.file, placed.raw), self.object_id(self.main, b"/")
+        return Reference(THIS_FILE, absolute(placed.path), own, root)
 
 
 def _real(location: str) -> str:

@@ -34,14 +34,13 @@ from hdmf_zarr_backend.formats.elements import codec_labels, describe_any, type_
 from hdmf_zarr_backend.formats.inlined import is_inlined, is_read_at_open
 from hdmf_zarr_backend.formats.nczarr import overlay
 from hdmf_zarr_backend.formats.zarr3 import ChunkKeyEncoding, checked_key_encoding
-from hdmf_zarr_backend.hdf5.content import is_hdf5
 from hdmf_zarr_backend.hdf5.rawcopy import forget_decoded
 from hdmf_zarr_backend.hdf5.reader import Hdf5Tree
 from hdmf_zarr_backend.io import ZarrIO
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, Hierarchy, absolute, join
 from hdmf_zarr_backend.stores.json_text import dump
 from hdmf_zarr_backend.stores.limits import MEMORY_BUDGET, Limits
-from hdmf_zarr_backend.stores.locations import local_path
+from hdmf_zarr_backend.stores.locations import is_hdf5, local_path
 from hdmf_zarr_backend.transfer.plan import (
     PlannedArray,
     ShardsOfFile,
