@@ -32,9 +32,9 @@ from hdmf_zarr_backend.formats.dtypes import numpy_dtype
 from hdmf_zarr_backend.formats.references import Reference, decode_reference
 from hdmf_zarr_backend.hdf5.attributes import refusing
 from hdmf_zarr_backend.hdf5.datasets import DatasetForm, stored_fill
-from hdmf_zarr_backend.hdf5.filters import CodecPipeline, codecs_of, filters_of
+from hdmf_zarr_backend.hdf5.filters import CodecPipeline, codecs_of, filters_of, pipeline_of
 from hdmf_zarr_backend.hdf5.placement import Placed, ZarrFile
-from hdmf_zarr_backend.hdf5.rawcopy import plan_direct, write_direct
+from hdmf_zarr_backend.hdf5.rawcopy import write_direct
 from hdmf_zarr_backend.hdf5.reader import OpenGroups
 from hdmf_zarr_backend.hdf5.types import OBJECT, REGION, is_same_layout, memory_type, raw_of
 from hdmf_zarr_backend.hdf5.values import Array, array_of, decode, decode_text
@@ -192,7 +192,6 @@ class Filler:
                 _encode_cached(target)
 
     def _target(self, placed: Placed, node: ArrayNode[Attributes], form: DatasetForm) -> _Target:
-        import h5py
         from h5py import h5d
 
         dataset = h5d.open(*self._groups.within(raw_of(absolute(placed.path))))
@@ -215,9 +214,9 @@ class Filler:
             return target
         filters = filters_of(created)
         target.pipeline = codecs_of(filters, dtype)
-        if target.chunks == node.chunks and node.shards is None:
-            direct = plan_direct(node, form.type, h5py.Dataset(dataset).maxshape, noted=filters)
-            target.is_kept = direct is not None and [step[0] for step in direct] == [step[0] for step in filters]
+        if target.chunks == node.chunks and node.shards is None and node.order == "C":
+            own = pipeline_of(node.filters, node.compressor, dtype, noted=filters)
+            target.is_kept = own is not None and [step[0] for step in own] == [step[0] for step in filters]
         return target
 
     # ---- kept -------------------------------------------------------------------------------------------------------
