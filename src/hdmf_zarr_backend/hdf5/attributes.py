@@ -40,7 +40,15 @@ from hdmf_zarr_backend.hdf5.types import (
     text_of,
     type_of_dtype,
 )
-from hdmf_zarr_backend.hdf5.values import Array, array_of, decode_array, decode_text, encode_array, encode_text
+from hdmf_zarr_backend.hdf5.values import (
+    Array,
+    array_of,
+    decode_array,
+    decode_text,
+    encode_array,
+    encode_text,
+    in_layout,
+)
 
 LINK_ORDER = "link_order"
 ATTRIBUTE_ORDER = "attribute_order"
@@ -327,7 +335,9 @@ def _fitting(value: Any, kind: TypeJSON, dtype: np.dtype[Any]) -> Array | None:
         if kind in (OBJECT, REGION):
             return np.empty(array.shape, dtype) if not array.size else None
         base = dtype.base
-        return _fitting_plain(array, base) if base.names is None else _fitting_rows(array, base)
+        if base.names is None:
+            return _fitting_plain(array, base)
+        return in_layout(array, base) if array.dtype.names == base.names else None
     except (ValueError, TypeError, OverflowError, ZarrBackendError):
         return None
 
@@ -352,15 +362,6 @@ def _fitting_text(array: Array, dtype: np.dtype[Any]) -> Array | None:
     if dtype.kind == "S" and max(map(len, raws), default=0) > dtype.itemsize:
         return None
     return array_of(raws, array.shape, dtype)
-
-
-def _fitting_rows(array: Array, dtype: np.dtype[Any]) -> Array | None:
-    if array.dtype.names != dtype.names:
-        return None
-    rows: Array = np.zeros(array.shape, dtype)
-    for name in dtype.names or ():
-        rows[name] = array[name]
-    return rows
 
 
 def attribute_names(node: Any) -> Iterator[tuple[str, Any]]:

@@ -31,13 +31,14 @@ from hdmf_zarr_backend.execution.tasks import chunk_indices, region_of, task_byt
 from hdmf_zarr_backend.formats.dtypes import numpy_dtype
 from hdmf_zarr_backend.formats.references import Reference, decode_reference
 from hdmf_zarr_backend.hdf5.attributes import refusing
+from hdmf_zarr_backend.hdf5.chunks import Index
 from hdmf_zarr_backend.hdf5.datasets import DatasetForm, stored_fill
 from hdmf_zarr_backend.hdf5.filters import CodecPipeline, codecs_of, filters_of, pipeline_of
 from hdmf_zarr_backend.hdf5.placement import Placed, ZarrFile
-from hdmf_zarr_backend.hdf5.rawcopy import write_direct
+from hdmf_zarr_backend.hdf5.rawcopy import Region, write_direct
 from hdmf_zarr_backend.hdf5.reader import OpenGroups
 from hdmf_zarr_backend.hdf5.types import OBJECT, REGION, is_same_layout, memory_type, raw_of
-from hdmf_zarr_backend.hdf5.values import Array, array_of, decode, decode_text
+from hdmf_zarr_backend.hdf5.values import Array, array_of, decode, decode_text, in_layout
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, absolute, join
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.limits import MEMORY_BUDGET
@@ -46,8 +47,6 @@ BLOCK_BYTES = 8 * 2**20
 """Bytes of one block; more if one chunk of the array or of the dataset is larger."""
 
 Lengths = tuple[int, ...]
-Region = tuple[slice, ...]
-Index = tuple[int, ...]
 Encoded: TypeAlias = list[tuple[Index, bytes]]
 
 _ENOUGH_BYTES = 2**20
@@ -113,10 +112,7 @@ class _Target:
 def _plain(block: Array, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     base = dtype.base
     if base.names is not None and block.dtype != base:
-        packed: Array = np.zeros(block.shape, base)
-        for name in base.names:
-            packed[name] = block[name]
-        block = packed
+        block = in_layout(block, base)
     return block.astype(base, copy=False).reshape((*shape, *dtype.shape))
 
 
