@@ -231,7 +231,7 @@ def convert(
     policy = _policy_of(external_links, found, place)
     wanted = to or _format_of_target(goal, found)
     _check_formats(location, found, wanted, zarr_format, abilities.formats)
-    number = 2 if zarr_format == BOTH else zarr_format or registry.default_format(abilities.formats)
+    number = _primary_format(zarr_format, abilities)
     _refuse_idle(place, found, wanted, codec=codec != "keep", resume=resume, strict_json=strict_json, nczarr=nczarr,
                  shards=shards is not None, chunk_key_encoding=chunk_key_encoding is not None,
                  external_links=external_links == "copy",
@@ -252,9 +252,18 @@ def convert(
 
             return convert_to_hdf5(origin, place, request)
         report = _to_zarr(location, goal, request) if found == "hdf5" else _to_other_zarr(origin, goal, request)
-    if commit_message is not None and isinstance(goal, Store):
-        goal.commit_changes(commit_message)
+    _commit(goal, commit_message)
     return report
+
+
+def _primary_format(zarr_format: ZarrFormat | None, abilities: Abilities) -> int:
+    """Return the format that is written first."""
+    return 2 if zarr_format == BOTH else zarr_format or registry.default_format(abilities.formats)
+
+
+def _commit(target: str | Store, message: str | None) -> None:
+    if message is not None and isinstance(target, Store):
+        target.commit_changes(message)
 
 
 def _one_format(zarr_format: ZarrFormat | None, target: str) -> int:
