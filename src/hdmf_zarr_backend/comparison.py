@@ -20,7 +20,7 @@ import numpy.typing as npt
 from hdmf_zarr_backend.errors import StoreError, StoreNotFoundError, StoreUnreachableError, UsageError
 from hdmf_zarr_backend.files.content import ZarrContent, is_zarr, is_zarr_3
 from hdmf_zarr_backend.formats import zarr2, zarr3
-from hdmf_zarr_backend.hdf5.content import Hdf5Content, is_hdf5
+from hdmf_zarr_backend.hdf5.content import Hdf5Content
 from hdmf_zarr_backend.model.content import (
     AttributeContent,
     DatasetContent,
@@ -35,6 +35,7 @@ from hdmf_zarr_backend.model.elements import Element
 from hdmf_zarr_backend.model.link_sources import is_url
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.files import not_found
+from hdmf_zarr_backend.stores.locations import is_hdf5
 from hdmf_zarr_backend.stores.opening import located, open_store
 
 __all__ = [

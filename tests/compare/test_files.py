@@ -24,9 +24,9 @@ from hdmf_zarr_backend.comparison import (
     summarise,
 )
 from hdmf_zarr_backend.errors import DamagedFileError
-from hdmf_zarr_backend.hdf5.content import is_hdf5
 from hdmf_zarr_backend.model.content import AttributeContent, DatasetContent, GroupContent, NodeContent
 from hdmf_zarr_backend.model.elements import Element, Reference
+from hdmf_zarr_backend.stores.locations import is_hdf5
 from tests.compare.planted import PLANTED, SPEC, change_row, changed, put, write_sample
 
 

@@ -140,11 +140,12 @@ def test_a_scheduler_that_does_not_answer(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_scheduler_without_workers(tmp_path: Path) -> None:
+def test_a_scheduler_without_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(executors, "SECONDS", 1)
     with (
         scheduler(tmp_path) as (address, _),
         pytest.raises(WorkerLostError, match="has no workers"),
-        connected(f"tcp://{address}", seconds=1),
+        connected(f"tcp://{address}"),
     ):
         pass
 

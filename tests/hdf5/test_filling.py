@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import h5py
+import numcodecs
 import numpy as np
 import pytest
 import zarr
@@ -84,6 +86,46 @@ def test_chunks_are_encoded_as_the_filters_of_the_dataset_want_it(tmp_path: Path
     convert(tmp_path / "a.h5", tmp_path / "a.zarr", codec=True)
     convert(tmp_path / "a.zarr", tmp_path / "b.h5")
     assert list(compare(tmp_path / "a.h5", tmp_path / "b.h5")) == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {},
+        {"order": "F"},
+        {"chunks": [40, 4]},
+        {"compressor": {"id": "lzma"}},
+        {"filters": [{"id": "delta", "dtype": "<i2"}]},
+    ],
+    ids=["same", "fortran", "longer", "lzma", "delta"],
+)
+def test_only_chunks_that_hdf5_reads_alike_are_kept(
+    tmp_path: Path, change: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values = np.arange(120, dtype="<i2").reshape(30, 4)
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("x", data=values, chunks=(10, 4), maxshape=(None, 4), compression="gzip")
+    convert(tmp_path / "a.h5", tmp_path / "a.zarr")
+    document = json.loads((tmp_path / "a.zarr/x/.zarray").read_text())
+    document |= {"chunks": [10, 4], "compressor": {"id": "zlib", "level": 1}, "filters": None, **change}
+    (tmp_path / "a.zarr/x/.zarray").write_text(json.dumps(document))
+    (tmp_path / "a.zarr/.zmetadata").unlink()
+    codecs = [numcodecs.get_codec(step) for step in [*(document["filters"] or []), document["compressor"]]]
+    rows = document["chunks"][0]
+    for number in range(-(-30 // rows)):
+        chunk = np.zeros((rows, 4), "<i2")
+        part = values[number * rows : (number + 1) * rows]
+        chunk[: len(part)] = part
+        data: Any = np.frombuffer(chunk.tobytes(document["order"]), "<i2")
+        for codec in codecs:
+            data = codec.encode(data)
+        (tmp_path / f"a.zarr/x/{number}.0").write_bytes(data)
+    watched = Watched(monkeypatch)
+    convert(tmp_path / "a.zarr", tmp_path / "b.h5")
+    assert (watched.decoded.total() == 0) == (change == {})
+    with h5py.File(tmp_path / "b.h5") as file:
+        assert file["x"].chunks == (10, 4)
+        assert np.array_equal(file["x"][()], values)
 
 
 @pytest.mark.parametrize(

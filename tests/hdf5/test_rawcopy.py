@@ -37,17 +37,15 @@ from hdmf_zarr_backend.hdf5 import rawcopy
 from hdmf_zarr_backend.hdf5.chunks import UNFILTERED, RawChunks
 from hdmf_zarr_backend.hdf5.datasets import describe
 from hdmf_zarr_backend.hdf5.file_bytes import file_bytes
-from hdmf_zarr_backend.hdf5.filters import set_filters
+from hdmf_zarr_backend.hdf5.filters import pipeline_of, set_filters
 from hdmf_zarr_backend.hdf5.rawcopy import (
     ContiguousH5Source,
     RawH5Source,
     forget_decoded,
     plan_contiguous,
-    plan_direct,
     plan_raw,
     write_direct,
 )
-from hdmf_zarr_backend.hdf5.types import type_of_dtype
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes
 from hdmf_zarr_backend.stores.json_text import dump
 from hdmf_zarr_backend.stores.local import LocalStore
@@ -1177,7 +1175,7 @@ def test_chunks_go_to_zarr_and_back_as_they_are(tmp_path: Path, path: Path, pipe
         plan = _planned(file["x"])
         noted = pipeline_in(file["x"])
     node = _node(plan)
-    chosen = plan_direct(node, "<i4", noted=noted)
+    chosen = pipeline_of(node.filters, node.compressor, values.dtype, noted=noted)
     assert chosen == noted
     with h5py.File(tmp_path / "b.h5", "w") as file:
         dataset = _create_direct(file, node, chosen)
@@ -1207,7 +1205,7 @@ def test_what_plain_zarr_wrote_goes_into_hdf5_as_it_is(tmp_path: Path, dtype: np
     keys.set(".zarray", dump(zarr2.encode_array(node)))
     array = zarr.open_array(tmp_path / "z", mode="r+")
     array[...] = values
-    pipeline = plan_direct(node, type_of_dtype(dtype))
+    pipeline = pipeline_of(node.filters, node.compressor, dtype)
     assert pipeline is not None
     with h5py.File(tmp_path / "a.h5", "w") as file:
         dataset = _create_direct(file, node, pipeline)
@@ -1226,30 +1224,9 @@ def test_chunks_that_are_not_there_stay_unallocated(tmp_path: Path) -> None:
         assert dataset.id.get_num_chunks() == 1
 
 
-@pytest.mark.parametrize(
-    ("node", "kind", "maxshape"),
-    [
-        (ArrayNode((30,), (10,), "<i2", order="F"), "<i2", None),
-        (ArrayNode((30,), (10,), "<i2"), ">i2", None),
-        (ArrayNode((30,), (10,), "<i2"), {"number": "<i2", "precision": 12, "offset": 0}, None),
-        (ArrayNode((30,), (40,), "<i2"), "<i2", None),
-        (ArrayNode((30,), (40,), "<i2"), "<i2", (39,)),
-        (ArrayNode((), (), "<i2"), "<i2", None),
-        (ArrayNode((30,), (10,), "|O", filters=[{"id": "vlen-utf8"}]), {"text": "utf-8"}, None),
-        (ArrayNode((30,), (10,), "<i2", compressor={"id": "lzma"}), "<i2", None),
-        (ArrayNode((30,), (10,), "<i2", filters=[{"id": "delta", "dtype": "<i2"}]), "<i2", None),
-        (ArrayNode((30,), (10,), "nonsense"), "<i2", None),
-        (ArrayNode((2**32,), (2**32,), "|i1"), "|i1", None),
-    ],
-    ids=["fortran", "order", "layout", "longer", "longer-bound", "scalar", "text", "lzma", "delta", "junk", "huge"],
-)
-def test_what_hdf5_cannot_take_as_it_is_has_no_direct_way(node: Any, kind: Any, maxshape: Any) -> None:
-    assert plan_direct(node, kind, maxshape) is None
-
-
 def test_a_chunk_longer_than_the_array_needs_an_axis_that_may_grow(tmp_path: Path) -> None:
     node: ArrayNode[Attributes] = ArrayNode((3,), (8,), "<i2", compressor={"id": "zlib", "level": 1})
-    pipeline = plan_direct(node, "<i2", (None,))
+    pipeline = pipeline_of(node.filters, node.compressor, np.dtype("<i2"))
     assert pipeline is not None
     data = numcodecs.Zlib(1).encode(np.arange(8, dtype="<i2"))
     with h5py.File(tmp_path / "a.h5", "w") as file:

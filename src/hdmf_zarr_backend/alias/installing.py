@@ -2,11 +2,13 @@
 
 Standard library only: a process that never imports ``hdmf_zarr`` loads neither hdmf nor zarr for it.
 
-Source: ``importlib.abc.MetaPathFinder``; ``importlib.metadata.DistributionFinder``.
+Source: ``importlib.abc.MetaPathFinder``; ``importlib.metadata.DistributionFinder``; "Core metadata specifications"
+(packaging.python.org).
 """
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Iterable, Sequence
@@ -61,10 +63,28 @@ class AliasFinder(MetaPathFinder, Loader):
 
     def find_distributions(self, context: Any) -> Iterable[Any]:
         """Return the distribution of the alias if ``importlib.metadata`` looks for hdmf-zarr or for all."""
-        from hdmf_zarr_backend.alias.distribution import AliasDistribution
-
         wanted = context.name is None or re.sub(r"[-_.]+", "-", context.name).lower() == "hdmf-zarr"
-        return [AliasDistribution(VERSION)] if wanted else []
+        return [_distribution()] if wanted else []
+
+
+def _distribution() -> Any:
+    """Return the distribution ``hdmf_zarr``, for programs that ask ``importlib.metadata`` for its version."""
+    from importlib.metadata import Distribution  # slow to import, and few programs ask
+    from pathlib import Path
+
+    files = {
+        "METADATA": f"Metadata-Version: 2.1\nName: hdmf_zarr\nVersion: {VERSION}\n",
+        "top_level.txt": "hdmf_zarr\n",
+    }
+
+    class AliasDistribution(Distribution):
+        def read_text(self, filename: str) -> str | None:
+            return files.get(filename)
+
+        def locate_file(self, path: str | os.PathLike[str]) -> Any:
+            return Path(__file__).parent / path
+
+    return AliasDistribution()
 
 
 def add_finder() -> None:

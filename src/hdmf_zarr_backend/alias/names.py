@@ -44,7 +44,7 @@ from hdmf_zarr_backend.errors import DamagedFileError, ModeError, ReferenceTarge
 from hdmf_zarr_backend.files.parser import parse
 from hdmf_zarr_backend.formats.references import ZarrReference
 from hdmf_zarr_backend.formats.reserved import SPECLOC
-from hdmf_zarr_backend.hdf5.filters import codecs_of
+from hdmf_zarr_backend.hdf5.filters import codecs_of, filters_of
 from hdmf_zarr_backend.model.link_sources import THIS_FILE
 from hdmf_zarr_backend.stores.opening import open_neighbour, open_store
 from hdmf_zarr_backend.stores.zarr_python import open_zarr_group
@@ -79,9 +79,8 @@ class ZarrDataIO(dataio.ZarrDataIO, metaclass=SameAsOurs):
         UserWarning
             A filter has no counterpart, so the list is empty.
         """
-        properties = h5dataset.id.get_create_plist()
-        filters = [properties.get_filter(number) for number in range(properties.get_nfilters())]
-        found = codecs_of([[number, flags, list(options)] for number, flags, options, _ in filters], h5dataset.dtype)
+        filters = filters_of(h5dataset.id.get_create_plist())
+        found = codecs_of(filters, h5dataset.dtype)
         if found is None:
             warnings.warn(
                 f"{h5dataset.name}: Zarr has no codecs for the HDF5 filters {[number for number, *_ in filters]}; the "

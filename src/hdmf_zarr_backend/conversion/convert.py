@@ -13,34 +13,29 @@ import os
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
-from hdmf_zarr_backend.arrays.codecs import value_bytes
 from hdmf_zarr_backend.builders.dimensions import name_axes
 from hdmf_zarr_backend.conversion.from_hdf5 import Hdf5Planner
 from hdmf_zarr_backend.conversion.readability import check_planned, check_version, check_zarr, namespaces_of, schema_of
-from hdmf_zarr_backend.conversion.report import ConversionReport, Format, is_content
+from hdmf_zarr_backend.conversion.report import ConversionReport, Format, report_of
 from hdmf_zarr_backend.errors import NotZarrError, UsageError
 from hdmf_zarr_backend.execution.executors import opened
 from hdmf_zarr_backend.formats import registry
 from hdmf_zarr_backend.formats.attributes import strict_attributes
 from hdmf_zarr_backend.formats.both import BOTH, ZarrFormat
 from hdmf_zarr_backend.formats.codec_options import codec_of_file
-from hdmf_zarr_backend.formats.reserved import LINKS
 from hdmf_zarr_backend.formats.zarr3 import ChunkKeyEncoding, checked_key_encoding
-from hdmf_zarr_backend.hdf5.content import is_hdf5
-from hdmf_zarr_backend.hdf5.placement import ExternalLinks
 from hdmf_zarr_backend.hdf5.rawcopy import forget_decoded
 from hdmf_zarr_backend.hdf5.reader import Hdf5Tree
 from hdmf_zarr_backend.model.link_sources import ZARR_SUFFIXES, is_url
-from hdmf_zarr_backend.model.nodes import GroupNode
 from hdmf_zarr_backend.progress import SILENT, Progress
 from hdmf_zarr_backend.stores.base import Abilities, Store
 from hdmf_zarr_backend.stores.files import not_found
 from hdmf_zarr_backend.stores.limits import MEMORY_BUDGET, Limits, MissingChunks
 from hdmf_zarr_backend.stores.limits import ExternalLinks as Policy
 from hdmf_zarr_backend.stores.local import LocalStore
-from hdmf_zarr_backend.stores.locations import check_apart
+from hdmf_zarr_backend.stores.locations import check_apart, is_hdf5
 from hdmf_zarr_backend.stores.opening import (
     FILE_SUFFIXES,
     check_abilities,
@@ -52,7 +47,6 @@ from hdmf_zarr_backend.stores.opening import (
 from hdmf_zarr_backend.transfer.names import check_names
 from hdmf_zarr_backend.transfer.plan import (
     ShardsOfFile,
-    StorageOptions,
     WritePlan,
     adapt_plan,
     ask_for_shards,
@@ -64,6 +58,8 @@ from hdmf_zarr_backend.transfer.staging import new_file
 from hdmf_zarr_backend.transfer.writer import PlannedKeys, Writer
 
 __all__ = ["ConversionReport", "convert"]
+
+ExternalLinks = Literal["keep", "copy"]
 
 _HDF5_SUFFIXES = (".nwb", ".h5", ".hdf5", ".hdf")
 _NAMES: dict[Format, str] = {"zarr": "Zarr", "hdf5": "HDF5"}
@@ -212,12 +208,12 @@ def convert(
     soft links. Data in external raw files and virtual datasets become plain data. An undefined fill value becomes the
     default one.
 
-    Zarr to HDF5: datasets that never were in HDF5 get the layout that `hdf5.reader` describes: compressed numbers of
+    Zarr to HDF5: datasets that never were in HDF5 get the layout that `hdf5.datasets` describes: compressed numbers of
     more than 64 KiB are stored in chunks with shuffle and gzip 4, everything else is contiguous.
     """
     origin, goal = located(source), located(target)
     location, place = _name_of(origin), _name_of(goal)
-    abilities = _abilities_of(goal)
+    abilities = goal.abilities if isinstance(goal, Store) else Abilities()
     _check_commit(place, abilities, commit_message)
     storage = dict(storage_options or {})
     codec = codec_of_file(codec)
@@ -243,23 +239,18 @@ def convert(
     _check_target(goal, wanted, number, nczarr=nczarr)
     check_apart(location, place)
     with opened(executor) as who:
-        if wanted == "hdf5":
-            from hdmf_zarr_backend.conversion.to_hdf5 import ToHdf5, convert_to_hdf5
-
-            to_hdf5 = ToHdf5(
-                overwrite=overwrite, check=check, progress=progress, executor=who, memory_budget=memory_budget,
-                external_links="copy" if external_links == "copy" else "keep", storage=storage,
-                missing_chunks=missing_chunks, limits=limits, durable=durable,
-            )  # fmt: skip
-            return convert_to_hdf5(origin, place, to_hdf5)
-        request = _ToZarr(
+        request = Request(
             overwrite=overwrite, check=check, progress=progress, codec=codec, executor=who,
             memory_budget=memory_budget, zarr_format=number, storage=storage, resume=resume, nczarr=nczarr,
             shards=checked_shards(shards, number), missing_chunks=missing_chunks, limits=limits,
             strict_json=strict_json or abilities.strict_json, durable=durable, policy=policy,
             has_both=zarr_format == BOTH, chunk_key_encoding=checked_key_encoding(chunk_key_encoding, number),
-            is_only_format=len(abilities.formats) == 1,
+            is_only_format=len(abilities.formats) == 1, copies_links=external_links == "copy",
         )  # fmt: skip
+        if wanted == "hdf5":
+            from hdmf_zarr_backend.conversion.to_hdf5 import convert_to_hdf5
+
+            return convert_to_hdf5(origin, place, request)
         report = _to_zarr(location, goal, request) if found == "hdf5" else _to_other_zarr(origin, goal, request)
     _commit(goal, commit_message)
     return report
@@ -270,20 +261,16 @@ def _primary_format(zarr_format: ZarrFormat | None, abilities: Abilities) -> int
     return 2 if zarr_format == BOTH else zarr_format or registry.default_format(abilities.formats)
 
 
+def _commit(target: str | Store, message: str | None) -> None:
+    if message is not None and isinstance(target, Store):
+        target.commit_changes(message)
+
+
 def _one_format(zarr_format: ZarrFormat | None, target: str) -> int:
     """Return the format of a virtual file."""
     if zarr_format == BOTH:
         raise UsageError("a virtual file is of one format", store=target, remedy="Use zarr_format=2 or 3.")
     return zarr_format or 2
-
-
-def _abilities_of(place: str | Store) -> Abilities:
-    return Abilities() if isinstance(place, str) else place.abilities
-
-
-def _commit(target: str | Store, message: str | None) -> None:
-    if message is not None and isinstance(target, Store):
-        target.commit_changes(message)
 
 
 def _name_of(place: str | Store) -> str:
@@ -404,7 +391,9 @@ def _format_of(location: str | Store) -> Format:
 
 
 @dataclass(slots=True, frozen=True)
-class _ToZarr:
+class Request:
+    """The checked options of a conversion, as for `convert`."""
+
     overwrite: bool
     check: bool
     progress: Progress
@@ -420,14 +409,11 @@ class _ToZarr:
     limits: Limits
     strict_json: bool
     durable: bool
-    policy: Policy | None = None
-    has_both: bool = False
-    is_only_format: bool = False
-    chunk_key_encoding: ChunkKeyEncoding | None = None
-
-    def options(self, path: str) -> StorageOptions:
-        """Return the storage options of a dataset."""
-        return StorageOptions(compressor=None if self.codec == "keep" else self.codec)
+    policy: Policy | None
+    has_both: bool
+    is_only_format: bool
+    copies_links: bool
+    chunk_key_encoding: ChunkKeyEncoding | None
 
     def recorded(self) -> dict[str, Any]:
         """Return the options that a resumed conversion must have too."""
@@ -488,16 +474,14 @@ def _open_target(target: str | Store, storage: dict[str, Any], *, overwrite: boo
     return keys
 
 
-def _to_zarr(source: str, place: str | Store, request: _ToZarr) -> ConversionReport:
+def _to_zarr(source: str, place: str | Store, request: Request) -> ConversionReport:
     keys = _open_target(place, request.storage, overwrite=request.overwrite)
     target = _name_of(place)
     is_nwb = request.check and check_version(source)
     with closing(Hdf5Tree(source, target, external_links=request.policy, limits=request.limits)) as tree:
-        keep = request.codec == "keep"
         plan = Hdf5Planner(
             tree,
-            options=request.options,
-            keep_codecs=keep,
+            codec=request.codec,
             shards=request.shards,
             strict_json=request.strict_json,
             limits=request.limits,
@@ -513,19 +497,15 @@ def _to_zarr(source: str, place: str | Store, request: _ToZarr) -> ConversionRep
             request.write(new, plan)
             remove_empty_folder(keys)
         forget_decoded()
-        is_counted = is_content(plan.hierarchy)
-        kinds = [placed.kind for placed in tree.nodes if is_counted(placed.path)]
-        nbytes = sum(value_bytes(planned.node) for planned in plan.arrays.values())
-        groups, datasets = kinds.count("group"), kinds.count("dataset")
-        return ConversionReport(source, target, "zarr", groups, datasets, len(tree.links), nbytes)
+        return report_of(plan, source, target)
 
 
-def _to_other_zarr(source: str | Store, place: str | Store, request: _ToZarr) -> ConversionReport:
+def _to_other_zarr(source: str | Store, place: str | Store, request: Request) -> ConversionReport:
     """Convert a Zarr file to the other format of Zarr, to both, or to the only one that the store can hold."""
     from hdmf_zarr_backend.builders.from_zarr import ZarrPlanner
     from hdmf_zarr_backend.conversion.to_hdf5 import open_source
 
-    main = open_source(source, request.storage, request.missing_chunks, request.limits)
+    main = open_source(source, request)
     is_same = main.hierarchy.zarr_format == request.zarr_format
     if is_same and not request.has_both and not request.is_only_format:
         raise UsageError(
@@ -554,15 +534,4 @@ def _to_other_zarr(source: str | Store, place: str | Store, request: _ToZarr) ->
     ) as new:
         request.write(new, plan)
         remove_empty_folder(keys)
-    return _report_of(plan, main.location, target)
-
-
-def _report_of(plan: WritePlan, source: str, target: str) -> ConversionReport:
-    """Count what a plan contains, other than the cached schema."""
-    is_counted = is_content(plan.hierarchy)
-    nodes = plan.hierarchy.flat().items()
-    groups = [node for path, node in nodes if isinstance(node, GroupNode) and is_counted(path)]
-    datasets = sum(map(is_counted, plan.arrays))
-    links = sum(len(node.attributes.get(LINKS, [])) for node in groups)
-    nbytes = sum(value_bytes(planned.node) for planned in plan.arrays.values())
-    return ConversionReport(source, target, "zarr", len(groups), datasets, links, nbytes)
+    return report_of(plan, main.location, target)

@@ -7,7 +7,7 @@ is kept in the notes, so that the conversion back to HDF5 gives the same file.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from hdmf_zarr_backend.formats.links import Link, encode_link
 from hdmf_zarr_backend.formats.references import encode_attribute_reference
 from hdmf_zarr_backend.formats.reserved import DIMENSIONS, LINKS, NOTES, SPECLOC, root_notes
 from hdmf_zarr_backend.hdf5.attributes import attribute_names, note_attribute, note_orders, read_attribute
+from hdmf_zarr_backend.hdf5.placement import HDF5
 from hdmf_zarr_backend.hdf5.reader import Hdf5Data, Hdf5Tree, Placed, SourceFile
 from hdmf_zarr_backend.hdf5.references import Hdf5References, ReferenceData
 from hdmf_zarr_backend.hdf5.safe_reading import check_allocated, reading
@@ -29,9 +30,6 @@ from hdmf_zarr_backend.transfer.names import checked_name
 from hdmf_zarr_backend.transfer.plan import PlannedArray, ShardsOfFile, StorageOptions, WritePlan, ask_for_shards
 from hdmf_zarr_backend.transfer.stored_sources import take_chunks
 
-HDF5 = "hdf5"
-"""Key of the notes about an object in HDF5."""
-
 _SMALL = 1024
 
 
@@ -42,10 +40,9 @@ class Hdf5Planner:
     ----------
     tree : Hdf5Tree
         The file, which must stay open until the plan is written.
-    options : callable, optional
-        Returns the `StorageOptions` of a dataset by its path; by default they are chosen automatically.
-    keep_codecs : bool
-        Copy the chunks of large datasets as they are if Zarr has their filters; False: encode them again.
+    codec : dict, bool or "keep"
+        "keep": copy the chunks of large datasets as they are if Zarr has their filters. Else encode all chunks with
+        this compressor, as in `StorageOptions`.
     shards : tuple of int, "auto" or None
         The requested shards, as for `transfer.plan.ask_for_shards`.
     strict_json : bool
@@ -58,16 +55,14 @@ class Hdf5Planner:
         self,
         tree: Hdf5Tree,
         *,
-        options: Callable[[str], StorageOptions] = lambda path: StorageOptions(),
-        keep_codecs: bool = True,
+        codec: dict[str, Any] | bool | Literal["keep"] = "keep",
         shards: ShardsOfFile = None,
         strict_json: bool = False,
         limits: Limits | None = None,
     ) -> None:
         self._tree = tree
         self._references = Hdf5References(tree)
-        self._options = options
-        self._keep_codecs = keep_codecs
+        self._codec = codec
         self._shards = shards
         self._strict = strict_json
         self._limits = limits
@@ -186,12 +181,10 @@ class Hdf5Planner:
             values = ReferenceData(placed.file, placed.raw, self._references)
         elif data.shape and found.kind in ("text", "ascii") and np.prod(data.shape) <= _SMALL:
             values = data[tuple(slice(0, n) for n in data.shape)]  # so that it is read only once
-        options = self._options(placed.path)
-        sharding = options.sharding()
+        options = StorageOptions(compressor=None if self._codec == "keep" else self._codec)
         planned = plan_described(values, found, options, self._encoder(placed.file))
-        planned.sharding = sharding
         if found.kind == "number" and data.shape:
-            take_chunks(data.dataset(), found, planned, keep=self._keep_codecs)
+            take_chunks(data.dataset(), found, planned, keep=self._codec == "keep")
         ask_for_shards(planned, self._shards)
         array: ArrayNode[Attributes] = planned.node
         self._note_maxshape(planned)

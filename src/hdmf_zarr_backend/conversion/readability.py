@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from importlib.util import find_spec
 from typing import Any
 
@@ -16,14 +17,11 @@ from hdmf_zarr_backend.checks.validate import cached_texts
 from hdmf_zarr_backend.errors import MetadataError, UnsupportedFileError, ZarrBackendError
 from hdmf_zarr_backend.files.parser import ParsedFile
 from hdmf_zarr_backend.formats.reserved import NOTES
-from hdmf_zarr_backend.hdf5.file_bytes import RemoteFile
 from hdmf_zarr_backend.hdf5.placement import ZarrFile
-from hdmf_zarr_backend.hdf5.reader import Hdf5Tree
-from hdmf_zarr_backend.hdf5.safe_reading import H5_ERRORS, check_other_files
-from hdmf_zarr_backend.model.link_sources import is_url
+from hdmf_zarr_backend.hdf5.reader import SourceFile
+from hdmf_zarr_backend.hdf5.safe_reading import check_other_files, reading
 from hdmf_zarr_backend.model.nodes import Hierarchy
 from hdmf_zarr_backend.stores.base import Store
-from hdmf_zarr_backend.stores.limits import ExternalLinks
 
 _UNREADABLE = (
     ValueError, TypeError, LookupError, AttributeError, NameError, RuntimeError, OSError, ArithmeticError,
@@ -32,80 +30,32 @@ _UNREADABLE = (
 """Errors that pynwb and hdmf raise for files that they cannot read, in addition to their own error classes."""
 
 
-def check_hdf5(
-    source: str, storage: Mapping[str, Any] | None = None, external_links: ExternalLinks | None = None
-) -> None:
-    """Refuse an NWB file in HDF5 that pynwb cannot read; other files are not checked.
-
-    Parameters
-    ----------
-    source : str
-        Path or URL.
-    ``storage_options`` for a URL.
-        ``storage_options``, for a URL.
-    Which other files may be read; None: the default of `convert`.
-        Which other files may be read; None: the default of `convert`.
-
-    Raises
-    ------
-    UnsupportedFileError
-        pynwb cannot read the file, or HDF5 cannot open it.
-    """
-    if not check_version(source, storage) or find_spec("pynwb") is None:
-        return
-    import h5py
-    from pynwb import NWBHDF5IO
-
-    remote = _remote(source, storage)
-    if remote is None:  # refuse forbidden files first, since pynwb reads values from any file
-        Hdf5Tree(source, source, external_links=external_links).close()
-
-    def read() -> None:
-        if remote is None:
-            with NWBHDF5IO(source, mode="r") as io:
-                io.read()
-            return
-        with h5py.File(remote.stream(), "r") as file, NWBHDF5IO(file=file, mode="r") as io:
-            io.read()
-
-    _check_read(source, read)
-
-
-def _remote(source: str, storage: Mapping[str, Any] | None) -> RemoteFile | None:
-    return RemoteFile(source, storage or {}) if is_url(source) else None
-
-
 def check_version(source: str, storage: Mapping[str, Any] | None = None) -> bool:
     """Refuse an HDF5 file whose NWB version pynwb does not support; tell whether it is an NWB file.
 
     Parameters
     ----------
-    source, storage
-        As for `check_hdf5`.
+    source : str
+        Path or URL.
+    storage : mapping, optional
+        ``storage_options``, for a URL.
 
     Raises
     ------
     UnsupportedFileError
         pynwb cannot read it, or HDF5 cannot open it.
+    DamagedFileError
+        HDF5 cannot read the version.
     """
     import h5py
 
-    remote = _remote(source, storage)
-    try:
-        with h5py.File(remote.stream() if remote is not None else source, "r") as file:
-            kind, version = _text(file.attrs.get("neurodata_type")), file.attrs.get("nwb_version")
-            old = file.get("nwb_version")  # a dataset in NWB 1.x
-            if version is None and isinstance(old, h5py.Dataset):
-                check_other_files(old.id, source, "/nwb_version", "never")
-                version = old[()]
-    except ZarrBackendError:
-        raise
-    except H5_ERRORS as error:
-        raise UnsupportedFileError(
-            f"HDF5 cannot open this file ({error})",
-            store=source,
-            remedy="It may be cut short, or be open for writing elsewhere.",
-        ) from error
+    with closing(SourceFile(source, storage)) as opened, reading(source, "/"):
+        root = opened.file
+        kind, version = _text(root.attrs.get("neurodata_type")), root.attrs.get("nwb_version")
+        old = root.get("nwb_version")  # a dataset in NWB 1.x
+        if version is None and isinstance(old, h5py.Dataset):
+            check_other_files(old.id, source, "/nwb_version", "never")
+            version = old[()]
     if kind != "NWBFile" and version is None:
         return False
     _check_version(source, version)
@@ -115,8 +65,7 @@ def check_version(source: str, storage: Mapping[str, Any] | None = None) -> bool
 def check_planned(source: str, keys: Store, hierarchy: Hierarchy, texts: Texts) -> None:
     """Refuse an NWB file that pynwb cannot read, from the plan of its copy, before anything is written.
 
-    The result is that of `check_hdf5`. For most files the metadata show that pynwb can read them; the others are read
-    with pynwb, which is slow to import.
+    For most files the metadata show that pynwb can read them; the others are read with pynwb, which is slow to import.
 
     Parameters
     ----------

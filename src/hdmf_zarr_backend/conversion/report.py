@@ -6,9 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from hdmf_zarr_backend.arrays.codecs import value_bytes
 from hdmf_zarr_backend.formats.namespaces import spec_location
-from hdmf_zarr_backend.formats.reserved import SPECLOC
-from hdmf_zarr_backend.model.nodes import Hierarchy, relative
+from hdmf_zarr_backend.formats.reserved import LINKS, SPECLOC
+from hdmf_zarr_backend.model.nodes import GroupNode, Hierarchy, relative
+from hdmf_zarr_backend.transfer.plan import WritePlan
 
 Format: TypeAlias = Literal["zarr", "hdf5"]
 
@@ -42,6 +44,17 @@ class ConversionReport:
     def __str__(self) -> str:
         counts = ((self.groups, "group"), (self.datasets, "dataset"), (self.links, "link"))
         return ", ".join([*(f"{count} {word}{'s'[: count != 1]}" for count, word in counts), _size(self.nbytes)])
+
+
+def report_of(plan: WritePlan, source: str, target: str) -> ConversionReport:
+    """Return the report of a conversion to Zarr that carried out a plan."""
+    is_counted = is_content(plan.hierarchy)
+    nodes = plan.hierarchy.flat().items()
+    groups = [node for path, node in nodes if isinstance(node, GroupNode) and is_counted(path)]
+    datasets = sum(map(is_counted, plan.arrays))
+    links = sum(len(node.attributes.get(LINKS, [])) for node in groups)
+    nbytes = sum(value_bytes(planned.node) for planned in plan.arrays.values())
+    return ConversionReport(source, target, "zarr", len(groups), datasets, links, nbytes)
 
 
 def is_content(hierarchy: Hierarchy) -> Callable[[str], bool]:

@@ -5,48 +5,30 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING
 
 from hdmf_zarr_backend.arrays.codecs import value_bytes
 from hdmf_zarr_backend.changes.journal import warn_of_pending
-from hdmf_zarr_backend.changes.locks import writer_lock
 from hdmf_zarr_backend.conversion.readability import check_zarr
 from hdmf_zarr_backend.conversion.report import ConversionReport, is_content
 from hdmf_zarr_backend.files.link_policy import check_link
 from hdmf_zarr_backend.files.parser import parse
-from hdmf_zarr_backend.hdf5.placement import ExternalLinks, Placement, ZarrFile
+from hdmf_zarr_backend.hdf5.placement import Placement, ZarrFile
 from hdmf_zarr_backend.hdf5.writer import Hdf5Writer
 from hdmf_zarr_backend.model.link_sources import is_url
 from hdmf_zarr_backend.model.nodes import ArrayNode
-from hdmf_zarr_backend.progress import Progress
 from hdmf_zarr_backend.stores.base import Store
-from hdmf_zarr_backend.stores.failures import os_errors
-from hdmf_zarr_backend.stores.files import Staged, partial_path
-from hdmf_zarr_backend.stores.limits import Limits, MissingChunks
 from hdmf_zarr_backend.stores.local import LocalStore
 from hdmf_zarr_backend.stores.opening import check_free, open_neighbour, open_store
-from hdmf_zarr_backend.transfer.staging import moved
+from hdmf_zarr_backend.transfer.staging import staged_file
+
+if TYPE_CHECKING:
+    from hdmf_zarr_backend.conversion.convert import Request
 
 
-@dataclass(slots=True, frozen=True)
-class ToHdf5:
-    """Options of a conversion to HDF5, as for `conversion.convert`."""
-
-    overwrite: bool
-    check: bool
-    progress: Progress
-    external_links: ExternalLinks
-    executor: Any
-    memory_budget: int
-    storage: dict[str, Any]
-    missing_chunks: MissingChunks | None
-    limits: Limits
-    durable: bool
-
-
-def convert_to_hdf5(source: str | Store, target: str, request: ToHdf5) -> ConversionReport:
+def convert_to_hdf5(source: str | Store, target: str, request: Request) -> ConversionReport:
     """Convert a Zarr file to HDF5; raises the errors of `conversion.convert`.
 
     Parameters
@@ -55,35 +37,27 @@ def convert_to_hdf5(source: str | Store, target: str, request: ToHdf5) -> Conver
         Absolute path or URL, or the store of the file.
     target : str
         Absolute path.
-    request : ToHdf5
+    request : Request
         The options.
     """
     progress = request.progress
     keys = LocalStore(target)
     check_free(keys, overwrite=request.overwrite, empty_folder=False)
-    main = open_source(source, request.storage, request.missing_chunks, request.limits)
+    main = open_source(source, request)
     typed = check_zarr(main) if request.check else {}
-    placement = Placement(main, target, partial(_open_other, main), external_links=request.external_links)
+    placement = Placement(main, target, partial(_open_other, main), copies_links=request.copies_links)
     arrays = [placed.node for placed in placement.nodes if hasattr(placed.node, "shape")]
     nbytes = sum(map(value_bytes, arrays))
-    beside, own = partial_path(keys.root), Staged(keys.root)
     progress.start(nbytes)
-    with writer_lock(keys, replaces=True):
-        try:
-            with os_errors(target, "written"):
-                Hdf5Writer(
-                    beside,
-                    placement,
-                    typed=typed,
-                    executor=request.executor,
-                    memory_budget=request.memory_budget,
-                    advance=progress.advance,
-                ).write()
-            own.check()
-            moved(beside, keys.root, exclusive=not request.overwrite, durable=request.durable)
-        except BaseException:
-            own.discard(beside)
-            raise
+    with staged_file(keys, exclusive=not request.overwrite, durable=request.durable) as path:
+        Hdf5Writer(
+            path,
+            placement,
+            typed=typed,
+            executor=request.executor,
+            memory_budget=request.memory_budget,
+            advance=progress.advance,
+        ).write()
     progress.finish()
     is_counted = is_content(main.hierarchy)
     counted = [placed.node for placed in placement.nodes if is_counted(placed.path)]
@@ -99,12 +73,12 @@ def convert_to_hdf5(source: str | Store, target: str, request: ToHdf5) -> Conver
     )
 
 
-def open_source(
-    location: str | Store, storage: dict[str, Any], missing_chunks: MissingChunks | None, limits: Limits
-) -> ZarrFile:
+def open_source(location: str | Store, request: Request) -> ZarrFile:
     """Open a Zarr file to be copied."""
-    keys = open_store(location, storage if isinstance(location, str) and is_url(location) else None)
-    keys.read_rules = replace(keys.read_rules, limits=limits, missing_chunks=missing_chunks, is_copied=True)
+    keys = open_store(location, request.storage if isinstance(location, str) and is_url(location) else None)
+    keys.read_rules = replace(
+        keys.read_rules, limits=request.limits, missing_chunks=request.missing_chunks, is_copied=True
+    )
     warn_of_pending(keys)
     return ZarrFile(keys, parse(keys).hierarchy, location if isinstance(location, str) else keys.location)
 

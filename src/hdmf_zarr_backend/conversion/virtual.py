@@ -14,10 +14,9 @@ from contextlib import closing
 from typing import Any
 
 from hdmf_zarr_backend.builders.dimensions import name_axes
-from hdmf_zarr_backend.changes.locks import writer_lock
 from hdmf_zarr_backend.conversion.from_hdf5 import Hdf5Planner
-from hdmf_zarr_backend.conversion.readability import check_hdf5, namespaces_of, schema_of
-from hdmf_zarr_backend.conversion.report import ConversionReport, is_content
+from hdmf_zarr_backend.conversion.readability import check_planned, check_version, namespaces_of, schema_of
+from hdmf_zarr_backend.conversion.report import ConversionReport, report_of
 from hdmf_zarr_backend.errors import (
     ReadOnlyStoreError,
     StoreError,
@@ -38,8 +37,7 @@ from hdmf_zarr_backend.model.link_sources import is_url, relative_source, to_pos
 from hdmf_zarr_backend.model.nodes import absolute, join
 from hdmf_zarr_backend.progress import Progress
 from hdmf_zarr_backend.stores.base import DOCUMENTS, Store
-from hdmf_zarr_backend.stores.failures import os_errors
-from hdmf_zarr_backend.stores.files import partial_path, write_file
+from hdmf_zarr_backend.stores.files import write_file
 from hdmf_zarr_backend.stores.limits import ExternalLinks, Limits
 from hdmf_zarr_backend.stores.local import LocalStore
 from hdmf_zarr_backend.stores.locations import check_apart, split_location
@@ -48,7 +46,7 @@ from hdmf_zarr_backend.stores.opening import check_free, open_folder, open_store
 from hdmf_zarr_backend.stores.reference_files import RECORD, Recorded
 from hdmf_zarr_backend.transfer.plan import PlannedArray, WritePlan, adapt_plan, encode_fill
 from hdmf_zarr_backend.transfer.sources import IndexedSource
-from hdmf_zarr_backend.transfer.staging import moved
+from hdmf_zarr_backend.transfer.staging import staged_file
 from hdmf_zarr_backend.transfer.writer import PlannedKeys, Writer, planned_bytes
 
 MUCH_INLINED = 16 * 2**20
@@ -59,8 +57,6 @@ MOST_INLINED = 128 * 2**20
 
 SUFFIX = ".zarr.json"
 """Suffix of the name of a file of references."""
-
-_COPY = "Convert without virtual=True, which copies the data."
 
 
 def convert_virtual(
@@ -110,12 +106,14 @@ def convert_virtual(
     if not abilities.write:  # checked before anything is read
         raise ReadOnlyStoreError(abilities.why, store=target, remedy="Make the references here, and upload them.")
     check_free(open_store(target, storage if is_url(target) else None), overwrite=overwrite)
-    if check:
-        check_hdf5(source, storage, external_links)
+    is_nwb = check and check_version(source, storage)
     with closing(Hdf5Tree(source, target, storage, external_links)) as tree:
         files = _Sources(tree.sources(), target, storage)
         plan = Hdf5Planner(tree).plan_file()
-        name_axes(plan, schema_of(namespaces_of(PlannedKeys(plan, target), plan.hierarchy)))
+        planned = PlannedKeys(plan, target)
+        if is_nwb:
+            check_planned(source, planned, plan.hierarchy, namespaces_of(planned, plan.hierarchy, or_installed=True))
+        name_axes(plan, schema_of(namespaces_of(planned, plan.hierarchy)))
         plan.hierarchy.zarr_format = zarr_format
         staying = _leave(plan, tree, target)
         _check_amount(plan, staying, source)
@@ -123,14 +121,15 @@ def convert_virtual(
         Writer(MemoryStore(inside, target), plan, progress=progress).write()
         text = b"".join(_document(plan, staying, inside, files))
         files.check()
-        report = _report(source, target, plan, tree)
+        report = report_of(plan, source, target)
     forget_decoded()
     _check_size(text, target)
     if is_url(target):
         folder, name = split_location(target)
         open_folder(folder, storage).set(name, text)
     else:
-        _put(LocalStore(target), text, exclusive=not overwrite, durable=durable)
+        with staged_file(LocalStore(target), exclusive=not overwrite, durable=durable) as path:
+            write_file(path, text)
     return report
 
 
@@ -165,28 +164,6 @@ def _check_size(text: bytes, target: str) -> None:
             f"open it with limits=Limits(max_document_bytes=2**{len(text).bit_length()}).",
             stacklevel=4,
         )
-
-
-def _put(target: LocalStore, text: bytes, *, exclusive: bool, durable: bool) -> None:
-    """Write a local file beside its final path, and move it there."""
-    beside = partial_path(target.root)
-    with writer_lock(target, replaces=True):
-        try:
-            with os_errors(target.location, "written"):
-                write_file(beside, text)
-            moved(beside, target.root, exclusive=exclusive, durable=durable)
-        except BaseException:
-            if os.path.lexists(beside):
-                os.unlink(beside)
-            raise
-
-
-def _report(source: str, target: str, plan: WritePlan, tree: Hdf5Tree) -> ConversionReport:
-    is_counted = is_content(plan.hierarchy)
-    kinds = [placed.kind for placed in tree.nodes if is_counted(placed.path)]
-    nbytes = sum(planned_bytes(planned) for planned in plan.arrays.values())
-    groups, datasets = kinds.count("group"), kinds.count("dataset")
-    return ConversionReport(source, target, "zarr", groups, datasets, len(tree.links), nbytes)
 
 
 # ---- datasets that stay in their file -----------------------------------------------------------------------------
@@ -250,7 +227,7 @@ def _check_amount(plan: WritePlan, staying: Mapping[str, VirtualSource], source:
             f"{total:,} bytes cannot stay in the HDF5 file, since Zarr cannot read them there, and would be stored "
             f"in the JSON; at most {MOST_INLINED:,} are allowed: {named}",
             store=source,
-            remedy=_COPY,
+            remedy="Convert without virtual=True, which copies the data.",
         )
     for size, path in large:
         warnings.warn(

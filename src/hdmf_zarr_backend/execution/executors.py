@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import (
     FIRST_COMPLETED,
     CancelledError,
@@ -33,21 +33,16 @@ SECONDS = 15
 """How long to wait for the answer of a scheduler, and then for a worker."""
 
 
-def is_address(executor: Any) -> bool:
-    """Return whether an ``executor=`` is the address of a scheduler: ``"tcp://host:8786"``."""
-    return isinstance(executor, str) and "://" in executor
-
-
 @contextmanager
 def opened(executor: Any) -> Iterator[Any]:
-    """Yield ``executor`` itself, or a client if it is the address of a scheduler.
+    """Yield ``executor`` itself, or a client if it is the address of a scheduler: ``"tcp://host:8786"``.
 
     Raises
     ------
     UsageError, WorkerLostError
         As for `connected`.
     """
-    if is_address(executor):
+    if isinstance(executor, str) and "://" in executor:
         with connected(executor) as client:
             yield client
     else:
@@ -55,15 +50,13 @@ def opened(executor: Any) -> Iterator[Any]:
 
 
 @contextmanager
-def connected(address: str, *, seconds: float | None = None) -> Iterator[Any]:
+def connected(address: str) -> Iterator[Any]:
     """Yield a ``dask.distributed.Client`` of the scheduler at ``address``, which keeps running afterwards.
 
     Parameters
     ----------
     address : str
         Address with a protocol.
-    seconds : float, optional
-        How long to wait; by default `SECONDS`.
 
     Raises
     ------
@@ -72,7 +65,6 @@ def connected(address: str, *, seconds: float | None = None) -> Iterator[Any]:
     WorkerLostError
         The scheduler does not answer, or has no workers.
     """
-    seconds = SECONDS if seconds is None else seconds
     try:
         from distributed import Client
     except ModuleNotFoundError as error:
@@ -82,10 +74,10 @@ def connected(address: str, *, seconds: float | None = None) -> Iterator[Any]:
         ) from error
     connect: Any = Client  # its annotations are not complete in every release
     try:
-        client = connect(address, timeout=seconds, set_as_default=False)
+        client = connect(address, timeout=SECONDS, set_as_default=False)
     except (OSError, TimeoutError) as error:
         raise WorkerLostError(
-            f"the dask scheduler at {address} does not answer within {seconds:g} s",
+            f"the dask scheduler at {address} does not answer within {SECONDS} s",
             remedy="Check that it runs, and that the address is right.",
         ) from error
     except ValueError as error:  # an unknown protocol
@@ -94,7 +86,7 @@ def connected(address: str, *, seconds: float | None = None) -> Iterator[Any]:
         ) from error
     with client:
         try:
-            client.wait_for_workers(1, timeout=seconds)
+            client.wait_for_workers(1, timeout=SECONDS)
         except TimeoutError as error:
             raise WorkerLostError(
                 f"the dask scheduler at {address} has no workers", remedy="Start some with: dask worker ADDRESS."
@@ -110,23 +102,15 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class Task(Protocol[R_co]):
-    """A part of the work on one array.
-
-    Attributes
-    ----------
-    path : str
-        Path of the array, in the model's spelling.
-    nbytes : int
-        Bytes of the values that it handles; 0 if they are negligible.
-    """
+    """A part of the work on one array."""
 
     @property
     def path(self) -> str:
-        """The array."""
+        """Path of the array, in the model's spelling."""
 
     @property
     def nbytes(self) -> int:
-        """Bytes of values."""
+        """Bytes of the values that it handles; 0 if they are negligible."""
 
     def run(self) -> R_co:
         """Do the work, and return its result, such as the bytes that were written."""
@@ -353,48 +337,38 @@ def runner(executor: Any = None) -> Iterator[Runner]:
     WorkerLostError
         The scheduler does not answer, or has no workers.
     """
-    if is_address(executor):
-        with connected(executor) as client, runner(client) as pool:
-            yield pool
-        return
-    if executor is None or executor in ("serial", 1):
-        yield Runner()
-        return
-    if isinstance(executor, Executor):
-        processes = isinstance(executor, ProcessPoolExecutor) or not isinstance(executor, ThreadPoolExecutor)
-        yield PoolRunner(executor, getattr(executor, "_max_workers", None) or _cpus(), needs_pickle=processes)
-        return
-    get_executor: Callable[..., Any] | None = getattr(executor, "get_executor", None)
-    if get_executor is not None:  # a dask.distributed.Client, without importing dask
-        yield PoolRunner(get_executor(pure=False, retries=2), _dask_threads(executor), needs_pickle=True)
-        return
-    with _own_pool(executor) as (pool, workers, processes):
-        yield PoolRunner(pool, workers, needs_pickle=processes)
+    with opened(executor) as given:
+        if given is None or given in ("serial", 1):
+            yield Runner()
+        elif isinstance(given, Executor):
+            workers = getattr(given, "_max_workers", None) or _cpus()
+            yield PoolRunner(given, workers, needs_pickle=not isinstance(given, ThreadPoolExecutor))
+        elif hasattr(given, "get_executor"):  # a dask.distributed.Client, without importing dask
+            workers = max(1, sum(given.nthreads().values()))
+            yield PoolRunner(given.get_executor(pure=False, retries=2), workers, needs_pickle=True)
+        else:
+            with _own_pool(given) as pool:
+                yield pool
 
 
 @contextmanager
-def _own_pool(executor: Any) -> Iterator[tuple[Executor, int, bool]]:
+def _own_pool(executor: Any) -> Iterator[PoolRunner]:
     workers = executor if isinstance(executor, int) and not isinstance(executor, bool) and executor > 1 else _cpus()
     pool: Executor
     if executor == "threads" or workers is executor:
-        pool, processes = ThreadPoolExecutor(workers, thread_name_prefix="hdmf-zarr"), False
+        pool = ThreadPoolExecutor(workers, thread_name_prefix="hdmf-zarr")
     elif executor == "processes":
-        pool, processes = ProcessPoolExecutor(workers, mp_context=get_context("spawn")), True
+        pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"))
     else:
         raise UsageError(
             f"executor {executor!r} is unknown",
             remedy='Give "threads", "processes", a number of threads, an Executor, a dask.distributed.Client or "tcp://...".',
         )
     try:
-        yield pool, workers, processes
+        yield PoolRunner(pool, workers, needs_pickle=executor == "processes")
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
 
 
 def _cpus() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _dask_threads(client: Any) -> int:
-    threads = client.nthreads()
-    return max(1, sum(threads.values()) if isinstance(threads, dict) else int(threads))

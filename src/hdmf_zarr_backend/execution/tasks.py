@@ -181,11 +181,17 @@ def region_of(node: ArrayNode[Attributes], index: Index) -> tuple[slice, ...]:
     return tuple(slice(i * c, min((i + 1) * c, n)) for i, c, n in zip(index, node.chunks, node.shape, strict=True))
 
 
-def whole_chunk(block: Array, node: ArrayNode[Attributes], dtype: np.dtype[Any]) -> Array:
-    """Return ``block`` as a chunk of full size (Zarr v2: chunks at the edge are stored completely)."""
-    if block.shape == node.chunks:
+def whole_chunk(
+    block: Array, node: ArrayNode[Attributes], dtype: np.dtype[Any], shape: tuple[int, ...] | None = None
+) -> Array:
+    """Return ``block`` as a chunk of full size: Zarr and HDF5 store chunks at the edge completely.
+
+    ``shape`` is that of a chunk, by default of ``node``.
+    """
+    shape = node.chunks if shape is None else shape
+    if block.shape == shape:
         return np.ascontiguousarray(block)
-    chunk = fill_array(node, dtype, node.chunks)
+    chunk = fill_array(node, dtype, shape)
     chunk[tuple(slice(0, n) for n in block.shape)] = block
     return chunk
 

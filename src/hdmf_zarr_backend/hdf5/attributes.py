@@ -2,7 +2,7 @@
 
 The note of an object is ``{name: {"type": ..., ...}}``, with an entry only where something would otherwise be lost:
 
-    type     the HDF5 type as JSON, if it is not the `dataset_form.default_attribute_type` of the value
+    type     the HDF5 type as JSON, if it is not the `default_attribute_type` of the value
     named    path of the named type of the attribute
     space    "null" for an attribute without a dataspace
     value, shape    an attribute with a type that Zarr lacks is kept only here: sequences of variable length, compounds
@@ -25,7 +25,6 @@ import numpy as np
 
 from hdmf_zarr_backend.errors import ValueRefusedError, ZarrBackendError
 from hdmf_zarr_backend.formats.references import Reference, decode_attribute_reference, decode_reference, is_reference
-from hdmf_zarr_backend.hdf5.dataset_form import default_attribute_type
 from hdmf_zarr_backend.hdf5.types import (
     OBJECT,
     REGION,
@@ -38,8 +37,17 @@ from hdmf_zarr_backend.hdf5.types import (
     memory_type,
     raw_of,
     text_of,
+    type_of_dtype,
 )
-from hdmf_zarr_backend.hdf5.values import Array, array_of, decode_array, decode_text, encode_array, encode_text
+from hdmf_zarr_backend.hdf5.values import (
+    Array,
+    array_of,
+    decode_array,
+    decode_text,
+    encode_array,
+    encode_text,
+    in_layout,
+)
 
 LINK_ORDER = "link_order"
 ATTRIBUTE_ORDER = "attribute_order"
@@ -218,6 +226,23 @@ def refusing(what: str = "this") -> Iterator[None]:
         ) from error
 
 
+def default_attribute_type(value: Any) -> TypeJSON:
+    """Return the JSON of the HDF5 type for an attribute whose note has no type.
+
+    Parameters
+    ----------
+    value : object
+        The value, as `formats.attributes.decode_attributes` returns it.
+    """
+    array = value if isinstance(value, np.ndarray) else np.asarray(value)
+    if array.dtype.kind != "O":
+        return UTF8 if array.dtype.kind in "UT" else type_of_dtype(array.dtype)
+    texts = array.reshape(-1).tolist()
+    if texts and all(isinstance(item, bytes) for item in texts):
+        return {"text": "ascii", "size": max(1, *map(len, texts)), "pad": "nullpad"}
+    return UTF8
+
+
 def _typed(name: str, value: Any, note: dict[str, Any], refer: Refer) -> tuple[Any, Array | None]:
     """Return the type and the values in memory; the values are None for an attribute without a dataspace."""
     noted = _from_note(value, note, refer)
@@ -309,7 +334,9 @@ def _fitting(value: Any, kind: TypeJSON, dtype: np.dtype[Any]) -> Array | None:
         if kind in (OBJECT, REGION):
             return np.empty(array.shape, dtype) if not array.size else None
         base = dtype.base
-        return _fitting_plain(array, base) if base.names is None else _fitting_rows(array, base)
+        if base.names is None:
+            return _fitting_plain(array, base)
+        return in_layout(array, base) if array.dtype.names == base.names else None
     except (ValueError, TypeError, OverflowError, ZarrBackendError):
         return None
 
@@ -334,15 +361,6 @@ def _fitting_text(array: Array, dtype: np.dtype[Any]) -> Array | None:
     if dtype.kind == "S" and max(map(len, raws), default=0) > dtype.itemsize:
         return None
     return array_of(raws, array.shape, dtype)
-
-
-def _fitting_rows(array: Array, dtype: np.dtype[Any]) -> Array | None:
-    if array.dtype.names != dtype.names:
-        return None
-    rows: Array = np.zeros(array.shape, dtype)
-    for name in dtype.names or ():
-        rows[name] = array[name]
-    return rows
 
 
 def attribute_names(node: Any) -> Iterator[tuple[str, Any]]:

@@ -13,13 +13,12 @@ from hdmf_zarr_backend.formats.hdf5_types import noted_element
 from hdmf_zarr_backend.hdf5.attributes import attribute_names
 from hdmf_zarr_backend.hdf5.datasets import stored_fill
 from hdmf_zarr_backend.hdf5.filters import filters_of, usable
-from hdmf_zarr_backend.hdf5.open_groups import check_depth
 from hdmf_zarr_backend.hdf5.reader import SourceFile, read_block, soft_target
 from hdmf_zarr_backend.hdf5.references import encode_region
 from hdmf_zarr_backend.hdf5.safe_reading import (
     H5_ERRORS,
-    UnreadableHdf5Error,
     check_allocated,
+    check_depth,
     check_other_files,
     reading,
 )
@@ -39,9 +38,6 @@ from hdmf_zarr_backend.model.content import (
 )
 from hdmf_zarr_backend.model.elements import Element, Reference
 from hdmf_zarr_backend.stores.limits import Limits
-from hdmf_zarr_backend.stores.locations import is_hdf5
-
-__all__ = ["Hdf5Content", "UnreadableHdf5Error", "is_hdf5"]
 
 
 class Hdf5Content(Mapping[str, NodeContent]):

@@ -1,14 +1,14 @@
 """HDF5 datasets <-> Zarr arrays: kind of elements, type, chunks, filters, fill value, maximum shape.
 
-HDF5 -> Zarr: `describe`; Zarr -> HDF5: `creation_list`. The *note* has what Zarr cannot express. It is kept in the
-reserved attribute of the array, and Zarr -> HDF5 restores the same dataset from it::
+HDF5 -> Zarr: `describe`; Zarr -> HDF5: `dataset_form` and `creation_list`. The *note* has what Zarr cannot express. It
+is kept in the reserved attribute of the array, and Zarr -> HDF5 restores the same dataset from it::
 
     chunks   list of int, for a chunked dataset
     layout   "compact" if the values are in the header; without it and without chunks the dataset is contiguous
     filters  list of [number, flags, [values]], in the order in which HDF5 applies them
     enum     {name: value}, for an enumeration
     charset  "utf-8", for text of fixed length
-    type     the type as JSON (see `types`), if it is not the `dataset_form.default_type` of the array
+    type     the type as JSON (see `types`), if it is not the `default_type` of the array
     fill     "undefined", or {"value": JSON} if Zarr has no such fill value: text, rows, NaN payloads, scalars
     null     true, for a dataset without a dataspace
     named    path of the named type of the dataset
@@ -31,6 +31,7 @@ import numpy as np
 
 from hdmf_zarr_backend.arrays.fills import fill_scalar
 from hdmf_zarr_backend.errors import FilterReplacedWarning
+from hdmf_zarr_backend.formats import elements
 from hdmf_zarr_backend.formats.chunking import CHUNK_BYTES, LEAST_CHUNK_BYTES, default_chunks
 from hdmf_zarr_backend.formats.dtypes import Kind, number_name, numpy_dtype, plain
 from hdmf_zarr_backend.hdf5.attributes import note_orders, set_orders
@@ -46,11 +47,10 @@ from hdmf_zarr_backend.hdf5.filters import (
     set_filters,
     usable,
 )
-from hdmf_zarr_backend.hdf5.types import TypeJSON, encode_type, is_same_layout, kind_of_type
+from hdmf_zarr_backend.hdf5.types import TypeJSON, encode_type, is_same_layout, kind_of_type, type_of_element
 from hdmf_zarr_backend.hdf5.values import Array, decode_array, encode_array
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes
 
-FieldWord = str
 Shape = tuple[int, ...]
 MaxShape = tuple["int | None", ...]
 
@@ -86,7 +86,7 @@ class Description:
 
     kind: Kind
     dtype: np.dtype[Any]
-    fields: list[tuple[str, FieldWord]] = field(default_factory=list)
+    fields: list[tuple[str, str]] = field(default_factory=list)
     type: TypeJSON = ""
     inner: tuple[int, ...] = ()
     maxshape: tuple[int | None, ...] | None = None
@@ -105,7 +105,10 @@ class Description:
         return self.kind == "number" and is_same_layout(self.type, self.element)
 
 
-def _field_word(kind: TypeJSON, dtype: np.dtype[Any]) -> FieldWord:
+# ---- HDF5 -> Zarr ---------------------------------------------------------------------------------------------------
+
+
+def _field_word(kind: TypeJSON, dtype: np.dtype[Any]) -> str:
     word = {"text": "str", "ascii": "bytes", "object": "object", "region": "region"}.get(kind_of_type(kind))
     if word is not None:
         return word
@@ -128,10 +131,11 @@ def describe(dataset: Any) -> Description:
         note["enum"] = dict(found["enum"])
     if isinstance(found, dict) and "size" in found and found.get("text") == "utf-8":
         note["charset"] = "utf-8"
+    fields = found["fields"] if isinstance(found, dict) and kind == "compound" else []
     description = Description(
         kind=kind,
         dtype=plain(dtype),
-        fields=_fields(found, dtype) if kind == "compound" else [],
+        fields=[(name, _field_word(inner, dtype[name])) for name, inner in fields],
         type=found,
         inner=tuple(inner),
         maxshape=tuple(dataset.maxshape) if dataset.shape else None,
@@ -157,10 +161,6 @@ def _storage_note(dataset: Any, created: Any) -> dict[str, Any]:
         note["filters"] = filters
     note_orders(dataset.id, created, note)
     return note
-
-
-def _fields(found: Any, dtype: np.dtype[Any]) -> list[tuple[str, FieldWord]]:
-    return [(name, _field_word(inner, dtype[name])) for name, inner in found["fields"]]
 
 
 def _describe_fill(description: Description, created: Any, dtype: np.dtype[Any]) -> None:
@@ -212,6 +212,49 @@ def _has_readable_fill(description: Description) -> bool:
     """Tell whether h5py can read a fill value of this type, and write one."""
     tagged = isinstance(description.type, dict) and bool(description.type.get("tag")) and description.dtype.kind == "V"
     return not tagged and not description.inner and description.kind not in ("object", "region", "compound")
+
+
+# ---- Zarr -> HDF5 ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class DatasetForm:
+    """The HDF5 dataset that an array becomes.
+
+    Attributes
+    ----------
+    stored_as : {"plain", "objects", "rows"}
+        How the array stores its elements, see `formats.elements.Described`.
+    type : str or dict
+        The HDF5 type, as JSON: the one recorded in the note of the array, else the one derived from the array.
+    shape : tuple of int
+        Shape of the dataset, ``()`` for a scalar.
+    """
+
+    stored_as: elements.Form
+    type: TypeJSON
+    shape: tuple[int, ...]
+
+
+def dataset_form(node: ArrayNode[Attributes], *, is_spec: bool = False) -> DatasetForm:
+    """Return the type and shape of the dataset that an array becomes.
+
+    Parameters
+    ----------
+    node : ArrayNode
+        The array.
+    is_spec : bool
+        Whether the array holds a cached specification.
+    """
+    found = elements.describe(node, is_spec=is_spec)
+    recorded = found.note["type"] if found.note is not None and found.noted is not None else None
+    shape = found.shape
+    return DatasetForm(found.form, recorded or type_of_element(found.stored), found.axes if shape is None else shape)
+
+
+def default_type(node: ArrayNode[Attributes], notes: dict[str, Any]) -> TypeJSON:
+    """Return the JSON of the HDF5 type that is derived from an array whose note has no type."""
+    return type_of_element(elements.describe(node, notes).stored)
 
 
 def creation_list(

@@ -27,18 +27,18 @@ from hdmf_zarr_backend.arrays.fills import check_unwritten, fill_array
 from hdmf_zarr_backend.arrays.stored_chunks import check_stored_form
 from hdmf_zarr_backend.errors import ChunkError, MetadataError, StoreError, ZarrBackendError
 from hdmf_zarr_backend.execution.executors import Runner, runner
-from hdmf_zarr_backend.execution.tasks import chunk_indices, region_of, task_bytes_for
+from hdmf_zarr_backend.execution.tasks import chunk_indices, region_of, task_bytes_for, whole_chunk
 from hdmf_zarr_backend.formats.dtypes import numpy_dtype
 from hdmf_zarr_backend.formats.references import Reference, decode_reference
 from hdmf_zarr_backend.hdf5.attributes import refusing
-from hdmf_zarr_backend.hdf5.dataset_form import DatasetForm
-from hdmf_zarr_backend.hdf5.datasets import stored_fill
-from hdmf_zarr_backend.hdf5.filters import CodecPipeline, codecs_of, filters_of
-from hdmf_zarr_backend.hdf5.open_groups import OpenGroups
+from hdmf_zarr_backend.hdf5.chunks import Index
+from hdmf_zarr_backend.hdf5.datasets import DatasetForm, stored_fill
+from hdmf_zarr_backend.hdf5.filters import CodecPipeline, codecs_of, filters_of, pipeline_of
 from hdmf_zarr_backend.hdf5.placement import Placed, ZarrFile
-from hdmf_zarr_backend.hdf5.rawcopy import plan_direct, write_direct
-from hdmf_zarr_backend.hdf5.types import OBJECT, REGION, TypeJSON, is_same_layout, memory_type, raw_of
-from hdmf_zarr_backend.hdf5.values import Array, array_of, decode, decode_text
+from hdmf_zarr_backend.hdf5.rawcopy import Region, write_direct
+from hdmf_zarr_backend.hdf5.reader import OpenGroups
+from hdmf_zarr_backend.hdf5.types import OBJECT, REGION, is_same_layout, memory_type, raw_of
+from hdmf_zarr_backend.hdf5.values import Array, array_of, decode, decode_text, in_layout
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, absolute, join
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.limits import MEMORY_BUDGET
@@ -47,8 +47,6 @@ BLOCK_BYTES = 8 * 2**20
 """Bytes of one block; more if one chunk of the array or of the dataset is larger."""
 
 Lengths = tuple[int, ...]
-Region = tuple[slice, ...]
-Index = tuple[int, ...]
 Encoded: TypeAlias = list[tuple[Index, bytes]]
 
 _ENOUGH_BYTES = 2**20
@@ -66,6 +64,7 @@ class _Target:
     form: DatasetForm
     node: ArrayNode[Attributes]
     dataset: Any
+    refer: Callable[[Any], Any]
     chunks: Index | None = None
     pipeline: CodecPipeline | None = None
     is_kept: bool = False
@@ -74,6 +73,53 @@ class _Target:
     def is_for_workers(self) -> bool:
         nbytes = self.node.size * numpy_dtype(self.node.data_type).itemsize
         return self.form.stored_as == "plain" and bool(self.form.shape) and nbytes > _LARGE_BYTES
+
+    def values(self, block: Array, shape: tuple[int, ...]) -> Array:
+        """Return a block of the array in the memory layout of the dataset.
+
+        Raises
+        ------
+        MetadataError
+            The stored values do not fit the type.
+        """
+        dtype: np.dtype[Any] = self.dataset.get_type().dtype
+        kind, stored_as = self.form.type, self.form.stored_as
+        try:
+            if stored_as == "rows":
+                return self._rows(block, shape, dtype)
+            if stored_as == "objects":
+                convert = self.refer if kind in (OBJECT, REGION) else _text
+                return array_of([convert(item) for item in block.flat], shape, dtype)
+            return _plain(block, shape, dtype)
+        except (ValueError, TypeError, KeyError, IndexError, OverflowError) as error:
+            if isinstance(error, ZarrBackendError):
+                raise
+            raise MetadataError(
+                f"the values do not fit the type {kind!r} ({error})", remedy="Run `zarrio verify` on the file."
+            ) from error
+
+    def _rows(self, block: Array, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+        fields = self.form.type["fields"]  # type: ignore[index]
+        is_flat = block.dtype == object and block.ndim > len(shape)
+        rows = block.reshape(-1, len(fields)) if is_flat else block.reshape(-1)
+        made: Array = np.empty(len(rows), dtype)
+        for column, (name, kind) in enumerate(fields):
+            values = [decode(row[column], kind, dtype[name], self.refer) for row in rows]
+            made[name] = array_of(values, (len(rows),), dtype[name])
+        return made.reshape(shape)
+
+
+def _plain(block: Array, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    base = dtype.base
+    if base.names is not None and block.dtype != base:
+        block = in_layout(block, base)
+    return block.astype(base, copy=False).reshape((*shape, *dtype.shape))
+
+
+def _text(item: Any) -> bytes:
+    if isinstance(item, (str, bytes)):
+        return decode_text(item)
+    raise TypeError(f"{item!r} is not text")
 
 
 class Filler:
@@ -132,7 +178,8 @@ class Filler:
                 if target.is_kept:
                     self._keep(target)
                 else:
-                    self._write_here(target)
+                    for task in self._tasks(target, 0):
+                        self._put(target, task, task.run())
                     _encode_cached(target)
         if later:
             with runner(self._executor) as pool:
@@ -141,11 +188,17 @@ class Filler:
                 _encode_cached(target)
 
     def _target(self, placed: Placed, node: ArrayNode[Attributes], form: DatasetForm) -> _Target:
-        import h5py
         from h5py import h5d
 
         dataset = h5d.open(*self._groups.within(raw_of(absolute(placed.path))))
-        target = _Target(placed, form, node, dataset)
+        file = placed.file
+        target = _Target(
+            placed,
+            form,
+            node,
+            dataset,
+            lambda value: None if value is None else self._refer(decode_reference(value), file),
+        )
         created = dataset.get_create_plist()
         if created.get_layout() != h5d.CHUNKED:
             return target
@@ -157,9 +210,9 @@ class Filler:
             return target
         filters = filters_of(created)
         target.pipeline = codecs_of(filters, dtype)
-        if target.chunks == node.chunks and node.shards is None:
-            direct = plan_direct(node, form.type, h5py.Dataset(dataset).maxshape, noted=filters)
-            target.is_kept = direct is not None and [step[0] for step in direct] == [step[0] for step in filters]
+        if target.chunks == node.chunks and node.shards is None and node.order == "C":
+            own = pipeline_of(node.filters, node.compressor, dtype, noted=filters)
+            target.is_kept = own is not None and [step[0] for step in own] == [step[0] for step in filters]
         return target
 
     # ---- kept -------------------------------------------------------------------------------------------------------
@@ -214,39 +267,26 @@ class Filler:
         import h5py
 
         if task.pipeline is None:
-            self._write(target, task.region, result, self._conversion(target))
+            _write(target, task.region, result)
         else:
             write_direct(h5py.Dataset(target.dataset), result)
         self._advance(absolute(target.placed.path), task.nbytes)
 
-    # ---- written ----------------------------------------------------------------------------------------------------
 
-    def _write_here(self, target: _Target) -> None:
-        for task in self._tasks(target, 0):
-            self._put(target, task, task.run())
+def _write(target: _Target, region: Region, block: Array) -> None:
+    from h5py import h5s
 
-    def _conversion(self, target: _Target) -> Conversion:
-        file = target.placed.file
-        return Conversion(
-            target.form,
-            target.dataset.get_type(),
-            lambda value: None if value is None else self._refer(decode_reference(value), file),
-        )
-
-    def _write(self, target: _Target, region: Region, block: Array, convert: Conversion) -> None:
-        from h5py import h5s
-
-        dataset, tid = target.dataset, target.dataset.get_type()
-        memory = memory_type(tid, writing=True)
-        lengths = tuple(part.stop - part.start for part in region)
-        values = np.ascontiguousarray(convert(block, lengths))
-        with refusing():
-            if lengths:
-                space = dataset.get_space()
-                space.select_hyperslab(tuple(part.start for part in region), lengths)
-                dataset.write(h5s.create_simple(lengths), space, values, memory)
-            else:
-                dataset.write(h5s.ALL, h5s.ALL, values.reshape(tid.dtype.shape), memory)
+    dataset, tid = target.dataset, target.dataset.get_type()
+    memory = memory_type(tid, writing=True)
+    lengths = tuple(part.stop - part.start for part in region)
+    values = np.ascontiguousarray(target.values(block, lengths))
+    with refusing():
+        if lengths:
+            space = dataset.get_space()
+            space.select_hyperslab(tuple(part.start for part in region), lengths)
+            dataset.write(h5s.create_simple(lengths), space, values, memory)
+        else:
+            dataset.write(h5s.ALL, h5s.ALL, values.reshape(tid.dtype.shape), memory)
 
 
 def _encode_cached(target: _Target) -> None:
@@ -282,78 +322,6 @@ def located(store: str, path: str) -> Iterator[None]:
     except OSError as error:
         error.add_note(f"while writing {path!r} of {store!r}")
         raise
-
-
-# ---- values ---------------------------------------------------------------------------------------------------------
-
-
-class Conversion:
-    """Converts blocks of an array to the memory layout of a dataset.
-
-    Parameters
-    ----------
-    form : DatasetForm
-        Type and shape of the dataset.
-    tid : h5py.h5t.TypeID
-        The HDF5 type of the dataset.
-    refer : callable
-        Returns the h5py reference for the JSON of a reference.
-    """
-
-    def __init__(self, form: DatasetForm, tid: Any, refer: Callable[[Any], Any]) -> None:
-        self._stored_as = form.stored_as
-        self._kind: TypeJSON = form.type
-        self._dtype: np.dtype[Any] = tid.dtype
-        self._refer = refer
-
-    def __call__(self, block: Array, shape: tuple[int, ...]) -> Array:
-        """Return a block of the dataset.
-
-        Raises
-        ------
-        MetadataError
-            The stored values do not fit the type.
-        """
-        try:
-            if self._stored_as == "rows":
-                return self._rows(block, shape)
-            if self._stored_as == "objects" and self._kind in (OBJECT, REGION):
-                return array_of([self._refer(item) for item in block.flat], shape, self._dtype)
-            if self._stored_as == "objects":
-                return array_of([_text(item) for item in block.flat], shape, self._dtype)
-            return self._plain(block, shape)
-        except (ValueError, TypeError, KeyError, IndexError, OverflowError) as error:
-            if isinstance(error, ZarrBackendError):
-                raise
-            raise MetadataError(
-                f"the values do not fit the type {self._kind!r} ({error})", remedy="Run `zarrio verify` on the file."
-            ) from error
-
-    def _plain(self, block: Array, shape: tuple[int, ...]) -> Array:
-        base = self._dtype.base
-        if base.names is not None and block.dtype != base:
-            packed: Array = np.zeros(block.shape, base)
-            for name in base.names:
-                packed[name] = block[name]
-            block = packed
-        return block.astype(base, copy=False).reshape((*shape, *self._dtype.shape))
-
-    def _rows(self, block: Array, shape: tuple[int, ...]) -> Array:
-        fields = self._kind["fields"]  # type: ignore[index]
-        rows = (
-            block.reshape(-1, len(fields)) if block.dtype == object and block.ndim > len(shape) else block.reshape(-1)
-        )
-        made: Array = np.empty(len(rows), self._dtype)
-        for column, (name, kind) in enumerate(fields):
-            values = [decode(row[column], kind, self._dtype[name], self._refer) for row in rows]
-            made[name] = array_of(values, (len(rows),), self._dtype[name])
-        return made.reshape(shape)
-
-
-def _text(item: Any) -> bytes:
-    if isinstance(item, (str, bytes)):
-        return decode_text(item)
-    raise TypeError(f"{item!r} is not text")
 
 
 # ---- blocks ---------------------------------------------------------------------------------------------------------
@@ -511,18 +479,10 @@ class BlockTask:
         made: Encoded = []
         for corner in itertools.product(*corners):
             piece = block[tuple(slice(start, start + c) for start, c in zip(corner, whole, strict=True))]
-            made.append((self._index(corner), codec.encode(self._whole(piece, whole, codec.dtype))))
+            made.append((self._index(corner), codec.encode(whole_chunk(piece, self.node, codec.dtype, whole))))
         return made
 
     def _index(self, corner: Index) -> Index:
         return tuple(
             (part.start + start) // c for part, start, c in zip(self.region, corner, self.chunks, strict=False)
         )
-
-    def _whole(self, piece: Array, shape: Index, dtype: np.dtype[Any]) -> Array:
-        """Return a chunk of full size: HDF5 stores complete chunks at the edge as well."""
-        if piece.shape == shape:
-            return np.ascontiguousarray(piece)
-        chunk = fill_array(self.node, dtype, shape)
-        chunk[tuple(slice(0, n) for n in piece.shape)] = piece
-        return chunk

@@ -27,8 +27,6 @@ from hdmf_zarr_backend.stores.base import Store
 HDF5 = "hdf5"
 """Key of the note that describes an object in HDF5."""
 
-ExternalLinks = Literal["keep", "copy"]
-
 _SUFFIX = ".zarr"
 _NEIGHBOURS = ("", ".nwb", ".h5", ".hdf5")
 _MAX_LINKS = 64
@@ -93,8 +91,8 @@ class Placement:
         Absolute path of the HDF5 file; external links are relative to its folder.
     open_other : callable
         Returns another Zarr file by its location.
-    external_links : {"keep", "copy"}
-        Whether links to other files may become external links.
+    copies_links : bool
+        Copy the targets of links to other files; False: such links may become external links.
 
     Attributes
     ----------
@@ -110,12 +108,12 @@ class Placement:
         target: str,
         open_other: Callable[[str], ZarrFile],
         *,
-        external_links: ExternalLinks = "keep",
+        copies_links: bool = False,
     ) -> None:
         self.main = main
         self._folder = os.path.dirname(target)
         self._open_other = open_other
-        self._keeps_external = external_links == "keep"
+        self._copies_links = copies_links
         self._files: dict[str, ZarrFile | None] = {main.location: main}
         self._places: dict[tuple[str, str], str] = {}
         self._types: set[str] = set()
@@ -149,7 +147,7 @@ class Placement:
 
     def _was_external(self, path: str, file: ZarrFile, note: Any) -> bool:
         """Restore an external link that was copied when the file was made, if its target still exists."""
-        if not isinstance(note, dict) or "source" not in note or not self._keeps_external:
+        if not isinstance(note, dict) or "source" not in note or self._copies_links:
             return False
         location = resolve_source(str(note["source"]), file.location)
         if not _holds(location, str(note.get("path"))):
@@ -206,7 +204,7 @@ class Placement:
     def _place_other(self, pending: _Pending, location: str) -> None:
         """Place a link to another file."""
         path = pending.link.target.path
-        neighbour = self._neighbour(location, path, pending.link.target.source) if self._keeps_external else None
+        neighbour = None if self._copies_links else self._neighbour(location, path, pending.link.target.source)
         if neighbour is not None:
             self._add_external(pending.path, neighbour, path)
             return

@@ -1,8 +1,8 @@
 """Copies of stored values that bypass HDF5: chunks as they are, or file contents decoded with numcodecs.
 
 HDF5 -> Zarr: `plan_raw` for chunked datasets and `plan_contiguous` for contiguous ones return sources that do not use
-the HDF5 library, so no thread waits for its lock, and any process can read them. Zarr -> HDF5: `plan_direct` and
-`write_direct`. Values are decoded and encoded only in chunks that one side can store and the other cannot.
+the HDF5 library, so no thread waits for its lock, and any process can read them. Zarr -> HDF5: `write_direct`. Values
+are decoded and encoded only in chunks that one side can store and the other cannot.
 
 Source: HDF5 file format specification, "Data layout"; HDF5 reference manual, `H5Pset_chunk_opts`, `H5Pset_fill_time`,
 `H5Dwrite_chunk`; the Zarr v2 specification for chunks.
@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 
 from hdmf_zarr_backend.arrays.codecs import ChunkCodec
-from hdmf_zarr_backend.errors import ChunkError, MetadataError, StoreError, UsageError, ZarrBackendError
-from hdmf_zarr_backend.formats.dtypes import numpy_dtype, zarr_type
+from hdmf_zarr_backend.errors import ChunkError, StoreError, UsageError, ZarrBackendError
+from hdmf_zarr_backend.formats.dtypes import zarr_type
 from hdmf_zarr_backend.hdf5.chunks import UNFILTERED, Index, RawChunks, is_listable, plain_file
 from hdmf_zarr_backend.hdf5.datasets import Description, stored_fill
 from hdmf_zarr_backend.hdf5.file_bytes import FileBytes, RemoteFile
@@ -33,12 +33,8 @@ from hdmf_zarr_backend.hdf5.filters import (
     codecs_of,
     filters_of,
     lz4_to_hdf5,
-    pipeline_of,
-    usable,
 )
-from hdmf_zarr_backend.hdf5.types import TypeJSON, is_same_layout
 from hdmf_zarr_backend.hdf5.values import Array
-from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes
 
 Region = tuple[slice, ...]
 
@@ -52,9 +48,6 @@ _COMPARED = 4096
 
 _UNDECIDED = 16
 """Number of chunks at the edge that are examined to find out whether they are filtered."""
-
-_MOST_BYTES = 2**32 - 1
-"""Largest chunk of HDF5 before 2.0."""
 
 _Key = tuple[int, Index]
 
@@ -235,7 +228,8 @@ class RawH5Source(DecodedH5Source):
                 self._fill_chunk = self._encode(self.decode(index))
             return self._fill_chunk
         try:
-            data = self.raw.read_found(index, found) if not found.mask & self._mask else None
+            is_filtered = not found.mask & ((1 << len(self.pipeline.codecs)) - 1)
+            data = self.raw.read_found(index, found) if is_filtered else None
             stored = None if data is None else self.pipeline.stored(data)
         except ZarrBackendError as error:
             raise error.located(store=self.raw.location, path=self.raw.name) from error.__cause__
@@ -244,10 +238,6 @@ class RawH5Source(DecodedH5Source):
     def decoded(self) -> DecodedH5Source:
         """Return a source of decoded values, for an array with other chunks or codecs."""
         return DecodedH5Source(self.raw, self.dtype, self.pipeline, self._fill)
-
-    @property
-    def _mask(self) -> int:
-        return (1 << len(self.pipeline.codecs)) - 1
 
     def _encode(self, chunk: Array) -> bytes:
         if self._codec is None:
@@ -498,50 +488,14 @@ def _is_filtered(dataset: Any, source: RawH5Source, index: Index) -> bool | None
 # ---- Zarr -> HDF5 ---------------------------------------------------------------------------------------------------
 
 
-def plan_direct(
-    node: ArrayNode[Attributes], kind: TypeJSON, maxshape: tuple[int | None, ...] | None = None, *, noted: Any = None
-) -> Pipeline | None:
-    """Return the filters of an HDF5 dataset that takes the chunks of a Zarr array as they are, None if impossible.
-
-    The dataset is then created with the shape and chunks of ``node``, with these filters (`set_filters`) and with the
-    fill value of ``node`` (zero for null), and filled by `write_direct`.
-
-    Parameters
-    ----------
-    node : ArrayNode
-        A format-2 array.
-    kind : TypeJSON
-        The HDF5 type of the elements.
-    maxshape : tuple, optional
-        Maximum shape of the dataset, by default the shape of ``node``: HDF5 refuses longer chunks.
-    noted : list, optional
-        The filters that the dataset had in HDF5.
-    """
-    try:
-        dtype = numpy_dtype(node.data_type)
-    except MetadataError:
-        return None
-    if dtype.hasobject or not node.shape or node.order != "C" or not is_same_layout(kind, dtype):
-        return None
-    if not _fits_hdf5(node.chunks, node.shape if maxshape is None else maxshape, dtype.itemsize):
-        return None
-    pipeline = pipeline_of(node.filters, node.compressor, dtype, noted=noted)
-    return pipeline if pipeline is not None and usable(pipeline) else None
-
-
-def _fits_hdf5(chunks: Index, maxshape: tuple[int | None, ...], itemsize: int) -> bool:
-    """Tell whether HDF5 allows chunks of this shape: within the maximum shape, and not too many bytes."""
-    is_within = all(bound is None or c <= bound for c, bound in zip(chunks, maxshape, strict=True))
-    return is_within and 0 < math.prod(chunks) * itemsize <= _MOST_BYTES
-
-
 def write_direct(dataset: Any, chunks: Iterable[tuple[Index, bytes | None]]) -> int:
     """Write the chunks of a Zarr array into a new HDF5 dataset as they are.
 
     Parameters
     ----------
     dataset : h5py.Dataset
-        Created as described in `plan_direct`.
+        Created with the shape, the chunks and the fill value of the array, and with the filters that `pipeline_of`
+        returns.
     chunks : iterable of (index, bytes)
         None for a missing chunk, which stays unallocated and reads as the fill value.
 

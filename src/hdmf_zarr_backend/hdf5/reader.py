@@ -25,8 +25,14 @@ from hdmf_zarr_backend.formats.references import Reference
 from hdmf_zarr_backend.hdf5.datasets import Description, describe
 from hdmf_zarr_backend.hdf5.file_bytes import RemoteFile
 from hdmf_zarr_backend.hdf5.filters import filters_of, usable
-from hdmf_zarr_backend.hdf5.open_groups import OpenGroups, check_depth
-from hdmf_zarr_backend.hdf5.safe_reading import H5_ERRORS, UnreadableHdf5Error, check_other_files, reading, warn_broken
+from hdmf_zarr_backend.hdf5.safe_reading import (
+    H5_ERRORS,
+    UnreadableHdf5Error,
+    check_depth,
+    check_other_files,
+    reading,
+    warn_broken,
+)
 from hdmf_zarr_backend.hdf5.types import encode_type, memory_type, text_of
 from hdmf_zarr_backend.hdf5.values import Array
 from hdmf_zarr_backend.model.link_sources import THIS_FILE, is_url, relative_source, resolve_source
@@ -39,6 +45,42 @@ Address = tuple[int, int]
 """Number of an open file, and the address of an object in it."""
 
 Bounds = Sequence[tuple[int, int]]
+
+
+class OpenGroups:
+    """The groups above the object that was opened last, kept open.
+
+    HDF5 resolves each path from its start, so opening nested groups by path takes quadratic time.
+
+    Parameters
+    ----------
+    file : h5py.h5f.FileID
+        The file.
+    """
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+        self._way: list[tuple[bytes, Any]] = []
+
+    def within(self, raw: bytes) -> tuple[Any, bytes]:
+        """Return the open parent group of the object at an absolute path, and its name in that group."""
+        from h5py import h5g
+
+        parent, _, name = raw.rpartition(b"/")
+        if not parent:
+            return self._file, raw
+        while self._way and not parent.startswith(self._way[-1][0] + b"/") and parent != self._way[-1][0]:
+            self._way.pop()
+        known, group = self._way[-1] if self._way else (b"", self._file)
+        for step in parent[len(known) + 1 :].split(b"/") if known != parent else ():
+            known += b"/" + step
+            group = h5g.open(group, step)
+            self._way.append((known, group))
+        return group, name
+
+    def close(self) -> None:
+        """Close the groups."""
+        self._way.clear()
 
 
 class SourceFile:
@@ -346,11 +388,6 @@ class Hdf5Tree:
 
     # ---- what things are called -------------------------------------------------------------------------------------
 
-    @property
-    def root_id(self) -> str | None:
-        """Object id of the root."""
-        return self.object_id(self.main, b"/")
-
     def object_id(self, file: SourceFile, raw: bytes) -> str | None:
         """Return the object id of the object at a path, None if it has none; each is read once."""
         key = (file.location, raw)
@@ -362,7 +399,8 @@ class Hdf5Tree:
 
     def reference_to(self, placed: Placed) -> Reference:
         """Return a reference to an object at its path in the Zarr file."""
-        return Reference(THIS_FILE, absolute(placed.path), self.object_id(placed.file, placed.raw), self.root_id)
+        own, root = self.object_id(placed.file, placed.raw), self.object_id(self.main, b"/")
+        return Reference(THIS_FILE, absolute(placed.path), own, root)
 
 
 def _real(location: str) -> str:
@@ -495,11 +533,7 @@ class Hdf5Data:
 
     def _read(self, bounds: Bounds) -> Array:
         tid = self._file.open(self._raw).get_type()
-        return self.read_as(bounds, tid.dtype, memory_type(tid, writing=False))
-
-    def read_as(self, bounds: Bounds, dtype: np.dtype[Any], memory: Any) -> Array:
-        """Return a block as an array of ``dtype``, which has the layout of the HDF5 type ``memory``."""
-        return read_block(self._file.open(self._raw), bounds, dtype, memory)
+        return read_block(self._file.open(self._raw), bounds, tid.dtype, memory_type(tid, writing=False))
 
 
 def _missing_filter(node: Any) -> int | None:

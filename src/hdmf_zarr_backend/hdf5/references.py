@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from hdmf_zarr_backend.errors import MetadataError
 from hdmf_zarr_backend.formats.references import Reference, encode_reference
-from hdmf_zarr_backend.hdf5.reader import Bounds, Hdf5Data, Hdf5Tree, SourceFile, address_of
+from hdmf_zarr_backend.hdf5.reader import Bounds, Hdf5Data, Hdf5Tree, SourceFile, read_block
 from hdmf_zarr_backend.hdf5.safe_reading import H5_ERRORS, warn_broken
 from hdmf_zarr_backend.hdf5.types import text_of
 from hdmf_zarr_backend.hdf5.values import Array
@@ -40,9 +40,6 @@ class Hdf5References:
 
     def __init__(self, tree: Hdf5Tree) -> None:
         self._tree = tree
-        self._known: dict[tuple[int, int], Reference] = {}
-        self._encoded: dict[tuple[int, int], dict[str, Any]] = {}
-        self._numbers: dict[str, int] = {}
 
     def refer(self, reference: Any, file: SourceFile) -> Reference | None:
         """Return the target of an h5py reference in ``file``, None for a null reference.
@@ -64,16 +61,9 @@ class Hdf5References:
         except H5_ERRORS as error:
             warn_broken(f"A reference in {file.location} has no target ({error}).")
             return None
-        found = self._at((info.fileno, info.addr)) or self._outside(target, file)
+        placed = self._tree.places.get((info.fileno, info.addr))
+        found = self._outside(target, file) if placed is None else self._tree.reference_to(placed)
         return found if region is None else replace(found, region=region)
-
-    def _at(self, address: tuple[int, int]) -> Reference | None:
-        if address not in self._known:
-            placed = self._tree.places.get(address)
-            if placed is None:
-                return None
-            self._known[address] = self._tree.reference_to(placed)
-        return self._known[address]
 
     def _outside(self, target: Any, file: SourceFile) -> Reference:
         """Return a reference to an object that is not placed in the Zarr file."""
@@ -101,31 +91,19 @@ class Hdf5References:
         file : SourceFile
             The file that contains the references.
         """
-        number = self._number(file)
+        from h5py import h5o
+
+        number = h5o.get_info(file.file.id).fileno
         distinct, inverse = np.unique(addresses, return_inverse=True)
         table: Array = np.empty(len(distinct), object)
         for position, address in enumerate(distinct.tolist()):
             if address:
-                encoded = self._json_at((number, address))
-                if encoded is None:
+                placed = self._tree.places.get((number, address))
+                if placed is None:
                     return None
-                table[position] = encoded
+                table[position] = encode_reference(self._tree.reference_to(placed))
         made: Array = table[inverse.reshape(-1)].reshape(addresses.shape)
         return made
-
-    def _json_at(self, address: tuple[int, int]) -> dict[str, Any] | None:
-        if address not in self._encoded:
-            found = self._at(address)
-            if found is None:
-                return None
-            self._encoded[address] = encode_reference(found)
-        return self._encoded[address]
-
-    def _number(self, file: SourceFile) -> int:
-        if file.location not in self._numbers:
-            root = address_of(file, b"/")
-            self._numbers[file.location] = -1 if root is None else root[0]
-        return self._numbers[file.location]
 
 
 class ReferenceData(Hdf5Data):
@@ -162,7 +140,7 @@ class ReferenceData(Hdf5Data):
         return rows
 
     def _encoded(self, bounds: Bounds, memory: Any) -> Array | None:
-        addresses = self.read_as(bounds, np.dtype("<u8"), memory)
+        addresses = read_block(self._file.open(self._raw), bounds, np.dtype("<u8"), memory)
         return self._references.encode_addresses(addresses, self._file)
 
 

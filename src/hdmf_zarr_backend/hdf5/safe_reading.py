@@ -20,13 +20,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from hdmf_zarr_backend.errors import DamagedFileError, LinkRefusedError, ZarrBackendError
+from hdmf_zarr_backend.errors import DamagedFileError, LimitError, LinkRefusedError, ZarrBackendError
 from hdmf_zarr_backend.model.link_sources import is_url
 from hdmf_zarr_backend.stores.limits import ExternalLinks, Limits
 from hdmf_zarr_backend.stores.locations import why_not
 
 H5_ERRORS = (OSError, RuntimeError, LookupError, ValueError, TypeError, OverflowError, MemoryError)
 """What h5py and NumPy raise for errors of HDF5, and for sizes, types and names of damaged files."""
+
+_LETTERS = 200
+"""Characters of a too deep path that a message shows."""
 
 _LONGEST_CHAIN = 64
 _Source = tuple[str, int]
@@ -86,6 +89,31 @@ def warn_broken(message: str) -> None:
     from hdmf.backends.warnings import BrokenLinkWarning
 
     warnings.warn(message, BrokenLinkWarning, stacklevel=3)
+
+
+# ---- depth ----------------------------------------------------------------------------------------------------------
+
+
+def check_depth(limits: Limits, location: str, path: str) -> None:
+    """Check that a group is not nested too deep.
+
+    Parameters
+    ----------
+    limits : Limits
+        The limits.
+    location, path : str
+        The file, and the absolute path of the group in it.
+
+    Raises
+    ------
+    LimitError
+        The group is deeper than ``max_depth``; the file and the beginning of the path are named.
+    """
+    depth = 0 if path == "/" else path.count("/")
+    try:
+        limits.check("max_depth", depth, f"groups are nested {depth:,} deep or deeper")
+    except LimitError as error:
+        raise error.located(store=location, path=f"{path[:_LETTERS]}...") from None
 
 
 # ---- other files ----------------------------------------------------------------------------------------------------

@@ -34,7 +34,6 @@ OBJECT = "object"
 REGION = "region"
 BOOL = "bool"
 UTF8: dict[str, Any] = {"text": "utf-8"}
-ASCII: dict[str, Any] = {"text": "ascii"}
 
 DATES = "NUMPY:"
 """Prefix of the tag of opaque types in which h5py stores NumPy's dates."""

@@ -49,8 +49,8 @@ class VirtualSource(ABC):
         Of the Zarr array.
     dtype : numpy.dtype
         Of the elements.
-    Name of the HDF5 file.
-        The HDF5 file.
+    location : str
+        Name of the HDF5 file.
     filters, compressor
         Codecs of the Zarr array.
     inlined : int

@@ -25,12 +25,11 @@ from hdmf_zarr_backend.hdf5.attributes import (
     refusing,
     set_orders,
 )
-from hdmf_zarr_backend.hdf5.dataset_form import DatasetForm, dataset_form
-from hdmf_zarr_backend.hdf5.datasets import creation_list
+from hdmf_zarr_backend.hdf5.datasets import DatasetForm, creation_list, dataset_form
 from hdmf_zarr_backend.hdf5.filling import Filler, located, named
-from hdmf_zarr_backend.hdf5.open_groups import OpenGroups
 from hdmf_zarr_backend.hdf5.output import OutputFile
 from hdmf_zarr_backend.hdf5.placement import HDF5, Placed, Placement, ZarrFile, hdf5_note
+from hdmf_zarr_backend.hdf5.reader import OpenGroups
 from hdmf_zarr_backend.hdf5.references import decode_region
 from hdmf_zarr_backend.hdf5.safe_reading import warn_broken
 from hdmf_zarr_backend.hdf5.types import decode_type, is_sparse, raw_of

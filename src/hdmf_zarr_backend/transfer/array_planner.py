@@ -22,8 +22,7 @@ from hdmf_zarr_backend.formats import chunking, dtypes
 from hdmf_zarr_backend.formats.elements import word_element
 from hdmf_zarr_backend.formats.object_forms import ObjectForm, reference_form, rows_form, text_form
 from hdmf_zarr_backend.formats.regions import RegionReference
-from hdmf_zarr_backend.hdf5.dataset_form import default_type
-from hdmf_zarr_backend.hdf5.datasets import Description, describe, is_unusual_nan
+from hdmf_zarr_backend.hdf5.datasets import Description, default_type, describe, is_unusual_nan
 from hdmf_zarr_backend.hdf5.values import encoder
 from hdmf_zarr_backend.model.elements import ASCII, REFERENCE, REGION, UTF8, Element
 from hdmf_zarr_backend.transfer.plan import PlannedArray, StorageOptions, encode_fill, new_node, object_node

@@ -82,6 +82,38 @@ def staged(
         raise
 
 
+@contextmanager
+def staged_file(target: LocalStore, *, exclusive: bool, durable: bool) -> Iterator[str]:
+    """Yield a path beside a local file; the file written there replaces it when the block ends without an error.
+
+    Parameters
+    ----------
+    target : LocalStore
+        Store at the path of the file.
+    exclusive, durable : bool
+        As for `moved`.
+
+    Raises
+    ------
+    StoreExistsError
+        ``exclusive`` is True, and the file was created since.
+    StoreLockedError
+        Another writer is making the file.
+    StoreError
+        The system refuses an operation.
+    """
+    partial, own = partial_path(target.root), Staged(target.root)
+    with writer_lock(target, replaces=True):
+        try:
+            with os_errors(target.location, "written"):
+                yield partial
+            own.check()
+            moved(partial, target.root, exclusive=exclusive, durable=durable)
+        except BaseException:
+            own.discard(partial)
+            raise
+
+
 def moved(partial: str, target: str, *, exclusive: bool, durable: bool) -> None:
     """Move a complete file to its place.
 

@@ -36,18 +36,16 @@ from hdmf_zarr_backend.formats.inlined import is_inlined, is_read_at_open
 from hdmf_zarr_backend.formats.labels import codec_labels, type_label
 from hdmf_zarr_backend.formats.nczarr import overlay
 from hdmf_zarr_backend.formats.zarr3 import ChunkKeyEncoding, checked_key_encoding
-from hdmf_zarr_backend.hdf5.content import is_hdf5
 from hdmf_zarr_backend.hdf5.rawcopy import forget_decoded
 from hdmf_zarr_backend.hdf5.reader import Hdf5Tree
 from hdmf_zarr_backend.io import ZarrIO
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, Hierarchy, absolute, join
 from hdmf_zarr_backend.stores.json_text import dump
 from hdmf_zarr_backend.stores.limits import MEMORY_BUDGET, Limits
-from hdmf_zarr_backend.stores.locations import local_path
+from hdmf_zarr_backend.stores.locations import is_hdf5, local_path
 from hdmf_zarr_backend.transfer.plan import (
     PlannedArray,
     ShardsOfFile,
-    StorageOptions,
     WritePlan,
     adapt_plan,
     checked_shards,
@@ -293,15 +291,8 @@ def _of_hdf5(source: str, target: str, options: _ConvertOptions, *, estimate: bo
         )
     codec = codec_of_file(options.codec)
     with closing(Hdf5Tree(source, target)) as tree:
-        compressor = None if codec == "keep" else codec
-        planner = Hdf5Planner(
-            tree,
-            options=lambda path: StorageOptions(compressor=compressor),
-            keep_codecs=codec == "keep",
-            shards=checked_shards(options.shards, number),
-            limits=options.limits or Limits(),
-        )
-        plan = planner.plan_file()
+        shards = checked_shards(options.shards, number)
+        plan = Hdf5Planner(tree, codec=codec, shards=shards, limits=options.limits or Limits()).plan_file()
         texts = namespaces_of(PlannedKeys(plan, target), plan.hierarchy, or_installed=_is_nwb(source))
         name_axes(plan, schema_of(texts))
         plan.hierarchy.zarr_format = number
