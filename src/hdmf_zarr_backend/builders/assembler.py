@@ -308,7 +308,7 @@ class DatasetMaker:
         if kind in ("reference", "region"):
             return BuilderReferences(lazy, self._resolver), "object"
         if means.form == "objects":
-            return lazy, "ascii" if means.stored.encoding == "ascii" else "utf8"
+            return lazy, _text_word(means)
         return lazy, hdmf_type(means.stored) if kind == "compound" else lazy.dtype
 
     def _scalar(
@@ -334,7 +334,12 @@ class DatasetMaker:
                 value = value.decode("utf-8")
             except UnicodeDecodeError:
                 return value, "bytes"
-        return value, "utf8" if isinstance(value, str) else lazy.dtype
+        return value, _text_word(means) if isinstance(value, str) else lazy.dtype
+
+
+def _text_word(means: Described) -> str:
+    """Return HDMF's name of a type of text."""
+    return "ascii" if means.stored.encoding == "ascii" else "utf8"
 
 
 def _to_ascii(values: Any) -> Any:
