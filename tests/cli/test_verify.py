@@ -22,12 +22,18 @@ def test_a_sound_file(whole: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = capsys.readouterr().out
     assert (
         out.splitlines()[-1]
-        == f"{whole}: sound (1 group, 1 array, 1 link, 1 reference, 3 chunks); 3 of 3 chunks have no "
-        "checksum that would reveal changed bytes"
+        == f"{whole}: no damage found (1 group, 1 array, 1 link, 1 reference, 3 chunks); 3 of 3 chunks have no "
+        "checksum, so changed bytes in them cannot be noticed"
     )
     assert len(out.splitlines()) == 1
     assert main(["verify", str(whole), "--verbose"]) == 0
-    assert "remark: /: unchecked" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "remark: /: unchecked: 3 of 3 chunks have no checksum" in out
+    assert "Write with a codec that has a checksum" in out
+    assert main(["verify", str(whole), "--level", "links"]) == 0
+    assert capsys.readouterr().out == (
+        f"{whole}: no damage found (1 group, 1 array, 1 link, 1 reference); chunks were not checked\n"
+    )
 
 
 def test_damage_is_told_with_a_remedy(whole: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -60,12 +66,12 @@ def test_repair_and_consolidate(whole: Path, capsys: pytest.CaptureFixture[str])
     assert main(["verify", str(whole), "--level", "structure"]) == 1
     assert main(["repair", str(whole)]) == 0
     out = capsys.readouterr().out
-    assert "wrote a new consolidated document\nChunks were not checked: `zarrio verify`" in out
+    assert "wrote a new consolidated document\nChunks were not checked; run `zarrio verify`" in out
     assert main(["repair", str(whole)]) == 0
     assert capsys.readouterr().out == (
         "nothing to repair in the metadata\n"
-        "Chunks were not checked: `zarrio verify` finds the damaged ones. They cannot be repaired; restore them from a "
-        "copy of the file, or convert the source again. The other chunks can be read.\n"
+        "Chunks were not checked; run `zarrio verify` to check them. A damaged chunk must be restored from a copy of "
+        "the file, or the source must be converted again.\n"
     )
     (whole / ".zmetadata").write_text("{")
     assert main(["consolidate", str(whole)]) == 0
