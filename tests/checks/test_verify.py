@@ -24,6 +24,7 @@ from hdmf_zarr_backend.progress import Progress
 from hdmf_zarr_backend.stores.base import Abilities
 from hdmf_zarr_backend.stores.local import LocalStore
 from tests import samples, trees
+from tests.zarrs import open_group
 
 FORMATS = (2, 3)
 
@@ -437,7 +438,7 @@ def test_every_kind_has_a_remedy():
 
 def cached_source(path: Path, name: str) -> zarr.Array:
     (version,) = Path(path, "specifications/core").glob("[0-9]*")
-    return zarr.open_group(path, mode="r+", use_consolidated=False)[f"specifications/core/{version.name}/{name}"]
+    return open_group(path, mode="r+")[f"specifications/core/{version.name}/{name}"]
 
 
 def test_a_file_is_checked_against_its_cached_schema_not_the_installed_one(tmp_path):

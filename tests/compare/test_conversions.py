@@ -26,6 +26,7 @@ from hdmf_zarr_backend.model.elements import Element, Reference
 from tests.compare import planted
 from tests.compare.planted_zarr import changed, edit
 from tests.samples import attribute_values, dataset_builders, reference_tree
+from tests.zarrs import needs_zarr_3
 
 
 def write_hdf5(path: Path) -> Path:
@@ -248,6 +249,7 @@ def dataset(node: NodeContent) -> DatasetContent:
     return node
 
 
+@needs_zarr_3
 @pytest.mark.parametrize("zarr_format", [2, 3])
 def test_a_file_written_in_zarr_equals_what_it_becomes_in_hdf5(tmp_path: Path, zarr_format: Any) -> None:
     """HDF5 has no storage of its own to compare with that of Zarr; values and types are still compared."""
