@@ -681,19 +681,26 @@ def _type_changes(a: Element, b: Element) -> set[str]:
 
 def _compare_storage(path: str, a: DatasetContent, b: DatasetContent) -> Iterator[Difference]:
     yield from _compare_types(path, a.dtype, b.dtype)
-    has_storage = a.has_storage and b.has_storage
-    for kind in ("shape", "chunks", "filters") if has_storage else ("shape",):
-        if getattr(a, kind) != getattr(b, kind):
-            yield Difference(path, kind, getattr(a, kind), getattr(b, kind))
+    if a.shape != b.shape:
+        yield Difference(path, "shape", a.shape, b.shape)
+    if a.has_storage and b.has_storage:
+        yield from _compare_layout(path, a, b)
     # an axis that cannot grow has the maximum of its shape, which is compared already
     growth_a, growth_b = (a.maxshape, b.maxshape) if a.shape == b.shape else (_growth(a), _growth(b))
     if growth_a != growth_b:
         yield Difference(path, "maxshape", a.maxshape, b.maxshape)
-    layouts = {a.layout, b.layout} - {()}
-    if has_storage and a.chunks is None and b.chunks is None and len(layouts) == 2:
-        yield Difference(path, "layout", a.layout, b.layout)
     if not _same_fill(a, b):
         yield Difference(path, "fill", _shown_fill(a), _shown_fill(b))
+
+
+def _compare_layout(path: str, a: DatasetContent, b: DatasetContent) -> Iterator[Difference]:
+    if a.chunks != b.chunks:
+        yield Difference(path, "chunks", a.chunks, b.chunks)
+    if a.filters != b.filters:
+        yield Difference(path, "filters", a.filters, b.filters)
+    layouts = {a.layout, b.layout} - {()}
+    if a.chunks is None and b.chunks is None and len(layouts) == 2:
+        yield Difference(path, "layout", a.layout, b.layout)
 
 
 def _shown_fill(dataset: DatasetContent) -> Any:
