@@ -485,7 +485,6 @@ def leftovers(folder: Path, *known: str) -> list[str]:
         ("text.txt", "b.zarr", {}, NotZarrError, "neither an HDF5 file nor a Zarr directory"),
         ("folder", "b.h5", {}, NotZarrError, "not a Zarr hierarchy"),
         ("a.h5", "b.h5", {}, UsageError, "HDF5 already"),
-        ("a.zarr", "b.zarr", {}, UsageError, "Zarr already"),
         ("a.h5", "b.h5", {"to": "netcdf"}, UsageError, "not a format"),
         ("a.h5", "a.h5", {"to": "zarr"}, StoreExistsError, "the same file"),
         ("a.zarr", "a.zarr/b.h5", {}, StoreExistsError, "one is inside the other"),

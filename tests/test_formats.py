@@ -14,7 +14,7 @@ import zarr
 from hdmf.build import DatasetBuilder, LinkBuilder
 from pynwb import TimeSeries
 
-from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO, ZarrReference, convert
+from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO, ZarrReference, convert, verify
 from hdmf_zarr_backend.comparison import compare
 from hdmf_zarr_backend.errors import NotZarrError, UsageError
 from hdmf_zarr_backend.files.parser import parse
@@ -211,11 +211,48 @@ def test_an_export_to_the_other_format(rich, number, other, tmp_path):
     assert compare(rich[number], tmp_path / "other.nwb.zarr", ignore=ignored) == []
 
 
-def test_a_conversion_to_the_same_format_is_refused(rich, tmp_path):
-    with pytest.raises(UsageError, match="format 3 already"):
-        convert(rich[3], tmp_path / "b.zarr", zarr_format=3)
-    with pytest.raises(UsageError, match="Zarr already"):
-        convert(rich[3], tmp_path / "b.zarr")
+@pytest.mark.parametrize("number", [2, 3])
+@pytest.mark.parametrize("is_named", [False, True])
+def test_a_conversion_to_the_same_format_is_a_copy(rich, number, is_named, tmp_path):
+    convert(rich[number], tmp_path / "b.zarr", zarr_format=number if is_named else None)
+    assert compare(rich[number], tmp_path / "b.zarr") == []
+    assert verify(tmp_path / "b.zarr").is_sound
+    with NWBZarrIO(tmp_path / "b.zarr") as io:
+        assert io.zarr_format == number
+
+
+def test_a_copy_of_a_file_of_both_formats_has_both(rich, tmp_path):
+    convert(rich[2], tmp_path / "both.zarr", zarr_format="both")
+    convert(tmp_path / "both.zarr", tmp_path / "copy.zarr")
+    assert compare(tmp_path / "both.zarr", tmp_path / "copy.zarr") == []
+    with NWBZarrIO(tmp_path / "copy.zarr") as io:
+        assert io.zarr_format == "both"
+
+
+@needs_zarr_3
+def test_a_copy_keeps_shards(tmp_path):
+    data = np.arange(800, dtype="i4").reshape(200, 4)
+    root = zarr.create_group(tmp_path / "a.zarr", zarr_format=3)
+    root.create_array("data", data=data, chunks=(10, 4), shards=(50, 4))
+    convert(tmp_path / "a.zarr", tmp_path / "b.zarr")
+    convert(tmp_path / "a.zarr", tmp_path / "c.zarr", zarr_format=2)
+    convert(tmp_path / "a.zarr", tmp_path / "d.zarr", shards=(100, 4))
+    shards = [zarr.open_group(tmp_path / name)["data"].shards for name in ("b.zarr", "c.zarr", "d.zarr")]
+    assert shards == [(50, 4), None, (100, 4)]
+    assert np.array_equal(zarr.open_group(tmp_path / "b.zarr")["data"][:], data)
+
+
+@pytest.mark.parametrize("encoding", ["default", "v2"])
+def test_a_copy_keeps_the_keys_of_chunks(encoding, tmp_path):
+    with ZarrIO(tmp_path / "a.zarr", "w", zarr_format=3, chunk_key_encoding=encoding) as io:
+        io.write_builder(root(dataset("data", ZarrDataIO(np.zeros((4, 4)), chunks=(2, 2)))))
+    convert(tmp_path / "a.zarr", tmp_path / "b.zarr")
+    keys = [sorted(p.relative_to(place) for p in place.rglob("*") if p.is_file()) for place in tmp_path.iterdir()]
+    assert len(keys) == 2
+    assert keys[0] == keys[1]
+
+
+def test_a_format_of_zarr_is_refused_for_hdf5(rich, tmp_path):
     with pytest.raises(UsageError, match="zarr_format=3"):
         convert(rich[2], tmp_path / "b.nwb", zarr_format=3)
     assert list(tmp_path.iterdir()) == []

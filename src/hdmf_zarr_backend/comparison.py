@@ -17,7 +17,13 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 import numpy.typing as npt
 
-from hdmf_zarr_backend.errors import StoreError, StoreNotFoundError, StoreUnreachableError, UsageError
+from hdmf_zarr_backend.errors import (
+    DamagedFileError,
+    StoreError,
+    StoreNotFoundError,
+    StoreUnreachableError,
+    UsageError,
+)
 from hdmf_zarr_backend.files.content import ZarrContent, is_zarr, is_zarr_3
 from hdmf_zarr_backend.formats import zarr2, zarr3
 from hdmf_zarr_backend.hdf5.content import Hdf5Content
@@ -68,6 +74,7 @@ KINDS: frozenset[str] = frozenset(
         "layout",  # of datasets without chunks: contiguous, compact, virtual, in external files
         "filters",
         "fill",
+        "unreadable",  # values of a dataset that cannot be read, with the reason
         "value",
         "reference",  # target or selection, in datasets, compound fields and attributes
         "attribute",  # missing, extra, or with another value
@@ -92,7 +99,8 @@ class Difference:
     kind : str
         One of `KINDS`.
     a, b : object
-        What each file has; None where it has nothing.
+        What each file has; None where it has nothing. For values that are unreadable: why, None for the file that can
+        be read.
     attribute : str, optional
         Name of the attribute that differs.
     place : str
@@ -117,6 +125,8 @@ class Difference:
     @property
     def description(self) -> str:
         """What each file has, as text."""
+        if self.kind == "unreadable":
+            return " | ".join(str(reason or "readable") for reason in (self.a, self.b))
         return f"{_words(self.a, self.b)} | {_words(self.b, self.a)}"
 
 
@@ -151,23 +161,41 @@ _OBJECT_BYTES = 512  # estimated bytes of an element that is a Python object
 def compare_values(path: str, a: DatasetContent, b: DatasetContent) -> Iterator[Difference]:
     """Yield the differences between the values of two datasets: one for values and one for references.
 
+    Values that are damaged in one of the files are a difference of the kind ``unreadable``; those before them are
+    compared.
+
     Raises
     ------
     ZarrBackendError
-        Values cannot be read.
+        Values cannot be read for another reason.
     """
     if not aligned(a.shape, b.shape):
         return
     as_json = path.startswith(_SPECIFICATIONS) and a.dtype.kind == b.dtype.kind == "text"
     found = Findings(a.dtype, b.dtype)
     for selection in _blocks(a, b):
-        left = a.read(selection)
-        right = b.read(selection if a.shape == b.shape else tuple(slice(0, 1) for _ in b.shape or ()))
+        left = _read(a, selection)
+        right = _read(b, selection if a.shape == b.shape else tuple(slice(0, 1) for _ in b.shape or ()))
+        if isinstance(left, DamagedFileError) or isinstance(right, DamagedFileError):
+            yield Difference(path, "unreadable", _reason(left), _reason(right))
+            break
         if as_json:
             left, right = _canonical_json(left), _canonical_json(right)
         found.add(left, right, tuple(part.start for part in selection))
     for kind, (count, place, item_a, item_b) in found.by_kind.items():
         yield Difference(path, kind, item_a, item_b, place=place, count=count)
+
+
+def _read(dataset: DatasetContent, selection: Selection) -> Values | DamagedFileError:
+    """Return values, or the error of those that are damaged."""
+    try:
+        return dataset.read(selection)
+    except DamagedFileError as error:
+        return error
+
+
+def _reason(values: Values | DamagedFileError) -> str | None:
+    return f"{values.problem}. {values.remedy}" if isinstance(values, DamagedFileError) else None
 
 
 def aligned(a: tuple[int, ...] | None, b: tuple[int, ...] | None) -> bool:
@@ -654,18 +682,26 @@ def _type_changes(a: Element, b: Element) -> set[str]:
 
 def _compare_storage(path: str, a: DatasetContent, b: DatasetContent) -> Iterator[Difference]:
     yield from _compare_types(path, a.dtype, b.dtype)
-    for kind in ("shape", "chunks", "filters"):
-        if getattr(a, kind) != getattr(b, kind):
-            yield Difference(path, kind, getattr(a, kind), getattr(b, kind))
+    if a.shape != b.shape:
+        yield Difference(path, "shape", a.shape, b.shape)
+    if a.has_storage and b.has_storage:
+        yield from _compare_layout(path, a, b)
     # an axis that cannot grow has the maximum of its shape, which is compared already
     growth_a, growth_b = (a.maxshape, b.maxshape) if a.shape == b.shape else (_growth(a), _growth(b))
     if growth_a != growth_b:
         yield Difference(path, "maxshape", a.maxshape, b.maxshape)
+    if not _same_fill(a, b):
+        yield Difference(path, "fill", _shown_fill(a), _shown_fill(b))
+
+
+def _compare_layout(path: str, a: DatasetContent, b: DatasetContent) -> Iterator[Difference]:
+    if a.chunks != b.chunks:
+        yield Difference(path, "chunks", a.chunks, b.chunks)
+    if a.filters != b.filters:
+        yield Difference(path, "filters", a.filters, b.filters)
     layouts = {a.layout, b.layout} - {()}
     if a.chunks is None and b.chunks is None and len(layouts) == 2:
         yield Difference(path, "layout", a.layout, b.layout)
-    if not _same_fill(a, b):
-        yield Difference(path, "fill", _shown_fill(a), _shown_fill(b))
 
 
 def _shown_fill(dataset: DatasetContent) -> Any:

@@ -6,6 +6,7 @@ import json
 import shutil
 import warnings
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +15,16 @@ import numpy as np
 import pytest
 import zarr
 from hdmf.build import GroupBuilder, LinkBuilder, ReferenceBuilder
+from pynwb import NWBFile
 
-from hdmf_zarr_backend import Limits, ZarrDataIO, ZarrIO, consolidate, verify
+from hdmf_zarr_backend import Limits, NWBZarrIO, ZarrDataIO, ZarrIO, consolidate, validate, verify
 from hdmf_zarr_backend.checks.findings import DAMAGE, REMARKS, Report
 from hdmf_zarr_backend.errors import ChunkError, NotZarrError, StoreNotFoundError, UsageError
 from hdmf_zarr_backend.progress import Progress
 from hdmf_zarr_backend.stores.base import Abilities
 from hdmf_zarr_backend.stores.local import LocalStore
 from tests import samples, trees
+from tests.zarrs import open_group
 
 FORMATS = (2, 3)
 
@@ -209,8 +212,20 @@ def test_a_bit_that_flips_is_found_where_there_is_a_checksum(tmp_path, zarr_form
 
 
 def test_chunks_without_a_checksum_are_told_of(store):
-    (remark,) = (remark for remark in verify(store).remarks if remark.kind == "unchecked")
-    assert "have no checksum" in remark.message
+    report = verify(store)
+    (remark,) = (remark for remark in report.remarks if remark.kind == "unchecked")
+    assert 0 < report.unchecked <= report.chunks
+    assert remark.message.startswith(f"{report.unchecked:,} of {report.chunks:,} chunks have no checksum")
+
+
+def test_a_file_of_both_formats_has_one_number_of_chunks_without_a_checksum(tmp_path):
+    path = tmp_path / "file.zarr"
+    with ZarrIO(path, "w", zarr_format="both") as io:
+        io.write_builder(tree())
+    report = verify(path)
+    (remark,) = (remark for remark in report.remarks if remark.kind == "unchecked")
+    assert remark.message.startswith(f"{report.unchecked:,} of {report.chunks:,} chunks have no checksum")
+    assert report.unchecked == report.chunks
 
 
 def test_shards(tmp_path):
@@ -419,6 +434,41 @@ def test_every_kind_has_a_remedy():
 
 
 # ---- the schema, and other stores -----------------------------------------------------------------------------------
+
+
+def cached_source(path: Path, name: str) -> zarr.Array:
+    (version,) = Path(path, "specifications/core").glob("[0-9]*")
+    return open_group(path, mode="r+")[f"specifications/core/{version.name}/{name}"]
+
+
+def test_a_file_is_checked_against_its_cached_schema_not_the_installed_one(tmp_path):
+    path = tmp_path / "file.zarr"
+    with NWBZarrIO(path, "w") as io:
+        io.write(NWBFile("a session", "id", datetime(2026, 3, 14, tzinfo=UTC)))
+    source = cached_source(path, "nwb.file")
+    document = json.loads(source[...].item())
+    (root,) = (group for group in document["groups"] if group.get("neurodata_type_def") == "NWBFile")
+    root["attributes"].append({"name": "planted", "dtype": "text", "doc": "required"})
+    source[...] = json.dumps(document)
+    consolidate(path)
+    (problem,) = verify(path, "schema").problems
+    assert (problem.path, problem.kind) == ("/", "schema")
+    assert "planted" in problem.message
+    assert [finding.path for finding in validate(path).findings] == ["/"]
+    assert validate(path, use_cached=False).is_valid
+
+
+def test_a_cached_source_that_is_missing_is_not_a_fault_of_the_objects(tmp_path):
+    path = tmp_path / "file.zarr"
+    with NWBZarrIO(path, "w") as io:
+        io.write(NWBFile("a session", "id", datetime(2026, 3, 14, tzinfo=UTC)))
+    shutil.rmtree(path / cached_source(path, "nwb.misc").path)
+    consolidate(path, forget=True)
+    (problem,) = verify(path, "schema").problems
+    assert problem.kind == "schema-damaged"
+    assert problem.path.endswith("/nwb.misc")
+    assert "zarrio validate --installed" in problem.remedy
+    assert verify(path, "chunks").is_sound
 
 
 def test_what_the_schema_asks_for_is_missing(tmp_path):

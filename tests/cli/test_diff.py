@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import shutil
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import h5py
 import numpy as np
 import pytest
+from pynwb import NWBFile
 
+from hdmf_zarr_backend import NWBZarrIO
 from hdmf_zarr_backend.cli.main import main
 
 
@@ -43,6 +47,20 @@ def test_differences_are_lines_and_a_sum(a: Path, b: Path, capsys: pytest.Captur
     assert lines[3] == "3 differences: 1 attribute, 1 chunks, 1 value"
 
 
+@pytest.mark.parametrize("zarr_format", [2, 3])
+def test_an_export_keeps_the_encoding_of_its_times(
+    tmp_path: Path, zarr_format: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """pynwb writes times as ASCII, also as single values."""
+    nwbfile = NWBFile("text", "id", datetime(2026, 3, 14, tzinfo=UTC))
+    with NWBZarrIO(tmp_path / "a.zarr", "w", zarr_format=zarr_format) as io:
+        io.write(nwbfile)
+    with NWBZarrIO(tmp_path / "a.zarr", "r") as source, NWBZarrIO(tmp_path / "b.zarr", "w") as io:
+        io.export(source)
+    assert main(["diff", str(tmp_path / "a.zarr"), str(tmp_path / "b.zarr")]) == 0
+    assert capsys.readouterr().out == ""
+
+
 def test_kinds_can_be_left_out(a: Path, b: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["diff", str(a), str(b), "--ignore", "chunks,value", "--ignore", "attribute"]) == 0
     assert main(["diff", str(a), str(b), "--ignore", "colour"]) == 2
@@ -53,10 +71,27 @@ def test_the_structure_alone_reads_no_chunk(a: Path, b: Path, capsys: pytest.Cap
     (b / "data/0").write_bytes(b"damaged")
     assert main(["diff", str(a), str(b), "--structure"]) == 1
     assert "value" not in capsys.readouterr().out
-    assert main(["diff", str(a), str(b)]) == 2
+
+
+def test_a_damaged_chunk_is_one_line_and_the_others_are_compared(
+    a: Path, b: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for path in (a, b):
+        shutil.copytree(path / "data", path / "another")
+        document = json.loads((path / ".zmetadata").read_text())
+        documents = document["metadata"]
+        documents |= {key.replace("data/", "another/"): text for key, text in documents.items() if "data/" in key}
+        (path / ".zmetadata").write_text(json.dumps(document))
+    (b / "another/0").write_bytes(b"damaged")
+    assert main(["diff", str(a), str(b), "--ignore", "chunks,attribute"]) == 1
     captured = capsys.readouterr()
-    assert captured.out == ""
-    assert "/data" in captured.err
+    lines = captured.out.splitlines()
+    assert lines[0].startswith("/another unreadable: readable | the chunk '0' cannot be decoded")
+    assert lines[1:] == [
+        "/data value[0]['a'] (5 elements): 0 | 1",
+        "2 differences: 1 unreadable, 1 value",
+    ]
+    assert captured.err == ""
 
 
 @pytest.mark.parametrize(("limit", "lines"), [("1", 3), ("0", 4), ("3", 4)])

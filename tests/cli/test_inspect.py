@@ -17,6 +17,7 @@ from pynwb.ecephys import ElectricalSeries
 from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.model.render import UNICODE
+from hdmf_zarr_backend.report.page import report
 from tests.samples import dataset_builders, plain_nwbfile, reference_tree
 
 DOCUMENTATION = Path(__file__).resolve().parents[2] / "docs/reference/command-line.md"
@@ -166,6 +167,28 @@ def test_words_and_sizes_of_every_type(tmp_path: Path, capsys: pytest.CaptureFix
     assert nodes["/ascii"]["dtype"] == "ascii"
     assert nodes["/rows"]["dtype"] == "{a: int16, b: float64, c: bool}"
     assert nodes["/big_endian"]["dtype"] == "int32 big-endian"
+
+
+def test_shards(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "a.zarr"
+    sharded = ZarrDataIO(np.zeros((1000, 30), "i4"), chunks=(100, 30), shards=(500, 30))
+    plain = ZarrDataIO(np.zeros((1000, 30), "i4"), chunks=(100, 30))
+    with ZarrIO(path, "w", zarr_format=3) as io:
+        io.write_builder(
+            GroupBuilder(
+                name="root",
+                datasets={
+                    name: DatasetBuilder(name, data) for name, data in (("in_shards", sharded), ("plain", plain))
+                },
+            )
+        )
+    nodes = document(capsys, path)["nodes"]
+    assert [nodes[name]["shards"] for name in ("/in_shards", "/plain")] == [[500, 30], None]
+    assert nodes["/in_shards"]["chunks"] == [100, 30]
+    text = inspect(capsys, path)
+    assert f"100 {UNICODE.times} 30     10  500 {UNICODE.times} 30  blosc" in line_of(text, "in_shards")
+    assert "500" not in line_of(text, "plain")
+    assert f"100 {UNICODE.times} 30 in shards of 500 {UNICODE.times} 30" in report(path)
 
 
 def test_chunks_and_stored_sizes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,8 +8,11 @@ import shutil
 from argparse import Namespace
 from pathlib import Path
 
+import numpy as np
 import pytest
+from hdmf.build import DatasetBuilder, GroupBuilder
 
+from hdmf_zarr_backend import ZarrIO
 from hdmf_zarr_backend.cli.convert import pairs_of
 from hdmf_zarr_backend.cli.main import main
 from tests.samples import plain_nwbfile, write_hdf5
@@ -64,6 +67,18 @@ def test_a_batch_of_zarr_files_becomes_one_of_the_other_format(
     assert main(["convert", str(tmp_path / "two/a.nwb.zarr"), "-o", str(tmp_path / "three"), "--zarr-format", "3"]) == 0
     assert (tmp_path / "three/a.nwb.zarr/zarr.json").exists()
     assert capsys.readouterr().err == ""
+
+
+def test_zarr_files_are_copied_into_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with ZarrIO(tmp_path / "a.zarr", "w", zarr_format=3) as io:
+        io.write_builder(GroupBuilder("root", datasets={"data": DatasetBuilder("data", np.arange(4))}))
+    call = ["convert", str(tmp_path / "a.zarr"), f"{tmp_path}/copies/", "--to", "zarr", "--skip-existing"]
+    assert main(call) == 0
+    assert (tmp_path / "copies/a.zarr/zarr.json").exists()
+    assert "skipped" not in capsys.readouterr().out
+    assert main(call) == 0
+    assert "skipped, a complete file exists" in capsys.readouterr().out
+    assert main(["diff", str(tmp_path / "a.zarr"), str(tmp_path / "copies/a.zarr")]) == 0
 
 
 # ---- what is there already ------------------------------------------------------------------------------------------

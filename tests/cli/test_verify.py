@@ -22,12 +22,18 @@ def test_a_sound_file(whole: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = capsys.readouterr().out
     assert (
         out.splitlines()[-1]
-        == f"{whole}: sound (1 group, 1 array, 1 link, 1 reference, 3 chunks); 3 of 3 chunks have no "
-        "checksum that would reveal changed bytes"
+        == f"{whole}: no damage found (1 group, 1 array, 1 link, 1 reference, 3 chunks); 3 of 3 chunks have no "
+        "checksum, so changed bytes in them cannot be noticed"
     )
     assert len(out.splitlines()) == 1
     assert main(["verify", str(whole), "--verbose"]) == 0
-    assert "remark: /: unchecked" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "remark: /: unchecked: 3 of 3 chunks have no checksum" in out
+    assert "Write with a codec that has a checksum" in out
+    assert main(["verify", str(whole), "--level", "links"]) == 0
+    assert capsys.readouterr().out == (
+        f"{whole}: no damage found (1 group, 1 array, 1 link, 1 reference); chunks were not checked\n"
+    )
 
 
 def test_damage_is_told_with_a_remedy(whole: Path, capsys: pytest.CaptureFixture[str]) -> None:

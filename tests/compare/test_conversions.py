@@ -12,6 +12,7 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
+import zarr
 from hdmf.backends.hdf5 import HDF5IO
 from hdmf.build import BuildManager, GroupBuilder, TypeMap
 from hdmf.spec import NamespaceCatalog
@@ -25,6 +26,7 @@ from hdmf_zarr_backend.model.elements import Element, Reference
 from tests.compare import planted
 from tests.compare.planted_zarr import changed, edit
 from tests.samples import attribute_values, dataset_builders, reference_tree
+from tests.zarrs import needs_zarr_3
 
 
 def write_hdf5(path: Path) -> Path:
@@ -245,6 +247,23 @@ def test_a_noted_type_cannot_be_nested_without_end(everything: tuple[Path, Path]
 def dataset(node: NodeContent) -> DatasetContent:
     assert isinstance(node, DatasetContent)
     return node
+
+
+@needs_zarr_3
+@pytest.mark.parametrize("zarr_format", [2, 3])
+def test_a_file_written_in_zarr_equals_what_it_becomes_in_hdf5(tmp_path: Path, zarr_format: Any) -> None:
+    """HDF5 has no storage of its own to compare with that of Zarr; values and types are still compared."""
+    root = zarr.create_group(tmp_path / "a.zarr", zarr_format=zarr_format)
+    root.create_array("large", data=np.arange(40_000), chunks=(10_000,))
+    root.create_array("small", data=np.arange(4.0), chunks=(4,))
+    convert_file(tmp_path / "a.zarr", tmp_path / "a.h5")
+    assert compare(tmp_path / "a.zarr", tmp_path / "a.h5") == []
+    with h5py.File(tmp_path / "a.h5", "a") as file:
+        file["large"][5] = -1
+        del file["small"]
+        file["small"] = np.arange(4, dtype="f4")
+    found = compare(tmp_path / "a.h5", tmp_path / "a.zarr")
+    assert [(d.path, d.kind) for d in found] == [("/large", "value"), ("/small", "dtype")]
 
 
 def test_two_views_of_one_array(converted: Path) -> None:

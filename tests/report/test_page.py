@@ -118,9 +118,12 @@ def test_damage_is_on_the_page(tmp_path: Path) -> None:
     data = ZarrDataIO(np.arange(100), chunks=(10,))
     path = write(tmp_path / "a.zarr", DatasetBuilder("numbers", data))
     (path / "numbers" / "3").unlink()
-    assert "1 problem" not in Page(report(path)).text
+    unchecked = Page(report(path)).text
+    assert "1 problem" not in unchecked
+    assert "Chunks were not checked" in unchecked
     page = Page(report(path, level="chunks"))
     assert "1 problem" in page.text
+    assert "not checked" not in page.text
     assert "chunk-missing" in page.text
     assert "/numbers" in page.text
 

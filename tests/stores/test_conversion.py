@@ -24,8 +24,11 @@ def test_hdf5_there_and_back(store, tmp_path):
         assert io.read().identifier
     convert(place, tmp_path / "b.nwb", **store.options)
     assert list(compare(origin, tmp_path / "b.nwb")) == []
-    with pytest.raises(UsageError, match="already"):
-        convert(place, tmp_path / "c.nwb.zarr", **store.options)
+    convert(place, tmp_path / "c.nwb.zarr", **store.options)
+    assert list(compare(place, tmp_path / "c.nwb.zarr", **store.options)) == []
+    back = store.place("d.nwb.zarr")
+    convert(tmp_path / "c.nwb.zarr", back, **store.options)
+    assert list(compare(tmp_path / "c.nwb.zarr", back, **store.options)) == []
 
 
 def test_a_file_of_another_kind_is_not_replaced(s3, tmp_path):

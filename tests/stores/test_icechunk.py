@@ -243,7 +243,7 @@ def test_a_message_without_a_commit_is_refused(repository, tmp_path):
 
 @pytest.mark.parametrize("zarr_format", [None, 3])
 def test_convert_copies_a_file_of_format_3(repository, tmp_path, zarr_format):
-    """It is the only format that there is in Icechunk; elsewhere such a conversion is refused."""
+    """It is the only format that there is in Icechunk."""
     source = samples.write_zarr(tmp_path / "a.zarr", samples.rich_nwbfile(), zarr_format=3)
     convert(source, repository.writable_session("main"), zarr_format=zarr_format, commit_message="a copy")
     found = repository.readonly_session("main")
@@ -253,8 +253,6 @@ def test_convert_copies_a_file_of_format_3(repository, tmp_path, zarr_format):
     again = icechunk.Repository.create(icechunk.in_memory_storage())
     convert(found, again.writable_session("main"), commit_message="a copy of the copy")
     assert compare(source, again.readonly_session("main")) == []
-    with pytest.raises(UsageError, match="already"):
-        convert(source, tmp_path / "b.zarr", zarr_format=3)
 
 
 @pytest.mark.parametrize("consolidate", [True, False])

@@ -200,6 +200,11 @@ def make_dataset(
     return builder
 
 
+def _text_word(means: Described) -> str:
+    """Return HDMF's name of a type of text."""
+    return "ascii" if means.stored.encoding == "ascii" else "utf8"
+
+
 def _to_ascii(values: Any) -> Any:
     flat = values.reshape(-1).copy()
     for position, item in enumerate(flat):
@@ -464,7 +469,7 @@ class Assembler:
         if kind in ("reference", "region"):
             return BuilderReferences(lazy, self._resolver), "object"
         if means.form == "objects":
-            return lazy, "ascii" if means.stored.encoding == "ascii" else "utf8"
+            return lazy, _text_word(means)
         return lazy, hdmf_type(means.stored) if kind == "compound" else lazy.dtype
 
     def _scalar(
@@ -490,7 +495,7 @@ class Assembler:
                 value = value.decode("utf-8")
             except UnicodeDecodeError:
                 return value, "bytes"
-        return value, "utf8" if isinstance(value, str) else lazy.dtype
+        return value, _text_word(means) if isinstance(value, str) else lazy.dtype
 
     # ---- links and references ---------------------------------------------------------------------------------------
 

@@ -44,6 +44,8 @@ DAMAGE: Final[dict[str, str]] = {
     "chunk-missing": _RESTORE,
     "chunk-damaged": _RESTORE,
     "schema": "Change the named object so that it follows the schema.",
+    "schema-damaged": "Restore the cached namespaces from a copy, or check the file against the installed ones with "
+    "`zarrio validate --installed`.",
     "dandi-depth": "Write it with chunk_key_encoding='v2', or in format 2; or nest groups less deeply.",
     "dandi-name": "Rename it.",
     "dandi-size": "Write it with smaller chunks or shards.",
@@ -76,7 +78,8 @@ REMARKS: Final[dict[str, str]] = {
 """Kinds of findings that may be intended, with what to know about them. Later releases only add kinds."""
 
 COMMON_REMARKS: Final[frozenset[str]] = frozenset({"unchecked"})
-"""Remarks that apply to nearly every file; the command line prints them with ``--verbose`` only."""
+"""Remarks that apply to nearly every file; the command line adds their message to its summary of the file, and prints
+them with what to do with ``--verbose`` only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +159,8 @@ class Report:
         How many were checked.
     nbytes : int
         Bytes of the stored chunks that were decoded.
+    unchecked : int
+        Number of these chunks without a checksum.
     dandi : DandiAsset, optional
         Checksum and size of the file as an asset of the DANDI archive, if requested.
     """
@@ -170,6 +175,7 @@ class Report:
     references: int = 0
     chunks: int = 0
     nbytes: int = 0
+    unchecked: int = 0
     dandi: DandiAsset | None = None
 
     @property
@@ -178,12 +184,17 @@ class Report:
         return not self.problems
 
     @property
+    def checks_chunks(self) -> bool:
+        """Whether the level includes the chunks."""
+        return self.level in ("chunks", "schema")
+
+    @property
     def looked_at(self) -> str:
         """What was checked, as text."""
         counts = [(self.groups, "group"), (self.arrays, "array")]
         if self.level != "structure":
             counts += [(self.links, "link"), (self.references, "reference")]
-        if self.level in ("chunks", "schema"):
+        if self.checks_chunks:
             counts.append((self.chunks, "chunk"))
         return ", ".join(f"{count:,} {word}{'s'[: count != 1]}" for count, word in counts)
 

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
 from typing import Any
 
 from hdmf.build import BuildManager, TypeMap
-from hdmf.common import get_type_map
 from hdmf.spec import NamespaceCatalog
 from hdmf.validate import ValidatorMap
 
-from hdmf_zarr_backend.builders.namespaces import HDMF_ERRORS, load_cached_namespaces, newest_versions
+from hdmf_zarr_backend.builders.namespaces import HDMF_ERRORS
 from hdmf_zarr_backend.builders.reading import ReadSession
 from hdmf_zarr_backend.builders.specs import TextSpecReader
-from hdmf_zarr_backend.checks.findings import Finding, Problem
+from hdmf_zarr_backend.checks.findings import Finding
 from hdmf_zarr_backend.checks.rules import USE_INSTALLED, Texts
 from hdmf_zarr_backend.checks.view import type_key_of
 from hdmf_zarr_backend.errors import MetadataError, ZarrBackendError
 from hdmf_zarr_backend.files.parser import ParsedFile
 from hdmf_zarr_backend.formats.namespaces import NAMESPACE
-from hdmf_zarr_backend.model.nodes import Hierarchy, Node
+from hdmf_zarr_backend.model.nodes import Node
 from hdmf_zarr_backend.stores.base import Store
 
 _KINDS = {
@@ -33,9 +31,6 @@ _KINDS = {
     "IncorrectDataType": "target-type",
     "IllegalLinkError": "illegal-link",
 }
-
-
-# ---- `validate(full=True)` ------------------------------------------------------------------------------------------
 
 
 def findings_of_hdmf(keys: Store, parsed: ParsedFile, texts: Texts, namespaces: list[str]) -> list[Finding]:
@@ -102,50 +97,3 @@ def _place(error: Any) -> tuple[str, str | None]:
     if text.endswith(f".{last}") and _KINDS.get(type(error).__name__) != "missing":
         return f"/{text.removesuffix(f'.{last}')}", last
     return f"/{text}", None
-
-
-# ---- `verify(level="schema")` ---------------------------------------------------------------------------------------
-
-
-def problems_by_schema(keys: Store, hierarchy: Hierarchy) -> Iterator[Problem]:
-    """Yield the findings of the validator (pynwb's for NWB, else hdmf's) with the cached namespace of the root."""
-    root = hierarchy.root.attributes
-    namespace = root.get("namespace")
-    if not isinstance(namespace, str) or namespace not in newest_versions(hierarchy):
-        yield Problem("/", "no-schema", f"the namespace of the root, {namespace!r}, is not cached in the file")
-        return
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # broken links are reported already
-            found = _errors_of_pynwb(keys) if "nwb_version" in root else _errors_of_hdmf(keys, hierarchy, namespace)
-    except ZarrBackendError as error:
-        yield Problem(error.path or "/", "schema", f"it cannot be validated ({error.problem})")
-        return
-    except HDMF_ERRORS as error:
-        yield Problem("/", "schema", f"it cannot be validated ({type(error).__name__}: {error})")
-        return
-    for one in found:
-        yield Problem(_absolute(one.location), "schema", f"{one.name}: {one.reason}")
-
-
-def _errors_of_pynwb(keys: Store) -> list[Any]:
-    import pynwb
-
-    from hdmf_zarr_backend.nwb import NWBZarrIO
-
-    with NWBZarrIO(keys, "r-") as io:  # type: ignore[arg-type] # hdmf's classes accept store objects
-        found: list[Any] = pynwb.validate(io=io)
-    return found
-
-
-def _errors_of_hdmf(keys: Store, hierarchy: Hierarchy, namespace: str) -> list[Any]:
-    type_map = get_type_map()  # hdmf's own, since many files have cached only a part of hdmf-common
-    load_cached_namespaces(type_map, keys, hierarchy)
-    session = ReadSession(keys, ParsedFile(hierarchy, consolidated=False), keys.location, BuildManager(type_map))
-    found: list[Any] = ValidatorMap(type_map.namespace_catalog.get_namespace(namespace)).validate(session.root())
-    return found
-
-
-def _absolute(location: Any) -> str:
-    text = "" if location is None else str(location)
-    return text if text.startswith("/") else f"/{text.removeprefix('root').lstrip('/')}"

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from hdmf_zarr_backend.builders.namespaces import newest_versions, source_texts
-from hdmf_zarr_backend.checks.findings import Finding, Validation
+from hdmf_zarr_backend.checks.findings import Finding, Problem, Validation
 from hdmf_zarr_backend.checks.links import Targets
 from hdmf_zarr_backend.checks.rules import (
     ISODATETIME,
@@ -105,9 +105,7 @@ def validate(
         types = [compile_types(texts, name) for name in names]
         result = Validation(keys.location, {one.namespace: one.version for one in types}, cached)
         if full:
-            from hdmf_zarr_backend.checks.hdmf_validator import (
-                findings_of_hdmf,
-            )  # imported here: hdmf is slow to import
+            from hdmf_zarr_backend.checks.hdmf_validator import findings_of_hdmf  # imported here: hdmf is slow
 
             result.findings = findings_of_hdmf(keys, parsed, texts, names)
             return result
@@ -135,6 +133,25 @@ def opened(
         yield parsed.keys(keys), parsed
     except ZarrBackendError as error:
         raise error.located(store=keys.location) from error.__cause__
+
+
+def problems_by_schema(keys: Store, hierarchy: Hierarchy) -> Iterator[Problem]:
+    """Yield the findings of hdmf's validator with the cached namespaces of a file, for `verify`."""
+    namespace = hierarchy.root.attributes.get("namespace")
+    if not isinstance(namespace, str) or namespace not in newest_versions(hierarchy):
+        yield Problem("/", "no-schema", f"the namespace of the root, {namespace!r}, is not cached in the file")
+        return
+    from hdmf_zarr_backend.checks.hdmf_validator import findings_of_hdmf  # imported here: hdmf is slow to import
+
+    parsed = ParsedFile(hierarchy, consolidated=False)
+    try:
+        texts, names, _ = namespaces_for(keys, parsed, None, use_cached=True)
+        found = findings_of_hdmf(keys, parsed, texts, names)
+    except ZarrBackendError as error:
+        yield Problem(error.path or "/", "schema-damaged", f"the cached namespaces cannot be used ({error.problem})")
+        return
+    for finding in found:
+        yield Problem(finding.path, "schema", f"{finding.rule}: {finding.message}" if finding.rule else finding.message)
 
 
 # ---- namespaces: those in the file, else the installed ones ---------------------------------------------------------

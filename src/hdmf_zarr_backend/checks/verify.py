@@ -8,9 +8,10 @@ from typing import Any, Literal, get_args
 
 from hdmf_zarr_backend.checks.chunks import ChunkCheck
 from hdmf_zarr_backend.checks.dandi import check_dandi
-from hdmf_zarr_backend.checks.findings import Report
+from hdmf_zarr_backend.checks.findings import Problem, Report
 from hdmf_zarr_backend.checks.links import Targets, check_targets
 from hdmf_zarr_backend.checks.structure import check_structure
+from hdmf_zarr_backend.checks.validate import problems_by_schema
 from hdmf_zarr_backend.errors import UsageError
 from hdmf_zarr_backend.execution.executors import runner
 from hdmf_zarr_backend.files.parser import parse
@@ -104,9 +105,10 @@ def verify(
                     from hdmf_zarr_backend.checks.copies import compare_copies  # on use: hdmf is slow to import
 
                     compare_copies(keys, structure.hierarchy, own, report)
+        if report.unchecked:
+            what = f"{report.unchecked:,} of {report.chunks:,} chunks have no checksum"
+            report.add(Problem("/", "unchecked", f"{what}, so changed bytes in them cannot be noticed"))
     if last > 2:
-        from hdmf_zarr_backend.checks.hdmf_validator import problems_by_schema  # imported here: hdmf is slow to import
-
         for problem in problems_by_schema(keys, structure.hierarchy):
             report.add(problem)
     return report

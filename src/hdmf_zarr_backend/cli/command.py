@@ -362,7 +362,7 @@ def each_file(
     show : callable
         Prints the result of a path, as soon as it is known; not called if the output is JSON.
     labels : tuple of str or None
-        For a good file, and for one with an error, such as "sound" and "not checked". None: print no totals.
+        For a good file, and for one with an error, such as "valid" and "not validated". None: print no totals.
     as_json : callable
         Returns a result as JSON.
     is_good : callable
@@ -398,6 +398,6 @@ def each_file(
 def _print_totals(count: int, bad: list[str], failed: dict[str, str], labels: tuple[str, str]) -> None:
     print(f"{count - len(bad) - len(failed)} of {count} files {labels[0]}")
     for path in bad:
-        print(f"  not {labels[0]}: {path}")
+        print(f"  problems found: {path}")
     for path, reason in failed.items():
         print(f"  {labels[1]}: {path}: {reason}")

@@ -1,4 +1,4 @@
-"""`zarrio convert`: HDF5 to Zarr and back, and one format of Zarr to the other, one file or many.
+"""`zarrio convert`: HDF5 to Zarr and back, and Zarr to Zarr, one file or many.
 
 `main` imports the module of a command only when it runs, so that the command line starts quickly.
 """
@@ -90,7 +90,7 @@ def _configure(parser: ArgumentParser) -> None:
     )
     add_format_option(
         parser,
-        "Zarr format of the target (default: 2, and from Zarr to Zarr the other format); both: the metadata of both "
+        "Zarr format of the target (default: that of a Zarr source, and 2 from HDF5); both: the metadata of both "
         "formats over the same chunks",
         choices=(2, 3, "both"),
     )
@@ -363,11 +363,16 @@ def _target_name(source: str, arguments: Namespace) -> str:
     if arguments.virtual:
         return f"{name}{_VIRTUAL}"
     suffix = next((suffix for suffix in _ZARR_FILES if name.endswith(suffix)), "")
-    is_zarr = bool(suffix) or os.path.isdir(source)
     stem = name.removesuffix(suffix)
-    if arguments.to == "zarr" or arguments.zarr_format is not None or (arguments.to is None and not is_zarr):
+    to_zarr = arguments.to is None and not _is_named_zarr(source)
+    if arguments.to == "zarr" or arguments.zarr_format is not None or to_zarr:
         return stem + _ZARR
     return stem if Path(stem).suffix else f"{stem}.nwb"
+
+
+def _is_named_zarr(source: str) -> bool:
+    """Return whether a source is a Zarr file, by its name or because it is a folder."""
+    return name_of(source).endswith(_ZARR_FILES) or os.path.isdir(source)
 
 
 # ---- targets that exist ------------------------------------------------------------------------------------------
@@ -391,7 +396,8 @@ def is_done(source: str, target: str, arguments: Namespace, storage_options: dic
         # imported here: NumPy is slow to import
         from hdmf_zarr_backend.files.parser import is_whole as is_whole_zarr
 
-        is_whole = is_whole_zarr(target, arguments.zarr_format or _DEFAULT_FORMAT, storage_options)
+        from_hdf5 = None if _is_named_zarr(source) else _DEFAULT_FORMAT
+        is_whole = is_whole_zarr(target, arguments.zarr_format or from_hdf5, storage_options)
     if not is_whole or is_url(source) or is_url(target):
         return is_whole
     return os.path.lexists(source) and _time_made(target) >= _time_changed(source)
@@ -433,13 +439,14 @@ def _times(folder: str) -> list[int]:
 COMMAND = Command(
     name="convert",
     usage="SOURCE... [TARGET] [options]",
-    summary="convert HDF5 to Zarr, or Zarr to HDF5",
+    summary="convert HDF5 to Zarr, or Zarr to HDF5 or Zarr",
     description=(
-        "Convert HDMF and NWB files from HDF5 to Zarr, or from Zarr to HDF5. Without a target, session.nwb becomes\n"
-        "session.nwb.zarr in the same folder, and session.nwb.zarr becomes session.nwb. If the source is a folder,\n"
-        "all files in it are converted. If the target is a folder, the new files are put into it. A target file that\n"
-        "exists is refused unless you use --overwrite. A file that cannot be converted is reported, and the others\n"
-        "follow."
+        "Convert HDMF and NWB files from HDF5 to Zarr, or from Zarr to HDF5; or copy a Zarr file to another place, also\n"
+        "to a bucket, in the same or another format of Zarr. Without a target, session.nwb becomes session.nwb.zarr in\n"
+        "the same folder, and session.nwb.zarr becomes session.nwb. If the source is a folder, all files in it are\n"
+        "converted. If the target is a folder, the new files are put into it; use --to zarr to copy Zarr files there.\n"
+        "A target file that exists is refused unless you use --overwrite. A file that cannot be converted is reported,\n"
+        "and the others follow."
     ),
     examples="""\
   zarrio convert session.nwb
@@ -450,6 +457,7 @@ COMMAND = Command(
   zarrio convert *.nwb converted/
   zarrio convert *.nwb --output converted/ --resume --skip-existing
   zarrio convert *.nwb --output s3://bucket/sessions
+  zarrio convert session.nwb.zarr s3://bucket/session.nwb.zarr
   zarrio convert old.nwb.zarr new.nwb.zarr --zarr-format 3
   zarrio convert session.nwb session.nwb.zarr --zarr-format both
   zarrio convert session.nwb session.nwb.zarr --zarr-format 3 --shards auto

@@ -91,8 +91,10 @@ COMMAND = Command(
     summary="show the differences between two files",
     description=(
         "Show all differences between two files: groups, datasets, links, types, shapes, values, references and\n"
-        "attributes. Nothing is printed if the files are equal. Two Zarr files are also compared by their chunks and\n"
-        "codecs; a Zarr file and an HDF5 file by the chunks and filters that the datasets have in HDF5."
+        "attributes. Nothing is printed if the files are equal. Values that are damaged are a difference, and the\n"
+        "other datasets follow. Two files of one format are also compared by their chunks and codecs, which\n"
+        "--ignore chunks,filters leaves out; a Zarr file and an HDF5 file only where a dataset was converted from\n"
+        "HDF5, by the chunks and filters that it had there."
     ),
     examples="""\
   zarrio diff session.nwb session.nwb.zarr

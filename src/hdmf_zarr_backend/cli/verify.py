@@ -58,7 +58,7 @@ def _configure(parser: ArgumentParser) -> None:
     add_finding_options(
         parser,
         "findings of a file",
-        "print each finding, even if it is similar to others, and remarks that apply to most files",
+        "print each finding, even if it is similar to others, and what to do about chunks without a checksum",
     )
     add_json_option(parser, "print all findings as one JSON document")
     add_storage_option(parser)
@@ -91,7 +91,7 @@ def _run_levels(arguments: Namespace) -> Exit:
         arguments,
         work,
         lambda path, report: _print(path, report, arguments),
-        labels=("sound", "not checked"),
+        labels=("without damage", "not checked"),
         as_json=lambda report: _as_json(report, arguments.command),
         is_good=lambda report: report.is_sound,
     )
@@ -112,9 +112,11 @@ def _print(path: str, report: Report, arguments: Namespace) -> None:
     print_limited(lines, arguments.limit)
     if report.dandi is not None:
         print(f"{path}: DANDI checksum {report.dandi}")
-    verdict = verdict_text("sound", len(report.problems), "problem")
-    hidden = [remark.message.partition(":")[0] for remark in report.remarks if remark not in found]
-    print("; ".join([f"{path}: {verdict} ({report.looked_at})", *hidden]))
+    verdict = verdict_text("no damage found", len(report.problems), "problem")
+    notes = [remark.message for remark in report.remarks if remark.kind in COMMON_REMARKS]
+    if not report.checks_chunks:
+        notes.append("chunks were not checked")
+    print("; ".join([f"{path}: {verdict} ({report.looked_at})", *notes]))
 
 
 def _as_json(report: Report, command: Command) -> dict[str, Any]:
@@ -131,6 +133,7 @@ def _as_json(report: Report, command: Command) -> dict[str, Any]:
             "references": report.references,
             "chunks": report.chunks,
             "bytes": report.nbytes,
+            "chunks_without_checksum": report.unchecked,
         },
         **({} if report.dandi is None else {"dandi": asdict(report.dandi)}),
         "counts": report.counts,
@@ -207,11 +210,13 @@ COMMAND = Command(
         "  structure  metadata can be parsed, and agrees with the consolidated document\n"
         "  links      targets of links and references exist, and are the right objects\n"
         "  chunks     each chunk is stored, can be decoded, and has its full size\n"
-        "  schema     the file is valid by the namespaces that are cached in it\n\n"
-        "Similar findings are one line, with their number; --verbose shows each, and how many chunks have no\n"
-        "checksum. Remarks are not damage, and do not change the exit code. A file that cannot be read is reported,\n"
-        "and the others follow. With --conformance, files are checked against the rules of the specification of Zarr\n"
-        "format 2 instead."
+        "  schema     the file follows the schema that is cached in it, by the validator of hdmf, which reads data\n\n"
+        "The output has a line for each kind of problem and remark, with what to do and the number of similar ones,\n"
+        "and at the end a summary of the file: whether damage was found, what was checked, and how many chunks have\n"
+        "no checksum, in which changed bytes cannot be noticed. --verbose adds a line for each similar finding, and\n"
+        "what to do about missing checksums. Remarks are not damage, and do not change the exit code. A file that\n"
+        "cannot be read is reported, and the others follow. With --conformance, files are checked against the rules\n"
+        "of the specification of Zarr format 2 instead."
     ),
     examples="""\
   zarrio verify session.nwb.zarr

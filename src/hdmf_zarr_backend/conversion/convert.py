@@ -1,4 +1,4 @@
-"""`convert`: HDF5 to Zarr and back, and Zarr of one format to the other.
+"""`convert`: HDF5 to Zarr and back, and Zarr to Zarr of any format.
 
 Each direction plans the complete file first, without containers and builders. Information that Zarr cannot express
 (exact types, text encodings, chunks, filters, link kinds, maximum shapes) is kept in the notes of the Zarr file, so
@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager, closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 from hdmf_zarr_backend.builders.dimensions import name_axes
@@ -21,6 +21,7 @@ from hdmf_zarr_backend.conversion.readability import check_planned, check_versio
 from hdmf_zarr_backend.conversion.report import ConversionReport, Format, report_of
 from hdmf_zarr_backend.errors import NotZarrError, UsageError
 from hdmf_zarr_backend.execution.executors import opened
+from hdmf_zarr_backend.files.parser import parse
 from hdmf_zarr_backend.formats import registry
 from hdmf_zarr_backend.formats.attributes import strict_attributes
 from hdmf_zarr_backend.formats.both import BOTH, ZarrFormat
@@ -29,6 +30,7 @@ from hdmf_zarr_backend.formats.zarr3 import ChunkKeyEncoding, checked_key_encodi
 from hdmf_zarr_backend.hdf5.rawcopy import forget_decoded
 from hdmf_zarr_backend.hdf5.reader import Hdf5Tree
 from hdmf_zarr_backend.model.link_sources import ZARR_SUFFIXES, is_url
+from hdmf_zarr_backend.model.nodes import ArrayNode, Hierarchy
 from hdmf_zarr_backend.progress import SILENT, Progress
 from hdmf_zarr_backend.stores.base import Abilities, Store
 from hdmf_zarr_backend.stores.files import not_found
@@ -46,6 +48,7 @@ from hdmf_zarr_backend.stores.opening import (
 )
 from hdmf_zarr_backend.transfer.names import check_names
 from hdmf_zarr_backend.transfer.plan import (
+    Sharding,
     ShardsOfFile,
     WritePlan,
     adapt_plan,
@@ -95,7 +98,7 @@ def convert(
     commit_message: str | None = None,
     progress: Progress = SILENT,
 ) -> ConversionReport:
-    """Convert an HDF5 file to Zarr, a Zarr file to HDF5, or a Zarr file to the other format of Zarr or to both.
+    """Convert an HDF5 file to Zarr, a Zarr file to HDF5, or a Zarr file to Zarr: the same or the other format, or both.
 
     Parameters
     ----------
@@ -115,8 +118,8 @@ def convert(
         Refuse an NWB file that pynwb cannot read, before anything is written. Without pynwb only the NWB version is
         checked. In files of hdmf-zarr, which do not store them, it also restores the types of unsigned attributes.
     zarr_format : {2, 3, "both"}, optional
-        Format of a Zarr target. "both": it has the metadata of both formats over the same chunks. None: 2, or the only
-        format that a store can hold (Icechunk: 3); to such a store a Zarr file of that format is copied.
+        Format of a Zarr target. "both": it has the metadata of both formats over the same chunks. None: the format of a
+        Zarr source, for an HDF5 file 2; or the only format that a store can hold (Icechunk: 3).
     storage_options : mapping, optional
         Options of the source and the target if they are URLs, as for `ZarrIO`.
     external_links : {"keep", "copy", "follow", "within", "never"}
@@ -151,9 +154,11 @@ def convert(
     shards : "auto", tuple of int or None
         To Zarr format 3 only. Store several chunks in one object, a shard. "auto": the shard shape of large arrays is
         chosen by bytes. A shape: for arrays with that number of axes and more than one chunk, rounded up to complete
-        chunks. None: each chunk is an object. Chunks that are copied are put into shards without decoding.
+        chunks. None: each chunk is an object, except in arrays that a source of format 3 has in shards. Chunks that are
+        copied are put into shards without decoding.
     chunk_key_encoding : {"default", "v2"}, optional
-        To Zarr format 3 only. How the keys of chunks are made, as for `ZarrIO`; ``"v2"`` is for DANDI.
+        To Zarr format 3 only. How the keys of chunks are made, as for `ZarrIO`; ``"v2"`` is for DANDI. None: "default",
+        and "v2" for a copy of a file of format 3 whose chunks are in no folders.
     missing_chunks : {"fill", "error"}, optional
         From Zarr only. What a chunk that is not stored becomes: the fill value, or an error. None: an error if the
         file records that all its chunks were stored.
@@ -183,7 +188,7 @@ def convert(
     UnsupportedFileError
         pynwb cannot read the NWB file, or HDF5 cannot open it.
     UsageError
-        Source and target have the same format; an option has no effect for these two, or an invalid value; or the
+        Both files would be HDF5; an option has no effect for these two, or an invalid value; or the
         source is an HDF5 file at a URL and ``virtual`` is False.
     DamagedFileError
         Part of the source cannot be read; the node is named. Damage in a chunk that is copied without decoding is
@@ -230,7 +235,9 @@ def convert(
     found = _format_of(origin)
     policy = _policy_of(external_links, found, place)
     wanted = to or _format_of_target(goal, found)
-    _check_formats(location, found, wanted, zarr_format, abilities.formats)
+    _check_formats(location, found, wanted, zarr_format)
+    if found == wanted == "zarr" and zarr_format is None:
+        zarr_format = _format_kept(origin, storage, abilities)
     number = _primary_format(zarr_format, abilities)
     _refuse_idle(place, found, wanted, codec=codec != "keep", resume=resume, strict_json=strict_json, nczarr=nczarr,
                  shards=shards is not None, chunk_key_encoding=chunk_key_encoding is not None,
@@ -245,13 +252,13 @@ def convert(
             shards=checked_shards(shards, number), missing_chunks=missing_chunks, limits=limits,
             strict_json=strict_json or abilities.strict_json, durable=durable, policy=policy,
             has_both=zarr_format == BOTH, chunk_key_encoding=checked_key_encoding(chunk_key_encoding, number),
-            is_only_format=len(abilities.formats) == 1, copies_links=external_links == "copy",
+            copies_links=external_links == "copy",
         )  # fmt: skip
         if wanted == "hdf5":
             from hdmf_zarr_backend.conversion.to_hdf5 import convert_to_hdf5
 
             return convert_to_hdf5(origin, place, request)
-        report = _to_zarr(location, goal, request) if found == "hdf5" else _to_other_zarr(origin, goal, request)
+        report = _to_zarr(location, goal, request) if found == "hdf5" else _copy_zarr(origin, goal, request)
     _commit(goal, commit_message)
     return report
 
@@ -310,9 +317,16 @@ def _format_of_target(target: str | Store, source: Format) -> Format:
     return "zarr" if is_zarr else "hdf5"
 
 
-def _check_formats(
-    source: str, found: Format, wanted: Format, zarr_format: ZarrFormat | None, possible: tuple[int, ...]
-) -> None:
+def _format_kept(source: str | Store, storage: dict[str, Any], abilities: Abilities) -> ZarrFormat | None:
+    """Return the format of a Zarr source; None if the target cannot have it."""
+    keys = open_store(source, storage if isinstance(source, str) and is_url(source) else None)
+    parsed = parse(keys, use_inlined=False)
+    if parsed.state is not None and len(abilities.formats) > 1:
+        return BOTH
+    return next((number for number in (2, 3) if number == parsed.zarr_format and number in abilities.formats), None)
+
+
+def _check_formats(source: str, found: Format, wanted: Format, zarr_format: ZarrFormat | None) -> None:
     """Refuse an unknown format of the target, and that of the source."""
     if wanted not in ("zarr", "hdf5"):
         raise UsageError(f"to={wanted!r} is not a format", remedy="Use 'zarr' or 'hdf5'.")
@@ -320,12 +334,12 @@ def _check_formats(
         raise UsageError(
             f"zarr_format={zarr_format!r} is not a format of the target", remedy="Use 2, 3 or 'both', and only to Zarr."
         )
-    if found == wanted and (wanted == "hdf5" or (zarr_format is None and len(possible) > 1)):
+    if found == wanted == "hdf5":
         raise UsageError(
-            f"the source is {_NAMES[found]} already",
+            "the source is HDF5 already",
             store=source,
-            remedy="Let the name of the target end in '.zarr' or '.zip' for Zarr, in something else for HDF5, or pass "
-            "to=; pass zarr_format= for another format of Zarr.",
+            remedy="Let the name of the target end in '.zarr' or '.zip' for Zarr, or pass to='zarr'. Copy an HDF5 file "
+            "with the tools of the operating system.",
         )
 
 
@@ -411,7 +425,6 @@ class Request:
     durable: bool
     policy: Policy | None
     has_both: bool
-    is_only_format: bool
     copies_links: bool
     chunk_key_encoding: ChunkKeyEncoding | None
 
@@ -500,26 +513,25 @@ def _to_zarr(source: str, place: str | Store, request: Request) -> ConversionRep
         return report_of(plan, source, target)
 
 
-def _to_other_zarr(source: str | Store, place: str | Store, request: Request) -> ConversionReport:
-    """Convert a Zarr file to the other format of Zarr, to both, or to the only one that the store can hold."""
+def _copy_zarr(source: str | Store, place: str | Store, request: Request) -> ConversionReport:
+    """Copy a Zarr file to another place, in any format of Zarr."""
     from hdmf_zarr_backend.builders.from_zarr import ZarrPlanner
     from hdmf_zarr_backend.conversion.to_hdf5 import open_source
 
     main = open_source(source, request)
-    is_same = main.hierarchy.zarr_format == request.zarr_format
-    if is_same and not request.has_both and not request.is_only_format:
-        raise UsageError(
-            f"the source is Zarr format {request.zarr_format} already",
-            store=main.location,
-            remedy="Choose the other format, or copy the directory.",
-        )
+    if request.chunk_key_encoding is None and request.zarr_format == 3 and _has_flat_keys(main.hierarchy):
+        request = replace(request, chunk_key_encoding="v2")
     keys = _open_target(place, request.storage, overwrite=request.overwrite)
     target = _name_of(place)
     if request.check:
         check_zarr(main)
     plan = ZarrPlanner(main.keys, main.hierarchy, target, zarr_format=request.zarr_format).plan_file()
-    for planned in plan.arrays.values():
-        ask_for_shards(planned, request.shards)
+    for path, planned in plan.arrays.items():
+        node = main.hierarchy.get(path)
+        if request.shards is None and isinstance(node, ArrayNode) and node.shards is not None:
+            planned.sharding = Sharding(node.shards.shape, are_chunks_given=True, is_kept=True)
+        else:
+            ask_for_shards(planned, request.shards)
     name_axes(plan, schema_of(namespaces_of(main.keys, main.hierarchy)))
     if request.strict_json:
         for _, node in plan.hierarchy.walk():
@@ -535,3 +547,9 @@ def _to_other_zarr(source: str | Store, place: str | Store, request: Request) ->
         request.write(new, plan)
         remove_empty_folder(keys)
     return report_of(plan, main.location, target)
+
+
+def _has_flat_keys(hierarchy: Hierarchy) -> bool:
+    """Tell whether a file of format 3 has no folders of chunks, as DANDI requires."""
+    arrays = [node for _, node in hierarchy.walk() if isinstance(node, ArrayNode)]
+    return hierarchy.zarr_format == 3 and bool(arrays) and all(node.chunk_keys.separator == "." for node in arrays)

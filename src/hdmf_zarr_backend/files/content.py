@@ -321,6 +321,7 @@ class ArrayReader:
             fill=self._fill(node, means),
             read=read,
             grid=node.chunks[:axes] if axes else None,
+            has_storage=not self._as_hdf5 or means.note is not None,
         )
 
     def _read(self, path: str, node: ArrayNode[Attributes], means: Described, selection: Selection) -> Values:
@@ -340,15 +341,9 @@ class ArrayReader:
     def _storage(
         self, node: ArrayNode[Attributes], means: Described
     ) -> tuple[tuple[int, ...] | None, tuple[FilterStep, ...]]:
-        shape = means.shape
-        chunks = node.chunks[: len(shape)] if shape else None
         if not self._as_hdf5:
-            return chunks, _codecs(node)
-        if means.note is not None:
-            return _noted_storage(means.note)
-        # the codec that encodes objects is part of the type in HDF5, not a filter
-        filters = _codecs(node) if means.form == "plain" else _codecs(node)[1:]
-        return chunks, filters if shape else ()
+            return node.chunks[: len(means.shape)] if means.shape else None, _codecs(node)
+        return (None, ()) if means.note is None else _noted_storage(means.note)
 
     def _layout(self, note: dict[str, Any] | None, chunks: tuple[int, ...] | None) -> tuple[str, ...]:
         if not self._as_hdf5 or note is None or chunks is not None:

@@ -90,11 +90,15 @@ def _node(item: Item, titles: list[str], *, is_root: bool) -> str:
     return f'<span class="name">{escape(item.name)}</span><span class="details">{details}</span>'
 
 
+_CELLS = {"count": "{} chunks", "shards": "in shards of {}", "ratio": "ratio {}"}
+"""Text of the cells of a column, where a cell alone would not be understood."""
+
+
 def _cell(title: str, cell: str) -> str:
     """Return the text of a cell without its title; empty for the count of a single chunk."""
     if not cell or (title == "count" and cell == "1"):
         return ""
-    text = f"{cell} chunks" if title == "count" else f"ratio {cell}" if title == "ratio" else cell
+    text = _CELLS.get(title, "{}").format(cell)
     return f'<span title="{escape(title)}">{escape(text)}</span>'
 
 

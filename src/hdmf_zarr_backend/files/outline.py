@@ -34,8 +34,9 @@ __all__ = ["Outline", "open_outline", "outline_of"]
 _TYPE_NAMES = ("neurodata_type", "data_type")
 _VALUE_LENGTH = 80
 _LABEL_LENGTH = 60
-_COLUMNS = (Column("type"), Column("dtype"), Column("shape"), Column("chunks"), Column("count", "right"),
-            Column("codecs"), Column("size", "right"))  # fmt: skip
+_COLUMNS = (Column("type"), Column("dtype"), Column("shape"), Column("chunks"), Column("count", "right"))
+_SHARD_COLUMNS = (Column("shards"),)
+_SIZE_COLUMNS = (Column("codecs"), Column("size", "right"))
 _STORED_COLUMNS = (Column("stored", "right"), Column("ratio", "right"))
 
 
@@ -63,6 +64,8 @@ class Outline:
         Whether the file has the metadata of both formats of Zarr.
     spec_path : str or None
         Path of the group of cached specifications.
+    has_shards : bool
+        Whether any array is stored in shards.
     """
 
     location: str
@@ -74,9 +77,11 @@ class Outline:
     times: str = UNICODE.times
     has_both: bool = False
     spec_path: str | None = field(init=False)
+    has_shards: bool = field(init=False)
 
     def __post_init__(self) -> None:
         self.spec_path = spec_location(self.hierarchy.root.attributes.get(SPECLOC))
+        self.has_shards = any(isinstance(node, ArrayNode) and node.shards for _, node in self.hierarchy.walk())
 
     @property
     def zarr_format(self) -> int | str:
@@ -130,6 +135,7 @@ class Outline:
             "dimensions": node.attributes.get(DIMENSIONS),
             "chunks": list(node.chunks),
             "chunk_count": math.prod(node.grid),
+            "shards": None if node.shards is None else list(node.shards.shape),
             "chunk_key_encoding": key_encoding(node),
             "codecs": codec_labels(node),
             "bytes": None if means.itemsize is None else means.itemsize * node.size,
@@ -193,7 +199,9 @@ class Outline:
     @property
     def columns(self) -> tuple[Column, ...]:
         """The columns that `describe` returns."""
-        return _COLUMNS + _STORED_COLUMNS if self.stored is not None else _COLUMNS
+        shards = _SHARD_COLUMNS if self.has_shards else ()
+        stored = _STORED_COLUMNS if self.stored is not None else ()
+        return (*_COLUMNS, *shards, *_SIZE_COLUMNS, *stored)
 
     def describe(self, path: str, node: Node) -> Description:
         """Return the description of a node for `model.render`.
@@ -224,6 +232,7 @@ class Outline:
             self._lengths(means.axes) or "scalar",
             self._lengths(node.chunks) if count > 1 else "",
             f"{count:,}",
+            *([self._lengths(() if node.shards is None else node.shards.shape)] if self.has_shards else ()),
             ", ".join(codec_labels(node)),
             "" if means.itemsize is None else size_text(size),
         ]

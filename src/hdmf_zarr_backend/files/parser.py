@@ -501,15 +501,15 @@ def is_empty_group(keys: Store) -> bool:
     return bool(found) and found <= _OF_A_GROUP
 
 
-def is_whole(place: str, zarr_format: int | str, storage_options: Mapping[str, Any] | None = None) -> bool:
+def is_whole(place: str, zarr_format: int | str | None, storage_options: Mapping[str, Any] | None = None) -> bool:
     """Tell whether an HDMF Zarr file of a format is at a path or URL, written to its end; its chunks are not looked at.
 
     Parameters
     ----------
     place : str
         Path or URL.
-    zarr_format : {2, 3, "both"}
-        The format.
+    zarr_format : {2, 3, "both"} or None
+        The format; None: any.
     storage_options : mapping, optional
         For a URL.
 
@@ -529,4 +529,4 @@ def is_whole(place: str, zarr_format: int | str, storage_options: Mapping[str, A
         return False
     if zarr_format == both.BOTH:
         return parsed.state == "alike"
-    return parsed.consolidated and parsed.zarr_format == zarr_format
+    return parsed.consolidated and zarr_format in (None, parsed.zarr_format)

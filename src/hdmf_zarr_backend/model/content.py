@@ -134,6 +134,9 @@ class DatasetContent:
         ``read(selection)`` returns the values of a selection, which is one slice per axis.
     grid : tuple of int or None
         The chunk shape in which values are best read, if it is not `chunks`; not compared.
+    has_storage : bool
+        Whether `chunks`, `layout` and `filters` can be compared. False if another format is described than the one
+        that the dataset is stored in, and it never was in that format.
     """
 
     kind: ClassVar[str] = "dataset"
@@ -147,6 +150,7 @@ class DatasetContent:
     fill: Values | None
     read: Callable[[Selection], Values]
     grid: tuple[int, ...] | None = None
+    has_storage: bool = True
 
 
 NodeContent: TypeAlias = GroupContent | DatasetContent | DatatypeContent | LinkContent

@@ -71,10 +71,11 @@ def _damage(report: Report) -> str:
 def _looked_at(report: Report) -> str:
     """Return what was checked; not how many groups and arrays, since those of the cached schema are among them."""
     if report.level == "structure":
-        return f"in the metadata. {command('verify', report.source)} checks links, references and chunks too."
+        unchecked = "Links, references and chunks were not checked"
+        return f"in the metadata. {unchecked}; {command('verify', report.source)} checks them."
     targets = f"{counted(report.links, 'link')} and {counted(report.references, 'reference')}"
-    if report.level == "links":
-        return f"in the metadata, {targets}. {command('verify', report.source)} decodes the chunks too."
+    if not report.checks_chunks:
+        return f"in the metadata, {targets}. Chunks were not checked; {command('verify', report.source)} decodes them."
     return f"in the metadata, {targets}, and all chunks."
 
 
