@@ -22,7 +22,7 @@ VARIABLE_OF_FILES = f"{VARIABLE}_OF_FILES"
 
 def makes_files(item: pytest.Item) -> bool:
     """Return whether a test has a folder of its own, by itself or through a fixture."""
-    return not {"tmp_path", "tmp_path_factory"}.isdisjoint(getattr(item, "fixturenames", ()))
+    return "tmp_path" in getattr(item, "fixturenames", ())
 
 
 def sample(items: list[pytest.Item], most: int) -> tuple[list[pytest.Item], list[pytest.Item]]:
