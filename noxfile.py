@@ -25,6 +25,9 @@ nox.needs_version = ">=2025.10"
 nox.options.default_venv_backend = "venv"
 nox.options.sessions = ["ci"]
 
+# What is not imported need not be compiled; the first import compiles the rest.
+os.environ.setdefault("PIP_NO_COMPILE", "1")
+
 PYPROJECT = nox.project.load_toml(ROOT / "pyproject.toml")
 OLDEST, NEWEST = "3.11", "3.13"
 
@@ -40,7 +43,7 @@ OLDEST_PYTHON, NEWEST_PYTHON = _interpreter(OLDEST), _interpreter(NEWEST)
 ZARR_BETWEEN = ("3.1.5", "3.1.6")
 
 #: Sessions that use one core run side by side; of the sessions of tests, these lanes make the environments.
-LANES = (("lint", "prose", "types", "docs", "tests-oldest"), ("imports", "types-newest", "bench", "tests-newest"))
+LANES = (("lint", "prose", "types", "docs"), ("imports", "types-newest", "tests-newest", "tests-oldest"))
 
 #: The oldest set comes last: it is there on every machine, so that its summary of the tests closes the run.
 TESTS = ("tests-newest", "tests-oldest")
@@ -77,15 +80,24 @@ def _install_oldest(session: nox.Session) -> None:
     session.install(".[all]", *_oldest_releases(), *_group("test"))
 
 
+def _sample(session: nox.Session, most: int, *, of_files: bool = False) -> dict[str, str]:
+    """Return the environment for a sample of the tests (`tests/sampling.py`), unless arguments choose some."""
+    return {} if session.posargs else {f"HDMF_ZARR_BACKEND_SAMPLE{'_OF_FILES' if of_files else ''}": str(most)}
+
+
 def _pytest(
-    session: nox.Session, selection: str, *, every_file: bool = False, searches: bool = False, sample: int | None = None
+    session: nox.Session,
+    selection: str,
+    *,
+    every_file: bool = False,
+    searches: bool = False,
+    sample: dict[str, str] | None = None,
 ) -> None:
     # From an installed wheel, not from src/: what the wheel forgets is missed.
     env = {"HDMF_ZARR_BACKEND_EVERY_FILE": "1"} if every_file else {}
     if searches:
         env["HDMF_ZARR_BACKEND_HYPOTHESIS"] = "random"
-    if sample is not None and not session.posargs:
-        env["HDMF_ZARR_BACKEND_SAMPLE"] = str(sample)
+    env |= sample or {}
     session.run(
         "pytest", "-n", "2", "--dist", "worksteal", "--durations", "20", "-m", selection, *session.posargs, env=env
     )
@@ -115,13 +127,6 @@ def ci(session: nox.Session) -> None:
         session.error(f"these have failed: {', '.join(failed)}")
 
 
-def _changed_files() -> list[str]:
-    """Return the modules that the last commit or the work since then changed."""
-    changed = ("git", "diff", "--name-only", "--diff-filter=d", "HEAD~1", "--", "*.py")
-    new = ("git", "ls-files", "--others", "--exclude-standard", "--", "*.py")
-    return [name for command in (changed, new) for name in subprocess.check_output(command, text=True).splitlines()]
-
-
 @nox.session(python=OLDEST_PYTHON)
 def quick(session: nox.Session) -> None:
     """Find most mistakes within two minutes: style, imports, types of changed files, model, formats, local contract."""
@@ -138,9 +143,8 @@ def quick(session: nox.Session) -> None:
     if files := [name for name in f"{changed}{new}".split() if name.startswith(checked)]:
         session.run("mypy", *files)
     selection = ("-m", "not slow and not corpus and not peer and not hypothesis")
-    session.run(
-        "pytest", "-n", "2", *selection, *(session.posargs or QUICK), env={"HDMF_ZARR_BACKEND_LOCAL_CELLS": "1"}
-    )
+    tests = ("-n", "2", "--dist", "worksteal", *selection, *(session.posargs or QUICK))
+    session.run("pytest", *tests, env={"HDMF_ZARR_BACKEND_LOCAL_CELLS": "1", **_sample(session, 2)})
 
 
 @nox.session
@@ -181,21 +185,28 @@ def imports(session: nox.Session) -> None:
 
 @nox.session(name="tests-oldest", python=OLDEST_PYTHON)
 def tests_oldest(session: nox.Session) -> None:
-    """Run every test on the oldest Python and libraries, of many like each other two; without peers and real files."""
+    """Run each test function once on the oldest Python and libraries; without property tests, peers and real files."""
     _install_oldest(session)
-    _pytest(session, "not slow and not corpus and not peer", sample=2)
+    _pytest(session, "not slow and not corpus and not peer and not hypothesis", sample=_sample(session, 1))
 
 
 @nox.session(name="whole-oldest", python=OLDEST_PYTHON)
 def whole_oldest(session: nox.Session) -> None:
-    """Run the same in full."""
+    """Run these in full, and property tests."""
     _install_oldest(session)
     _pytest(session, "not slow and not corpus and not peer")
 
 
 @nox.session(name="tests-newest", python=NEWEST_PYTHON)
 def tests_newest(session: nox.Session) -> None:
-    """Run the tests on the newest Python and the newest release of each library."""
+    """Run the tests on the newest Python and libraries; of many like each other that make files, some."""
+    _install_newest(session, "test")
+    _pytest(session, "not slow", sample=_sample(session, 8, of_files=True))
+
+
+@nox.session(name="whole-newest", python=NEWEST_PYTHON)
+def whole_newest(session: nox.Session) -> None:
+    """Run these in full."""
     _install_newest(session, "test")
     _pytest(session, "not slow")
 
@@ -206,7 +217,7 @@ def tests_zarr(session: nox.Session, zarr: str) -> None:
     """Run a sample of the tests on the releases of zarr-python between the oldest and the newest."""
     _require(session, NEWEST)
     session.install(".[all]", f"zarr=={zarr}", *_group("test"), *_group("test-zarr-3"))
-    _pytest(session, "not slow and not corpus and not peer", sample=4)
+    _pytest(session, "not slow and not corpus and not peer", sample=_sample(session, 4))
 
 
 @nox.session(python=NEWEST_PYTHON)

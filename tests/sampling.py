@@ -1,8 +1,9 @@
-"""A bounded sample of the tests, for a second set of libraries in the fast run.
+"""A bounded sample of the tests, for the fast runs.
 
-With the variable ``HDMF_ZARR_BACKEND_SAMPLE=2`` each test function runs with two of its parametrisations. Which ones a
-hash of their names decides, so that they are the same each time; no function is left out. The session `whole-oldest` of
-nox runs all of them.
+With the variable ``HDMF_ZARR_BACKEND_SAMPLE=2`` each test function runs with two of its parametrisations. With
+``HDMF_ZARR_BACKEND_SAMPLE_OF_FILES=8`` each function that makes files runs with eight, and all others, which take
+milliseconds, run in full. Which ones a hash of their names decides, so that they are the same each time; no function is
+left out. The sessions `whole-newest` and `whole-oldest` of nox run all of them.
 """
 
 from __future__ import annotations
@@ -16,6 +17,12 @@ import pytest
 from tests import zarrs
 
 VARIABLE = "HDMF_ZARR_BACKEND_SAMPLE"
+VARIABLE_OF_FILES = f"{VARIABLE}_OF_FILES"
+
+
+def makes_files(item: pytest.Item) -> bool:
+    """Return whether a test has a folder of its own, by itself or through a fixture."""
+    return "tmp_path" in getattr(item, "fixturenames", ())
 
 
 def sample(items: list[pytest.Item], most: int) -> tuple[list[pytest.Item], list[pytest.Item]]:
@@ -36,8 +43,11 @@ def sample(items: list[pytest.Item], most: int) -> tuple[list[pytest.Item], list
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Deselect tests outside the sample, after markers have been applied; skip what needs zarr-python 3."""
     zarrs.skip_what_needs_zarr_3(items)
-    most = os.environ.get(VARIABLE)
-    if most:
-        kept, others = sample(items, int(most))
-        items[:] = kept
-        config.hook.pytest_deselected(items=others)
+    left_out: set[pytest.Item] = set()
+    if most := os.environ.get(VARIABLE):
+        left_out.update(sample(items, int(most))[1])
+    if most := os.environ.get(VARIABLE_OF_FILES):
+        left_out.update(sample([item for item in items if makes_files(item)], int(most))[1])
+    if left_out:
+        config.hook.pytest_deselected(items=[item for item in items if item in left_out])
+        items[:] = [item for item in items if item not in left_out]

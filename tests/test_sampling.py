@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from tests.sampling import sample
+from tests.sampling import makes_files, sample
 
 
 def items(*names: str) -> list[Any]:
@@ -21,3 +21,8 @@ def test_each_function_is_in_the_sample() -> None:
     assert sorted(found.index(item) for item in kept) == [found.index(item) for item in kept]
     assert sample(found, 2)[0] == kept
     assert sample(found, 100) == (found, [])
+
+
+def test_a_test_makes_files_where_it_has_a_folder(request, tmp_path) -> None:
+    assert makes_files(request.node)
+    assert not makes_files(SimpleNamespace(fixturenames=["capsys"]))

@@ -61,6 +61,12 @@ CHECKERS = {
 }
 
 
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One for all programs, so that mypy finds what it knows of the libraries."""
+    return tmp_path_factory.mktemp("programs")
+
+
 def check(checker: str, folder: Path, program: str) -> subprocess.CompletedProcess[str]:
     """Run a type checker on a program outside of this project."""
     if importlib.util.find_spec(checker) is None:
@@ -80,14 +86,14 @@ def check(checker: str, folder: Path, program: str) -> subprocess.CompletedProce
 
 
 @pytest.mark.parametrize("checker", CHECKERS)
-def test_a_program_that_is_right_has_no_errors(tmp_path, checker):
-    answer = check(checker, tmp_path, RIGHT)
+def test_a_program_that_is_right_has_no_errors(programs, checker):
+    answer = check(checker, programs, RIGHT)
     assert answer.returncode == 0, answer.stdout
 
 
 @pytest.mark.parametrize("checker", CHECKERS)
-def test_each_mistake_is_found(tmp_path, checker):
-    answer = check(checker, tmp_path, WRONG)
+def test_each_mistake_is_found(programs, checker):
+    answer = check(checker, programs, WRONG)
     lines = {number for number in range(3, 10) if f"program.py:{number}:" in answer.stdout}
     assert lines == set(range(3, 10)), answer.stdout
 

@@ -311,9 +311,9 @@ def test_references_and_links_of_all_kinds_equal_those_of_hdf5(tmp_path: Path) -
 
 @pytest.mark.corpus
 @pytest.mark.filterwarnings("ignore:The link:hdmf.backends.warnings.BrokenLinkWarning")
-def test_a_converted_real_file_differs_in_nothing(nwbfiles: list[Path], tmp_path: Path) -> None:
+def test_a_converted_real_file_differs_in_nothing(some_nwbfiles: list[Path], tmp_path: Path) -> None:
     unexpected = {}
-    for path in nwbfiles:
+    for path in some_nwbfiles:
         target = tmp_path / f"{path.name}.zarr"
         convert_file(path, target, check=False)
         if found := compare(path, target):
@@ -342,13 +342,13 @@ def is_documented(d: Difference) -> bool:
 
 @pytest.mark.corpus
 @pytest.mark.filterwarnings("ignore")  # pynwb and hdmf on old files
-def test_an_exported_real_file_differs_as_documented(nwbfiles: list[Path], tmp_path: Path) -> None:
+def test_an_exported_real_file_differs_as_documented(some_nwbfiles: list[Path], tmp_path: Path) -> None:
     pynwb = pytest.importorskip("pynwb")
     from hdmf_zarr_backend import NWBZarrIO
 
     unexpected = {}
     compared = 0
-    for path in nwbfiles:
+    for path in some_nwbfiles:
         if path.name == "nwbexplorer__nwb_test_file.nwb":
             continue  # NWB 1.x
         target = tmp_path / f"{path.name}.zarr"

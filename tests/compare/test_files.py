@@ -429,11 +429,11 @@ def is_documented(difference: Difference) -> bool:
 
 @pytest.mark.corpus
 @pytest.mark.filterwarnings("ignore")  # pynwb and hdmf on old files
-def test_an_export_by_hdmf_differs_as_documented(nwbfiles: list[Path], tmp_path: Path) -> None:
+def test_an_export_by_hdmf_differs_as_documented(some_nwbfiles: list[Path], tmp_path: Path) -> None:
     pynwb = pytest.importorskip("pynwb")
     unexpected = {}
     compared = 0
-    for path in nwbfiles:
+    for path in some_nwbfiles:
         if path.name == "nwbexplorer__nwb_test_file.nwb":
             continue  # hdmf cannot export its compound with text and references
         copy = tmp_path / path.name

@@ -97,12 +97,13 @@ def many_nwbfile() -> NWBFile:
     return nwbfile
 
 
-@pytest.fixture
-def path(folder):
-    return samples.write_zarr(folder / "many.zarr", many_nwbfile())
+@pytest.fixture(scope="module")
+def path(shared_folder):
+    """Return a file that tests read; one that changes it writes its own."""
+    return samples.write_zarr(shared_folder / "many.zarr", many_nwbfile())
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def eager(path):
     return all_shown(opened(path, lazy=False))
 
@@ -138,9 +139,8 @@ def steps(container: Any, chooser: random.Random) -> Any:
 
 @settings(max_examples=30, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), length=st.integers(1, 60))
-def test_random_paths(shared_many, seed, length):
+def test_random_paths(path, eager, seed, length):
     """Nothing that is touched, and no order, changes what the others are."""
-    path, eager = shared_many
     chooser = random.Random(seed)  # noqa: S311
     root = opened(path)
     seen: dict[str, AbstractContainer] = {}
@@ -171,12 +171,6 @@ def short(container: AbstractContainer) -> dict[str, Any]:
         container.container_source,
     )
     return dict(zip(SHORT, found, strict=True))
-
-
-@pytest.fixture(scope="module")
-def shared_many(shared_folder):
-    path = samples.write_zarr(shared_folder / "many.zarr", many_nwbfile())
-    return path, all_shown(opened(path, lazy=False))
 
 
 def ordered_images() -> Images:
@@ -463,7 +457,8 @@ def test_exports(path, folder, touched, tmp_path, eager):
 
 
 @pytest.mark.needs("append")
-def test_the_other_modes_make_everything(path):
+def test_the_other_modes_make_everything(folder):
+    path = samples.write_zarr(folder / "many.zarr", many_nwbfile())
     with NWBZarrIO(path, "a", lazy=True) as io:
         nwbfile = io.read()
         nwbfile.add_acquisition(TimeSeries(name="new", data=[1.0], unit="V", rate=1.0))

@@ -1,4 +1,4 @@
-"""A small part of what `python -m tests.clients` does, in environments that are made once.
+"""A small part of what `python -m tests.clients` does, in environments that are made once; for `nox -s slow`.
 
 Two environments hold all clients but pynwb: neuroconv and SpikeInterface, which need zarr 2, and the others. pip chose
 their packages without this one, whose wheel is put beside them; `python -m tests.clients` installs both in one command.
@@ -20,7 +20,7 @@ import pytest
 from tests.conftest import absent
 from tests.peers import Peer, PeerRecipe, PeerUnavailableError, obtain_peer
 
-pytestmark = pytest.mark.peer
+pytestmark = [pytest.mark.peer, pytest.mark.slow]
 
 ROOT = Path(__file__).resolve().parents[2]
 

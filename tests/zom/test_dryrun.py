@@ -116,9 +116,9 @@ def test_a_conversion_is_written_as_it_was_planned(tmp_path, zarr_format):
 
 @pytest.mark.corpus
 @FORMATS
-def test_all_real_files_are_written_as_they_were_planned(nwbfiles, tmp_path, zarr_format):
+def test_all_real_files_are_written_as_they_were_planned(some_nwbfiles, tmp_path, zarr_format):
     number = 0
-    for source in nwbfiles:
+    for source in some_nwbfiles:
         path = tmp_path / f"{source.stem}.nwb.zarr"
         try:
             convert(source, path, zarr_format=zarr_format)
@@ -126,7 +126,7 @@ def test_all_real_files_are_written_as_they_were_planned(nwbfiles, tmp_path, zar
             continue
         assert_came_true(dry_run(source, path, zarr_format=zarr_format), path, sizes=0.05)
         number += 1
-    assert number > 40
+    assert number > 0.75 * len(some_nwbfiles)
 
 
 # ---- what is unknown -----------------------------------------------------------------------------------------------

@@ -586,9 +586,9 @@ def test_a_model_of_five_thousand_nodes_is_equal_and_cheap(tmp_path):
 
 @pytest.mark.corpus
 @pytest.mark.parametrize("zarr_format", [2, 3])
-def test_all_of_it_for_the_real_files(nwbfiles, tmp_path, zarr_format):
+def test_all_of_it_for_the_real_files(some_nwbfiles, tmp_path, zarr_format):
     number = 0
-    for source in nwbfiles:
+    for source in some_nwbfiles:
         path = tmp_path / f"{source.stem}.nwb.zarr"
         try:
             convert(source, path, zarr_format=zarr_format)
@@ -600,4 +600,4 @@ def test_all_of_it_for_the_real_files(nwbfiles, tmp_path, zarr_format):
         assert is_valid(to_json(model), zarr_format)
         assert find_problems(model) == []
         number += 1
-    assert number > 40
+    assert number > 0.75 * len(some_nwbfiles)
