@@ -191,8 +191,8 @@ def writer_lock(keys: Store, *, break_lock: bool = False, replaces: bool = False
         Take the lock from a writer that has ended, or may have ended on another machine; never from a live process of
         this machine.
     replaces : bool
-        Whether the file is written anew: what a dead writer has left beside a local file is then deleted. Otherwise it
-        is kept, since the values in a file that was never finished may exist nowhere else.
+        Whether a new file is written there: what a dead writer has left beside a local file is then deleted. Otherwise
+        it is kept, since the values in a file that was never finished may exist nowhere else.
 
     Raises
     ------
