@@ -1,9 +1,9 @@
 """A bounded sample of the tests, for the fast runs.
 
 With the variable ``HDMF_ZARR_BACKEND_SAMPLE=2`` each test function runs with two of its parametrisations. With
-``HDMF_ZARR_BACKEND_SAMPLE_OF_FILES=8`` each function that makes files runs with eight, and all others, which take
-milliseconds, run in full. Which ones a hash of their names decides, so that they are the same each time; no function is
-left out. The sessions `whole-newest` and `whole-oldest` of nox run all of them.
+``HDMF_ZARR_BACKEND_SAMPLE_OF_FILES=8`` each function that makes files runs with eight; the others, which take
+milliseconds, and the tests of the documentation run in full. Which ones a hash of their names decides, so that they are
+the same each time; no function is left out. The sessions `whole-newest` and `whole-oldest` of nox run all of them.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if most := os.environ.get(VARIABLE):
         left_out.update(sample(items, int(most))[1])
     if most := os.environ.get(VARIABLE_OF_FILES):
-        left_out.update(sample([item for item in items if makes_files(item)], int(most))[1])
+        of_files = [item for item in items if makes_files(item) and not item.path.name.startswith("test_docs_")]
+        left_out.update(sample(of_files, int(most))[1])
     if left_out:
         config.hook.pytest_deselected(items=[item for item in items if item in left_out])
         items[:] = [item for item in items if item not in left_out]
