@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numcodecs
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from hdmf.build import ConstructError
 from hdmf.spec import NamespaceCatalog
 from pynwb import NWBHDF5IO, TimeSeries
 
-from hdmf_zarr_backend import NWBZarrIO, ZarrIO
+from hdmf_zarr_backend import NWBZarrIO, ZarrIO, convert
 from hdmf_zarr_backend.builders.schema import ContainerError
 from hdmf_zarr_backend.errors import (
     ChunkError,
@@ -164,6 +165,25 @@ def test_a_zarr_file_of_another_program(tmp_path):
     with ZarrIO(path) as io, pytest.raises(ContainerError, match="the root has no data_type") as caught:
         io.read()
     check(caught.value, path, "/")
+
+
+@pytest.mark.filterwarnings("ignore::hdmf_zarr_backend.errors.MissingNamespacesWarning")
+@pytest.mark.parametrize(
+    ("write", "reason"),
+    [
+        (lambda file: file.attrs.update(nwb_version=["2.0.0"]), "the attribute nwb_version is not a text"),
+        (lambda file: file.create_dataset("nwb_version", data="NWB-1.0.6"), "nwb_version is a dataset, as in NWB 1"),
+    ],
+)
+def test_an_nwb_version_that_pynwb_cannot_read(tmp_path, write, reason):
+    """Old releases of MatNWB wrote an array, NWB 1 has a dataset; both convert with ``check=False``."""
+    with h5py.File(tmp_path / "old.nwb", "w") as file:
+        write(file)
+    convert(tmp_path / "old.nwb", tmp_path / "old.nwb.zarr", check=False)
+    with pytest.raises(UnsupportedFileError, match="Missing NWB version in file") as caught:
+        read(tmp_path / "old.nwb.zarr")
+    check(caught.value, tmp_path / "old.nwb.zarr", "/")
+    assert f"Missing NWB version in file: {reason}" in str(caught.value)
 
 
 def test_an_empty_zarr_group(tmp_path):

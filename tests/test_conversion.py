@@ -18,10 +18,11 @@ import numpy as np
 import pytest
 import zarr
 from hdmf.backends.warnings import BrokenLinkWarning
+from hdmf.common import get_manager
 from hdmf.testing import TestCase
 from pynwb import NWBHDF5IO
 
-from hdmf_zarr_backend import NWBZarrIO, convert
+from hdmf_zarr_backend import NWBZarrIO, ZarrIO, convert
 from hdmf_zarr_backend.comparison import compare
 from hdmf_zarr_backend.errors import (
     ChunkError,
@@ -129,7 +130,7 @@ def test_the_place_of_the_specifications_may_be_said_by_text(tmp_path: Path) -> 
         file.attrs[".specloc"] = "/cached"
     made, back = there_and_back(tmp_path / "a.h5", tmp_path)
     assert document(made, ".zattrs")[".specloc"] == "cached"
-    assert differences(tmp_path / "a.h5", back) == []
+    assert differences(tmp_path / "a.h5", made) == differences(tmp_path / "a.h5", back) == []
 
 
 @pytest.mark.corpus
@@ -588,6 +589,10 @@ def set_version(file: h5py.File, value: Any) -> None:
         (lambda file: set_version(file, np.array([b"2.0"])), "gives its NWB version as an array"),
         (lambda file: set_version(file, "1.0.6"), "NWB version 1.0.6"),
         (lambda file: file.__delitem__("session_start_time"), r"pynwb cannot read this file \(\w+Error: "),
+        (
+            lambda file: file["acquisition/trace/starting_time"].attrs.__delitem__("rate"),
+            r"Could not construct TimeSeries object due to: .*, at /acquisition/trace\)",
+        ),
     ],
 )
 def test_what_pynwb_cannot_read_is_refused_unless_requested(
@@ -713,6 +718,26 @@ def test_a_plain_file_is_converted_without_slow_libraries(tmp_path: Path, is_old
             file.move(f"specifications/core/{version}", "specifications/core/2.0.0")
     command = [sys.executable, "-c", _LOADED, source, tmp_path / "a.zarr"]
     assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+@pytest.mark.parametrize("zarr_format", [2, 3, "both"])
+def test_a_length_in_place_of_a_label_in_the_schema_becomes_text(tmp_path: Path, zarr_format: Any) -> None:
+    """``dims: [3]`` is in ndx-aibs-ecephys, which many files of the Allen Institute have."""
+    corner = {"name": "corner", "doc": "a place", "dtype": "float32", "shape": [None], "dims": [3]}
+    namespace = {"name": "lab", "version": "1.0", "doc": "", "author": "", "contact": "", "schema": [{"source": "box"}]}
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.attrs.update(namespace="lab", data_type="Box", object_id="1")
+        file["corner"] = np.arange(3, dtype="f4")
+        file["specifications/lab/1.0/namespace"] = json.dumps({"namespaces": [namespace]})
+        file["specifications/lab/1.0/box"] = json.dumps(
+            {"groups": [{"data_type_def": "Box", "doc": "a box", "datasets": [corner]}]}
+        )
+        file.attrs[".specloc"] = file["specifications"].ref
+    convert(tmp_path / "a.h5", tmp_path / "a.zarr", zarr_format=zarr_format)
+    convert(tmp_path / "a.zarr", tmp_path / "b.h5")
+    with ZarrIO(tmp_path / "a.zarr", manager=get_manager()) as io:
+        assert io.read_builder()["corner"].dimension_labels == ("3",)
+    assert differences(tmp_path / "a.h5", tmp_path / "b.h5") == []
 
 
 def test_axes_of_a_file_without_a_schema_have_the_names_of_the_installed_one(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from hdmf_zarr_backend.files.parser import ParsedFile, parse
 from hdmf_zarr_backend.formats.both import ZarrFormat
 from hdmf_zarr_backend.formats.zarr3 import ChunkKeyEncoding
 from hdmf_zarr_backend.io import EXPANDABLE, ZarrIO
+from hdmf_zarr_backend.model.nodes import GroupNode
 from hdmf_zarr_backend.progress import SILENT, Progress
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.limits import MEMORY_BUDGET, ExternalLinks, Limits, MissingChunks
@@ -185,11 +186,9 @@ class NWBZarrIO(ZarrIO):
         if not skip_version_check and self.mode not in _NEW:
             text, parts = self.nwb_version
             if parts is None:
+                reason, remedy = self._why_no_version()
                 raise UnsupportedNWBError(
-                    "Missing NWB version in file",
-                    store=self.source,
-                    path="/",
-                    remedy="This is not an NWB file; ZarrIO may read it.",
+                    f"Missing NWB version in file{reason}", store=self.source, path="/", remedy=remedy
                 )
             if _is_old(parts):
                 raise UnsupportedNWBError(
@@ -199,6 +198,15 @@ class NWBZarrIO(ZarrIO):
                     remedy="PyNWB reads version 2 and above.",
                 )
         return super().read(check=check)
+
+    def _why_no_version(self) -> tuple[str, str]:
+        """Return why the file has no NWB version, and what to do."""
+        root = None if self._parsed is None else self._parsed.hierarchy.root
+        if root is not None and "nwb_version" in root.attributes:
+            return ": the attribute nwb_version is not a text", "Store it as a text, such as '2.9.0'."
+        if isinstance(root, GroupNode) and "nwb_version" in root.members:
+            return ": nwb_version is a dataset, as in NWB 1", "PyNWB reads version 2 and above."
+        return "", "This is not an NWB file; ZarrIO may read it."
 
     def export(  # type: ignore[override] # pynwb calls the container nwbfile
         self,

@@ -8,12 +8,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 import pytest
 from hdmf.common import DynamicTable, VectorData, get_manager
 from jsonschema import Draft202012Validator
 
-from hdmf_zarr_backend import ZarrIO, validate
+from hdmf_zarr_backend import ZarrIO, convert, validate
 from hdmf_zarr_backend.checks.findings import KINDS
 from hdmf_zarr_backend.checks.json_schema import describe, json_schema_for
 from hdmf_zarr_backend.cli.main import main
@@ -121,6 +122,14 @@ def test_an_unknown_namespace_at_the_root(tmp_path: Path) -> None:
     draft.attributes("")["namespace"] = "gone"
     with pytest.raises(MetadataError, match="'gone', which does not exist"):
         validate(draft.keys())
+
+
+def test_a_root_without_a_namespace(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "old.nwb", "w") as file:  # as in NWB 1
+        file["nwb_version"] = "NWB-1.0.6"
+    convert(tmp_path / "old.nwb", tmp_path / "old.nwb.zarr", check=False)
+    with pytest.raises(MetadataError, match="the root has no attribute 'namespace'"):
+        validate(tmp_path / "old.nwb.zarr")
 
 
 def test_damaged_namespaces(plain: Draft) -> None:

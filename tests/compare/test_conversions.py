@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import h5py
+import numcodecs
 import numpy as np
 import pytest
 import zarr
@@ -376,3 +377,27 @@ def test_references_of_several_axes_are_references(tmp_path: Path, zarr_format: 
         file["box"].attrs.create("table", table, dtype=h5py.ref_dtype)
     found = list(compare(tmp_path / "a.h5", tmp_path / "a.zarr"))
     assert [difference.path for difference in found] == ["/box"]
+
+
+def test_text_as_json_with_the_fill_value_0_is_the_same_in_format_3(tmp_path: Path) -> None:
+    """Older releases of hdmf-zarr cached specifications as JSON, and zarr 2 declared 0 for them."""
+    root = zarr.create_group(str(tmp_path / "old.zarr"), zarr_format=2, attributes={"namespace": "core"})
+    root.create_array("text", shape=(1,), dtype="i1", fill_value=0, attributes={"zarr_dtype": "scalar"})
+    document = json.loads((tmp_path / "old.zarr/text/.zarray").read_text())
+    document.update(dtype="|O", filters=[numcodecs.JSON().get_config()], compressor=None)
+    (tmp_path / "old.zarr/text/.zarray").write_text(json.dumps(document))
+    (tmp_path / "old.zarr/text/0").write_bytes(numcodecs.JSON().encode(np.array(["a"], dtype=object)))
+    convert_file(tmp_path / "old.zarr", tmp_path / "new.zarr", zarr_format=3)
+    assert compare(tmp_path / "old.zarr", tmp_path / "new.zarr") == []
+
+
+@pytest.mark.parametrize(
+    "value", [[{"axes": [{"name": "y"}]}], [1, "a"], [True, 2], [True, None], [[1, 2], [3]], [[]], {"a": 1}]
+)
+def test_an_attribute_that_only_json_expresses_is_that_text_in_hdf5(tmp_path: Path, value: Any) -> None:
+    """OME-Zarr, for one, has lists of objects."""
+    zarr.create_group(str(tmp_path / "a.zarr"), zarr_format=2, attributes={"namespace": "core", "value": value})
+    convert_file(tmp_path / "a.zarr", tmp_path / "a.h5")
+    with h5py.File(tmp_path / "a.h5") as file:
+        assert json.loads(file.attrs["value"]) == value
+    assert compare(tmp_path / "a.zarr", tmp_path / "a.h5") == []

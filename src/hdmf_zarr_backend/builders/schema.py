@@ -300,7 +300,7 @@ def container_error(error: Exception, root: Any, source: str) -> ContainerError:
         f"no container can be made from the file ({str(problem).rstrip('.')})",
         store=source,
         path=path_of(builder),
-        remedy="Run `zarrio verify` on the file.",
+        remedy="Run `zarrio validate` on the file, and `zarrio verify` if it finds nothing.",
     )
 
 

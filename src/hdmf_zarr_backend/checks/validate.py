@@ -229,6 +229,12 @@ def _names(texts: Texts, hierarchy: Hierarchy, wanted: str | None, *, is_nwb: bo
         specific = [name for name in known if cached and not any(name in others for others in below.values())]
         return [name for name in specific if name != _IGNORED] or [_CORE]
     named = hierarchy.root.attributes.get("namespace")
+    if named is None:
+        raise MetadataError(
+            "the root has no attribute 'namespace', which names the schema of the file",
+            path="/",
+            remedy=f"Pass namespace= or --namespace to check it against one of them: {', '.join(known)}.",
+        )
     if named not in known:
         raise MetadataError(
             f"the root names the namespace {named!r}, which does not exist",

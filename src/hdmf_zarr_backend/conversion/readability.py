@@ -223,9 +223,15 @@ def _check_read(source: str, read: Callable[[], None]) -> None:
 
 def _reason(error: BaseException) -> str:
     """Return the original error of hdmf or pynwb in one line."""
+    from hdmf.build.errors import ConstructError  # slow to import
+
+    from hdmf_zarr_backend.builders.schema import path_of
+
     text = str(error)
     if isinstance(error, ZarrBackendError):
         if error.__cause__ is not None:
             return _reason(error.__cause__)
         text = f"{error.problem}, at {error.path}"
+    elif isinstance(error, ConstructError) and len(error.args) == 2:  # its text is the content of the builder
+        text = f"{error.args[1].rstrip('.')}, at {path_of(error.args[0])}"
     return f"{type(error).__name__}: {' '.join(text.split())[:300]}"

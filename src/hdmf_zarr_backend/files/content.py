@@ -172,19 +172,22 @@ def _null(_: Any) -> Reference:
 
 
 def _attribute_content(value: Any) -> AttributeContent:
-    """Return a decoded attribute, with references resolved to `Reference`, as HDF5 would store it."""
-    if isinstance(value, dict):
-        return _attribute_content(json.dumps(value, sort_keys=True))
+    """Return a decoded attribute as HDF5 would store it.
+
+    Parameters
+    ----------
+    value : object
+        As `formats.attributes.decode_attributes` returns it, with references resolved to `Reference`.
+    """
     if isinstance(value, Reference):
         return AttributeContent(_reference_type(value), (), _objects([value], ()))
     if isinstance(value, list) and set(map(type, value)) == {Reference}:
         return AttributeContent(_reference_type(value[0]), (len(value),), _objects(value, (len(value),)))
+    if isinstance(value, dict) or (isinstance(value, list) and value):  # a list here is not an array
+        return _attribute_content(json.dumps(value, sort_keys=True, default=repr))
     if type(value) in (str, bytes):
         value = np.array(value, dtype=object)
-    try:
-        array = np.asarray(value)
-    except ValueError:  # lists of different lengths, which HDF5 stores as JSON
-        return _attribute_content(json.dumps(value, sort_keys=True, default=repr))
+    array = np.asarray(value)
     if array.dtype.kind in "OUT":
         texts = [_text(item) for item in array.flat]
         return AttributeContent(
@@ -364,6 +367,8 @@ class ArrayReader:
         dtype = numpy_dtype(node.data_type)
         if node.fill_value is not None and (means.form == "plain" or element.kind == "text"):
             chosen = fill_scalar(node, dtype)
+            if element.kind == "text" and chosen == 0:
+                chosen = ""  # zarr 2 declared 0 for all types, also for text that is stored as JSON
             if chosen is not None:
                 return _block_values(np.full(element.shape, chosen, dtype), element, (), self._resolve)
         return _default_element(element, dtype) if self._as_hdf5 else None
@@ -610,11 +615,13 @@ class ZarrContent(Mapping[str, NodeContent]):
         found = {name: _attribute_content(value) for name, value in values.items()}
         found.update(self._reference_tables(stored))
         found.update(_empty_attributes(stored))
-        for name, note in _dict(_hdf5_note(node).get("attributes")).items():
+        notes = _dict(_hdf5_note(node).get("attributes"))
+        for name, note in notes.items():
             noted = _noted_attribute(found.get(name), _dict(note), self._resolve)
             if noted is not None:
                 found[name] = noted
-        if path == "/" and self._spec_path is not None:
+        was_text = "value" in _dict(notes.get(SPECLOC))
+        if path == "/" and self._spec_path is not None and not was_text:
             target = np.array(None, dtype=object)
             target[()] = self._follow(THIS_FILE, self._spec_path, None)
             found[SPECLOC] = AttributeContent(REFERENCE, (), target)

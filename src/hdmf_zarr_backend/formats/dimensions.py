@@ -45,9 +45,14 @@ def stored_names(labels: Sequence[str | None] | None, shape: tuple[int, ...], ta
 def encode_dimensions(
     labels: Sequence[str | None] | None, shape: tuple[int, ...], taken: dict[str, int], notes: dict[str, Any]
 ) -> list[str]:
-    """Return the names to store, and add HDMF's labels to ``notes`` if they differ from the names."""
+    """Return the names to store, and add HDMF's labels to ``notes`` if they differ from the names.
+
+    Schemas exist that give a length in place of a label, such as ``dims: [3]`` in ndx-aibs-ecephys; it becomes text.
+    """
+    if labels is not None:
+        labels = tuple(None if label is None else str(label) for label in labels)
     names = stored_names(labels, shape, taken)
-    if _labels_of(names) != (None if labels is None else tuple(labels)):
+    if _labels_of(names) != labels:
         notes[_NOTE] = None if labels is None else list(labels)
     return names
 
