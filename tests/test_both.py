@@ -350,6 +350,17 @@ def test_repair_does_not_spread_a_damaged_chunk_to_the_other_format(small, is_cu
         assert verify(Keys(files)).problems == []
 
 
+def test_consolidate_keeps_a_file_whose_damaged_chunk_cannot_go_to_the_other_format(small):
+    files = dict(small)
+    damaged = next(key for key in small if key.startswith("references/") and key.rpartition("/")[2] == "0")
+    files[damaged] = files[damaged][: len(files[damaged]) // 2]
+    with pytest.warns(FormatsDifferWarning, match="could not be in format 3"):
+        consolidate(Keys(files))
+    files[damaged] = small[damaged]
+    assert repair(Keys(files)).left == []
+    assert_alike(files)
+
+
 def test_another_consolidation_and_a_new_attribute(small):
     files = dict(small)
     files["inner/.zattrs"] = json.dumps({**json.loads(files["inner/.zattrs"]), "more": 1}).encode()

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from hdmf_zarr_backend.builders.both import check_derivable, derive
+from hdmf_zarr_backend.builders.both import check_derivable, derive, derive_or_warn
 from hdmf_zarr_backend.changes.journal import delete_leftovers, pending, recover
 from hdmf_zarr_backend.changes.locks import writer_lock
 from hdmf_zarr_backend.checks.chunks import kind_of
@@ -26,7 +26,7 @@ from hdmf_zarr_backend.errors import (
     ReadOnlyStoreError,
     ZarrBackendError,
 )
-from hdmf_zarr_backend.files.parser import current, parse
+from hdmf_zarr_backend.files.parser import ParsedFile, current, parse
 from hdmf_zarr_backend.formats.inlined import is_inlined, is_read_at_open
 from hdmf_zarr_backend.formats.links import decode_links
 from hdmf_zarr_backend.formats.registry import FIRST_KEYS, FORMATS
@@ -93,6 +93,11 @@ def consolidate(
         The file is in both formats, and format 3 is newer. Nothing is changed.
     StoreLockedError
         Another writer has the file open.
+
+    Warns
+    -----
+    FormatsDifferWarning
+        The file is in both formats, and format 3 could not be made like format 2, since a chunk is damaged.
     """
     keys = open_store(source, storage_options)
     _check_changeable(keys)
@@ -109,7 +114,7 @@ def consolidate(
         hierarchy = parse(keys, use_consolidated=False).hierarchy if forget else _whole_hierarchy(keys)
         _consolidate(keys, hierarchy, {})
         if state is not None:
-            derive(keys, hierarchy)
+            derive_or_warn(keys, ParsedFile(hierarchy, consolidated=True), None)
 
 
 def _check_changeable(keys: Store) -> None:
