@@ -441,12 +441,12 @@ COMMAND = Command(
     usage="SOURCE... [TARGET] [options]",
     summary="convert HDF5 to Zarr, or Zarr to HDF5 or Zarr",
     description=(
-        "Convert HDMF and NWB files from HDF5 to Zarr, or from Zarr to HDF5; or copy a Zarr file to another place, also\n"
-        "to a bucket, in the same or another format of Zarr. Without a target, session.nwb becomes session.nwb.zarr in\n"
-        "the same folder, and session.nwb.zarr becomes session.nwb. If the source is a folder, all files in it are\n"
-        "converted. If the target is a folder, the new files are put into it; use --to zarr to copy Zarr files there.\n"
-        "A target file that exists is refused unless you use --overwrite. A file that cannot be converted is reported,\n"
-        "and the others follow."
+        "Convert HDMF and NWB files from HDF5 to Zarr, or from Zarr to HDF5; or copy a Zarr file to another place,\n"
+        "also to a bucket, in the same or another format of Zarr. Without a target, session.nwb becomes\n"
+        "session.nwb.zarr in the same folder, and session.nwb.zarr becomes session.nwb. If the source is a folder,\n"
+        "all files in it are converted. If the target is a folder, the new files are put into it; use --to zarr to\n"
+        "copy Zarr files there. A target file that exists is refused unless you use --overwrite. A file that cannot\n"
+        "be converted is reported, and the others follow."
     ),
     examples="""\
   zarrio convert session.nwb

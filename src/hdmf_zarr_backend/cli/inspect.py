@@ -144,10 +144,10 @@ COMMAND = Command(
     usage="PATH... [options]",
     summary="show what a Zarr file contains",
     description=(
-        "Show the tree of each file: groups, arrays with types, shapes, chunks, shards, codecs and uncompressed sizes,\n"
-        "links and references. Only metadata is read. On a terminal, lines are shortened to its width, or to COLUMNS if\n"
-        "that is set; output to a file or a pipe is never shortened. A file that cannot be read is reported, and the\n"
-        "others follow."
+        "Show the tree of each file: groups, arrays with types, shapes, chunks, shards, codecs and uncompressed\n"
+        "sizes, links and references. Only metadata is read. On a terminal, lines are shortened to its width, or to\n"
+        "COLUMNS if that is set; output to a file or a pipe is never shortened. A file that cannot be read is\n"
+        "reported, and the others follow."
     ),
     examples="""\
   zarrio inspect session.nwb.zarr
