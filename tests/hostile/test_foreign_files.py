@@ -252,7 +252,7 @@ def test_undoing_deletes_links_and_not_what_they_lead_to(tmp_path, secret):
     (path / "new").mkdir()
     (path / "new" / "link").symlink_to(secret.parent)
     plant(path, below=["new"])
-    with pytest.warns(UserWarning, match="was undone"), ZarrIO(str(path), manager=get_manager(), mode="a"):
+    with pytest.warns(UserWarning, match="has been undone"), ZarrIO(str(path), manager=get_manager(), mode="a"):
         pass
     assert secret.read_bytes() == SECRET
     assert files_of(path) == before

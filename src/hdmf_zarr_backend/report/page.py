@@ -277,7 +277,7 @@ def _chunk_cells(arrays: Sequence[dict[str, Any]]) -> list[str]:
     elif chunks is None:
         text = "different"
     else:
-        shards = _same(array["shards"] or () for array in arrays)
+        shards = _same(array["shards"] or [] for array in arrays)
         text = f"{_lengths(chunks)} in shards of {_lengths(shards)}" if shards else _lengths(chunks)
         grid = chunk_grid_svg(shape, chunks) if shape is not None else ""
     return [f'<td class="length">{text}</td>', f'<td class="number">{count:,}</td>', f"<td>{grid}</td>"]
