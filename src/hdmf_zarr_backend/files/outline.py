@@ -333,7 +333,8 @@ def open_outline(
         As for `files.parser.parse`.
     """
     keys = open_store(path, storage_options)
-    warn_of_pending(keys)
+    if keys.folder is not None:  # elsewhere it takes a request
+        warn_of_pending(keys)
     return outline_of(keys, parse(keys, use_inlined=False), sizes=sizes, specs=specs, values=values)
 
 
