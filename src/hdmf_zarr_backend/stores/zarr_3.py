@@ -45,7 +45,12 @@ _ICECHUNK = Abilities(
     why="Icechunk knows Zarr format 3 only",
 )
 _ICECHUNK_READ_ONLY = Abilities(
-    write=False, change=False, is_remote=True, formats=(3,), why="this session of Icechunk is read only"
+    write=False,
+    change=False,
+    is_remote=True,
+    consolidates=False,
+    formats=(3,),
+    why="this session of Icechunk is read only",
 )
 _ZIP_IS_OPEN = "a ZipStore that is open is read only here; give the path of the zip file to write it"
 _READ_ONLY = "this store was opened for reading, or cannot be written"
