@@ -39,6 +39,12 @@ class WebServer(CountingServer):
         handler = self.RequestHandlerClass
 
         class WithoutListing(handler.func):  # type: ignore[misc,name-defined] # a partial of the handler's class
+            def do_GET(self) -> None:
+                if self.server.suffix_error and self.headers.get("Range", "").startswith("bytes=-"):
+                    self.send_error(self.server.suffix_error)
+                else:
+                    super().do_GET()
+
             def list_directory(self, path: Any) -> None:
                 self.send_error(HTTPStatus.NOT_FOUND)
 
@@ -49,6 +55,8 @@ class WebServer(CountingServer):
                 super().end_headers()
 
         self.folder = folder
+        self.suffix_error = 0
+        """The status of the answer to a range that counts from the end; 0: it is served."""
         self.RequestHandlerClass = lambda *args: WithoutListing(*args, directory=str(folder))  # type: ignore[assignment]
 
     @property

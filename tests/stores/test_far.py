@@ -140,6 +140,22 @@ def test_a_slice_of_shards_asks_for_their_indices_and_for_its_chunks(s3):
         assert s3.count() == 3 + 4  # of the first shard the index is known
 
 
+@pytest.mark.parametrize("status", [400, 416])
+def test_shards_on_a_server_without_ranges_that_count_from_the_end(web, status):
+    from hdmf_zarr_backend import ZarrDataIO
+
+    data = ZarrDataIO(CHUNKED, chunks=(100, 10), shards=(800, 10))
+    with ZarrIO(web.folder / "a.zarr", "w", zarr_format=3) as io:
+        io.write_builder(trees.root(trees.dataset("data", data)))
+    web.suffix_error = status
+    with ZarrIO(f"{web.url}/a.zarr", "r") as io:
+        data = io.read_builder().datasets["data"].data
+        np.testing.assert_array_equal(data[250:450], CHUNKED[250:450])
+        web.requests = 0
+        np.testing.assert_array_equal(data[750:2450], CHUNKED[750:2450])
+        assert web.requests == 3 * 2 + 4  # of three new shards the size and the index, and the chunks of four
+
+
 def test_a_chunk_that_is_decoded_is_not_asked_for_again(s3):
     write_chunked(s3.url("a.zarr"), storage_options=s3.options)
     with ZarrIO(s3.url("a.zarr"), "r", storage_options=s3.options) as io:

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache, partial
@@ -26,6 +27,8 @@ _DELETED_AT_ONCE = 1000
 
 _BUCKET = Abilities(is_remote=True, control_characters=False)  # not allowed in paths of obstore
 _WEB = Abilities(write=False, change=False, listing=False, is_remote=True, why="a web server is read only")
+
+_REFUSED_RANGE = re.compile(r"status code: 4(00|16)\b")
 
 # kinds of stores of obstore: scheme of their URL, and their name of the bucket
 _KINDS = {"S3Store": ("s3", "bucket"), "GCSStore": ("gs", "bucket"), "AzureStore": ("az", "container_name")}
@@ -79,6 +82,7 @@ class ObjectStore(RemoteStore):
         self._scheme = location.partition("://")[0]
         self._retry_config = settings["retry_config"]
         self.abilities = _WEB if self._scheme in WEB_SCHEMES else _BUCKET
+        self._counts_from_end = self._scheme not in AZURE_SCHEMES
         self._store: Any = None
         self._pid = 0
 
@@ -119,12 +123,18 @@ class ObjectStore(RemoteStore):
 
         if start >= 0 and stop is not None:
             return bytes(obstore.get_range(self.opened, key, start=start, end=stop))
-        if start < 0 and self._scheme in AZURE_SCHEMES:  # Azure has no ranges that count from the end
+        if start < 0 and not self._counts_from_end:
             size = int(obstore.head(self.opened, key)["size"])
             first, last = max(0, size + start), size if stop is None else max(0, size + stop)
             return self._get_part(key, first, last) if first < last else b""
         wanted: Any = {"offset": start} if start >= 0 else {"suffix": -start}
-        part = bytes(obstore.get(self.opened, key, options={"range": wanted}).bytes())
+        try:
+            part = bytes(obstore.get(self.opened, key, options={"range": wanted}).bytes())
+        except obstore.exceptions.GenericError as error:
+            if start >= 0 or self._scheme not in WEB_SCHEMES or not _REFUSED_RANGE.search(str(error)):
+                raise
+            self._counts_from_end = False  # like Azure, some web servers have no ranges that count from the end
+            return self._get_part(key, start, stop)
         return part if start >= 0 or stop is None else part[: stop - start]
 
     def beginning(self, key: str, count: int) -> bytes | None:
