@@ -173,17 +173,23 @@ def compare_values(path: str, a: DatasetContent, b: DatasetContent) -> Iterator[
         return
     as_json = path.startswith(_SPECIFICATIONS) and a.dtype.kind == b.dtype.kind == "text"
     found = Findings(a.dtype, b.dtype)
-    for selection in _blocks(a, b):
-        left = _read(a, selection)
-        right = _read(b, selection if a.shape == b.shape else tuple(slice(0, 1) for _ in b.shape or ()))
+    for selection, left, right in _read_blocks(a, b):
         if isinstance(left, DamagedFileError) or isinstance(right, DamagedFileError):
             yield Difference(path, "unreadable", _reason(left), _reason(right))
             break
-        if as_json:
-            left, right = _canonical_json(left), _canonical_json(right)
-        found.add(left, right, tuple(part.start for part in selection))
+        values = (_canonical_json(left), _canonical_json(right)) if as_json else (left, right)
+        found.add(*values, tuple(part.start for part in selection))
     for kind, (count, place, item_a, item_b) in found.by_kind.items():
         yield Difference(path, kind, item_a, item_b, place=place, count=count)
+
+
+def _read_blocks(
+    a: DatasetContent, b: DatasetContent
+) -> Iterator[tuple[Selection, Values | DamagedFileError, Values | DamagedFileError]]:
+    """Yield each block of ``a`` with its values in both; of shapes that differ, both have one element."""
+    only = tuple(slice(0, 1) for _ in b.shape or ())
+    for selection in _blocks(a, b):
+        yield selection, _read(a, selection), _read(b, selection if a.shape == b.shape else only)
 
 
 def _read(dataset: DatasetContent, selection: Selection) -> Values | DamagedFileError:

@@ -123,12 +123,7 @@ def parse_target(keys: Store, mode: str, *, use_inlined: bool, likely: ZarrForma
         hint = likely if is_read and likely != BOTH else None
         found = parse(keys, use_consolidated=mode != "r-", use_inlined=use_inlined, hint=hint)
     except StoreNotFoundError as error:
-        # the rest of the problem and its remedy are about what a writer has left beside the file
-        left = error.problem.removeprefix("the file does not exist")
-        remedy = error.remedy if left else f"{error.remedy.removesuffix('.')}, or use mode 'w' to make a new file."
-        raise TargetMissingError(
-            f"Unable to open file in {mode!r} mode. File does not exist{left}", store=keys.location, remedy=remedy
-        ) from error
+        raise _missing(error, mode) from error
     if found.is_foreign and not is_read:
         raise ReadOnlyStoreError(
             "a file of LINDI is read only here", store=keys.location, remedy="Export it to a new file, and change that."
@@ -140,6 +135,14 @@ def parse_target(keys: Store, mode: str, *, use_inlined: bool, likely: ZarrForma
         if found.state == "2 is newer" and found.consolidated:
             derive_or_warn(keys, found, None)
     return found
+
+
+def _missing(error: StoreNotFoundError, mode: str) -> TargetMissingError:
+    """Return the error in hdmf's words, with what a writer has left beside the file."""
+    left = error.problem.removeprefix("the file does not exist")
+    remedy = error.remedy if left else f"{error.remedy.removesuffix('.')}, or use mode 'w' to make a new file."
+    problem = f"Unable to open file in {mode!r} mode. File does not exist{left}"
+    return TargetMissingError(problem, store=error.store, remedy=remedy)
 
 
 def _view(name: str) -> Callable[..., Any]:

@@ -246,6 +246,8 @@ class ChunkCheck:
         is not reported again.
     is_both : bool
         Whether the store may also have chunks in the other format of Zarr.
+    is_changing : bool
+        Whether the store may also have chunks of a change that is not complete.
     """
 
     def __init__(
@@ -256,9 +258,11 @@ class ChunkCheck:
         reported: Collection[str] = (),
         *,
         is_both: bool = False,
+        is_changing: bool = False,
     ) -> None:
         self._keys = keys
         self._is_both = is_both
+        self._is_changing = is_changing
         self._report = report
         arrays = [(path, node) for path, node in hierarchy.walk() if isinstance(node, ArrayNode)]
         self._arrays = [(path, node) for path, node in arrays if path not in reported or math.prod(node.grid) > 1]
@@ -316,7 +320,7 @@ class ChunkCheck:
             yield from stored.all_chunks()
             return
         found, unknown = stored.sort(_stored_names(self._keys, path))
-        if self._is_both:
+        if self._is_both or self._is_changing:
             unknown = [name for name in unknown if not _OF_EITHER_FORMAT.fullmatch(name)]
         if unknown:
             self._add(path, "unknown-file", f"{len(unknown):,} keys are not chunks: {', '.join(unknown[:_SHOWN])}")

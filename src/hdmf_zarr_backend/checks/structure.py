@@ -81,6 +81,8 @@ class Structure:
         Paths of arrays with a chunk that is missing or damaged in the store.
     state : State or None
         For a file of both formats, whether they agree.
+    is_changing : bool
+        Whether a change is under way or was interrupted, whose chunks are not part of the file yet.
     """
 
     hierarchy: Hierarchy
@@ -89,6 +91,7 @@ class Structure:
     other_chunks: dict[str, bytes] = field(default_factory=dict)
     lost_chunks: set[str] = field(default_factory=set)
     state: both.State | None = None
+    is_changing: bool = False
 
 
 def check_structure(keys: Store, report: Report) -> Structure | None:
@@ -123,11 +126,8 @@ class _Check:
 
     def run(self) -> Structure:
         """Return what can be read."""
-        is_changing = self._check_journal()
-        local = self._keys.folder or self._keys.zip_file
-        left = None if local is None else unfinished(local)
-        if left is not None:
-            self._add("", "write-unfinished", left)
+        self._is_changing = self._check_journal()
+        self._check_unfinished()
         texts = self._keys.get_many(registry.FIRST_KEYS)
         check_texts(texts.values(), self._limits)
         texts, self._state = current(self._keys, texts)
@@ -149,9 +149,16 @@ class _Check:
         writing = notes_of(hierarchy.root.attributes).get(WRITING)
         if writing is not None:
             self._add("", "incomplete", f"the file is being written, or its writer died: {writing}")
-        elif not is_changing:
+        elif not self._is_changing:
             self._check_nodes_without_document(documents, hierarchy)
         return self._structure(hierarchy, is_consolidated=consolidated is not None or zarr2.CONSOLIDATED in texts)
+
+    def _check_unfinished(self) -> None:
+        """Report a new file that a writer has left beside this one."""
+        local = self._keys.folder or self._keys.zip_file
+        left = None if local is None else unfinished(local)
+        if left is not None:
+            self._add("", "write-unfinished", left)
 
     def _check_state(self) -> None:
         """Report a file of both formats in which one is out of date, or documents of format 3 are wrong."""
@@ -179,9 +186,8 @@ class _Check:
             self._add("", "journal-damaged", error.problem)
             return True
         if left is not None:
-            self._add(
-                "", "change-interrupted", f"a change of this file is under way, or was interrupted: {left.holder}"
-            )
+            state = "was interrupted" if left.holder.is_gone() else "is under way, or was interrupted"
+            self._add("", "change-interrupted", f"a change of this file {state}: {left.holder}")
         return left is not None
 
     def _check_root(self, documents: Documents, *, is_consolidated: bool) -> None:
@@ -205,6 +211,7 @@ class _Check:
             other_chunks={key: self._inlined[key] for key, kind in kinds.items() if kind == "inlined-stale"},
             lost_chunks={found.path for found in self._differences if found.kind in _LOST_CHUNK},
             state=self._state,
+            is_changing=self._is_changing,
         )
 
     # ---- the documents of the nodes ---------------------------------------------------------------------------------

@@ -228,6 +228,11 @@ def _names(texts: Texts, hierarchy: Hierarchy, wanted: str | None, *, is_nwb: bo
         below = included(texts)
         specific = [name for name in known if cached and not any(name in others for others in below.values())]
         return [name for name in specific if name != _IGNORED] or [_CORE]
+    return [_named(hierarchy, known)]
+
+
+def _named(hierarchy: Hierarchy, known: list[str]) -> str:
+    """Return the namespace that the root names, one of the known ones."""
     named = hierarchy.root.attributes.get("namespace")
     if named is None:
         raise MetadataError(
@@ -241,7 +246,7 @@ def _names(texts: Texts, hierarchy: Hierarchy, wanted: str | None, *, is_nwb: bo
             path="/",
             remedy=f"Name one of them: {', '.join(known)}.",
         )
-    return [str(named)]
+    return str(named)
 
 
 # ---- rules applied to items -----------------------------------------------------------------------------------------

@@ -94,17 +94,20 @@ def verify(
     check_targets(Targets(keys, structure.hierarchy), report)
     if last > 1:
         with runner(executor) as workers:
-            is_both = structure.state is not None
-            check = ChunkCheck(keys, structure.hierarchy, report, structure.lost_chunks, is_both=is_both)
+            check = ChunkCheck(
+                keys,
+                structure.hierarchy,
+                report,
+                structure.lost_chunks,
+                is_both=structure.state is not None,
+                is_changing=structure.is_changing,
+            )
             check.run(workers, memory_budget=memory_budget, progress=progress)
             if structure.state == "alike":
                 own = _only_of_format_3(keys)
                 check = ChunkCheck(keys, own, report, is_both=True)
                 check.run(workers, memory_budget=memory_budget, progress=progress)
-                if keys.abilities.listing:
-                    from hdmf_zarr_backend.checks.copies import compare_copies  # on use: hdmf is slow to import
-
-                    compare_copies(keys, structure.hierarchy, own, report)
+                _compare_copies(keys, structure.hierarchy, own, report)
         if report.unchecked:
             what = f"{report.unchecked:,} of {report.chunks:,} chunks have no checksum"
             report.add(Problem("/", "unchecked", f"{what}, so changed bytes in them cannot be noticed"))
@@ -112,6 +115,14 @@ def verify(
         for problem in problems_by_schema(keys, structure.hierarchy):
             report.add(problem)
     return report
+
+
+def _compare_copies(keys: Store, hierarchy: Hierarchy, own: Hierarchy, report: Report) -> None:
+    """Compare the values that a file of both formats has twice, where the store can list its chunks."""
+    if keys.abilities.listing:
+        from hdmf_zarr_backend.checks.copies import compare_copies  # on use: hdmf is slow to import
+
+        compare_copies(keys, hierarchy, own, report)
 
 
 def _only_of_format_3(keys: Store) -> Hierarchy:

@@ -364,14 +364,18 @@ class ArrayReader:
         if self._as_hdf5 and note == "undefined":
             return None
         # old files have pickles as fill values of rows and references: these are not needed, and never decoded
+        is_text = element.kind == "text"
         dtype = numpy_dtype(node.data_type)
-        if node.fill_value is not None and (means.form == "plain" or element.kind == "text"):
-            chosen = fill_scalar(node, dtype)
-            if element.kind == "text" and chosen == 0:
-                chosen = ""  # zarr 2 declared 0 for all types, also for text that is stored as JSON
-            if chosen is not None:
-                return _block_values(np.full(element.shape, chosen, dtype), element, (), self._resolve)
+        chosen = fill_scalar(node, dtype) if is_text or means.form == "plain" else None
+        chosen = _text_fill(chosen) if is_text else chosen
+        if chosen is not None:
+            return _block_values(np.full(element.shape, chosen, dtype), element, (), self._resolve)
         return _default_element(element, dtype) if self._as_hdf5 else None
+
+
+def _text_fill(declared: Any) -> Any:
+    """Return the fill value of text: zarr 2 declared 0 for all types, also for text that is stored as JSON."""
+    return "" if declared == 0 else declared
 
 
 def _maxshape(node: ArrayNode[Attributes], shape: tuple[int, ...]) -> tuple[int | None, ...]:

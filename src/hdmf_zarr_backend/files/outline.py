@@ -232,7 +232,7 @@ class Outline:
             self._lengths(means.axes) or "scalar",
             self._lengths(node.chunks) if count > 1 else "",
             f"{count:,}",
-            *([self._lengths(() if node.shards is None else node.shards.shape)] if self.has_shards else ()),
+            *self._shard_cells(node),
             ", ".join(codec_labels(node)),
             "" if means.itemsize is None else size_text(size),
         ]
@@ -240,6 +240,12 @@ class Outline:
             stored = self.stored.get(path, 0)
             cells += [size_text(stored), f"{size / stored:.1f}" if stored and size else ""]
         return Description(cells, size, attributes, likeness=(cells[0], label))
+
+    def _shard_cells(self, node: ArrayNode[Attributes]) -> list[str]:
+        """Return the cell of the column of shards, which exists if an array of the file has them."""
+        if not self.has_shards:
+            return []
+        return [self._lengths(() if node.shards is None else node.shards.shape)]
 
     def _lengths(self, lengths: tuple[int, ...]) -> str:
         return f" {self.times} ".join(f"{n:,}" for n in lengths)

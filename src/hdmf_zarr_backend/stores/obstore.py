@@ -121,21 +121,28 @@ class ObjectStore(RemoteStore):
     def _get_part(self, key: str, start: int, stop: int | None) -> bytes:
         import obstore
 
-        if start >= 0 and stop is not None:
+        if start < 0:
+            return self._get_from_end(key, start, stop)
+        if stop is not None:
             return bytes(obstore.get_range(self.opened, key, start=start, end=stop))
-        if start < 0 and not self._counts_from_end:
-            size = int(obstore.head(self.opened, key)["size"])
-            first, last = max(0, size + start), size if stop is None else max(0, size + stop)
-            return self._get_part(key, first, last) if first < last else b""
-        wanted: Any = {"offset": start} if start >= 0 else {"suffix": -start}
-        try:
-            part = bytes(obstore.get(self.opened, key, options={"range": wanted}).bytes())
-        except obstore.exceptions.GenericError as error:
-            if start >= 0 or self._scheme not in WEB_SCHEMES or not _REFUSED_RANGE.search(str(error)):
-                raise
-            self._counts_from_end = False  # like Azure, some web servers have no ranges that count from the end
-            return self._get_part(key, start, stop)
-        return part if start >= 0 or stop is None else part[: stop - start]
+        return bytes(obstore.get(self.opened, key, options={"range": {"offset": start}}).bytes())
+
+    def _get_from_end(self, key: str, start: int, stop: int | None) -> bytes:
+        """Return a range that counts from the end, by the size of the value where the server refuses it."""
+        import obstore
+
+        if self._counts_from_end:
+            try:
+                part = bytes(obstore.get(self.opened, key, options={"range": {"suffix": -start}}).bytes())
+            except obstore.exceptions.GenericError as error:
+                if self._scheme not in WEB_SCHEMES or not _REFUSED_RANGE.search(str(error)):
+                    raise
+                self._counts_from_end = False  # some web servers have no such ranges, like Azure
+            else:
+                return part if stop is None else part[: stop - start]
+        size = int(obstore.head(self.opened, key)["size"])
+        first, last = max(0, size + start), size if stop is None else max(0, size + stop)
+        return self._get_part(key, first, last) if first < last else b""
 
     def beginning(self, key: str, count: int) -> bytes | None:
         """Return the first ``count`` bytes of the value of ``key``, also from a server without ranges."""
