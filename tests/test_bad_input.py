@@ -504,3 +504,28 @@ def test_the_source_of_an_export_is_never_replaced(tmp_path):
     ):
         io.export(source)
     assert path.read_bytes() == before
+
+
+# ---- a root without its document ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "use", [lambda path: ZarrIO(path, "r"), lambda path: convert(path, path.parent / "b.h5")], ids=["read", "convert"]
+)
+def test_a_file_of_format_3_without_the_document_of_its_root(use: Callable[[Path], Any], tmp_path: Path) -> None:
+    path = tmp_path / "a.zarr"
+    with NWBZarrIO(path, "w", zarr_format=3) as io:
+        io.write(samples.plain_nwbfile())
+    (path / "zarr.json").unlink()
+    with pytest.raises(MetadataError, match="below it has metadata") as caught:
+        use(path)
+    assert caught.value.path == "/"
+    assert "Restore the document of the root" in caught.value.remedy
+
+
+def test_a_folder_of_files_names_one_of_them(tmp_path: Path) -> None:
+    for name in ("b.nwb.zarr", "a.nwb.zarr"):
+        with NWBZarrIO(tmp_path / name, "w") as io:
+            io.write(samples.plain_nwbfile())
+    with pytest.raises(NotZarrError, match=r"a folder of Zarr files.*such as 'a\.nwb\.zarr'"):
+        NWBZarrIO(tmp_path, "r")

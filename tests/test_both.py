@@ -350,6 +350,21 @@ def test_repair_does_not_spread_a_damaged_chunk_to_the_other_format(small, is_cu
         assert verify(Keys(files)).problems == []
 
 
+def test_a_file_of_both_formats_without_the_root_of_format_3(tmp_path):
+    path = tmp_path / "a.zarr"
+    with ZarrIO(path, "w", zarr_format="both") as io:
+        io.write_builder(trees.root(trees.group("inner", trees.dataset("x", [1, 2])), trees.dataset("texts", ["a"])))
+    (path / "zarr.json").unlink()
+    report = verify(path)
+    assert report.is_sound
+    assert {"format-3-incomplete"} <= {remark.kind for remark in report.remarks} <= {"format-3-incomplete", "unchecked"}
+    upgrade(path, keep=True)
+    with ZarrIO(path, "r", zarr_format=3) as io:
+        assert io.zarr_format == 3
+        assert io.read_builder()["inner/x"].data[:].tolist() == [1, 2]
+    assert "format-3-incomplete" not in {remark.kind for remark in verify(path).remarks}
+
+
 def test_consolidate_keeps_a_file_whose_damaged_chunk_cannot_go_to_the_other_format(small):
     files = dict(small)
     damaged = next(key for key in small if key.startswith("references/") and key.rpartition("/")[2] == "0")

@@ -13,7 +13,7 @@ import h5py
 import numpy as np
 import pytest
 
-from hdmf_zarr_backend import ZarrIO, convert, repair, verify
+from hdmf_zarr_backend import ZarrDataIO, ZarrIO, convert, repair, verify
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.comparison import compare
 from hdmf_zarr_backend.errors import JournalWarning, StoreNotFoundError
@@ -83,6 +83,23 @@ def test_repair_restores_values_that_were_assigned_before_a_kill(half_assigned: 
     assert len(repair(half_assigned).done) == 1
     assert set(read(half_assigned)) == {1}
     assert verify(half_assigned).is_sound
+
+
+def test_verify_does_not_call_the_chunks_of_a_change_unknown_files(tmp_path: Path) -> None:
+    path = tmp_path / "a.zarr"
+    data = ZarrDataIO(np.ones(10, "i8"), chunks=(10**6,), maxshape=(None,))
+    with ZarrIO(path, "w") as io:
+        io.write_builder(trees.root(trees.dataset("x", data)))
+    killed(f"import numpy\nZarrIO({str(path)!r}, 'r+').read_builder()['x'].data.append(numpy.zeros({ROWS}, 'i8'))")
+    assert len(list((path / "x").iterdir())) > 5
+    report = verify(path)
+    assert [(problem.kind, "was interrupted" in problem.message) for problem in report.problems] == [
+        ("change-interrupted", True)
+    ]
+    assert "unknown-file" not in {remark.kind for remark in report.remarks}
+    repair(path)
+    assert verify(path).is_sound
+    assert set(read(path)) == {1}
 
 
 @pytest.fixture(params=["a.zarr", "a.zarr.zip"])

@@ -244,10 +244,8 @@ class ChunkCheck:
     reported : set of str
         Paths of arrays with a missing or damaged chunk that is already in the report. An array without further damage
         is not reported again.
-    is_both : bool
-        Whether the store may also have chunks in the other format of Zarr.
-    is_changing : bool
-        Whether the store may also have chunks of a change that is not complete.
+    has_other_chunks : bool
+        As of `checks.structure.Structure`.
     """
 
     def __init__(
@@ -257,12 +255,10 @@ class ChunkCheck:
         report: Report,
         reported: Collection[str] = (),
         *,
-        is_both: bool = False,
-        is_changing: bool = False,
+        has_other_chunks: bool = False,
     ) -> None:
         self._keys = keys
-        self._is_both = is_both
-        self._is_changing = is_changing
+        self._has_other_chunks = has_other_chunks
         self._report = report
         arrays = [(path, node) for path, node in hierarchy.walk() if isinstance(node, ArrayNode)]
         self._arrays = [(path, node) for path, node in arrays if path not in reported or math.prod(node.grid) > 1]
@@ -320,7 +316,7 @@ class ChunkCheck:
             yield from stored.all_chunks()
             return
         found, unknown = stored.sort(_stored_names(self._keys, path))
-        if self._is_both or self._is_changing:
+        if self._has_other_chunks:
             unknown = [name for name in unknown if not _OF_EITHER_FORMAT.fullmatch(name)]
         if unknown:
             self._add(path, "unknown-file", f"{len(unknown):,} keys are not chunks: {', '.join(unknown[:_SHOWN])}")

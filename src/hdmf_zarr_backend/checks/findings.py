@@ -27,7 +27,8 @@ DAMAGE: Final[dict[str, str]] = {
     "journal-damaged": "Export the file as it can be read now to a new one.",
     "limit": "If you trust the file, raise the limit that is named.",
     "unsafe": "Do not trust this file; its code was not run.",
-    "document-missing": f"{_RESTORE} {_FORGET}",
+    "document-missing": f"{_RESTORE} If the object was removed on purpose, delete what is left of it, and run "
+    "`zarrio consolidate --forget`.",
     "document-damaged": _RESTORE,
     "group-implied": "Write a .zgroup document there; other programs do not see the group without it.",
     "consolidated-damaged": _CONSOLIDATE,
@@ -65,6 +66,7 @@ REMARKS: Final[dict[str, str]] = {
     "not-consolidated": _CONSOLIDATE,
     "write-unfinished": "If its writer is running, wait. If it has died, copy what you need from there: the next write "
     "of this file deletes it.",
+    "format-3-incomplete": "Run `zarrio upgrade --keep`, which writes the documents of format 3 again.",
     "not-listed": "Verify a copy on a disk, where all documents can be found.",
     "unknown-key": "Other programs may refuse the document.",
     "unknown-file": "It is not read; delete it if you do not need it.",

@@ -81,8 +81,8 @@ class Structure:
         Paths of arrays with a chunk that is missing or damaged in the store.
     state : State or None
         For a file of both formats, whether they agree.
-    is_changing : bool
-        Whether a change is under way or was interrupted, whose chunks are not part of the file yet.
+    has_other_chunks : bool
+        Whether the store may also have chunks in the other format of Zarr, or chunks of a change that is not complete.
     """
 
     hierarchy: Hierarchy
@@ -91,7 +91,7 @@ class Structure:
     other_chunks: dict[str, bytes] = field(default_factory=dict)
     lost_chunks: set[str] = field(default_factory=set)
     state: both.State | None = None
-    is_changing: bool = False
+    has_other_chunks: bool = False
 
 
 def check_structure(keys: Store, report: Report) -> Structure | None:
@@ -120,6 +120,8 @@ class _Check:
         self._copies: Documents = {}
         self._inlined: dict[str, bytes] = {}
         self._state: both.State | None = None
+        self._is_changing = False
+        self._has_remains = False
 
     def _add(self, path: str, kind: str, message: str) -> None:
         self._report.add(Problem(absolute(path), kind, message))
@@ -151,6 +153,7 @@ class _Check:
             self._add("", "incomplete", f"the file is being written, or its writer died: {writing}")
         elif not self._is_changing:
             self._check_nodes_without_document(documents, hierarchy)
+            self._check_other_format(texts)
         return self._structure(hierarchy, is_consolidated=consolidated is not None or zarr2.CONSOLIDATED in texts)
 
     def _check_unfinished(self) -> None:
@@ -159,6 +162,16 @@ class _Check:
         left = None if local is None else unfinished(local)
         if left is not None:
             self._add("", "write-unfinished", left)
+
+    def _check_other_format(self, texts: Mapping[str, bytes]) -> None:
+        """Report documents of format 3 without that of their root, which make no file of both formats."""
+        if self._state is not None or zarr3.DOCUMENT in texts or self._keys.abilities.is_remote:
+            return
+        left = [key for key in self._keys.list_documents() if split(key)[1] == zarr3.DOCUMENT]
+        if left:
+            self._has_remains = True
+            what = f"there are {len(left):,} documents of Zarr format 3, but not that of the root"
+            self._add("", "format-3-incomplete", f"{what}: programs that read format 3 cannot open the file")
 
     def _check_state(self) -> None:
         """Report a file of both formats in which one is out of date, or documents of format 3 are wrong."""
@@ -211,7 +224,7 @@ class _Check:
             other_chunks={key: self._inlined[key] for key, kind in kinds.items() if kind == "inlined-stale"},
             lost_chunks={found.path for found in self._differences if found.kind in _LOST_CHUNK},
             state=self._state,
-            is_changing=self._is_changing,
+            has_other_chunks=self._is_changing or self._has_remains or self._state is not None,
         )
 
     # ---- the documents of the nodes ---------------------------------------------------------------------------------

@@ -99,13 +99,12 @@ def verify(
                 structure.hierarchy,
                 report,
                 structure.lost_chunks,
-                is_both=structure.state is not None,
-                is_changing=structure.is_changing,
+                has_other_chunks=structure.has_other_chunks,
             )
             check.run(workers, memory_budget=memory_budget, progress=progress)
             if structure.state == "alike":
                 own = _only_of_format_3(keys)
-                check = ChunkCheck(keys, own, report, is_both=True)
+                check = ChunkCheck(keys, own, report, has_other_chunks=True)
                 check.run(workers, memory_budget=memory_budget, progress=progress)
                 _compare_copies(keys, structure.hierarchy, own, report)
         if report.unchecked:

@@ -29,10 +29,10 @@ from hdmf_zarr_backend.errors import (
 from hdmf_zarr_backend.formats import both, lindi, registry, zarr2, zarr3
 from hdmf_zarr_backend.formats.namespaces import spec_location
 from hdmf_zarr_backend.formats.reserved import CHANGING, DTYPE, NOTES, SPECLOC, WRITING, notes_of, stores_all_chunks
-from hdmf_zarr_backend.model.link_sources import is_url
+from hdmf_zarr_backend.model.link_sources import ZARR_SUFFIXES, is_url
 from hdmf_zarr_backend.model.nodes import GroupNode, Hierarchy, Node, absolute, join, split
-from hdmf_zarr_backend.stores.base import Store
-from hdmf_zarr_backend.stores.files import not_found
+from hdmf_zarr_backend.stores.base import DOCUMENTS, Store
+from hdmf_zarr_backend.stores.files import folders_with, not_found
 from hdmf_zarr_backend.stores.gc_pause import gc_paused
 from hdmf_zarr_backend.stores.json_text import dump, load
 from hdmf_zarr_backend.stores.limits import Limits
@@ -471,6 +471,21 @@ def _nothing_to_read(keys: Store) -> ZarrBackendError:
             "this is a single Zarr array",
             store=keys.location,
             remedy="Give the path of the file, not of an array in it.",
+        )
+    nodes = [] if keys.folder is None else folders_with(keys.folder, DOCUMENTS)
+    files = [name for name in nodes if name.endswith(ZARR_SUFFIXES)]
+    if files:
+        return NotZarrError(
+            "this is a folder of Zarr files",
+            store=keys.location,
+            remedy=f"Give the path of one file, such as {files[0]!r}.",
+        )
+    if nodes:
+        return MetadataError(
+            f"the root has neither .zgroup nor zarr.json, but {nodes[0]!r} below it has metadata",
+            store=keys.location,
+            path="/",
+            remedy="Restore the document of the root from a copy of the file.",
         )
     return NotZarrError(
         "this is not a Zarr hierarchy: it has neither .zgroup nor zarr.json",

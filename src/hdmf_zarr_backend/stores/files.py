@@ -19,7 +19,7 @@ import stat
 import sys
 import uuid
 import warnings
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -438,6 +438,16 @@ def not_found(target: str, location: str) -> StoreNotFoundError:
         if interrupted_conversions(target):
             remedy = "A conversion to it was interrupted: convert again with resume=True."
     return StoreNotFoundError(problem, store=location, remedy=remedy)
+
+
+def folders_with(folder: str, names: Collection[str]) -> list[str]:
+    """Return the names of the folders directly in ``folder`` that contain a file with one of ``names``."""
+    found = []
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False) and any(os.path.isfile(os.path.join(entry, name)) for name in names):
+                found.append(entry.name)
+    return sorted(found)
 
 
 def _beside(target: str, ending: str) -> list[str]:
