@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -144,7 +145,7 @@ def test_a_shard_goes_to_a_bucket_in_parts(tmp_path: Path, s3: S3Server) -> None
 # ---- external raw files ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("call", [convert, dry_run, compare])
+@pytest.mark.parametrize("call", [convert, dry_run])
 def test_a_raw_file_that_is_missing_is_named(tmp_path: Path, call: Any) -> None:
     raw, path, other = tmp_path / "raw.bin", tmp_path / "a.h5", tmp_path / "b.h5"
     for place, options in ((path, {"external": [(str(raw), 0, 8000)]}), (other, {})):
@@ -152,9 +153,13 @@ def test_a_raw_file_that_is_missing_is_named(tmp_path: Path, call: Any) -> None:
             file.create_dataset("box/x", data=np.arange(1000), **options)
     raw.unlink()
     with pytest.raises(DamagedFileError, match=r"external file '.*raw\.bin', which does not exist") as caught:
-        call(path, other if call is compare else tmp_path / "a.zarr")
+        call(path, tmp_path / "a.zarr")
     assert (caught.value.store, caught.value.path) == (str(path), "/box/x")
     assert "hdf5plugin" not in str(caught.value)
+    (found,) = [difference for difference in compare(path, other) if difference.kind == "unreadable"]
+    assert (found.path, found.b) == ("/box/x", None)
+    assert re.search(r"external file '.*raw\.bin', which does not exist", str(found.a))
+    assert "hdf5plugin" not in str(found.a)
 
 
 # ---- largest shapes of rows -----------------------------------------------------------------------------------------

@@ -238,7 +238,7 @@ def _named(hierarchy: Hierarchy, known: list[str]) -> str:
         raise MetadataError(
             "the root has no attribute 'namespace', which names the schema of the file",
             path="/",
-            remedy=f"Pass namespace= or --namespace to check it against one of them: {', '.join(known)}.",
+            remedy=f"Pass namespace= to check it against one of them: {', '.join(known)}.",
         )
     if named not in known:
         raise MetadataError(

@@ -38,6 +38,7 @@ ARGUMENTS: dict[str, tuple[str, ...]] = {
     "memory_budget": (),
     "missing_chunks": ("--missing-chunks",),
     "mode": (),
+    "namespace": ("--namespace",),
     "nczarr": ("--nczarr",),
     "overwrite": ("--overwrite",),
     "path": (),

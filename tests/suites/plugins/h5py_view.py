@@ -20,8 +20,8 @@ import numpy as np
 from hdmf.build import DatasetBuilder, GroupBuilder
 
 from hdmf_zarr_backend import ZarrIO
-from hdmf_zarr_backend import io as reader
 from hdmf_zarr_backend.arrays.lazy import LazyArray
+from hdmf_zarr_backend.changes import locks
 
 _REAL_FILE = h5py.File
 _NAMES = {"zlib": "gzip"}  # what h5py calls a codec
@@ -252,7 +252,7 @@ def write_into(group: GroupView, builder: DatasetBuilder, **options: Any) -> Non
         below = child
     below.set_dataset(builder)
     # the test writes through the io that it has open, and that one holds the lock
-    with patch.object(reader, "lock_for", return_value=None), ZarrIO(str(group.file.place), "a") as io:
+    with patch.object(locks, "writer_lock", return_value=None), ZarrIO(str(group.file.place), "a") as io:
         io.write_builder(root, **options)
 
 
