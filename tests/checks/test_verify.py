@@ -247,6 +247,21 @@ def test_shards(tmp_path):
     assert "unwritten" in verify(path).counts
 
 
+@pytest.mark.parametrize("executor", [None, "threads"])
+def test_a_damaged_index_of_a_shard_is_one_problem(tmp_path, executor):
+    path = tmp_path / "file.zarr"
+    group = open_group(path, mode="w", zarr_format=3)
+    group.create_array("a", shape=(16, 8), chunks=(2, 4), shards=(8, 8), dtype="i4")[:] = 7
+    for row in (0, 1):
+        shard = path / "a" / "c" / str(row) / "0"
+        data = bytearray(shard.read_bytes())
+        data[-5] ^= 0xFF  # in the index
+        shard.write_bytes(data)
+    report = verify(path, executor=executor, memory_budget=1)  # one task for each chunk
+    assert [(problem.path, problem.kind) for problem in report.problems] == [("/a", "chunk-damaged")] * 2
+    assert ["a/c/0/0" in report.problems[0].message, "a/c/1/0" in report.problems[1].message] == [True, True]
+
+
 def test_nothing_is_gone_after_an_append(tmp_path):
     path = tmp_path / "file.zarr"
     with ZarrIO(path, "w") as io:
