@@ -24,7 +24,7 @@ from hdmf_zarr_backend.progress import Progress
 from hdmf_zarr_backend.stores.base import Abilities
 from hdmf_zarr_backend.stores.local import LocalStore
 from tests import samples, trees
-from tests.zarrs import open_group
+from tests.zarrs import needs_zarr_3, open_group
 
 FORMATS = (2, 3)
 
@@ -247,6 +247,7 @@ def test_shards(tmp_path):
     assert "unwritten" in verify(path).counts
 
 
+@needs_zarr_3
 @pytest.mark.parametrize("executor", [None, "threads"])
 def test_a_damaged_index_of_a_shard_is_one_problem(tmp_path, executor):
     path = tmp_path / "file.zarr"
