@@ -504,3 +504,15 @@ def test_the_source_of_an_export_is_never_replaced(tmp_path):
     ):
         io.export(source)
     assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("value", [None, 5, "session"])
+def test_what_is_not_a_container_is_refused_before_anything_is_written(tmp_path: Path, value: object) -> None:
+    path = tmp_path / "a.nwb.zarr"
+    with NWBZarrIO(path, "w") as io:
+        with pytest.raises(UsageError, match=f"a {type(value).__name__} cannot be written") as caught:
+            io.write(value)
+        assert isinstance(caught.value, TypeError)
+        assert caught.value.store == str(path)
+        assert "NWBFile" in str(caught.value)
+    assert not path.exists()
