@@ -529,3 +529,15 @@ def test_a_folder_of_files_names_one_of_them(tmp_path: Path) -> None:
             io.write(samples.plain_nwbfile())
     with pytest.raises(NotZarrError, match=r"a folder of Zarr files.*such as 'a\.nwb\.zarr'"):
         NWBZarrIO(tmp_path, "r")
+
+
+@pytest.mark.parametrize("value", [None, 5, "session"])
+def test_what_is_not_a_container_is_refused_before_anything_is_written(tmp_path: Path, value: object) -> None:
+    path = tmp_path / "a.nwb.zarr"
+    with NWBZarrIO(path, "w") as io:
+        with pytest.raises(UsageError, match=f"a {type(value).__name__} cannot be written") as caught:
+            io.write(value)
+        assert isinstance(caught.value, TypeError)
+        assert caught.value.store == str(path)
+        assert "NWBFile" in str(caught.value)
+    assert not path.exists()

@@ -238,8 +238,16 @@ def test_a_whole_file_that_exists_is_not_converted_again(tmp_path, capsys):
 
 def test_what_format_2_lacks_is_refused(tmp_path):
     source = samples.write_hdf5(tmp_path / "a.nwb", samples.plain_nwbfile())
-    with pytest.raises(UsageError, match="no shards"):
+    with pytest.raises(UsageError, match="no shards, and neither has a file of both formats"):
         convert(source, tmp_path / "a.nwb.zarr", zarr_format="both", shards="auto")
+    sharded = samples.plain_nwbfile()
+    data = ZarrDataIO(np.arange(100), chunks=(10,), shards=(50,))
+    sharded.add_acquisition(TimeSeries(name="sharded", data=data, unit="V", rate=1.0))
+    with (
+        NWBZarrIO(tmp_path / "b.nwb.zarr", "w", zarr_format="both") as io,
+        pytest.raises(UsageError, match=r"neither has a file of both formats .*/acquisition/sharded/data"),
+    ):
+        io.write(sharded)
     with pytest.raises(UsageError, match="one format"):
         convert(source, tmp_path / "a.nwb.zarr.json", zarr_format="both", virtual=True)
     with (

@@ -120,7 +120,8 @@ class Difference:
     def __str__(self) -> str:
         attribute = "" if self.attribute is None else f" attribute {self.attribute!r}"
         count = f" ({self.count} elements)" if self.count > 1 else ""
-        return f"{self.path}{attribute} {self.kind}{self.place}{count}: {self.description}"
+        kind = "" if self.kind in ("attribute", self.attribute) else f" {self.kind}"  # it is in the text before it
+        return f"{self.path}{attribute}{kind}{self.place}{count}: {self.description}"
 
     @property
     def description(self) -> str:

@@ -19,6 +19,7 @@ from hdmf.backends.errors import UnsupportedOperation
 from hdmf.backends.io import HDMFIO
 from hdmf.backends.utils import WriteStatusTracker
 from hdmf.build import BuildManager, GroupBuilder, ObjectMapper, TypeMap
+from hdmf.container import AbstractContainer
 from hdmf.spec import NamespaceCatalog
 
 from hdmf_zarr_backend.arrays.lazy import LazyArray
@@ -790,6 +791,8 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         ------
         UnsupportedModeError
             The file is open for reading.
+        WrongArgumentError
+            ``container`` is not a container; also a TypeError.
         UsageError
             The container, or one in it, was read from another file: use `export`. Nothing was written.
         WriteError
@@ -802,6 +805,12 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
                 f"Cannot write to file in mode {self._mode!r}",
                 store=self.source,
                 remedy="Use 'r+', 'w', 'w-', 'x' or 'a'.",
+            )
+        if not isinstance(container, AbstractContainer):
+            raise WrongArgumentError(
+                f"a {type(container).__name__} cannot be written",
+                store=self.source,
+                remedy="Give a container, such as an NWBFile.",
             )
         from hdmf_zarr_backend.builders.append import check_origin
 

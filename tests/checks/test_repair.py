@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import zarr
 
-from hdmf_zarr_backend import ZarrIO, consolidate, repair, verify
+from hdmf_zarr_backend import ZarrIO, consolidate, convert, repair, verify
 from hdmf_zarr_backend.errors import ConflictError, MetadataError, ReadOnlyStoreError, StoreError, StoreNotFoundError
 from tests.checks.test_verify import (
     attributes_of,
@@ -103,6 +103,30 @@ def test_damaged_documents_stop_a_repair(store):
     with pytest.raises(MetadataError):
         consolidate(store)
     assert keys_of(store) == before
+
+
+def test_a_damaged_document_with_a_good_copy_is_saved_by_a_conversion(store, tmp_path):
+    attributes_of(store, "box").write_text("{")
+    for problems in (verify(store).problems, repair(store).left):
+        (remedy,) = [problem.remedy for problem in problems if problem.kind == "document-damaged"]
+        assert "zarrio convert OLD NEW" in remedy
+    convert(store, tmp_path / "new.zarr", check=False)
+    assert verify(tmp_path / "new.zarr").is_sound
+    with ZarrIO(tmp_path / "new.zarr") as io:
+        assert io.read_builder()["box"].attributes["object_id"] == "b-1"
+
+
+def test_a_damaged_document_without_a_copy_is_not_saved_by_a_conversion(store):
+    attributes_of(store, "box").write_text("{")
+    if is_v3(store):
+        document = json.loads((store / "zarr.json").read_text())
+        del document["consolidated_metadata"]
+        (store / "zarr.json").write_text(json.dumps(document))
+    else:
+        (store / ".zmetadata").unlink()
+    for problems in (verify(store).problems, repair(store).left):
+        (remedy,) = [problem.remedy for problem in problems if problem.kind == "document-damaged"]
+        assert remedy == "Restore it from a copy."
 
 
 def test_what_cannot_be_repaired(tmp_path):

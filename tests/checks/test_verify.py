@@ -24,7 +24,7 @@ from hdmf_zarr_backend.progress import Progress
 from hdmf_zarr_backend.stores.base import Abilities
 from hdmf_zarr_backend.stores.local import LocalStore
 from tests import samples, trees
-from tests.zarrs import open_group
+from tests.zarrs import needs_zarr_3, open_group
 
 FORMATS = (2, 3)
 
@@ -245,6 +245,22 @@ def test_shards(tmp_path):
     assert found(report) == {("/a", "chunk-damaged")}
     shard.unlink()
     assert "unwritten" in verify(path).counts
+
+
+@needs_zarr_3
+@pytest.mark.parametrize("executor", [None, "threads"])
+def test_a_damaged_index_of_a_shard_is_one_problem(tmp_path, executor):
+    path = tmp_path / "file.zarr"
+    group = open_group(path, mode="w", zarr_format=3)
+    group.create_array("a", shape=(16, 8), chunks=(2, 4), shards=(8, 8), dtype="i4")[:] = 7
+    for row in (0, 1):
+        shard = path / "a" / "c" / str(row) / "0"
+        data = bytearray(shard.read_bytes())
+        data[-5] ^= 0xFF  # in the index
+        shard.write_bytes(data)
+    report = verify(path, executor=executor, memory_budget=1)  # one task for each chunk
+    assert [(problem.path, problem.kind) for problem in report.problems] == [("/a", "chunk-damaged")] * 2
+    assert ["a/c/0/0" in report.problems[0].message, "a/c/1/0" in report.problems[1].message] == [True, True]
 
 
 def test_nothing_is_gone_after_an_append(tmp_path):

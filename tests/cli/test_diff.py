@@ -41,7 +41,7 @@ def test_nothing_is_said_of_equal_files(a: Path, capsys: pytest.CaptureFixture[s
 def test_differences_are_lines_and_a_sum(a: Path, b: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["diff", str(a), str(b)]) == 1
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].startswith("/ attribute 'unit' attribute: None | ")
+    assert lines[0].startswith("/ attribute 'unit': None | ")
     assert lines[1] == "/data chunks: (2,) | (5,)"
     assert lines[2] == "/data value[0]['a'] (5 elements): 0 | 1"
     assert lines[3] == "3 differences: 1 attribute, 1 chunks, 1 value"

@@ -73,3 +73,12 @@ def test_what_is_wrong_is_said_in_options(source: Path, capsys: pytest.CaptureFi
     said = capsys.readouterr().err
     assert "--zarr-format 3" in said
     assert "leave --shards out" in said
+
+
+def test_shards(source: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (array,) = planned(capsys, source, "--zarr-format", "3", "--shards", "auto")["arrays"]
+    assert array["shards"] is None  # it is small
+    chunks = array["chunks"]
+    shape = [2 * length for length in chunks]
+    (array,) = planned(capsys, source, "--zarr-format", "3", "--shards", ",".join(map(str, shape)))["arrays"]
+    assert (array["chunks"], array["shards"]) == (chunks, shape)

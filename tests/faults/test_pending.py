@@ -13,7 +13,7 @@ import h5py
 import numpy as np
 import pytest
 
-from hdmf_zarr_backend import ZarrDataIO, ZarrIO, convert, repair, verify
+from hdmf_zarr_backend import ZarrDataIO, ZarrIO, convert, repair, upgrade, verify
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.comparison import compare
 from hdmf_zarr_backend.errors import JournalWarning, StoreNotFoundError
@@ -70,9 +70,17 @@ def test_a_reader_is_warned_of_values_that_were_assigned_before_a_kill(
     assert str(half_assigned) in str(warned[0].message)
 
 
+def test_a_dry_run_of_an_upgrade_warns_of_the_change_that_the_upgrade_undoes(half_assigned: Path) -> None:
+    with pytest.warns(JournalWarning, match="was interrupted"):
+        assert upgrade(half_assigned, dry_run=True).dry_run
+    with pytest.warns(JournalWarning, match="has been undone"):
+        upgrade(half_assigned)
+    assert set(read(half_assigned)) == {1}
+
+
 @pytest.mark.filterwarnings("always::hdmf_zarr_backend.errors.JournalWarning")
 def test_commands_print_the_warning(half_assigned: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for command in (["inspect"], ["diff", str(half_assigned)]):
+    for command in (["inspect"], ["diff", str(half_assigned)], ["upgrade", "--dry-run"]):
         assert main([*command, str(half_assigned)]) == 0
         assert "values that were assigned to existing arrays: they may be new" in capsys.readouterr().err
 

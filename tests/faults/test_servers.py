@@ -54,6 +54,7 @@ def test_a_server_that_is_not_there_fails_at_once(server: str, options: dict[str
     with within(SOON), pytest.raises(StoreUnreachableError) as caught:
         ZarrIO(f"{server}/a.zarr", "r", storage_options=options)
     assert caught.value.store == f"{server}/a.zarr"
+    assert caught.value.remedy == "Check the address and whether the server is up, then try again."  # nothing was read
 
 
 @pytest.mark.parametrize("options", [{}, {"use_ssl": False}], ids=["obstore", "s3fs"])
@@ -65,6 +66,7 @@ def test_a_bucket_of_a_server_that_is_not_there_fails_at_once(options: dict[str,
         with within(SOON), pytest.raises(StoreUnreachableError) as caught:
             ZarrIO("s3://bucket/a.zarr", mode, storage_options=options).read_builder()  # type: ignore[arg-type]
         assert caught.value.store == "s3://bucket/a.zarr"
+        assert caught.value.remedy == "Check the address and whether the server is up, then try again."
 
 
 @pytest.mark.parametrize("server", NOBODY)

@@ -140,6 +140,11 @@ def test_large_arrays_get_shards_by_bytes(hdf5, tmp_path, monkeypatch):
     assert verify(tmp_path / "a.zarr", "chunks").problems == []
     planned = dry_run(hdf5, tmp_path / "a.zarr", zarr_format=3, shards="auto", estimate=False)
     assert planned.model == to_zom(tmp_path / "a.zarr")
+    nodes = dict(parse(LocalStore(str(tmp_path / "a.zarr"))).hierarchy.walk())
+    for path, array in planned.arrays.items():
+        node = nodes[path.strip("/")]
+        assert isinstance(node, ArrayNode)
+        assert array.shards == (None if node.shards is None else node.shards.shape), path
 
 
 def test_a_zarr_file_gets_shards_when_it_becomes_format_3(converted, tmp_path):

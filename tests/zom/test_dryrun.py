@@ -263,8 +263,13 @@ def test_a_table_of_hdmf_needs_no_manager(tmp_path):
 def test_what_is_wrong_is_reported_before_the_write():
     nwbfile = samples.plain_nwbfile()
     nwbfile.add_acquisition(TimeSeries(name="bad", data=[[1.0, 2.0], [3.0]], unit="V", rate=1.0))
-    with pytest.raises(ValueRefusedError, match="/acquisition/bad/data"):
+    with pytest.raises(ValueRefusedError, match="/acquisition/bad/data") as caught:
         dry_run(nwbfile)
+    assert caught.value.store is None
+    assert ".zarr" not in str(caught.value)
+    with pytest.raises(ValueRefusedError, match="/acquisition/bad/data") as caught:
+        dry_run(nwbfile, "mine.zarr")
+    assert caught.value.store == str(Path("mine.zarr").absolute())
 
 
 def test_what_cannot_be_written_is_refused(tmp_path):
@@ -290,6 +295,7 @@ def test_the_command_line_tells_it(tmp_path, capsys):
     document = json.loads(capsys.readouterr().out)
     assert (document["objects"], document["stored_bytes"]) == (found.objects, found.stored_bytes)
     assert len(document["arrays"]) == len(found.arrays)
+    assert {array["shards"] for array in document["arrays"]} == {None}
     assert main(["plan", str(source), "--model", "--zarr-format", "3", "--no-estimate"]) == 0
     assert from_json(capsys.readouterr().out).zarr_format == 3
     assert not (tmp_path / "a.nwb.zarr").exists()

@@ -271,10 +271,13 @@ class ChunkCheck:
         """Decode all chunks, with at most ``memory_budget`` bytes of values in flight."""
         progress.start(0)
         missing: dict[str, list[Index]] = {}
+        reported: set[tuple[str, str, str]] = set()  # several tasks may find the same damaged index of a shard
         tasks = self._tasks(memory_budget, runner.workers)
         for task, found in runner.run(tasks, memory_budget=memory_budget, in_order=True):
-            for kind, message in dict.fromkeys(found.problems):
-                self._add(task.path, kind, message)
+            for kind, message in found.problems:
+                if (task.path, kind, message) not in reported:
+                    reported.add((task.path, kind, message))
+                    self._add(task.path, kind, message)
             if found.missing:
                 missing.setdefault(task.path, []).extend(found.missing[:_SHOWN])
             self._report.chunks += found.chunks

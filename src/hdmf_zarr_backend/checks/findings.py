@@ -55,6 +55,8 @@ DAMAGE: Final[dict[str, str]] = {
 
 REPAIRABLE: Final[dict[str, str]] = {
     "document-missing": f"{_REPAIR} {_FORGET}",
+    "document-damaged": "Readers use its copy in the consolidated document, so `zarrio convert OLD NEW` writes a whole "
+    "file; or restore it from a copy.",
     "chunk-missing": _REPAIR,
     "chunk-damaged": _REPAIR,
     "formats-differ": "Run `zarrio repair`, which makes format 3 like format 2, or keep format 3 with "
@@ -97,7 +99,8 @@ class Problem:
     message : str
         What was found, without a full stop.
     is_repairable : bool
-        Whether `repair` can restore what is missing or damaged.
+        Whether the consolidated document has a good copy of what is missing or damaged: `repair` restores it from
+        there, or for ``document-damaged`` a conversion.
     """
 
     path: str

@@ -98,6 +98,7 @@ def _document(path: str, found: DryRun) -> dict[str, Any]:
                 "dtype": array.dtype,
                 "shape": array.shape,
                 "chunks": array.chunks,
+                "shards": array.shards,
                 "chunk_key_encoding": key_encoding(nodes[array.path.strip("/")]),
                 "codecs": array.codecs,
                 "objects": array.objects,

@@ -25,7 +25,7 @@ from hdmf_zarr_backend.builders.both import (
     root_text,
 )
 from hdmf_zarr_backend.builders.from_zarr import ZarrPlanner
-from hdmf_zarr_backend.changes.journal import recover_with_warning
+from hdmf_zarr_backend.changes.journal import recover_with_warning, warn_of_pending
 from hdmf_zarr_backend.changes.locks import writer_lock
 from hdmf_zarr_backend.errors import ConflictError, ReadOnlyStoreError, UsageError, ZarrBackendError
 from hdmf_zarr_backend.files.parser import ParsedFile, parse
@@ -353,6 +353,11 @@ def upgrade(
     DamagedFileError
         A chunk that must be encoded again cannot be read. The file is unchanged.
 
+    Warns
+    -----
+    JournalWarning
+        A change of the file was interrupted. An upgrade undoes or completes it first; ``dry_run`` leaves it pending.
+
     Notes
     -----
     Until the last new key is set the file has format 2; from then on it has format 3, and the old documents are
@@ -366,6 +371,7 @@ def upgrade(
     keys = open_store(source, storage_options)
     _check_store(keys)
     if dry_run:
+        warn_of_pending(keys)
         return _forecast(keys, parse(keys, use_consolidated=False), keep=keep, drop=drop)
     options = {"progress": progress, "executor": executor, "memory_budget": memory_budget}
     with writer_lock(keys):

@@ -163,9 +163,7 @@ def _library_failure(error: BaseException, location: str, key: str, doing: str) 
         anonymous = _ANONYMOUS.get(location.partition("://")[0], "anon=True")
         remedy = f"Check the credentials in storage_options or the environment; {anonymous} reads a public bucket."
         return StoreRefusedError(problem, store=location, path=path, remedy=remedy)
-    is_reading = doing in ("read", "listed")
-    rest = "read so far is correct, try again later" if is_reading else "written is not complete, write it again"
-    remedy = f"Check the address and whether the server is up; what was {rest}."
+    remedy = "Check the address and whether the server is up, then try again."
     return StoreUnreachableError(problem, store=location, path=path, remedy=remedy)
 
 

@@ -234,7 +234,7 @@ def encode_fill(value: Any, dtype: np.dtype[Any]) -> Any:
 
 
 _SHARE = 2
-_NO_SHARDS = "Zarr format 2 has no shards"
+_NO_SHARDS = "Zarr format 2 has no shards, and neither has a file of both formats"
 _USE_FORMAT_3 = "Write with zarr_format=3, or leave shards out."
 
 ShardsOfFile: TypeAlias = tuple[int, ...] | Literal["auto"] | None

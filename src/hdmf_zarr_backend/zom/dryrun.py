@@ -12,7 +12,7 @@ import math
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -55,6 +55,8 @@ from hdmf_zarr_backend.transfer.writer import PlannedKeys, settle
 from hdmf_zarr_backend.zom.documents import from_hierarchy
 from hdmf_zarr_backend.zom.models import GROUPS, GroupModel
 
+_NO_TARGET = "dry_run.zarr"
+
 _INDEX_BYTES = 16
 """What a chunk takes in the index of its shard."""
 
@@ -73,6 +75,8 @@ class PlannedStorage:
         Lengths; None for an axis that an iterator fills without stating a length.
     chunks : tuple of int
         Shape of a chunk.
+    shards : tuple of int or None
+        Shape of a shard; None for an array without shards.
     codecs : tuple of str
         In the order in which they are applied.
     objects : int or None
@@ -88,6 +92,7 @@ class PlannedStorage:
     dtype: str
     shape: tuple[int | None, ...]
     chunks: tuple[int, ...]
+    shards: tuple[int, ...] | None
     codecs: tuple[str, ...]
     objects: int | None
     nbytes: int | None
@@ -150,7 +155,7 @@ def _total(parts: list[int | None], more: int) -> int | None:
 
 def dry_run(
     source: Any,
-    target: str | os.PathLike[str] = "dry_run.zarr",
+    target: str | os.PathLike[str] | None = None,
     *,
     manager: Any = None,
     zarr_format: ZarrFormat | None = None,
@@ -165,8 +170,9 @@ def dry_run(
     source : Container, HDMFIO, str or Path
         A container, as for `ZarrIO.write`; an open io of any backend, as for `ZarrIO.export`; an HDF5 file, as for
         `convert`.
-    target : str or Path
-        Where it would be written: links to other files are relative to it. Nothing is looked up there.
+    target : str or Path, optional
+        Where it would be written: links to other files are relative to it. Nothing is looked up there. None: in the
+        working directory, and errors name no target.
     manager : BuildManager, optional
         As of `ZarrIO`; None: that of pynwb for an ``NWBFile``, else that of hdmf.common.
     zarr_format : {2, 3, "both"}, optional
@@ -202,23 +208,36 @@ def dry_run(
     No block is read from a data chunk iterator. If its largest shape is bounded on all axes, that is its shape; else
     the lengths of open axes are unknown.
     """
-    place = os.path.abspath(target)
-    if isinstance(source, (str, os.PathLike)):
-        known = _ConvertOptions(zarr_format=zarr_format or 2, chunk_key_encoding=chunk_key_encoding, **options)
-        return _of_hdf5(local_path(source), place, known, estimate=estimate)
-    format_options: dict[str, Any] = {"zarr_format": zarr_format, "chunk_key_encoding": chunk_key_encoding}
-    if isinstance(source, HDMFIO):
-        with _PlanningIO(place, "w", _manager_for(None, manager), **format_options) as io:
-            io.export(source, **options)
+    place = os.path.abspath(_NO_TARGET if target is None else target)
+    with nullcontext() if target is not None else _left_out(place):
+        if isinstance(source, (str, os.PathLike)):
+            known = _ConvertOptions(zarr_format=zarr_format or 2, chunk_key_encoding=chunk_key_encoding, **options)
+            return _of_hdf5(local_path(source), place, known, estimate=estimate)
+        format_options: dict[str, Any] = {"zarr_format": zarr_format, "chunk_key_encoding": chunk_key_encoding}
+        if isinstance(source, HDMFIO):
+            with _PlanningIO(place, "w", _manager_for(None, manager), **format_options) as io:
+                io.export(source, **options)
+                return _describe(io, estimate=estimate)
+        if not hasattr(source, "container_source"):
+            raise UsageError(
+                f"a {type(source).__name__} cannot be written",
+                remedy="Give a container, an open io, or the path of an HDF5 file.",
+            )
+        with _unplaced(source), _PlanningIO(place, "w", _manager_for(source, manager), **format_options) as io:
+            io.write(source, **options)
             return _describe(io, estimate=estimate)
-    if not hasattr(source, "container_source"):
-        raise UsageError(
-            f"a {type(source).__name__} cannot be written",
-            remedy="Give a container, an open io, or the path of an HDF5 file.",
-        )
-    with _unplaced(source), _PlanningIO(place, "w", _manager_for(source, manager), **format_options) as io:
-        io.write(source, **options)
-        return _describe(io, estimate=estimate)
+
+
+@contextmanager
+def _left_out(place: str) -> Iterator[None]:
+    """Leave ``place``, which the caller has not named, out of errors."""
+    try:
+        yield
+    except ZarrBackendError as error:
+        if error.store == place:
+            error.store = None
+            error.located()  # renews the message
+        raise
 
 
 def _manager_for(container: Any, manager: Any) -> Any:
@@ -399,6 +418,7 @@ def _storage(path: str, planned: PlannedArray, lengths: tuple[int | None, ...], 
         dtype=type_label(node),
         shape=lengths,
         chunks=node.chunks,
+        shards=None if node.shards is None else node.shards.shape,
         codecs=tuple(codec_labels(node)),
         objects=_objects(node) if known else None,
         nbytes=node.size * itemsize if known and itemsize is not None else None,
