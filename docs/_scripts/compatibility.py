@@ -43,6 +43,7 @@ class Reader:
 _HDMF = "tests/interop/test_compatibility.py:test_hdmf_zarr_opens_what_the_table_says"
 _MATRIX = "tests/interop/test_matrix.py:test_a_reader_reads_all_that_it_has_types_for"
 
+_ALONE = "tests/interop/test_both_formats.py:test_zarr_without_this_package_and_one_format"
 _ZARR_2 = "tests/interop/test_peer013.py:test_what_013_reads_is_what_zarr_2_reads"
 
 READERS = (
@@ -60,7 +61,8 @@ READERS = (
     Reader("nwbinspector, with the alias", client="nwbinspector"),
     Reader("pynapple", client="pynapple"),
     Reader("zarr-python 2", ("yes", "no", "yes"), _ZARR_2),
-    Reader("zarr-python 3.1 and newer, xarray", ("yes", "yes", "yes"), _MATRIX),
+    Reader("zarr-python 3, xarray, with this package installed", ("yes", "yes", "yes"), _MATRIX),
+    Reader("zarr-python 3, xarray, alone", ("single arrays of numbers and text", "with zarr 3.2", "yes"), _ALONE),
     Reader("TensorStore", ("numbers", "numbers", "numbers"), _MATRIX),
     Reader("zarrita (JavaScript)", ("with `strict_json=True`",) * 3, _MATRIX),
     Reader("netCDF 4.10 (C, Python)", ("numbers, with `nczarr=True`", "no", "numbers, with `nczarr=True`"), _MATRIX),

@@ -170,6 +170,42 @@ def test_zarr_without_this_package(files, request, tmp_path, name, zarr_format, 
         assert all("ZarrsCodecPipeline: data type struct" in text for text in about_nodes)  # it leaves rows to zarr
 
 
+_ALONE = """
+import json, sys, warnings
+import numpy as np, zarr
+warnings.simplefilter("ignore")
+path, place = json.load(open(sys.argv[1]))
+answer = {"sum": int(np.sum(zarr.open_array(path, path=place, mode="r")[...], dtype="i8")), "refused": None}
+try:
+    members = zarr.open_group(path, mode="r").members(max_depth=None)
+    answer["arrays"] = sum(isinstance(found, zarr.Array) for _, found in members)
+except ValueError as error:
+    answer["refused"] = str(error)
+print(json.dumps(answer))
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "zarr_format", "refused"),
+    [("zarr315", 2, "'json2'"), ("peer014", 2, "'json2'"), ("zarr315", 3, "'struct'"), ("peer014", 3, None)],
+    ids=["zarr 3.1.5, format 2", "zarr 3.4, format 2", "zarr 3.1.5, format 3", "zarr 3.4, format 3"],
+)
+def test_zarr_without_this_package_and_one_format(request, tmp_path, name, zarr_format, refused):
+    """Files with references and rows: single arrays are read; the whole file in format 3 by zarr 3.2 and newer."""
+    with NWBZarrIO(tmp_path / "rich.nwb.zarr", "w", zarr_format=zarr_format) as io:
+        io.write(samples.rich_nwbfile(positions=False))
+    expected = arrays_in(tmp_path / "rich.nwb.zarr")
+    place = next(place for place, data in expected.items() if data.dtype.kind == "i" and data.size > 1)
+    answer = ask(request.getfixturevalue(name), _ALONE, [str(tmp_path / "rich.nwb.zarr"), place], tmp_path)
+    assert answer["sum"] == int(np.sum(expected[place][...], dtype="i8"))
+    if refused is None:
+        assert answer["refused"] is None
+        assert answer["arrays"] == len(expected)
+    else:
+        assert "No Zarr data type found that matches" in answer["refused"]
+        assert refused in answer["refused"]
+
+
 def test_netcdf(tmp_path):
     pytest.importorskip("netCDF4")
     path = tmp_path / "a.nwb.zarr"
