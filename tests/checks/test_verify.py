@@ -17,7 +17,7 @@ import zarr
 from hdmf.build import GroupBuilder, LinkBuilder, ReferenceBuilder
 from pynwb import NWBFile
 
-from hdmf_zarr_backend import Limits, NWBZarrIO, ZarrDataIO, ZarrIO, consolidate, validate, verify
+from hdmf_zarr_backend import Limits, NWBZarrIO, ZarrDataIO, ZarrIO, consolidate, upgrade, validate, verify
 from hdmf_zarr_backend.checks.findings import DAMAGE, REMARKS, Report
 from hdmf_zarr_backend.errors import ChunkError, NotZarrError, StoreNotFoundError, UsageError
 from hdmf_zarr_backend.progress import Progress
@@ -539,3 +539,29 @@ def test_other_places(tmp_path, path):
     report = verify(places[path])
     assert report.problems == []
     assert report.chunks == 8
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_messages_agree_with_their_numbers(tmp_path, count):
+    path = tmp_path / "file.zarr"
+    data = ZarrDataIO(np.arange(2 * count), chunks=(2,), compressor=False)
+    with ZarrIO(path, "w") as io:
+        io.write_builder(trees.root(trees.dataset("a", data)))
+    for number in range(count):
+        (path / "a" / f"stray{number}").write_bytes(b"x")
+    messages = {remark.kind: remark.message for remark in verify(path).remarks}
+    stray, unchecked = (
+        "1 key is not a chunk",
+        "1 of 1 chunk has no checksum, so changed bytes in it cannot be noticed",
+    )
+    if count == 2:
+        stray, unchecked = (
+            "2 keys are not chunks",
+            "2 of 2 chunks have no checksum, so changed bytes in them cannot be noticed",
+        )
+    assert messages["unknown-file"].startswith(f"{stray}: stray0")
+    assert messages["unchecked"] == unchecked
+    expected = f"would have Zarr format 3: arrays unchanged: 1 ({count} chunk{'s'[: count != 1]}, "
+    assert str(upgrade(path, dry_run=True)).startswith(expected)
+    arrays = str(upgrade(path))
+    assert arrays == "Zarr format 3 now: 1 array unchanged, 0 encoded again"

@@ -18,6 +18,7 @@ from hdmf_zarr_backend.execution.executors import Runner
 from hdmf_zarr_backend.execution.tasks import Index, task_bytes_for
 from hdmf_zarr_backend.formats.reserved import stores_all_chunks
 from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, Hierarchy, absolute, join
+from hdmf_zarr_backend.model.render import counted
 from hdmf_zarr_backend.progress import Progress
 from hdmf_zarr_backend.stores.base import DOCUMENTS, Store
 
@@ -322,14 +323,15 @@ class ChunkCheck:
         if self._has_other_chunks:
             unknown = [name for name in unknown if not _OF_EITHER_FORMAT.fullmatch(name)]
         if unknown:
-            self._add(path, "unknown-file", f"{len(unknown):,} keys are not chunks: {', '.join(unknown[:_SHOWN])}")
+            what = "1 key is not a chunk" if len(unknown) == 1 else f"{len(unknown):,} keys are not chunks"
+            self._add(path, "unknown-file", f"{what}: {', '.join(unknown[:_SHOWN])}")
         wanted = math.prod(stored.grid)
         if len(found) < wanted:
             blocked, _ = stored.sort(self._keys.names_without_values(path))
             if blocked:
                 shown = ", ".join(node.chunk_name(index) for index in sorted(blocked)[:_SHOWN])
                 what = "a folder, a pipe or a device is in the place of"
-                self._add(path, "chunk-damaged", f"{what} {len(blocked):,} chunks: {shown}")
+                self._add(path, "chunk-damaged", f"{what} {counted(len(blocked), 'chunk')}: {shown}")
             known = found | blocked
             names = stored.first_missing(known)
             if names:

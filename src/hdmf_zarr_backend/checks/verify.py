@@ -17,6 +17,7 @@ from hdmf_zarr_backend.errors import UsageError
 from hdmf_zarr_backend.execution.executors import runner
 from hdmf_zarr_backend.files.parser import parse
 from hdmf_zarr_backend.model.nodes import ArrayNode, GroupNode, Hierarchy
+from hdmf_zarr_backend.model.render import counted
 from hdmf_zarr_backend.progress import SILENT, Progress
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.limits import MEMORY_BUDGET, ExternalLinks, Limits, ReadRules
@@ -110,8 +111,9 @@ def verify(
                 check.run(workers, memory_budget=memory_budget, progress=progress)
                 _compare_copies(keys, structure.hierarchy, own, report)
         if report.unchecked:
-            what = f"{report.unchecked:,} of {report.chunks:,} chunks have no checksum"
-            report.add(Problem("/", "unchecked", f"{what}, so changed bytes in them cannot be noticed"))
+            verb, them = ("has", "it") if report.unchecked == 1 else ("have", "them")
+            what = f"{report.unchecked:,} of {counted(report.chunks, 'chunk')} {verb} no checksum"
+            report.add(Problem("/", "unchecked", f"{what}, so changed bytes in {them} cannot be noticed"))
     if last > 2:
         for problem in problems_by_schema(keys, structure.hierarchy):
             report.add(problem)

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from hdmf_zarr_backend.cli.colour import painted
 from hdmf_zarr_backend.errors import UsageError, ZarrBackendError
 from hdmf_zarr_backend.model.link_sources import is_url, split_chain
-from hdmf_zarr_backend.model.render import ASCII, UNICODE, Symbols
+from hdmf_zarr_backend.model.render import ASCII, UNICODE, Symbols, counted
 from hdmf_zarr_backend.progress import Progress, terminal_progress
 
 T = TypeVar("T")
@@ -112,11 +112,6 @@ def finding_lines(
 
 def _others(count: int) -> str:
     return f" (and {count:,} more like this one; --verbose shows each)" if count else ""
-
-
-def counted(count: int, noun: str) -> str:
-    """Return a number with a noun, such as "1 finding" or "2,000 findings"."""
-    return f"{count:,} {noun}{'s'[: count != 1]}"
 
 
 def verdict_text(good: str, count: int, noun: str) -> str:

@@ -15,12 +15,12 @@ from hdmf_zarr_backend.cli.command import (
     add_finding_options,
     add_json_option,
     add_storage_option,
-    counted,
     finding_lines,
     print_json,
     print_limited,
     storage_options,
 )
+from hdmf_zarr_backend.model.render import counted
 
 if TYPE_CHECKING:
     from hdmf_zarr_backend.comparison import Difference

@@ -17,7 +17,6 @@ from hdmf_zarr_backend.cli.command import (
     add_jobs_option,
     add_json_option,
     add_storage_option,
-    counted,
     each_file,
     executor_of,
     finding_lines,
@@ -26,6 +25,7 @@ from hdmf_zarr_backend.cli.command import (
     verdict_text,
 )
 from hdmf_zarr_backend.errors import UsageError
+from hdmf_zarr_backend.model.render import counted
 from hdmf_zarr_backend.progress import Progress
 
 if TYPE_CHECKING:

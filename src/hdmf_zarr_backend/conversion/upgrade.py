@@ -42,7 +42,7 @@ from hdmf_zarr_backend.model.nodes import (
     join,
     split,
 )
-from hdmf_zarr_backend.model.render import size_text
+from hdmf_zarr_backend.model.render import counted, size_text
 from hdmf_zarr_backend.progress import SILENT, Progress
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.files import Staged
@@ -179,7 +179,7 @@ def keys_of_format_2(keys: Store, hierarchy: Hierarchy) -> Iterator[list[str]]:
     if unknown:
         shown = ", ".join(absolute(path) for path in unknown[:_SHOWN])
         raise ConflictError(
-            f"{len(unknown)} nodes exist in format 2 only: {shown}",
+            f"{counted(len(unknown), 'node')} in format 2 only: {shown}",
             store=keys.location,
             remedy="Move zarr.json of the root away to get the file of format 2, and upgrade that.",
         )
@@ -271,12 +271,12 @@ class UpgradeReport:
             return self._forecast()
         number = "formats 2 and 3" if len(self.formats) > 1 else f"format {self.formats[0]}"
         if self.kept or self.encoded:
-            return f"Zarr {number} now: {self.kept} arrays left as they are, {self.encoded} encoded again"
+            return f"Zarr {number} now: {counted(self.kept, 'array')} unchanged, {self.encoded:,} encoded again"
         if not self.removed:
             return f"Zarr {number} already"
         if self.formats == (2,):
-            return f"Zarr {number} now: {self.removed} keys of format 3 have been removed"
-        return f"Zarr {number} already, {self.removed} remaining keys of format 2 have been removed"
+            return f"Zarr {number} now: {counted(self.removed, 'key')} of format 3 removed"
+        return f"Zarr {number} already, {counted(self.removed, 'remaining key')} of format 2 removed"
 
     def _forecast(self) -> str:
         number = "formats 2 and 3" if len(self.formats) > 1 else f"format {self.formats[0]}"
@@ -285,9 +285,9 @@ class UpgradeReport:
         work, parts = self.work or UpgradeWork(), []
         if self.kept or self.encoded:
             shown = ", ".join(self.encoded_arrays[:_SHOWN]) + ", ..." * (len(self.encoded_arrays) > _SHOWN)
-            kept = f"{work.kept_chunks:,} chunks, {size_text(work.kept_bytes)}"
-            again = f"{work.encoded_chunks:,} chunks, {size_text(work.encoded_bytes)}"
-            parts.append(f"arrays left as they are: {self.kept} ({kept})")
+            kept = f"{counted(work.kept_chunks, 'chunk')}, {size_text(work.kept_bytes)}"
+            again = f"{counted(work.encoded_chunks, 'chunk')}, {size_text(work.encoded_bytes)}"
+            parts.append(f"arrays unchanged: {self.kept} ({kept})")
             parts.append(f"encoded again: {self.encoded} ({again}){f': {shown}' if shown else ''}")
         if work.documents:
             parts.append(f"metadata documents written: {work.documents:,} ({size_text(work.document_bytes)})")

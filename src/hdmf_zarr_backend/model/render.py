@@ -25,6 +25,7 @@ __all__ = [
     "Role",
     "Sum",
     "Symbols",
+    "counted",
     "folded",
     "item_tree",
     "natural",
@@ -238,6 +239,11 @@ def size_text(size: float) -> str:
             return f"{size:.0f} B" if unit == "B" else f"{size:.3g} {unit}"
         size /= 1000
     return f"{size:,.0f} PB"
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a number with a noun: ``1 problem``, ``2,000 problems``."""
+    return f"{count:,} {noun}{'s'[: count != 1]}"
 
 
 def folded(members: list[Item], *, show_all: bool) -> Iterator[Item | list[Item]]:

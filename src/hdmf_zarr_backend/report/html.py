@@ -68,11 +68,6 @@ def and_more(count: int, where: str = "") -> str:
     return f'<p class="soft">and {count:,} more{where}</p>' if count else ""
 
 
-def counted(count: int, noun: str) -> str:
-    """Return a number with a noun: ``1 problem``, ``2 problems``."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
-
-
 # ---- commands -------------------------------------------------------------------------------------------------------
 
 
