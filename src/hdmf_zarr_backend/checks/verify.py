@@ -110,14 +110,19 @@ def verify(
                 check = ChunkCheck(keys, own, report, has_other_chunks=True)
                 check.run(workers, memory_budget=memory_budget, progress=progress)
                 _compare_copies(keys, structure.hierarchy, own, report)
-        if report.unchecked:
-            verb, them = ("has", "it") if report.unchecked == 1 else ("have", "them")
-            what = f"{report.unchecked:,} of {counted(report.chunks, 'chunk')} {verb} no checksum"
-            report.add(Problem("/", "unchecked", f"{what}, so changed bytes in {them} cannot be noticed"))
+        _add_unchecked(report)
     if last > 2:
         for problem in problems_by_schema(keys, structure.hierarchy):
             report.add(problem)
     return report
+
+
+def _add_unchecked(report: Report) -> None:
+    """Report the number of chunks without a checksum."""
+    if report.unchecked:
+        verb, them = ("has", "it") if report.unchecked == 1 else ("have", "them")
+        what = f"{report.unchecked:,} of {counted(report.chunks, 'chunk')} {verb} no checksum"
+        report.add(Problem("/", "unchecked", f"{what}, so changed bytes in {them} cannot be noticed"))
 
 
 def _compare_copies(keys: Store, hierarchy: Hierarchy, own: Hierarchy, report: Report) -> None:

@@ -472,7 +472,18 @@ def _nothing_to_read(keys: Store) -> ZarrBackendError:
             store=keys.location,
             remedy="Give the path of the file, not of an array in it.",
         )
-    nodes = [] if keys.folder is None else folders_with(keys.folder, DOCUMENTS)
+    return _root_without_document(keys) or NotZarrError(
+        "this is not a Zarr hierarchy: it has neither .zgroup nor zarr.json",
+        store=keys.location,
+        remedy="HDF5 files are read with HDF5IO or NWBHDF5IO, and converted with `zarrio convert`.",
+    )
+
+
+def _root_without_document(keys: Store) -> ZarrBackendError | None:
+    """Return the error for a local folder whose members are nodes or Zarr files; None for others."""
+    if keys.folder is None or keys.read_rules.is_linked:  # the target of a link is not looked at for a message
+        return None
+    nodes = folders_with(keys.folder, DOCUMENTS)
     files = [name for name in nodes if name.endswith(ZARR_SUFFIXES)]
     if files:
         return NotZarrError(
@@ -487,11 +498,7 @@ def _nothing_to_read(keys: Store) -> ZarrBackendError:
             path="/",
             remedy="Restore the document of the root from a copy of the file.",
         )
-    return NotZarrError(
-        "this is not a Zarr hierarchy: it has neither .zgroup nor zarr.json",
-        store=keys.location,
-        remedy="HDF5 files are read with HDF5IO or NWBHDF5IO, and converted with `zarrio convert`.",
-    )
+    return None
 
 
 def is_hdmf_zarr(keys: Store) -> bool:
