@@ -31,7 +31,7 @@ napoleon_google_docstring = False
 napoleon_use_param = False
 napoleon_use_rtype = False
 napoleon_custom_sections = [("Attributes", "params_style")]
-exclude_patterns = ["_build", "format/vectors", "sg_execution_times.rst"]
+exclude_patterns = ["_build", "format/vectors", "sg_execution_times.rst", "auto_gallery/sg_execution_times.rst"]
 
 html_theme = "furo"
 html_title = project
