@@ -24,6 +24,7 @@ from hdmf_zarr_backend.conversion.convert import convert as convert_file
 from hdmf_zarr_backend.errors import MetadataError
 from hdmf_zarr_backend.model.content import DatasetContent, NodeContent
 from hdmf_zarr_backend.model.elements import Element, Reference
+from tests import trees
 from tests.compare import planted
 from tests.compare.planted_zarr import changed, edit
 from tests.samples import attribute_values, dataset_builders, reference_tree
@@ -381,10 +382,11 @@ def test_references_of_several_axes_are_references(tmp_path: Path, zarr_format: 
 
 def test_text_as_json_with_the_fill_value_0_is_the_same_in_format_3(tmp_path: Path) -> None:
     """Older releases of hdmf-zarr cached specifications as JSON, and zarr 2 declared 0 for them."""
-    root = zarr.create_group(str(tmp_path / "old.zarr"), zarr_format=2, attributes={"namespace": "core"})
-    root.create_array("text", shape=(1,), dtype="i1", fill_value=0, attributes={"zarr_dtype": "scalar"})
+    with ZarrIO(tmp_path / "old.zarr", "w") as io:
+        io.write_builder(trees.root(trees.dataset("text", "a"), namespace="core"))
     document = json.loads((tmp_path / "old.zarr/text/.zarray").read_text())
-    document.update(dtype="|O", filters=[numcodecs.JSON().get_config()], compressor=None)
+    document.update(filters=[numcodecs.JSON().get_config()], compressor=None, fill_value=0)
+    (tmp_path / "old.zarr/.zmetadata").unlink()
     (tmp_path / "old.zarr/text/.zarray").write_text(json.dumps(document))
     (tmp_path / "old.zarr/text/0").write_bytes(numcodecs.JSON().encode(np.array(["a"], dtype=object)))
     convert_file(tmp_path / "old.zarr", tmp_path / "new.zarr", zarr_format=3)
@@ -396,7 +398,9 @@ def test_text_as_json_with_the_fill_value_0_is_the_same_in_format_3(tmp_path: Pa
 )
 def test_an_attribute_that_only_json_expresses_is_that_text_in_hdf5(tmp_path: Path, value: Any) -> None:
     """OME-Zarr, for one, has lists of objects."""
-    zarr.create_group(str(tmp_path / "a.zarr"), zarr_format=2, attributes={"namespace": "core", "value": value})
+    (tmp_path / "a.zarr").mkdir()
+    (tmp_path / "a.zarr/.zgroup").write_text('{"zarr_format": 2}')
+    (tmp_path / "a.zarr/.zattrs").write_text(json.dumps({"namespace": "core", "value": value}))
     convert_file(tmp_path / "a.zarr", tmp_path / "a.h5")
     with h5py.File(tmp_path / "a.h5") as file:
         assert json.loads(file.attrs["value"]) == value
