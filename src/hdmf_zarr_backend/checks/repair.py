@@ -17,7 +17,6 @@ from hdmf_zarr_backend.changes.locks import writer_lock
 from hdmf_zarr_backend.checks.chunks import kind_of
 from hdmf_zarr_backend.checks.findings import Problem, Report
 from hdmf_zarr_backend.checks.links import CircularError, Targets
-from hdmf_zarr_backend.checks.readable_copies import mark_readable_copies
 from hdmf_zarr_backend.checks.structure import Structure, check_structure
 from hdmf_zarr_backend.errors import (
     ChunkError,
@@ -272,9 +271,7 @@ def _is_copy_wrong(kinds: Counter[str], structure: Structure) -> bool:
 
 def _checked(keys: Store) -> tuple[Structure | None, Report]:
     report = Report(keys.location, "structure")
-    structure = check_structure(keys, report)
-    mark_readable_copies(keys, structure, report)
-    return structure, report
+    return check_structure(keys, report), report
 
 
 def _write_back(keys: Store, structure: Structure, repairs: Repairs) -> bool:

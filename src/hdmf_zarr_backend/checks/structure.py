@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
@@ -103,11 +103,30 @@ def check_structure(keys: Store, report: Report) -> Structure | None:
         No Zarr file exists there.
     """
     try:
-        return _Check(keys, report).run()
+        structure = _Check(keys, report).run()
+        _mark_readable_copies(keys, structure, report)
+        return structure
     except (LimitError, MetadataError, IncompleteStoreError) as error:
         kinds = {LimitError: "limit", MetadataError: "document-damaged", IncompleteStoreError: "incomplete"}
         report.add(Problem(error.path or "/", kinds[type(error)], error.problem))
         return None
+
+
+def _mark_readable_copies(keys: Store, structure: Structure, report: Report) -> None:
+    """Mark damaged documents that readers do not notice, since they use a copy in the consolidated document."""
+    kind = "document-damaged"
+    if kind not in report.counts or not structure.is_consolidated:
+        return
+    try:
+        found = parse(keys, hint=structure.hierarchy.zarr_format)
+    except ZarrBackendError:  # the consolidated document is damaged too, which the report has already
+        return
+    if found.consolidated:
+        readable = {absolute(path) for path, _ in found.hierarchy.walk()}
+        report.problems = [
+            replace(problem, is_repairable=True) if problem.kind == kind and problem.path in readable else problem
+            for problem in report.problems
+        ]
 
 
 class _Check:

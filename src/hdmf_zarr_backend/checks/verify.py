@@ -10,7 +10,6 @@ from hdmf_zarr_backend.checks.chunks import ChunkCheck
 from hdmf_zarr_backend.checks.dandi import check_dandi
 from hdmf_zarr_backend.checks.findings import Problem, Report
 from hdmf_zarr_backend.checks.links import Targets, check_targets
-from hdmf_zarr_backend.checks.readable_copies import mark_readable_copies
 from hdmf_zarr_backend.checks.structure import check_structure
 from hdmf_zarr_backend.checks.validate import problems_by_schema
 from hdmf_zarr_backend.errors import UsageError
@@ -88,7 +87,6 @@ def verify(
     keys.read_rules = ReadRules(limits=limits or Limits(), external_links=external_links)
     report = Report(keys.location, level)
     structure = check_structure(keys, report)
-    mark_readable_copies(keys, structure, report)
     if dandi:
         report.dandi = check_dandi(keys, report.add)
     last = LEVELS.index(level)
