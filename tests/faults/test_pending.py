@@ -32,6 +32,21 @@ def killed(code: str) -> None:
     assert done.returncode == -9
 
 
+def killed_while_writing(path: Path) -> None:
+    """Let a writer of a new file die in the middle of the values."""
+    killed(
+        f"""
+from hdmf.data_utils import DataChunkIterator
+from tests import trees
+def values():
+    yield from range(1000)
+    os.kill(os.getpid(), signal.SIGKILL)
+data = DataChunkIterator(values(), buffer_size=100)
+ZarrIO({str(path)!r}, "w").write_builder(trees.root(trees.dataset("x", data)))
+"""
+    )
+
+
 def read(path: Path) -> np.ndarray:
     """Return the values of the one dataset."""
     with ZarrIO(path, "r") as io:
@@ -114,17 +129,7 @@ def test_verify_does_not_call_the_chunks_of_a_change_unknown_files(tmp_path: Pat
 def unfinished(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     """Return the path of a file whose only writer was killed before the file was complete."""
     path = tmp_path / request.param
-    killed(
-        f"""
-from hdmf.data_utils import DataChunkIterator
-from tests import trees
-def values():
-    yield from range(1000)
-    os.kill(os.getpid(), signal.SIGKILL)
-data = DataChunkIterator(values(), buffer_size=100)
-ZarrIO({str(path)!r}, "w").write_builder(trees.root(trees.dataset("x", data)))
-"""
-    )
+    killed_while_writing(path)
     return path
 
 
@@ -166,17 +171,7 @@ def test_verify_and_repair_name_an_unfinished_replacement(tmp_path: Path, capsys
     path = tmp_path / "a.zarr"
     with ZarrIO(path, "w") as io:
         io.write_builder(trees.root(note="old"))
-    killed(
-        f"""
-from tests import trees
-def values():
-    yield from range(1000)
-    os.kill(os.getpid(), signal.SIGKILL)
-from hdmf.data_utils import DataChunkIterator
-data = DataChunkIterator(values(), buffer_size=100)
-ZarrIO({str(path)!r}, "w").write_builder(trees.root(trees.dataset("x", data)))
-"""
-    )
+    killed_while_writing(path)
     kept = _partial(path)
     report = verify(path)
     assert report.is_sound
