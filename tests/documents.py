@@ -8,7 +8,8 @@ from typing import Any
 
 from hdmf_zarr_backend.files.parser import parse
 from hdmf_zarr_backend.formats import registry, zarr2, zarr3, zarr3_attributes
-from hdmf_zarr_backend.model.nodes import ArrayNode
+from hdmf_zarr_backend.model.nodes import Dataset
+from hdmf_zarr_backend.model.stored import StoredArray
 from hdmf_zarr_backend.stores.opening import open_store
 from tests.places import Place, delete, put
 
@@ -33,9 +34,9 @@ def document(place: Place, key: str) -> Any:
     return dict(zarr2.documents("", found_node))[name]
 
 
-def arrays(place: Place) -> dict[str, ArrayNode]:
+def arrays(place: Place) -> dict[str, Dataset]:
     """Return the nodes of the arrays of a file by path, parsed from its documents."""
-    return {path: node for path, node in parse(open_store(place)).hierarchy.walk() if isinstance(node, ArrayNode)}
+    return {path: node for path, node in parse(open_store(place)).hierarchy.walk() if isinstance(node, Dataset)}
 
 
 def has_document(place: Place, key: str) -> bool:
@@ -103,3 +104,10 @@ def is_fresh(place: Place) -> bool:
 def is_consolidated(place: Place) -> bool:
     """Return whether the file has a consolidated document."""
     return parse(open_store(place)).consolidated
+
+
+def dataset_node(shape: Any, chunks: Any, data_type: Any, fill_value: Any = None, **options: Any) -> Dataset[Any]:
+    """Return a dataset with attributes; the other options are those of a stored array."""
+    attributes = options.pop("attributes", {})
+    keeps_attributes = options.pop("keeps_attributes", False)
+    return Dataset(StoredArray(shape, chunks, data_type, fill_value, **options), attributes, keeps_attributes)

@@ -17,7 +17,8 @@ from hdmf_zarr_backend.changes.edits import Edits
 from hdmf_zarr_backend.changes.journal import Mark
 from hdmf_zarr_backend.formats import zarr2
 from hdmf_zarr_backend.formats.registry import parse_array
-from hdmf_zarr_backend.model.nodes import ArrayNode, ChunkKeys
+from hdmf_zarr_backend.model.nodes import Dataset
+from hdmf_zarr_backend.model.stored import ChunkKeys, StoredArray
 from hdmf_zarr_backend.stores.base import Store
 from tests.keystores import MemoryKeys
 from tests.strategies import expected, selections
@@ -33,8 +34,8 @@ class Metadata:
 
     zarr_format = 2
 
-    def documents(self, path: str, node: Any) -> Any:
-        return zarr2.documents(path, node)
+    def documents(self, path: str, array: StoredArray) -> Any:
+        return zarr2.documents(path, Dataset(array))
 
     def mark(self) -> Mark:
         return Mark({}, (zarr2.CONSOLIDATED,))
@@ -55,7 +56,7 @@ def flush(edits: Edits) -> set[str]:
     return changed
 
 
-def write_array(array: np.ndarray[Any, Any], node: ArrayNode, edits: Edits, keys: MemoryKeys) -> EditableArray:
+def write_array(array: np.ndarray[Any, Any], node: Dataset, edits: Edits, keys: MemoryKeys) -> EditableArray:
     """Write ``array`` through an `EditableArray` of ``node``, which is empty before, and return that."""
     lazy = EditableArray(edits, keys, "g/a", node, ChunkCache())
     lazy.resize(array.shape)

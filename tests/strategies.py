@@ -8,7 +8,9 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from hdmf_zarr_backend.model.nodes import ArrayNode, ChunkKeys, GroupNode, Hierarchy
+from hdmf_zarr_backend.model.nodes import Dataset, Group, Hierarchy
+from hdmf_zarr_backend.model.stored import ChunkKeys
+from tests.documents import dataset_node
 
 DOCUMENTS = (".zarray", ".zgroup", ".zattrs", ".zmetadata", "zarr.json")
 
@@ -38,11 +40,11 @@ _KNOWN.add("dimension_separator")
 
 
 @st.composite
-def array_nodes(draw: st.DrawFn) -> ArrayNode[Any]:
+def array_nodes(draw: st.DrawFn) -> Dataset[Any]:
     """Return the metadata of an array; what the codecs and types mean does not matter to the model."""
     rank = draw(st.integers(0, 3))
     attributes = draw(JSON_OBJECTS)
-    return ArrayNode(
+    return dataset_node(
         shape=tuple(draw(st.lists(st.integers(0, 2**40), min_size=rank, max_size=rank))),
         chunks=tuple(draw(st.lists(st.integers(1, 2**20), min_size=rank, max_size=rank))),
         data_type=draw(st.sampled_from(["<f4", "|O", [["a", "<i4"], ["b", "|S3", [2]]]])),
@@ -58,11 +60,11 @@ def array_nodes(draw: st.DrawFn) -> ArrayNode[Any]:
 
 
 @st.composite
-def group_nodes(draw: st.DrawFn, members: st.SearchStrategy[dict[str, Any]]) -> GroupNode[Any]:
+def group_nodes(draw: st.DrawFn, members: st.SearchStrategy[dict[str, Any]]) -> Group[Any]:
     """Return a group with these members."""
     attributes = draw(JSON_OBJECTS)
     keeps = not attributes and draw(st.booleans())
-    return GroupNode(attributes=attributes, members=draw(members), keeps_attributes=keeps)
+    return Group(attributes=attributes, members=draw(members), keeps_attributes=keeps)
 
 
 NODES = st.recursive(

@@ -18,7 +18,7 @@ from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO, ZarrReference, conv
 from hdmf_zarr_backend.comparison import compare
 from hdmf_zarr_backend.errors import NotZarrError, UsageError
 from hdmf_zarr_backend.files.parser import parse
-from hdmf_zarr_backend.model.nodes import ArrayNode
+from hdmf_zarr_backend.model.nodes import Dataset
 from hdmf_zarr_backend.stores.local import LocalStore
 from tests import samples
 from tests.documents import is_fresh
@@ -188,12 +188,12 @@ def test_chunks_are_copied_as_they_are(rich, number, other, tmp_path):
     copied = 0
     for path, node in old.walk():
         made = new.get(path)
-        first = (node.filters or [{}])[0].get("id") if isinstance(node, ArrayNode) else "group"
-        if first in ("group", "json2", "references", "struct") or not isinstance(made, ArrayNode):
+        first = (node.stored.filters or [{}])[0].get("id") if isinstance(node, Dataset) else "group"
+        if first in ("group", "json2", "references", "struct") or not isinstance(made, Dataset):
             continue
-        for index in np.ndindex(*node.grid):
-            stored = (rich[number] / path / node.chunk_name(index)).read_bytes()
-            assert (tmp_path / "other.nwb.zarr" / path / made.chunk_name(index)).read_bytes() == stored, path
+        for index in np.ndindex(*node.stored.grid):
+            stored = (rich[number] / path / node.stored.chunk_name(index)).read_bytes()
+            assert (tmp_path / "other.nwb.zarr" / path / made.stored.chunk_name(index)).read_bytes() == stored, path
             copied += 1
     assert copied > 100
 

@@ -19,7 +19,7 @@ from hdmf_zarr_backend.files.parser import ParsedFile, parse
 from hdmf_zarr_backend.formats.both import ZarrFormat
 from hdmf_zarr_backend.formats.zarr3 import ChunkKeyEncoding
 from hdmf_zarr_backend.io import EXPANDABLE, ZarrIO
-from hdmf_zarr_backend.model.nodes import GroupNode
+from hdmf_zarr_backend.model.nodes import Group
 from hdmf_zarr_backend.progress import SILENT, Progress
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.limits import MEMORY_BUDGET, ExternalLinks, Limits, MissingChunks
@@ -204,7 +204,7 @@ class NWBZarrIO(ZarrIO):
         root = None if self._parsed is None else self._parsed.hierarchy.root
         if root is not None and "nwb_version" in root.attributes:
             return ": the attribute nwb_version is not a text", "Store it as a text, such as '2.9.0'."
-        if isinstance(root, GroupNode) and "nwb_version" in root.members:
+        if isinstance(root, Group) and "nwb_version" in root.members:
             return ": nwb_version is a dataset, as in NWB 1", "PyNWB reads version 2 and above."
         return "", "This is not an NWB file; ZarrIO may read it."
 

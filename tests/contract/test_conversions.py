@@ -205,8 +205,8 @@ def test_a_codec_is_given_by_name_or_as_it_is(
     path = folder / "a.zarr"
     convert(tmp_path / "a.h5", path, codec=codec)
     node = arrays(path)["values"]
-    assert not node.filters
-    assert (node.compressor or {"id": None})["id"] == stored
+    assert not node.stored.filters
+    assert (node.stored.compressor or {"id": None})["id"] == stored
     with ZarrIO(path) as io:
         assert np.array_equal(io.read_builder()["values"].data[:], VALUES)
     chunks = [len(value) for key, value in contents(path).items() if key.startswith("values/") and key[-1].isdigit()]

@@ -42,7 +42,7 @@ APPEND = pytest.mark.needs("append")
 
 
 def filters(place: Place) -> set[str]:
-    return {str(codec["id"]) for node in arrays(place).values() for codec in node.filters or []}
+    return {str(codec["id"]) for node in arrays(place).values() for codec in node.stored.filters or []}
 
 
 def test_d1_own_files_need_no_unsafe_switch(folder, monkeypatch):
@@ -366,7 +366,7 @@ def test_d16_nothing_is_compressed_twice(folder, tmp_path):
         file.create_dataset("x", data=np.arange(2**20, dtype="i4"), chunks=(2**16,), compression="gzip", shuffle=True)
     convert(tmp_path / "a.h5", folder / "a.zarr", check=False)
     node = arrays(folder / "a.zarr")["x"]
-    assert [codec["id"] for codec in (*(node.filters or []), node.compressor)] == ["shuffle", "zlib"]
+    assert [codec["id"] for codec in (*(node.stored.filters or []), node.stored.compressor)] == ["shuffle", "zlib"]
 
 
 def test_d17_no_file_for_each_row(folder):

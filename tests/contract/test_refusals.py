@@ -128,7 +128,7 @@ def test_references_to_nothing_fail_when_they_are_resolved(folder):
 def spoil(path: Place, array: str) -> None:
     """Replace the first chunk of an array with bytes that do not decode."""
     node = arrays(path)[array]
-    put(path, f"{array}/{node.chunk_name((0,) * len(node.shape))}", b"\1\2\3")
+    put(path, f"{array}/{node.stored.chunk_name((0,) * len(node.stored.shape))}", b"\1\2\3")
 
 
 def test_the_rest_of_a_file_with_a_damaged_chunk_reads(plain):

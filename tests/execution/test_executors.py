@@ -18,7 +18,7 @@ from hdmf_zarr_backend import ZarrIO
 from hdmf_zarr_backend.errors import UsageError, WriteError
 from hdmf_zarr_backend.execution.executors import runner
 from hdmf_zarr_backend.execution.tasks import ArrayWrite, cut
-from hdmf_zarr_backend.model.nodes import ArrayNode
+from hdmf_zarr_backend.model.stored import StoredArray
 from hdmf_zarr_backend.stores.local import LocalStore
 
 VALUES = np.random.default_rng(0).integers(-50, 50, (60_000, 16), dtype="i2")
@@ -122,7 +122,7 @@ def test_a_pool_that_was_shut_down_is_told() -> None:
 
 
 def test_tasks_hold_whole_chunks_of_the_target(tmp_path: Path) -> None:
-    node: ArrayNode[Any] = ArrayNode(shape=(10, 7), chunks=(4, 3), data_type="<i2")
+    node: StoredArray = StoredArray(shape=(10, 7), chunks=(4, 3), data_type="<i2")
     tasks = list(cut(ArrayWrite(LocalStore(str(tmp_path)), "a", node, object()), task_bytes=50))  # type: ignore[arg-type]
     indices = [index for task in tasks for index in task.indices]
     assert sorted(indices) == [(i, j) for i in range(3) for j in range(3)]

@@ -26,7 +26,8 @@ from hdmf_zarr_backend.formats.object_forms import ObjectForm, reference_form, r
 from hdmf_zarr_backend.hdf5.types import type_of_dtype
 from hdmf_zarr_backend.model.content import DatasetContent
 from hdmf_zarr_backend.model.elements import Element
-from hdmf_zarr_backend.model.nodes import ArrayNode
+from hdmf_zarr_backend.model.nodes import Dataset
+from tests.documents import dataset_node
 from tests.hdf5.random_files import RandomFile
 from tests.samples import dataset_builders, reference_tree
 from tests.strategies import PLAIN, STRUCTURED, raw_arrays
@@ -107,7 +108,7 @@ def test_real_files_mean_the_same_in_every_format(tmp_path, some_nwbfiles):
 @given(dtype=PLAIN | STRUCTURED)
 def test_a_dtype_and_its_data_type_are_the_same_element(dtype):
     assert element_of(dtype) == type_element(zarr_type(dtype))
-    node: ArrayNode[Any] = ArrayNode((3,), (3,), zarr_type(dtype))
+    node: Dataset[Any] = dataset_node((3,), (3,), zarr_type(dtype))
     found = describe(node)
     assert (found.stored, found.element, found.shape, found.form) == (element_of(dtype), found.stored, (3,), "plain")
     assert found.itemsize == dtype.itemsize
@@ -235,7 +236,7 @@ def test_how_deep_a_recorded_type_is(is_too_deep):
     ids=str,
 )
 def test_what_is_recorded_of_numbers_and_text_of_fixed_length(data_type, note, stored):
-    node: ArrayNode[Any] = ArrayNode((3,), (3,), data_type, attributes={"_hdmf": {"hdf5": note}})
+    node: Dataset[Any] = dataset_node((3,), (3,), data_type, attributes={"_hdmf": {"hdf5": note}})
     assert describe(node).stored == stored
 
 
@@ -437,18 +438,18 @@ def test_structured_values_with_an_opaque_field_are_read_and_written_again(tmp_p
 )
 def test_an_unknown_data_type_is_refused(data_type):
     with pytest.raises(MetadataError, match="is unknown"):
-        describe(ArrayNode((1,), (1,), data_type))
+        describe(dataset_node((1,), (1,), data_type))
 
 
 def test_a_field_of_an_unknown_type_is_refused():
-    node: ArrayNode[Any] = ArrayNode((1, 1), (1, 1), "|O", attributes={"zarr_dtype": [{"name": "a", "dtype": "blue"}]})
+    node: Dataset[Any] = dataset_node((1, 1), (1, 1), "|O", attributes={"zarr_dtype": [{"name": "a", "dtype": "blue"}]})
     with pytest.raises(ValueRefusedError, match="'blue'"):
         describe(node)
 
 
 def test_a_date_in_rows_whose_unit_numpy_does_not_have_is_refused():
     dtype = [{"name": "a", "dtype": "datetime64[10000000000s]"}, {"name": "b", "dtype": "object"}]
-    node: ArrayNode[Any] = ArrayNode((1, 2), (1, 2), "|O", attributes={"zarr_dtype": dtype})
+    node: Dataset[Any] = dataset_node((1, 2), (1, 2), "|O", attributes={"zarr_dtype": dtype})
     with pytest.raises(ValueRefusedError, match="10000000000s"):
         describe(node)
 
@@ -457,7 +458,7 @@ def test_a_date_in_rows_whose_unit_numpy_does_not_have_is_refused():
     "recorded", ["blue", 3, {}, {"text": "ascii", "size": 3, "pad": "none"}, {"array": "<i4"}], ids=str
 )
 def test_only_what_needs_a_recorded_type_refuses_one_that_is_damaged(recorded):
-    node: ArrayNode[Any] = ArrayNode((1,), (1,), "<i4", attributes={"_hdmf": {"hdf5": {"type": recorded}}})
+    node: Dataset[Any] = dataset_node((1,), (1,), "<i4", attributes={"_hdmf": {"hdf5": {"type": recorded}}})
     found = describe(node)
     assert found.stored == Element("int", 4, "<")
     assert not is_scalar(node)
@@ -522,9 +523,9 @@ def test_forms_of_objects():
 # ---- labels ---------------------------------------------------------------------------------------------------------
 
 
-def described(data_type: Any, **more: Any) -> ArrayNode[Any]:
+def described(data_type: Any, **more: Any) -> Dataset[Any]:
     """Return the node of an array of two elements."""
-    return ArrayNode(shape=(2,), chunks=(2,), data_type=data_type, attributes=more.pop("attributes", {}), **more)
+    return dataset_node(shape=(2,), chunks=(2,), data_type=data_type, attributes=more.pop("attributes", {}), **more)
 
 
 @pytest.mark.parametrize(
@@ -583,4 +584,4 @@ def test_types_of_variable_size_have_no_itemsize(data_type: Any) -> None:
     ],
 )
 def test_the_labels_of_codecs(filters: Any, compressor: Any, words: list[str]) -> None:
-    assert codec_labels(described("<i4", filters=filters, compressor=compressor)) == words
+    assert codec_labels(described("<i4", filters=filters, compressor=compressor).stored) == words

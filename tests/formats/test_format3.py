@@ -20,7 +20,9 @@ from hdmf_zarr_backend.errors import MetadataError, UsageError
 from hdmf_zarr_backend.formats import both, type_codes, zarr3, zarr3_attributes, zarr3_codecs, zarr3_fills, zarr3_types
 from hdmf_zarr_backend.formats.registry import FORMATS, parse_array, parse_consolidated, parse_documents
 from hdmf_zarr_backend.formats.zarr3_codecs import Chain
-from hdmf_zarr_backend.model.nodes import ArrayNode, GroupNode, Hierarchy, Shards
+from hdmf_zarr_backend.model.nodes import Dataset, Group, Hierarchy
+from hdmf_zarr_backend.model.stored import Shards
+from tests.documents import dataset_node
 from tests.strategies import JSON
 
 JSON2 = {"id": "json2"}
@@ -131,8 +133,8 @@ def test_a_document_without_a_consolidated_block(document):
 )
 def test_keys_of_chunks(encoding, index, name):
     node = zarr3.parse_node(array_document(chunk_key_encoding=encoding), "a")
-    assert isinstance(node, ArrayNode)
-    assert node.chunk_name(index) == name
+    assert isinstance(node, Dataset)
+    assert node.stored.chunk_name(index) == name
 
 
 VERIFY = "Run `zarrio verify` on the file."
@@ -209,14 +211,14 @@ def test_every_hierarchy_is_written_as_it_was_read(members):
         documents[f"{name}/zarr.json"] = {**make(attributes={"value": value}), **other}
     assert zarr3.encode_documents(zarr3.parse_documents(copy.deepcopy(documents))) == documents
     root = zarr3.parse_documents(documents).root
-    assert isinstance(root, GroupNode)
+    assert isinstance(root, Group)
     assert root.members.keys() == members.keys()
 
 
 # ---- nodes -> documents -> nodes ------------------------------------------------------------------------------------
 
 
-def planned(**changes: Any) -> ArrayNode[Any]:
+def planned(**changes: Any) -> Dataset[Any]:
     """Return a node as the planner makes it."""
     base: dict[str, Any] = {
         "shape": (6, 2),
@@ -224,32 +226,32 @@ def planned(**changes: Any) -> ArrayNode[Any]:
         "data_type": "<i2",
         "attributes": {"zarr_dtype": "int16"},
     }
-    return ArrayNode(**{**base, **changes})
+    return dataset_node(**{**base, **changes})
 
 
-def stored(node: ArrayNode[Any], **widths: int) -> ArrayNode[Any]:
-    node = replace(node, attributes=copy.deepcopy(node.attributes))
+def stored(node: Dataset[Any], **widths: int) -> Dataset[Any]:
+    node = replace(node, stored=replace(node.stored), attributes=copy.deepcopy(node.attributes))
     zarr3.store_in_format_3(node, widths)
     return node
 
 
-def document(node: ArrayNode[Any]) -> dict[str, Any]:
+def document(node: Dataset[Any]) -> dict[str, Any]:
     """Return the document of a node as it comes back from a store."""
     found: dict[str, Any] = json.loads(json.dumps(zarr3.encode_node(node)))
     return found
 
 
-def back(node: ArrayNode[Any]) -> ArrayNode[Any]:
+def back(node: Dataset[Any]) -> Dataset[Any]:
     parsed = zarr3.parse_node(document(node), "a")
-    assert isinstance(parsed, ArrayNode)
-    return replace(parsed, original=None)
+    assert isinstance(parsed, Dataset)
+    return replace(parsed, stored=replace(parsed.stored, original=None))
 
 
-def scalar(data_type: str, **changes: Any) -> ArrayNode[Any]:
+def scalar(data_type: str, **changes: Any) -> Dataset[Any]:
     return planned(shape=(1,), chunks=(1,), data_type=data_type, attributes={"zarr_dtype": "scalar"}, **changes)
 
 
-def rows(*fields: tuple[str, Any], **changes: Any) -> ArrayNode[Any]:
+def rows(*fields: tuple[str, Any], **changes: Any) -> Dataset[Any]:
     words = [{"name": name, "dtype": word} for name, word in fields]
     attributes = {"_hdmf": {"rows": True}, "zarr_dtype": words}
     made = {"shape": (4, len(fields)), "chunks": (4, len(fields)), "data_type": "|O", "filters": [JSON2], **changes}
@@ -353,7 +355,7 @@ def test_an_array_both_ways(node):
 def test_an_unchanged_array_is_written_as_it_was(node):
     first = document(stored(node))
     again = zarr3.parse_node(copy.deepcopy(first), "a")
-    assert isinstance(again, ArrayNode)
+    assert isinstance(again, Dataset)
     assert document(again) == first
     again.attributes = {**again.attributes, "more": 1}
     assert document(again) == {**first, "attributes": {**first["attributes"], "more": 1}}
@@ -371,14 +373,14 @@ def test_a_scalar_has_no_axes():
     found = document(stored(scalar("<f8")))
     assert (found["shape"], found["chunk_grid"]["configuration"]["chunk_shape"]) == ([], [])
     assert found["attributes"] == {"_DTYPE": "float64"}
-    assert stored(scalar("<f8")).chunk_name((0,)) == "c"
+    assert stored(scalar("<f8")).stored.chunk_name((0,)) == "c"
 
 
 def test_rows_are_records():
     node = stored(rows(("start", "int32"), ("to", "object"), ("text", "str")), to=3, text=600)
     found = document(node)
     assert found["shape"] == [4]
-    assert node.chunk_name((2, 0)) == "c/2"
+    assert node.stored.chunk_name((2, 0)) == "c/2"
     assert found["data_type"] == {
         "name": "struct",
         "configuration": {
@@ -484,9 +486,9 @@ def test_rows_have_a_type_that_older_programs_know():
     assert after["data_type"] == {"name": "structured", "configuration": {"fields": [["a", "int32"], ["b", "uint8"]]}}
     assert after["fill_value"] == "AAAAAAA="
     assert {**after, "data_type": before["data_type"], "fill_value": before["fill_value"]} == before
-    assert both.use_struct(node)
+    assert both.use_struct(node.stored)
     assert document(node) == before
-    assert not both.use_struct(node)
+    assert not both.use_struct(node.stored)
 
 
 def test_rows_with_a_fill_value_and_other_arrays_keep_their_type():
@@ -495,7 +497,7 @@ def test_rows_with_a_fill_value_and_other_arrays_keep_their_type():
         before = document(node)
         both.use_structured(node)
         assert document(node) == before
-        assert not both.use_struct(node)
+        assert not both.use_struct(node.stored)
     assert document(filled)["fill_value"] == {"a": 7}
 
 
@@ -535,7 +537,7 @@ def test_the_note_shows_which_document_is_newer():
 # ---- what others write ----------------------------------------------------------------------------------------------
 
 
-def foreign(**changes: Any) -> ArrayNode[Any]:
+def foreign(**changes: Any) -> Dataset[Any]:
     """Return the parsed node of an array that hdmf-zarr 0.14 wrote, with changes; None removes a key."""
     codecs = [{"name": "vlen-utf8", "configuration": {}}, {"name": "zstd", "configuration": {"level": 0}}]
     text = {**PAIR, "data_type": "string", "fill_value": "", "codecs": codecs, "attributes": {}}
@@ -559,16 +561,16 @@ def foreign(**changes: Any) -> ArrayNode[Any]:
 def test_texts_and_references(attributes, word):
     found = foreign(attributes=attributes)
     assert found.attributes == {"zarr_dtype": word}
-    assert found.filters == [{"id": "vlen-utf8" if word == "str" else "references"}]
-    assert found.compressor == {"id": "zstd", "level": 0}
+    assert found.stored.filters == [{"id": "vlen-utf8" if word == "str" else "references"}]
+    assert found.stored.compressor == {"id": "zstd", "level": 0}
 
 
 @pytest.mark.parametrize("said", ["<f8", "float", "int", "nonsense", None])
 def test_numbers_are_what_their_type_says(said):
     attributes = {} if said is None else {"_DTYPE": said}
     found = foreign(data_type="float64", codecs=LITTLE, fill_value=0.0, attributes=attributes)
-    assert (found.data_type, found.attributes) == ("<f8", {"zarr_dtype": "float64"})
-    assert found.fill_value is None
+    assert (found.stored.data_type, found.attributes) == ("<f8", {"zarr_dtype": "float64"})
+    assert found.stored.fill_value is None
 
 
 @pytest.mark.parametrize(
@@ -599,21 +601,21 @@ def test_numbers_are_what_their_type_says(said):
 @pytest.mark.parametrize("codecs", [LITTLE, [{"name": "bytes"}], ["bytes"]])
 def test_rows_with_references(data_type, fill, attributes, codecs):
     found = foreign(data_type=data_type, fill_value=fill, attributes=attributes, codecs=codecs)
-    assert (found.shape, found.chunks, found.stored_axes) == ((2, 2), (2, 2), 1)
+    assert (found.stored.shape, found.stored.chunks, found.stored.stored_axes) == ((2, 2), (2, 2), 1)
     assert found.attributes["zarr_dtype"] == [{"name": "i", "dtype": "int32"}, {"name": "r", "dtype": "object"}]
-    assert found.filters == [{"id": "struct", "fields": [["i", "<i4", "number"], ["r", "<U15", "reference"]]}]
+    assert found.stored.filters == [{"id": "struct", "fields": [["i", "<i4", "number"], ["r", "<U15", "reference"]]}]
     assert found.attributes["_hdmf"] == {"rows": True}
 
 
 def test_a_scalar_without_axes():
     found = foreign(shape=[], chunk_grid={"name": "regular", "configuration": {"chunk_shape": []}})
-    assert (found.shape, found.chunks, found.attributes) == ((1,), (1,), {"zarr_dtype": "scalar"})
+    assert (found.stored.shape, found.stored.chunks, found.attributes) == ((1,), (1,), {"zarr_dtype": "scalar"})
 
 
 @pytest.mark.parametrize("mark", [{"zarr_dtype": "scalar"}, {"_SCALAR": True}])
 def test_a_scalar_of_older_drafts(mark):
     found = foreign(shape=[1], attributes=mark)
-    assert (found.shape, found.attributes) == ((1,), {"zarr_dtype": "scalar"})
+    assert (found.stored.shape, found.attributes) == ((1,), {"zarr_dtype": "scalar"})
 
 
 @pytest.mark.parametrize(
@@ -630,7 +632,7 @@ def test_a_scalar_of_older_drafts(mark):
     ],
 )  # fmt: skip
 def test_codecs(codec, config):
-    assert foreign(data_type="int16", codecs=[*LITTLE, codec], fill_value=0).compressor == config
+    assert foreign(data_type="int16", codecs=[*LITTLE, codec], fill_value=0).stored.compressor == config
 
 
 @pytest.mark.parametrize(
@@ -649,7 +651,7 @@ def test_codecs(codec, config):
 )
 def test_fill_values(value, data_type, fill):
     codecs = LITTLE if data_type != "string" else [{"name": "vlen-utf8"}]
-    assert repr(foreign(data_type=data_type, fill_value=value, codecs=codecs).fill_value) == repr(fill)
+    assert repr(foreign(data_type=data_type, fill_value=value, codecs=codecs).stored.fill_value) == repr(fill)
 
 
 @pytest.mark.parametrize("value", [{"_REFERENCE": "/a"}, {"_REFERENCE": {"path": "/a", "more": 1}}])
@@ -1092,8 +1094,8 @@ def test_a_field_may_have_a_length_as_its_shape():
 
 
 def test_the_root_is_set_last_and_holds_everything():
-    inner = GroupNode(members={"a": stored(planned())})
-    hierarchy = Hierarchy(GroupNode({"x": OUR_REFERENCE}, {"g": inner}), zarr_format=3)
+    inner = Group(members={"a": stored(planned())})
+    hierarchy = Hierarchy(Group({"x": OUR_REFERENCE}, {"g": inner}), zarr_format=3)
     kind = FORMATS[3]
     single = {key: document for path, node in hierarchy.walk() for key, document in kind.documents(path, node)}
     assert single.keys() == {"g/zarr.json", "g/a/zarr.json"}
@@ -1116,8 +1118,8 @@ def test_the_root_is_set_last_and_holds_everything():
         assert parsed.zarr_format == 3
         assert parsed.root.attributes == {"x": OUR_REFERENCE}
         node = parsed.get("g/a")
-        assert isinstance(node, ArrayNode)
-        assert replace(node, original=None) == inner.members["a"]
+        assert isinstance(node, Dataset)
+        assert replace(node, stored=replace(node.stored, original=None)) == inner.members["a"]
 
 
 # ---- forms that many arrays share -----------------------------------------------------------------------------------
@@ -1133,30 +1135,30 @@ def numbers(**changes: Any) -> dict[str, Any]:
 def test_arrays_that_differ_in_the_fill_value_only_keep_theirs(_):
     fills = [0.0, -0.0, 1, 1.0, True, "NaN", "Infinity", None]
     nodes = [parse_array({"zarr.json": numbers(fill_value=fill)}, "a") for fill in fills]
-    assert [repr(node.fill_value) for node in nodes if node is not None] == list(map(repr, [None, *fills[1:]]))
+    assert [repr(node.stored.fill_value) for node in nodes if node is not None] == list(map(repr, [None, *fills[1:]]))
 
 
 def test_what_arrays_share_is_not_changed_by_one_of_them():
     texts = [document(stored(ARRAYS["text"])) for _ in range(2)]
     one, other = (parse_array({"zarr.json": text}, "a") for text in texts)
     assert one is not None
-    one.filters, one.attributes["unit"], one.fill_value = [{"id": "changed"}], "V", "x"
+    one.stored.filters, one.attributes["unit"], one.stored.fill_value = [{"id": "changed"}], "V", "x"
     assert parse_array({"zarr.json": texts[1]}, "a") == other
     assert other is not None
-    assert other.filters == [{"id": "vlen-utf8"}]
+    assert other.stored.filters == [{"id": "vlen-utf8"}]
     assert document(stored(ARRAYS["text"])) == texts[0]
 
 
 def test_text_and_references_of_the_same_form_stay_apart():
     for name in ("text", "references", "text"):
         node = stored(ARRAYS[name])
-        assert back(node).filters == node.filters
+        assert back(node).stored.filters == node.stored.filters
 
 
 def test_the_type_in_a_note_is_of_its_array_alone():
     for name in ("fields with axes", "rows of both byte orders", "rows of numbers", "fields with axes"):
         node = stored(ARRAYS[name])
-        assert back(node).data_type == node.data_type
+        assert back(node).stored.data_type == node.stored.data_type
 
 
 @pytest.mark.parametrize("key", ["fill_value", "data_type", "codecs"])

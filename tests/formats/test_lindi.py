@@ -15,7 +15,7 @@ from hdmf_zarr_backend.arrays.objects import JSONRows
 from hdmf_zarr_backend.errors import MetadataError
 from hdmf_zarr_backend.formats.lindi import external_of, may_hold_references, translate
 from hdmf_zarr_backend.formats.registry import parse_documents
-from hdmf_zarr_backend.model.nodes import ArrayNode, Hierarchy
+from hdmf_zarr_backend.model.nodes import Dataset, Hierarchy
 from tests.strategies import JSON
 
 GROUP = {"zarr_format": 2}
@@ -35,9 +35,9 @@ def translated(documents: dict[str, Any]) -> Hierarchy:
     return hierarchy
 
 
-def node(documents: dict[str, Any], path: str = "a") -> ArrayNode[Any]:
+def node(documents: dict[str, Any], path: str = "a") -> Dataset[Any]:
     found = translated(documents).get(path)
-    assert isinstance(found, ArrayNode)
+    assert isinstance(found, Dataset)
     return found
 
 
@@ -80,14 +80,14 @@ def test_rows():
     found = node({"a/.zarray": array((3,)), "a/.zattrs": {"_COMPOUND_DTYPE": fields}})
     words = [("start", "int32"), ("name", "str"), ("code", "ascii"), ("to", "object")]
     assert found.attributes["zarr_dtype"] == [{"name": name, "dtype": word} for name, word in words]
-    assert (found.shape, found.chunks, found.chunk_name((0, 0))) == ((3, 4), (3, 4), "0")
+    assert (found.stored.shape, found.stored.chunks, found.stored.chunk_name((0, 0))) == ((3, 4), (3, 4), "0")
     assert not may_hold_references(found)
 
 
 def test_rows_that_are_a_structured_type_stay_what_they_are():
     document = array((3,), [["x", "<i4"]], filters=None)  # type: ignore[arg-type]
     found = node({"a/.zarray": document, "a/.zattrs": {"_COMPOUND_DTYPE": [["x", "int32"]]}})
-    assert found.shape == (3,)
+    assert found.stored.shape == (3,)
     assert found.attributes == {"zarr_dtype": [{"name": "x", "dtype": "int32"}]}
 
 
@@ -104,11 +104,11 @@ def test_what_may_hold_references():
 def test_values_that_are_elsewhere():
     link = {"link_type": "hdf5_dataset", "url": "https://x/y.nwb", "name": "acquisition/data"}
     found = node({"a/.zarray": array((5,), "<i2"), "a/.zattrs": {"_EXTERNAL_ARRAY_LINK": link, "unit": "V"}})
-    assert external_of(found) == ("https://x/y.nwb", "acquisition/data")
+    assert external_of(found.stored) == ("https://x/y.nwb", "acquisition/data")
     assert found.attributes == {"unit": "V"}
     for odd in ({}, 5, None):
         found = node({"a/.zarray": array((5,), "<i2"), "a/.zattrs": {"_EXTERNAL_ARRAY_LINK": odd}})
-        assert external_of(found) is not None
+        assert external_of(found.stored) is not None
 
 
 @pytest.mark.parametrize(

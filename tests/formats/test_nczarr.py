@@ -3,37 +3,37 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from hdmf_zarr_backend.formats.nczarr import is_listed, is_name, is_nczarr, listed, overlay, strip
-from hdmf_zarr_backend.model.nodes import ArrayNode, GroupNode, Hierarchy
+from hdmf_zarr_backend.model.nodes import Dataset, Group, Hierarchy
+from tests.documents import dataset_node
 
-NUMBERS: ArrayNode[Any] = ArrayNode((3, 4), (3, 4), "<i2")
+NUMBERS: Dataset[Any] = dataset_node((3, 4), (3, 4), "<i2")
 
 
-def numbers(*shape: int, **options: Any) -> ArrayNode[Any]:
+def numbers(*shape: int, **options: Any) -> Dataset[Any]:
     """Return an array of numbers with attributes and other options."""
     named = {key: options.pop(key) for key in ("attributes", "compressor", "filters", "order") if key in options}
-    return ArrayNode(shape, shape, options.pop("data_type", "<f4"), **{"attributes": options, **named})
+    return dataset_node(shape, shape, options.pop("data_type", "<f4"), **{"attributes": options, **named})
 
 
 def hierarchy() -> Hierarchy:
     """Return a file with all that netcdf-c reads, and much that it does not."""
-    inner = GroupNode(
+    inner = Group(
         members={
             "grows": numbers(5, 4, _ARRAY_DIMENSIONS=["time", "x/y"], _hdmf={"maxshape": [None, 4]}),
             "other": numbers(5, _ARRAY_DIMENSIONS=["time"]),
             "scalar": numbers(1, zarr_dtype="scalar"),
-            "words": ArrayNode((2,), (2,), "|O", filters=[{"id": "vlen-utf8"}]),
+            "words": dataset_node((2,), (2,), "|O", filters=[{"id": "vlen-utf8"}]),
         },
         attributes={"names": ["a", "b"], "mixed": [1, 0.5], "_nczarr_attr": {"types": {"rate": "<f8"}}, "rate": 1.0},
     )
-    bad = GroupNode(attributes={"crashes": ["a", 1]})
-    members = {"g": inner, "bad": bad, " starts": GroupNode(), "plain": numbers(2, 3)}
-    return Hierarchy(GroupNode(members=members, attributes={"kept": 1}), zarr_format=2)
+    bad = Group(attributes={"crashes": ["a", 1]})
+    members = {"g": inner, "bad": bad, " starts": Group(), "plain": numbers(2, 3)}
+    return Hierarchy(Group(members=members, attributes={"kept": 1}), zarr_format=2)
 
 
 def attributes(file: Hierarchy) -> dict[str, Any]:
@@ -102,7 +102,7 @@ def test_what_is_added_and_removed():
     ids=str,
 )
 def test_which_arrays_netcdf_reads(changes, answer):
-    assert is_listed(replace(NUMBERS, **changes)) is answer
+    assert is_listed(dataset_node((3, 4), (3, 4), **{"data_type": "<i2", **changes})) is answer
 
 
 @pytest.mark.parametrize(

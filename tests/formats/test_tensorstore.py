@@ -9,7 +9,8 @@ import pytest
 
 from hdmf_zarr_backend.formats import zarr3
 from hdmf_zarr_backend.formats.tensorstore import find_obstacle
-from hdmf_zarr_backend.model.nodes import ArrayNode
+from hdmf_zarr_backend.model.nodes import Dataset
+from tests.documents import dataset_node
 
 READ = "Read it through the container; `zarrio inspect` shows the types and codecs of all arrays."
 CONVERT = "Convert the file with codec='zstd' or another one"
@@ -19,7 +20,7 @@ OF_3 = "It has bytes, blosc, gzip, zstd, crc32c, transpose, sharding_indexed."
 LITTLE = {"name": "bytes", "configuration": {"endian": "little"}}
 
 
-def message(node: ArrayNode[Any]) -> tuple[str, str, bool] | None:
+def message(node: Dataset[Any]) -> tuple[str, str, bool] | None:
     """Return problem, remedy and whether it is about the type, None if TensorStore opens the array."""
     found = find_obstacle(node)
     return None if found is None else (found.problem, found.remedy, found.is_of_type)
@@ -51,7 +52,7 @@ def message(node: ArrayNode[Any]) -> tuple[str, str, bool] | None:
     ids=str,
 )  # fmt: skip
 def test_the_obstacle_of_an_array_of_format_2(changes, problem, remedy, is_of_type):
-    node: ArrayNode[Any] = ArrayNode((4,), (2,), **{"data_type": "<i2", **changes})
+    node: Dataset[Any] = dataset_node((4,), (2,), **{"data_type": "<i2", **changes})
     assert message(node) == (f"TensorStore cannot read {problem}", remedy, is_of_type)
 
 
@@ -73,10 +74,10 @@ def test_the_obstacle_of_an_array_of_format_2(changes, problem, remedy, is_of_ty
     ids=str,
 )
 def test_arrays_of_format_2_that_open(changes):
-    assert message(ArrayNode((4,), (2,), **{"data_type": "<i2", **changes})) is None
+    assert message(dataset_node((4,), (2,), **{"data_type": "<i2", **changes})) is None
 
 
-def of_format_3(**changes: Any) -> ArrayNode[Any]:
+def of_format_3(**changes: Any) -> Dataset[Any]:
     """Return the node of a document of format 3 with changes."""
     grid = {"name": "regular", "configuration": {"chunk_shape": [2]}}
     document = {
@@ -84,7 +85,7 @@ def of_format_3(**changes: Any) -> ArrayNode[Any]:
         "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}}, "codecs": [LITTLE], **changes,
     }  # fmt: skip
     node = zarr3.parse_node(document, "a")
-    assert isinstance(node, ArrayNode)
+    assert isinstance(node, Dataset)
     return node
 
 

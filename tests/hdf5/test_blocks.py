@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 
 from hdmf_zarr_backend.hdf5 import filling
 from hdmf_zarr_backend.hdf5.filling import block_slices
-from hdmf_zarr_backend.model.nodes import ArrayNode
+from hdmf_zarr_backend.model.stored import StoredArray
 
 LENGTHS = st.integers(1, 40)
 AXES = st.lists(st.tuples(LENGTHS, LENGTHS, LENGTHS), min_size=1, max_size=3)
 
 
-def node_of(shape: tuple[int, ...], chunks: tuple[int, ...], data_type: Any = "<f8") -> ArrayNode[Any]:
-    return ArrayNode(shape, chunks, data_type)
+def node_of(shape: tuple[int, ...], chunks: tuple[int, ...], data_type: Any = "<f8") -> StoredArray:
+    return StoredArray(shape, chunks, data_type)
 
 
 @given(axes=AXES, is_chunked=st.booleans(), most=st.sampled_from([8, 800, 80_000]))

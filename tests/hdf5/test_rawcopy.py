@@ -46,7 +46,8 @@ from hdmf_zarr_backend.hdf5.rawcopy import (
     plan_raw,
     write_direct,
 )
-from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes
+from hdmf_zarr_backend.model.nodes import Dataset
+from hdmf_zarr_backend.model.stored import StoredArray
 from hdmf_zarr_backend.stores.json_text import dump
 from hdmf_zarr_backend.stores.local import LocalStore
 from tests.hdf5.pipelines import COPIED, DECODED, create_with, pipeline_in
@@ -109,18 +110,18 @@ def _planned(dataset: Any) -> RawH5Source:
     return plan
 
 
-def _node(plan: RawH5Source, **changes: Any) -> ArrayNode[Attributes]:
+def _node(plan: RawH5Source, **changes: Any) -> StoredArray:
     words = {
         "shape": plan.shape, "chunks": plan.chunks, "data_type": zarr_type(plan.dtype),
         "filters": plan.pipeline.filters, "compressor": plan.pipeline.compressor,
     } | changes  # fmt: skip
-    return ArrayNode(**words)
+    return StoredArray(**words)
 
 
-def _write(folder: Path, name: str, node: ArrayNode[Attributes], source: Any) -> dict[str, bytes]:
+def _write(folder: Path, name: str, node: StoredArray, source: Any) -> dict[str, bytes]:
     """Write an array as the package does, and return its chunks by the last part of their keys."""
     keys = LocalStore(os.fspath(folder))
-    for key, document in zarr2.documents(name, node):
+    for key, document in zarr2.documents(name, Dataset(node)):
         keys.set(key, dump(document))
     ChunkTask(keys, name, node, source, list(chunk_indices(node))).run()
     found = keys.get_many(f"{name}/{node.chunk_name(index)}" for index in chunk_indices(node))
@@ -1087,7 +1088,7 @@ def test_every_dtype_is_read_in_one_piece(tmp_path: Path, path: Path, dtype: np.
         file["x"] = values
     with h5py.File(path) as file:
         source = _contiguous(file["x"])
-    node: ArrayNode[Attributes] = ArrayNode((45, 7), (20, 4), zarr_type(dtype))
+    node: StoredArray = StoredArray((45, 7), (20, 4), zarr_type(dtype))
     _write(tmp_path / "z", "x", node, source)
     _assert_equal(values, zarr.open_array(tmp_path / "z" / "x", mode="r")[...])
 
@@ -1157,7 +1158,7 @@ def test_errors_of_a_dataset_in_one_piece_name_file_and_dataset(path: Path) -> N
 # ---- Zarr -> HDF5 ---------------------------------------------------------------------------------------------------
 
 
-def _create_direct(file: Any, node: ArrayNode[Attributes], pipeline: Any, **more: Any) -> Any:
+def _create_direct(file: Any, node: StoredArray, pipeline: Any, **more: Any) -> Any:
     created = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
     set_filters(created, pipeline)
     dtype = (
@@ -1200,7 +1201,7 @@ def test_chunks_go_to_zarr_and_back_as_they_are(tmp_path: Path, path: Path, pipe
 )  # fmt: skip
 def test_what_plain_zarr_wrote_goes_into_hdf5_as_it_is(tmp_path: Path, dtype: np.dtype[Any], compressor: Any) -> None:
     values = _values((45, 7), dtype)
-    node: ArrayNode[Attributes] = ArrayNode((45, 7), (20, 4), zarr_type(dtype), compressor=compressor)
+    node: StoredArray = StoredArray((45, 7), (20, 4), zarr_type(dtype), compressor=compressor)
     keys = LocalStore(os.fspath(tmp_path / "z"))
     keys.set(".zarray", dump(zarr2.encode_array(node)))
     array = zarr.open_array(tmp_path / "z", mode="r+")
@@ -1215,7 +1216,7 @@ def test_what_plain_zarr_wrote_goes_into_hdf5_as_it_is(tmp_path: Path, dtype: np
 
 
 def test_chunks_that_are_not_there_stay_unallocated(tmp_path: Path) -> None:
-    node: ArrayNode[Attributes] = ArrayNode((30,), (10,), "<i2")
+    node: StoredArray = StoredArray((30,), (10,), "<i2")
     with h5py.File(tmp_path / "a.h5", "w") as file:
         dataset = _create_direct(file, node, [], fillvalue=3)
         data = np.arange(10, dtype="<i2").tobytes()
@@ -1225,7 +1226,7 @@ def test_chunks_that_are_not_there_stay_unallocated(tmp_path: Path) -> None:
 
 
 def test_a_chunk_longer_than_the_array_needs_an_axis_that_may_grow(tmp_path: Path) -> None:
-    node: ArrayNode[Attributes] = ArrayNode((3,), (8,), "<i2", compressor={"id": "zlib", "level": 1})
+    node: StoredArray = StoredArray((3,), (8,), "<i2", compressor={"id": "zlib", "level": 1})
     pipeline = pipeline_of(node.filters, node.compressor, np.dtype("<i2"))
     assert pipeline is not None
     data = numcodecs.Zlib(1).encode(np.arange(8, dtype="<i2"))

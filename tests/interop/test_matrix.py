@@ -24,7 +24,7 @@ from hdmf_zarr_backend.arrays.lazy import LazyArray
 from hdmf_zarr_backend.errors import UsageError
 from hdmf_zarr_backend.files.parser import parse
 from hdmf_zarr_backend.interop.tensorstore import tensorstore_spec
-from hdmf_zarr_backend.model.nodes import ArrayNode
+from hdmf_zarr_backend.model.nodes import Dataset
 from hdmf_zarr_backend.stores.local import LocalStore
 from tests import samples
 from tests.interop.exchange import ask
@@ -79,7 +79,7 @@ def arrays_in(path: Path, zarr_format: int | None = None) -> Arrays:
     """Return all arrays of a file, by their paths; of a file of both formats, as they are in one."""
     keys, cache = LocalStore(str(path)), ChunkCache()
     nodes = parse(keys, hint=zarr_format).hierarchy.walk()
-    return {place: LazyArray(keys, place, node, cache) for place, node in nodes if isinstance(node, ArrayNode)}
+    return {place: LazyArray(keys, place, node, cache) for place, node in nodes if isinstance(node, Dataset)}
 
 
 @pytest.fixture(scope="module")
@@ -112,7 +112,7 @@ def file(request: pytest.FixtureRequest, written: Callable[[int | str], Path]) -
 
 def format_of(arrays: Arrays) -> int:
     """Return the format in which arrays are read."""
-    return next(iter(arrays.values())).node.zarr_format
+    return next(iter(arrays.values())).node.stored.zarr_format
 
 
 def open_by_zarr(path: Path, place: str, zarr_format: int) -> Any:
@@ -155,7 +155,7 @@ def read_by_pydantic_zarr(path: Path, arrays: Arrays) -> Found:
     from pydantic_zarr.v3 import ArraySpec as ArraySpec3
 
     made = ArraySpec2 if format_of(arrays) == 2 else ArraySpec3
-    keys = {(data.node.zarr_format, data.node.chunk_keys.encoding) for data in arrays.values()}
+    keys = {(data.node.stored.zarr_format, data.node.stored.chunk_keys.encoding) for data in arrays.values()}
     if (3, "v2") in keys and version("pydantic-zarr").startswith("0.9."):
         pytest.skip("pydantic-zarr 0.9 has no key encoding but the default one in format 3")
     found: Found = {}
@@ -276,7 +276,7 @@ def is_no_number(data: LazyArray, arrays: Arrays) -> bool:
 
 def is_odd_for_zarrita(data: LazyArray, arrays: Arrays) -> bool:
     """Rows, arrays without elements, and names that mean something in a URL."""
-    is_structured = data.dtype.names is not None or (data.node.zarr_format == 3 and is_rows(data, arrays))
+    is_structured = data.dtype.names is not None or (data.node.stored.zarr_format == 3 and is_rows(data, arrays))
     return is_structured or not data.size or "?" in data.path
 
 

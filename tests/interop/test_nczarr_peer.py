@@ -15,7 +15,7 @@ from hdmf_zarr_backend.comparison import compare
 from hdmf_zarr_backend.files.parser import parse
 from hdmf_zarr_backend.formats.reserved import DTYPE
 from hdmf_zarr_backend.interop.nczarr import add_nczarr
-from hdmf_zarr_backend.model.nodes import ArrayNode
+from hdmf_zarr_backend.model.nodes import Dataset
 from hdmf_zarr_backend.stores.local import LocalStore
 from tests.interop.conftest import CANNOT_BUILD
 from tests.interop.exchange import assert_only, failures, used
@@ -37,7 +37,7 @@ def holds_references_in_rows(path: Path) -> bool:
     words = [
         node.attributes.get(DTYPE)
         for _, node in parse(LocalStore(str(path))).hierarchy.walk()
-        if isinstance(node, ArrayNode)
+        if isinstance(node, Dataset)
     ]
     fields = [field for word in words if isinstance(word, list) for field in word]
     return any(field["dtype"] in ("object", "region") or isinstance(field["dtype"], dict) for field in fields)

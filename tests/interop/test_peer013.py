@@ -17,7 +17,7 @@ from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
 from hdmf_zarr_backend.arrays.chunks import ChunkReader
 from hdmf_zarr_backend.comparison import compare
 from hdmf_zarr_backend.files.parser import parse
-from hdmf_zarr_backend.model.nodes import ArrayNode
+from hdmf_zarr_backend.model.nodes import Dataset
 from hdmf_zarr_backend.stores.local import LocalStore
 from tests import samples
 from tests.interop import digests
@@ -149,9 +149,9 @@ def _different_arrays(files: dict[str, Path], peer: Peer, folder: Path, **enviro
     for name, expected in json.loads(answer.read_text()).items():
         keys = LocalStore(str(files[name]))
         found = {
-            path: digest(ChunkReader(keys, path, node, ChunkCache()).read())
+            path: digest(ChunkReader(keys, path, node.stored, ChunkCache()).read())
             for path, node in parse(keys).hierarchy.walk()
-            if isinstance(node, ArrayNode)
+            if isinstance(node, Dataset)
         }
         number += len(found)
         wrong = {path for path in expected.keys() | found.keys() if expected.get(path) != found.get(path)}

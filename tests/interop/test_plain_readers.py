@@ -20,7 +20,7 @@ from hdmf_zarr_backend import ZarrIO
 from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
 from hdmf_zarr_backend.arrays.chunks import ChunkReader
 from hdmf_zarr_backend.files.parser import parse
-from hdmf_zarr_backend.model.nodes import ArrayNode, GroupNode, Hierarchy
+from hdmf_zarr_backend.model.nodes import Dataset, Group, Hierarchy
 from hdmf_zarr_backend.stores.local import LocalStore
 from tests import samples
 from tests.interop import digests
@@ -111,8 +111,8 @@ def run(script: str, rows: list[Any], folder: Path, *, digests: bool = True) -> 
     return json.loads(answer.stdout.splitlines()[-1])
 
 
-def arrays_of(path: Path) -> dict[str, ArrayNode[Any]]:
-    return {place: node for place, node in _hierarchy(path).walk() if isinstance(node, ArrayNode)}
+def arrays_of(path: Path) -> dict[str, Dataset[Any]]:
+    return {place: node for place, node in _hierarchy(path).walk() if isinstance(node, Dataset)}
 
 
 def _hierarchy(path: Path) -> Hierarchy:
@@ -123,7 +123,8 @@ def digests_of(path: Path) -> dict[str, Any]:
     """Return what our own reader says of each array, as it is stored."""
     keys = LocalStore(str(path))
     return {
-        place: digest(ChunkReader(keys, place, node, ChunkCache()).read()) for place, node in arrays_of(path).items()
+        place: digest(ChunkReader(keys, place, node.stored, ChunkCache()).read())
+        for place, node in arrays_of(path).items()
     }
 
 
@@ -151,7 +152,7 @@ def test_zarr_opens_our_files(files, tmp_path, use_consolidated):
     number = 0
     for name, path in files.items():
         assert reported[name]["arrays"] == digests_of(path), name
-        groups = [place for place, node in _hierarchy(path).walk() if isinstance(node, GroupNode) and place]
+        groups = [place for place, node in _hierarchy(path).walk() if isinstance(node, Group) and place]
         assert reported[name]["groups"] == sorted(groups)
         number += len(reported[name]["arrays"])
     assert number > 300
@@ -168,7 +169,7 @@ def test_xarray_opens_each_group_of_our_files(files, tmp_path):
     rows = []
     for name in ("rich", "rich_as_written", "values", "references"):
         nodes = _hierarchy(files[name]).walk()
-        rows.append([name, files[name], [place for place, node in nodes if isinstance(node, GroupNode)]])
+        rows.append([name, files[name], [place for place, node in nodes if isinstance(node, Group)]])
     reported = run(_XARRAY_GROUPS, rows, tmp_path)
     for name, path, _ in rows:
         assert _compare(reported[name], path) == {}, name
@@ -225,7 +226,7 @@ def test_zarr_opens_the_files_of_013_after_one_call(theirs, tmp_path):
     pickled = 0
     for name, path in theirs.items():
         assert reported[name]["arrays"] == digests_of(path), name
-        pickled += sum((node.filters or [{}])[0].get("id") == "pickle" for node in arrays_of(path).values())
+        pickled += sum((node.stored.filters or [{}])[0].get("id") == "pickle" for node in arrays_of(path).values())
     assert pickled > 5
 
 

@@ -22,7 +22,7 @@ from hdmf_zarr_backend.files.parser import parse
 from hdmf_zarr_backend.formats import zarr2, zarr3
 from hdmf_zarr_backend.formats.tensorstore import find_obstacle
 from hdmf_zarr_backend.interop.tensorstore import tensorstore_spec
-from hdmf_zarr_backend.model.nodes import ArrayNode
+from hdmf_zarr_backend.model.nodes import Dataset
 from hdmf_zarr_backend.stores.local import LocalStore
 from tests import samples
 from tests.interop.test_tensorstore import SCALAR, in_memory, open_spec
@@ -151,7 +151,7 @@ def test_what_is_told_of_a_document_is_what_tensorstore_makes_of_it(plain, chang
         node = zarr2.parse_array(metadata, {}, "a")
     else:
         parsed = zarr3.parse_node(metadata, "a")
-        assert isinstance(parsed, ArrayNode)
+        assert isinstance(parsed, Dataset)
         node = parsed
     obstacle = find_obstacle(node)
     assert (obstacle is None) == opens, obstacle
@@ -185,7 +185,7 @@ def arrays_of(path: Path) -> dict[str, LazyArray]:
     """Return all arrays of a file but the cached specifications."""
     keys, cache = LocalStore(str(path)), ChunkCache()
     nodes = parse(keys).hierarchy.walk()
-    arrays = {place: LazyArray(keys, place, node, cache) for place, node in nodes if isinstance(node, ArrayNode)}
+    arrays = {place: LazyArray(keys, place, node, cache) for place, node in nodes if isinstance(node, Dataset)}
     return {place: data for place, data in arrays.items() if not place.startswith("specifications/")}
 
 

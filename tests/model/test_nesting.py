@@ -11,25 +11,26 @@ from hdmf.build import GroupBuilder
 from hdmf_zarr_backend import ZarrIO
 from hdmf_zarr_backend.errors import NestingError
 from hdmf_zarr_backend.model.nesting import deepest, limited_nesting
-from hdmf_zarr_backend.model.nodes import ArrayNode, GroupNode, Hierarchy, adopt, copy_hierarchy
+from hdmf_zarr_backend.model.nodes import Dataset, Group, Hierarchy, adopt, copy_hierarchy
+from tests.documents import dataset_node
 
 
-def nested(depth: int, **members: Any) -> GroupNode[Any]:
-    node: GroupNode[Any] = GroupNode(members=members)
+def nested(depth: int, **members: Any) -> Group[Any]:
+    node: Group[Any] = Group(members=members)
     for _ in range(depth):
-        node = GroupNode(members={"g": node})
+        node = Group(members={"g": node})
     return node
 
 
-def array() -> ArrayNode[Any]:
-    return ArrayNode(shape=(1,), chunks=(1,), data_type="|u1", attributes={"a": 1})
+def array() -> Dataset[Any]:
+    return dataset_node(shape=(1,), chunks=(1,), data_type="|u1", attributes={"a": 1})
 
 
 def test_the_deepest_group_is_found():
-    assert deepest(GroupNode()) == (0, "/")
-    tree = GroupNode(members={"a": nested(2), "b": nested(5), "c": nested(1, x=array(), y=nested(1))})
+    assert deepest(Group()) == (0, "/")
+    tree = Group(members={"a": nested(2), "b": nested(5), "c": nested(1, x=array(), y=nested(1))})
     assert deepest(tree) == (6, "/b/g/g/g/g/g")
-    assert deepest(GroupNode(members={"b": nested(1, y=nested(1)), "a": GroupNode()})) == (4, "/b/g/y/g")
+    assert deepest(Group(members={"b": nested(1, y=nested(1)), "a": Group()})) == (4, "/b/g/y/g")
     assert deepest(GroupBuilder("root", groups={"a": GroupBuilder("a")})) == (1, "/a")
     assert deepest(nested(20_000))[0] == 20_000
 

@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 
 from hdmf_zarr_backend.errors import MetadataError
 from hdmf_zarr_backend.model.nodes import (
-    ArrayNode,
-    ChunkKeys,
-    GroupNode,
+    Dataset,
+    Group,
     Hierarchy,
     absolute,
     adopt,
@@ -19,11 +18,13 @@ from hdmf_zarr_backend.model.nodes import (
     relative,
     split,
 )
+from hdmf_zarr_backend.model.stored import ChunkKeys
+from tests.documents import dataset_node
 from tests.strategies import HIERARCHIES, NAMES
 
 
-def array(*shape: int) -> ArrayNode:
-    return ArrayNode(shape=shape, chunks=tuple(max(1, n) for n in shape), data_type="<i4")
+def array(*shape: int) -> Dataset:
+    return dataset_node(shape=shape, chunks=tuple(max(1, n) for n in shape), data_type="<i4")
 
 
 @given(HIERARCHIES)
@@ -44,7 +45,7 @@ def test_walk_yields_parents_first_and_members_by_name(hierarchy):
     for position, path in enumerate(paths[1:], 1):
         assert split(path)[0] in paths[:position]
     for parent, node in hierarchy.walk():
-        if isinstance(node, GroupNode):
+        if isinstance(node, Group):
             members = [split(path)[1] for path in paths if path and split(path)[0] == parent]
             assert members == sorted(node.members)
 
@@ -61,7 +62,7 @@ def test_paths_have_one_spelling(names):
 
 
 def test_missing_nodes_are_none_and_arrays_have_no_members():
-    hierarchy = Hierarchy(GroupNode(members={"a": array(3), "g": GroupNode()}))
+    hierarchy = Hierarchy(Group(members={"a": array(3), "g": Group()}))
     assert hierarchy.get("b") is None
     assert hierarchy.get("a/b") is None
     assert "a/b" not in hierarchy
@@ -81,7 +82,7 @@ def test_a_path_ten_thousand_groups_deep_needs_no_recursion():
     assert sum(1 for _ in hierarchy.walk()) == 10_001
 
 
-@pytest.mark.parametrize("nodes", [{"": array(2), "a": array(2)}, {"a": array(2), "a/b/c": GroupNode()}])
+@pytest.mark.parametrize("nodes", [{"": array(2), "a": array(2)}, {"a": array(2), "a/b/c": Group()}])
 def test_an_array_with_members_is_refused(nodes):
     with pytest.raises(MetadataError, match="an array has members") as caught:
         Hierarchy.from_flat(nodes)
@@ -91,14 +92,14 @@ def test_an_array_with_members_is_refused(nodes):
 
 def test_add_puts_a_node_into_an_existing_group():
     hierarchy = Hierarchy()
-    hierarchy.add("/a", GroupNode())
+    hierarchy.add("/a", Group())
     hierarchy.add("a/b", array(2))
     assert hierarchy.get("a/b") == array(2)
     with pytest.raises(MetadataError, match="no group holds this node"):
-        hierarchy.add("a/b/c", GroupNode())
+        hierarchy.add("a/b/c", Group())
     with pytest.raises(MetadataError, match="/x/y"):
-        hierarchy.add("x/y", GroupNode())
-    root = GroupNode(attributes={"x": 1})
+        hierarchy.add("x/y", Group())
+    root = Group(attributes={"x": 1})
     hierarchy.add("/", root)
     assert hierarchy.root is root
 
@@ -108,9 +109,9 @@ def test_add_puts_a_node_into_an_existing_group():
     [((), (), (), 1), ((0,), (3,), (0,), 0), ((7, 3), (2, 3), (4, 1), 21), ((1,), (100,), (1,), 1)],
 )
 def test_grid_and_size(shape, chunks, grid, size):
-    node = ArrayNode(shape=shape, chunks=chunks, data_type="<i4")
-    assert node.grid == grid
-    assert node.size == size
+    node = dataset_node(shape=shape, chunks=chunks, data_type="<i4")
+    assert node.stored.grid == grid
+    assert node.stored.size == size
 
 
 @pytest.mark.parametrize("encoding", ["v2", "default"])
@@ -130,11 +131,11 @@ def test_other_keys_are_not_those_of_chunks(name):
 
 
 def test_chunk_names_follow_the_separator():
-    node = ArrayNode(shape=(9, 9), chunks=(2, 2), data_type="<i4")
-    assert node.chunk_name((0, 3)) == "0.3"
-    node.chunk_keys = ChunkKeys("v2", "/")
-    assert node.chunk_name((0, 3)) == "0/3"
-    assert node.chunk_name(()) == "0"
+    node = dataset_node(shape=(9, 9), chunks=(2, 2), data_type="<i4")
+    assert node.stored.chunk_name((0, 3)) == "0.3"
+    node.stored.chunk_keys = ChunkKeys("v2", "/")
+    assert node.stored.chunk_name((0, 3)) == "0/3"
+    assert node.stored.chunk_name(()) == "0"
 
 
 @given(HIERARCHIES)
@@ -145,7 +146,7 @@ def test_a_copy_is_equal_and_changes_alone(hierarchy):
     for path, node in copied.walk():
         assert node is not before[path]
         node.attributes = {"changed": True}
-        if isinstance(node, GroupNode):
+        if isinstance(node, Group):
             node.members["new"] = array(1)
             break
     assert hierarchy.flat() == before
@@ -153,9 +154,9 @@ def test_a_copy_is_equal_and_changes_alone(hierarchy):
 
 def test_adopt_keeps_the_objects_that_others_hold():
     kept = array(3)
-    known = Hierarchy(GroupNode(members={"a": kept, "g": GroupNode(members={"x": array(1)})}))
+    known = Hierarchy(Group(members={"a": kept, "g": Group(members={"x": array(1)})}))
     group = known.get("g")
-    written = Hierarchy(GroupNode(attributes={"n": 1}, members={"a": array(3), "g": GroupNode(), "new": array(2)}))
+    written = Hierarchy(Group(attributes={"n": 1}, members={"a": array(3), "g": Group(), "new": array(2)}))
     written.get("a").attributes = {"unit": "m"}
     written.get("g").members["y"] = array(4)
     adopt(known, written)

@@ -8,20 +8,21 @@ from typing import Any
 
 import pytest
 
-from hdmf_zarr_backend.model.nodes import ArrayNode, GroupNode, Hierarchy, Node
+from hdmf_zarr_backend.model.nodes import Dataset, Group, Hierarchy, Node
 from hdmf_zarr_backend.model.render import ASCII, UNICODE, Column, Description, Leaf, Sum, item_tree, render, size_text
+from tests.documents import dataset_node
 
 COLUMNS = (Column("kind"), Column("dtype"), Column("size", "right"))
 
 
-def array(*shape: int, dtype: str = "<f8") -> ArrayNode[dict[str, Any]]:
-    return ArrayNode(shape=shape, chunks=shape or (), data_type=dtype)
+def array(*shape: int, dtype: str = "<f8") -> Dataset[dict[str, Any]]:
+    return dataset_node(shape=shape, chunks=shape or (), data_type=dtype)
 
 
 def describe(path: str, node: Node) -> Description:
-    if isinstance(node, ArrayNode):
-        size = 8 * node.size
-        return Description(["", str(node.data_type), str(size)], size, likeness=node.data_type)
+    if isinstance(node, Dataset):
+        size = 8 * node.stored.size
+        return Description(["", str(node.stored.data_type), str(size)], size, likeness=node.stored.data_type)
     links = tuple(Leaf(name, "link", target=target) for name, target in node.attributes.get("links", {}).items())
     notes = tuple(Leaf(f"@{name}", text=text) for name, text in node.attributes.get("notes", {}).items())
     kind = node.attributes.get("kind", "")
@@ -34,14 +35,14 @@ def tree(nodes: dict[str, Node]) -> Hierarchy:
 
 SMALL = tree(
     {
-        "": GroupNode({"kind": "File", "notes": {"author": "ä"}}),
+        "": Group({"kind": "File", "notes": {"author": "ä"}}),
         "b/data": array(10, 2),
         "b/deep/er": array(3, dtype="|u1"),
-        "b": GroupNode({"kind": "Series", "links": {"clock": "/a/times"}}),
+        "b": Group({"kind": "Series", "links": {"clock": "/a/times"}}),
         "a/times": array(4),
-        "empty": GroupNode(),
+        "empty": Group(),
         "hidden/x": array(1),
-        "hidden": GroupNode({"instead": "nothing to see"}),
+        "hidden": Group({"instead": "nothing to see"}),
     }
 )
 
@@ -90,7 +91,7 @@ def series(count: int, name: str = "trial_{}", **more: Node) -> Hierarchy:
     nodes: dict[str, Node] = {}
     for index in range(count):
         path = name.format(index)
-        nodes[path] = GroupNode({"kind": "Series"})
+        nodes[path] = Group({"kind": "Series"})
         nodes[f"{path}/data"] = array(index)
         nodes[f"{path}/times"] = array(index)
     return tree({**nodes, **more})
@@ -102,7 +103,7 @@ def shown(lines: list[str]) -> list[str]:
 
 
 def test_a_run_of_members_that_are_alike_is_shown_by_its_first_ones() -> None:
-    lines = render(item_tree(series(1200, zebra=GroupNode()), describe), COLUMNS)
+    lines = render(item_tree(series(1200, zebra=Group()), describe), COLUMNS)
     assert shown(lines) == ["trial_0", "trial_1", "trial_2", "⋮ 1,197 more like these: trial_3 to trial_1199", "zebra"]
     size = 16 * sum(range(3, 1200))
     assert f"(1,197 groups, 2,394 arrays, {size_text(size)})" in "\n".join(lines)
@@ -136,7 +137,7 @@ def test_names_without_a_pattern_are_a_run_only_if_they_are_many() -> None:
 
 def test_links_are_a_run_too() -> None:
     links = {f"link_{i}": f"/x/{i}" for i in range(30)}
-    lines = render(item_tree(tree({"": GroupNode({"links": links})}), describe), COLUMNS)
+    lines = render(item_tree(tree({"": Group({"links": links})}), describe), COLUMNS)
     assert shown(lines)[3] == "⋮ 27 more like these: link_3 to link_29"
     assert "(27 links)" in lines[-1]
 
@@ -148,7 +149,7 @@ def test_numbers_in_names_are_sorted_as_numbers() -> None:
 
 
 def test_a_name_of_the_file_cannot_move_the_cursor_or_fake_a_line() -> None:
-    crafted = tree({"a\n├── b\x1b[2J\u202e": GroupNode({"notes": {"x\r": "y\nz"}, "links": {"l\t": "/\x07"}})})
+    crafted = tree({"a\n├── b\x1b[2J\u202e": Group({"notes": {"x\r": "y\nz"}, "links": {"l\t": "/\x07"}})})
     lines = render(item_tree(crafted, describe), COLUMNS)
     assert len(lines) == 5
     assert all(line.isprintable() for line in lines)
@@ -167,10 +168,10 @@ def test_one_long_name_does_not_move_the_columns_of_the_others() -> None:
 
 
 def test_a_crafted_depth_does_not_exhaust_the_stack() -> None:
-    root: GroupNode[dict[str, Any]] = GroupNode()
+    root: Group[dict[str, Any]] = Group()
     node = root
     for _ in range(3000):
-        inner: GroupNode[dict[str, Any]] = GroupNode()
+        inner: Group[dict[str, Any]] = Group()
         node.members["x"] = inner
         node = inner
     lines = render(item_tree(Hierarchy(root), describe), COLUMNS)
@@ -207,9 +208,7 @@ def test_sizes_for_people(size: float, text: str) -> None:
     assert size_text(size) == text
 
 
-WIDE = tree(
-    {"": GroupNode({"kind": "A long kind of group"}), "a_long_name_of_an_array": array(10**6, dtype="<float64")}
-)
+WIDE = tree({"": Group({"kind": "A long kind of group"}), "a_long_name_of_an_array": array(10**6, dtype="<float64")})
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from hdmf_zarr_backend.errors import MetadataError
 from hdmf_zarr_backend.formats import zarr2
-from hdmf_zarr_backend.model.nodes import ArrayNode, GroupNode, Hierarchy
+from hdmf_zarr_backend.model.nodes import Dataset, Group, Hierarchy
 from tests.strategies import HIERARCHIES, JSON
 from tests.zarrs import needs_zarr_3
 
@@ -58,7 +58,7 @@ def test_keys_that_the_format_does_not_know_are_kept(unknown):
 def test_a_separator_is_kept_as_it_was_said(separator):
     document = {**ARRAY, **separator}
     hierarchy = zarr2.parse_documents({".zarray": document})
-    assert hierarchy.root.chunk_keys.separator == separator.get("dimension_separator", ".")
+    assert hierarchy.root.stored.chunk_keys.separator == separator.get("dimension_separator", ".")
     assert zarr2.encode_documents(hierarchy) == {".zarray": document}
 
 
@@ -68,7 +68,7 @@ def test_a_separator_is_kept_as_it_was_said(separator):
 def test_only_unknown_keys_are_extra(more):
     node = zarr2.parse_array({**ARRAY, **more}, {}, "a")
     assert node.extra == {key: value for key, value in more.items() if key == "x"}
-    assert zarr2.encode_array(node) == {**ARRAY, **more}
+    assert zarr2.encode_array(node.stored) == {**ARRAY, **more}
 
 
 def test_empty_attribute_documents_stay():
@@ -91,12 +91,12 @@ def test_a_group_that_is_only_implied_has_its_attributes():
 @pytest.mark.parametrize("keys", [["a/.zgroup", "a/.zarray"], ["a/.zarray", "a/.zgroup"]])
 def test_a_node_with_both_documents_is_an_array(keys):
     documents = {"a/.zgroup": {"zarr_format": 2}, "a/.zarray": ARRAY}
-    assert isinstance(zarr2.parse_documents({key: documents[key] for key in keys}).get("a"), ArrayNode)
+    assert isinstance(zarr2.parse_documents({key: documents[key] for key in keys}).get("a"), Dataset)
 
 
 def test_other_keys_are_not_nodes():
     documents = {".zgroup": {"zarr_format": 2}, "a/0.0": 5, "x/.zmetadata": {}, "zarr.json": {}}
-    assert zarr2.parse_documents(documents) == Hierarchy(GroupNode())
+    assert zarr2.parse_documents(documents) == Hierarchy(Group())
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_any_json_is_a_hierarchy_or_our_error(document, key):
     except MetadataError as error:
         assert error.path in ("/", "/a")
     else:
-        assert isinstance(hierarchy.get("a"), ArrayNode)
+        assert isinstance(hierarchy.get("a"), Dataset)
 
 
 @needs_zarr_3
@@ -171,7 +171,7 @@ def test_documents_of_zarr_python_come_back_as_they_are():
     root.create_array("b", shape=(), dtype="i2", chunk_key_encoding={"name": "v2", "separator": "/"})
     documents = {key: json.loads(value.to_bytes()) for key, value in store._store_dict.items() if "/." in f"/{key}"}
     hierarchy = zarr2.parse_documents(documents)
-    assert hierarchy.get("g/a").order == "F"
-    assert hierarchy.get("b").chunk_keys.separator == "/"
+    assert hierarchy.get("g/a").stored.order == "F"
+    assert hierarchy.get("b").stored.chunk_keys.separator == "/"
     assert {"g/.zattrs", "b/.zattrs"} <= set(documents)  # empty ones
     assert zarr2.encode_documents(hierarchy) == documents

@@ -25,7 +25,8 @@ from hdmf_zarr_backend.errors import ChunkError, MetadataError, ModeError
 from hdmf_zarr_backend.formats.dtypes import zarr_type
 from hdmf_zarr_backend.formats.object_forms import JSON2
 from hdmf_zarr_backend.formats.zarr2 import encode_array
-from hdmf_zarr_backend.model.nodes import ArrayNode, ChunkKeys
+from hdmf_zarr_backend.model.nodes import Dataset
+from hdmf_zarr_backend.model.stored import ChunkKeys, StoredArray
 from hdmf_zarr_backend.stores.local import LocalStore
 from tests.keystores import MemoryKeys
 from tests.strategies import PLAIN, STRUCTURED, TEXT, expected, raw_arrays, selections, shapes
@@ -48,7 +49,7 @@ def stored(
     kinds = {"O": [{"id": "vlen-utf8"}]}
     options.setdefault("filters", kinds.get(array.dtype.kind))
     data_type = "|O" if array.dtype.kind == "O" else zarr_type(array.dtype)
-    node = ArrayNode(shape=array.shape, chunks=chunks, data_type=data_type, **options)
+    node = StoredArray(shape=array.shape, chunks=chunks, data_type=data_type, **options)
     keys = keys if keys is not None else MemoryKeys()
     codec = chunk_codec(node)
     for number, index in enumerate(itertools.product(*map(range, node.grid))):
@@ -59,7 +60,7 @@ def stored(
         chunk[tuple(slice(0, n) for n in part.shape)] = part
         keys.set(f"{path}/{node.chunk_name(index)}", codec.encode(chunk))
     keys.set(f"{path}/.zarray", json.dumps(encode_array(node)).encode())
-    return LazyArray(keys, path, node, ChunkCache())
+    return LazyArray(keys, path, Dataset(node), ChunkCache())
 
 
 def numbers(*shape: int, dtype: str = "i4") -> np.ndarray[Any, Any]:
@@ -457,9 +458,9 @@ def test_a_chunk_of_another_size_is_damage(size):
 
 
 def test_metadata_that_make_no_codec_are_said_when_the_array_is_made():
-    node = ArrayNode(shape=(3,), chunks=(3,), data_type="<i4", compressor={"id": "exec"})
+    node = StoredArray(shape=(3,), chunks=(3,), data_type="<i4", compressor={"id": "exec"})
     with pytest.raises(MetadataError, match="'exec'") as caught:
-        LazyArray(MemoryKeys(), "g/a", node, ChunkCache())
+        LazyArray(MemoryKeys(), "g/a", Dataset(node), ChunkCache())
     assert (caught.value.store, caught.value.path) == ("/memory.zarr", "/g/a")
 
 

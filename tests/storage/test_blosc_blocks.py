@@ -16,7 +16,8 @@ from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
 from hdmf_zarr_backend.arrays.codecs import ChunkCodec, chunk_codec
 from hdmf_zarr_backend.arrays.lazy import LazyArray
 from hdmf_zarr_backend.errors import ChunkError
-from hdmf_zarr_backend.model.nodes import ArrayNode
+from hdmf_zarr_backend.model.nodes import Dataset
+from hdmf_zarr_backend.model.stored import StoredArray
 from hdmf_zarr_backend.stores.files import OpenValue
 from hdmf_zarr_backend.stores.local import LocalStore
 from hdmf_zarr_backend.stores.wrappers import InlinedStore
@@ -92,14 +93,14 @@ def test_what_is_no_frame_of_blocks_is_decoded_whole():
 def stored(values, chunk_rows):
     """Return the keys and a lazy array of ``values`` in chunks of several blocks of 16 KiB."""
     config = Blosc("zstd", 1, Blosc.SHUFFLE, 16384).get_config()
-    node = ArrayNode(values.shape, (chunk_rows, *values.shape[1:]), values.dtype.str, 0, compressor=config)
+    node = StoredArray(values.shape, (chunk_rows, *values.shape[1:]), values.dtype.str, 0, compressor=config)
     codec, keys = chunk_codec(node), MemoryKeys()
     for number in range(-(-len(values) // chunk_rows)):
         chunk = np.zeros(node.chunks, values.dtype)
         rows = values[number * chunk_rows : (number + 1) * chunk_rows]
         chunk[: len(rows)] = rows
         keys.set(f"a/{node.chunk_name((number, *(0,) * (values.ndim - 1)))}", codec.encode(chunk))
-    return keys, LazyArray(keys, "a", node, ChunkCache())
+    return keys, LazyArray(keys, "a", Dataset(node), ChunkCache())
 
 
 @pytest.fixture
@@ -136,7 +137,7 @@ def test_rows_of_a_large_chunk_cost_the_blocks_that_they_are_in(decoded):
 def test_rows_that_are_no_part_of_a_block_are_put_together(decoded):
     values = np.random.default_rng(4).integers(0, 9, (60_000, 7), dtype="u1").view([("a", "<u2"), ("b", "V5")])[:, 0]
     values = np.tile(values, 8).reshape(-1, 2)  # rows of 14 bytes
-    node = ArrayNode(values.shape, (200_000, 2), [["a", "<u2"], ["b", "|V5"]], None)
+    node = StoredArray(values.shape, (200_000, 2), [["a", "<u2"], ["b", "|V5"]], None)
     node.compressor = Blosc("zstd", 1, Blosc.NOSHUFFLE, 16384).get_config()
     keys = MemoryKeys()
     for number in range(2):
@@ -144,7 +145,7 @@ def test_rows_that_are_no_part_of_a_block_are_put_together(decoded):
         chunk = np.zeros(node.chunks, values.dtype)
         chunk[: len(rows)] = rows
         keys.set(f"a/{number}.0", chunk_codec(node).encode(chunk))
-    lazy = LazyArray(keys, "a", node, ChunkCache())
+    lazy = LazyArray(keys, "a", Dataset(node), ChunkCache())
     for start, stop in ((1169, 1172), (0, 199_999), (199_990, 200_010), (239_999, 240_000), (5000, 9000)):
         assert np.array_equal(lazy[start:stop], values[start:stop])
     assert decoded
@@ -191,7 +192,7 @@ def test_of_a_file_no_more_is_read_than_the_blocks_that_are_wanted(tmp_path, mon
     keys = LocalStore(str(tmp_path / "a.zarr"))
     keys.set("a/0.0", bytes(codec.encode(values)))
     blosc.set_nthreads(before)
-    node = ArrayNode(values.shape, values.shape, values.dtype.str, 0, compressor=codec.get_config())
+    node = StoredArray(values.shape, values.shape, values.dtype.str, 0, compressor=codec.get_config())
     read, original = [], OpenValue.read_into
 
     def count(self, start, room):
@@ -199,13 +200,13 @@ def test_of_a_file_no_more_is_read_than_the_blocks_that_are_wanted(tmp_path, mon
         original(self, start, room)
 
     monkeypatch.setattr(OpenValue, "read_into", count)
-    lazy = LazyArray(keys, "a", node, ChunkCache())
+    lazy = LazyArray(keys, "a", Dataset(node), ChunkCache())
     stored = len(keys.get("a/0.0"))
     assert np.array_equal(lazy[1000:1010], values[1000:1010])
     assert sum(read) < stored / 50
     assert np.array_equal(lazy[:300_001], values[:300_001])
     assert np.array_equal(lazy[100:-1, 1], values[100:-1, 1])
-    assert np.array_equal(LazyArray(InlinedStore(keys, {}), "a", node, ChunkCache())[:399_999], values[:-1])
+    assert np.array_equal(LazyArray(InlinedStore(keys, {}), "a", Dataset(node), ChunkCache())[:399_999], values[:-1])
 
 
 def test_whole_chunks_of_a_file_are_read_as_parts_are(tmp_path, decoded):

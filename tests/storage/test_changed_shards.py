@@ -22,7 +22,8 @@ from hdmf_zarr_backend.changes.journal import JOURNAL, Mark
 from hdmf_zarr_backend.errors import ChunkError, StoreError
 from hdmf_zarr_backend.formats.registry import FORMATS, parse_array
 from hdmf_zarr_backend.formats.zarr3 import NEW_KEYS
-from hdmf_zarr_backend.model.nodes import ArrayNode, Shards
+from hdmf_zarr_backend.model.nodes import Dataset
+from hdmf_zarr_backend.model.stored import Shards, StoredArray
 from tests.editing import Model, flush, follow, histories, numbers, read_again, read_by_zarr, write_array
 from tests.keystores import MemoryKeys
 
@@ -32,8 +33,8 @@ class Metadata:
 
     zarr_format = 3
 
-    def documents(self, path: str, node: Any) -> Any:
-        return FORMATS[3].documents(path, node)
+    def documents(self, path: str, array: StoredArray) -> Any:
+        return FORMATS[3].documents(path, Dataset(array, {"zarr_dtype": np.dtype(array.data_type).name}))
 
     def mark(self) -> Mark:
         return Mark({"zarr.json": b"{}"})
@@ -43,10 +44,10 @@ def sharded(
     array: np.ndarray[Any, Any], chunks: tuple[int, ...], shards: Shards, **options: Any
 ) -> tuple[EditableArray, MemoryKeys]:
     """Return ``array``, written through an `EditableArray`, and its store."""
-    options |= {"zarr_format": 3, "chunk_keys": NEW_KEYS, "attributes": {"zarr_dtype": array.dtype.name}}
-    node = ArrayNode((0,) * array.ndim, chunks, array.dtype.str, shards=shards, **options)
+    options |= {"zarr_format": 3, "chunk_keys": NEW_KEYS}
+    node = StoredArray((0,) * array.ndim, chunks, array.dtype.str, shards=shards, **options)
     keys = MemoryKeys()
-    return write_array(array, node, Edits(keys, Metadata()), keys), keys
+    return write_array(array, Dataset(node), Edits(keys, Metadata()), keys), keys
 
 
 def stored_by_zarr(**options: Any) -> tuple[Any, MemoryStore]:
@@ -90,11 +91,11 @@ def test_changes_are_those_of_numpy_and_what_is_written_is_what_zarr_reads(histo
         follow(lazy, model, todo)
     assert read_again(keys).tolist() == model.array.tolist()
     assert read_by_zarr(keys).tolist() == model.array.tolist()
-    names = {lazy.node.chunk_name(shard) for shard in np.ndindex(*shard_grid(lazy.node))}
+    names = {lazy.node.stored.chunk_name(shard) for shard in np.ndindex(*shard_grid(lazy.node.stored))}
     assert set(keys.values) == {"g/a/zarr.json", *(f"g/a/{name}" for name in names)}
-    for shard in np.ndindex(*shard_grid(lazy.node)):
-        data = keys.values[f"g/a/{lazy.node.chunk_name(shard)}"]
-        assert all(stored_chunks(data, lazy.node, shard)), "a chunk of the array is not stored"
+    for shard in np.ndindex(*shard_grid(lazy.node.stored)):
+        data = keys.values[f"g/a/{lazy.node.stored.chunk_name(shard)}"]
+        assert all(stored_chunks(data, lazy.node.stored, shard)), "a chunk of the array is not stored"
 
 
 # ---- cases ---------------------------------------------------------------------------------------------------------
@@ -197,13 +198,13 @@ def test_a_shard_of_others_keeps_its_order():
     array, store = stored_by_zarr(shape=(8, 8), chunks=(2, 2), shards=(8, 8), compressors=None)
     array[...] = values
     lazy, keys = opened(store)
-    before = ShardReader(keys, "g/a", lazy.node).extents((0, 0))
+    before = ShardReader(keys, "g/a", lazy.node.stored).extents((0, 0))
     assert list(before) != sorted(before)
     reader = LazyArray(keys, "g/a", lazy.node, ChunkCache(0))
     assert reader[0, 0] == 0
     lazy[0, 7] = -1
     flush(lazy._edits)
-    assert ShardReader(keys, "g/a", lazy.node).extents((0, 0)) == before
+    assert ShardReader(keys, "g/a", lazy.node.stored).extents((0, 0)) == before
     values[0, 7] = -1
     assert reader[...].tolist() == read_by_zarr(keys).tolist() == values.tolist()
 
@@ -218,7 +219,7 @@ def test_chunks_that_others_left_out_stay_out():
     lazy._edits.flush(str)
     assert set(keys.values) - set(there) >= {"g/a/c/0"}
     assert "g/a/c/2" not in keys.values
-    assert len(ShardReader(keys, "g/a", lazy.node).extents((0,))) == 1
+    assert len(ShardReader(keys, "g/a", lazy.node.stored).extents((0,))) == 1
     assert read_by_zarr(keys).tolist() == wanted
     lazy._edits.undo(StoreError("no"))
     assert keys.values == there

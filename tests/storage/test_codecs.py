@@ -26,7 +26,7 @@ from hdmf_zarr_backend.errors import ChunkError, LimitError, MetadataError, Unsa
 from hdmf_zarr_backend.formats.dtypes import zarr_type
 from hdmf_zarr_backend.formats.object_forms import JSON2
 from hdmf_zarr_backend.formats.zarr2 import encode_array
-from hdmf_zarr_backend.model.nodes import ArrayNode, ChunkKeys
+from hdmf_zarr_backend.model.stored import ChunkKeys, StoredArray
 from hdmf_zarr_backend.transfer.plan import encode_fill
 from tests.strategies import FIXED, JSON, NUMBERS, PLAIN, STRUCTURED, TEXT, raw_arrays, shapes
 from tests.zarrs import IS_ZARR_2, memory_store, open_array, value_of
@@ -66,17 +66,17 @@ _VALUES = {"f": 0.5, "i": 7, "u": 7, "b": True}
 KEYED = {"0.0": "0.0", "0/0": "0/0"}
 
 
-def node_of(dtype: np.dtype[Any], shape: tuple[int, ...], **options: Any) -> ArrayNode:
-    return ArrayNode(shape=shape, chunks=shape, data_type=zarr_type(dtype), **options)
+def node_of(dtype: np.dtype[Any], shape: tuple[int, ...], **options: Any) -> StoredArray:
+    return StoredArray(shape=shape, chunks=shape, data_type=zarr_type(dtype), **options)
 
 
-def read_by_zarr(node: ArrayNode, chunk: bytes) -> Any:
+def read_by_zarr(node: StoredArray, chunk: bytes) -> Any:
     """Return what zarr-python reads from an array of one chunk."""
     values = {".zarray": json.dumps(encode_array(node)).encode(), node.chunk_name((0,) * len(node.shape)): chunk}
     return np.asarray(open_array(memory_store(values))[...])
 
 
-def written_by_zarr(node: ArrayNode, array: np.ndarray[Any, Any]) -> bytes:
+def written_by_zarr(node: StoredArray, array: np.ndarray[Any, Any]) -> bytes:
     """Return the one chunk that zarr-python writes for ``array``."""
     store = memory_store({".zarray": json.dumps(encode_array(node)).encode()})
     writes_all = nullcontext() if IS_ZARR_2 else zarr.config.set({"array.write_empty_chunks": True})
@@ -174,7 +174,7 @@ def test_text_and_bytes_both_directions(codec_id, leaf, data, order):
     array.reshape(-1)[:] = data.draw(st.lists(leaf, min_size=array.size, max_size=array.size))
     empty = {"vlen-utf8": "", "vlen-bytes": ""}[codec_id]
     filters = [{"id": codec_id}]
-    node = ArrayNode(shape=shape, chunks=shape, data_type="|O", filters=filters, order=order, fill_value=empty)
+    node = StoredArray(shape=shape, chunks=shape, data_type="|O", filters=filters, order=order, fill_value=empty)
     codec = chunk_codec(node)
     assert codec.decode(codec.encode(array), shape).tolist() == array.tolist()
     assert read_by_zarr(node, codec.encode(array)).tolist() == array.tolist()
@@ -237,7 +237,7 @@ def test_other_object_codecs_both_directions(config, order):
     for number, index in enumerate(np.ndindex(array.shape)):
         several = [None, "ü", number][number % 3]
         array[index] = np.arange(number, dtype="i4") if config["id"] == "vlen-array" else several
-    node = ArrayNode(shape=(2, 3), chunks=(2, 3), data_type="|O", filters=[config], order=order)
+    node = StoredArray(shape=(2, 3), chunks=(2, 3), data_type="|O", filters=[config], order=order)
     codec = chunk_codec(node)
     theirs = numcodecs.get_codec(dict(config))
     given_array = array.ravel(order) if config["id"] == "vlen-array" else array
@@ -339,7 +339,7 @@ def test_fill_values_are_those_of_zarr_python(array):
 )
 def test_what_a_missing_chunk_reads_as(data_type, filters, value, fill):
     filters = None if filters is None else [{"id": filters}]
-    node = ArrayNode(shape=(2,), chunks=(2,), data_type=data_type, filters=filters, fill_value=value)
+    node = StoredArray(shape=(2,), chunks=(2,), data_type=data_type, filters=filters, fill_value=value)
     found = fill_array(node, numpy_dtype(data_type), (2,))
     np.testing.assert_array_equal(found[1], fill)
     assert found.dtype == numpy_dtype(data_type)
@@ -347,7 +347,7 @@ def test_what_a_missing_chunk_reads_as(data_type, filters, value, fill):
 
 
 def test_rows_of_zero_are_zero():
-    node = ArrayNode(shape=(1,), chunks=(1,), data_type=[["a", "<i4"], ["b", "|S2"]], fill_value=0)
+    node = StoredArray(shape=(1,), chunks=(1,), data_type=[["a", "<i4"], ["b", "|S2"]], fill_value=0)
     assert fill_array(node, numpy_dtype(node.data_type), (1,)).tolist() == [(0, b"")]
 
 
@@ -357,7 +357,7 @@ def test_rows_of_zero_are_zero():
      ("<i4", 2**70), ("<M8[s]", 2**70), ("<M8[s]", "when")],
 )  # fmt: skip
 def test_a_fill_value_that_does_not_fit_is_damage(data_type, value):
-    node = ArrayNode(shape=(2,), chunks=(2,), data_type=data_type, fill_value=value)
+    node = StoredArray(shape=(2,), chunks=(2,), data_type=data_type, fill_value=value)
     with pytest.raises(MetadataError, match="fill value"):
         fill_scalar(node, numpy_dtype(data_type))
 
@@ -406,9 +406,9 @@ def test_configurations_that_make_no_sense(config):
 def test_an_array_of_objects_needs_a_codec_for_them():
     for filters in (None, [{"id": "zlib", "level": 1}]):
         with pytest.raises(MetadataError, match="has no codec for objects"):
-            chunk_codec(ArrayNode(shape=(1,), chunks=(1,), data_type="|O", filters=filters))
+            chunk_codec(StoredArray(shape=(1,), chunks=(1,), data_type="|O", filters=filters))
     with pytest.raises(MetadataError, match="is not a compressor"):
-        chunk_codec(ArrayNode(shape=(1,), chunks=(1,), data_type="<i4", compressor={"id": "json2"}))
+        chunk_codec(StoredArray(shape=(1,), chunks=(1,), data_type="<i4", compressor={"id": "json2"}))
 
 
 CONFIGS = st.builds(
@@ -436,7 +436,9 @@ CONFIGS = st.builds(
 @example([{"id": "msgpack2"}, {"id": "lz4"}], None, "|O", b"\0\0\0!", "C")  # 553,648,128 bytes, it says
 @example([{"id": "json2"}], {"id": "zstd"}, "|O", b"\x28\xb5\x2f\xfd\xe0" + b"\0" * 7 + b"\x01", "C")
 def test_any_configuration_on_any_bytes_gives_a_chunk_or_our_error(filters, compressor, data_type, data, order):
-    node = ArrayNode(shape=(2,), chunks=(2,), data_type=data_type, filters=filters, compressor=compressor, order=order)
+    node = StoredArray(
+        shape=(2,), chunks=(2,), data_type=data_type, filters=filters, compressor=compressor, order=order
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # NumPy's, about dividing by a scale of zero
         try:
@@ -453,7 +455,7 @@ def test_damaged_chunks_are_our_error_or_other_values(data, compressor, codec_id
     numbers, words = np.arange(64, dtype="<i4"), np.array(["word", "größer"] * 4, object)
     array = numbers if codec_id is None else words
     filters = None if codec_id is None else [{"id": codec_id}]
-    node = ArrayNode(shape=array.shape, chunks=array.shape, data_type=array.dtype.str, filters=filters)
+    node = StoredArray(shape=array.shape, chunks=array.shape, data_type=array.dtype.str, filters=filters)
     node.compressor = compressor
     codec = chunk_codec(node)
     whole = bytearray(codec.encode(array))
@@ -471,7 +473,7 @@ def test_damaged_chunks_are_our_error_or_other_values(data, compressor, codec_id
 
 
 def test_a_chunk_that_claims_four_billion_texts_takes_no_memory():
-    node = ArrayNode(shape=(3,), chunks=(3,), data_type="|O", filters=[{"id": "vlen-utf8"}])
+    node = StoredArray(shape=(3,), chunks=(3,), data_type="|O", filters=[{"id": "vlen-utf8"}])
     with pytest.raises(ChunkError, match="4294967295 elements instead of 3"):
         chunk_codec(node).decode(b"\xff\xff\xff\xff", (3,))
 
@@ -479,7 +481,7 @@ def test_a_chunk_that_claims_four_billion_texts_takes_no_memory():
 @pytest.mark.parametrize("text", ['["a","|O",[1000000000000]]', '["a","b","|O",[1]]', '["a"]', "{}",
                                   '["a","|O",5]', '[["a"],"|O",[1,2]]'])  # fmt: skip
 def test_json_that_does_not_fill_its_shape(text):
-    node = ArrayNode(shape=(1,), chunks=(1,), data_type="|O", filters=[JSON2])
+    node = StoredArray(shape=(1,), chunks=(1,), data_type="|O", filters=[JSON2])
     with pytest.raises(ChunkError):
         chunk_codec(node).decode(text.encode(), (1,))
 
@@ -489,7 +491,7 @@ def test_json_that_does_not_fill_its_shape(text):
     [("vlen-utf8", 5), ("vlen-utf8", "\udcff"), ("vlen-bytes", "text"), ("json2", object()), ("json2", {1, 2})],
 )
 def test_elements_that_a_codec_does_not_take_are_refused(codec_id, item):
-    node = ArrayNode(shape=(1,), chunks=(1,), data_type="|O", filters=[{"id": codec_id}])
+    node = StoredArray(shape=(1,), chunks=(1,), data_type="|O", filters=[{"id": codec_id}])
     array = np.empty(1, object)
     array[0] = item
     with pytest.raises(ValueRefusedError, match="cannot be stored"):

@@ -20,7 +20,8 @@ from hdmf_zarr_backend.changes.edits import DeferredReference
 from hdmf_zarr_backend.errors import ConflictError, UsageError, ValueRefusedError
 from hdmf_zarr_backend.formats.object_forms import JSON2
 from hdmf_zarr_backend.formats.zarr2 import encode_array
-from hdmf_zarr_backend.model.nodes import ArrayNode
+from hdmf_zarr_backend.model.nodes import Dataset
+from hdmf_zarr_backend.model.stored import StoredArray
 from tests.editing import (
     Model,
     edits_of,
@@ -42,8 +43,9 @@ def editable(array: np.ndarray[Any, Any], chunks: tuple[int, ...], **options: An
     data_type: Any = "|O" if array.dtype.kind == "O" else array.dtype.str
     if array.dtype.names is not None:
         data_type = [list(field) for field in array.dtype.descr]
-    node = ArrayNode(shape=(0,) * array.ndim, chunks=chunks, data_type=data_type, **options)
-    keys = MemoryKeys({"g/a/.zarray": json.dumps(encode_array(node)).encode()})
+    stored = StoredArray(shape=(0,) * array.ndim, chunks=chunks, data_type=data_type, **options)
+    keys = MemoryKeys({"g/a/.zarray": json.dumps(encode_array(stored)).encode()})
+    node: Dataset[Any] = Dataset(stored)
     edits = edits_of(keys)
     write_array(array, node, edits, keys)
     return EditableArray(edits, keys, "g/a", node, ChunkCache(), ArrayContext(bound)), keys
@@ -62,7 +64,9 @@ def test_changes_are_those_of_numpy_and_what_is_written_is_what_zarr_reads(histo
     assert read_again(keys).tolist() == model.array.tolist()
     assert read_by_zarr(keys).tolist() == model.array.tolist()
     for key in keys.values:
-        assert all(i < n for i, n in zip(_index(key), lazy.node.grid, strict=False)), "a chunk beyond the array is left"
+        assert all(i < n for i, n in zip(_index(key), lazy.node.stored.grid, strict=False)), (
+            "a chunk beyond the array is left"
+        )
 
 
 def _index(key: str) -> tuple[int, ...]:
@@ -173,11 +177,11 @@ def test_many_changes_are_written_early_and_references_wait(monkeypatch):
     monkeypatch.setattr(edits_module, "WAITING_BYTES", 2000)
     keys = MemoryKeys()
     edits = edits_of(keys)
-    node = ArrayNode(shape=(0,), chunks=(1,), data_type="|O", filters=[dict(JSON2)])
-    references = EditableArray(edits, keys, "refs", node, ChunkCache())
+    node = StoredArray(shape=(0,), chunks=(1,), data_type="|O", filters=[dict(JSON2)])
+    references = EditableArray(edits, keys, "refs", Dataset(node), ChunkCache())
     references.append(np.array([DeferredReference("/target")], object))
-    data = ArrayNode(shape=(0,), chunks=(100,), data_type="<i4")
-    lazy = EditableArray(edits, keys, "data", data, ChunkCache())
+    data = StoredArray(shape=(0,), chunks=(100,), data_type="<i4")
+    lazy = EditableArray(edits, keys, "data", Dataset(data), ChunkCache())
     lazy.append(numbers(1000))
     assert set(keys.values) <= {f"data/{i}" for i in range(10)}
     assert len(keys.values) >= 4
@@ -185,8 +189,8 @@ def test_many_changes_are_written_early_and_references_wait(monkeypatch):
     lazy[150] = -1  # back into a chunk that was written
     flush(edits)
     assert set(keys.values) == {*(f"data/{i}" for i in range(10)), "data/.zarray", "refs/0", "refs/.zarray"}
-    assert LazyArray(keys, "data", data, ChunkCache())[148:152].tolist() == [148, 149, -1, 151]
-    assert LazyArray(keys, "refs", node, ChunkCache())[0] == {"path": "/target"}
+    assert LazyArray(keys, "data", Dataset(data), ChunkCache())[148:152].tolist() == [148, 149, -1, 151]
+    assert LazyArray(keys, "refs", Dataset(node), ChunkCache())[0] == {"path": "/target"}
     assert edits._bytes == 0
 
 

@@ -16,7 +16,7 @@ from hdmf_zarr_backend.arrays.chunks import ChunkReader
 from hdmf_zarr_backend.arrays.shards import ShardReader
 from hdmf_zarr_backend.errors import ChunkError
 from hdmf_zarr_backend.files.parser import parse
-from hdmf_zarr_backend.model.nodes import ArrayNode
+from hdmf_zarr_backend.model.nodes import Dataset
 from hdmf_zarr_backend.stores.local import LocalStore
 from tests.keystores import MemoryKeys
 
@@ -38,8 +38,8 @@ def sharded(path: Path, values: Any = VALUES, *, codec: Any = None, **options: A
 
 def reader(keys: Any) -> ChunkReader:
     node = parse(keys).hierarchy.get("a")
-    assert isinstance(node, ArrayNode)
-    return ChunkReader(keys, "a", node, ChunkCache())
+    assert isinstance(node, Dataset)
+    return ChunkReader(keys, "a", node.stored, ChunkCache())
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_a_slice_fetches_its_chunks_alone(tmp_path):
 def test_chunks_next_to_each_other_are_fetched_together(tmp_path):
     stored = sharded(tmp_path / "a.zarr")
     keys = MemoryKeys({key: stored.get(key) or b"" for key in stored.sizes("")})
-    node = reader(keys).node
+    node = reader(keys).array
     wanted = list(np.ndindex(10, 2))
     shards = ShardReader(keys, "a", node)
     keys.calls.clear()
@@ -111,7 +111,7 @@ def unpacked(path: Path, values: Any, chunks: tuple[int, ...]) -> tuple[MemoryKe
     root.create_array("a", shape=values.shape, dtype=values.dtype, **options)[...] = values
     stored = LocalStore(str(path))
     keys = MemoryKeys({key: stored.get(key) or b"" for key in stored.sizes("")})
-    shards = ShardReader(keys, "a", reader(keys).node)
+    shards = ShardReader(keys, "a", reader(keys).array)
     shards.get((0, 0))
     keys.calls.clear()
     return keys, shards

@@ -18,7 +18,7 @@ from hdmf_zarr_backend.errors import ConflictError, UsageError
 from hdmf_zarr_backend.files.parser import parse
 from hdmf_zarr_backend.formats import chunking
 from hdmf_zarr_backend.hdf5.rawcopy import DecodedH5Source
-from hdmf_zarr_backend.model.nodes import ArrayNode
+from hdmf_zarr_backend.model.nodes import Dataset
 from hdmf_zarr_backend.progress import Progress
 from hdmf_zarr_backend.stores.local import LocalStore
 from hdmf_zarr_backend.zom.api import to_zom
@@ -66,9 +66,9 @@ def converted(hdf5: Path) -> Path:
 @pytest.mark.parametrize("name", SHARDED)
 def test_a_conversion_puts_chunks_into_shards(hdf5, converted, name):
     node = parse(LocalStore(str(converted))).hierarchy.get(name)
-    assert isinstance(node, ArrayNode)
-    assert node.shards is not None
-    assert (node.shards.shape, node.chunks) == ((8000, 40), (1000, 40))
+    assert isinstance(node, Dataset)
+    assert node.stored.shards is not None
+    assert (node.stored.shards.shape, node.stored.chunks) == ((8000, 40), (1000, 40))
     assert sorted(stored_files(converted / name)) == ["c/0/0", "c/1/0", "c/2/0", "zarr.json"]
     with h5py.File(hdf5) as file:
         assert np.array_equal(values_of(converted)[name], file[name][()])
@@ -77,8 +77,8 @@ def test_a_conversion_puts_chunks_into_shards(hdf5, converted, name):
 @pytest.mark.parametrize("name", ["long", "small", "text", "scalar"])
 def test_what_has_other_axes_or_one_chunk_has_no_shards(converted, name):
     node = parse(LocalStore(str(converted))).hierarchy.get(name)
-    assert isinstance(node, ArrayNode)
-    assert node.shards is None
+    assert isinstance(node, Dataset)
+    assert node.stored.shards is None
 
 
 @pytest.mark.parametrize("name", COPIED)
@@ -89,7 +89,7 @@ def test_shards_are_assembled_from_the_chunks_of_hdf5_as_they_are(hdf5, converte
         stored = {tuple(n // c for n, c in zip(found.chunk_offset, (1000, 40), strict=True)): found
                   for found in map(dataset.id.get_chunk_info, range(dataset.id.get_num_chunks()))}  # fmt: skip
         raw = {index: dataset.id.read_direct_chunk(found.chunk_offset)[1] for index, found in stored.items()}
-    reader, same = ShardReader(LocalStore(str(converted)), name, node), 0
+    reader, same = ShardReader(LocalStore(str(converted)), name, node.stored), 0
     for index, data in raw.items():
         same += reader.get(index) == data
     assert same == len(raw) == (2 if name == "holes" else 18)
@@ -135,7 +135,7 @@ def test_large_arrays_get_shards_by_bytes(hdf5, tmp_path, monkeypatch):
     monkeypatch.setattr(chunking, "SHARDED_BYTES", 2**20)
     convert(hdf5, tmp_path / "a.zarr", zarr_format=3, shards="auto", check=False)
     found = {name for name, node in parse(LocalStore(str(tmp_path / "a.zarr"))).hierarchy.walk()
-             if isinstance(node, ArrayNode) and node.shards is not None}  # fmt: skip
+             if isinstance(node, Dataset) and node.stored.shards is not None}  # fmt: skip
     assert found == {*SHARDED, "long"}
     assert verify(tmp_path / "a.zarr", "chunks").problems == []
     planned = dry_run(hdf5, tmp_path / "a.zarr", zarr_format=3, shards="auto", estimate=False)
@@ -143,8 +143,8 @@ def test_large_arrays_get_shards_by_bytes(hdf5, tmp_path, monkeypatch):
     nodes = dict(parse(LocalStore(str(tmp_path / "a.zarr"))).hierarchy.walk())
     for path, array in planned.arrays.items():
         node = nodes[path.strip("/")]
-        assert isinstance(node, ArrayNode)
-        assert array.shards == (None if node.shards is None else node.shards.shape), path
+        assert isinstance(node, Dataset)
+        assert array.shards == (None if node.stored.shards is None else node.stored.shards.shape), path
 
 
 def test_a_zarr_file_gets_shards_when_it_becomes_format_3(converted, tmp_path):

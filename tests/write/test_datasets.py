@@ -48,11 +48,11 @@ def as_reference(value: Any) -> Any:
 def stored(planned: PlannedArray) -> Any:
     """Return the values that are read from a planned array once it is written."""
     keys = MemoryKeys()
-    node = parse_array(json.loads(json.dumps(encode_array(planned.node))), {}, "a")
+    node = parse_array(json.loads(json.dumps(encode_array(planned.node.stored))), {}, "a")
     if planned.source is not None:
-        for task in cut(ArrayWrite(keys, "a", planned.node, planned.source), task_bytes=100):
+        for task in cut(ArrayWrite(keys, "a", planned.node.stored, planned.source), task_bytes=100):
             task.run()
-    assert len(keys.values) == (0 if planned.source is None else int(np.prod(node.grid)))
+    assert len(keys.values) == (0 if planned.source is None else int(np.prod(node.stored.grid)))
     assert len(keys.calls) == len(keys.values)
     return LazyArray(keys, "a", node, ChunkCache())[...]
 
@@ -105,9 +105,9 @@ def test_text_comes_back_whatever_holds_it(shape, word, data):
     for form in forms:
         made = planned(form, word)
         assert stored(made).tolist() == array.tolist()
-        assert made.node.filters == [VLEN_UTF8]
+        assert made.node.stored.filters == [VLEN_UTF8]
         assert made.node.attributes["zarr_dtype"] == "str"
-        assert made.node.fill_value == "" or made.node.fill_value is None
+        assert made.node.stored.fill_value == "" or made.node.stored.fill_value is None
 
 
 @settings(max_examples=60)
@@ -121,11 +121,11 @@ def test_bytes_are_text_where_all_are_utf8_and_else_bytes(items, word):
         texts = None
     if texts is None or word == "bytes":
         assert found == items
-        assert made.node.filters == [VLEN_BYTES]
+        assert made.node.stored.filters == [VLEN_BYTES]
         assert made.node.attributes["zarr_dtype"] == "bytes"
     else:
         assert found == texts
-        assert made.node.filters == [VLEN_UTF8]
+        assert made.node.stored.filters == [VLEN_UTF8]
 
 
 @settings(max_examples=50)
@@ -134,8 +134,8 @@ def test_rows_with_references_come_back_as_lists(rows, chunk):
     fields = [("n", word_element("int32")), ("name", UTF8), ("target", REFERENCE)]
     words = [("n", "int32"), ("name", "str"), ("target", "object")]
     made = plan_rows(rows, len(rows), fields, StorageOptions(chunks=(chunk,)), as_reference)
-    assert made.node.chunks == (chunk, 3)
-    assert made.node.filters == [JSON2]
+    assert made.node.stored.chunks == (chunk, 3)
+    assert made.node.stored.filters == [JSON2]
     assert made.node.attributes["zarr_dtype"] == [{"name": name, "dtype": word} for name, word in words]
     found = stored(made)
     assert found.shape == (len(rows), 3)
@@ -169,7 +169,7 @@ def test_rows_with_references_come_back_as_lists(rows, chunk):
 )  # fmt: skip
 def test_types(data, word, data_type, zarr_dtype):
     made = planned(data, word)
-    assert made.node.data_type == data_type
+    assert made.node.stored.data_type == data_type
     assert made.node.attributes["zarr_dtype"] == zarr_dtype
     assert stored(made).shape == (1,) if len(data) == 1 else (2,)
 
@@ -181,7 +181,7 @@ def test_padding_and_metadata_are_not_stored():
     rows["b"] = [1.5, 2.5]
     assert stored(planned(rows)).tolist() == [(0, 1.5), (0, 2.5)]
     enum = np.array([1, 0], h5py.enum_dtype({"no": 0, "yes": 1}, basetype="u1"))
-    assert planned(enum).node.data_type == "|u1"
+    assert planned(enum).node.stored.data_type == "|u1"
 
 
 @pytest.mark.parametrize(
@@ -203,7 +203,7 @@ def test_padding_and_metadata_are_not_stored():
 )
 def test_scalars(value, word, data_type, notes):
     made = plan_scalar(value, word, StorageOptions(), no_reference)
-    assert made.node.data_type == data_type
+    assert made.node.stored.data_type == data_type
     assert made.node.attributes["zarr_dtype"] == "scalar"
     assert made.notes == notes
     assert stored(made).shape == (1,)
@@ -211,9 +211,9 @@ def test_scalars(value, word, data_type, notes):
 
 def test_empty_data_need_a_type():
     assert planned(np.zeros((0, 3), "i2")).source is None
-    assert planned(np.zeros((0, 3), "i2")).node.shape == (0, 3)
-    assert planned([], "int").node.data_type == "<i4"
-    assert planned([], "utf8").node.filters == [VLEN_UTF8]
+    assert planned(np.zeros((0, 3), "i2")).node.stored.shape == (0, 3)
+    assert planned([], "int").node.stored.data_type == "<i4"
+    assert planned([], "utf8").node.stored.filters == [VLEN_UTF8]
     with pytest.raises(ValueRefusedError, match="empty data without a type"):
         planned([])
 
@@ -222,9 +222,14 @@ def test_options_are_stored():
     codec = {"id": "zlib", "level": 1}
     filters = [{"id": "shuffle", "elementsize": 4}]
     node = planned(np.arange(6, dtype="i4"), chunks=(4,), compressor=codec, filters=filters, fill_value=7).node
-    assert (node.chunks, node.compressor, node.filters, node.fill_value) == ((4,), codec, filters, 7)
-    assert planned(np.arange(6), compressor=False).node.compressor is None
-    assert planned(np.arange(6), compressor=True).node.compressor["id"] == "blosc"
+    assert (node.stored.chunks, node.stored.compressor, node.stored.filters, node.stored.fill_value) == (
+        (4,),
+        codec,
+        filters,
+        7,
+    )
+    assert planned(np.arange(6), compressor=False).node.stored.compressor is None
+    assert planned(np.arange(6), compressor=True).node.stored.compressor["id"] == "blosc"
     with pytest.raises(UsageError, match=r"chunks \(2, 2\) do not fit the shape \(6,\)"):
         planned(np.arange(6), chunks=(2, 2))
 
@@ -340,7 +345,7 @@ def test_text_of_hdf5_is_text_or_bytes(h5):
     single = h5.create_dataset("single", data="größer")
     assert stored(planned(words)).tolist() == ["a", "größer", ""]
     assert stored(planned(broken)).tolist() == [b"a", b"\xb5V"]
-    assert planned(broken).node.filters == [VLEN_BYTES]
+    assert planned(broken).node.stored.filters == [VLEN_BYTES]
     assert stored(planned(single)).tolist() == ["größer"]
 
 
@@ -349,7 +354,7 @@ def test_booleans_and_enumerations_of_hdf5_are_numbers(h5):
 
     flags = h5.create_dataset("flags", data=[True, False])
     levels = h5.create_dataset("levels", data=[1, 0], dtype=h5py.enum_dtype({"LOW": 0, "HIGH": 1}, basetype="i1"))
-    assert planned(flags).node.data_type == "|b1"
+    assert planned(flags).node.stored.data_type == "|b1"
     assert stored(planned(flags)).tolist() == [True, False]
-    assert planned(levels).node.data_type == "|i1"
+    assert planned(levels).node.stored.data_type == "|i1"
     assert stored(planned(levels)).tolist() == [1, 0]

@@ -16,7 +16,7 @@ from hdmf_zarr_backend.arrays.lazy import LazyArray
 from hdmf_zarr_backend.errors import UsageError, ValueRefusedError
 from hdmf_zarr_backend.formats.chunking import CHUNK_BYTES
 from hdmf_zarr_backend.formats.zarr2 import encode_array
-from hdmf_zarr_backend.model.nodes import ArrayNode
+from hdmf_zarr_backend.model.nodes import Dataset
 from hdmf_zarr_backend.transfer import iterators
 from hdmf_zarr_backend.transfer.iterators import GrowingArray, plan_iterator
 from hdmf_zarr_backend.transfer.plan import StorageOptions
@@ -26,7 +26,7 @@ from tests.strategies import TEXT, expected
 from tests.zarrs import memory_store, open_array
 
 
-def exhaust(iterator: Any, word: Any = None, **options: Any) -> tuple[ArrayNode, MemoryKeys]:
+def exhaust(iterator: Any, word: Any = None, **options: Any) -> tuple[Dataset, MemoryKeys]:
     """Return what was written."""
     planned = plan_iterator(iterator, word, StorageOptions(**options))
     keys = MemoryKeys()
@@ -37,12 +37,12 @@ def exhaust(iterator: Any, word: Any = None, **options: Any) -> tuple[ArrayNode,
     return planned.node, keys
 
 
-def read(node: ArrayNode, keys: MemoryKeys) -> np.ndarray[Any, Any]:
+def read(node: Dataset, keys: MemoryKeys) -> np.ndarray[Any, Any]:
     return LazyArray(keys, "a", node, ChunkCache())[...]
 
 
-def read_by_zarr(node: ArrayNode, keys: MemoryKeys) -> np.ndarray[Any, Any]:
-    values = {**keys.values, "a/.zarray": json.dumps(encode_array(node)).encode()}
+def read_by_zarr(node: Dataset, keys: MemoryKeys) -> np.ndarray[Any, Any]:
+    values = {**keys.values, "a/.zarray": json.dumps(encode_array(node.stored)).encode()}
     return np.asarray(open_array(memory_store(values), path="a")[...])
 
 
@@ -100,10 +100,10 @@ def test_blocks_in_any_order_make_the_array_that_numpy_makes(case, waiting):
     finally:
         iterators.WAITING_BYTES = kept
     wanted = full[tuple(slice(0, n) for n in shape)]
-    assert node.shape == shape
+    assert node.stored.shape == shape
     assert read(node, keys).tolist() == wanted.tolist()
     assert read_by_zarr(node, keys).tolist() == wanted.tolist()
-    assert len(keys.values) == int(np.prod(node.grid))  # every chunk is there, and nothing else
+    assert len(keys.values) == int(np.prod(node.stored.grid))  # every chunk is there, and nothing else
 
 
 @settings(max_examples=50)
@@ -114,7 +114,7 @@ def test_rows_in_order_set_each_chunk_once(rows, buffer, chunk, width):
         DataChunkIterator(data=iter(data), maxshape=(None, width), dtype=np.dtype("<i4"), buffer_size=buffer),
         chunks=(chunk, width),
     )
-    assert node.shape == (rows or 1, width)  # hdmf recommends to begin with one row
+    assert node.stored.shape == (rows or 1, width)  # hdmf recommends to begin with one row
     assert len(keys.keys_set()) == len(set(keys.keys_set()))
     assert [operation for operation, _ in keys.calls] == ["set"] * len(keys.calls)
     assert read(node, keys)[:rows].tolist() == data.tolist()
@@ -153,7 +153,7 @@ class Generic(GenericDataChunkIterator):
 def test_a_generic_iterator_writes_the_chunks_that_it_recommends():
     array = numbers(20, 6)
     node, keys = exhaust(Generic(array, buffer_shape=(8, 6), chunk_shape=(4, 3)))
-    assert node.chunks == (4, 3)
+    assert node.stored.chunks == (4, 3)
     assert read(node, keys).tolist() == array.tolist()
     assert len(keys.keys_set()) == 10
 
@@ -161,7 +161,7 @@ def test_a_generic_iterator_writes_the_chunks_that_it_recommends():
 def test_rows_without_an_end_in_their_selection_say_their_length_by_their_data():
     array = numbers(5, 3, 2)
     node, keys = exhaust(DataChunkIterator(data=iter(array), maxshape=(None, None, None), dtype=array.dtype))
-    assert node.shape == (5, 3, 2)
+    assert node.stored.shape == (5, 3, 2)
     assert read(node, keys).tolist() == array.tolist()
 
 
@@ -177,8 +177,8 @@ def test_gaps_are_the_fill_value():
 def test_hints_that_say_nothing_are_not_needed(hint):
     block = DataChunk(data=numbers(3, 2), selection=(slice(0, 3), slice(0, 2)))
     node, keys = exhaust(Blocks([block], (None, 2), np.dtype("<i4"), chunk_shape=hint, data_shape=hint))
-    assert node.shape == (3, 2)
-    assert node.chunks == (CHUNK_BYTES // 8, 2)
+    assert node.stored.shape == (3, 2)
+    assert node.stored.chunks == (CHUNK_BYTES // 8, 2)
     assert read(node, keys).tolist() == numbers(3, 2).tolist()
 
 
@@ -194,7 +194,7 @@ def test_hints_that_say_nothing_are_not_needed(hint):
 )
 def test_chunks_are_chosen_by_bytes_and_never_one_row_of_half_a_million(maxshape, first, chunks):
     planned = plan_iterator(Blocks([], maxshape, np.dtype("<i4"), data_shape=first), None, StorageOptions())
-    assert planned.node.chunks == chunks
+    assert planned.node.stored.chunks == chunks
 
 
 @pytest.mark.parametrize(
@@ -221,7 +221,7 @@ def test_chunks_are_chosen_by_bytes_and_never_one_row_of_half_a_million(maxshape
 )
 def test_the_type_is_what_the_schema_says_or_the_iterator(dtype, word, stored):
     planned = plan_iterator(Blocks([], (None,), dtype), word, StorageOptions())
-    assert planned.node.data_type == stored
+    assert planned.node.stored.data_type == stored
 
 
 # ---- bad input -----------------------------------------------------------------------------------------------------
@@ -250,7 +250,7 @@ def test_blocks_that_do_not_fit_their_selection_are_refused(selection, data):
     array = GrowingArray(MemoryKeys(), "a", plan_iterator(Blocks([], (None, 2), "int32"), None, StorageOptions()).node)
     with pytest.raises(ValueRefusedError, match="does not fit"):
         array.put(DataChunk(data=data, selection=selection))
-    assert array.node.shape == (0, 0)
+    assert array.node.stored.shape == (0, 0)
 
 
 def test_single_values_and_rows_are_spread():

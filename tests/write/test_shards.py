@@ -25,7 +25,8 @@ from hdmf_zarr_backend.errors import DamagedFileError, UsageError, ZarrBackendEr
 from hdmf_zarr_backend.execution.tasks import ArrayWrite, ShardTask, cut_shards
 from hdmf_zarr_backend.formats.chunking import SHARD_BYTES, chunks_inside, shards_by_bytes
 from hdmf_zarr_backend.formats.zarr3 import NEW_KEYS
-from hdmf_zarr_backend.model.nodes import ArrayNode, Shards
+from hdmf_zarr_backend.model.nodes import Dataset
+from hdmf_zarr_backend.model.stored import Shards, StoredArray
 from hdmf_zarr_backend.stores.limits import MEMORY_BUDGET
 from hdmf_zarr_backend.stores.local import LocalStore
 from hdmf_zarr_backend.transfer.iterators import GrowingArray, GrowingShards
@@ -206,7 +207,7 @@ def test_a_failure_leaves_no_part_of_a_shard(tmp_path):
                 raise ZarrBackendError("no more")
             return np.zeros(4, "<i4")
 
-    node: ArrayNode = ArrayNode((40,), (4,), "<i4", shards=Shards((16,)))
+    node: StoredArray = StoredArray((40,), (4,), "<i4", shards=Shards((16,)))
     keys = LocalStore(str(tmp_path))
     with pytest.raises(ZarrBackendError, match="no more"):
         next(iter(cut_shards(ArrayWrite(keys, "a", node, Fails())))).run()
@@ -215,7 +216,7 @@ def test_a_failure_leaves_no_part_of_a_shard(tmp_path):
 
 def test_a_shard_is_streamed_chunk_by_chunk(tmp_path):
     pieces: list[int] = []
-    node: ArrayNode = ArrayNode((4096,), (128,), "<i4", shards=Shards((2048,)))
+    node: StoredArray = StoredArray((4096,), (128,), "<i4", shards=Shards((2048,)))
 
     class Noting(LocalStore):
         def stream(self, key: str) -> Any:
@@ -253,7 +254,7 @@ def test_a_store_that_takes_complete_values_only(tmp_path):
 
 
 def test_a_shard_that_was_cut_short_is_written_again(tmp_path):
-    node: ArrayNode = ArrayNode((40,), (4,), "<i4", zarr_format=3, chunk_keys=NEW_KEYS, shards=Shards((16,)))
+    node: StoredArray = StoredArray((40,), (4,), "<i4", zarr_format=3, chunk_keys=NEW_KEYS, shards=Shards((16,)))
     values = IndexedSource(np.arange(40, dtype="<i4"), np.dtype("<i4"))
     keys = StagedKeys(str(tmp_path), "/target", is_resumed=True, is_doubtful=True)
     for task in cut_shards(ArrayWrite(keys, "a", node, values)):
@@ -294,7 +295,7 @@ def test_an_iterator_writes_what_an_array_writes(tmp_path, size, order, executor
 
 
 def test_a_full_shard_is_written_at_once(tmp_path):
-    node: ArrayNode = ArrayNode((0, 6), (10, 3), "<f4", shards=Shards((20, 6)))
+    node: StoredArray = StoredArray((0, 6), (10, 3), "<f4", shards=Shards((20, 6)))
     keys = MemoryKeys()
     array = GrowingArray(keys, "a", node)
     for number in range(5):
@@ -305,7 +306,7 @@ def test_a_full_shard_is_written_at_once(tmp_path):
     array.finish()
     changed = NUMBERS[:50, :6].copy()
     changed[3, 3] = -1
-    assert np.array_equal(LazyArray(keys, "a", node, ChunkCache())[...], changed)
+    assert np.array_equal(LazyArray(keys, "a", Dataset(node), ChunkCache())[...], changed)
 
 
 @st.composite
@@ -322,7 +323,7 @@ def scattered(draw: st.DrawFn) -> tuple[tuple[int, int], tuple[int, int], list[t
 def test_blocks_that_overlap_in_any_order(case, waiting):
     chunks, shards, selections = case
     full, shape = np.zeros((20, 20), "<i4"), (0, 0)
-    node: ArrayNode = ArrayNode((0, 0), chunks, "<i4", shards=Shards(shards))
+    node: StoredArray = StoredArray((0, 0), chunks, "<i4", shards=Shards(shards))
     keys = MemoryKeys()
     array = GrowingArray(keys, "a", node, waiting_bytes=waiting)
     for number, selection in enumerate(selections, start=1):
@@ -332,13 +333,13 @@ def test_blocks_that_overlap_in_any_order(case, waiting):
         array.put(DataChunk(data, selection))
     array.finish()
     assert node.shape == shape
-    assert np.array_equal(LazyArray(keys, "a", node, ChunkCache())[...], full[: shape[0], : shape[1]])
+    assert np.array_equal(LazyArray(keys, "a", Dataset(node), ChunkCache())[...], full[: shape[0], : shape[1]])
     indices = [index for name in keys.values for index in chunks_in_shard(node, shard_named(node, name[2:]))]
     assert len(indices) == int(np.prod(node.grid))
 
 
 def test_the_space_of_replaced_chunks_is_used_again():
-    node: ArrayNode = ArrayNode((8,), (4,), "<i4", shards=Shards((8,)))
+    node: StoredArray = StoredArray((8,), (4,), "<i4", shards=Shards((8,)))
     shards = GrowingShards(MemoryKeys(), "a", node)
     for data in (b"123", b"12", b"1234", b"ab"):
         shards.set((0,), data)
@@ -399,8 +400,8 @@ def test_small_arrays_stay_plain_and_large_ones_get_shards(tmp_path):
 @pytest.mark.parametrize("are_chunks_given", [False, True])
 def test_a_terabyte_in_thousands_of_objects(are_chunks_given):
     shape = (1_300_000_000, 384)
-    node: ArrayNode = ArrayNode(shape, (30_000, 64), "<i2", zarr_format=3, chunk_keys=NEW_KEYS)
-    planned = PlannedArray(node, sharding=Sharding("auto", are_chunks_given=are_chunks_given))
+    node: StoredArray = StoredArray(shape, (30_000, 64), "<i2", zarr_format=3, chunk_keys=NEW_KEYS)
+    planned = PlannedArray(Dataset(node), sharding=Sharding("auto", are_chunks_given=are_chunks_given))
     give_shards(planned)
     assert node.shards is not None
     assert np.prod(node.shards.shape) * 2 <= SHARD_BYTES

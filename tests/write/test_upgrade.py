@@ -28,7 +28,7 @@ from hdmf_zarr_backend.errors import (
 )
 from hdmf_zarr_backend.files.parser import parse
 from hdmf_zarr_backend.interop.nczarr import add_nczarr
-from hdmf_zarr_backend.model.nodes import ArrayNode
+from hdmf_zarr_backend.model.nodes import Dataset
 from hdmf_zarr_backend.stores.local import LocalStore
 from hdmf_zarr_backend.stores.memory import MemoryStore
 from tests import samples
@@ -82,7 +82,7 @@ def _named(value: Any) -> Any:
 
 
 def _is_object(node: Any) -> bool:
-    return isinstance(node, ArrayNode) and (node.filters or [{"id": ""}])[0]["id"] == "json2"
+    return isinstance(node, Dataset) and (node.stored.filters or [{"id": ""}])[0]["id"] == "json2"
 
 
 # ---- kept files ----------------------------------------------------------------------------------------------------
@@ -97,8 +97,8 @@ def test_chunks_stay_the_files_that_they_were(rich, tmp_path):
     assert values_of(path) == values
     assert compare(rich, path, ignore={"chunks", "filters"}) == []
     assert {Path(key).name for key in after} & OLD == set()
-    arrays = {p: node for p, node in new.walk() if isinstance(node, ArrayNode)}
-    encoded = {p for p, node in arrays.items() if node.chunk_keys.encoding == "default"}
+    arrays = {p: node for p, node in new.walk() if isinstance(node, Dataset)}
+    encoded = {p for p, node in arrays.items() if node.stored.chunk_keys.encoding == "default"}
     assert encoded == {p for p, node in old.walk() if _is_object(node)}
     chunks = {key for key in before if Path(key).name not in OLD and str(Path(key).parent) not in encoded}
     assert len(chunks) > 100
@@ -128,7 +128,7 @@ def test_one_of_everything(tmp_path):
 def test_zarr_python_reads_it_as_it_read_the_old_one(rich, tmp_path):
     path = shutil.copytree(rich, tmp_path / "a.nwb.zarr")
     nodes = dict(parse(LocalStore(str(path))).hierarchy.walk())
-    arrays = {p for p, node in nodes.items() if isinstance(node, ArrayNode) and isinstance(node.data_type, str)}
+    arrays = {p for p, node in nodes.items() if isinstance(node, Dataset) and isinstance(node.stored.data_type, str)}
     kept = {p for p in arrays if not _is_object(nodes[p])}
     scalars = {p for p in kept if json.loads((path / p / ".zattrs").read_text())["zarr_dtype"] == "scalar"}
     old = {p: np.asarray(zarr.open_array(path / p, mode="r", zarr_format=2)[...]) for p in kept}

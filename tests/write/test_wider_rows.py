@@ -13,7 +13,7 @@ from hdmf.build import GroupBuilder, ReferenceBuilder
 from hdmf_zarr_backend import ZarrIO, verify
 from hdmf_zarr_backend.arrays.growth import set_fields, wider_fields
 from hdmf_zarr_backend.errors import ValueRefusedError
-from hdmf_zarr_backend.model.nodes import ArrayNode
+from hdmf_zarr_backend.model.stored import StoredArray
 from hdmf_zarr_backend.stores.limits import Limits, ReadRules
 from tests.peers import Peer
 from tests.trees import dataset, group, read_builder, root, write_builder
@@ -138,7 +138,7 @@ def test_rows_of_other_writers_become_wider_and_keep_unknown_metadata(tmp_path):
 def test_fields_are_as_wide_as_their_units_say(cells, wanted):
     """Characters of text, bytes of bytes; other values are stored as JSON behind a U+0000."""
     fields = [["i", "<i4", "number"], ["to", "|S4", "reference"], ["text", "<U4", "text"]]
-    node = ArrayNode((4, 3), (4, 3), "|O", filters=[{"id": "struct", "fields": fields}, {"id": "zlib", "level": 1}])
+    node = StoredArray((4, 3), (4, 3), "|O", filters=[{"id": "struct", "fields": fields}, {"id": "zlib", "level": 1}])
     chunk = np.array([[1, *row] for row in cells], dtype=object)
     found = wider_fields(node, [chunk], 20_000)
     if wanted is None:

@@ -21,7 +21,7 @@ from hdmf_zarr_backend.arrays.lazy import LazyArray
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.errors import StoreNotFoundError, UnsupportedFileError, UsageError, ValueRefusedError
 from hdmf_zarr_backend.files.parser import parse
-from hdmf_zarr_backend.model.nodes import ArrayNode
+from hdmf_zarr_backend.model.nodes import Dataset
 from hdmf_zarr_backend.stores.local import LocalStore
 from hdmf_zarr_backend.zom.api import diff, from_json, to_zom
 from hdmf_zarr_backend.zom.dryrun import DryRun, dry_run
@@ -34,9 +34,7 @@ def bytes_of_values(path: Path) -> int:
     """Return the bytes of all arrays of a file that are neither text nor references, nor rows with some."""
     keys, cache = LocalStore(str(path)), ChunkCache()
     arrays = [
-        LazyArray(keys, place, node, cache)
-        for place, node in parse(keys).hierarchy.walk()
-        if isinstance(node, ArrayNode)
+        LazyArray(keys, place, node, cache) for place, node in parse(keys).hierarchy.walk() if isinstance(node, Dataset)
     ]
     return sum(data.size * data.dtype.itemsize for data in arrays if not data.dtype.hasobject)
 
@@ -216,8 +214,8 @@ def test_keys_of_one_level(tmp_path, source):
             io.write(nwbfile)
     assert_came_true(found, path)
     node = found.hierarchy.get("acquisition/trace/data")
-    assert isinstance(node, ArrayNode)
-    assert node.chunk_keys.encoding == "v2"
+    assert isinstance(node, Dataset)
+    assert node.stored.chunk_keys.encoding == "v2"
 
 
 def test_keys_that_do_not_exist(tmp_path):

@@ -19,7 +19,8 @@ import numpy.typing as npt
 from hdmf_zarr_backend.arrays.chunks import ChunkReader
 from hdmf_zarr_backend.arrays.shards import ShardReader, ShardWriter, chunks_in_shard, inner_grid, shard_grid, shard_of
 from hdmf_zarr_backend.errors import ChunkError, StoreError
-from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, absolute, join
+from hdmf_zarr_backend.model.nodes import absolute, join
+from hdmf_zarr_backend.model.stored import StoredArray
 from hdmf_zarr_backend.stores.base import Store
 
 Index = tuple[int, ...]
@@ -37,7 +38,7 @@ class WaitingShards:
         The store that the shards are written to.
     path : str
         Path of the array, in the model's spelling.
-    node : ArrayNode
+    array : StoredArray
         Its metadata; a change of its shape is seen at once.
     stored : tuple of int, optional
         Number of shards that are stored along each axis; None if the array is new.
@@ -48,13 +49,13 @@ class WaitingShards:
         Number of chunks of a shard.
     """
 
-    def __init__(self, keys: Store, path: str, node: ArrayNode[Attributes], stored: Index | None = None) -> None:
+    def __init__(self, keys: Store, path: str, array: StoredArray, stored: Index | None = None) -> None:
         self._file: Any = tempfile.SpooledTemporaryFile(SPOOLED_BYTES, dir=_folder(keys))  # noqa: SIM115
         self._keys = keys
         self._path = path
-        self._node = node
+        self._array = array
         self._stored = stored
-        self.size = math.prod(inner_grid(node))
+        self.size = math.prod(inner_grid(array))
         self._lock = threading.Lock()
         self._positions: dict[Index, dict[Index, tuple[int, int, int]]] = defaultdict(dict)
         self._written: set[Index] = set()
@@ -65,7 +66,7 @@ class WaitingShards:
 
     def shard_of(self, index: Index) -> Index:
         """Return the shard of the chunk at ``index``."""
-        return shard_of(self._node, index)
+        return shard_of(self._array, index)
 
     def set(self, index: Index, data: bytes) -> None:
         """Set the stored bytes of a chunk, replacing earlier ones. Safe for threads."""
@@ -92,7 +93,7 @@ class WaitingShards:
     def is_full(self, shard: Index) -> bool:
         """Return whether all chunks of a shard that hold elements of the array wait."""
         positions = self._positions.get(shard, {})
-        return all(index in positions for index in chunks_in_shard(self._node, shard))
+        return all(index in positions for index in chunks_in_shard(self._array, shard))
 
     def is_stored(self, shard: Index) -> bool:
         """Return whether a shard was stored before, or has been written."""
@@ -117,12 +118,12 @@ class WaitingShards:
             A chunk of a new shard was not set, or one that is stored cannot be read.
         """
         positions = self._positions.pop(shard, {})
-        reader = ShardReader(self._keys, self._path, self._node)
+        reader = ShardReader(self._keys, self._path, self._array)
         before = reader.extents(shard) if self.is_stored(shard) else {}
         kept: Iterator[bytes] = reader.stored(shard, before.keys() - positions.keys()) if before else iter(())
-        with self._keys.stream(join(self._path, self._node.chunk_name(shard))) as write:
-            made = ShardWriter(write, self._node)
-            for index in dict.fromkeys((*before, *chunks_in_shard(self._node, shard), *sorted(positions))):
+        with self._keys.stream(join(self._path, self._array.chunk_name(shard))) as write:
+            made = ShardWriter(write, self._array)
+            for index in dict.fromkeys((*before, *chunks_in_shard(self._array, shard), *sorted(positions))):
                 if index in positions:
                     with self._lock:
                         data = self._read(*positions[index][:2])
@@ -175,10 +176,10 @@ class ChangedShards:
 
     def reader_of(self, reader: ChunkReader) -> ChunkReader:
         """Return the shared reader of a sharded array, which forgets the indices of shards when they are written."""
-        if reader.node.shards is None:
+        if reader.array.shards is None:
             return reader
         known = self._shared.setdefault(reader.path, reader)
-        if known.node is not reader.node:
+        if known.array is not reader.array:
             known = self._shared[reader.path] = reader
         return known
 
@@ -191,8 +192,8 @@ class ChangedShards:
             The disk has no space for the chunks that wait.
         """
         if reader.path not in self._waiting:
-            stored = shard_grid(reader.node, grid)
-            self._waiting[reader.path] = (reader, WaitingShards(self._keys, reader.path, reader.node, stored))
+            stored = shard_grid(reader.array, grid)
+            self._waiting[reader.path] = (reader, WaitingShards(self._keys, reader.path, reader.array, stored))
         try:
             self._waiting[reader.path][1].set(index, data)
         except OSError as error:
@@ -215,7 +216,7 @@ class ChangedShards:
         """Return all shards with chunks that wait, inside of the present shape of the array."""
         found = []
         for path, (reader, waiting) in self._waiting.items():
-            grid = shard_grid(reader.node)
+            grid = shard_grid(reader.array)
             found += [
                 (path, shard) for shard in waiting.shards() if all(i < n for i, n in zip(shard, grid, strict=True))
             ]
@@ -226,7 +227,7 @@ class ChangedShards:
         return [
             (path, shard)
             for path, shard in self.changed()
-            if shard[0] + 1 < shard_grid(self._waiting[path][0].node)[0] and self._waiting[path][1].is_full(shard)
+            if shard[0] + 1 < shard_grid(self._waiting[path][0].array)[0] and self._waiting[path][1].is_full(shard)
         ]
 
     def write(self, shards: Iterable[ShardId]) -> None:

@@ -24,7 +24,8 @@ from hdmf_zarr_backend.arrays.shards import ShardReader
 from hdmf_zarr_backend.arrays.stored_chunks import opened_chunk, stored_chunk
 from hdmf_zarr_backend.errors import ChunkError, LimitError, MetadataError, StoreError, ZarrBackendError
 from hdmf_zarr_backend.formats import zarr2, zarr3
-from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, absolute, join
+from hdmf_zarr_backend.model.nodes import absolute, join
+from hdmf_zarr_backend.model.stored import StoredArray
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.json_text import load
 
@@ -57,16 +58,16 @@ class ChunkReader:
         The store that holds the chunks.
     path : str
         Path of the array in the model's spelling.
-    node : ArrayNode
+    array : StoredArray
         Its metadata; a change of its shape is seen at once.
     cache : ChunkCache
         Shared by the arrays of a file.
     """
 
-    def __init__(self, keys: Store, path: str, node: ArrayNode[Attributes], cache: ChunkCache) -> None:
+    def __init__(self, keys: Store, path: str, array: StoredArray, cache: ChunkCache) -> None:
         self.keys = keys
         self.path = path
-        self.node = node
+        self.array = array
         self._cache = cache
         self.edits: ChangedChunks | None = None
         self._codec_inputs: Any = None
@@ -74,23 +75,23 @@ class ChunkReader:
         self._allowed: Any = None
         self._codec = self._make_codec()
         self._is_remote = keys.abilities.is_remote
-        self._opens = node.shards is None and keys.opens_values
+        self._opens = array.shards is None and keys.opens_values
         self._fetched_chunks: dict[tuple[int, ...], bytes | None] = {}
-        self._shards = None if node.shards is None else ShardReader(keys, path, node)
+        self._shards = None if array.shards is None else ShardReader(keys, path, array)
 
     def _stored(self, index: tuple[int, ...]) -> bytes | None:
         """Return the stored bytes of the chunk at ``index``, None if it is not stored."""
-        if self._allowed is not self.node.chunks:
+        if self._allowed is not self.array.chunks:
             self._check_chunk()
         if index in self._fetched_chunks:
             return self._fetched_chunks[index]
         if self._shards is not None:
             return self._shards.get(index)
-        return stored_chunk(self.keys, self.path, self.node.chunk_name(index))
+        return stored_chunk(self.keys, self.path, self.array.chunk_name(index))
 
     def _check_chunk(self) -> None:
         """Refuse to read chunks that are larger than the limit, before memory is allocated for one."""
-        limits, chunks = self._rules.limits, self.node.chunks
+        limits, chunks = self._rules.limits, self.array.chunks
         size = math.prod(chunks) * self.codec.dtype.itemsize
         if size > limits.max_chunk_bytes:
             raise self._exceeded("max_chunk_bytes", size, f"chunks {chunks} have {size:,} bytes each")
@@ -100,7 +101,7 @@ class ChunkReader:
         """Refuse a selection that is larger than the limits, before memory is allocated for it."""
         limits = self._rules.limits
         size, count = self.codec.dtype.itemsize, 1
-        for axis, chunk in zip(axes, self.node.chunks, strict=True):
+        for axis, chunk in zip(axes, self.array.chunks, strict=True):
             size *= axis.length
             count *= axis.chunks(chunk)
         if size > limits.max_read_bytes:
@@ -115,9 +116,9 @@ class ChunkReader:
         return error.located(store=self.keys.location, path=absolute(self.path))
 
     def _make_codec(self) -> ChunkCodec:
-        self._codec_inputs = self.node.data_type, self.node.filters
+        self._codec_inputs = self.array.data_type, self.array.filters
         try:
-            return chunk_codec(self.node)
+            return chunk_codec(self.array)
         except ZarrBackendError as error:
             raise error.located(store=self.keys.location, path=absolute(self.path)) from None
 
@@ -125,7 +126,7 @@ class ChunkReader:
     def codec(self) -> ChunkCodec:
         """The codec of the chunks; replaced when the data type or the filters of the array change."""
         data_type, filters = self._codec_inputs
-        if data_type is not self.node.data_type or filters is not self.node.filters:
+        if data_type is not self.array.data_type or filters is not self.array.filters:
             self._codec = self._make_codec()
         return self._codec
 
@@ -141,15 +142,15 @@ class ChunkReader:
         """
         if (piece := self._piece(key)) is not None:
             return piece
-        masked = full_mask(key, self.node.shape)
+        masked = full_mask(key, self.array.shape)
         if masked is not None:
             return self.read(masked[0])[masked[1]]
-        axes = normalise(key, self.node.shape)
+        axes = normalise(key, self.array.shape)
         if (values := self._single_chunk(axes)) is not None:
             return values
         self._check_selection(axes)
         result = np.empty(tuple(axis.length for axis in axes), self.codec.dtype)
-        parts = [list(axis.parts(chunk)) for axis, chunk in zip(axes, self.node.chunks, strict=True)]
+        parts = [list(axis.parts(chunk)) for axis, chunk in zip(axes, self.array.chunks, strict=True)]
         combinations: Iterator[Sequence[AxisPart]] = itertools.product(*parts)
         if self._is_remote and math.prod(map(len, parts)) > 1:
             for batch in self._batches(combinations):
@@ -168,7 +169,7 @@ class ChunkReader:
 
     def _batches(self, combinations: Iterator[Sequence[AxisPart]]) -> Iterator[list[Sequence[AxisPart]]]:
         """Yield combinations in batches whose chunks are fetched together, bounded in bytes."""
-        chunk_bytes = max(1, math.prod(self.node.chunks) * self.codec.dtype.itemsize)
+        chunk_bytes = max(1, math.prod(self.array.chunks) * self.codec.dtype.itemsize)
         count = max(1, min(FETCHED_BYTES // chunk_bytes, FETCHED_CHUNKS))
         while batch := list(itertools.islice(combinations, count)):
             yield batch
@@ -176,7 +177,7 @@ class ChunkReader:
     def _fetched(self, batch: list[Sequence[AxisPart]]) -> ChunkReader:
         """Return a reader that holds the stored bytes of those chunks of a batch that are not decoded already."""
         indices = [tuple(part[0] for part in combination) for combination in batch]
-        names = {index: join(self.path, self.node.chunk_name(index)) for index in indices}
+        names = {index: join(self.path, self.array.chunk_name(index)) for index in indices}
         missing = [index for index in indices if not self._is_known(index, names[index])]
         reader = copy.copy(self)
         if self._shards is not None:
@@ -195,10 +196,10 @@ class ChunkReader:
         """Decode a completely selected chunk straight into ``result``, uncached; return False if that is impossible."""
         if not self.codec.decodes_in_place or self.edits is not None:
             return False
-        target = _direct_target(combination, result, self.node.chunks)
+        target = _direct_target(combination, result, self.array.chunks)
         if target is None:
             return False
-        key = join(self.path, self.node.chunk_name(index))
+        key = join(self.path, self.array.chunk_name(index))
         if self._cache.get(key) is not None:
             return False
         data = self._stored(index)
@@ -215,9 +216,9 @@ class ChunkReader:
         rows = combination[0][1] if combination else None
         if not self._has_blocks or not isinstance(rows, slice) or rows.step not in (None, 1):
             return False
-        first, stop, _ = rows.indices(self.node.chunks[0])
-        key = join(self.path, self.node.chunk_name(index))
-        is_complete = stop - first >= self.node.chunks[0]
+        first, stop, _ = rows.indices(self.array.chunks[0])
+        key = join(self.path, self.array.chunk_name(index))
+        is_complete = stop - first >= self.array.chunks[0]
         if self._cache.get(key) is not None or (is_complete and not self._opens):
             return False
         with ExitStack() as files:
@@ -242,7 +243,7 @@ class ChunkReader:
             if blocks is None:
                 return False
             known = DecodedBlocks(blocks.length, blocks.nbytes)
-        shape = (stop - first, *self.node.chunks[1:])
+        shape = (stop - first, *self.array.chunks[1:])
         target = _direct_target(combination, result, shape)
         read = np.empty(shape, self.codec.dtype) if target is None else target
         flat = read.reshape(-1).view(np.uint8)
@@ -258,15 +259,15 @@ class ChunkReader:
 
         If the store opens values, the blocks read from an open file, which ``files`` closes.
         """
-        if self._allowed is not self.node.chunks:
+        if self._allowed is not self.array.chunks:
             self._check_chunk()
-        value = opened_chunk(self.keys, self.path, self.node.chunk_name(index)) if self._opens else None
+        value = opened_chunk(self.keys, self.path, self.array.chunk_name(index)) if self._opens else None
         if value is not None:
-            blocks = self.codec.blocks(files.enter_context(value), self.node.chunks)
+            blocks = self.codec.blocks(files.enter_context(value), self.array.chunks)
             if blocks is not None:
                 return blocks
         data = self._stored(index)
-        blocks = None if data is None else self.codec.blocks(data, self.node.chunks)
+        blocks = None if data is None else self.codec.blocks(data, self.array.chunks)
         if blocks is None:
             self._cache.put(key, self._decoded(index, data))
         return blocks
@@ -276,17 +277,17 @@ class ChunkReader:
         """Whether part of a chunk is cheaper than the complete chunk: chunks are large, and their store is local."""
         if self._is_remote or self.edits is not None or not self.codec.has_blocks:
             return False
-        return math.prod(self.node.chunks) * self.codec.dtype.itemsize >= BLOCKWISE_BYTES
+        return math.prod(self.array.chunks) * self.codec.dtype.itemsize >= BLOCKWISE_BYTES
 
     def _piece(self, key: Any) -> Array | None:
         """Return an element or a range of a 1-d array within one chunk: the fast path for ragged columns."""
-        if len(self.node.shape) != 1:
+        if len(self.array.shape) != 1:
             return None
-        bounds = _bounds(key, self.node.shape[0])
+        bounds = _bounds(key, self.array.shape[0])
         if bounds is None:
             return None
         start, stop = bounds
-        size = self.node.chunks[0]
+        size = self.array.chunks[0]
         number = start // size
         if start >= stop or (stop - 1) // size != number or (stop - start == size and not self.codec.is_object):
             return None
@@ -297,13 +298,13 @@ class ChunkReader:
 
     def _single_chunk(self, axes: list[Axis]) -> Array | None:
         """Return a new array if the selection is a complete array that is stored as one chunk, None otherwise."""
-        node = self.node
-        if node.shape != node.chunks or self.codec.is_object or 0 in node.shape or self.edits is not None:
+        array = self.array
+        if array.shape != array.chunks or self.codec.is_object or 0 in array.shape or self.edits is not None:
             return None
         if any(a.drop or a.indices is not None or (a.start, a.stop, a.step) != (0, n, 1)
-               for a, n in zip(axes, node.shape, strict=True)):  # fmt: skip
+               for a, n in zip(axes, array.shape, strict=True)):  # fmt: skip
             return None
-        return self._load((0,) * len(node.shape))
+        return self._load((0,) * len(array.shape))
 
     def element(self, position: int) -> Any:
         """Return one element along the first axis of an array of references or rows, without decoding its chunk.
@@ -313,10 +314,10 @@ class ChunkReader:
         LookupError
             It cannot be decoded alone; read the chunk.
         """
-        node = self.node
-        index = (position // node.chunks[0], *(0 for _ in node.shape[1:]))
-        key = join(self.path, node.chunk_name(index))
-        if self.edits is not None or node.shape[1:] != node.chunks[1:] or self._cache.get(key) is not None:
+        array = self.array
+        index = (position // array.chunks[0], *(0 for _ in array.shape[1:]))
+        key = join(self.path, array.chunk_name(index))
+        if self.edits is not None or array.shape[1:] != array.chunks[1:] or self._cache.get(key) is not None:
             raise LookupError(key)
         split: SplitElements | Elements | None = self._cache.get(key, ELEMENTS)
         if split is None:
@@ -326,7 +327,7 @@ class ChunkReader:
                 return row
             split = self._split(key, stored())
         try:
-            return split[position % node.chunks[0]]
+            return split[position % array.chunks[0]]
         except ValueError as error:
             raise LookupError(key) from error
 
@@ -338,7 +339,7 @@ class ChunkReader:
         rows = self.codec.rows_in_blocks()
         if rows is None or self._is_remote:
             return None
-        count, size = self.node.chunks[0], rows.dtype.itemsize
+        count, size = self.array.chunks[0], rows.dtype.itemsize
 
         @functools.cache
         def blocks() -> BloscBlocks | None:
@@ -363,14 +364,14 @@ class ChunkReader:
         """Return the elements of a chunk unparsed, and cache them; LookupError if the chunk has to be decoded."""
         most = self._rules.limits.max_object_bytes
         split = None if data is None else self.codec.split(data, max_object_bytes=most)
-        if split is None or split.shape[:1] != self.node.chunks[:1]:
+        if split is None or split.shape[:1] != self.array.chunks[:1]:
             raise LookupError(key)
         self._cache.put(key, split, ELEMENTS)
         return split
 
     def chunk(self, index: tuple[int, ...]) -> Array:
         """Return the complete decoded chunk at ``index``; the caller must not change it."""
-        key = join(self.path, self.node.chunk_name(index))
+        key = join(self.path, self.array.chunk_name(index))
         if self.edits is not None and (changed := self.edits.chunk(self.path, index)) is not None:
             return changed
         chunk: Array | None = self._cache.get(key)
@@ -407,27 +408,27 @@ class ChunkReader:
 
         ``out``, a C-contiguous array of the chunk's shape, receives the values if the codec decodes in place.
         """
-        if self._allowed is not self.node.chunks:
+        if self._allowed is not self.array.chunks:
             self._check_chunk()
         try:
             if data is None:
                 if self.keys.read_rules.refuses_absent:
                     raise ChunkError("a chunk is not stored", remedy='Restore it, or read with missing_chunks="fill".')
-                if self.edits is None and (outdated := _error_of_absent(self.keys, self.path, self.node)) is not None:
+                if self.edits is None and (outdated := _error_of_absent(self.keys, self.path, self.array)) is not None:
                     raise outdated
-                return fill_array(self.node, self.codec.dtype, self.node.chunks)
+                return fill_array(self.array, self.codec.dtype, self.array.chunks)
             return self.codec.decode(
-                data, self.node.chunks, out=out, max_object_bytes=self._rules.limits.max_object_bytes
+                data, self.array.chunks, out=out, max_object_bytes=self._rules.limits.max_object_bytes
             )
         except ZarrBackendError as error:
             raise self._located(error, index) from error.__cause__
 
     def _located(self, error: ZarrBackendError, index: tuple[int, ...]) -> ZarrBackendError:
         if isinstance(error, (ChunkError, LimitError)):
-            error.problem = error.problem.replace("a chunk", f"the chunk {self.node.chunk_name(index)!r}", 1)
+            error.problem = error.problem.replace("a chunk", f"the chunk {self.array.chunk_name(index)!r}", 1)
         outdated = None
         if isinstance(error, ChunkError) and self.edits is None:
-            outdated = _error_of_undecodable(self.keys, self.path, self.node)
+            outdated = _error_of_undecodable(self.keys, self.path, self.array)
         return (outdated or error).located(store=self.keys.location, path=absolute(self.path))
 
 
@@ -456,22 +457,22 @@ def _bounds(key: Any, length: int) -> tuple[int, int] | None:
 # complete.
 
 
-def _error_of_absent(keys: Store, path: str, node: ArrayNode[Attributes]) -> StoreError | None:
+def _error_of_absent(keys: Store, path: str, array: StoredArray) -> StoreError | None:
     """Return the error for a chunk that is absent because its array was changed, None if it was not.
 
     Such a chunk would read as the fill value. The document is read again only for arrays that may get larger chunks.
     """
-    if node.shards is not None or math.prod(node.grid) > FEW:
+    if array.shards is not None or math.prod(array.grid) > FEW:
         return None
-    return _error_of_undecodable(keys, path, node)
+    return _error_of_undecodable(keys, path, array)
 
 
-def _error_of_undecodable(keys: Store, path: str, node: ArrayNode[Attributes]) -> StoreError | None:
+def _error_of_undecodable(keys: Store, path: str, array: StoredArray) -> StoreError | None:
     """Return the error for a chunk that does not decode because its array was changed, None if it was not."""
-    known: tuple[tuple[int, ...], Any] = node.chunks, node.data_type
-    if node.original is not None:
-        known = zarr3.stated_chunks(node.original.document)
-    stored = _stated_now(keys, path, node)
+    known: tuple[tuple[int, ...], Any] = array.chunks, array.data_type
+    if array.original is not None:
+        known = zarr3.stated_chunks(array.original.document)
+    stored = _stated_now(keys, path, array)
     if stored is None or len(stored[0]) != len(known[0]):
         return None
     is_larger = stored[0][:1] > known[0][:1]
@@ -481,9 +482,9 @@ def _error_of_undecodable(keys: Store, path: str, node: ArrayNode[Attributes]) -
     return StoreError(f"the array was given {what} while it was open", remedy="Open the file again.")
 
 
-def _stated_now(keys: Store, path: str, node: ArrayNode[Attributes]) -> tuple[tuple[int, ...], Any] | None:
+def _stated_now(keys: Store, path: str, array: StoredArray) -> tuple[tuple[int, ...], Any] | None:
     """Return chunks and data type in the document of an array as it is now, None if it is absent or damaged."""
-    name = zarr2.ARRAY if node.original is None else zarr3.DOCUMENT
+    name = zarr2.ARRAY if array.original is None else zarr3.DOCUMENT
     key = join(path, name)
     text = keys.unwrapped.get(key)
     try:
@@ -492,7 +493,7 @@ def _stated_now(keys: Store, path: str, node: ArrayNode[Attributes]) -> tuple[tu
             return None
         if name == zarr2.ARRAY:
             found = zarr2.parse_array(document, {}, path)
-            return found.chunks, found.data_type
+            return found.stored.chunks, found.stored.data_type
         return zarr3.stated_chunks(document) if zarr3.check_document(document, path) == "array" else None
     except MetadataError:
         return None  # the consolidated document may be intact; `verify` reports that of the array

@@ -33,7 +33,7 @@ from hdmf_zarr_backend.arrays.objects import Elements, JSONRows, LittleRows, Ref
 from hdmf_zarr_backend.errors import ChunkError, MetadataError, UnsafeDataError, ValueRefusedError
 from hdmf_zarr_backend.formats.dtypes import numpy_dtype
 from hdmf_zarr_backend.model.memo import Memo
-from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, Order
+from hdmf_zarr_backend.model.stored import Order, StoredArray
 from hdmf_zarr_backend.oldfiles.pickles import UnsafePickleError, loads_data
 from hdmf_zarr_backend.stores.limits import Limits
 
@@ -73,9 +73,9 @@ class Codec(Protocol):
         """Return the decoded form of ``buf``."""
 
 
-def value_bytes(node: Any) -> int:
+def value_bytes(array: StoredArray) -> int:
     """Return the bytes of the values of an array; 8 for each object."""
-    return int(node.size) * numpy_dtype(node.data_type).itemsize
+    return array.size * numpy_dtype(array.data_type).itemsize
 
 
 class DataPickle:
@@ -323,6 +323,8 @@ class ChunkCodec:
     def _shaped(self, objects: Any, shape: tuple[int, ...]) -> Array:
         if not isinstance(objects, np.ndarray):
             raise ValueError(f"the filters decode to {type(objects).__name__}, not to objects")
+        if self.dtype.names is not None and objects.dtype.names is None:
+            raise ValueError(f"the filters decode to {objects.dtype}, not to rows")
         if objects.dtype.names != self.dtype.names or objects.dtype.kind != self.dtype.kind:
             # hdmf-zarr pickled structured arrays and declared them as plain objects
             made: Array = np.empty(objects.shape, dtype=object)
@@ -377,6 +379,6 @@ def _check_count(buffer: Any, wanted: int) -> None:
 _codec_of: Memo[ChunkCodec] = Memo(ChunkCodec, most=4096)
 
 
-def chunk_codec(node: ArrayNode[Attributes]) -> ChunkCodec:
-    """Return the codec of the chunks of ``node``; equal configurations share one."""
-    return _codec_of(node.data_type, node.filters, node.compressor, node.order)
+def chunk_codec(array: StoredArray) -> ChunkCodec:
+    """Return the codec of the chunks of ``array``; equal configurations share one."""
+    return _codec_of(array.data_type, array.filters, array.compressor, array.order)

@@ -19,13 +19,14 @@ from hdmf_zarr_backend.errors import ChunkError, MetadataError, ZarrBackendError
 from hdmf_zarr_backend.formats.dtypes import numpy_dtype
 from hdmf_zarr_backend.formats.lindi import external_of
 from hdmf_zarr_backend.formats.zarr3 import has_records
-from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, absolute
+from hdmf_zarr_backend.model.nodes import absolute
+from hdmf_zarr_backend.model.stored import StoredArray
 from hdmf_zarr_backend.stores.base import DOCUMENTS, Store
 
 Array = npt.NDArray[Any]
 
 
-def fill_array(node: ArrayNode[Attributes], dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
+def fill_array(stored: StoredArray, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
     """Return the content of a chunk that is not stored.
 
     With a fill value of null the elements are undefined; they read as zero, empty text or None, as in zarr-python.
@@ -37,7 +38,7 @@ def fill_array(node: ArrayNode[Attributes], dtype: np.dtype[Any], shape: tuple[i
     MetadataError
         The fill value does not fit the data type.
     """
-    elsewhere = external_of(node)
+    elsewhere = external_of(stored)
     if elsewhere is not None:
         url, name = elsewhere
         raise ChunkError(
@@ -45,11 +46,11 @@ def fill_array(node: ArrayNode[Attributes], dtype: np.dtype[Any], shape: tuple[i
             remedy=f"Make references that have them: `zarrio convert {url} x.nwb.zarr.json --virtual`.",
         )
     array: Array = np.zeros(shape, dtype) if not dtype.hasobject else np.empty(shape, dtype)
-    value = fill_scalar(node, dtype)
-    if value is None and has_records(node):
-        return StructRows(node.first_filter["fields"], numpy_dtype).empty(math.prod(shape[:-1])).reshape(shape)
+    value = fill_scalar(stored, dtype)
+    if value is None and has_records(stored):
+        return StructRows(stored.first_filter["fields"], numpy_dtype).empty(math.prod(shape[:-1])).reshape(shape)
     if value is None and dtype.kind == "O":
-        value = _EMPTY.get(node.first_filter.get("id"))
+        value = _EMPTY.get(stored.first_filter.get("id"))
     if value is not None:
         array[...] = value
     return array
@@ -58,19 +59,19 @@ def fill_array(node: ArrayNode[Attributes], dtype: np.dtype[Any], shape: tuple[i
 _EMPTY: dict[Any, Any] = {"vlen-utf8": "", "vlen-bytes": b""}
 
 
-def fill_scalar(node: ArrayNode[Attributes], dtype: np.dtype[Any]) -> Any:
-    """Return the fill value of ``node`` as a NumPy scalar or object, or None if it is undefined.
+def fill_scalar(array: StoredArray, dtype: np.dtype[Any]) -> Any:
+    """Return the fill value of ``array`` as a NumPy scalar or object, or None if it is undefined.
 
     Raises
     ------
     MetadataError
         The fill value does not fit the data type.
     """
-    value = node.fill_value
+    value = array.fill_value
     if value is None or (dtype.hasobject and dtype.names is not None):
         return None  # a fill of rows with references is a pickle in old files: never decoded, never needed
     if dtype.kind == "O":
-        return _object_fill(value, node.first_filter.get("id"))
+        return _object_fill(value, array.first_filter.get("id"))
     try:
         if dtype.kind in "SV" and isinstance(value, str):
             raw = base64.standard_b64decode(value)
@@ -111,7 +112,7 @@ _INDEX_ENTRY = 16
 """Bytes of an entry of the index of a shard."""
 
 
-def check_unwritten(keys: Store, path: str, node: ArrayNode[Attributes]) -> None:
+def check_unwritten(keys: Store, path: str, array: StoredArray) -> None:
     """Make sure that the chunks that an array lacks are few enough to be created.
 
     The keys of the array are listed only where it states more than the limit in all.
@@ -122,7 +123,7 @@ def check_unwritten(keys: Store, path: str, node: ArrayNode[Attributes]) -> None
         The store of the array.
     path : str
         Path of the array in the model's spelling.
-    node : ArrayNode
+    array : StoredArray
         Its metadata.
 
     Raises
@@ -131,15 +132,15 @@ def check_unwritten(keys: Store, path: str, node: ArrayNode[Attributes]) -> None
         Their values have more than ``max_unwritten_bytes``; if the store cannot list its keys, all chunks count.
     """
     limits = keys.read_rules.limits
-    cost = max(math.prod(node.chunks) * numpy_dtype(node.data_type).itemsize, _LEAST_BYTES)
-    stated = math.prod(node.grid)
+    cost = max(math.prod(array.chunks) * numpy_dtype(array.data_type).itemsize, _LEAST_BYTES)
+    stated = math.prod(array.grid)
     if stated * cost <= limits.max_unwritten_bytes:
         return
     stored = 0
     if keys.abilities.listing:
         objects = sum(key.rpartition("/")[2] not in DOCUMENTS for key in keys.list_prefix(path))
         # the index of a shard has an entry for each of its chunks
-        stored = objects * min(math.prod(inner_grid(node)), limits.max_stored_bytes // _INDEX_ENTRY)
+        stored = objects * min(math.prod(inner_grid(array)), limits.max_stored_bytes // _INDEX_ENTRY)
     absent = stated - stored
     what = f"{stated:,} chunks are stated, and at most {stored:,} of them are stored"
     try:

@@ -23,7 +23,7 @@ from hdmf_zarr_backend.arrays.objects import cell_texts
 from hdmf_zarr_backend.formats.type_codes import itemsize, split_code
 from hdmf_zarr_backend.formats.zarr3 import row_bytes
 from hdmf_zarr_backend.formats.zarr3_codecs import field_types
-from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes
+from hdmf_zarr_backend.model.stored import StoredArray
 
 Array = npt.NDArray[Any]
 
@@ -39,25 +39,25 @@ LEAST_BYTES, MOST_BYTES = 2**16, 4 * 2**20
 _OBJECT_BYTES = 64
 
 
-def larger_chunks(node: ArrayNode[Attributes], dtype: np.dtype[Any], shape: tuple[int, ...]) -> tuple[int, ...] | None:
+def larger_chunks(array: StoredArray, dtype: np.dtype[Any], shape: tuple[int, ...]) -> tuple[int, ...] | None:
     """Return larger chunks for an array that grows to ``shape``, None if it keeps its chunks.
 
     Parameters
     ----------
-    node : ArrayNode
+    array : StoredArray
         The array before it grows. One with shards keeps its chunks.
     dtype : numpy.dtype
         Data type of its elements in memory.
     shape : tuple of int
         Elements along each axis; chunks become longer on the first axis only.
     """
-    if node.shards is not None or not shape or shape[0] <= FEW * node.chunks[0]:
+    if array.shards is not None or not shape or shape[0] <= FEW * array.chunks[0]:
         return None
-    row = max(1, _row_bytes(node, dtype))
-    if not 0 < math.prod(node.grid) <= FEW or row * node.chunks[0] >= SMALL_BYTES:
+    row = max(1, _row_bytes(array, dtype))
+    if not 0 < math.prod(array.grid) <= FEW or row * array.chunks[0] >= SMALL_BYTES:
         return None  # the chunks of an empty array were not chosen for its content
     rows = max(LEAST_BYTES // row, min(shape[0], MOST_BYTES // row))
-    return (rows, *node.chunks[1:]) if rows > node.chunks[0] else None
+    return (rows, *array.chunks[1:]) if rows > array.chunks[0] else None
 
 
 def for_long_texts(chunks: tuple[int, ...], values: Array) -> tuple[int, ...]:
@@ -67,30 +67,30 @@ def for_long_texts(chunks: tuple[int, ...], values: Array) -> tuple[int, ...]:
     return (max(1, chunks[0] * _OBJECT_BYTES // mean), *chunks[1:])
 
 
-def _row_bytes(node: ArrayNode[Attributes], dtype: np.dtype[Any]) -> int:
+def _row_bytes(array: StoredArray, dtype: np.dtype[Any]) -> int:
     """Return the bytes in a chunk for one index of the first axis."""
-    record = row_bytes(node)
+    record = row_bytes(array)
     if record is not None:
-        return math.prod(node.chunks[1:-1]) * record
-    return math.prod(node.chunks[1:]) * (_OBJECT_BYTES if dtype.hasobject else dtype.itemsize)
+        return math.prod(array.chunks[1:-1]) * record
+    return math.prod(array.chunks[1:]) * (_OBJECT_BYTES if dtype.hasobject else dtype.itemsize)
 
 
 # ---- fields of rows -------------------------------------------------------------------------------------------------
 
 
-def wider_fields(node: ArrayNode[Attributes], chunks: Iterable[Array], max_bytes: int) -> list[Any] | None:
+def wider_fields(array: StoredArray, chunks: Iterable[Array], max_bytes: int) -> list[Any] | None:
     """Return fields that are long enough for all text in ``chunks``; None if they are already, or cannot be.
 
     Parameters
     ----------
-    node : ArrayNode
+    array : StoredArray
         An array that `has_records`.
     chunks : iterable of array
         Rows of it.
     max_bytes : int
         The most bytes that a decoded chunk may have.
     """
-    fields: list[Any] = node.first_filter["fields"]
+    fields: list[Any] = array.first_filter["fields"]
     rows = [chunk.reshape(-1, len(fields)) for chunk in chunks]
     try:
         wanted = [_wanted(field, [cells[:, column] for cells in rows]) for column, field in enumerate(fields)]
@@ -100,7 +100,7 @@ def wider_fields(node: ArrayNode[Attributes], chunks: Iterable[Array], max_bytes
         return None
     for factor in (2, 1):
         wider = [_lengthened(field, most, factor) for field, most in zip(fields, wanted, strict=True)]
-        if itemsize(field_types(wider)) * math.prod(node.chunks[:-1]) <= max_bytes:
+        if itemsize(field_types(wider)) * math.prod(array.chunks[:-1]) <= max_bytes:
             return wider
     return None
 
@@ -126,7 +126,7 @@ def _lengthened(field: Any, wanted: int, factor: int) -> Any:
     return [name, f"{data_type[:2]}{max(wanted, factor * _length(data_type))}", kind] if wanted else field
 
 
-def set_fields(fields: list[Any], node: ArrayNode[Attributes]) -> None:
+def set_fields(fields: list[Any], array: StoredArray) -> None:
     """Set the fields of the rows of an array."""
-    first, *others = node.filters or [{}]
-    node.filters = [{**first, "fields": fields}, *others]
+    first, *others = array.filters or [{}]
+    array.filters = [{**first, "fields": fields}, *others]

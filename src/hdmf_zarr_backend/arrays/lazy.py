@@ -24,7 +24,7 @@ from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
 from hdmf_zarr_backend.arrays.chunks import ChunkReader
 from hdmf_zarr_backend.arrays.codecs import make_codec
 from hdmf_zarr_backend.errors import ModeError
-from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, absolute, split
+from hdmf_zarr_backend.model.nodes import Attributes, Dataset, absolute, split
 from hdmf_zarr_backend.stores.base import DOCUMENTS, Store
 
 ZarrArray: Any = zarr.Array  # to the type checker too: what is overridden here differs from release to release
@@ -75,7 +75,7 @@ class LazyArray(ZarrArray):  # type: ignore[misc]
         The store.
     path : str
         Path of the array, in the model's spelling.
-    node : ArrayNode
+    node : Dataset
         Its metadata.
     cache : ChunkCache
         Decoded chunks of the file.
@@ -100,12 +100,13 @@ class LazyArray(ZarrArray):  # type: ignore[misc]
         self,
         keys: Store,
         path: str,
-        node: ArrayNode[Attributes],
+        node: Dataset[Attributes],
         cache: ChunkCache,
         context: ArrayContext | None = None,
     ) -> None:
         # not calling the __init__ of zarr.Array: its one field, `_async_array`, is a property here
-        self._reader = ChunkReader(keys, path, node, cache)
+        self._reader = ChunkReader(keys, path, node.stored, cache)
+        self._node = node
         context = context or ArrayContext()
         self._maxshape = context.maxshape
         self._elements = context.elements
@@ -115,9 +116,9 @@ class LazyArray(ZarrArray):  # type: ignore[misc]
     # ---- metadata ---------------------------------------------------------------------------------------------------
 
     @property
-    def node(self) -> ArrayNode[Attributes]:
+    def node(self) -> Dataset[Attributes]:
         """The metadata of the array."""
-        return self._reader.node
+        return self._node
 
     @property
     def keys(self) -> Store:
@@ -132,22 +133,22 @@ class LazyArray(ZarrArray):  # type: ignore[misc]
     @property
     def shape(self) -> tuple[int, ...]:
         """Length of each axis."""
-        return self.node.shape
+        return self.node.stored.shape
 
     @property
     def maxshape(self) -> tuple[int | None, ...]:
         """Largest shape, None for an axis without bound."""
-        return self._maxshape if self._maxshape is not None else self.node.shape
+        return self._maxshape if self._maxshape is not None else self.node.stored.shape
 
     @property
     def ndim(self) -> int:
         """Number of axes."""
-        return len(self.node.shape)
+        return len(self.node.stored.shape)
 
     @property
     def size(self) -> int:
         """Number of elements."""
-        return self.node.size
+        return self.node.stored.size
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -157,7 +158,7 @@ class LazyArray(ZarrArray):  # type: ignore[misc]
     @property
     def text_type(self) -> type | None:
         """``str`` or ``bytes`` if the elements are text or bytes of variable length; None for other arrays."""
-        first = self.node.first_filter.get("id") if self.dtype == object else None
+        first = self.node.stored.first_filter.get("id") if self.dtype == object else None
         if first == "vlen-utf8":
             return str if self._elements is None else bytes
         return bytes if first == "vlen-bytes" else None
@@ -170,22 +171,22 @@ class LazyArray(ZarrArray):  # type: ignore[misc]
     @property
     def chunks(self) -> tuple[int, ...]:
         """Shape of a chunk."""
-        return self.node.chunks
+        return self.node.stored.chunks
 
     @property
     def compressor(self) -> Any:
         """The compressor as a codec, or None; zarr 2 has this name, and tools use it."""
-        return None if self.node.compressor is None else make_codec(self.node.compressor, self.dtype)
+        return None if self.node.stored.compressor is None else make_codec(self.node.stored.compressor, self.dtype)
 
     @property
     def filters(self) -> Any:
         """The filters as codecs, in order."""
-        return tuple(make_codec(config, self.dtype) for config in self.node.filters or ())
+        return tuple(make_codec(config, self.dtype) for config in self.node.stored.filters or ())
 
     @property
     def fill_value(self) -> Any:
         """The fill value as in the file, or None."""
-        return self.node.fill_value
+        return self.node.stored.fill_value
 
     @property
     def path(self) -> str:
@@ -205,7 +206,7 @@ class LazyArray(ZarrArray):  # type: ignore[misc]
     @property
     def nchunks(self) -> int:
         """Number of chunks of the grid."""
-        return int(np.prod(self.node.grid, dtype=np.int64))
+        return int(np.prod(self.node.stored.grid, dtype=np.int64))
 
     def stored_bytes(self) -> int:
         """Return the bytes of all stored chunks, whose sizes are requested from the store."""
@@ -349,7 +350,7 @@ class LazyArray(ZarrArray):  # type: ignore[misc]
         if self._array is None:
             from hdmf_zarr_backend.stores.zarr_python import open_zarr_array
 
-            self._array = open_zarr_array(self.keys, self.path, self.node.zarr_format)
+            self._array = open_zarr_array(self.keys, self.path, self.node.stored.zarr_format)
         return self._array
 
     def __getstate__(self) -> dict[str, Any]:

@@ -18,7 +18,8 @@ import numpy.typing as npt
 
 from hdmf_zarr_backend.arrays.crc32c import CRC32C
 from hdmf_zarr_backend.errors import ChunkError, ZarrBackendError
-from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, Shards, absolute, join
+from hdmf_zarr_backend.model.nodes import absolute, join
+from hdmf_zarr_backend.model.stored import Shards, StoredArray
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.remote import Extent, at_once, joined
 
@@ -53,17 +54,17 @@ class ShardReader:
         The store.
     path : str
         Path of the array in the model's spelling.
-    node : ArrayNode
+    array : StoredArray
         Its metadata; it has shards.
     """
 
-    def __init__(self, keys: Store, path: str, node: ArrayNode[Attributes]) -> None:
-        assert node.shards is not None
+    def __init__(self, keys: Store, path: str, array: StoredArray) -> None:
+        assert array.shards is not None
         self._keys = keys
         self._path = path
-        self._node = node
-        self._shards: Shards = node.shards
-        self._grid = inner_grid(node)
+        self._array = array
+        self._shards: Shards = array.shards
+        self._grid = inner_grid(array)
         self._indices: OrderedDict[Index, Offsets | None] = OrderedDict()
 
     def get(self, index: Index) -> bytes | None:
@@ -163,7 +164,7 @@ class ShardReader:
 
     def key(self, shard: Index) -> str:
         """Return the key of a shard."""
-        return join(self._path, self._node.chunk_name(shard))
+        return join(self._path, self._array.chunk_name(shard))
 
     def forget(self) -> None:
         """Forget the indices, because shards have been rewritten."""
@@ -196,18 +197,18 @@ class ShardWriter:
     ----------
     write : callable
         Appends bytes to the shard.
-    node : ArrayNode
+    array : StoredArray
         The array; it has shards.
     """
 
-    def __init__(self, write: Callable[[bytes], Any], node: ArrayNode[Attributes]) -> None:
-        assert node.shards is not None
-        self._grid = inner_grid(node)
-        self._checksum = node.shards.checksum
+    def __init__(self, write: Callable[[bytes], Any], array: StoredArray) -> None:
+        assert array.shards is not None
+        self._grid = inner_grid(array)
+        self._checksum = array.shards.checksum
         self._offsets = np.full((*self._grid, 2), _ABSENT, "<u8")
         self._write = write
-        self._waiting: list[bytes] | None = None if node.shards.index_at_end else []
-        self._end = 0 if node.shards.index_at_end else index_bytes(self._grid, node.shards)
+        self._waiting: list[bytes] | None = None if array.shards.index_at_end else []
+        self._end = 0 if array.shards.index_at_end else index_bytes(self._grid, array.shards)
 
     def add(self, index: Index, data: bytes) -> None:
         """Append the stored bytes of the chunk at ``index`` of the array."""
@@ -231,40 +232,40 @@ def _runs(key: str, extents: dict[Index, Extent]) -> Iterator[_Run]:
     return (_Run(key, run) for run in joined(extents))
 
 
-def inner_grid(node: ArrayNode[Attributes]) -> Index:
+def inner_grid(array: StoredArray) -> Index:
     """Return the number of chunks along each axis of a shard; all ones without shards."""
-    shape = node.chunks if node.shards is None else node.shards.shape
-    return tuple(n // c for n, c in zip(shape, node.chunks, strict=True))
+    shape = array.chunks if array.shards is None else array.shards.shape
+    return tuple(n // c for n, c in zip(shape, array.chunks, strict=True))
 
 
-def shard_of(node: ArrayNode[Attributes], index: Index) -> Index:
+def shard_of(array: StoredArray, index: Index) -> Index:
     """Return the shard of the chunk at ``index``; the index itself without shards."""
-    return tuple(i // n for i, n in zip(index, inner_grid(node), strict=True))
+    return tuple(i // n for i, n in zip(index, inner_grid(array), strict=True))
 
 
-def shard_grid(node: ArrayNode[Attributes], grid: Index | None = None) -> Index:
+def shard_grid(array: StoredArray, grid: Index | None = None) -> Index:
     """Return the number of shards along each axis of an array, with ``grid`` as its number of chunks if given."""
-    chunks = node.grid if grid is None else grid
-    return tuple(-(-n // inner) for n, inner in zip(chunks, inner_grid(node), strict=True))
+    chunks = array.grid if grid is None else grid
+    return tuple(-(-n // inner) for n, inner in zip(chunks, inner_grid(array), strict=True))
 
 
-def chunks_in_shard(node: ArrayNode[Attributes], shard: Index) -> Iterator[Index]:
+def chunks_in_shard(array: StoredArray, shard: Index) -> Iterator[Index]:
     """Yield the indices of those chunks of a shard that hold elements of the array, in order."""
-    axes = zip(shard, inner_grid(node), node.grid, strict=True)
+    axes = zip(shard, inner_grid(array), array.grid, strict=True)
     return product(*(range(i * n, min((i + 1) * n, most)) for i, n, most in axes))
 
 
-def shard_named(node: ArrayNode[Attributes], name: str) -> Index | None:
+def shard_named(array: StoredArray, name: str) -> Index | None:
     """Return the shard, or chunk, whose key ends in ``name``, None if the array has no such one."""
-    stored = node.chunk_keys.index(name, len(node.stored_shape))
+    stored = array.chunk_keys.index(name, len(array.stored_shape))
     if stored is None:
         return None
-    grid = shard_grid(node)
+    grid = shard_grid(array)
     index = (*stored, *(0,) * (len(grid) - len(stored)))  # not every axis is in the name
     return index if all(i < n for i, n in zip(index, grid, strict=True)) else None
 
 
-def stored_chunks(data: bytes, node: ArrayNode[Attributes], shard: Index) -> Iterator[bytes]:
+def stored_chunks(data: bytes, array: StoredArray, shard: Index) -> Iterator[bytes]:
     """Yield the stored bytes of those chunks of a shard that hold elements of the array.
 
     Raises
@@ -272,12 +273,12 @@ def stored_chunks(data: bytes, node: ArrayNode[Attributes], shard: Index) -> Ite
     ChunkError
         The index is damaged, or a chunk is absent.
     """
-    assert node.shards is not None
-    grid, name = inner_grid(node), node.chunk_name(shard)
-    size = index_bytes(grid, node.shards)
-    index = data[-size:] if node.shards.index_at_end else data[:size]
-    offsets = decode_index(index, grid, node.shards, name)
-    for chunk in chunks_in_shard(node, shard):
+    assert array.shards is not None
+    grid, name = inner_grid(array), array.chunk_name(shard)
+    size = index_bytes(grid, array.shards)
+    index = data[-size:] if array.shards.index_at_end else data[:size]
+    offsets = decode_index(index, grid, array.shards, name)
+    for chunk in chunks_in_shard(array, shard):
         start, length = offsets[tuple(i % n for i, n in zip(chunk, grid, strict=True))].tolist()
         if start + length > len(data):
             raise ChunkError(f"the shard {name!r} lacks the chunk {chunk}", remedy="Restore it from a copy.")

@@ -9,7 +9,8 @@ from typing import Any
 from hdmf_zarr_backend.arrays.blosc_blocks import stated_bytes
 from hdmf_zarr_backend.errors import ChunkError, StoreError
 from hdmf_zarr_backend.formats.dtypes import numpy_dtype
-from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, absolute, join
+from hdmf_zarr_backend.model.nodes import absolute, join
+from hdmf_zarr_backend.model.stored import StoredArray
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.files import OpenValue
 
@@ -80,7 +81,7 @@ def _chunk_error(error: StoreError, keys: Store, path: str, name: str) -> StoreE
 _CHECKSUM = 4
 
 
-def check_stored_form(node: ArrayNode[Attributes], name: str, data: bytes) -> None:
+def check_stored_form(array: StoredArray, name: str, data: bytes) -> None:
     """Check what the stored bytes of a chunk state about themselves, without decoding them.
 
     Raises
@@ -88,22 +89,22 @@ def check_stored_form(node: ArrayNode[Attributes], name: str, data: bytes) -> No
     ChunkError
         It cannot be. The error names the chunk; the caller adds file and array.
     """
-    configs = node.codecs
+    configs = array.codecs
     identity = str(configs[-1].get("id")) if configs else ""
     check = _CHECKS.get(identity)
-    if not data or (check is not None and not check(data, _nbytes(node, configs))):
+    if not data or (check is not None and not check(data, _nbytes(array, configs))):
         raise ChunkError(
             f"the chunk {name!r} cannot be decoded: it is empty, cut short, or not a {identity or 'plain'} chunk",
             remedy="Restore it from a copy; `zarrio verify` lists all such chunks.",
         )
 
 
-def _nbytes(node: ArrayNode[Attributes], configs: list[dict[str, Any]]) -> int | None:
+def _nbytes(array: StoredArray, configs: list[dict[str, Any]]) -> int | None:
     """Return the number of bytes before the last codec, None if other codecs before it change the number."""
-    dtype = numpy_dtype(node.data_type)
+    dtype = numpy_dtype(array.data_type)
     if dtype.hasobject or any(config.get("id") != "shuffle" for config in configs[:-1]):
         return None
-    return math.prod(node.chunks) * dtype.itemsize
+    return math.prod(array.chunks) * dtype.itemsize
 
 
 def _is_plain(data: bytes, nbytes: int | None) -> bool:

@@ -31,7 +31,7 @@ from hdmf_zarr_backend.formats.links import Link, encode_link, former_names
 from hdmf_zarr_backend.formats.references import Reference, decode_reference
 from hdmf_zarr_backend.formats.reserved import DIMENSIONS, DOC, DTYPE, LINKS, NOTES, RESERVED, notes_of
 from hdmf_zarr_backend.model.link_sources import THIS_FILE
-from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Hierarchy, absolute, join, split
+from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, absolute, join, split
 from hdmf_zarr_backend.transfer.plan import WritePlan
 
 _SHOWN_ELEMENTS = 5
@@ -254,7 +254,7 @@ class AppendPlanner(Planner):
             self.changed.add("")
 
     def _merge_group(self, builder: Any, node: Any, path: str) -> None:
-        if not isinstance(node, GroupNode):
+        if not isinstance(node, Group):
             raise self._conflict(path, "an array", "a group")
         for name, child in builder.groups.items():
             self._merge_member_group(child, node, join(path, self._name(name, path)))
@@ -272,19 +272,19 @@ class AppendPlanner(Planner):
             node.attributes = {**node.attributes, LINKS: entries}
             self.changed.add(path)
 
-    def _merge_member_group(self, builder: Any, node: GroupNode[Attributes], path: str) -> None:
+    def _merge_member_group(self, builder: Any, node: Group[Attributes], path: str) -> None:
         name = split(path)[1]
         if name in node.members:
             self._merge_group(builder, node.members[name], path)
             return
         self._check_free(node, name, path, "a group")
-        member: GroupNode[Attributes] = GroupNode()
+        member: Group[Attributes] = Group()
         self.fill_group(builder, member, path)
         node.members[name] = member
         self.added.add(path)
 
     def _merge_member_dataset(
-        self, builder: Any, node: GroupNode[Attributes], path: str, links: list[Link], taken: dict[str, int]
+        self, builder: Any, node: Group[Attributes], path: str, links: list[Link], taken: dict[str, int]
     ) -> None:
         name = split(path)[1]
         if name in node.members:
@@ -300,7 +300,7 @@ class AppendPlanner(Planner):
         self._note_added(node, path)
 
     def _merge_link(
-        self, link: Any, node: GroupNode[Attributes], path: str, links: list[Link], taken: dict[str, int]
+        self, link: Any, node: Group[Attributes], path: str, links: list[Link], taken: dict[str, int]
     ) -> None:
         wanted, stored = self._link_target(link.builder), _stored_link(node, link.name)
         if stored is not None and _leads_to(wanted, stored):
@@ -324,15 +324,15 @@ class AppendPlanner(Planner):
         link_data = given.link_data if isinstance(given, ZarrDataIO) else self.request.link_data
         return self._link_to(data, path, link_data=link_data) if isinstance(data, LazyArray) else None
 
-    def _note_added(self, node: GroupNode[Attributes], path: str) -> None:
+    def _note_added(self, node: Group[Attributes], path: str) -> None:
         """Record a member as new, unless it became a link."""
         if split(path)[1] in node.members:
             self.added.add(path)
 
-    def _check_free(self, node: GroupNode[Attributes], name: str, path: str, wanted: str) -> None:
+    def _check_free(self, node: Group[Attributes], name: str, path: str, wanted: str) -> None:
         there = node.members.get(name)
         if there is not None:
-            raise self._conflict(path, "a group" if isinstance(there, GroupNode) else "an array", wanted)
+            raise self._conflict(path, "a group" if isinstance(there, Group) else "an array", wanted)
         stored = _stored_link(node, name)
         if stored is not None:
             raise self._conflict(path, f"a link to {_named(stored)}", wanted)
@@ -387,7 +387,7 @@ class AppendPlanner(Planner):
     # ---- datasets ---------------------------------------------------------------------------------------------------
 
     def _merge_dataset(self, builder: Any, node: Any, path: str) -> None:
-        if not isinstance(node, ArrayNode):
+        if not isinstance(node, Dataset):
             raise self._conflict(path, "a group", "a dataset")
         if not self._is_written(builder) and not self._same_data(builder, path):
             raise ConflictError(
@@ -407,7 +407,7 @@ class AppendPlanner(Planner):
         return _is_same(data, self._original(path).data)
 
 
-def _stored_link(node: GroupNode[Attributes], name: str) -> Reference | None:
+def _stored_link(node: Group[Attributes], name: str) -> Reference | None:
     entries = node.attributes.get(LINKS, [])
     found = (entry for entry in entries if isinstance(entry, dict) and entry.get("name") == name)
     return next((decode_reference(entry) for entry in found), None)

@@ -53,7 +53,7 @@ from hdmf_zarr_backend.formats.references import (
 from hdmf_zarr_backend.formats.regions import RegionReference
 from hdmf_zarr_backend.formats.reserved import LINKS, SPECLOC, notes_of
 from hdmf_zarr_backend.model.link_sources import THIS_FILE, resolve_source, sibling_source
-from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Hierarchy, absolute, join, relative, split
+from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, absolute, join, relative, split
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.opening import may_exist
 
@@ -317,9 +317,9 @@ class Assembler:
         ``made`` receives the paths of the builders.
         """
         places = [
-            (path, node.chunk_name((0,) * len(node.shape)))
+            (path, node.stored.chunk_name((0,) * len(node.stored.shape)))
             for path, node in nodes
-            if isinstance(node, ArrayNode) and is_scalar(node)
+            if isinstance(node, Dataset) and is_scalar(node)
         ]
         scalars = stored_chunks(self.keys, places)  # fetched together
         pending: list[tuple[str, str, Any]] = []
@@ -327,7 +327,7 @@ class Assembler:
             attributes = self._attributes(path, node, pending)
             name = split(path)[1] or ROOT
             try:
-                if isinstance(node, GroupNode):
+                if isinstance(node, Group):
                     builder = self._group(path, name, node, attributes)
                 else:
                     builder = self._dataset(path, name, node, attributes, scalars)
@@ -345,7 +345,7 @@ class Assembler:
             self._fill_reference(self.builders[path], path, key, value)
         self._fill_scalars([path for path, _ in nodes])
         for path, node in nodes:
-            if isinstance(node, GroupNode) and LINKS in node.attributes:
+            if isinstance(node, Group) and LINKS in node.attributes:
                 self.set_links(self.builders[path], path, self.links(path, node))
 
     def _fill_scalars(self, paths: list[str]) -> None:
@@ -358,7 +358,7 @@ class Assembler:
 
     # ---- groups and attributes --------------------------------------------------------------------------------------
 
-    def _group(self, path: str, name: str, node: GroupNode[Attributes], attributes: dict[str, Any]) -> Any:
+    def _group(self, path: str, name: str, node: Group[Attributes], attributes: dict[str, Any]) -> Any:
         groups: dict[str, Any] = {}
         datasets: dict[str, Any] = {}
         for member in sorted(node.members):
@@ -427,7 +427,7 @@ class Assembler:
 
     # ---- datasets ----------------------------------------------------------------------------------------------------
 
-    def _lazy(self, path: str, node: ArrayNode[Attributes]) -> LazyArray:
+    def _lazy(self, path: str, node: Dataset[Attributes]) -> LazyArray:
         """Return the array at ``path``."""
         notes = notes_of(node.attributes)
         maxshape = notes.get("maxshape")
@@ -437,12 +437,12 @@ class Assembler:
         if self._edits is None:
             return LazyArray(self.keys, path, node, self._cache, context)
         # the data of a typed dataset are the data of a column, and those hdmf extends
-        check_unwritten(self.keys, path, node)  # a change of its shape looks at each chunk that it states
+        check_unwritten(self.keys, path, node.stored)  # a change of its shape looks at each chunk that it states
         array = EditableColumn if node.attributes.keys() & TYPE_KEYS else EditableArray
         return array(self._edits, self.keys, path, node, self._cache, context)
 
     def _dataset(
-        self, path: str, name: str, node: ArrayNode[Attributes], attributes: dict[str, Any], scalars: dict[str, bytes]
+        self, path: str, name: str, node: Dataset[Attributes], attributes: dict[str, Any], scalars: dict[str, bytes]
     ) -> Any:
         """Return the builder of the array at ``path``; ``scalars`` are the stored scalars by key."""
         means = describe(node)
@@ -473,12 +473,12 @@ class Assembler:
         return lazy, hdmf_type(means.stored) if kind == "compound" else lazy.dtype
 
     def _scalar(
-        self, path: str, node: ArrayNode[Attributes], means: Described, scalars: dict[str, bytes]
+        self, path: str, node: Dataset[Attributes], means: Described, scalars: dict[str, bytes]
     ) -> tuple[Any, Any]:
         lazy = self._lazy(path, node)
-        values = lazy.decoded(scalars.get(join(path, node.chunk_name((0,) * len(node.shape)))))
+        values = lazy.decoded(scalars.get(join(path, node.stored.chunk_name((0,) * len(node.stored.shape)))))
         if means.form == "rows":
-            if not node.shape:
+            if not node.stored.shape:
                 raise MetadataError("rows need an axis, and this array has none", remedy="Give it the shape [1].")
             # its references lead to builders that may not be there yet
             self._scalar_rows[path] = BuilderTable(lazy, self._resolver, dict(means.stored.fields))
@@ -499,7 +499,7 @@ class Assembler:
 
     # ---- links and references ---------------------------------------------------------------------------------------
 
-    def links(self, path: str, node: GroupNode[Attributes]) -> list[Link]:
+    def links(self, path: str, node: Group[Attributes]) -> list[Link]:
         """Return the links in the group at ``path``."""
         try:
             return decode_links(node.attributes)
@@ -616,10 +616,10 @@ class Assembler:
         node: Any = self.hierarchy.root
         parts = path.split("/") if path else []
         for position, part in enumerate(parts):
-            if isinstance(node, GroupNode) and part in node.members:
+            if isinstance(node, Group) and part in node.members:
                 node = node.members[part]
                 continue
-            link = find_link(node.attributes, part) if isinstance(node, GroupNode) else None
+            link = find_link(node.attributes, part) if isinstance(node, Group) else None
             if link is None:
                 raise self._nothing_at(path)
             file = self._file(link.target.source)
@@ -637,7 +637,7 @@ class Assembler:
     def array_at(self, path: str) -> LazyArray:
         """Return the array at ``path``, in the model's spelling."""
         node = self.hierarchy.get(path)
-        assert isinstance(node, ArrayNode)
+        assert isinstance(node, Dataset)
         return self._lazy(path, node)
 
     def adopt(self, builder: Any) -> None:

@@ -16,7 +16,8 @@ from hdmf_zarr_backend.builders.from_zarr import ZarrPlanner
 from hdmf_zarr_backend.errors import ConflictError, FormatsDifferWarning, MetadataError, UsageError, ZarrBackendError
 from hdmf_zarr_backend.files.parser import ParsedFile, read_documents
 from hdmf_zarr_backend.formats import both, registry, zarr2, zarr3
-from hdmf_zarr_backend.model.nodes import DEFAULT_PREFIX, ArrayNode, GroupNode, Hierarchy, Node, join, split
+from hdmf_zarr_backend.model.nodes import Dataset, Group, Hierarchy, Node, join, split
+from hdmf_zarr_backend.model.stored import DEFAULT_PREFIX, StoredArray
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.json_text import dump, load
 from hdmf_zarr_backend.stores.wrappers import WrapperStore
@@ -53,13 +54,15 @@ def keep_chunks(plan: WritePlan, hierarchy: Hierarchy, *, encoded: Collection[st
     fates: dict[str, Fate] = {}
     for path, planned in list(plan.arrays.items()):
         old, node = hierarchy.get(path), planned.node
-        assert isinstance(old, ArrayNode)
-        has_keys = plan.hierarchy.zarr_format == 3 or old.chunk_keys.encoding == "v2"  # format 3 has both encodings
+        assert isinstance(old, Dataset)
+        has_keys = (
+            plan.hierarchy.zarr_format == 3 or old.stored.chunk_keys.encoding == "v2"
+        )  # format 3 has both encodings
         if path in encoded or not has_stored_chunks(planned):
             fates[path] = "encoded"
-        elif has_keys and node.shards is None and old.shards is None:
+        elif has_keys and node.stored.shards is None and old.stored.shards is None:
             fates[path] = "kept"
-            node.chunk_keys = old.chunk_keys
+            node.stored.chunk_keys = old.stored.chunk_keys
             del plan.arrays[path]
         else:
             fates[path] = "moved"
@@ -181,7 +184,7 @@ def plan_format_3(keys: Store, hierarchy: Hierarchy) -> tuple[WritePlan, dict[st
     adapt_plan(plan, location=keys.location)
     fates = keep_chunks(plan, hierarchy)
     for _, node in plan.hierarchy.walk():
-        if isinstance(node, ArrayNode):
+        if isinstance(node, Dataset):
             both.use_structured(node)
     return plan, fates
 
@@ -198,10 +201,10 @@ def _keep_nothing(keys: Iterable[str]) -> None:
 
 def _part(hierarchy: Hierarchy, change: Change) -> Hierarchy:
     """Return all groups, and the arrays that may have changed."""
-    part = Hierarchy(GroupNode(), hierarchy.zarr_format)
+    part = Hierarchy(Group(), hierarchy.zarr_format)
     for path, node in hierarchy.walk():
-        if isinstance(node, GroupNode):
-            part.add(path, GroupNode(node.attributes))
+        if isinstance(node, Group):
+            part.add(path, Group(node.attributes))
         elif change.has(path):
             part.add(path, node)
     return part
@@ -224,11 +227,11 @@ def _documents(change: Change | None, paths: Iterable[str]) -> dict[str, bytes]:
     return {key: dump(document) for some in documents for key, document in some}
 
 
-def _hide_if_needed(keys: Store, before: Hierarchy, encoded: dict[str, ArrayNode[Any]]) -> None:
+def _hide_if_needed(keys: Store, before: Hierarchy, encoded: dict[str, Dataset[Any]]) -> None:
     """Let the root show nothing to readers of format 3, if chunks get another form than its documents say."""
     for path, node in encoded.items():
         old = before.get(path)
-        if isinstance(old, ArrayNode) and _form(path, old) != _form(path, node):
+        if isinstance(old, Dataset) and _form(path, old) != _form(path, node):
             keys.set(zarr3.DOCUMENT, both.sealed(dump(both.hiding_document())))
             keys.drain()
             return
@@ -240,12 +243,12 @@ def _form(path: str, node: Node) -> list[Any]:
     return [document[key] for key in ("data_type", "chunk_grid", "chunk_key_encoding", "codecs")]
 
 
-def _delete_rest(keys: Store, hierarchy: Hierarchy, encoded: dict[str, ArrayNode[Any]], change: Change | None) -> int:
+def _delete_rest(keys: Store, hierarchy: Hierarchy, encoded: dict[str, Dataset[Any]], change: Change | None) -> int:
     """Delete chunks of format 3 outside of their arrays, and documents of nodes that are not in the file any more."""
     gone: list[str] = []
     for path, node in encoded.items():
         stored = keys.list_prefix(join(path, DEFAULT_PREFIX))
-        gone += [key for key in stored if not _is_chunk(key[len(path) + 1 :], node)]
+        gone += [key for key in stored if not _is_chunk(key[len(path) + 1 :], node.stored)]
     if change is None:
         there = [key for key in keys.list_documents() if split(key)[1] == zarr3.DOCUMENT]
         gone += [key for key in there if hierarchy.get(split(key)[0]) is None]
@@ -253,9 +256,9 @@ def _delete_rest(keys: Store, hierarchy: Hierarchy, encoded: dict[str, ArrayNode
     return len(gone)
 
 
-def _is_chunk(name: str, node: ArrayNode[Any]) -> bool:
-    grid = node.grid[: len(node.stored_shape)]
-    index = node.chunk_keys.index(name, len(grid))
+def _is_chunk(name: str, stored: StoredArray) -> bool:
+    grid = stored.grid[: len(stored.stored_shape)]
+    index = stored.chunk_keys.index(name, len(grid))
     return index is not None and all(i < n for i, n in zip(index, grid, strict=True))
 
 
@@ -320,7 +323,9 @@ def keys_of_format_3(keys: Store, *, may_have_chunks: Hierarchy | None = None) -
     texts = read_documents(keys, {zarr3.DOCUMENT})
     paths = {split(key)[0] for key, text in texts.items() if b'"array"' in text and _has_own_chunks(text, key)}
     nodes = () if may_have_chunks is None else may_have_chunks.walk()
-    paths |= {path for path, node in nodes if isinstance(node, ArrayNode) and (node.filters or not node.shape)}
+    paths |= {
+        path for path, node in nodes if isinstance(node, Dataset) and (node.stored.filters or not node.stored.shape)
+    }
     chunks = [key for path in sorted(paths) for key in keys.list_prefix(join(path, "c"))]
     return sorted(texts, key=len), chunks
 
@@ -330,7 +335,7 @@ def _has_own_chunks(text: bytes, key: str) -> bool:
         node = zarr3.parse_node(load(text, key=key), split(key)[0])
     except MetadataError:
         return True
-    return isinstance(node, ArrayNode) and node.chunk_keys.encoding == "default"
+    return isinstance(node, Dataset) and node.stored.chunk_keys.encoding == "default"
 
 
 class ChangedKeys(WrapperStore):

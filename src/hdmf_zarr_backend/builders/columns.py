@@ -17,7 +17,7 @@ from hdmf_zarr_backend.changes.edits import Edits
 from hdmf_zarr_backend.errors import ValueRefusedError
 from hdmf_zarr_backend.formats.dtypes import keeps_dates, number_name, zarr_type
 from hdmf_zarr_backend.formats.reserved import DTYPE, NOTES, notes_of
-from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes
+from hdmf_zarr_backend.model.nodes import Attributes, Dataset
 
 Array = npt.NDArray[Any]
 
@@ -109,10 +109,10 @@ def _is_kept(values: Array, before: Array) -> bool:
     return True
 
 
-def _set_type(dtype: np.dtype[Any], node: ArrayNode[Attributes]) -> None:
+def _set_type(dtype: np.dtype[Any], node: Dataset[Attributes]) -> None:
     """Set the data type of ``node``, and drop the notes of HDF5, which describe the old type."""
     notes = {key: value for key, value in notes_of(node.attributes).items() if key != "hdf5"}
-    node.data_type = zarr_type(dtype)
+    node.stored.data_type = zarr_type(dtype)
     node.attributes[DTYPE] = number_name(dtype)
     if NOTES in node.attributes:
         node.attributes[NOTES] = notes
@@ -145,7 +145,7 @@ class EditableColumn(EditableArray, DataIO):  # type: ignore[misc]
                 return structured_rows(data, dtype)
             except ValueRefusedError as error:
                 raise error.located(store=self.location, path=self.name) from error.__cause__
-        if self._grows_wider and not self.node.filters:
+        if self._grows_wider and not self.node.stored.filters:
             wanted = np.min_scalar_type(np.max(data, initial=0))
             if wanted.kind == dtype.kind == "u" and wanted.itemsize > dtype.itemsize:
                 dtype = wanted.newbyteorder(dtype.byteorder)

@@ -8,7 +8,7 @@ from typing import Any
 from hdmf_zarr_backend.formats.dimensions import decode_dimensions
 from hdmf_zarr_backend.formats.elements import describe_any
 from hdmf_zarr_backend.formats.reserved import DIMENSIONS, notes_of
-from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Hierarchy, join, split
+from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, join, split
 from hdmf_zarr_backend.transfer.plan import WritePlan, set_dimensions
 
 FindSpec = Callable[[str, str], "tuple[Any, Sequence[str]] | None"]
@@ -31,15 +31,15 @@ def specs_in(catalog: Any) -> FindSpec:
     return find
 
 
-def names_in(group: GroupNode[Attributes], *, without: Iterable[str] = ()) -> dict[str, int]:
+def names_in(group: Group[Attributes], *, without: Iterable[str] = ()) -> dict[str, int]:
     """Return ``{name: length}`` of the axes of the arrays in ``group``, except those of the members in ``without``."""
     left_out = set(without)
     lengths: dict[str, int] = {}
     for name, node in group.members.items():
-        if isinstance(node, ArrayNode) and name not in left_out:
+        if isinstance(node, Dataset) and name not in left_out:
             names = node.attributes.get(DIMENSIONS)
-            if isinstance(names, list) and len(names) == len(node.shape):
-                lengths.update(zip(map(str, names), node.shape, strict=True))
+            if isinstance(names, list) and len(names) == len(node.stored.shape):
+                lengths.update(zip(map(str, names), node.stored.shape, strict=True))
     return lengths
 
 
@@ -52,12 +52,12 @@ def name_axes(plan: WritePlan, find_spec: FindSpec | None) -> None:
         return
     labels = dimension_labels(find_spec, plan.hierarchy)
     for parent, group in plan.hierarchy.walk():
-        if not isinstance(group, GroupNode):
+        if not isinstance(group, Group):
             continue
         lengths: dict[str, int] = {}
         for name, node in sorted(group.members.items()):
             planned = plan.arrays.get(join(parent, name))
-            if not isinstance(node, ArrayNode) or planned is None:
+            if not isinstance(node, Dataset) or planned is None:
                 continue
             if planned.iterator is not None:  # its axes are named later, when their lengths are known
                 planned.labels = planned.labels or labels.get(join(parent, name))
@@ -76,12 +76,12 @@ def rename_axes(hierarchy: Hierarchy, paths: Iterable[str]) -> None:
         groups.setdefault(parent, []).append(name)
     for parent, members in groups.items():
         group = hierarchy.get(parent)
-        if not isinstance(group, GroupNode):
+        if not isinstance(group, Group):
             continue
         lengths = names_in(group, without=members)
         for name in members:
             node = group.members[name]
-            if isinstance(node, ArrayNode) and DIMENSIONS in node.attributes:
+            if isinstance(node, Dataset) and DIMENSIONS in node.attributes:
                 notes = {key: value for key, value in notes_of(node.attributes).items() if key != "dims"}
                 set_dimensions(node, decode_dimensions(node.attributes), lengths, notes)
 
@@ -105,7 +105,7 @@ def dimension_labels(find_spec: FindSpec, hierarchy: Hierarchy) -> dict[str, tup
         spec, _ = _spec_of_type(find_spec, group.attributes)
         spec = spec or above
         for name, node in group.members.items():
-            if isinstance(node, GroupNode):
+            if isinstance(node, Group):
                 stack.append((join(path, name), node, None if spec is None else spec.get_group(name)))
                 continue
             wanted = _dataset_spec(find_spec, spec, name, node.attributes)
@@ -138,7 +138,7 @@ def _dataset_spec(find_spec: FindSpec, above: Any, name: str, attributes: Attrib
     return own
 
 
-def _labels_of(spec: Any, node: ArrayNode[Attributes]) -> tuple[str | None, ...] | None:
+def _labels_of(spec: Any, node: Dataset[Attributes]) -> tuple[str | None, ...] | None:
     """Return the labels for the shape of an array; None if the specification does not allow its shape."""
     means = describe_any(node)
     if means.is_scalar or not spec.shape or not _are_lists(spec.shape, spec.dims):

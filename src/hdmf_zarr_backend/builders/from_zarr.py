@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -30,16 +29,8 @@ from hdmf_zarr_backend.formats.zarr3_codecs import in_format_2
 from hdmf_zarr_backend.formats.zarr3_types import word_of_type
 from hdmf_zarr_backend.model.elements import ASCII, UTF8, Element
 from hdmf_zarr_backend.model.link_sources import THIS_FILE, relative_source, resolve_source, sibling_source
-from hdmf_zarr_backend.model.nodes import (
-    ArrayNode,
-    Attributes,
-    ChunkKeys,
-    GroupNode,
-    Hierarchy,
-    absolute,
-    copy_hierarchy,
-    split,
-)
+from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, absolute, copy_hierarchy, split
+from hdmf_zarr_backend.model.stored import StoredArray
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.transfer.plan import PlannedArray, WritePlan
 from hdmf_zarr_backend.transfer.sources import ElementSource, IndexedSource, RowSource, to_bytes, to_text
@@ -91,7 +82,7 @@ class ZarrPlanner:
         self._former_names = former_names(hierarchy)
         self._is_ours = "version" in notes_of(hierarchy.root.attributes)
         self._taken: dict[str, dict[str, int]] = {}
-        self.plan = WritePlan(Hierarchy(GroupNode(), zarr_format))
+        self.plan = WritePlan(Hierarchy(Group(), zarr_format))
 
     def plan_file(self) -> WritePlan:
         """Plan everything.
@@ -103,8 +94,8 @@ class ZarrPlanner:
         """
         for path, node in self._hierarchy.walk():
             try:
-                if isinstance(node, GroupNode):
-                    self.plan.hierarchy.add(path, GroupNode(self._attributes(node.attributes, is_root=not path)))
+                if isinstance(node, Group):
+                    self.plan.hierarchy.add(path, Group(self._attributes(node.attributes, is_root=not path)))
                 else:
                     planned = self._array(path, node)
                     self.plan.hierarchy.add(path, planned.node)
@@ -156,11 +147,11 @@ class ZarrPlanner:
 
     # ---- arrays -----------------------------------------------------------------------------------------------------
 
-    def _array(self, path: str, node: ArrayNode[Attributes]) -> PlannedArray:
+    def _array(self, path: str, node: Dataset[Attributes]) -> PlannedArray:
         lazy = LazyArray(self._keys, path, node, self._cache)
         if self._reads_values and (lazy.dtype.hasobject or not self._is_in_place):
-            check_unwritten(self._keys, path, node)
-        if self._specs is not None and path.startswith(f"{self._specs}/") and stored_text(node) != "text":
+            check_unwritten(self._keys, path, node.stored)
+        if self._specs is not None and path.startswith(f"{self._specs}/") and stored_text(node.stored) != "text":
             return self._spec(lazy)
         planned = self._planned(lazy)
         made = planned.node
@@ -168,14 +159,14 @@ class ZarrPlanner:
         notes.update(planned.notes)
         planned.notes = notes
         attributes = self._attributes({k: v for k, v in node.attributes.items() if k not in (DTYPE, NOTES, DIMENSIONS)})
-        names = self._dimensions(path, node, made.shape, notes)
+        names = self._dimensions(path, node, made.stored.shape, notes)
         made.attributes = {**attributes, **made.attributes, DIMENSIONS: names}
         if notes:
             made.attributes[NOTES] = notes
         return planned
 
     def _dimensions(
-        self, path: str, node: ArrayNode[Attributes], shape: tuple[int, ...], notes: dict[str, Any]
+        self, path: str, node: Dataset[Attributes], shape: tuple[int, ...], notes: dict[str, Any]
     ) -> list[str]:
         """Return the names of the axes; in place the present ones, which other programs may use."""
         taken = self._taken.setdefault(split(path)[0], {})
@@ -202,32 +193,32 @@ class ZarrPlanner:
             return self._rows(lazy, dict(means.stored.fields))
         if means.stored.kind in ("reference", "region"):
             made = self._new_objects(lazy, reference_form(means.stored))
-            return PlannedArray(made, ElementSource(lazy, made.shape, self._reference))
+            return PlannedArray(made, ElementSource(lazy, made.stored.shape, self._reference))
         if means.form == "objects":
             return self._text(lazy, word)
-        made = self._new(lazy, in_format_2(node.filters))
-        made.attributes[DTYPE] = word if word is not None else word_of_type(node.data_type)
-        if not node.shape:
+        made = self._new(lazy, in_format_2(node.stored.filters))
+        made.attributes[DTYPE] = word if word is not None else word_of_type(node.stored.data_type)
+        if not node.stored.shape:
             made.attributes[DTYPE] = "scalar"
             value = np.asarray(lazy[()]) if self._reads_values else np.zeros((), lazy.dtype)
             return PlannedArray(made, IndexedSource(value.reshape(1), lazy.dtype))
-        planned = PlannedArray(made, IndexedSource(lazy, lazy.dtype) if made.size else None)
+        planned = PlannedArray(made, IndexedSource(lazy, lazy.dtype) if made.stored.size else None)
         take_stored(planned, lazy)
         return planned
 
     def _text(self, lazy: LazyArray, word: Any) -> PlannedArray:
-        stored = stored_text(lazy.node)
+        stored = stored_text(lazy.node.stored)
         if stored == "bytes" and self._becomes_text(lazy):
             return self._old_text(lazy, word)
         convert: Callable[[Any], Any] = to_bytes if stored == "bytes" else to_text
         form = text_form(is_scalar=not lazy.shape, as_bytes=stored == "bytes")
-        made = self._new_objects(lazy, form, (lazy.node.filters or [])[1:] if stored is not None else ())
-        if isinstance(lazy.node.fill_value, str):  # hdmf-zarr declared 0
-            made.fill_value = lazy.node.fill_value or None
+        made = self._new_objects(lazy, form, (lazy.node.stored.filters or [])[1:] if stored is not None else ())
+        if isinstance(lazy.node.stored.fill_value, str):  # hdmf-zarr declared 0
+            made.stored.fill_value = lazy.node.stored.fill_value or None
         if not lazy.shape:
             return PlannedArray(made, ElementSource(self._scalar(lazy), (1,), convert))
         made.attributes[DTYPE] = word or made.attributes[DTYPE]
-        planned = PlannedArray(made, ElementSource(lazy, made.shape, convert))
+        planned = PlannedArray(made, ElementSource(lazy, made.stored.shape, convert))
         if stored is not None:
             take_stored(planned, lazy)
         return planned
@@ -241,15 +232,15 @@ class ZarrPlanner:
         """Plan dates and ASCII text, which hdmf-zarr 0.13 stored as bytes, as text; format 3 has no such bytes."""
         is_scalar = word == "scalar" or not lazy.shape
         form = text_form(UTF8 if is_scalar else ASCII, is_scalar=is_scalar)
-        made = self._new_objects(lazy, form, (lazy.node.filters or [])[1:])
-        source = ElementSource(self._scalar(lazy) if not lazy.shape else lazy, made.shape, to_text)
+        made = self._new_objects(lazy, form, (lazy.node.stored.filters or [])[1:])
+        source = ElementSource(self._scalar(lazy) if not lazy.shape else lazy, made.stored.shape, to_text)
         return PlannedArray(made, source, notes=dict(form.notes))
 
     def _rows(self, lazy: LazyArray, fields: dict[str, Element]) -> PlannedArray:
         length = lazy.shape[0] if lazy.shape else 1
         form = rows_form(list(fields.items()))
         made = self._new_objects(lazy, form)
-        made.shape, made.chunks = (length, len(fields)), (made.chunks[0], len(fields))
+        made.stored.shape, made.stored.chunks = (length, len(fields)), (made.stored.chunks[0], len(fields))
         is_reference = [field.kind in ("reference", "region") for field in fields.values()]
         converters = [self._reference if is_one else _cell for is_one in is_reference]
         source = RowSource(lazy if lazy.shape else self._scalar(lazy), length, converters)
@@ -261,33 +252,28 @@ class ZarrPlanner:
 
     def _new_objects(
         self, lazy: LazyArray, form: ObjectForm, filters: Sequence[dict[str, Any]] = ()
-    ) -> ArrayNode[Attributes]:
+    ) -> Dataset[Attributes]:
         """Return the node for a copy with objects; ``filters`` are applied after the codec for objects."""
         made = self._new(lazy, [form.codec, *filters])
-        made.data_type, made.fill_value, made.attributes[DTYPE] = form.data_type, None, form.zarr_dtype
+        made.stored.data_type, made.stored.fill_value, made.attributes[DTYPE] = form.data_type, None, form.zarr_dtype
         return made
 
-    def _new(self, lazy: LazyArray, filters: list[dict[str, Any]] | None) -> ArrayNode[Attributes]:
+    def _new(self, lazy: LazyArray, filters: list[dict[str, Any]] | None) -> Dataset[Attributes]:
         """Return the node for a copy, without attributes."""
-        node = lazy.node
-        return replace(
-            node,
-            shape=node.shape or (1,),
-            chunks=node.chunks or (1,),
-            order=node.order if isinstance(node.order, str) else "C",
+        old = lazy.node.stored
+        stored = StoredArray(
+            shape=old.shape or (1,),
+            chunks=old.chunks or (1,),
+            data_type=old.data_type,
+            fill_value=old.fill_value,
+            compressor=old.compressor,
             filters=filters,
-            attributes={},
-            extra={},
-            keeps_attributes=False,
-            zarr_format=2,
-            chunk_keys=ChunkKeys(),
-            stored_axes=None,
-            shards=None,
-            original=None,
+            order=old.order if isinstance(old.order, str) else "C",
         )
+        return Dataset(stored)
 
 
-def _names(node: ArrayNode[Attributes], axes: int) -> list[str] | None:
+def _names(node: Dataset[Attributes], axes: int) -> list[str] | None:
     """Return the names of the axes of an array, None unless each axis has one."""
     names = node.attributes.get(DIMENSIONS)
     if not isinstance(names, list) or len(names) != axes or not all(isinstance(name, str) and name for name in names):

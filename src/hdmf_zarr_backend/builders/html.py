@@ -31,7 +31,9 @@ def dataset_html(dataset: Any) -> str:
     lazy = getattr(dataset, "dataset", dataset)
     info = get_basic_array_info(lazy if isinstance(lazy, LazyArray) else dataset)
     if isinstance(lazy, LazyArray):
-        info |= _stored_as(lazy, _codec_name(lazy.node.compressor), map(_codec_name, lazy.node.filters or ()))
+        info |= _stored_as(
+            lazy, _codec_name(lazy.node.stored.compressor), map(_codec_name, lazy.node.stored.filters or ())
+        )
         return str(generate_array_html_repr(info, lazy, _KIND))
     if hasattr(dataset, "compressors"):  # an array that zarr itself has opened
         info |= _stored_as(dataset, ", ".join(map(str, dataset.compressors)), map(str, dataset.filters))

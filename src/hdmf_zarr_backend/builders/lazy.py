@@ -42,7 +42,7 @@ from hdmf_zarr_backend.formats.references import Reference, decode_attribute_ref
 from hdmf_zarr_backend.formats.reserved import LINKS, NCZARR_ATTR
 from hdmf_zarr_backend.model.link_sources import THIS_FILE
 from hdmf_zarr_backend.model.nesting import limited_nesting
-from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, absolute, join, relative, split
+from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, absolute, join, relative, split
 from hdmf_zarr_backend.stores.gc_pause import gc_paused
 
 CONSTRUCTION_ERRORS = (ConstructError, ValueError, TypeError, KeyError, AttributeError, IndexError)
@@ -127,7 +127,7 @@ class LazyAssembler(Assembler):
 
     def is_open(self, node: Any) -> bool:
         """Return whether the node, a member of an open group, is an open group too."""
-        if not isinstance(node, GroupNode):
+        if not isinstance(node, Group):
             return False
         data_type = data_type_of(node)
         return data_type is None or self.is_open_type(node.attributes.get("namespace"), data_type)
@@ -145,7 +145,7 @@ class LazyAssembler(Assembler):
     def members(self, path: str) -> Iterator[tuple[str, Any]]:
         """Yield path and node of each member of a group, by name, without the cached specifications."""
         node = self.hierarchy.get(path)
-        assert isinstance(node, GroupNode)
+        assert isinstance(node, Group)
         for name in sorted(node.members):
             if not self._is_hidden(join(path, name)):
                 yield join(path, name), node.members[name]
@@ -154,7 +154,7 @@ class LazyAssembler(Assembler):
         """Return the builder of an open group."""
         if path not in self.builders:
             node = self.hierarchy.get(path)
-            assert isinstance(node, GroupNode)
+            assert isinstance(node, Group)
             pending: list[tuple[str, str, Any]] = []
             attributes = self._attributes(path, node, pending)
             builder = make_group(
@@ -231,7 +231,7 @@ class LazyAssembler(Assembler):
         for path, node in nodes:
             if path in self._scalar_references:
                 yield path, self._scalar_references[path]
-            if isinstance(node, GroupNode) and LINKS in node.attributes:
+            if isinstance(node, Group) and LINKS in node.attributes:
                 for link in self.links(path, node):
                     yield path, link.target
 
@@ -278,10 +278,10 @@ class LazyAssembler(Assembler):
         for place, member in self.members(path):
             child = self.builders.get(place)
             if child is not None:
-                kind = "groups" if isinstance(member, GroupNode) else "datasets"
+                kind = "groups" if isinstance(member, Group) else "datasets"
                 getattr(builder, kind)[child.name] = child
                 builder.obj_type[child.name] = kind
-        if isinstance(node, GroupNode) and LINKS in node.attributes:
+        if isinstance(node, Group) and LINKS in node.attributes:
             self.set_links(builder, path, self.links(path, node))
 
 
@@ -593,7 +593,7 @@ class _Matched:
         attributes = {
             key: node.attributes[key] for key in (*TYPE_KEYS, "namespace") if isinstance(node.attributes.get(key), str)
         }
-        builder = _small_builder(name, attributes, is_group=isinstance(node, GroupNode))
+        builder = _small_builder(name, attributes, is_group=isinstance(node, Group))
         builder.location = absolute(split(path)[0])
         self._paths[id(builder)] = [path]
         if is_link:
@@ -840,7 +840,7 @@ class LazyContainers:
         stack: list[tuple[str, Any]] = [("", file.hierarchy.root)]
         while stack:
             path, node = stack.pop()
-            stack.extend((join(path, name), each) for name, each in node.members.items() if isinstance(each, GroupNode))
+            stack.extend((join(path, name), each) for name, each in node.members.items() if isinstance(each, Group))
             for place, field in self._shared_places(path, node):
                 unit, other = file.unit_of(place), file.unit_of(path)
                 if unit is not None and other is not None:
@@ -906,12 +906,12 @@ class LazyContainers:
         """Return a builder of an open group for hdmf's mapper; what is put into it has no builders of its members."""
         file = self._file
         node = file.hierarchy.get(path)
-        assert isinstance(node, GroupNode)
+        assert isinstance(node, Group)
         for name in node.members.keys() & node.attributes.keys():
             raise taken(name, store=file.source, path=path)
         members = list(file.members(path))
-        groups = [(place, child) for place, child in members if isinstance(child, GroupNode)]
-        arrays = [(place, child) for place, child in members if isinstance(child, ArrayNode)]
+        groups = [(place, child) for place, child in members if isinstance(child, Group)]
+        arrays = [(place, child) for place, child in members if isinstance(child, Dataset)]
         builder = make_group(
             split(path)[1] or ROOT,
             groups={**self._open_members(groups, spec, matched), **self._typed_members(groups, spec, matched)},
@@ -966,7 +966,7 @@ class LazyContainers:
                 alike[of_type] = found[name]
         return found
 
-    def _add_links(self, path: str, node: GroupNode[Attributes], builder: Any, matched: _Matched) -> None:
+    def _add_links(self, path: str, node: Group[Attributes], builder: Any, matched: _Matched) -> None:
         others = []
         for link in self._file.links(path, node) if LINKS in node.attributes else ():
             if link.name in node.members or link.name in node.attributes:

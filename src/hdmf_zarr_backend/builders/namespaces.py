@@ -13,7 +13,8 @@ from hdmf_zarr_backend.arrays.chunks import ChunkReader
 from hdmf_zarr_backend.errors import MetadataError, MissingNamespacesWarning, ZarrBackendError
 from hdmf_zarr_backend.formats.namespaces import NAMESPACE, newest_version, spec_location
 from hdmf_zarr_backend.formats.reserved import SPECLOC
-from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Hierarchy, absolute, join
+from hdmf_zarr_backend.model.nodes import Dataset, Group, Hierarchy, absolute, join
+from hdmf_zarr_backend.model.stored import StoredArray
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.wrappers import InlinedStore
 
@@ -27,9 +28,9 @@ def cached_versions(hierarchy: Hierarchy) -> dict[str, list[str]]:
     """Return ``{namespace: versions}`` of the cached namespaces of a file."""
     location = spec_location(hierarchy.root.attributes.get(SPECLOC))
     group = hierarchy.get(location) if location is not None else None
-    if not isinstance(group, GroupNode):
+    if not isinstance(group, Group):
         return {}
-    return {name: sorted(node.members) for name, node in sorted(group.members.items()) if isinstance(node, GroupNode)}
+    return {name: sorted(node.members) for name, node in sorted(group.members.items()) if isinstance(node, Group)}
 
 
 def newest_versions(hierarchy: Hierarchy) -> dict[str, str]:
@@ -100,29 +101,29 @@ def source_texts(keys: Store, hierarchy: Hierarchy, path: str) -> Callable[[str]
     def text(source: str) -> str:
         place = join(path, source)
         node = hierarchy.get(place)
-        if not isinstance(node, ArrayNode):
+        if not isinstance(node, Dataset):
             raise MetadataError(
                 f"the cached source {source!r} is missing",
                 store=keys.location,
                 path=absolute(place),
                 remedy=USE_INSTALLED,
             )
-        return _spec_text(keys, place, node, cache)
+        return _spec_text(keys, place, node.stored, cache)
 
     return text
 
 
 def _chunk_keys(hierarchy: Hierarchy, path: str) -> list[str]:
     group = hierarchy.get(path)
-    members = group.members if isinstance(group, GroupNode) else {}
-    arrays = {join(path, name): node for name, node in members.items() if isinstance(node, ArrayNode)}
-    return [join(place, node.chunk_name((0,) * len(node.shape))) for place, node in arrays.items()]
+    members = group.members if isinstance(group, Group) else {}
+    arrays = {join(path, name): node for name, node in members.items() if isinstance(node, Dataset)}
+    return [join(place, node.stored.chunk_name((0,) * len(node.stored.shape))) for place, node in arrays.items()]
 
 
-def _spec_text(keys: Store, path: str, node: ArrayNode[Attributes], cache: ChunkCache) -> str:
+def _spec_text(keys: Store, path: str, stored: StoredArray, cache: ChunkCache) -> str:
     """Return the JSON text of one cached source, in any of the stored forms."""
     try:
-        value: Any = ChunkReader(keys, path, node, cache).read()
+        value: Any = ChunkReader(keys, path, stored, cache).read()
     except ZarrBackendError as error:
         raise error.located(store=keys.location, path=absolute(path)) from error.__cause__
     value = np.asarray(value, dtype=object).reshape(-1)

@@ -28,7 +28,7 @@ from hdmf_zarr_backend.formats.references import Reference
 from hdmf_zarr_backend.formats.reserved import DIMENSIONS, DOC, LINKS, root_notes
 from hdmf_zarr_backend.formats.zarr3 import ChunkKeyEncoding
 from hdmf_zarr_backend.model.link_sources import THIS_FILE, relative_source
-from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, absolute, join
+from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, absolute, join
 from hdmf_zarr_backend.progress import Progress
 from hdmf_zarr_backend.stores.limits import Limits
 from hdmf_zarr_backend.transfer import array_planner
@@ -143,18 +143,18 @@ class Planner:
         NameRefusedError, ValueRefusedError
             The input cannot be written; store, node and remedy are named.
         """
-        root: GroupNode[Attributes] = GroupNode()
+        root: Group[Attributes] = Group()
         self.plan.hierarchy.root = root
         self.plan.hierarchy.zarr_format = self.request.zarr_format
         self.fill_group(builder, root, "")
         return self.plan
 
-    def fill_group(self, builder: Any, node: GroupNode[Attributes], path: str) -> None:
+    def fill_group(self, builder: Any, node: Group[Attributes], path: str) -> None:
         """Plan the members, links and attributes of a group."""
         links: list[Link] = []
         taken: dict[str, int] = {}
         for name, child in builder.groups.items():
-            member: GroupNode[Attributes] = GroupNode()
+            member: Group[Attributes] = Group()
             node.members[self._name(name, path)] = member
             self.fill_group(child, member, join(path, name))
         for name, child in sorted(builder.datasets.items()):  # the order determines which axes share a name
@@ -187,9 +187,7 @@ class Planner:
 
     # ---- links ------------------------------------------------------------------------------------------------------
 
-    def _link(
-        self, link: Any, node: GroupNode[Attributes], path: str, links: list[Link], taken: dict[str, int]
-    ) -> None:
+    def _link(self, link: Any, node: Group[Attributes], path: str, links: list[Link], taken: dict[str, int]) -> None:
         target = link.builder
         name = self._name(link.name, path)
         copied = self.targets.moved(target)
@@ -219,13 +217,13 @@ class Planner:
         return exporting and not self.request.link_data and not isinstance(target, GroupBuilder)
 
     def _copy_target(
-        self, target: Any, node: GroupNode[Attributes], path: str, links: list[Link], taken: dict[str, int]
+        self, target: Any, node: Group[Attributes], path: str, links: list[Link], taken: dict[str, int]
     ) -> None:
         """Copy the target of a link that cannot be a link (into an HDF5 file), or should not be one."""
         self._copied_files.add(str(target.source))
         self.targets.move(target, path)
         if isinstance(target, GroupBuilder):
-            member: GroupNode[Attributes] = GroupNode()
+            member: Group[Attributes] = Group()
             node.members[path.rpartition("/")[2]] = member
             self.fill_group(target, member, path)
         else:
@@ -234,7 +232,7 @@ class Planner:
     # ---- datasets ---------------------------------------------------------------------------------------------------
 
     def _dataset(
-        self, builder: Any, node: GroupNode[Attributes], path: str, links: list[Link], taken: dict[str, int]
+        self, builder: Any, node: Group[Attributes], path: str, links: list[Link], taken: dict[str, int]
     ) -> None:
         data = builder.data
         options, link_data = self._storage_options(builder, path)
@@ -251,7 +249,7 @@ class Planner:
             check_stored(data, self.request.limits)
             planned = self._plan_data(builder, data, options)
             if not isinstance(data, LazyArray) and not is_hdf5_dataset(data):  # copies of stored dates may have no unit
-                dtypes.check_units(planned.node.data_type)
+                dtypes.check_units(planned.node.stored.data_type)
         except ZarrBackendError as error:
             raise error.located(store=self.targets.location, path=absolute(path)) from error.__cause__
         planned.sharding, planned.has_given_codecs = sharding, options.has_given_codecs
@@ -266,7 +264,7 @@ class Planner:
     def _finish(
         self, builder: Any, planned: PlannedArray, options: StorageOptions, path: str, taken: dict[str, int]
     ) -> None:
-        array: ArrayNode[Attributes] = planned.node
+        array: Dataset[Attributes] = planned.node
         means = describe(array, planned.notes)
         maxshape = options.maxshape or builder.maxshape
         if maxshape is not None and not means.is_scalar and "maxshape" not in planned.notes:
@@ -275,7 +273,7 @@ class Planner:
                 planned.notes["maxshape"] = list(maxshape)
         reserved = dict(array.attributes)
         if planned.iterator is None:  # the lengths of an iterator are known when it is exhausted
-            reserved[DIMENSIONS] = encode_dimensions(builder.dimension_labels, array.shape, taken, planned.notes)
+            reserved[DIMENSIONS] = encode_dimensions(builder.dimension_labels, array.stored.shape, taken, planned.notes)
         else:
             planned.labels = builder.dimension_labels
             planned.taken = taken

@@ -20,7 +20,7 @@ from hdmf_zarr_backend.errors import MetadataError, NameRefusedError
 from hdmf_zarr_backend.formats.namespaces import NAMESPACE, spec_location
 from hdmf_zarr_backend.formats.object_forms import text_form
 from hdmf_zarr_backend.formats.reserved import DIMENSIONS, SPECLOC
-from hdmf_zarr_backend.model.nodes import GroupNode, absolute, join, split
+from hdmf_zarr_backend.model.nodes import Group, absolute, join, split
 
 if TYPE_CHECKING:
     from hdmf_zarr_backend.transfer.plan import PlannedArray, WritePlan
@@ -130,7 +130,7 @@ def add_specs(plan: WritePlan, texts: Texts, *, location: str) -> set[str]:
         The file has another group or dataset with the name of the group of namespaces.
     """
     root = plan.hierarchy.root
-    assert isinstance(root, GroupNode)
+    assert isinstance(root, Group)
     if not texts:
         return set()
     if SPECIFICATIONS in root.members and SPECLOC not in root.attributes:
@@ -154,15 +154,15 @@ def _add_version(plan: WritePlan, parts: tuple[str, ...], sources: Mapping[str, 
     group = plan.hierarchy.root
     path = ""
     for part in parts:
-        assert isinstance(group, GroupNode)
+        assert isinstance(group, Group)
         path = join(path, part)
         if part not in group.members:
-            group.members[part] = GroupNode()
+            group.members[part] = Group()
             added.add(path)
         elif path.count("/") == len(parts) - 1:
             return  # this version is cached already
         group = group.members[part]
-    assert isinstance(group, GroupNode)
+    assert isinstance(group, Group)
     for source, text in sources.items():
         place = join(path, source)
         planned = text_array(text)

@@ -19,7 +19,7 @@ from hdmf_zarr_backend.files.parser import ParsedFile
 from hdmf_zarr_backend.formats import zarr2
 from hdmf_zarr_backend.formats.nczarr import is_nczarr, overlay
 from hdmf_zarr_backend.formats.registry import FORMATS
-from hdmf_zarr_backend.model.nodes import ArrayNode, Hierarchy, absolute, adopt, copy_hierarchy
+from hdmf_zarr_backend.model.nodes import Dataset, Hierarchy, absolute, adopt, copy_hierarchy
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.gc_pause import gc_paused
 from hdmf_zarr_backend.stores.json_text import check_strict, dump
@@ -105,7 +105,7 @@ def _check_values(plan: WritePlan, location: str) -> None:
         if source is None or not getattr(source, "can_be_refused", False):
             continue
         try:
-            for region in _blocks(source, planned.node.chunks[0] if source.shape else 0):
+            for region in _blocks(source, planned.node.stored.chunks[0] if source.shape else 0):
                 source.read(region)
         except ZarrBackendError as error:
             raise error.located(store=location, path=absolute(path)) from error.__cause__
@@ -274,8 +274,8 @@ def _copy_filters(hierarchy: Hierarchy, edits: Edits) -> None:
     """Copy the filters of changed arrays, whose fields may have become wider, to a copy of the hierarchy."""
     for path, changed in edits.changed.items():
         node = hierarchy.get(path)
-        if isinstance(node, ArrayNode):
-            node.filters = changed.filters
+        if isinstance(node, Dataset):
+            node.stored.filters = changed.filters
 
 
 def _documents(hierarchy: Hierarchy, paths: Iterable[str]) -> dict[str, Any]:

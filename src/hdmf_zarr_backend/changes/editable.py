@@ -129,11 +129,11 @@ class EditableArray(LazyArray):
         self._check_shape(shape)
         if any(n < m for n, m in zip(shape, self.shape, strict=True)):
             self._edits.cut(self._reader, shape)
-        chunks = larger_chunks(self.node, self._reader.codec.dtype, shape)
+        chunks = larger_chunks(self.node.stored, self._reader.codec.dtype, shape)
         if chunks is not None:
             self._edits.rechunk(self._reader, chunks)
-        before = self.node.grid
-        self.node.shape = shape
+        before = self.node.stored.grid
+        self.node.stored.shape = shape
         self._edits.grow(self._reader, before)
 
     def _check_shape(self, shape: tuple[int, ...]) -> None:
@@ -204,7 +204,7 @@ class EditableArray(LazyArray):
         return values
 
     def _stored_element(self, item: Any) -> Any:
-        stored = stored_text(self.node)
+        stored = stored_text(self.node.stored)
         if stored is None:
             return item
         if stored == "bytes" and isinstance(item, bytes):
@@ -220,7 +220,7 @@ class EditableArray(LazyArray):
 
     def _assign(self, axes: list[Axis], values: Array) -> None:
         reader = self._reader
-        parts = [list(axis.parts(chunk)) for axis, chunk in zip(axes, self.node.chunks, strict=True)]
+        parts = [list(axis.parts(chunk)) for axis, chunk in zip(axes, self.node.stored.chunks, strict=True)]
         for combination in itertools.product(*parts):
             index = tuple(part[0] for part in combination)
             held = self._edits.chunk(reader.path, index)

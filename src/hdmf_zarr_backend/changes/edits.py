@@ -27,7 +27,8 @@ from hdmf_zarr_backend.arrays.shards import shard_grid, shard_of
 from hdmf_zarr_backend.changes.journal import Journal, Mark
 from hdmf_zarr_backend.errors import ConflictError, StoreError
 from hdmf_zarr_backend.formats.zarr3 import has_records
-from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, absolute, join
+from hdmf_zarr_backend.model.nodes import absolute, join
+from hdmf_zarr_backend.model.stored import StoredArray
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.files import Staged
 from hdmf_zarr_backend.stores.json_text import dump
@@ -45,7 +46,6 @@ WAITING_BYTES = 64 * 2**20
 
 _OBJECT_BYTES = 200
 
-Node = ArrayNode[Attributes]
 Documents = dict[str, list[tuple[str, Any]]]
 """The keys and documents of arrays, by path."""
 
@@ -72,7 +72,7 @@ class Metadata(Protocol):
     def zarr_format(self) -> int:
         """2 or 3."""
 
-    def documents(self, path: str, node: Node) -> Iterable[tuple[str, Any]]:
+    def documents(self, path: str, array: StoredArray) -> Iterable[tuple[str, Any]]:
         """Return the documents of an array by their keys."""
 
     def mark(self) -> Mark:
@@ -85,7 +85,7 @@ class Edits:
     Attributes
     ----------
     changed : dict
-        ``{path: node}`` of the arrays whose document changes.
+        ``{path: array}`` of the arrays whose document changes.
     own : Staged
         The process that made the changes; a fork of it has none.
     journal : Journal
@@ -111,7 +111,7 @@ class Edits:
         self._early: set[ChunkId] = set()
         self._bytes = 0
         self._is_lost = False
-        self.changed: dict[str, Node] = {}
+        self.changed: dict[str, StoredArray] = {}
         self.shards = ChangedShards(keys)
         self.is_marked = False
         self.has_failed = False
@@ -166,7 +166,7 @@ class Edits:
         plain = {}
         for (path, index), chunk in chunks.items():
             reader = self._readers[path]
-            if reader.node.shards is None:
+            if reader.array.shards is None:
                 plain[path, index] = chunk
             else:
                 self.shards.add(reader, index, reader.codec.encode(chunk), self._grid(reader))
@@ -174,14 +174,14 @@ class Edits:
 
     def _grid(self, reader: ChunkReader) -> Index:
         """Return the number of chunks along each axis of an array as it is stored."""
-        return self._grids.get(reader.path, reader.node.grid)
+        return self._grids.get(reader.path, reader.array.grid)
 
     def grow(self, reader: ChunkReader, before: tuple[int, ...] | None = None) -> None:
         """Record that the document of an array changes; ``before`` is its old grid if its shape changes too.
 
         New chunks without values are stored too, since an absent chunk counts as damage.
         """
-        self.changed[reader.path] = reader.node
+        self.changed[reader.path] = reader.array
         self._readers[reader.path] = reader
         if before is not None:
             self._grids.setdefault(reader.path, before)
@@ -189,7 +189,7 @@ class Edits:
     def _untouched(self) -> Iterator[ChunkId]:
         """Yield the new chunks without values, of arrays that have grown."""
         for path, before in self._grids.items():
-            grid = self._readers[path].node.grid
+            grid = self._readers[path].array.grid
             if all(n <= m for n, m in zip(grid, before, strict=True)):
                 continue
             for index in itertools.product(*map(range, grid)):
@@ -213,7 +213,7 @@ class Edits:
             reader = self._readers[path]
             if path not in encoded:
                 encoded[path] = reader.codec.encode(_fill(reader))
-            if reader.node.shards is None:
+            if reader.array.shards is None:
                 plain[path, index] = encoded[path]
             else:
                 self.shards.add(reader, index, encoded[path], self._grid(reader))
@@ -221,47 +221,47 @@ class Edits:
 
     def _stays(self, chunk_id: ChunkId) -> bool:
         """Return whether a chunk that was cut off is in a stored shard that keeps other chunks."""
-        node = self._readers[chunk_id[0]].node
-        if node.shards is None or (self._is_new(chunk_id) and chunk_id not in self._early):
+        array = self._readers[chunk_id[0]].array
+        if array.shards is None or (self._is_new(chunk_id) and chunk_id not in self._early):
             return False
-        return _is_inside(shard_of(node, chunk_id[1]), shard_grid(node))
+        return _is_inside(shard_of(array, chunk_id[1]), shard_grid(array))
 
     def _record(self, objects: Iterable[ChunkId], keys: Iterable[str], below: Iterable[str], mark: Mark | None) -> None:
         """Record the state of chunks, shards and ``keys`` in the journal before they are written."""
         small, large, new = list(keys), list[str](), list[str]()
         for path, index in objects:
             reader = self._readers[path]
-            node = reader.node
-            kind = small if node.shards is None else large
-            kind = kind if _is_inside(index, shard_grid(node, self._grid(reader))) else new
-            kind.append(join(path, node.chunk_name(index)))
+            array = reader.array
+            kind = small if array.shards is None else large
+            kind = kind if _is_inside(index, shard_grid(array, self._grid(reader))) else new
+            kind.append(join(path, array.chunk_name(index)))
         self.journal.keep(small, new=new, large=large, below=below, mark=mark)
 
     def cut(self, reader: ChunkReader, shape: tuple[int, ...]) -> None:
         """Record that an array becomes smaller: elements beyond ``shape`` have the fill value if it grows again."""
-        node = reader.node
+        array = reader.array
         self._readers[reader.path] = reader
-        for index in itertools.product(*map(range, node.grid)):
-            left = [n - i * c for i, n, c in zip(index, shape, node.chunks, strict=True)]
+        for index in itertools.product(*map(range, array.grid)):
+            left = [n - i * c for i, n, c in zip(index, shape, array.chunks, strict=True)]
             if min(left, default=1) <= 0:
                 self._drop((reader.path, index))
                 self._removed.add((reader.path, index))
-            elif any(n < min(c, m - i * c) for n, c, m, i in zip(left, node.chunks, node.shape, index, strict=True)):
+            elif any(n < min(c, m - i * c) for n, c, m, i in zip(left, array.chunks, array.shape, index, strict=True)):
                 held = self.chunk(reader.path, index)
                 chunk = _fill(reader)
                 inside = tuple(slice(0, n) for n in left)
                 chunk[inside] = (held if held is not None else reader.chunk(index))[inside]
                 self.put(reader, index, chunk)
 
-    def widen(self, reader: ChunkReader, dtype: np.dtype[Any], describe: Callable[[Node], None]) -> None:
+    def widen(self, reader: ChunkReader, dtype: np.dtype[Any], describe: Callable[[StoredArray], None]) -> None:
         """Give an array larger elements: all its chunks and its document are rewritten.
 
-        ``dtype`` is the type of its chunks in memory; ``describe`` changes the node.
+        ``dtype`` is the type of its chunks in memory; ``describe`` changes the array.
         """
-        node, path = reader.node, reader.path
-        chunks = {index: reader.chunk(index).astype(dtype) for index in itertools.product(*map(range, node.grid))}
+        array, path = reader.array, reader.path
+        chunks = {index: reader.chunk(index).astype(dtype) for index in itertools.product(*map(range, array.grid))}
         reader.forget(path)
-        describe(node)
+        describe(array)
         self._widened.add(path)
         for index, chunk in chunks.items():
             self.put(reader, index, chunk)
@@ -269,20 +269,20 @@ class Edits:
 
     def rechunk(self, reader: ChunkReader, chunks: tuple[int, ...]) -> None:
         """Give an array larger chunks: it is rewritten, and its old chunks are deleted."""
-        node, path = reader.node, reader.path
-        values = reader.read(()).reshape(node.shape)
+        array, path = reader.array, reader.path
+        values = reader.read(()).reshape(array.shape)
         chunks = for_long_texts(chunks, values)
-        if chunks[0] <= node.chunks[0]:
+        if chunks[0] <= array.chunks[0]:
             return
-        self.grow(reader, node.grid)
-        for index in itertools.product(*map(range, node.grid)):
+        self.grow(reader, array.grid)
+        for index in itertools.product(*map(range, array.grid)):
             self._drop((path, index))
             self._early.discard((path, index))
             self._removed.add((path, index))
         reader.forget(path)
-        node.chunks = chunks
+        array.chunks = chunks
         self._widened.add(path)
-        for index in itertools.product(*map(range, node.grid)):
+        for index in itertools.product(*map(range, array.grid)):
             chunk = _fill(reader)
             part = values[tuple(slice(i * c, (i + 1) * c) for i, c in zip(index, chunks, strict=True))]
             chunk[tuple(map(slice, part.shape))] = part
@@ -292,11 +292,11 @@ class Edits:
         """Give rows wider fields if their text or references do not fit."""
         rows: dict[str, list[Array]] = {}
         for (path, _), chunk in self._chunks.items():
-            if has_records(self._readers[path].node):
+            if has_records(self._readers[path].array):
                 rows.setdefault(path, []).append(_resolved(chunk, encode, path, self._keys.location))
         for path, chunks in rows.items():
             reader = self._readers[path]
-            fields = wider_fields(reader.node, chunks, self._keys.read_rules.limits.max_object_bytes)
+            fields = wider_fields(reader.array, chunks, self._keys.read_rules.limits.max_object_bytes)
             if fields is not None:
                 self.widen(reader, np.dtype(object), partial(set_fields, fields))
 
@@ -314,7 +314,7 @@ class Edits:
         try:
             for (path, index), chunk in chunks.items():
                 reader = self._readers[path]
-                self._keys.set(join(path, reader.node.chunk_name(index)), reader.codec.encode(chunk))
+                self._keys.set(join(path, reader.array.chunk_name(index)), reader.codec.encode(chunk))
         finally:  # some may be written before a failure
             for path in {path for path, _ in chunks}:
                 self._readers[path].forget(path)
@@ -348,14 +348,14 @@ class Edits:
         self._fill_regrown()
         self._widen_rows(encode)
         chunks = {chunk_id: _resolved(chunk, encode, chunk_id[0], location) for chunk_id, chunk in self._chunks.items()}
-        documents = {path: list(self._metadata.documents(path, node)) for path, node in self.changed.items()}
+        documents = {path: list(self._metadata.documents(path, array)) for path, array in self.changed.items()}
         mark = self._metadata.mark() if self._widened else None
         names = [key for items in documents.values() for key, _ in items]
         plain, fills = self._without_sharded(chunks), self._fills()
         shards = self.shards.changed()
         self._record([*plain, *fills, *shards], [*names, *keys], below, mark)
         for (path, index), data in fills.items():
-            self._keys.set(join(path, self._readers[path].node.chunk_name(index)), data)
+            self._keys.set(join(path, self._readers[path].array.chunk_name(index)), data)
         self._write_others(plain, documents)
         if mark is not None:
             self._replace_widened(mark, plain, documents)
@@ -364,7 +364,7 @@ class Edits:
     def _fill_regrown(self) -> None:
         """Fill the chunks that were cut off and are inside of their array again, because it has grown since."""
         for path, index in sorted(self._removed):
-            if _is_inside(index, self._readers[path].node.grid):
+            if _is_inside(index, self._readers[path].array.grid):
                 self.put(self._readers[path], index, _fill(self._readers[path]))
 
     def _write_others(self, chunks: dict[ChunkId, Array], documents: Documents) -> None:
@@ -392,11 +392,13 @@ class Edits:
 
     def _discard_removed(self) -> None:
         """Let the journal delete the stored chunks and shards that are outside of their arrays now."""
-        gone = dict.fromkeys((path, shard_of(self._readers[path].node, index)) for path, index in sorted(self._removed))
+        gone = dict.fromkeys(
+            (path, shard_of(self._readers[path].array, index)) for path, index in sorted(self._removed)
+        )
         for path, index in gone:
-            node = self._readers[path].node
-            if not _is_inside(index, shard_grid(node)):
-                self.journal.discard([join(path, node.chunk_name(index))])
+            array = self._readers[path].array
+            if not _is_inside(index, shard_grid(array)):
+                self.journal.discard([join(path, array.chunk_name(index))])
 
     def done(self) -> None:
         """Forget all changes: they are in the file."""
@@ -451,7 +453,7 @@ def _size(chunk: Array) -> int:
 
 def _fill(reader: ChunkReader) -> Array:
     """Return a chunk of fill values."""
-    return fill_array(reader.node, reader.codec.dtype, reader.node.chunks)
+    return fill_array(reader.array, reader.codec.dtype, reader.array.chunks)
 
 
 def _is_inside(index: Index, grid: Index) -> bool:

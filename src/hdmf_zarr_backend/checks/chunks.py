@@ -17,8 +17,9 @@ from hdmf_zarr_backend.errors import ChunkError, LimitError, StoreError, UnsafeD
 from hdmf_zarr_backend.execution.executors import Runner
 from hdmf_zarr_backend.execution.tasks import Index, task_bytes_for
 from hdmf_zarr_backend.formats.reserved import stores_all_chunks
-from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, Hierarchy, absolute, join
+from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Hierarchy, absolute, join
 from hdmf_zarr_backend.model.render import counted
+from hdmf_zarr_backend.model.stored import StoredArray
 from hdmf_zarr_backend.progress import Progress
 from hdmf_zarr_backend.stores.base import DOCUMENTS, Store
 
@@ -47,7 +48,7 @@ class StoredObjects:
 
     Parameters
     ----------
-    node : ArrayNode
+    node : Dataset
         The array.
 
     Attributes
@@ -58,27 +59,27 @@ class StoredObjects:
         Number of chunks along each axis of an object.
     """
 
-    def __init__(self, node: ArrayNode[Attributes]) -> None:
+    def __init__(self, node: Dataset[Attributes]) -> None:
         self._node = node
-        shape = node.chunks if node.shards is None else node.shards.shape
-        self.grid = tuple(-(-n // c) for n, c in zip(node.shape, shape, strict=True))
-        self.inner = tuple(s // c for s, c in zip(shape, node.chunks, strict=True))
+        shape = node.stored.chunks if node.stored.shards is None else node.stored.shards.shape
+        self.grid = tuple(-(-n // c) for n, c in zip(node.stored.shape, shape, strict=True))
+        self.inner = tuple(s // c for s, c in zip(shape, node.stored.chunks, strict=True))
 
     def all_chunks(self) -> Iterator[Index]:
         """Yield the index of every chunk."""
-        return _indices_of(self._node.grid)
+        return _indices_of(self._node.stored.grid)
 
     def first_missing(self, there: Collection[Index]) -> list[str]:
         """Return the names of the first few objects that are missing in ``there``."""
         first = islice(_indices_of(self.grid), len(there) + _SHOWN)
-        return [self._node.chunk_name(index) for index in first if index not in there][:_SHOWN]
+        return [self._node.stored.chunk_name(index) for index in first if index not in there][:_SHOWN]
 
     def sort(self, names: Iterable[str]) -> tuple[set[Index], list[str]]:
         """Return the indices of the ``names`` that are objects of the array, and the other names."""
         found: set[Index] = set()
         unknown: list[str] = []
         for name in names:
-            index = shard_named(self._node, name)
+            index = shard_named(self._node.stored, name)
             if index is not None:
                 found.add(index)
             elif name not in DOCUMENTS:
@@ -87,11 +88,11 @@ class StoredObjects:
 
     def chunks_in(self, index: Index) -> Iterator[Index]:
         """Yield the chunks in the object at ``index``."""
-        if self._node.shards is None:
+        if self._node.stored.shards is None:
             yield index
             return
         starts = [i * n for i, n in zip(index, self.inner, strict=True)]
-        ends = [min(s + n, g) for s, n, g in zip(starts, self.inner, self._node.grid, strict=True)]
+        ends = [min(s + n, g) for s, n, g in zip(starts, self.inner, self._node.stored.grid, strict=True)]
         lengths = tuple(end - start for start, end in zip(starts, ends, strict=True))
         for inner in _indices_of(lengths):
             yield tuple(start + i for start, i in zip(starts, inner, strict=True))
@@ -102,7 +103,7 @@ def _stored_names(keys: Store, path: str) -> list[str]:
     return [key[len(path) + 1 if path else 0 :] for key in keys.sizes(path)]
 
 
-def stored_rows(keys: Store, path: str, node: ArrayNode[Attributes]) -> list[int]:
+def stored_rows(keys: Store, path: str, node: Dataset[Attributes]) -> list[int]:
     """Return the indices of the stored chunks along the first axis; all of them if the store cannot list keys.
 
     Raises
@@ -110,17 +111,17 @@ def stored_rows(keys: Store, path: str, node: ArrayNode[Attributes]) -> list[int
     LimitError
         The chunks are more than ``max_read_chunks``.
     """
-    if not node.shape:
+    if not node.stored.shape:
         return [0]
     stored = StoredObjects(node)
     if not keys.abilities.listing:
-        _check_count(keys, node.grid[0])
-        return list(range(node.grid[0]))
+        _check_count(keys, node.stored.grid[0])
+        return list(range(node.stored.grid[0]))
     found, _ = stored.sort(_stored_names(keys, path))
     objects = {index[0] for index in found}
     _check_count(keys, len(objects) * stored.inner[0])
     rows = (row * stored.inner[0] + i for row in objects for i in range(stored.inner[0]))
-    return sorted(row for row in rows if row < node.grid[0])
+    return sorted(row for row in rows if row < node.stored.grid[0])
 
 
 def _check_count(keys: Store, count: int) -> None:
@@ -164,7 +165,7 @@ class DecodeTask:
         The store.
     path : str
         The array.
-    node : ArrayNode
+    node : Dataset
         Its metadata.
     indices : list of tuple of int
         The chunks. Those in a shard may be missing.
@@ -172,21 +173,21 @@ class DecodeTask:
 
     keys: Store
     path: str
-    node: ArrayNode[Attributes]
+    node: Dataset[Attributes]
     indices: list[Index]
 
     @property
     def nbytes(self) -> int:
         """Bytes of values in memory, for one chunk at a time."""
-        return _chunk_bytes(self.node)
+        return _chunk_bytes(self.node.stored)
 
     def run(self) -> Decoded:
         """Decode the chunks."""
         found = Decoded(done=self.nbytes * len(self.indices))
-        reader = ChunkReader(self.keys, self.path, self.node, ChunkCache(0))
-        shards = None if self.node.shards is None else ShardReader(self.keys, self.path, self.node)
+        reader = ChunkReader(self.keys, self.path, self.node.stored, ChunkCache(0))
+        shards = None if self.node.stored.shards is None else ShardReader(self.keys, self.path, self.node.stored)
         for index in self.indices:
-            name = self.node.chunk_name(index) if shards is None else str(index)
+            name = self.node.stored.chunk_name(index) if shards is None else str(index)
             try:
                 data = shards.get(index) if shards is not None else self.keys.get(join(self.path, name))
                 if data is None:
@@ -201,7 +202,7 @@ class DecodeTask:
                 continue
             found.chunks += 1
             found.nbytes += len(data)
-            found.unchecked += not _has_checksum(self.node, data)
+            found.unchecked += not _has_checksum(self.node.stored, data)
         return found
 
 
@@ -212,13 +213,13 @@ def kind_of(error: ZarrBackendError) -> str:
     return next((kind for cls, kind in kinds if isinstance(error, cls)), "document-damaged")
 
 
-def _chunk_bytes(node: ArrayNode[Attributes]) -> int:
-    return math.prod(node.chunks) * chunk_codec(node).dtype.itemsize
+def _chunk_bytes(stored: StoredArray) -> int:
+    return math.prod(stored.chunks) * chunk_codec(stored).dtype.itemsize
 
 
-def _has_checksum(node: ArrayNode[Attributes], data: bytes) -> bool:
+def _has_checksum(stored: StoredArray, data: bytes) -> bool:
     """Tell whether decoding detects a flipped bit in a stored chunk."""
-    configs = [*(node.filters or []), *([node.compressor] if node.compressor else [])]
+    configs = [*(stored.filters or []), *([stored.compressor] if stored.compressor else [])]
     if any(config.get("id") in _CHECKED for config in configs):
         return True
     is_zstd = bool(configs) and configs[-1].get("id") == "zstd"
@@ -261,8 +262,10 @@ class ChunkCheck:
         self._keys = keys
         self._has_other_chunks = has_other_chunks
         self._report = report
-        arrays = [(path, node) for path, node in hierarchy.walk() if isinstance(node, ArrayNode)]
-        self._arrays = [(path, node) for path, node in arrays if path not in reported or math.prod(node.grid) > 1]
+        arrays = [(path, node) for path, node in hierarchy.walk() if isinstance(node, Dataset)]
+        self._arrays = [
+            (path, node) for path, node in arrays if path not in reported or math.prod(node.stored.grid) > 1
+        ]
         self._should_all_be_stored = stores_all_chunks(hierarchy.root.attributes)
 
     def _add(self, path: str, kind: str, message: str) -> None:
@@ -301,20 +304,20 @@ class ChunkCheck:
     def _tasks(self, memory_budget: int, workers: int) -> Iterator[DecodeTask]:
         for path, node in self._arrays:
             try:
-                ChunkReader(self._keys, path, node, ChunkCache(0))
-                size = max(1, _chunk_bytes(node))
+                ChunkReader(self._keys, path, node.stored, ChunkCache(0))
+                size = max(1, _chunk_bytes(node.stored))
                 stored = StoredObjects(node)
                 # the number of chunks that are checked if the store can list keys, else the number in the metadata
-                _check_count(self._keys, math.prod(stored.inner if self._keys.abilities.listing else node.grid))
+                _check_count(self._keys, math.prod(stored.inner if self._keys.abilities.listing else node.stored.grid))
             except ZarrBackendError as error:
                 self._add(path, kind_of(error), error.problem)
                 continue
             count = max(1, min(task_bytes_for(memory_budget, workers) // size, _TASK_CHUNKS))
-            indices = iter(self._present(path, node, stored))
+            indices = iter(self._present(path, node.stored, stored))
             while batch := list(islice(indices, count)):
                 yield DecodeTask(self._keys, path, node, batch)
 
-    def _present(self, path: str, node: ArrayNode[Attributes], stored: StoredObjects) -> Iterator[Index]:
+    def _present(self, path: str, node: StoredArray, stored: StoredObjects) -> Iterator[Index]:
         """Yield the chunks that are stored, and report how many are not. Iterates over stored chunks only."""
         if not self._keys.abilities.listing:
             yield from stored.all_chunks()

@@ -29,7 +29,8 @@ from hdmf_zarr_backend.errors import MetadataError, NotZarrError, StoreNotFoundE
 from hdmf_zarr_backend.execution.executors import Runner, runner
 from hdmf_zarr_backend.files.parser import check_keys
 from hdmf_zarr_backend.formats import zarr2, zarr3
-from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, absolute, join, split
+from hdmf_zarr_backend.model.nodes import Attributes, Dataset, absolute, join, split
+from hdmf_zarr_backend.model.stored import StoredArray
 from hdmf_zarr_backend.progress import SILENT, Progress
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.limits import MEMORY_BUDGET, Limits, ReadRules
@@ -547,8 +548,8 @@ _FITS: dict[str, Callable[[Any, str], bool]] = {
 # ---- chunks ---------------------------------------------------------------------------------------------------------
 
 
-def _chunk_key(unknown: Sequence[str], node: ArrayNode[Attributes]) -> Found:
-    return ((name, f"it is not a chunk of the grid {node.grid}") for name in unknown)
+def _chunk_key(unknown: Sequence[str], stored: StoredArray) -> Found:
+    return ((name, f"it is not a chunk of the grid {stored.grid}") for name in unknown)
 
 
 def _chunk_size(problems: Sequence[tuple[str, str]]) -> Found:
@@ -563,7 +564,7 @@ class _Tree:
     """Paths of the groups that have a document, and arrays by path, None for one that does not parse."""
 
     groups: set[str] = field(default_factory=set)
-    arrays: dict[str, ArrayNode[Attributes] | None] = field(default_factory=dict)
+    arrays: dict[str, Dataset[Attributes] | None] = field(default_factory=dict)
 
     def above(self) -> Iterator[tuple[str, str]]:
         """Yield each node with the paths above it, up to the next node. A path without a node is followed once."""
@@ -760,7 +761,7 @@ class _Check:
         progress.start(0)
         for task, found in workers.run(tasks, memory_budget=memory_budget):
             assert isinstance(task, DecodeTask)
-            key = join(task.path, task.node.chunk_name(task.indices[0]))
+            key = join(task.path, task.node.stored.chunk_name(task.indices[0]))
             wrong = list(_broken(_CHUNK, found.problems))
             for rule, message in wrong:
                 self._report.add(rule, key, message)
@@ -779,7 +780,7 @@ class _Check:
             for rule, (name, message) in _broken(_NAMES, unknown, node):
                 self._report.add(rule, join(path, name), message)
             try:
-                ChunkReader(self._keys, path, node, ChunkCache(0))
+                ChunkReader(self._keys, path, node.stored, ChunkCache(0))
             except ZarrBackendError as error:
                 self._report.undecoded[absolute(path)] = error.problem
                 self._report.chunks += len(found)

@@ -28,7 +28,7 @@ from hdmf_zarr_backend.formats.attributes import decode_attributes
 from hdmf_zarr_backend.formats.references import Reference, decode_attribute_reference
 from hdmf_zarr_backend.formats.reserved import LINKS
 from hdmf_zarr_backend.model.link_sources import THIS_FILE
-from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, Hierarchy, absolute, relative
+from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Hierarchy, absolute, relative
 from hdmf_zarr_backend.stores.base import Store
 
 _COMMON = frozenset({"DynamicTable", "DynamicTableRegion", "ElementIdentifiers", "VectorData", "VectorIndex"})
@@ -171,9 +171,9 @@ class _File:
         node = self._hierarchy.get(relative(path))
         if node is None:
             return True
-        if not isinstance(node, ArrayNode):
+        if not isinstance(node, Dataset):
             return False
-        texts = np.asarray(ChunkReader(self._keys, relative(path), node, ChunkCache()).read()).reshape(-1)
+        texts = np.asarray(ChunkReader(self._keys, relative(path), node.stored, ChunkCache()).read()).reshape(-1)
         return all(map(_is_time, texts.tolist()))
 
 

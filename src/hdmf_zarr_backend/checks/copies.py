@@ -15,15 +15,8 @@ from hdmf_zarr_backend.builders.both import plan_format_3
 from hdmf_zarr_backend.checks.findings import Problem, Report
 from hdmf_zarr_backend.errors import ZarrBackendError
 from hdmf_zarr_backend.execution.tasks import encode_chunk, region_of, whole_chunk
-from hdmf_zarr_backend.model.nodes import (
-    DEFAULT_PREFIX,
-    ArrayNode,
-    Attributes,
-    GroupNode,
-    Hierarchy,
-    absolute,
-    join,
-)
+from hdmf_zarr_backend.model.nodes import Dataset, Group, Hierarchy, absolute, join
+from hdmf_zarr_backend.model.stored import DEFAULT_PREFIX, StoredArray
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.transfer.plan import PlannedArray
 
@@ -47,9 +40,9 @@ def compare_copies(keys: Store, hierarchy: Hierarchy, own: Hierarchy, report: Re
         Receives the findings.
     """
     for path, node in own.walk():
-        if isinstance(node, ArrayNode):
+        if isinstance(node, Dataset):
             with suppress(ZarrBackendError, OSError):
-                found = list(_differing(keys, path, node, _planned(keys, hierarchy, path)))
+                found = list(_differing(keys, path, node.stored, _planned(keys, hierarchy, path)))
                 if found:
                     what = f"the values in Zarr format 3 are not those in format 2: {', '.join(found[:_SHOWN])}"
                     report.add(Problem(absolute(path), "formats-differ", what, is_repairable=True))
@@ -58,31 +51,33 @@ def compare_copies(keys: Store, hierarchy: Hierarchy, own: Hierarchy, report: Re
 def _planned(keys: Store, hierarchy: Hierarchy, path: str) -> PlannedArray | None:
     """Return an array as it would be derived from format 2, None where that takes no chunks of its own."""
     node = hierarchy.get(path)
-    if not isinstance(node, ArrayNode):
+    if not isinstance(node, Dataset):
         return None
-    part = Hierarchy(GroupNode(hierarchy.root.attributes))
+    part = Hierarchy(Group(hierarchy.root.attributes))
     names = path.split("/")
     for depth in range(1, len(names)):
-        part.add("/".join(names[:depth]), GroupNode())
+        part.add("/".join(names[:depth]), Group())
     part.add(path, node)
     return plan_format_3(keys, part)[0].arrays.get(path)
 
 
-def _differing(keys: Store, path: str, node: ArrayNode[Attributes], planned: PlannedArray | None) -> Iterator[str]:
+def _differing(keys: Store, path: str, stored: StoredArray, planned: PlannedArray | None) -> Iterator[str]:
     """Yield the names of the stored chunks whose values are not those that are planned."""
-    if planned is None or planned.source is None or planned.node.shape != node.shape:
+    if planned is None or planned.source is None or planned.node.stored.shape != stored.shape:
         return
-    codec = chunk_codec(node)
+    codec = chunk_codec(stored)
     for key in keys.list_prefix(join(path, DEFAULT_PREFIX)):
         name = key[len(path) + 1 :]
-        index = shard_named(node, name)
+        index = shard_named(stored, name)
         data = None if index is None else keys.get(key)
         if index is None or data is None:
             continue
-        expected = encode_chunk(node, codec, planned.source, index)[0]
+        expected = encode_chunk(stored, codec, planned.source, index)[0]
         if data == expected:
             continue
-        inside = tuple(slice(0, part.stop - part.start) for part in region_of(node, index))
-        values = codec.decode(data, node.chunks)[inside]
-        if codec.encode(whole_chunk(values, node, codec.dtype)) != expected:  # else another release has compressed them
+        inside = tuple(slice(0, part.stop - part.start) for part in region_of(stored, index))
+        values = codec.decode(data, stored.chunks)[inside]
+        if (
+            codec.encode(whole_chunk(values, stored, codec.dtype)) != expected
+        ):  # else another release has compressed them
             yield name

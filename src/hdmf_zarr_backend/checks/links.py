@@ -21,7 +21,7 @@ from hdmf_zarr_backend.formats.namespaces import spec_location
 from hdmf_zarr_backend.formats.references import Reference, decode_attribute_reference, decode_reference
 from hdmf_zarr_backend.formats.reserved import LINKS, SPECLOC, notes_of
 from hdmf_zarr_backend.model.link_sources import THIS_FILE, resolve_source, sibling_source
-from hdmf_zarr_backend.model.nodes import ArrayNode, GroupNode, Hierarchy, Node, absolute, join
+from hdmf_zarr_backend.model.nodes import Dataset, Group, Hierarchy, Node, absolute, join
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.opening import may_exist, open_neighbour
 
@@ -57,14 +57,14 @@ class LinkedFile:
         """Sources that mean the file itself; see `formats.links.former_names`."""
         return former_names(self.hierarchy)
 
-    def links_of(self, path: str, node: GroupNode[Any]) -> list[Link]:
+    def links_of(self, path: str, node: Group[Any]) -> list[Link]:
         """Return the links of the group at ``path``, without the damaged ones."""
         if path not in self.links:
             self.links[path] = [link for link, _ in entries_of(node) if link is not None]
         return self.links[path]
 
 
-def entries_of(node: GroupNode[Any]) -> Iterator[tuple[Link | None, str]]:
+def entries_of(node: Group[Any]) -> Iterator[tuple[Link | None, str]]:
     """Yield each entry of ``zarr_link`` as a link, or None and the reason why it is not valid."""
     entries = node.attributes.get(LINKS, [])
     if not isinstance(entries, list):
@@ -118,11 +118,11 @@ class Targets:
         node: Node = file.hierarchy.root
         parts = reference.node_path.split("/") if reference.node_path else []
         for position, part in enumerate(parts):
-            if isinstance(node, GroupNode) and part in node.members:
+            if isinstance(node, Group) and part in node.members:
                 node = node.members[part]
                 continue
             path = "/".join(parts[:position])
-            links = file.links_of(path, node) if isinstance(node, GroupNode) else []
+            links = file.links_of(path, node) if isinstance(node, Group) else []
             link = next((link for link in links if link.name == part), None)
             if link is None:
                 raise ReferenceTargetError(f"there is no {reference.path!r} in {file.keys.location!r}")
@@ -169,10 +169,10 @@ def check_targets(targets: Targets, report: Report) -> None:
     """Check all links and references of a file, and report those with a missing or wrong target."""
     checker = _Checker(targets, report)
     for path, node in targets.own.hierarchy.walk():
-        if isinstance(node, GroupNode):
+        if isinstance(node, Group):
             checker.check_links(path, node)
         checker.check_attributes(path, node)
-        if isinstance(node, ArrayNode):
+        if isinstance(node, Dataset):
             checker.check_array(path, node)
 
 
@@ -191,7 +191,7 @@ class _Checker:
     def _add(self, path: str, kind: str, message: str) -> None:
         self._report.add(Problem(absolute(path), kind, message))
 
-    def check_links(self, path: str, node: GroupNode[Any]) -> None:
+    def check_links(self, path: str, node: Group[Any]) -> None:
         """Check the links of a group."""
         for link, damage in entries_of(node):
             self._report.links += 1
@@ -217,16 +217,16 @@ class _Checker:
             self._report.references += 1
             self._add_reference(path, self._problem_of_value(value, decode_attribute_reference))
 
-    def check_array(self, path: str, node: ArrayNode[Any]) -> None:
+    def check_array(self, path: str, node: Dataset[Any]) -> None:
         """Check the references in an array."""
         if self._specs is not None and path.startswith(f"{self._specs}/"):
             return
         columns = _reference_columns(node)
-        if columns is None or not node.size:
+        if columns is None or not node.stored.size:
             return
         found: dict[_Problem, int] = {}
         try:
-            reader = ChunkReader(self._targets.own.keys, path, node, self._cache)
+            reader = ChunkReader(self._targets.own.keys, path, node.stored, self._cache)
             for cell in _cells(reader, node, columns):
                 self._report.references += 1
                 problem = None if cell is None else self._problem_of_value(cell, decode_reference)
@@ -277,7 +277,7 @@ def _message(error: BaseException) -> str:
     return error.problem if isinstance(error, ZarrBackendError) else str(error)
 
 
-def _reference_columns(node: ArrayNode[Any]) -> dict[str, int] | None:
+def _reference_columns(node: Dataset[Any]) -> dict[str, int] | None:
     """Return names and positions of fields with references: ``{}`` for the complete array, None for no references."""
     means = describe_any(node)
     if means.stored.kind in _REFERENCES:
@@ -288,9 +288,11 @@ def _reference_columns(node: ArrayNode[Any]) -> dict[str, int] | None:
     return {name: position for position, (name, field) in fields if field.kind in _REFERENCES} or None
 
 
-def _cells(reader: ChunkReader, node: ArrayNode[Any], columns: dict[str, int]) -> Iterator[Any]:
+def _cells(reader: ChunkReader, node: Dataset[Any], columns: dict[str, int]) -> Iterator[Any]:
     for row in stored_rows(reader.keys, reader.path, node):
-        block = reader.read(slice(row * node.chunks[0], (row + 1) * node.chunks[0]) if node.shape else ())
+        block = reader.read(
+            slice(row * node.stored.chunks[0], (row + 1) * node.stored.chunks[0]) if node.stored.shape else ()
+        )
         if not columns:
             yield from block.reshape(-1)
         elif block.dtype.names is not None:

@@ -31,7 +31,7 @@ from hdmf_zarr_backend.formats.inlined import is_inlined, is_read_at_open
 from hdmf_zarr_backend.formats.links import decode_links
 from hdmf_zarr_backend.formats.registry import FIRST_KEYS, FORMATS
 from hdmf_zarr_backend.formats.reserved import LINKS, stores_all_chunks
-from hdmf_zarr_backend.model.nodes import ArrayNode, GroupNode, Hierarchy, absolute, join, split
+from hdmf_zarr_backend.model.nodes import Dataset, Group, Hierarchy, absolute, join, split
 from hdmf_zarr_backend.stores.base import DOCUMENTS, Store
 from hdmf_zarr_backend.stores.json_text import dump
 from hdmf_zarr_backend.stores.opening import open_store
@@ -148,9 +148,9 @@ def _whole_hierarchy(keys: Store) -> Hierarchy:
 def _consolidate(keys: Store, hierarchy: Hierarchy, kept: Mapping[str, bytes]) -> None:
     """Set the consolidated document, including the chunks in ``kept``."""
     chunks = {
-        join(path, node.chunk_name((0,) * len(node.shape))): node
+        join(path, node.stored.chunk_name((0,) * len(node.stored.shape))): node
         for path, node in hierarchy.walk()
-        if isinstance(node, ArrayNode) and node.shards is None and is_read_at_open(node)
+        if isinstance(node, Dataset) and node.stored.shards is None and is_read_at_open(node)
     }
     found = keys.get_many(chunks)
     inlined = {key: data for key, data in found.items() if is_inlined(chunks[key], data)}
@@ -298,7 +298,7 @@ def _drop_links(keys: Store, structure: Structure, repairs: Repairs) -> bool:
     targets = Targets(keys, hierarchy)
     dropped = False
     for path, node in hierarchy.walk():
-        if not isinstance(node, GroupNode) or LINKS not in node.attributes:
+        if not isinstance(node, Group) or LINKS not in node.attributes:
             continue
         stated = node.attributes[LINKS]
         entries = stated if isinstance(stated, list) else [None]  # None is not a link

@@ -36,16 +36,8 @@ from hdmf_zarr_backend.files.parser import (
 from hdmf_zarr_backend.formats import both, registry, zarr2, zarr3
 from hdmf_zarr_backend.formats.inlined import INLINE_KEY, inlined_chunks
 from hdmf_zarr_backend.formats.reserved import WRITING, notes_of
-from hdmf_zarr_backend.model.nodes import (
-    DEFAULT_PREFIX,
-    ArrayNode,
-    Attributes,
-    GroupNode,
-    Hierarchy,
-    absolute,
-    is_chunk_number,
-    split,
-)
+from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, absolute, split
+from hdmf_zarr_backend.model.stored import DEFAULT_PREFIX, is_chunk_number
 from hdmf_zarr_backend.stores.base import Store, is_outside
 from hdmf_zarr_backend.stores.files import unfinished
 from hdmf_zarr_backend.stores.json_text import dump, load
@@ -231,7 +223,7 @@ class _Check:
 
     def _structure(self, hierarchy: Hierarchy, *, is_consolidated: bool) -> Structure:
         nodes = [node for _, node in hierarchy.walk()]
-        arrays = sum(isinstance(node, ArrayNode) for node in nodes)
+        arrays = sum(isinstance(node, Dataset) for node in nodes)
         self._report.arrays += arrays
         self._report.groups += len(nodes) - arrays
         kinds = {found.key: found.kind for found in self._differences if found.is_good and found.key in self._inlined}
@@ -398,7 +390,7 @@ def _unknown_keys(key: str, document: Any) -> Collection[str]:
         is_array = zarr3.check_document(document, path) == "array"
         return set(document) - (zarr3.ARRAY_KEYS if is_array else _GROUP_KEYS)
     if name == zarr2.ARRAY:
-        return zarr2.parse_array(document, {}, path).extra.keys() - {_SEPARATOR}
+        return zarr2.parse_array(document, {}, path).stored.extra.keys() - {_SEPARATOR}
     if name == zarr2.GROUP:
         return zarr2.parse_group(document, {}, path).extra.keys()
     if not isinstance(document, dict):
@@ -456,7 +448,7 @@ def _nodes_without_document(keys: Store, there: list[tuple[str, str]], hierarchy
     """
     described = {path for path, name in there if name != zarr2.ATTRIBUTES}
     found = {path: [name] for path, name in there if path not in described and path not in hierarchy}
-    groups = {path for path, node in hierarchy.walk() if isinstance(node, GroupNode)}
+    groups = {path for path, node in hierarchy.walk() if isinstance(node, Group)}
     for key in keys.keys_outside(described - groups):
         path = _array_path_of(key, hierarchy)
         if path is not None:
@@ -613,7 +605,7 @@ class _Comparison:
         return self._with_members
 
 
-_Owner = tuple[str, ArrayNode[Attributes], Index]
+_Owner = tuple[str, Dataset[Attributes], Index]
 
 
 class _InlinedComparison:
@@ -661,7 +653,7 @@ class _InlinedComparison:
         error = there if isinstance(there, ZarrBackendError) else self._error(owner, there)
         if error is not None:
             return _Difference(key, path, kind_of(error), error.problem, is_good)
-        chunk = f"the chunk {node.chunk_name(index)!r}"
+        chunk = f"the chunk {node.stored.chunk_name(index)!r}"
         if there is None:
             return _Difference(key, path, "chunk-missing", f"{chunk} {_ONLY}", is_good)
         return _Difference(
@@ -674,9 +666,9 @@ class _InlinedComparison:
         while path:
             path, _ = split(path)
             node = self._hierarchy.get(path)
-            if isinstance(node, ArrayNode):
+            if isinstance(node, Dataset):
                 found, _ = StoredObjects(node).sort([key[len(path) + 1 :]])
-                return (path, node, found.pop()) if found and node.shards is None else None
+                return (path, node, found.pop()) if found and node.stored.shards is None else None
         return None
 
     def _error(self, owner: _Owner, data: bytes | None) -> ZarrBackendError | None:
@@ -684,7 +676,7 @@ class _InlinedComparison:
         path, node, index = owner
         try:
             if data is not None:
-                ChunkReader(self._keys, path, node, ChunkCache(0)).decode(index, data)
+                ChunkReader(self._keys, path, node.stored, ChunkCache(0)).decode(index, data)
         except ZarrBackendError as error:
             return error
         return None

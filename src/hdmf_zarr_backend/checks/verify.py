@@ -15,7 +15,7 @@ from hdmf_zarr_backend.checks.validate import problems_by_schema
 from hdmf_zarr_backend.errors import UsageError
 from hdmf_zarr_backend.execution.executors import runner
 from hdmf_zarr_backend.files.parser import parse
-from hdmf_zarr_backend.model.nodes import ArrayNode, GroupNode, Hierarchy
+from hdmf_zarr_backend.model.nodes import Dataset, Group, Hierarchy
 from hdmf_zarr_backend.model.render import counted
 from hdmf_zarr_backend.progress import SILENT, Progress
 from hdmf_zarr_backend.stores.base import Store
@@ -134,10 +134,10 @@ def _compare_copies(keys: Store, hierarchy: Hierarchy, own: Hierarchy, report: R
 def _only_of_format_3(keys: Store) -> Hierarchy:
     """Return the arrays of a file of both formats that have separate chunks in format 3."""
     found = parse(keys, hint=3).hierarchy
-    only = Hierarchy(GroupNode(found.root.attributes), zarr_format=3)
+    only = Hierarchy(Group(found.root.attributes), zarr_format=3)
     for path, node in found.walk():
-        if path and isinstance(node, GroupNode):
-            only.add(path, GroupNode())
-        elif isinstance(node, ArrayNode) and node.chunk_keys.encoding == "default":
+        if path and isinstance(node, Group):
+            only.add(path, Group())
+        elif isinstance(node, Dataset) and node.stored.chunk_keys.encoding == "default":
             only.add(path, node)
     return only

@@ -25,7 +25,8 @@ from hdmf_zarr_backend.formats.namespaces import spec_location
 from hdmf_zarr_backend.formats.references import Reference, decode_attribute_reference
 from hdmf_zarr_backend.formats.reserved import NCZARR_ATTR, SPECLOC
 from hdmf_zarr_backend.model.elements import Element
-from hdmf_zarr_backend.model.nodes import ArrayNode, GroupNode, Node, absolute, join
+from hdmf_zarr_backend.model.nodes import Dataset, Group, Node, absolute, join
+from hdmf_zarr_backend.model.stored import StoredArray
 
 Word: TypeAlias = "str | tuple[str, ...] | None"
 
@@ -187,14 +188,14 @@ class _Viewer:
     def _made(self, stack: list[Any], file: LinkedFile, path: str, node: Node) -> Item:
         if id(node) not in self._items:
             attributes = self._attributes(file, path, node)
-            value = self._value(file, path, node) if isinstance(node, ArrayNode) else None
+            value = self._value(file, path, node) if isinstance(node, Dataset) else None
             self._items[id(node)] = Item(absolute(path), self._type_of(node), attributes, value)
-            if isinstance(node, GroupNode):
+            if isinstance(node, Group):
                 stack.append((file, path, node))
         return self._items[id(node)]
 
     def _fill(self, stack: list[Any], file: LinkedFile, path: str, node: Node) -> None:
-        assert isinstance(node, GroupNode)
+        assert isinstance(node, Group)
         specs = spec_location(file.hierarchy.root.attributes.get(SPECLOC))
         members = []
         for name in sorted(node.members):
@@ -247,30 +248,36 @@ class _Viewer:
 
     # ---- datasets ---------------------------------------------------------------------------------------------------
 
-    def _value(self, file: LinkedFile, path: str, node: ArrayNode[Any]) -> Value:
+    def _value(self, file: LinkedFile, path: str, node: Dataset[Any]) -> Value:
         try:
             means = describe(node)
         except ZarrBackendError:
-            return Value(str(node.data_type), tuple(node.shape))  # an unreadable array has a type that fits no rule
+            return Value(
+                str(node.stored.data_type), tuple(node.stored.shape)
+            )  # an unreadable array has a type that fits no rule
         is_text = means.form == "objects" and means.stored.kind == "text"
         word = _word_of(means.stored)
-        if is_text and (means.is_scalar or not node.size):  # hdmf reads a scalar as str, and treats empty arrays so
+        if is_text and (
+            means.is_scalar or not node.stored.size
+        ):  # hdmf reads a scalar as str, and treats empty arrays so
             word = "utf"
         is_one = means.is_scalar and word in ("utf", "ascii", REFERENCE)
         return Value(
-            word, None if is_one else means.axes, (lambda: self._inlined_text(file, path, node)) if is_text else None
+            word,
+            None if is_one else means.axes,
+            (lambda: self._inlined_text(file, path, node.stored)) if is_text else None,
         )
 
-    def _inlined_text(self, file: LinkedFile, path: str, node: ArrayNode[Any]) -> Any:
+    def _inlined_text(self, file: LinkedFile, path: str, stored: StoredArray) -> Any:
         """Return the first text of an array whose only chunk is part of the consolidated metadata."""
-        if not node.size:
+        if not stored.size:
             return ""
-        key = join(path, node.chunk_name((0,) * len(node.shape)))
+        key = join(path, stored.chunk_name((0,) * len(stored.shape)))
         keys = file.keys
         if keys.inlined(key) is None:
             return None
         try:
-            return np.asarray(ChunkReader(keys, path, node, self._cache).read()).reshape(-1)[0]
+            return np.asarray(ChunkReader(keys, path, stored, self._cache).read()).reshape(-1)[0]
         except (*_NOT_FOLLOWED, IndexError):
             return None
 

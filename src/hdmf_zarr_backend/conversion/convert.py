@@ -30,7 +30,7 @@ from hdmf_zarr_backend.formats.zarr3 import ChunkKeyEncoding, checked_key_encodi
 from hdmf_zarr_backend.hdf5.rawcopy import forget_decoded
 from hdmf_zarr_backend.hdf5.reader import Hdf5Tree
 from hdmf_zarr_backend.model.link_sources import ZARR_SUFFIXES, is_url
-from hdmf_zarr_backend.model.nodes import ArrayNode, Hierarchy
+from hdmf_zarr_backend.model.nodes import Dataset, Hierarchy
 from hdmf_zarr_backend.progress import SILENT, Progress
 from hdmf_zarr_backend.stores.base import Abilities, Store
 from hdmf_zarr_backend.stores.files import not_found
@@ -528,8 +528,8 @@ def _copy_zarr(source: str | Store, place: str | Store, request: Request) -> Con
     plan = ZarrPlanner(main.keys, main.hierarchy, target, zarr_format=request.zarr_format).plan_file()
     for path, planned in plan.arrays.items():
         node = main.hierarchy.get(path)
-        if request.shards is None and isinstance(node, ArrayNode) and node.shards is not None:
-            planned.sharding = Sharding(node.shards.shape, are_chunks_given=True, is_kept=True)
+        if request.shards is None and isinstance(node, Dataset) and node.stored.shards is not None:
+            planned.sharding = Sharding(node.stored.shards.shape, are_chunks_given=True, is_kept=True)
         else:
             ask_for_shards(planned, request.shards)
     name_axes(plan, schema_of(namespaces_of(main.keys, main.hierarchy)))
@@ -551,5 +551,7 @@ def _copy_zarr(source: str | Store, place: str | Store, request: Request) -> Con
 
 def _has_flat_keys(hierarchy: Hierarchy) -> bool:
     """Tell whether a file of format 3 has no folders of chunks, as DANDI requires."""
-    arrays = [node for _, node in hierarchy.walk() if isinstance(node, ArrayNode)]
-    return hierarchy.zarr_format == 3 and bool(arrays) and all(node.chunk_keys.separator == "." for node in arrays)
+    arrays = [node for _, node in hierarchy.walk() if isinstance(node, Dataset)]
+    return (
+        hierarchy.zarr_format == 3 and bool(arrays) and all(node.stored.chunk_keys.separator == "." for node in arrays)
+    )

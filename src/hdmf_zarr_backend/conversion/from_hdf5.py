@@ -23,7 +23,7 @@ from hdmf_zarr_backend.hdf5.reader import Hdf5Data, Hdf5Tree, Placed, SourceFile
 from hdmf_zarr_backend.hdf5.references import Hdf5References, ReferenceData
 from hdmf_zarr_backend.hdf5.safe_reading import check_allocated, reading
 from hdmf_zarr_backend.hdf5.types import encode_type, text_of
-from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Hierarchy, absolute, split
+from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, absolute, split
 from hdmf_zarr_backend.stores.limits import Limits
 from hdmf_zarr_backend.transfer.array_planner import plan_described
 from hdmf_zarr_backend.transfer.names import checked_name
@@ -68,7 +68,7 @@ class Hdf5Planner:
         self._limits = limits
         self._taken: dict[str, dict[str, int]] = {}
         self._has_types = any(placed.kind == "datatype" for placed in tree.nodes)
-        self.plan = WritePlan(Hierarchy(GroupNode()))
+        self.plan = WritePlan(Hierarchy(Group()))
 
     def plan_file(self) -> WritePlan:
         """Plan everything.
@@ -107,7 +107,7 @@ class Hdf5Planner:
             if orders:
                 note.setdefault(HDF5, {}).update(orders)
             attributes = self._attributes(node, placed, note)
-            self.plan.hierarchy.add(placed.path, GroupNode(attributes))
+            self.plan.hierarchy.add(placed.path, Group(attributes))
         else:
             self._dataset(node, placed)
 
@@ -186,10 +186,10 @@ class Hdf5Planner:
         if found.kind == "number" and data.shape:
             take_chunks(data.dataset(), found, planned, keep=self._codec == "keep")
         ask_for_shards(planned, self._shards)
-        array: ArrayNode[Attributes] = planned.node
+        array: Dataset[Attributes] = planned.node
         self._note_maxshape(planned)
         taken = self._taken.setdefault(split(placed.path)[0], {})
-        dimensions = encode_dimensions(None, array.shape, taken, planned.notes)
+        dimensions = encode_dimensions(None, array.stored.shape, taken, planned.notes)
         attributes = self._attributes(node, placed, planned.notes)
         array.attributes = {**attributes, **array.attributes, DIMENSIONS: dimensions}
         if planned.notes:
@@ -212,7 +212,7 @@ class Hdf5Planner:
         for link in self._tree.links:
             parent, name = split(link.path)
             node = self.plan.hierarchy.get(parent)
-            assert isinstance(node, GroupNode)
+            assert isinstance(node, Group)
             node.attributes.setdefault(LINKS, []).append(encode_link(Link(checked_name(name), link.target)))
             if link.note is not None:
                 notes[parent].setdefault(HDF5, {}).setdefault("links", {})[name] = link.note

@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 from hdmf_zarr_backend.arrays.codecs import value_bytes
 from hdmf_zarr_backend.formats.namespaces import spec_location
 from hdmf_zarr_backend.formats.reserved import LINKS, SPECLOC
-from hdmf_zarr_backend.model.nodes import GroupNode, Hierarchy, relative
+from hdmf_zarr_backend.model.nodes import Group, Hierarchy, relative
 from hdmf_zarr_backend.transfer.plan import WritePlan
 
 Format: TypeAlias = Literal["zarr", "hdf5"]
@@ -50,10 +50,10 @@ def report_of(plan: WritePlan, source: str, target: str) -> ConversionReport:
     """Return the report of a conversion to Zarr that carried out a plan."""
     is_counted = is_content(plan.hierarchy)
     nodes = plan.hierarchy.flat().items()
-    groups = [node for path, node in nodes if isinstance(node, GroupNode) and is_counted(path)]
+    groups = [node for path, node in nodes if isinstance(node, Group) and is_counted(path)]
     datasets = sum(map(is_counted, plan.arrays))
     links = sum(len(node.attributes.get(LINKS, [])) for node in groups)
-    nbytes = sum(value_bytes(planned.node) for planned in plan.arrays.values())
+    nbytes = sum(value_bytes(planned.node.stored) for planned in plan.arrays.values())
     return ConversionReport(source, target, "zarr", len(groups), datasets, links, nbytes)
 
 

@@ -18,7 +18,7 @@ from hdmf_zarr_backend.files.parser import parse
 from hdmf_zarr_backend.hdf5.placement import Placement, ZarrFile
 from hdmf_zarr_backend.hdf5.writer import Hdf5Writer
 from hdmf_zarr_backend.model.link_sources import is_url
-from hdmf_zarr_backend.model.nodes import ArrayNode
+from hdmf_zarr_backend.model.nodes import Dataset
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.local import LocalStore
 from hdmf_zarr_backend.stores.opening import check_free, open_neighbour, open_store
@@ -46,7 +46,7 @@ def convert_to_hdf5(source: str | Store, target: str, request: Request) -> Conve
     main = open_source(source, request)
     typed = check_zarr(main) if request.check else {}
     placement = Placement(main, target, partial(_open_other, main), copies_links=request.copies_links)
-    arrays = [placed.node for placed in placement.nodes if hasattr(placed.node, "shape")]
+    arrays = [placed.node.stored for placed in placement.nodes if isinstance(placed.node, Dataset)]
     nbytes = sum(map(value_bytes, arrays))
     progress.start(nbytes)
     with staged_file(keys, exclusive=not request.overwrite, durable=request.durable) as path:
@@ -61,7 +61,7 @@ def convert_to_hdf5(source: str | Store, target: str, request: Request) -> Conve
     progress.finish()
     is_counted = is_content(main.hierarchy)
     counted = [placed.node for placed in placement.nodes if is_counted(placed.path)]
-    datasets = sum(isinstance(node, ArrayNode) for node in counted)
+    datasets = sum(isinstance(node, Dataset) for node in counted)
     return ConversionReport(
         main.location,
         target,

@@ -32,17 +32,9 @@ from hdmf_zarr_backend.files.parser import ParsedFile, parse
 from hdmf_zarr_backend.formats import both, registry, zarr2, zarr3
 from hdmf_zarr_backend.formats.inlined import is_inlined, is_read_at_open
 from hdmf_zarr_backend.formats.zarr3 import ChunkKeyEncoding, checked_key_encoding
-from hdmf_zarr_backend.model.nodes import (
-    DEFAULT_PREFIX,
-    ArrayNode,
-    Attributes,
-    ChunkKeys,
-    Hierarchy,
-    absolute,
-    join,
-    split,
-)
+from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Hierarchy, absolute, join, split
 from hdmf_zarr_backend.model.render import counted, size_text
+from hdmf_zarr_backend.model.stored import DEFAULT_PREFIX, ChunkKeys
 from hdmf_zarr_backend.progress import SILENT, Progress
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.files import Staged
@@ -104,9 +96,9 @@ def write_in_place(
 def _inlined(keys: Store, hierarchy: Hierarchy, *, but: Collection[str] = ()) -> dict[str, bytes]:
     """Return the chunks for the consolidated document, without those of the arrays in ``but``."""
     nodes = {
-        join(path, node.chunk_name((0,) * len(node.shape))): node
+        join(path, node.stored.chunk_name((0,) * len(node.stored.shape))): node
         for path, node in hierarchy.walk()
-        if isinstance(node, ArrayNode) and path not in but and is_read_at_open(node)
+        if isinstance(node, Dataset) and path not in but and is_read_at_open(node)
     }
     return {key: data for key, data in keys.get_many(nodes).items() if is_inlined(nodes[key], data)}
 
@@ -199,7 +191,7 @@ def _stale(keys: Store, hierarchy: Hierarchy, documents: set[str]) -> Iterator[l
     for key in sorted(documents):
         path, name = split(key)
         node = hierarchy.get(path)
-        if name == zarr2.ARRAY and isinstance(node, ArrayNode) and node.chunk_keys.encoding == "default":
+        if name == zarr2.ARRAY and isinstance(node, Dataset) and node.stored.chunk_keys.encoding == "default":
             chunks = _old_chunks(keys, path, node)
             if chunks:
                 yield chunks
@@ -208,7 +200,7 @@ def _stale(keys: Store, hierarchy: Hierarchy, documents: set[str]) -> Iterator[l
         yield rest
 
 
-def _old_chunks(keys: Store, path: str, node: ArrayNode[Attributes]) -> list[str]:
+def _old_chunks(keys: Store, path: str, node: Dataset[Attributes]) -> list[str]:
     return [key for key in keys.list_prefix(path) if _OLD_CHUNK.fullmatch(key.removeprefix(f"{path}/"))]
 
 
@@ -425,9 +417,9 @@ def _planned(keys: Store, hierarchy: Hierarchy, new_keys: ChunkKeys) -> tuple[Wr
     fates = keep_chunks(plan, hierarchy)
     for path in plan.arrays:
         node = hierarchy.get(path)
-        assert isinstance(node, ArrayNode)
-        check_unwritten(keys, path, node)
-        plan.arrays[path].node.chunk_keys = new_keys
+        assert isinstance(node, Dataset)
+        check_unwritten(keys, path, node.stored)
+        plan.arrays[path].node.stored.chunk_keys = new_keys
     return plan, fates
 
 
@@ -484,7 +476,7 @@ def _without_format_2(keys: Store, parsed: ParsedFile, **options: Any) -> Upgrad
     hierarchy = parse(keys, use_consolidated=False, hint=3).hierarchy
     if parsed.state in ("alike", "2 is newer"):  # else they are those of another program
         for path, node in hierarchy.walk():
-            if isinstance(node, ArrayNode) and both.use_struct(node):
+            if isinstance(node, Dataset) and both.use_struct(node.stored):
                 keys.set(zarr3.key_of(path), dump(zarr3.encode_node(node)))
         keys.drain()
     inlined = _inlined(keys, hierarchy)
@@ -492,7 +484,7 @@ def _without_format_2(keys: Store, parsed: ParsedFile, **options: Any) -> Upgrad
         keys.set(key, dump(document))
     keys.drain()
     removed = remove_format_2(keys, hierarchy)
-    fates = fates or {path: "kept" for path, node in hierarchy.walk() if isinstance(node, ArrayNode)}
+    fates = fates or {path: "kept" for path, node in hierarchy.walk() if isinstance(node, Dataset)}
     return _report(keys, fates, removed)
 
 
@@ -547,7 +539,7 @@ def _forecast_of_format_3(keys: Store, parsed: ParsedFile) -> UpgradeReport:
         documents = [*_node_documents(hierarchy), *map(dump, last.values())]
     elif parsed.state is not None:
         hierarchy = parse(keys, use_consolidated=False, hint=3).hierarchy
-        arrays = [(path, node) for path, node in hierarchy.walk() if isinstance(node, ArrayNode)]
+        arrays = [(path, node) for path, node in hierarchy.walk() if isinstance(node, Dataset)]
         fates = {path: "kept" for path, _ in arrays}
         documents = _changed_documents(keys, hierarchy, arrays if parsed.state == "alike" else [])
     removed = sum(map(len, keys_of_format_2(keys, hierarchy)))
@@ -559,11 +551,9 @@ def _node_documents(hierarchy: Hierarchy) -> list[bytes]:
     return [dump(text) for path, node in hierarchy.walk() for _, text in registry.FORMATS[3].documents(path, node)]
 
 
-def _changed_documents(
-    keys: Store, hierarchy: Hierarchy, arrays: list[tuple[str, ArrayNode[Attributes]]]
-) -> list[bytes]:
+def _changed_documents(keys: Store, hierarchy: Hierarchy, arrays: list[tuple[str, Dataset[Attributes]]]) -> list[bytes]:
     """Return the documents of format 3 that change when a file of both formats loses format 2."""
-    changed = [dump(zarr3.encode_node(node)) for _, node in arrays if both.use_struct(node)]
+    changed = [dump(zarr3.encode_node(node)) for _, node in arrays if both.use_struct(node.stored)]
     last = registry.FORMATS[3].last(hierarchy, _inlined(keys, hierarchy), consolidate=True)
     return [*changed, *map(dump, last.values())]
 

@@ -171,10 +171,10 @@ def _check_size(text: bytes, target: str) -> None:
 
 def _take_layout(planned: PlannedArray, found: VirtualSource) -> None:
     """Set the chunks, codecs and fill value of an array to those of its HDF5 dataset."""
-    planned.node.chunks = found.chunks
-    planned.node.filters, planned.node.compressor = found.filters, found.compressor
+    planned.node.stored.chunks = found.chunks
+    planned.node.stored.filters, planned.node.stored.compressor = found.filters, found.compressor
     if not found.is_complete:
-        planned.node.fill_value = encode_fill(found.fill()[()], found.dtype)
+        planned.node.stored.fill_value = encode_fill(found.fill()[()], found.dtype)
     planned.source = found
 
 
@@ -200,7 +200,7 @@ def _leave(plan: WritePlan, tree: Hdf5Tree, target: str) -> dict[str, VirtualSou
 
 def _can_stay(found: VirtualSource, planned: PlannedArray, zarr_format: int) -> bool:
     """Tell whether references to the chunks of a dataset can replace its copy, and are smaller."""
-    if found.shape != planned.node.shape:
+    if found.shape != planned.node.stored.shape:
         return False
     if zarr_format == 3 and not is_expressible(found.filters, found.compressor):
         return False
@@ -210,7 +210,7 @@ def _can_stay(found: VirtualSource, planned: PlannedArray, zarr_format: int) -> 
 def _unwritten(planned: PlannedArray, placed: Placed) -> VirtualSource | None:
     if not isinstance(planned.source, IndexedSource) or describe(planned.node, planned.notes).form != "plain":
         return None
-    return unwritten(Hdf5Data(placed.file, placed.raw).dataset(), planned.node.shape)
+    return unwritten(Hdf5Data(placed.file, placed.raw).dataset(), planned.node.stored.shape)
 
 
 def _check_amount(plan: WritePlan, staying: Mapping[str, VirtualSource], source: str) -> None:
@@ -294,7 +294,7 @@ def _document(
         node = plan.arrays[path].node
         url = json.dumps(to_posix(found.location))
         for piece in found.pieces():
-            key = join(path, node.chunk_name(piece.indices))
+            key = join(path, node.stored.chunk_name(piece.indices))
             if piece.data is not None:
                 yield separator + _entry(key, _base64(piece.data))
             else:

@@ -20,7 +20,8 @@ from hdmf_zarr_backend.arrays.codecs import ChunkCodec, chunk_codec
 from hdmf_zarr_backend.arrays.fills import fill_array
 from hdmf_zarr_backend.arrays.shards import ShardWriter, chunks_in_shard, inner_grid, shard_grid
 from hdmf_zarr_backend.errors import StoreError, ZarrBackendError
-from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, absolute, join
+from hdmf_zarr_backend.model.nodes import absolute, join
+from hdmf_zarr_backend.model.stored import StoredArray
 from hdmf_zarr_backend.stores.base import Store, Write
 
 Array = npt.NDArray[Any]
@@ -51,7 +52,7 @@ class ArrayWrite:
         The store that is written.
     path : str
         Path of the array in the model's spelling.
-    node : ArrayNode
+    array : StoredArray
         Its metadata.
     source : ChunkSource
         Its values.
@@ -59,12 +60,12 @@ class ArrayWrite:
 
     keys: Store
     path: str
-    node: ArrayNode[Attributes]
+    array: StoredArray
     source: ChunkSource
 
     def is_complete(self, index: Index, complete: Collection[str]) -> bool:
         """Return whether the key of a chunk, or a shard, is among those that are ``complete``."""
-        return bool(complete) and join(self.path, self.node.chunk_name(index)) in complete
+        return bool(complete) and join(self.path, self.array.chunk_name(index)) in complete
 
 
 @dataclass(slots=True)
@@ -82,7 +83,7 @@ class ChunkTask(ArrayWrite):
     @property
     def nbytes(self) -> int:
         """Bytes of the values; a chunk is read, encoded and forgotten before the next one."""
-        return len(self.indices) * chunk_bytes(self.node)
+        return len(self.indices) * chunk_bytes(self.array)
 
     def run(self) -> int:
         """Write the chunks.
@@ -97,12 +98,12 @@ class ChunkTask(ArrayWrite):
         ZarrBackendError
             Naming the store and the array.
         """
-        codec = chunk_codec(self.node)
+        codec = chunk_codec(self.array)
         done = 0
         with task_on(self.keys, self.path):
             for index in self.indices:
-                key = join(self.path, self.node.chunk_name(index))
-                data, size = encode_chunk(self.node, codec, self.source, index)
+                key = join(self.path, self.array.chunk_name(index))
+                data, size = encode_chunk(self.array, codec, self.source, index)
                 self.keys.set(key, data)
                 done += size
         return done
@@ -159,9 +160,7 @@ def task_on(keys: Store, path: str) -> Iterator[None]:
         ) from error
 
 
-def encode_chunk(
-    node: ArrayNode[Attributes], codec: ChunkCodec, source: ChunkSource, index: Index
-) -> tuple[bytes, int]:
+def encode_chunk(stored: StoredArray, codec: ChunkCodec, source: ChunkSource, index: Index) -> tuple[bytes, int]:
     """Return the stored form of the chunk at ``index``, and the bytes of its values that are inside of the array.
 
     A chunk that the source has in this form already (``encoded(index)``) is not decoded.
@@ -170,40 +169,38 @@ def encode_chunk(
     if encoded is not None:
         raw = encoded(index)
         if raw is not None:
-            lengths = (part.stop - part.start for part in region_of(node, index))
+            lengths = (part.stop - part.start for part in region_of(stored, index))
             return raw, math.prod(lengths) * codec.dtype.itemsize
-    block = source.read(region_of(node, index))
-    return codec.encode(whole_chunk(block, node, codec.dtype)), block.nbytes
+    block = source.read(region_of(stored, index))
+    return codec.encode(whole_chunk(block, stored, codec.dtype)), block.nbytes
 
 
-def region_of(node: ArrayNode[Attributes], index: Index) -> tuple[slice, ...]:
+def region_of(stored: StoredArray, index: Index) -> tuple[slice, ...]:
     """Return the region of the array that the chunk at ``index`` holds."""
-    return tuple(slice(i * c, min((i + 1) * c, n)) for i, c, n in zip(index, node.chunks, node.shape, strict=True))
+    return tuple(slice(i * c, min((i + 1) * c, n)) for i, c, n in zip(index, stored.chunks, stored.shape, strict=True))
 
 
-def whole_chunk(
-    block: Array, node: ArrayNode[Attributes], dtype: np.dtype[Any], shape: tuple[int, ...] | None = None
-) -> Array:
+def whole_chunk(block: Array, stored: StoredArray, dtype: np.dtype[Any], shape: tuple[int, ...] | None = None) -> Array:
     """Return ``block`` as a chunk of full size: Zarr and HDF5 store chunks at the edge completely.
 
-    ``shape`` is that of a chunk, by default of ``node``.
+    ``shape`` is that of a chunk, by default of ``stored``.
     """
-    shape = node.chunks if shape is None else shape
+    shape = stored.chunks if shape is None else shape
     if block.shape == shape:
         return np.ascontiguousarray(block)
-    chunk = fill_array(node, dtype, shape)
+    chunk = fill_array(stored, dtype, shape)
     chunk[tuple(slice(0, n) for n in block.shape)] = block
     return chunk
 
 
-def chunk_indices(node: ArrayNode[Attributes]) -> Iterator[Index]:
-    """Yield the indices of all chunks of ``node``."""
-    return product(*map(range, node.grid))
+def chunk_indices(stored: StoredArray) -> Iterator[Index]:
+    """Yield the indices of all chunks of ``stored``."""
+    return product(*map(range, stored.grid))
 
 
-def chunk_bytes(node: ArrayNode[Attributes]) -> int:
+def chunk_bytes(stored: StoredArray) -> int:
     """Return the bytes of one chunk in memory."""
-    return max(1, math.prod(node.chunks) * chunk_codec(node).dtype.itemsize)
+    return max(1, math.prod(stored.chunks) * chunk_codec(stored).dtype.itemsize)
 
 
 def task_bytes_for(memory_budget: int, workers: int) -> int:
@@ -227,19 +224,19 @@ def cut(
     complete : collection of str
         Keys of chunks that need not be written.
     """
-    node = array.node
-    count = max(1, task_bytes // chunk_bytes(node))
-    indices = (index for index in chunk_indices(node) if not array.is_complete(index, complete))
+    stored = array.array
+    count = max(1, task_bytes // chunk_bytes(stored))
+    indices = (index for index in chunk_indices(stored) if not array.is_complete(index, complete))
     while batch := list(islice(indices, count)):
-        source = part_of(array.source, node, batch) if to_send else array.source
-        yield ChunkTask(array.keys, array.path, node, source, batch)
+        source = part_of(array.source, stored, batch) if to_send else array.source
+        yield ChunkTask(array.keys, array.path, stored, source, batch)
 
 
-def part_of(source: Any, node: ArrayNode[Attributes], indices: list[Index]) -> Any:
+def part_of(source: Any, stored: StoredArray, indices: list[Index]) -> Any:
     """Return the part of ``source`` for some chunks, or ``source`` itself if it cannot be divided."""
     if not hasattr(source, "covering"):
         return source
-    return source.part(source.covering(region_of(node, index) for index in indices))
+    return source.part(source.covering(region_of(stored, index) for index in indices))
 
 
 @dataclass(slots=True)
@@ -257,8 +254,8 @@ class ShardTask(ArrayWrite):
     @property
     def nbytes(self) -> int:
         """Bytes in memory: those of a chunk, and of the part of the shard that the store holds until it is written."""
-        size = chunk_bytes(self.node)
-        return size + self.keys.held_bytes(math.prod(inner_grid(self.node)) * size)
+        size = chunk_bytes(self.array)
+        return size + self.keys.held_bytes(math.prod(inner_grid(self.array)) * size)
 
     def run(self) -> int:
         """Write the shard.
@@ -273,16 +270,16 @@ class ShardTask(ArrayWrite):
         ZarrBackendError
             Naming the store and the array.
         """
-        key = join(self.path, self.node.chunk_name(self.shard))
+        key = join(self.path, self.array.chunk_name(self.shard))
         with task_on(self.keys, self.path), self.keys.stream(key) as write:
-            return encode_shard(self.node, self.source, self.shard, write)
+            return encode_shard(self.array, self.source, self.shard, write)
 
 
-def encode_shard(node: ArrayNode[Attributes], source: ChunkSource, shard: Index, write: Write) -> int:
+def encode_shard(stored: StoredArray, source: ChunkSource, shard: Index, write: Write) -> int:
     """Write the stored form of a shard, and return the bytes of its values that are inside of the array."""
-    codec, made, done = chunk_codec(node), ShardWriter(write, node), 0
-    for index in chunks_in_shard(node, shard):
-        data, size = encode_chunk(node, codec, source, index)
+    codec, made, done = chunk_codec(stored), ShardWriter(write, stored), 0
+    for index in chunks_in_shard(stored, shard):
+        data, size = encode_chunk(stored, codec, source, index)
         made.add(index, data)
         done += size
     made.finish()
@@ -291,9 +288,9 @@ def encode_shard(node: ArrayNode[Attributes], source: ChunkSource, shard: Index,
 
 def cut_shards(array: ArrayWrite, *, to_send: bool = False, complete: Collection[str] = ()) -> Iterator[ShardTask]:
     """Yield the tasks that write all shards of an array; the arguments are those of `cut`."""
-    node = array.node
-    for shard in product(*map(range, shard_grid(node))):
+    stored = array.array
+    for shard in product(*map(range, shard_grid(stored))):
         if array.is_complete(shard, complete):
             continue
-        source = part_of(array.source, node, list(chunks_in_shard(node, shard))) if to_send else array.source
-        yield ShardTask(array.keys, array.path, node, source, shard)
+        source = part_of(array.source, stored, list(chunks_in_shard(stored, shard))) if to_send else array.source
+        yield ShardTask(array.keys, array.path, stored, source, shard)

@@ -51,7 +51,8 @@ from hdmf_zarr_backend.model.content import (
 )
 from hdmf_zarr_backend.model.elements import REFERENCE, REGION, UTF8, Element, Reference
 from hdmf_zarr_backend.model.link_sources import THIS_FILE, resolve_source, sibling_source
-from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Node, absolute, join, relative, split
+from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Node, absolute, join, relative, split
+from hdmf_zarr_backend.model.stored import StoredArray
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.opening import open_store
 
@@ -279,7 +280,7 @@ class ArrayReader:
         self._cache = None
 
     def content(
-        self, path: str, node: ArrayNode[Attributes], attributes: Mapping[str, AttributeContent], *, is_spec: bool
+        self, path: str, node: Dataset[Attributes], attributes: Mapping[str, AttributeContent], *, is_spec: bool
     ) -> DatasetContent:
         """Return the content of the array at ``path``, in the terms of `model.content`.
 
@@ -299,7 +300,7 @@ class ArrayReader:
         """
         means = describe(node, is_spec=is_spec)
         shape = means.shape
-        chunks, filters = self._storage(node, means)
+        chunks, filters = self._storage(node.stored, means)
         axes = len(shape or ())
 
         def read(selection: Selection) -> Values:
@@ -307,9 +308,9 @@ class ArrayReader:
 
             try:
                 if path not in self._checked:
-                    check_unwritten(self._keys, path, node)
+                    check_unwritten(self._keys, path, node.stored)
                     self._checked.add(path)
-                return self._read(path, node, means, selection)
+                return self._read(path, node.stored, means, selection)
             except ZarrBackendError as error:
                 raise error.located(store=self._keys.location, path=absolute(path)) from error.__cause__
 
@@ -321,31 +322,29 @@ class ArrayReader:
             chunks=chunks,
             layout=self._layout(means.note, chunks),
             filters=filters,
-            fill=self._fill(node, means),
+            fill=self._fill(node.stored, means),
             read=read,
-            grid=node.chunks[:axes] if axes else None,
+            grid=node.stored.chunks[:axes] if axes else None,
             has_storage=not self._as_hdf5 or means.note is not None,
         )
 
-    def _read(self, path: str, node: ArrayNode[Attributes], means: Described, selection: Selection) -> Values:
+    def _read(self, path: str, stored: StoredArray, means: Described, selection: Selection) -> Values:
         from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
         from hdmf_zarr_backend.arrays.chunks import ChunkReader
 
         if self._cache is None:
             self._cache = ChunkCache()
-        reader = ChunkReader(self._keys, path, node, self._cache)
-        rest = len(node.shape) - len(selection)
+        reader = ChunkReader(self._keys, path, stored, self._cache)
+        rest = len(stored.shape) - len(selection)
         block = reader.read((*selection, *[slice(None)] * rest))
         lengths = tuple(part.stop - part.start for part in selection)
         return _block_values(block, means.element, lengths, self._resolve)
 
     # ---- storage ----------------------------------------------------------------------------------------------------
 
-    def _storage(
-        self, node: ArrayNode[Attributes], means: Described
-    ) -> tuple[tuple[int, ...] | None, tuple[FilterStep, ...]]:
+    def _storage(self, stored: StoredArray, means: Described) -> tuple[tuple[int, ...] | None, tuple[FilterStep, ...]]:
         if not self._as_hdf5:
-            return node.chunks[: len(means.shape)] if means.shape else None, _codecs(node)
+            return stored.chunks[: len(means.shape)] if means.shape else None, _codecs(stored)
         return (None, ()) if means.note is None else _noted_storage(means.note)
 
     def _layout(self, note: dict[str, Any] | None, chunks: tuple[int, ...] | None) -> tuple[str, ...]:
@@ -353,7 +352,7 @@ class ArrayReader:
             return ()
         return (str(note.get("layout", "contiguous")),)
 
-    def _fill(self, node: ArrayNode[Attributes], means: Described) -> Values | None:
+    def _fill(self, stored: StoredArray, means: Described) -> Values | None:
         from hdmf_zarr_backend.arrays.fills import fill_scalar
         from hdmf_zarr_backend.formats.dtypes import numpy_dtype
 
@@ -365,8 +364,8 @@ class ArrayReader:
             return None
         # old files have pickles as fill values of rows and references: these are not needed, and never decoded
         is_text = element.kind == "text"
-        dtype = numpy_dtype(node.data_type)
-        chosen = fill_scalar(node, dtype) if is_text or means.form == "plain" else None
+        dtype = numpy_dtype(stored.data_type)
+        chosen = fill_scalar(stored, dtype) if is_text or means.form == "plain" else None
         chosen = _text_fill(chosen) if is_text else chosen
         if chosen is not None:
             return _block_values(np.full(element.shape, chosen, dtype), element, (), self._resolve)
@@ -378,16 +377,16 @@ def _text_fill(declared: Any) -> Any:
     return "" if declared == 0 else declared
 
 
-def _maxshape(node: ArrayNode[Attributes], shape: tuple[int, ...]) -> tuple[int | None, ...]:
+def _maxshape(node: Dataset[Attributes], shape: tuple[int, ...]) -> tuple[int | None, ...]:
     kept = notes_of(node.attributes).get("maxshape")
     # the note may include the axes of elements
     return tuple(kept[: len(shape)]) if isinstance(kept, list) and len(kept) >= len(shape) else shape
 
 
-def _codecs(node: ArrayNode[Attributes]) -> tuple[FilterStep, ...]:
+def _codecs(stored: StoredArray) -> tuple[FilterStep, ...]:
     """Return the codecs of an array in the order in which they are applied."""
     steps = []
-    for configuration in node.codecs:
+    for configuration in stored.codecs:
         options = sorted(f"{key}={value}" for key, value in configuration.items() if key != "id")
         steps.append(FilterStep(str(configuration["id"]), tuple(options)))
     return tuple(steps)
@@ -461,10 +460,10 @@ class ZarrContent(Mapping[str, NodeContent]):
                 hidden.add(node_path)  # below the copied target of an external link
                 continue
             self._paths.append(absolute(node_path))
-            if isinstance(node, GroupNode):
+            if isinstance(node, Group):
                 hidden |= self._add_members(node_path, node)
 
-    def _add_members(self, path: str, node: GroupNode[Attributes]) -> set[str]:
+    def _add_members(self, path: str, node: Group[Attributes]) -> set[str]:
         """Add the links and named types of a group; return the paths of members that were links in HDF5."""
         for name, link in self._links_of(path, node).items():
             place = absolute(join(path, name))
@@ -488,7 +487,7 @@ class ZarrContent(Mapping[str, NodeContent]):
             self._paths.append(place)
         self._links[place] = link
 
-    def _links_of(self, path: str, node: GroupNode[Attributes]) -> dict[str, Link]:
+    def _links_of(self, path: str, node: Group[Attributes]) -> dict[str, Link]:
         if LINKS not in node.attributes:
             return {}
         try:
@@ -521,7 +520,7 @@ class ZarrContent(Mapping[str, NodeContent]):
             if node is None:
                 raise KeyError(path)
             attributes = self._attributes(path, node)
-            if isinstance(node, GroupNode):
+            if isinstance(node, Group):
                 return GroupContent(attributes)
             specs = self._spec_path
             is_spec = specs is not None and path.startswith(f"/{specs}/")
@@ -589,7 +588,7 @@ class ZarrContent(Mapping[str, NodeContent]):
             source, path, arrived = found
             if arrived:
                 target = self._hierarchy.get(path)
-                shape = target.shape if isinstance(target, ArrayNode) else None
+                shape = target.stored.shape if isinstance(target, Dataset) else None
                 return Reference(absolute(path), canonical_region(region, shape))
         return Reference(absolute(path), canonical_region(region, None), source)
 
@@ -600,7 +599,7 @@ class ZarrContent(Mapping[str, NodeContent]):
         parts = path.split("/") if path else []
         for position, part in enumerate(parts):
             here = join(here, part)
-            if isinstance(node, GroupNode) and part in node.members:
+            if isinstance(node, Group) and part in node.members:
                 node = node.members[part]
                 continue
             if absolute(here) in self._datatypes and position == len(parts) - 1:

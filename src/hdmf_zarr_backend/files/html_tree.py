@@ -10,7 +10,7 @@ from html import escape
 from typing import Final
 
 from hdmf_zarr_backend.files.outline import Outline
-from hdmf_zarr_backend.model.nodes import ArrayNode
+from hdmf_zarr_backend.model.nodes import Dataset
 from hdmf_zarr_backend.model.render import Item, Leaf, folded, item_tree, sum_of
 
 __all__ = ["TREE_STYLE", "outline_html", "tree_html"]
@@ -60,7 +60,7 @@ def _parts(root: Item, titles: list[str], *, show_all: bool) -> Iterator[str]:
         elif item.leaf is not None:
             yield _leaf(item.leaf)
         elif item.members or item.description.attributes:
-            is_open = " open" if level <= _OPEN_LEVELS and not isinstance(item.node, ArrayNode) else ""
+            is_open = " open" if level <= _OPEN_LEVELS and not isinstance(item.node, Dataset) else ""
             yield f"<details{is_open}><summary>{_node(item, titles, is_root=level == 0)}</summary>"
             children: list[Item | str] = [_leaf(leaf) for leaf in item.description.attributes]
             children += _children(item.members, show_all=show_all)
@@ -81,7 +81,7 @@ def _children(members: list[Item], *, show_all: bool) -> Iterator[Item | str]:
 
 def _node(item: Item, titles: list[str], *, is_root: bool) -> str:
     described = item.description
-    if isinstance(item.node, ArrayNode):
+    if isinstance(item.node, Dataset):
         cells = [_cell(title, cell) for title, cell in zip(titles, described.cells, strict=False)]
         details = ", ".join(cell for cell in cells if cell)
     else:

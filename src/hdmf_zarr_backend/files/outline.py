@@ -24,8 +24,9 @@ from hdmf_zarr_backend.formats.references import Reference, decode_attribute_ref
 from hdmf_zarr_backend.formats.reserved import DIMENSIONS, DTYPE, LINKS, SPECLOC, notes_of, visible
 from hdmf_zarr_backend.formats.tensorstore import find_obstacle
 from hdmf_zarr_backend.model.link_sources import THIS_FILE, resolve_source
-from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Hierarchy, Node, absolute, join
+from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, Node, absolute, join
 from hdmf_zarr_backend.model.render import UNICODE, Column, Description, Leaf, Sum, size_text
+from hdmf_zarr_backend.model.stored import StoredArray
 from hdmf_zarr_backend.stores.base import DOCUMENTS, Store
 from hdmf_zarr_backend.stores.opening import open_store
 
@@ -81,7 +82,7 @@ class Outline:
 
     def __post_init__(self) -> None:
         self.spec_path = spec_location(self.hierarchy.root.attributes.get(SPECLOC))
-        self.has_shards = any(isinstance(node, ArrayNode) and node.shards for _, node in self.hierarchy.walk())
+        self.has_shards = any(isinstance(node, Dataset) and node.stored.shards for _, node in self.hierarchy.walk())
 
     @property
     def zarr_format(self) -> int | str:
@@ -102,8 +103,8 @@ class Outline:
         for path, node in self._visible():
             level = path.count("/") + 1 if path else 0
             if depth is None or level <= depth:
-                nodes.append(self._array(path, node) if isinstance(node, ArrayNode) else self._group(path, node))
-            if isinstance(node, GroupNode) and (depth is None or level < depth):
+                nodes.append(self._array(path, node) if isinstance(node, Dataset) else self._group(path, node))
+            if isinstance(node, Group) and (depth is None or level < depth):
                 nodes += [
                     {"path": absolute(join(path, link["name"])), "kind": "link", **link}
                     for link in self._links(path, node)
@@ -119,11 +120,11 @@ class Outline:
     def _visible(self) -> Iterator[tuple[str, Node]]:
         return self.hierarchy.walk(without=None if self.specs else self.spec_path)
 
-    def _group(self, path: str, node: GroupNode[Attributes]) -> dict[str, Any]:
+    def _group(self, path: str, node: Group[Attributes]) -> dict[str, Any]:
         found = {"path": absolute(path), "kind": "group", "type": _type_name(node)}
         return {**found, **self._attributes(path, node)}
 
-    def _array(self, path: str, node: ArrayNode[Attributes]) -> dict[str, Any]:
+    def _array(self, path: str, node: Dataset[Attributes]) -> dict[str, Any]:
         means = describe_any(node)
         found = {
             "path": absolute(path),
@@ -133,19 +134,19 @@ class Outline:
             "shape": list(means.axes),
             "maxshape": notes_of(node.attributes).get("maxshape"),
             "dimensions": node.attributes.get(DIMENSIONS),
-            "chunks": list(node.chunks),
-            "chunk_count": math.prod(node.grid),
-            "shards": None if node.shards is None else list(node.shards.shape),
-            "chunk_key_encoding": key_encoding(node),
-            "codecs": codec_labels(node),
-            "bytes": None if means.itemsize is None else means.itemsize * node.size,
+            "chunks": list(node.stored.chunks),
+            "chunk_count": math.prod(node.stored.grid),
+            "shards": None if node.stored.shards is None else list(node.stored.shards.shape),
+            "chunk_key_encoding": key_encoding(node.stored),
+            "codecs": codec_labels(node.stored),
+            "bytes": None if means.itemsize is None else means.itemsize * node.stored.size,
             "tensorstore": self._obstacle(node),
         }
         if self.stored is not None:
             found["stored_bytes"] = self.stored.get(path, 0)
         return {**found, **self._attributes(path, node)}
 
-    def _obstacle(self, node: ArrayNode[Attributes]) -> str | None:
+    def _obstacle(self, node: Dataset[Attributes]) -> str | None:
         """Return why TensorStore cannot open an array, None if it can."""
         found = find_obstacle(node)
         return None if found is None else found.problem
@@ -166,7 +167,7 @@ class Outline:
             place["file"] = resolve_source(reference.source, self.location)
         return place
 
-    def _links(self, path: str, node: GroupNode[Attributes]) -> list[dict[str, Any]]:
+    def _links(self, path: str, node: Group[Attributes]) -> list[dict[str, Any]]:
         if LINKS not in node.attributes:
             return []
         try:
@@ -191,8 +192,8 @@ class Outline:
     def _cached(self) -> dict[str, list[str]]:
         """Return ``{namespace: versions}`` of the cached specifications."""
         group = self.hierarchy.get(self.spec_path) if self.spec_path is not None else None
-        members = group.members if isinstance(group, GroupNode) else {}
-        return {name: sorted(node.members) for name, node in sorted(members.items()) if isinstance(node, GroupNode)}
+        members = group.members if isinstance(group, Group) else {}
+        return {name: sorted(node.members) for name, node in sorted(members.items()) if isinstance(node, Group)}
 
     # ---- for a tree ---------------------------------------------------------------------------------------------
 
@@ -212,7 +213,7 @@ class Outline:
             Links or references are not valid.
         """
         attributes = self._attribute_leaves(path, node)
-        if isinstance(node, ArrayNode):
+        if isinstance(node, Dataset):
             return self._describe_array(path, node, attributes)
         name = _type_name(node) or ""
         if path == self.spec_path and not self.specs:
@@ -221,19 +222,19 @@ class Outline:
         links = [Leaf(link["name"], "link", target=_place(link["target"])) for link in self._links(path, node)]
         return Description([name], attributes=attributes, links=links, likeness=name)
 
-    def _describe_array(self, path: str, node: ArrayNode[Attributes], attributes: list[Leaf]) -> Description:
+    def _describe_array(self, path: str, node: Dataset[Attributes], attributes: list[Leaf]) -> Description:
         means = describe_any(node)
-        size = (means.itemsize or 0) * node.size
+        size = (means.itemsize or 0) * node.stored.size
         label = type_label(node)
-        count = math.prod(node.grid)
+        count = math.prod(node.stored.grid)
         cells = [
             _type_name(node) or "",
             label if len(label) <= _LABEL_LENGTH else f"{label[: _LABEL_LENGTH - 4]}...}}",
             self._lengths(means.axes) or "scalar",
-            self._lengths(node.chunks) if count > 1 else "",
+            self._lengths(node.stored.chunks) if count > 1 else "",
             f"{count:,}",
-            *self._shard_cells(node),
-            ", ".join(codec_labels(node)),
+            *self._shard_cells(node.stored),
+            ", ".join(codec_labels(node.stored)),
             "" if means.itemsize is None else size_text(size),
         ]
         if self.stored is not None:
@@ -241,11 +242,11 @@ class Outline:
             cells += [size_text(stored), f"{size / stored:.1f}" if stored and size else ""]
         return Description(cells, size, attributes, likeness=(cells[0], label))
 
-    def _shard_cells(self, node: ArrayNode[Attributes]) -> list[str]:
+    def _shard_cells(self, stored: StoredArray) -> list[str]:
         """Return the cell of the column of shards, which exists if an array of the file has them."""
         if not self.has_shards:
             return []
-        return [self._lengths(() if node.shards is None else node.shards.shape)]
+        return [self._lengths(() if stored.shards is None else stored.shards.shape)]
 
     def _lengths(self, lengths: tuple[int, ...]) -> str:
         return f" {self.times} ".join(f"{n:,}" for n in lengths)
@@ -268,9 +269,9 @@ class Outline:
         """
         found = Sum()
         for path, node in self._visible():
-            if isinstance(node, ArrayNode):
+            if isinstance(node, Dataset):
                 found.arrays += 1
-                found.size += (describe_any(node).itemsize or 0) * node.size
+                found.size += (describe_any(node).itemsize or 0) * node.stored.size
             else:
                 found.groups += 1
                 found.links += len(self._links(path, node))
@@ -294,7 +295,7 @@ class Outline:
 
     def closed_arrays(self) -> str:
         """Return a line about the numeric arrays that TensorStore cannot open, empty if it can open all."""
-        arrays = [node for _, node in self._visible() if isinstance(node, ArrayNode)]
+        arrays = [node for _, node in self._visible() if isinstance(node, Dataset)]
         found = [find_obstacle(node) for node in arrays]
         closed = sum(obstacle is not None and not obstacle.is_of_type for obstacle in found)
         numbers = closed + found.count(None)
@@ -307,9 +308,9 @@ def format_label(zarr_format: int | str) -> str:
     return "Zarr formats 2 and 3" if zarr_format == BOTH else f"Zarr format {zarr_format}"
 
 
-def key_encoding(node: ArrayNode[Attributes]) -> dict[str, str]:
+def key_encoding(stored: StoredArray) -> dict[str, str]:
     """Return how the keys of the chunks of an array are made, as JSON."""
-    return {"name": node.chunk_keys.encoding, "separator": node.chunk_keys.separator}
+    return {"name": stored.chunk_keys.encoding, "separator": stored.chunk_keys.separator}
 
 
 def open_outline(
@@ -364,7 +365,7 @@ def outline_of(
 
 
 def _stored_sizes(keys: Store, hierarchy: Hierarchy) -> dict[str, int]:
-    arrays = {path: 0 for path, node in hierarchy.walk() if isinstance(node, ArrayNode)}
+    arrays = {path: 0 for path, node in hierarchy.walk() if isinstance(node, Dataset)}
     for key, size in keys.sizes("").items():
         path, _, name = key.rpartition("/")
         if name in DOCUMENTS:

@@ -30,7 +30,8 @@ from hdmf_zarr_backend.formats import both, lindi, registry, zarr2, zarr3
 from hdmf_zarr_backend.formats.namespaces import spec_location
 from hdmf_zarr_backend.formats.reserved import CHANGING, DTYPE, NOTES, SPECLOC, WRITING, notes_of, stores_all_chunks
 from hdmf_zarr_backend.model.link_sources import ZARR_SUFFIXES, is_url
-from hdmf_zarr_backend.model.nodes import GroupNode, Hierarchy, Node, absolute, join, split
+from hdmf_zarr_backend.model.nodes import Dataset, Group, Hierarchy, absolute, join, split
+from hdmf_zarr_backend.model.stored import StoredArray
 from hdmf_zarr_backend.stores.base import DOCUMENTS, Store
 from hdmf_zarr_backend.stores.files import folders_with, not_found
 from hdmf_zarr_backend.stores.gc_pause import gc_paused
@@ -162,15 +163,17 @@ class ParsedFile:
         """2 or 3."""
         return self.hierarchy.zarr_format
 
-    def documents(self, path: str, node: Node) -> Iterable[tuple[str, Any]]:
-        """Return the documents of a node by their keys."""
-        return registry.FORMATS[self.zarr_format].documents(path, node)
+    def documents(self, path: str, array: StoredArray) -> Iterable[tuple[str, Any]]:
+        """Return the documents of a dataset by their keys; ``array``: how it is stored now."""
+        node = self.hierarchy.get(path)
+        assert isinstance(node, Dataset)
+        return registry.FORMATS[self.zarr_format].documents(path, replace(node, stored=array))
 
     def mark(self) -> Mark:
         """Return the mark that tells readers that the file is being changed and cannot be read at the moment."""
         kind = registry.FORMATS[self.zarr_format]
         notes = {**notes_of(self.hierarchy.root.attributes), WRITING: {**asdict(Holder.here()), CHANGING: True}}
-        root = GroupNode({**self.hierarchy.root.attributes, NOTES: notes}, extra=dict(self.hierarchy.root.extra))
+        root = Group({**self.hierarchy.root.attributes, NOTES: notes}, extra=dict(self.hierarchy.root.extra))
         documents = dict(kind.documents("", root)) | kind.last(Hierarchy(root, self.zarr_format), {}, consolidate=False)
         texts = {key: dump(document) for key, document in documents.items() if key != zarr2.GROUP}
         if self.state is not None:
@@ -424,7 +427,7 @@ def _parse_listing(keys: Store, document: bytes | None) -> Hierarchy:
     documents = read_documents(keys, names)
     _check_finished(keys, documents.get(zarr2.ATTRIBUTES), document)
     hierarchy = registry.parse_documents({key: _document(text, key) for key, text in documents.items()})
-    if not isinstance(hierarchy.root, GroupNode):
+    if not isinstance(hierarchy.root, Group):
         raise NotZarrError(
             "the root is an array, not a group", remedy="Give the path of the file, not of an array in it."
         )

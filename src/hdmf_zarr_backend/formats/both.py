@@ -19,7 +19,8 @@ from typing import Any, Literal, TypeAlias
 
 from hdmf_zarr_backend.formats import type_codes, zarr2, zarr3, zarr3_fills, zarr3_types
 from hdmf_zarr_backend.formats.reserved import NOTES, notes_of
-from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes
+from hdmf_zarr_backend.model.nodes import Attributes, Dataset
+from hdmf_zarr_backend.model.stored import StoredArray
 
 BOTH: Literal["both"] = "both"
 """The ``zarr_format`` of such a file, and the name of its note."""
@@ -78,7 +79,7 @@ def renewed(text: bytes, consolidated: bytes) -> bytes:
     return sealed(text.replace(found[0].encode(), _digest(consolidated).encode(), 1))
 
 
-def use_structured(node: ArrayNode[Attributes]) -> None:
+def use_structured(node: Dataset[Attributes]) -> None:
     """Let the ``zarr.json`` of rows call them ``structured``, with a fill value in Base64; of other arrays, do nothing.
 
     zarr-python has that type since 3.1, and ``struct``, by which files of format 3 only call it, since 3.2. One data
@@ -89,19 +90,19 @@ def use_structured(node: ArrayNode[Attributes]) -> None:
     document = zarr3.encode_node(node)
     stored = document["data_type"]
     named = zarr3_types.as_structured(stored)
-    if named is not stored and _has_zero_fill(node, document):
-        zeros = bytes(zarr3.row_bytes(node) or type_codes.itemsize(node.data_type))
+    if named is not stored and _has_zero_fill(node.stored, document):
+        zeros = bytes(zarr3.row_bytes(node.stored) or type_codes.itemsize(node.stored.data_type))
         fill = base64.b64encode(zeros).decode()
         zarr3.keep_document(node, {**document, "data_type": named, "fill_value": fill})
 
 
-def _has_zero_fill(node: ArrayNode[Attributes], document: dict[str, Any]) -> bool:
-    if node.fill_value is None:
+def _has_zero_fill(stored: StoredArray, document: dict[str, Any]) -> bool:
+    if stored.fill_value is None:
         return True
-    return zarr3_fills.decode_fill(document["fill_value"], node.data_type, document["data_type"]) is None
+    return zarr3_fills.decode_fill(document["fill_value"], stored.data_type, document["data_type"]) is None
 
 
-def use_struct(node: ArrayNode[Attributes]) -> bool:
+def use_struct(node: StoredArray) -> bool:
     """Undo `use_structured`, and tell whether there was something to undo."""
     stored = None if node.original is None else node.original.document["data_type"]
     if not isinstance(stored, dict) or stored.get("name") != zarr3_types.STRUCTURED:

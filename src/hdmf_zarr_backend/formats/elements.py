@@ -20,7 +20,8 @@ from hdmf_zarr_backend.formats.reserved import DTYPE, notes_of
 from hdmf_zarr_backend.formats.type_codes import MAX_DEPTH, code_element, field_shape, itemsize
 from hdmf_zarr_backend.model.elements import ASCII, REFERENCE, REGION, UTF8, Element
 from hdmf_zarr_backend.model.memo import Memo
-from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes
+from hdmf_zarr_backend.model.nodes import Attributes, Dataset
+from hdmf_zarr_backend.model.stored import StoredArray
 
 __all__ = [
     "NUMBER_WORDS",
@@ -244,12 +245,12 @@ class Described:
         return () if self.is_marked and math.prod(shape) == 1 else shape
 
 
-def describe(node: ArrayNode[Attributes], notes: dict[str, Any] | None = None, *, is_spec: bool = False) -> Described:
+def describe(node: Dataset[Attributes], notes: dict[str, Any] | None = None, *, is_spec: bool = False) -> Described:
     """Return the meaning of a stored array.
 
     Parameters
     ----------
-    node : ArrayNode
+    node : Dataset
         The array.
     notes : dict, optional
         Its note, if it is not among its attributes yet.
@@ -267,37 +268,42 @@ def describe(node: ArrayNode[Attributes], notes: dict[str, Any] | None = None, *
     note = notes.get("hdf5")
     note = note if isinstance(note, dict) else None
     charset, enum = (note.get("charset"), note.get("enum")) if note else (None, None)
-    codec = node.first_filter.get("id")
+    codec = node.stored.first_filter.get("id")
     word = node.attributes.get(DTYPE)
-    stored, form, itemsize = _known(node.data_type, word, codec, notes.get("text"), charset, enum)
+    stored, form, itemsize = _known(node.stored.data_type, word, codec, notes.get("text"), charset, enum)
     is_marked = _is_marked(word, notes) or (is_spec and note is None and word is None)
-    axes = _axes(node, word, notes)
+    axes = _axes(node.stored, word, notes)
     if is_marked and math.prod(axes) == 1:
         axes = ()
     return Described(stored, form, axes, itemsize, note, is_marked)
 
 
-def describe_any(node: ArrayNode[Attributes]) -> Described:
+def describe_any(node: Dataset[Attributes]) -> Described:
     """Return the result of `describe`; for an unknown type, an element of kind ``unknown``. For listings."""
     try:
         return describe(node)
     except ZarrBackendError:
         return Described(
-            Element("unknown", detail=str(node.data_type)), "plain", node.shape, None, None, is_marked=False
+            Element("unknown", detail=str(node.stored.data_type)),
+            "plain",
+            node.stored.shape,
+            None,
+            None,
+            is_marked=False,
         )
 
 
-def is_scalar(node: ArrayNode[Attributes]) -> bool:
+def is_scalar(node: Dataset[Attributes]) -> bool:
     """Tell whether an array is a scalar dataset of HDMF, without looking at its type."""
     notes = notes_of(node.attributes)
     word = node.attributes.get(DTYPE)
-    axes = _axes(node, word, notes)
+    axes = _axes(node.stored, word, notes)
     return not axes or (_is_marked(word, notes) and math.prod(axes) == 1)
 
 
-def stored_text(node: ArrayNode[Attributes]) -> Literal["text", "bytes"] | None:
+def stored_text(stored: StoredArray) -> Literal["text", "bytes"] | None:
     """Tell whether variable-length elements of an array are stored as UTF-8 text or as bytes; None for others."""
-    return _STORED_TEXT.get(node.first_filter.get("id"))
+    return _STORED_TEXT.get(stored.first_filter.get("id"))
 
 
 _STORED_TEXT: dict[Any, Literal["text", "bytes"]] = {"vlen-utf8": "text", "vlen-bytes": "bytes"}
@@ -307,10 +313,10 @@ def _is_marked(word: Any, notes: dict[str, Any]) -> bool:
     return word == "scalar" or notes.get("scalar") is True
 
 
-def _axes(node: ArrayNode[Attributes], word: Any, notes: dict[str, Any]) -> tuple[int, ...]:
+def _axes(stored: StoredArray, word: Any, notes: dict[str, Any]) -> tuple[int, ...]:
     """Return the shape without the last axis of rows of objects, which has the fields unless they are tuples."""
-    is_rows = node.data_type == _OBJECTS and isinstance(word, list)
-    return node.shape[:-1] if is_rows and (notes.get("rows") is True or len(node.shape) == 2) else node.shape
+    is_rows = stored.data_type == _OBJECTS and isinstance(word, list)
+    return stored.shape[:-1] if is_rows and (notes.get("rows") is True or len(stored.shape) == 2) else stored.shape
 
 
 def _stored_element(

@@ -16,7 +16,7 @@ from typing import Any
 from hdmf_zarr_backend.errors import MetadataError
 from hdmf_zarr_backend.formats.elements import is_scalar
 from hdmf_zarr_backend.formats.reserved import DTYPE
-from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes
+from hdmf_zarr_backend.model.nodes import Attributes, Dataset
 
 INLINE_KEY = "hdmf_inline"
 
@@ -76,19 +76,19 @@ _INLINE_ARRAY_BYTES = 4096
 _FEW = 4
 
 
-def is_read_at_open(node: ArrayNode[Attributes]) -> bool:
+def is_read_at_open(node: Dataset[Attributes]) -> bool:
     """Tell whether hdmf reads the values of an array whenever the file is opened.
 
     Builders have the values of scalars; the first id of a table is checked; dates (a few texts) are parsed.
     """
-    if not node.size or node.shards is not None or math.prod(node.grid) != 1:
+    if not node.stored.size or node.stored.shards is not None or math.prod(node.stored.grid) != 1:
         return False
     if is_scalar(node):
         return True
-    few_texts = node.attributes.get(DTYPE) == "str" and node.size <= _FEW
+    few_texts = node.attributes.get(DTYPE) == "str" and node.stored.size <= _FEW
     return few_texts or node.attributes.get("neurodata_type", node.attributes.get("data_type")) == "ElementIdentifiers"
 
 
-def is_inlined(node: ArrayNode[Attributes], data: bytes) -> bool:
+def is_inlined(node: Dataset[Attributes], data: bytes) -> bool:
     """Tell whether the consolidated document also has the only chunk of an array that is read at open."""
     return len(data) <= _INLINE_ARRAY_BYTES or node.attributes.get(DTYPE) == "scalar"

@@ -7,12 +7,13 @@ from typing import Any
 from hdmf_zarr_backend.formats.elements import describe_any, hdmf_type
 from hdmf_zarr_backend.formats.reserved import notes_of
 from hdmf_zarr_backend.model.elements import UTF8, Element
-from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes
+from hdmf_zarr_backend.model.nodes import Attributes, Dataset
+from hdmf_zarr_backend.model.stored import StoredArray
 
 _SHUFFLES = {1: "shuffle", 2: "bitshuffle", -1: "autoshuffle"}  # of Blosc
 
 
-def type_label(node: ArrayNode[Attributes]) -> str:
+def type_label(node: Dataset[Attributes]) -> str:
     """Return the type of the elements for listings: ``int16``, ``text``, ``reference``, ``{x: int32, to: reference}``.
 
     An unknown type is shown as in the document.
@@ -47,9 +48,9 @@ def _field_label(item: tuple[str, Element]) -> str:
     return f"{item[0]}: {element_label(item[1])}"
 
 
-def codec_labels(node: ArrayNode[Attributes]) -> list[str]:
+def codec_labels(stored: StoredArray) -> list[str]:
     """Return the codecs of an array in the order in which they are applied, each with what was chosen for it."""
-    return list(map(_codec_label, node.codecs))
+    return list(map(_codec_label, stored.codecs))
 
 
 def _codec_label(config: dict[str, Any]) -> str:

@@ -29,7 +29,8 @@ from hdmf_zarr_backend.errors import MetadataError
 from hdmf_zarr_backend.formats.reserved import DTYPE, LINKS, NOTES, SPECLOC, notes_of
 from hdmf_zarr_backend.formats.zarr3_attributes import REFERENCE_3, decode_values
 from hdmf_zarr_backend.model.link_sources import THIS_FILE
-from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Hierarchy, Node, absolute, join
+from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, Node, absolute, join
+from hdmf_zarr_backend.model.stored import StoredArray
 
 EXTERNAL = "_EXTERNAL_ARRAY_LINK"
 """LINDI's attribute of an array whose values are only in an HDF5 file; also its mark in the ``extra`` of a node."""
@@ -38,11 +39,11 @@ CELLS = "lindi"
 """Key in the configuration of ``json2``: number of fields of rows, else 0; references are wrapped."""
 
 
-def external_of(node: ArrayNode[Attributes]) -> tuple[str, str] | None:
+def external_of(stored: StoredArray) -> tuple[str, str] | None:
     """Return URL and dataset of the file that has the values of an array, None if they are in this file."""
-    if EXTERNAL not in node.extra:
+    if EXTERNAL not in stored.extra:
         return None
-    link = node.extra[EXTERNAL]
+    link = stored.extra[EXTERNAL]
     stated = link if isinstance(link, dict) else {}
     return str(stated.get("url", "an unknown file")), str(stated.get("name", "of an unknown name"))
 
@@ -68,7 +69,7 @@ def translate(hierarchy: Hierarchy) -> bool:
         A link without a path, or fields without names; the node is named.
     """
     root = hierarchy.root
-    if hierarchy.zarr_format != 2 or not isinstance(root, GroupNode) or "version" in notes_of(root.attributes):
+    if hierarchy.zarr_format != 2 or not isinstance(root, Group) or "version" in notes_of(root.attributes):
         return False
     nodes = list(_below(root))
     if not _is_reference(root.attributes.get(SPECLOC)) and not any(_is_marked(node) for _, node in nodes):
@@ -76,7 +77,7 @@ def translate(hierarchy: Hierarchy) -> bool:
     for path, node in nodes:
         try:
             node.attributes = {name: _number(value) for name, value in decode_values(node.attributes).items()}
-            if isinstance(node, ArrayNode):
+            if isinstance(node, Dataset):
                 _translate_array(node)
             else:
                 _add_links(path, node)
@@ -85,12 +86,12 @@ def translate(hierarchy: Hierarchy) -> bool:
     return True
 
 
-def _below(root: GroupNode[Attributes]) -> Iterator[tuple[str, Node]]:
+def _below(root: Group[Attributes]) -> Iterator[tuple[str, Node]]:
     stack: list[tuple[str, Node]] = [("", root)]
     while stack:
         path, node = stack.pop()
         yield path, node
-        if isinstance(node, GroupNode):
+        if isinstance(node, Group):
             stack.extend((join(path, name), child) for name, child in node.members.items())
 
 
@@ -112,7 +113,7 @@ def _number(value: Any) -> Any:
 # ---- links ----------------------------------------------------------------------------------------------------------
 
 
-def _add_links(path: str, group: GroupNode[Attributes]) -> None:
+def _add_links(path: str, group: Group[Attributes]) -> None:
     """Replace the members that represent links by links."""
     links = []
     for name in sorted(group.members):
@@ -133,29 +134,32 @@ def _add_links(path: str, group: GroupNode[Attributes]) -> None:
 # ---- arrays ---------------------------------------------------------------------------------------------------------
 
 
-def _translate_array(node: ArrayNode[Attributes]) -> None:
+def _translate_array(node: Dataset[Attributes]) -> None:
     attributes = node.attributes
-    is_scalar = attributes.pop(_SCALAR, None) is True and node.size == 1
+    is_scalar = attributes.pop(_SCALAR, None) is True and node.stored.size == 1
     fields = attributes.pop(_COMPOUND, None)
     if EXTERNAL in attributes:
-        node.extra = {**node.extra, EXTERNAL: attributes.pop(EXTERNAL)}
+        node.stored.extra = {**node.extra, EXTERNAL: attributes.pop(EXTERNAL)}
     if DTYPE in attributes:
         return
     row_dtype = [] if fields is None else _row_dtype(fields)
-    is_json = node.data_type == "|O" and node.first_filter.get("id") == "json2"
+    is_json = node.stored.data_type == "|O" and node.stored.first_filter.get("id") == "json2"
     if is_json:
-        node.filters = [{**node.first_filter, CELLS: len(row_dtype)}, *(node.filters or [])[1:]]
+        node.stored.filters = [{**node.stored.first_filter, CELLS: len(row_dtype)}, *(node.stored.filters or [])[1:]]
     if row_dtype:
         _make_rows(node, row_dtype, is_scalar=is_scalar, is_json=is_json)
     elif is_scalar:
         attributes[DTYPE] = "scalar"
 
 
-def _make_rows(node: ArrayNode[Attributes], row_dtype: list[Any], *, is_scalar: bool, is_json: bool) -> None:
+def _make_rows(node: Dataset[Attributes], row_dtype: list[Any], *, is_scalar: bool, is_json: bool) -> None:
     node.attributes[DTYPE] = row_dtype
     if is_json:
-        node.stored_axes = len(node.shape)
-        node.shape, node.chunks = (*node.shape, len(row_dtype)), (*node.chunks, len(row_dtype))
+        node.stored.stored_axes = len(node.stored.shape)
+        node.stored.shape, node.stored.chunks = (
+            (*node.stored.shape, len(row_dtype)),
+            (*node.stored.chunks, len(row_dtype)),
+        )
     notes = {name: True for name, holds in (("scalar", is_scalar), ("rows", is_json)) if holds}
     if notes:
         node.attributes[NOTES] = notes
@@ -182,6 +186,6 @@ def _field_dtype(kind: str) -> str:
 
 def may_hold_references(node: Node) -> bool:
     """Tell whether the elements of a translated array may be references; LINDI does not mark such arrays."""
-    if not isinstance(node, ArrayNode) or DTYPE in node.attributes or not node.size:
+    if not isinstance(node, Dataset) or DTYPE in node.attributes or not node.stored.size:
         return False
-    return CELLS in node.first_filter
+    return CELLS in node.stored.first_filter

@@ -25,7 +25,7 @@ from typing import Any
 from hdmf_zarr_backend.formats.dimensions import stored_names
 from hdmf_zarr_backend.formats.elements import is_scalar
 from hdmf_zarr_backend.formats.reserved import DIMENSIONS, NCZARR_ATTR, notes_of
-from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Hierarchy, Node, join
+from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, Node, join
 
 SUPERBLOCK = "_nczarr_superblock"
 PROPERTIES = "_NCProperties"
@@ -62,7 +62,7 @@ def overlay(hierarchy: Hierarchy) -> set[str]:
     """
     wanted: dict[str, Attributes] = {"": {PROPERTIES: _PROPERTIES, SUPERBLOCK: {"version": _VERSION}}}
     for path, node in hierarchy.walk():
-        if isinstance(node, GroupNode):
+        if isinstance(node, Group):
             group, arrays = _of_group(path, node)
             wanted |= {path: {**wanted.get(path, {}), GROUP: group}, **arrays}
     return _change(hierarchy, wanted)
@@ -113,14 +113,14 @@ def _needed_type(value: Any) -> str | None:
     return "<f8" if kinds == {int, float} else None
 
 
-def is_listed(node: ArrayNode[Attributes]) -> bool:
+def is_listed(node: Dataset[Attributes]) -> bool:
     """Tell whether netcdf-c can read an array: plain numbers in C order, without filters, with supported codecs."""
-    compressor = node.compressor or {}
+    compressor = node.stored.compressor or {}
     return (
-        isinstance(node.data_type, str)
-        and _TYPES.fullmatch(node.data_type) is not None
-        and node.order == "C"
-        and node.filters is None  # netcdf-c crashes on an empty list
+        isinstance(node.stored.data_type, str)
+        and _TYPES.fullmatch(node.stored.data_type) is not None
+        and node.stored.order == "C"
+        and node.stored.filters is None  # netcdf-c crashes on an empty list
         and compressor.get("id", "zlib") in _COMPRESSORS
         and "checksum" not in compressor
         and _has_readable_attributes(node.attributes)
@@ -147,13 +147,13 @@ def _is_readable(value: list[Any]) -> bool:
     return len({type(item) for item in value}) < 2 or _needed_type(value) is not None
 
 
-def _listed_arrays(node: GroupNode[Attributes]) -> Iterator[tuple[str, ArrayNode[Attributes]]]:
+def _listed_arrays(node: Group[Attributes]) -> Iterator[tuple[str, Dataset[Attributes]]]:
     for name, child in sorted(node.members.items()):
-        if isinstance(child, ArrayNode) and is_name(name) and is_listed(child):
+        if isinstance(child, Dataset) and is_name(name) and is_listed(child):
             yield name, child
 
 
-def _of_group(path: str, node: GroupNode[Attributes]) -> tuple[dict[str, Any], dict[str, Attributes]]:
+def _of_group(path: str, node: Group[Attributes]) -> tuple[dict[str, Any], dict[str, Attributes]]:
     """Return the attributes of a group, and those of its arrays by path.
 
     In netCDF a name has one length in a group, so the axes of all arrays are named together.
@@ -162,18 +162,18 @@ def _of_group(path: str, node: GroupNode[Attributes]) -> tuple[dict[str, Any], d
     taken: dict[str, int] = {}
     arrays: dict[str, Attributes] = {}
     for name, child in _listed_arrays(node):
-        if is_scalar(child) and child.shape == (1,) and child.compressor is None:
+        if is_scalar(child) and child.stored.shape == (1,) and child.stored.compressor is None:
             arrays[name] = {ARRAY: {"dimension_references": [], "scalar": 1, "storage": "chunked"}}
             continue
-        names = stored_names(_labels(child), child.shape, taken)
-        for dimension, length, bound in zip(names, child.shape, _bounds(child), strict=True):
+        names = stored_names(_labels(child), child.stored.shape, taken)
+        for dimension, length, bound in zip(names, child.stored.shape, _bounds(child), strict=True):
             if bound is None:
                 dimensions[dimension] = {"size": length, "unlimited": 1}
             else:
                 dimensions.setdefault(dimension, length)
         references = [f"/{join(path, dimension)}" for dimension in names]
         arrays[name] = {ARRAY: {"dimension_references": references, "storage": "chunked"}}
-    groups = [name for name, child in sorted(node.members.items()) if isinstance(child, GroupNode)]
+    groups = [name for name, child in sorted(node.members.items()) if isinstance(child, Group)]
     group = {
         "dimensions": dimensions,
         "arrays": list(arrays),
@@ -182,20 +182,20 @@ def _of_group(path: str, node: GroupNode[Attributes]) -> tuple[dict[str, Any], d
     return group, {join(path, name): added for name, added in arrays.items()}
 
 
-def _bounds(node: ArrayNode[Attributes]) -> Sequence[int | None]:
+def _bounds(node: Dataset[Attributes]) -> Sequence[int | None]:
     """Return the maximum length of each axis, None if unlimited."""
     most = notes_of(node.attributes).get("maxshape")
-    return most if isinstance(most, list) and len(most) == len(node.shape) else node.shape
+    return most if isinstance(most, list) and len(most) == len(node.stored.shape) else node.stored.shape
 
 
 def _is_safe(name: str, node: Node) -> bool:
     return is_name(name) and _has_readable_attributes(node.attributes)
 
 
-def _labels(node: ArrayNode[Attributes]) -> list[str | None] | None:
+def _labels(node: Dataset[Attributes]) -> list[str | None] | None:
     """Return the names of the axes in the file in a form that is valid in netCDF."""
     names = node.attributes.get(DIMENSIONS)
-    if not isinstance(names, list) or len(names) != len(node.shape):
+    if not isinstance(names, list) or len(names) != len(node.stored.shape):
         return None
     return [_label(name) if isinstance(name, str) else None for name in names]
 
@@ -212,7 +212,7 @@ def listed(hierarchy: Hierarchy) -> list[str]:
     while stack:
         path, node = stack.pop()
         held = node.attributes.get(GROUP)
-        if isinstance(node, GroupNode) and isinstance(held, dict):
+        if isinstance(node, Group) and isinstance(held, dict):
             found.extend(f"/{join(path, name)}" for name in held.get("arrays", ()))
             stack.extend(
                 (join(path, name), node.members[name]) for name in held.get("groups", ()) if name in node.members

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from hdmf_zarr_backend.formats import zarr2, zarr3
 from hdmf_zarr_backend.formats.inlined import inlined_chunks
-from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, Hierarchy, Node
+from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Hierarchy, Node
 
 Documents = dict[str, dict[str, Any]]
 
@@ -96,11 +96,11 @@ def parse_documents(documents: Mapping[str, Any]) -> Hierarchy:
     return zarr2.parse_documents(documents)
 
 
-def parse_array(documents: Mapping[str, Any], path: str) -> ArrayNode[Attributes] | None:
+def parse_array(documents: Mapping[str, Any], path: str) -> Dataset[Attributes] | None:
     """Return the array for the documents of the node at ``path``, by their names; None for other nodes."""
     if zarr3.DOCUMENT in documents:
         node = zarr3.parse_node(documents[zarr3.DOCUMENT], path)
-        return node if isinstance(node, ArrayNode) else None
+        return node if isinstance(node, Dataset) else None
     if zarr2.ARRAY in documents:
         return zarr2.parse_array(documents[zarr2.ARRAY], documents.get(zarr2.ATTRIBUTES, {}), path)
     return None

@@ -18,7 +18,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from hdmf_zarr_backend.formats import type_codes, zarr3, zarr3_types
-from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes
+from hdmf_zarr_backend.model.nodes import Attributes, Dataset
+from hdmf_zarr_backend.model.stored import StoredArray
 
 
 @dataclass(slots=True, frozen=True)
@@ -81,19 +82,19 @@ _READ = "Read it through the container; `zarrio inspect` shows the types and cod
 _CONVERT = "Convert the file with codec='zstd' or another one"
 
 
-def find_obstacle(node: ArrayNode[Attributes]) -> Obstacle | None:
+def find_obstacle(node: Dataset[Attributes]) -> Obstacle | None:
     """Return the reason why TensorStore cannot open an array, None if it can.
 
     Parameters
     ----------
-    node : ArrayNode
+    node : Dataset
         The array.
     """
-    if not isinstance(node.data_type, list) and not is_number(node.data_type):
-        return no_such_elements(node.data_type)
-    if node.zarr_format == 2:
-        return _in_format_2(node)
-    return _in_format_3(zarr3.encode_node(node) if node.original is None else node.original.document)
+    if not isinstance(node.stored.data_type, list) and not is_number(node.stored.data_type):
+        return no_such_elements(node.stored.data_type)
+    if node.stored.zarr_format == 2:
+        return _in_format_2(node.stored)
+    return _in_format_3(zarr3.encode_node(node) if node.stored.original is None else node.stored.original.document)
 
 
 def is_number(data_type: Any) -> bool:
@@ -118,22 +119,22 @@ def _in_fields(data_type: Any) -> Obstacle | None:
     return None
 
 
-def _in_format_2(node: ArrayNode[Attributes]) -> Obstacle | None:
-    obstacle = _in_fields(node.data_type)
+def _in_format_2(stored: StoredArray) -> Obstacle | None:
+    obstacle = _in_fields(stored.data_type)
     if obstacle is not None:
         return obstacle
-    if node.filters:
-        names = ", ".join(str(codec.get("id")) for codec in node.filters)
+    if stored.filters:
+        names = ", ".join(str(codec.get("id")) for codec in stored.filters)
         return Obstacle(
             f"TensorStore cannot read arrays with filters ({names})", f"{_CONVERT}, instead of keeping HDF5's filters."
         )
-    if node.compressor is not None and not _is_compressor(node.compressor):
+    if stored.compressor is not None and not _is_compressor(stored.compressor):
         return Obstacle(
-            f"TensorStore cannot read the compressor {node.compressor}",
+            f"TensorStore cannot read the compressor {stored.compressor}",
             f"It has {', '.join(COMPRESSORS)}. {_CONVERT}.",
         )
-    if node.fill_value is not None and not _is_fill(node.fill_value, node.data_type):
-        return Obstacle(f"TensorStore cannot read the fill value {node.fill_value!r} of this type", _READ)
+    if stored.fill_value is not None and not _is_fill(stored.fill_value, stored.data_type):
+        return Obstacle(f"TensorStore cannot read the fill value {stored.fill_value!r} of this type", _READ)
     return None
 
 

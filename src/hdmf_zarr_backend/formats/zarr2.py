@@ -18,10 +18,9 @@ from typing import Any
 from hdmf_zarr_backend.errors import MetadataError
 from hdmf_zarr_backend.formats.inlined import inline_block
 from hdmf_zarr_backend.model.nodes import (
-    ArrayNode,
     Attributes,
-    ChunkKeys,
-    GroupNode,
+    Dataset,
+    Group,
     Hierarchy,
     Node,
     absolute,
@@ -29,6 +28,7 @@ from hdmf_zarr_backend.model.nodes import (
     checked_lengths,
     split,
 )
+from hdmf_zarr_backend.model.stored import ChunkKeys, StoredArray
 
 GROUP = ".zgroup"
 ARRAY = ".zarray"
@@ -50,28 +50,28 @@ def key_of(path: str, name: str) -> str:
     return f"{path}/{name}" if path else name
 
 
-def encode_array(node: ArrayNode[Attributes]) -> dict[str, Any]:
+def encode_array(stored: StoredArray) -> dict[str, Any]:
     """Return the ``.zarray`` document of ``node``."""
     document: dict[str, Any] = {
-        "chunks": list(node.chunks),
-        "compressor": node.compressor,
-        "dtype": node.data_type,
-        "fill_value": node.fill_value,
-        "filters": node.filters,
-        "order": node.order,
-        "shape": list(node.shape),
+        "chunks": list(stored.chunks),
+        "compressor": stored.compressor,
+        "dtype": stored.data_type,
+        "fill_value": stored.fill_value,
+        "filters": stored.filters,
+        "order": stored.order,
+        "shape": list(stored.shape),
         "zarr_format": 2,
     }
-    if node.chunk_keys.separator != ".":
-        document["dimension_separator"] = node.chunk_keys.separator
-    document.update(node.extra)
+    if stored.chunk_keys.separator != ".":
+        document["dimension_separator"] = stored.chunk_keys.separator
+    document.update(stored.extra)
     return document
 
 
 def documents(path: str, node: Node) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield ``(key, document)`` of one node; attributes if there are any, or if the file has a document for them."""
-    if isinstance(node, ArrayNode):
-        yield key_of(path, ARRAY), encode_array(node)
+    if isinstance(node, Dataset):
+        yield key_of(path, ARRAY), encode_array(node.stored)
     else:
         yield key_of(path, GROUP), {"zarr_format": 2}
     if node.attributes or node.keeps_attributes:
@@ -171,14 +171,14 @@ def parse_consolidated(document: Any) -> Hierarchy:
 # ---- one node -------------------------------------------------------------------------------------------------------
 
 
-def parse_group(document: Any, attributes: Attributes, path: str) -> GroupNode[Attributes]:
+def parse_group(document: Any, attributes: Attributes, path: str) -> Group[Attributes]:
     """Return the group for a ``.zgroup`` document and its attributes."""
     _check_format(document, GROUP, path)
     extra = {key: value for key, value in document.items() if key != "zarr_format"}
-    return GroupNode(attributes=attributes, extra=extra)
+    return Group(attributes=attributes, extra=extra)
 
 
-def parse_array(document: Any, attributes: Attributes, path: str) -> ArrayNode[Attributes]:
+def parse_array(document: Any, attributes: Attributes, path: str) -> Dataset[Attributes]:
     """Return the array for a ``.zarray`` document and its attributes.
 
     Raises
@@ -201,7 +201,7 @@ def parse_array(document: Any, attributes: Attributes, path: str) -> ArrayNode[A
         )
     known = _WITH_SEPARATOR if separator != "." else _REQUIRED
     extra = {} if len(document) == len(known) else {key: document[key] for key in document if key not in known}
-    return ArrayNode(
+    stored = StoredArray(
         shape=shape,
         chunks=chunks,
         data_type=document["dtype"],
@@ -210,9 +210,9 @@ def parse_array(document: Any, attributes: Attributes, path: str) -> ArrayNode[A
         filters=_filters(document["filters"], path),
         order=order,
         chunk_keys=_CHUNK_KEYS[separator],
-        attributes=attributes,
         extra=extra,
     )
+    return Dataset(stored, attributes)
 
 
 def _check_format(document: Any, name: str, path: str) -> None:

@@ -37,19 +37,17 @@ from hdmf_zarr_backend.formats.reserved import DIMENSIONS, DTYPE, NOTES, notes_o
 from hdmf_zarr_backend.formats.zarr3_codecs import Chain
 from hdmf_zarr_backend.model.memo import Memo
 from hdmf_zarr_backend.model.nodes import (
-    ArrayNode,
     Attributes,
-    ChunkKeys,
-    GroupNode,
+    Dataset,
+    Group,
     Hierarchy,
     Node,
-    Order,
-    Original,
     absolute,
     check_axes,
     checked_lengths,
     split,
 )
+from hdmf_zarr_backend.model.stored import ChunkKeys, Order, Original, StoredArray
 
 DOCUMENT = "zarr.json"
 CONSOLIDATED = "consolidated_metadata"
@@ -214,7 +212,7 @@ def last(hierarchy: Hierarchy, inlined: Mapping[str, bytes], *, consolidate: boo
     for path, node in hierarchy.walk():
         if path:
             members[path] = encode_node(node)
-        if path and isinstance(node, GroupNode):  # zarr-python has a block for each group
+        if path and isinstance(node, Group):  # zarr-python has a block for each group
             members[path][CONSOLIDATED] = {**BLOCK, "metadata": {}}
     return {DOCUMENT: {**root, CONSOLIDATED: {**BLOCK, "metadata": members, **inline_block(inlined)}}}
 
@@ -272,10 +270,10 @@ def parse_node(document: Any, path: str) -> Node:
     if _kind(document, path) == "array":
         return _parse_array(document, path)
     extra = {key: document[key] for key in document if key not in GROUP_KEYS and key != CONSOLIDATED}
-    return GroupNode(zarr3_attributes.decode_values(document.get("attributes") or {}), {}, extra, keeps_attributes=True)
+    return Group(zarr3_attributes.decode_values(document.get("attributes") or {}), {}, extra, keeps_attributes=True)
 
 
-def _parse_array(document: dict[str, Any], path: str) -> ArrayNode[Attributes]:
+def _parse_array(document: dict[str, Any], path: str) -> Dataset[Attributes]:
     shape, cell, keys = _grid(document, path)
     try:
         return _decode_array(document, shape, cell, keys)
@@ -291,7 +289,7 @@ def _parse_array(document: dict[str, Any], path: str) -> ArrayNode[Attributes]:
 
 def _decode_array(
     document: dict[str, Any], shape: tuple[int, ...], cell: tuple[int, ...], keys: ChunkKeys
-) -> ArrayNode[Attributes]:
+) -> Dataset[Attributes]:
     stated = document.get("attributes") or {}
     noted = notes_of(stated).get(_TYPE)
     form = _decode(document["data_type"], document["codecs"], document.get("fill_value"), len(shape), noted)
@@ -299,7 +297,7 @@ def _decode_array(
     _check_shards(cell, chain.chunks)
     attributes, rows = zarr3_attributes.decode_array_attributes(stated, form.default)
     word = zarr3_attributes.decode_word(stated, form.default, rows=rows, is_text=form.is_text)
-    node: ArrayNode[Attributes] = ArrayNode(
+    stored = StoredArray(
         shape=shape,
         chunks=chain.chunks or cell,
         data_type=form.data_type,
@@ -307,32 +305,31 @@ def _decode_array(
         compressor=chain.compressor,
         filters=chain.filters,
         order=chain.order,
-        attributes=attributes,
-        keeps_attributes=True,
         zarr_format=3,
         chunk_keys=keys,
         shards=None if chain.shards is None else replace(chain.shards, shape=cell),
     )
+    node: Dataset[Attributes] = Dataset(stored, attributes, keeps_attributes=True)
     if _NAMES in document and DIMENSIONS not in attributes:
         _take_names(attributes, document[_NAMES])
     if form.is_text and word in _REFERENCE_WORDS:
-        node.filters = [{"id": zarr3_codecs.REFERENCES}, *(chain.filters or [])[1:]]
-        node.fill_value = None
+        stored.filters = [{"id": zarr3_codecs.REFERENCES}, *(chain.filters or [])[1:]]
+        stored.fill_value = None
     _set_word(node, word, rows=rows, is_old=zarr3_attributes.is_old_scalar(stated))
     keep_document(node, document)
     return node
 
 
-def keep_document(node: ArrayNode[Attributes], document: dict[str, Any]) -> None:
+def keep_document(node: Dataset[Attributes], document: dict[str, Any]) -> None:
     """Let a node be encoded as ``document``, which describes it, as long as nothing that it states changes."""
     # attributes are replaced and not changed inside, so a shallow copy is enough
-    node.original = Original(document, _stored(node), dict(node.attributes))
+    node.stored.original = Original(document, _properties(node.stored), dict(node.attributes))
 
 
-_stored: Callable[[ArrayNode[Attributes]], tuple[Any, ...]] = attrgetter(
+_properties: Callable[[StoredArray], tuple[Any, ...]] = attrgetter(
     "data_type", "fill_value", "compressor", "filters", "order", "chunk_keys", "chunks", "shards"
 )
-"""Returns the properties of a node that determine how it is stored."""
+"""Returns the properties of an array that its document states, except for the shape."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -393,24 +390,24 @@ def _take_names(attributes: Attributes, names: Any) -> None:
         attributes[DIMENSIONS] = names
 
 
-def _set_word(node: ArrayNode[Attributes], word: Any, *, rows: bool, is_old: bool) -> None:
+def _set_word(node: Dataset[Attributes], word: Any, *, rows: bool, is_old: bool) -> None:
     """Set ``zarr_dtype`` and the axes of a node; ``is_old``: old files may mark it as a scalar."""
     attributes = node.attributes
     notes = dict(notes_of(attributes))
     is_noted = notes.pop(_WORD, None) is not None
     notes.pop(_TYPE, None)
     notes.pop("rows", None)
-    scalar = not node.shape
+    scalar = not node.stored.shape
     if rows:
         notes["rows"] = True
-        _add_field_axis(node, _fields_of(node.data_type, word))
+        _add_field_axis(node.stored, _fields_of(node.stored.data_type, word))
     elif scalar:
-        _add_axis(node)
+        _add_axis(node.stored)
     if scalar and (is_noted or _keeps_word(word)):
         notes["scalar"] = True
     elif scalar:
         word = "scalar"
-    elif is_old and node.size == 1:
+    elif is_old and node.stored.size == 1:
         word = word if _keeps_word(word) else "scalar"
         zarr3_attributes.drop_marks(attributes)
     attributes.pop(NOTES, None)
@@ -422,22 +419,22 @@ def _keeps_word(word: Any) -> bool:
     return isinstance(word, list) or word in _REFERENCE_WORDS
 
 
-def _add_axis(node: ArrayNode[Attributes]) -> None:
+def _add_axis(stored: StoredArray) -> None:
     """Add the only axis that the node of a scalar has."""
-    node.shape, node.chunks, node.stored_axes = (1,), (1,), 0
-    if node.shards is not None:
-        node.shards = replace(node.shards, shape=(1,))
+    stored.shape, stored.chunks, stored.stored_axes = (1,), (1,), 0
+    if stored.shards is not None:
+        stored.shards = replace(stored.shards, shape=(1,))
 
 
-def _add_field_axis(node: ArrayNode[Attributes], fields: list[Any]) -> None:
+def _add_field_axis(stored: StoredArray, fields: list[Any]) -> None:
     """Convert structured elements to objects with an axis of fields, which is always the last one."""
-    axes = node.stored_axes = len(node.shape)
-    node.order = zarr3_codecs.order_of([*zarr3_codecs.axes_in_order(node.order, axes), axes])
-    node.shape, node.chunks = ((*(n or (1,)), len(fields)) for n in (node.shape, node.chunks))
-    if node.shards is not None:
-        node.shards = replace(node.shards, shape=(*node.shards.shape, len(fields)))
-    node.filters = [zarr3_codecs.struct_filter(fields), *(node.filters or [])]
-    node.data_type, node.fill_value = "|O", None
+    axes = stored.stored_axes = len(stored.shape)
+    stored.order = zarr3_codecs.order_of([*zarr3_codecs.axes_in_order(stored.order, axes), axes])
+    stored.shape, stored.chunks = ((*(n or (1,)), len(fields)) for n in (stored.shape, stored.chunks))
+    if stored.shards is not None:
+        stored.shards = replace(stored.shards, shape=(*stored.shards.shape, len(fields)))
+    stored.filters = [zarr3_codecs.struct_filter(fields), *(stored.filters or [])]
+    stored.data_type, stored.fill_value = "|O", None
 
 
 def _is_reference(word: Any) -> bool:
@@ -467,7 +464,7 @@ def encode_node(node: Node) -> dict[str, Any]:
     UsageError
         Format 3 cannot express a filter.
     """
-    if isinstance(node, ArrayNode):
+    if isinstance(node, Dataset):
         return _encode_array(node)
     attributes = zarr3_attributes.encode_values(node.attributes)
     return {"zarr_format": 3, "node_type": "group", "attributes": attributes, **node.extra}
@@ -499,8 +496,8 @@ def checked_key_encoding(encoding: Any, zarr_format: int) -> ChunkKeyEncoding | 
 
 def key_encoding_of(hierarchy: Hierarchy) -> ChunkKeyEncoding:
     """Return the encoding for keys of new chunks in a file: ``v2`` if the keys of all its arrays have one level."""
-    arrays = [node for _, node in hierarchy.walk() if isinstance(node, ArrayNode)]
-    return "v2" if arrays and all(node.chunk_keys.separator == "." for node in arrays) else "default"
+    arrays = [node for _, node in hierarchy.walk() if isinstance(node, Dataset)]
+    return "v2" if arrays and all(node.stored.chunk_keys.separator == "." for node in arrays) else "default"
 
 
 def encode_documents(hierarchy: Hierarchy) -> dict[str, dict[str, Any]]:
@@ -508,15 +505,15 @@ def encode_documents(hierarchy: Hierarchy) -> dict[str, dict[str, Any]]:
     return {key_of(path): encode_node(node) for path, node in hierarchy.walk()}
 
 
-def _encode_array(node: ArrayNode[Attributes]) -> dict[str, Any]:
-    original = node.original
+def _encode_array(node: Dataset[Attributes]) -> dict[str, Any]:
+    original = node.stored.original
     if original is None:
         return _made_document(node)
     before = original.document
-    if original.stored != _stored(node):  # keep the keys that other programs have added
+    if original.stored != _properties(node.stored):  # keep the keys that other programs have added
         made = _made_document(node)
         return {**made, **{key: before[key] for key in before if key not in ARRAY_KEYS or key == _TRANSFORMERS}}
-    document = {**before, "shape": list(node.stored_shape)}
+    document = {**before, "shape": list(node.stored.stored_shape)}
     if node.attributes != original.attributes:
         attributes = document["attributes"] = _attributes_like(node, original)
         if _NAMES in before and DIMENSIONS in attributes:
@@ -527,7 +524,7 @@ def _encode_array(node: ArrayNode[Attributes]) -> dict[str, Any]:
 _TRANSFORMERS = "storage_transformers"
 
 
-def _attributes_like(node: ArrayNode[Attributes], original: Original) -> Attributes:
+def _attributes_like(node: Dataset[Attributes], original: Original) -> Attributes:
     """Return changed attributes with unchanged attributes for the type of the array."""
     attributes: Attributes = _made_document(node)["attributes"]
     if node.attributes.get(DTYPE) == original.attributes.get(DTYPE):
@@ -538,23 +535,30 @@ def _attributes_like(node: ArrayNode[Attributes], original: Original) -> Attribu
     return attributes
 
 
-def _made_document(node: ArrayNode[Attributes]) -> dict[str, Any]:
-    axes = len(node.stored_shape)
-    stored = _encode(node.data_type, node.filters, node.compressor, node.order, axes, node.fill_value)
-    attributes = zarr3_attributes.encode_array_attributes(node, stored.default, rows=has_records(node))
+def _made_document(node: Dataset[Attributes]) -> dict[str, Any]:
+    axes = len(node.stored.stored_shape)
+    stored = _encode(
+        node.stored.data_type,
+        node.stored.filters,
+        node.stored.compressor,
+        node.stored.order,
+        axes,
+        node.stored.fill_value,
+    )
+    attributes = zarr3_attributes.encode_array_attributes(node, stored.default, rows=has_records(node.stored))
     if stored.noted is not None:
         attributes[NOTES] = {**notes_of(attributes), _TYPE: stored.noted}
-    codecs, chunks = stored.codecs, node.chunks[:axes]
-    if node.shards is not None:
-        codecs = zarr3_codecs.encode_sharded(chunks, codecs, node.shards)
-        chunks = node.shards.shape[:axes]
-    keys = node.chunk_keys
+    codecs, chunks = stored.codecs, node.stored.chunks[:axes]
+    if node.stored.shards is not None:
+        codecs = zarr3_codecs.encode_sharded(chunks, codecs, node.stored.shards)
+        chunks = node.stored.shards.shape[:axes]
+    keys = node.stored.chunk_keys
     names = attributes.get(DIMENSIONS)
     has_names = isinstance(names, list) and len(names) == axes > 0
     return {
         "zarr_format": 3,
         "node_type": "array",
-        "shape": list(node.stored_shape),
+        "shape": list(node.stored.stored_shape),
         "data_type": stored.data_type,
         "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": list(chunks)}},
         "chunk_key_encoding": {"name": keys.encoding, "configuration": {"separator": keys.separator}},
@@ -620,41 +624,41 @@ UsageError
 # ---- new arrays -----------------------------------------------------------------------------------------------------
 
 
-def store_in_format_3(node: ArrayNode[Attributes], widths: dict[str, int]) -> None:
+def store_in_format_3(node: Dataset[Attributes], widths: dict[str, int]) -> None:
     """Convert the node of a new array from format 2 to format 3.
 
     Parameters
     ----------
-    node : ArrayNode
+    node : Dataset
         Of a new array; changed.
     widths : dict of str to int
         For rows: number of characters of the longest text in each field of text or references.
     """
-    node.zarr_format, node.chunk_keys = 3, NEW_KEYS
-    node.extra, node.keeps_attributes = {}, True
+    node.stored.zarr_format, node.stored.chunk_keys = 3, NEW_KEYS
+    node.stored.extra, node.keeps_attributes = {}, True
     notes = notes_of(node.attributes)
     if notes.get("rows") is True:
-        node.stored_axes = len(node.shape) - 1
-    node.filters = _filters_in_format_3(node, widths)
-    if node.attributes.get(DTYPE) == "scalar" or (notes.get("scalar") is True and node.shape[:1] == (1,)):
-        node.stored_axes = 0
-    if len(node.stored_shape) < 2:
-        node.order = "C"
+        node.stored.stored_axes = len(node.stored.shape) - 1
+    node.stored.filters = _filters_in_format_3(node, widths)
+    if node.attributes.get(DTYPE) == "scalar" or (notes.get("scalar") is True and node.stored.shape[:1] == (1,)):
+        node.stored.stored_axes = 0
+    if len(node.stored.stored_shape) < 2:
+        node.stored.order = "C"
 
 
-def _filters_in_format_3(node: ArrayNode[Attributes], widths: dict[str, int]) -> list[dict[str, Any]] | None:
-    filters = node.filters or []
+def _filters_in_format_3(node: Dataset[Attributes], widths: dict[str, int]) -> list[dict[str, Any]] | None:
+    filters = node.stored.filters or []
     if notes_of(node.attributes).get("rows") is True:
         return [zarr3_codecs.struct_filter(row_fields(node, widths)), *filters[1:]]
-    if node.data_type == "|O":
+    if node.stored.data_type == "|O":
         is_reference = node.attributes.get(DTYPE) in _REFERENCE_WORDS
-        return [{"id": zarr3_codecs.REFERENCES}, *filters[1:]] if is_reference else node.filters
-    if zarr3_types.is_mixed(node.data_type):
-        return [zarr3_codecs.byte_order_filter(node.data_type), *filters]
-    return node.filters
+        return [{"id": zarr3_codecs.REFERENCES}, *filters[1:]] if is_reference else node.stored.filters
+    if zarr3_types.is_mixed(node.stored.data_type):
+        return [zarr3_codecs.byte_order_filter(node.stored.data_type), *filters]
+    return node.stored.filters
 
 
-def row_fields(node: ArrayNode[Attributes], widths: dict[str, int]) -> list[Any]:
+def row_fields(node: Dataset[Attributes], widths: dict[str, int]) -> list[Any]:
     """Return name, data type and kind of the fields of new rows; ``widths`` as for `store_in_format_3`."""
     return [_row_field(field, widths) for field in node.attributes.get(DTYPE) or ()]
 
@@ -667,11 +671,11 @@ def _row_field(field: Any, widths: dict[str, int]) -> list[Any]:
     return [name, f"<U{max(TEXT_CHARACTERS, widths.get(name, 0))}", kind]
 
 
-def has_records(node: ArrayNode[Attributes]) -> bool:
+def has_records(stored: StoredArray) -> bool:
     """Tell whether an array has rows with text or references that are stored as records with fields of fixed length."""
-    return node.first_filter.get("id") == zarr3_codecs.STRUCT
+    return stored.first_filter.get("id") == zarr3_codecs.STRUCT
 
 
-def row_bytes(node: ArrayNode[Attributes]) -> int | None:
+def row_bytes(stored: StoredArray) -> int | None:
     """Return the bytes of a stored row, None for an array without records."""
-    return type_codes.itemsize(zarr3_codecs.field_types(node.first_filter["fields"])) if has_records(node) else None
+    return type_codes.itemsize(zarr3_codecs.field_types(stored.first_filter["fields"])) if has_records(stored) else None

@@ -25,7 +25,8 @@ from typing import Any
 
 from hdmf_zarr_backend.formats.references import is_reference
 from hdmf_zarr_backend.formats.reserved import DIMENSIONS, DTYPE, LINKS, NOTES, SPECLOC, notes_of
-from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, absolute
+from hdmf_zarr_backend.model.nodes import Attributes, Dataset, absolute
+from hdmf_zarr_backend.model.stored import StoredArray
 
 DTYPE_3 = "_DTYPE"
 LINKS_3 = "_LINKS"
@@ -127,12 +128,12 @@ def _decode_reference(value: dict[str, Any]) -> dict[str, Any]:
 # ---- arrays ---------------------------------------------------------------------------------------------------------
 
 
-def encode_array_attributes(node: ArrayNode[Attributes], default: Any, *, rows: bool) -> Attributes:
+def encode_array_attributes(node: Dataset[Attributes], default: Any, *, rows: bool) -> Attributes:
     """Return the format-3 attributes of an array.
 
     Parameters
     ----------
-    node : ArrayNode
+    node : Dataset
         Has ``stored_axes`` if its document has other axes.
     default : object
         The default ``zarr_dtype`` of the data type.
@@ -142,7 +143,7 @@ def encode_array_attributes(node: ArrayNode[Attributes], default: Any, *, rows: 
     encoded = encode_values(node.attributes)
     notes = dict(notes_of(encoded))
     word = node.attributes.get(DTYPE)
-    scalar = node.stored_axes == 0
+    scalar = node.stored.stored_axes == 0
     if scalar:
         notes.pop("scalar", None)
     notes.pop("rows", None)
@@ -155,7 +156,7 @@ def encode_array_attributes(node: ArrayNode[Attributes], default: Any, *, rows: 
     encoded.pop(NOTES, None)
     if notes:
         encoded[NOTES] = notes
-    return _encode_dimensions(encoded, node)
+    return _encode_dimensions(encoded, node.stored)
 
 
 def _encode_fields(encoded: Attributes, notes: dict[str, Any], word: Any, default: list[Any], *, rows: bool) -> None:
@@ -175,11 +176,11 @@ def _encode_word(word: Any, default: str) -> Any:
     return default if word == "scalar" else word
 
 
-def _encode_dimensions(encoded: Attributes, node: ArrayNode[Attributes]) -> Attributes:
+def _encode_dimensions(encoded: Attributes, stored: StoredArray) -> Attributes:
     names = encoded.get(DIMENSIONS)
-    if node.stored_axes is not None and isinstance(names, list):
-        if node.stored_axes:
-            encoded[DIMENSIONS] = names[: node.stored_axes]
+    if stored.stored_axes is not None and isinstance(names, list):
+        if stored.stored_axes:
+            encoded[DIMENSIONS] = names[: stored.stored_axes]
         else:
             del encoded[DIMENSIONS]
     return encoded

@@ -20,7 +20,7 @@ from typing import Any
 from hdmf_zarr_backend.errors import MetadataError, UsageError
 from hdmf_zarr_backend.formats import zarr3_types
 from hdmf_zarr_backend.formats.zarr3_types import Endian
-from hdmf_zarr_backend.model.nodes import Order, Shards
+from hdmf_zarr_backend.model.stored import Order, Shards
 
 REFERENCES = "references"
 STRUCT = "struct"

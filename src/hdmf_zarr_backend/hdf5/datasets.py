@@ -49,7 +49,8 @@ from hdmf_zarr_backend.hdf5.filters import (
 )
 from hdmf_zarr_backend.hdf5.types import TypeJSON, encode_type, is_same_layout, kind_of_type, type_of_element
 from hdmf_zarr_backend.hdf5.values import Array, decode_array, encode_array
-from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes
+from hdmf_zarr_backend.model.nodes import Attributes, Dataset
+from hdmf_zarr_backend.model.stored import StoredArray
 
 Shape = tuple[int, ...]
 MaxShape = tuple["int | None", ...]
@@ -236,12 +237,12 @@ class DatasetForm:
     shape: tuple[int, ...]
 
 
-def dataset_form(node: ArrayNode[Attributes], *, is_spec: bool = False) -> DatasetForm:
+def dataset_form(node: Dataset[Attributes], *, is_spec: bool = False) -> DatasetForm:
     """Return the type and shape of the dataset that an array becomes.
 
     Parameters
     ----------
-    node : ArrayNode
+    node : Dataset
         The array.
     is_spec : bool
         Whether the array holds a cached specification.
@@ -252,19 +253,19 @@ def dataset_form(node: ArrayNode[Attributes], *, is_spec: bool = False) -> Datas
     return DatasetForm(found.form, recorded or type_of_element(found.stored), found.axes if shape is None else shape)
 
 
-def default_type(node: ArrayNode[Attributes], notes: dict[str, Any]) -> TypeJSON:
+def default_type(node: Dataset[Attributes], notes: dict[str, Any]) -> TypeJSON:
     """Return the JSON of the HDF5 type that is derived from an array whose note has no type."""
     return type_of_element(elements.describe(node, notes).stored)
 
 
 def creation_list(
-    node: ArrayNode[Attributes], note: dict[str, Any] | None, kind: TypeJSON, tid: Any, shape: Shape, maxshape: MaxShape
+    stored: StoredArray, note: dict[str, Any] | None, kind: TypeJSON, tid: Any, shape: Shape, maxshape: MaxShape
 ) -> Any:
     """Return the ``h5py.h5p.PropDCID`` to create a dataset with.
 
     Parameters
     ----------
-    node : ArrayNode
+    node : Dataset
         The array in Zarr.
     note : dict or None
         The note of the dataset; None if it was never in HDF5.
@@ -279,27 +280,27 @@ def creation_list(
     properties.set_obj_track_times(False)  # so that equal input gives equal files
     set_orders(properties, note or {})
     if shape and not (note or {}).get("null"):
-        chunks = _chunks(node, note, tid, shape, maxshape)
+        chunks = _chunks(stored, note, tid, shape, maxshape)
         if chunks is not None:
             properties.set_chunk(tuple(chunks))
-            set_filters(properties, _usable_filters(_filters(node, note, tid), tid))
+            set_filters(properties, _usable_filters(_filters(stored, note, tid), tid))
     if (note or {}).get("layout") == "compact" and math.prod(shape) * tid.get_size() < _COMPACT_BYTES:
         properties.set_layout(h5d.COMPACT)
-    _set_fill(properties, node, note or {}, kind, tid)
+    _set_fill(properties, stored, note or {}, kind, tid)
     return properties
 
 
 def _chunks(
-    node: ArrayNode[Attributes], note: dict[str, Any] | None, tid: Any, shape: Shape, maxshape: MaxShape
+    stored: StoredArray, note: dict[str, Any] | None, tid: Any, shape: Shape, maxshape: MaxShape
 ) -> Shape | None:
     """Return the noted chunk shape, else that of Zarr if HDF5 allows it; None for a contiguous dataset."""
     noted = (note or {}).get("chunks")
     if _is_chunk_shape(noted, len(shape)):
         return _within(noted, maxshape)
     grows = maxshape != shape
-    if not grows and (note is not None or not _is_worth_compressing(node)):
+    if not grows and (note is not None or not _is_worth_compressing(stored)):
         return None
-    return _within(_chunks_from_zarr(node, len(shape), tid.get_size()), maxshape)
+    return _within(_chunks_from_zarr(stored, len(shape), tid.get_size()), maxshape)
 
 
 def _is_chunk_shape(value: Any, ndim: int) -> TypeGuard[list[int]]:
@@ -311,16 +312,16 @@ def _within(chunks: Sequence[int], maxshape: MaxShape) -> Shape:
     return tuple(n if bound is None else max(1, min(n, bound)) for n, bound in zip(chunks, maxshape, strict=True))
 
 
-def _chunks_from_zarr(node: ArrayNode[Attributes], ndim: int, itemsize: int) -> Shape:
-    own = node.chunks[:ndim]
-    if not numpy_dtype(node.data_type).hasobject and LEAST_CHUNK_BYTES <= math.prod(own) * itemsize <= CHUNK_BYTES:
+def _chunks_from_zarr(stored: StoredArray, ndim: int, itemsize: int) -> Shape:
+    own = stored.chunks[:ndim]
+    if not numpy_dtype(stored.data_type).hasobject and LEAST_CHUNK_BYTES <= math.prod(own) * itemsize <= CHUNK_BYTES:
         return own
     return _cut(own, itemsize)
 
 
-def _is_worth_compressing(node: ArrayNode[Attributes]) -> bool:
-    dtype = numpy_dtype(node.data_type)
-    return node.compressor is not None and not dtype.hasobject and node.size * dtype.itemsize > LEAST_CHUNK_BYTES
+def _is_worth_compressing(stored: StoredArray) -> bool:
+    dtype = numpy_dtype(stored.data_type)
+    return stored.compressor is not None and not dtype.hasobject and stored.size * dtype.itemsize > LEAST_CHUNK_BYTES
 
 
 def _cut(chunks: Shape, itemsize: int) -> Shape:
@@ -330,13 +331,13 @@ def _cut(chunks: Shape, itemsize: int) -> Shape:
     return (-(-chunks[0] // parts), *small[1:])
 
 
-def _filters(node: ArrayNode[Attributes], note: dict[str, Any] | None, tid: Any) -> Pipeline:
+def _filters(stored: StoredArray, note: dict[str, Any] | None, tid: Any) -> Pipeline:
     if note is not None:
         steps = [step for step in note.get("filters", []) if isinstance(step, list) and len(step) == 3]
         return [[int(number), int(flags), [int(value) for value in values]] for number, flags, values in steps]
-    if not _is_worth_compressing(node):
+    if not _is_worth_compressing(stored):
         return []
-    own = pipeline_of(node.filters, node.compressor, numpy_dtype(node.data_type))
+    own = pipeline_of(stored.filters, stored.compressor, numpy_dtype(stored.data_type))
     return own if own and {number for number, _, _ in own} <= BUILT_IN else _default_filters(tid)
 
 
@@ -368,15 +369,15 @@ def _is_lossy(code: int, tid: Any) -> bool:
     return code in _LOSSY or (code == SCALE_OFFSET and tid.get_class() == h5t.FLOAT)
 
 
-def _set_fill(properties: Any, node: ArrayNode[Attributes], note: dict[str, Any], kind: TypeJSON, tid: Any) -> None:
+def _set_fill(properties: Any, stored: StoredArray, note: dict[str, Any], kind: TypeJSON, tid: Any) -> None:
     """Set the fill value. h5py cannot mark it as undefined, which does not change what is stored."""
     noted = note.get("fill")
     dtype: np.dtype[Any] = tid.dtype
     if isinstance(noted, dict) and "value" in noted:
         value = decode_array(noted["value"], (), kind, dtype, lambda reference: None)
     else:
-        own = numpy_dtype(node.data_type)
-        chosen = None if own.hasobject or dtype.subdtype is not None else fill_scalar(node, own)
+        own = numpy_dtype(stored.data_type)
+        chosen = None if own.hasobject or dtype.subdtype is not None else fill_scalar(stored, own)
         if chosen is None or dtype.kind == "O":
             return
         value = np.array(chosen, own).astype(dtype)

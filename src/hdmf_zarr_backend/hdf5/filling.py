@@ -39,7 +39,8 @@ from hdmf_zarr_backend.hdf5.rawcopy import Region, write_direct
 from hdmf_zarr_backend.hdf5.reader import OpenGroups
 from hdmf_zarr_backend.hdf5.types import OBJECT, REGION, is_same_layout, memory_type, raw_of
 from hdmf_zarr_backend.hdf5.values import Array, array_of, decode, decode_text, in_layout
-from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, absolute, join
+from hdmf_zarr_backend.model.nodes import Attributes, Dataset, absolute, join
+from hdmf_zarr_backend.model.stored import StoredArray
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.limits import MEMORY_BUDGET
 
@@ -62,7 +63,7 @@ class _Target:
 
     placed: Placed
     form: DatasetForm
-    node: ArrayNode[Attributes]
+    node: Dataset[Attributes]
     dataset: Any
     refer: Callable[[Any], Any]
     chunks: Index | None = None
@@ -71,7 +72,7 @@ class _Target:
 
     @property
     def is_for_workers(self) -> bool:
-        nbytes = self.node.size * numpy_dtype(self.node.data_type).itemsize
+        nbytes = self.node.stored.size * numpy_dtype(self.node.stored.data_type).itemsize
         return self.form.stored_as == "plain" and bool(self.form.shape) and nbytes > _LARGE_BYTES
 
     def values(self, block: Array, shape: tuple[int, ...]) -> Array:
@@ -166,11 +167,11 @@ class Filler:
         """
         later: list[_Target] = []
         for placed, form in planned:
-            assert isinstance(placed.node, ArrayNode)
-            if not placed.node.size:
+            assert isinstance(placed.node, Dataset)
+            if not placed.node.stored.size:
                 continue
             with named(placed):
-                check_unwritten(placed.file.keys, placed.own, placed.node)
+                check_unwritten(placed.file.keys, placed.own, placed.node.stored)
                 target = self._target(placed, placed.node, form)
                 if target.is_for_workers and not target.is_kept:
                     later.append(target)
@@ -187,7 +188,7 @@ class Filler:
             for target in later:
                 _encode_cached(target)
 
-    def _target(self, placed: Placed, node: ArrayNode[Attributes], form: DatasetForm) -> _Target:
+    def _target(self, placed: Placed, node: Dataset[Attributes], form: DatasetForm) -> _Target:
         from h5py import h5d
 
         dataset = h5d.open(*self._groups.within(raw_of(absolute(placed.path))))
@@ -205,13 +206,13 @@ class Filler:
         target.chunks = tuple(created.get_chunk())
         if form.stored_as != "plain":
             return target
-        dtype, inner = numpy_dtype(node.data_type), node.shape[len(form.shape) :]
+        dtype, inner = numpy_dtype(node.stored.data_type), node.stored.shape[len(form.shape) :]
         if not is_same_layout(form.type, np.dtype((dtype, inner)) if inner else dtype):
             return target
         filters = filters_of(created)
         target.pipeline = codecs_of(filters, dtype)
-        if target.chunks == node.chunks and node.shards is None and node.order == "C":
-            own = pipeline_of(node.filters, node.compressor, dtype, noted=filters)
+        if target.chunks == node.stored.chunks and node.stored.shards is None and node.stored.order == "C":
+            own = pipeline_of(node.stored.filters, node.stored.compressor, dtype, noted=filters)
             target.is_kept = own is not None and [step[0] for step in own] == [step[0] for step in filters]
         return target
 
@@ -225,20 +226,20 @@ class Filler:
     def _stored(self, target: _Target) -> Iterator[tuple[Index, bytes | None]]:
         """Yield the chunks of an array as stored; None if HDF5 reads the same fill value without a chunk."""
         node, keys, own = target.node, target.placed.file.keys, target.placed.own
-        dtype = numpy_dtype(node.data_type)
-        missing = None if _fills_alike(target.dataset, node, dtype) else _fill_chunk(node, dtype)
-        for index in chunk_indices(node):
-            name = node.chunk_name(index)
+        dtype = numpy_dtype(node.stored.data_type)
+        missing = None if _fills_alike(target.dataset, node.stored, dtype) else _fill_chunk(node.stored, dtype)
+        for index in chunk_indices(node.stored):
+            name = node.stored.chunk_name(index)
             data = keys.get(join(own, name))
             if data is not None:
-                check_stored_form(node, name, data)
+                check_stored_form(node.stored, name, data)
             elif keys.read_rules.refuses_absent:
                 raise ChunkError(
                     f"the chunk {name!r} is not stored",
                     remedy='Restore it, or convert with missing_chunks="fill".',
                 )
             yield index, missing if data is None else data
-            lengths = (part.stop - part.start for part in region_of(node, index))
+            lengths = (part.stop - part.start for part in region_of(node.stored, index))
             self._advance(absolute(target.placed.path), math.prod(lengths) * dtype.itemsize)
 
     # ---- by workers -------------------------------------------------------------------------------------------------
@@ -259,7 +260,7 @@ class Filler:
         cache = self._caches.setdefault(placed.file.location, ChunkCache(self._cache_bytes))
         size = min(BLOCK_BYTES, most or BLOCK_BYTES)
         pipeline = target.pipeline if most else None
-        for region in block_slices(node, target.form.shape, target.chunks, block_bytes=size, most_bytes=most):
+        for region in block_slices(node.stored, target.form.shape, target.chunks, block_bytes=size, most_bytes=most):
             yield BlockTask(placed.file.keys, placed.own, node, region, cache, target.chunks or (), pipeline, number)
         cache.forget(placed.own)
 
@@ -295,16 +296,16 @@ def _encode_cached(target: _Target) -> None:
         target.dataset.flush()
 
 
-def _fills_alike(dataset: Any, node: ArrayNode[Attributes], dtype: np.dtype[Any]) -> bool:
+def _fills_alike(dataset: Any, stored: StoredArray, dtype: np.dtype[Any]) -> bool:
     """Tell whether HDF5 and Zarr read the same values for missing chunks; False if h5py may be unable to tell."""
     if dtype.kind not in "biufc":
         return False
-    return stored_fill(dataset.get_create_plist(), dtype).tobytes() == fill_array(node, dtype, ()).tobytes()
+    return stored_fill(dataset.get_create_plist(), dtype).tobytes() == fill_array(stored, dtype, ()).tobytes()
 
 
-def _fill_chunk(node: ArrayNode[Attributes], dtype: np.dtype[Any]) -> bytes:
-    codec = ChunkCodec(node.data_type, node.filters, node.compressor, "C")
-    return codec.encode(fill_array(node, dtype, node.chunks))
+def _fill_chunk(stored: StoredArray, dtype: np.dtype[Any]) -> bytes:
+    codec = ChunkCodec(stored.data_type, stored.filters, stored.compressor, "C")
+    return codec.encode(fill_array(stored, dtype, stored.chunks))
 
 
 def named(placed: Placed) -> AbstractContextManager[None]:
@@ -328,7 +329,7 @@ def located(store: str, path: str) -> Iterator[None]:
 
 
 def block_slices(
-    node: ArrayNode[Attributes],
+    stored: StoredArray,
     shape: tuple[int, ...],
     chunks: tuple[int, ...] | None,
     *,
@@ -342,7 +343,7 @@ def block_slices(
 
     Parameters
     ----------
-    node : ArrayNode
+    node : Dataset
         The Zarr array; it may have more axes than the dataset.
     shape, chunks : tuple of int
         Of the HDF5 dataset; ``chunks`` is None for a contiguous one.
@@ -351,18 +352,18 @@ def block_slices(
     most_bytes : int
         Maximum size used where a smaller region would decode more chunks twice.
     """
-    steps = _block_shape(node, shape, chunks, block_bytes, most_bytes)
+    steps = _block_shape(stored, shape, chunks, block_bytes, most_bytes)
     for corner in itertools.product(*(range(0, n, step) for n, step in zip(shape, steps, strict=True))):
         yield tuple(slice(c, min(c + step, n)) for c, step, n in zip(corner, steps, shape, strict=True))
 
 
 def _block_shape(
-    node: ArrayNode[Attributes], shape: Lengths, chunks: Lengths | None, block_bytes: int, most_bytes: int
+    stored: StoredArray, shape: Lengths, chunks: Lengths | None, block_bytes: int, most_bytes: int
 ) -> Lengths:
     """Return the shape of the regions; parameters as in `block_slices`."""
-    dtype = numpy_dtype(node.data_type)
-    itemsize = (_OBJECT_BYTES if dtype.hasobject else dtype.itemsize) * math.prod(node.shape[len(shape) :])
-    own = tuple(min(c, n) for c, n in zip(node.chunks, shape, strict=False))
+    dtype = numpy_dtype(stored.data_type)
+    itemsize = (_OBJECT_BYTES if dtype.hasobject else dtype.itemsize) * math.prod(stored.shape[len(shape) :])
+    own = tuple(min(c, n) for c, n in zip(stored.chunks, shape, strict=False))
     unit = own if chunks is None else tuple(min(c, n) for c, n in zip(chunks, shape, strict=True))
     steps, needed = unit, 0
     for limit in (block_bytes, most_bytes):
@@ -422,7 +423,7 @@ class BlockTask:
         The store of the array.
     path : str
         The array.
-    node : ArrayNode
+    node : Dataset
         Its metadata.
     region : tuple of slice
         The block, along the axes of the dataset.
@@ -438,7 +439,7 @@ class BlockTask:
 
     keys: Store
     path: str
-    node: ArrayNode[Attributes]
+    node: Dataset[Attributes]
     region: Region
     cache: ChunkCache
     chunks: Index = ()
@@ -448,9 +449,9 @@ class BlockTask:
     @property
     def nbytes(self) -> int:
         """Bytes of the values."""
-        inner = self.node.shape[len(self.region) :]
+        inner = self.node.stored.shape[len(self.region) :]
         lengths = [part.stop - part.start for part in self.region]
-        return math.prod([*lengths, *inner]) * numpy_dtype(self.node.data_type).itemsize
+        return math.prod([*lengths, *inner]) * numpy_dtype(self.node.stored.data_type).itemsize
 
     def run(self) -> Array | Encoded:
         """Return the values, or the chunks of the dataset with their indices.
@@ -461,8 +462,8 @@ class BlockTask:
             A chunk cannot be read; store and array are named.
         """
         try:
-            reader = ChunkReader(self.keys, self.path, self.node, self.cache)
-            inner = len(self.node.shape) - len(self.region)
+            reader = ChunkReader(self.keys, self.path, self.node.stored, self.cache)
+            inner = len(self.node.stored.shape) - len(self.region)
             block = reader.read((*self.region, *[slice(None)] * inner))
             return block if self.pipeline is None else self._encoded(block, self.pipeline)
         except ZarrBackendError as error:
@@ -473,13 +474,13 @@ class BlockTask:
             ) from error
 
     def _encoded(self, block: Array, pipeline: CodecPipeline) -> Encoded:
-        codec = ChunkCodec(self.node.data_type, pipeline.filters, pipeline.compressor, "C")
-        whole = (*self.chunks, *self.node.shape[len(self.chunks) :])
+        codec = ChunkCodec(self.node.stored.data_type, pipeline.filters, pipeline.compressor, "C")
+        whole = (*self.chunks, *self.node.stored.shape[len(self.chunks) :])
         corners = [range(0, n, c) for n, c in zip(block.shape, whole, strict=True)]
         made: Encoded = []
         for corner in itertools.product(*corners):
             piece = block[tuple(slice(start, start + c) for start, c in zip(corner, whole, strict=True))]
-            made.append((self._index(corner), codec.encode(whole_chunk(piece, self.node, codec.dtype, whole))))
+            made.append((self._index(corner), codec.encode(whole_chunk(piece, self.node.stored, codec.dtype, whole))))
         return made
 
     def _index(self, corner: Index) -> Index:

@@ -21,7 +21,7 @@ from hdmf_zarr_backend.formats.references import Reference
 from hdmf_zarr_backend.formats.reserved import LINKS, notes_of
 from hdmf_zarr_backend.hdf5.safe_reading import warn_broken
 from hdmf_zarr_backend.model.link_sources import THIS_FILE, is_url, resolve_source, sibling_source
-from hdmf_zarr_backend.model.nodes import GroupNode, Hierarchy, Node, absolute, join, relative, split
+from hdmf_zarr_backend.model.nodes import Group, Hierarchy, Node, absolute, join, relative, split
 from hdmf_zarr_backend.stores.base import Store
 
 HDF5 = "hdf5"
@@ -132,7 +132,7 @@ class Placement:
             path, here, node = stack.pop()
             self._places.setdefault((file.location, here), path)
             self.nodes.append(Placed(path, file, here, node))
-            if not isinstance(node, GroupNode):
+            if not isinstance(node, Group):
                 continue
             note = hdf5_note(node)
             notes = note.get("links")
@@ -156,7 +156,7 @@ class Placement:
         return True
 
     def _links_of(
-        self, path: str, file: ZarrFile, own: str, node: GroupNode[Any], notes: dict[str, Any]
+        self, path: str, file: ZarrFile, own: str, node: Group[Any], notes: dict[str, Any]
     ) -> Iterator[_Pending]:
         if LINKS not in node.attributes:
             return
@@ -282,7 +282,7 @@ class Placement:
         """Return the file and path that ``path`` has after its first link is resolved."""
         parent, name = split(path)
         rest: list[str] = []
-        while not isinstance(node := file.hierarchy.get(parent), GroupNode):
+        while not isinstance(node := file.hierarchy.get(parent), Group):
             if not parent:
                 return None
             rest.insert(0, name)

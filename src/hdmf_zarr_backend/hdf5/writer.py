@@ -33,7 +33,7 @@ from hdmf_zarr_backend.hdf5.reader import OpenGroups
 from hdmf_zarr_backend.hdf5.references import decode_region
 from hdmf_zarr_backend.hdf5.safe_reading import warn_broken
 from hdmf_zarr_backend.hdf5.types import decode_type, is_sparse, raw_of
-from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, absolute
+from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, absolute
 from hdmf_zarr_backend.stores.limits import MEMORY_BUDGET
 
 _MANY_ATTRIBUTES = 1000
@@ -101,7 +101,7 @@ class Hdf5Writer:
         self._is_new = is_new
         nodes = self._placement.nodes
         if any("datatypes" in hdf5_note(placed.node) for placed in nodes):  # named types before datasets that use them
-            nodes = sorted(nodes, key=lambda placed: isinstance(placed.node, ArrayNode))
+            nodes = sorted(nodes, key=lambda placed: isinstance(placed.node, Dataset))
         # the second attempt replaces the file of the first one, and no other file is ever replaced
         with OutputFile(self._path, exclusive=not is_new) as output, h5py.File(self._create_file(output)) as file:
             self._file, self._output = file.id, output
@@ -145,7 +145,7 @@ class Hdf5Writer:
 
         self._output.check()
         with named(placed), refusing():
-            if isinstance(placed.node, GroupNode):
+            if isinstance(placed.node, Group):
                 if placed.path:
                     creation = h5p.create(h5p.GROUP_CREATE)
                     set_orders(creation, hdf5_note(placed.node))
@@ -161,7 +161,7 @@ class Hdf5Writer:
             tid.commit(*self._groups.within(path), _link_creation())
             self._types.add(path)
 
-    def _create_dataset(self, placed: Placed, node: ArrayNode[Attributes]) -> DatasetForm:
+    def _create_dataset(self, placed: Placed, node: Dataset[Attributes]) -> DatasetForm:
         from h5py import h5d, h5s
 
         notes = notes_of(node.attributes)
@@ -170,8 +170,8 @@ class Hdf5Writer:
         tid = self._named_type((note or {}).get("named"), self._checked(decode_type(form.type)))
         shape = form.shape
         maxshape = _maxshape(notes.get("maxshape"), shape)
-        properties = creation_list(node, note, form.type, tid, shape, maxshape)
-        if note is not None and note.get("null") and 0 in node.shape:
+        properties = creation_list(node.stored, note, form.type, tid, shape, maxshape)
+        if note is not None and note.get("null") and 0 in node.stored.shape:
             space = h5s.create(h5s.NULL)
         elif shape:
             space = h5s.create_simple(shape, tuple(h5s.UNLIMITED if n is None else n for n in maxshape))

@@ -36,7 +36,7 @@ from hdmf_zarr_backend.formats import nczarr, zarr2
 from hdmf_zarr_backend.formats.attributes import decode_attributes
 from hdmf_zarr_backend.formats.dtypes import element_of, numpy_dtype
 from hdmf_zarr_backend.formats.reserved import DIMENSIONS, NCZARR_ATTR
-from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Node, absolute, join, split
+from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Node, absolute, join, split
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.json_text import load
 from hdmf_zarr_backend.stores.opening import NOWHERE, open_store
@@ -249,7 +249,7 @@ class DraftArray(CopiedArray):
 class TextArray(CopiedArray):
     """Fixed-length text, padded with zeros, as ``str``."""
 
-    def __init__(self, keys: Store, path: str, node: ArrayNode[Attributes], cache: ChunkCache) -> None:
+    def __init__(self, keys: Store, path: str, node: Dataset[Attributes], cache: ChunkCache) -> None:
         super().__init__(keys, path, node, cache, ArrayContext(elements=texts_of))
 
     @property
@@ -277,7 +277,7 @@ for _kind in (DraftArray, TextArray):
     ObjectMapper.no_convert(_kind)  # hdmf would read the complete array to convert it
 
 
-def lazy_array(keys: Store, path: str, node: ArrayNode[Attributes], cache: ChunkCache, *, is_draft: bool) -> LazyArray:
+def lazy_array(keys: Store, path: str, node: Dataset[Attributes], cache: ChunkCache, *, is_draft: bool) -> LazyArray:
     """Return the array at ``path`` as data for a container, which links to it if that is possible."""
     made = DraftArray(keys, path, node, cache) if is_draft else LazyArray(keys, path, node, cache)
     is_text = made.dtype.kind == "S" and made.dtype.itemsize > 1
@@ -300,7 +300,7 @@ _WORDS = {word: f"{'|' if code[1] == '1' else '<'}{code}" for code, word in NUMB
 Documents = dict[str, Any]
 
 
-def read_draft(keys: Store) -> GroupNode[Attributes] | None:
+def read_draft(keys: Store) -> Group[Attributes] | None:
     """Return the root of a file in the draft format, with NCZarr 2.0 attributes; None for other files.
 
     Raises
@@ -317,7 +317,7 @@ def read_draft(keys: Store) -> GroupNode[Attributes] | None:
         root = zarr2.parse_documents(_documents(keys, dataset)).root
     except ZarrBackendError as error:
         raise error.located(store=keys.location) from error.__cause__
-    if not isinstance(root, GroupNode):
+    if not isinstance(root, Group):
         raise NotZarrError("the root is an array, not a group", store=keys.location, remedy="Open the array with zarr.")
     return root
 
@@ -543,7 +543,7 @@ def open_netcdf(source: Any, *, storage_options: Mapping[str, Any] | None = None
     if root is None:
         parsed = parse(keys)
         root, chunks = parsed.hierarchy.root, parsed.keys(keys)
-    assert isinstance(root, GroupNode)  # as `parse` guarantees
+    assert isinstance(root, Group)  # as `parse` guarantees
     reader = _Reader(chunks, is_draft=is_draft)
     made = reader.group("", root)
     version = _stored(root, nczarr.SUPERBLOCK).get("version")
@@ -553,7 +553,7 @@ def open_netcdf(source: Any, *, storage_options: Mapping[str, Any] | None = None
         path, node, group = stack.pop()
         for name, child in sorted(node.members.items()):
             below = join(path, name)
-            if isinstance(child, ArrayNode):
+            if isinstance(child, Dataset):
                 group.variables[name] = reader.variable(below, child)
             else:
                 group.groups[name] = reader.group(below, child)
@@ -570,7 +570,7 @@ class _Reader:
     types: dict[str, NetcdfType] = field(default_factory=dict)
     typed: list[NetcdfVariable] = field(default_factory=list)
 
-    def group(self, path: str, node: GroupNode[Attributes]) -> NetcdfGroup:
+    def group(self, path: str, node: Group[Attributes]) -> NetcdfGroup:
         stored = _stored(node, nczarr.GROUP)
         dimensions = stored.get("dimensions", stored.get("dims"))
         found = NetcdfGroup(absolute(path), self._attributes(path, node))
@@ -582,11 +582,11 @@ class _Reader:
         self.types |= {defined.path: defined for defined in found.typedefs.values()}
         return found
 
-    def variable(self, path: str, node: ArrayNode[Attributes]) -> NetcdfVariable:
+    def variable(self, path: str, node: Dataset[Attributes]) -> NetcdfVariable:
         data = lazy_array(self.keys, path, node, self.cache, is_draft=self.is_draft)
-        stored = numpy_dtype(node.data_type)
+        stored = numpy_dtype(node.stored.data_type)
         attributes = units_of(stored) | self._attributes(path, node)
-        typedef = node.extra.get("typedef")
+        typedef = node.stored.extra.get("typedef")
         found = NetcdfVariable(absolute(path), data, self._dimensions(path, node), attributes, kind_of(stored), typedef)
         if typedef is not None or found.kind == COMPLEX:
             self.typed.append(found)
@@ -602,7 +602,7 @@ class _Reader:
             found.typedef = absolute(COMPLEX) if found.kind == COMPLEX else str(found.typedef)
             found.user_type = self.types.get(found.typedef)
 
-    def _dimensions(self, path: str, node: ArrayNode[Attributes]) -> tuple[str, ...]:
+    def _dimensions(self, path: str, node: Dataset[Attributes]) -> tuple[str, ...]:
         stored = _stored(node, nczarr.ARRAY)
         if stored.get("scalar"):
             return ()
@@ -613,8 +613,8 @@ class _Reader:
         names = node.attributes.get(DIMENSIONS)
         if names == [_SCALAR_DIMENSION]:
             return ()
-        if not isinstance(names, list) or len(names) != len(node.shape):
-            names = [f"_anonymous{n}" for n in node.shape]
+        if not isinstance(names, list) or len(names) != len(node.stored.shape):
+            names = [f"_anonymous{n}" for n in node.stored.shape]
         return tuple(absolute(join(parent, str(name))) for name in names)
 
     def _attributes(self, path: str, node: Node) -> dict[str, Any]:

@@ -23,7 +23,8 @@ from hdmf_zarr_backend.formats.dtypes import numpy_dtype
 from hdmf_zarr_backend.formats.reserved import DIMENSIONS
 from hdmf_zarr_backend.formats.tensorstore import COMPRESSORS, Obstacle, find_obstacle, is_number, no_such_elements
 from hdmf_zarr_backend.model.link_sources import is_url
-from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes
+from hdmf_zarr_backend.model.nodes import Attributes, Dataset
+from hdmf_zarr_backend.model.stored import StoredArray
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.obstore import object_settings
 
@@ -59,7 +60,7 @@ def tensorstore_spec(dataset: Any, field: str | None = None) -> dict[str, Any]:
     array = lazy_array(dataset)
     node = array.node
     dtype = _check(array, field)
-    driver = "zarr3" if node.zarr_format == 3 else "zarr"
+    driver = "zarr3" if node.stored.zarr_format == 3 else "zarr"
     spec: dict[str, Any] = {"driver": driver, "kvstore": key_value_store(array.keys, array.path)}
     if field is not None:
         spec["field"] = field
@@ -91,10 +92,10 @@ def lazy_array(dataset: Any) -> LazyArray:
     return found
 
 
-def _labels(node: ArrayNode[Attributes]) -> list[str]:
+def _labels(node: Dataset[Attributes]) -> list[str]:
     """Return the names of the axes; [] unless each axis has one, and all are different."""
     names = node.attributes.get(DIMENSIONS)
-    count = len(node.stored_shape)
+    count = len(node.stored.stored_shape)
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         return []
     return names if len(names) == len(set(names)) == count else []
@@ -111,8 +112,8 @@ def _check(array: LazyArray, field: str | None) -> np.dtype[Any]:
         raise error.located(store=array.location, path=array.name) from None
 
 
-def _readable_type(node: ArrayNode[Attributes], field: str | None) -> np.dtype[Any]:
-    data_type = node.data_type
+def _readable_type(node: Dataset[Attributes], field: str | None) -> np.dtype[Any]:
+    data_type = node.stored.data_type
     shape: list[Any] = []
     if isinstance(data_type, list):
         names = [str(item[0]) for item in data_type]
@@ -188,12 +189,12 @@ def _of_url(location: str, below: str, options: Mapping[str, Any]) -> dict[str, 
 # ---- the schema -----------------------------------------------------------------------------------------------------
 
 
-def tensorstore_schema(node: ArrayNode[Attributes], field: str | None = None) -> dict[str, Any]:
+def tensorstore_schema(node: Dataset[Attributes], field: str | None = None) -> dict[str, Any]:
     """Return the schema that TensorStore would have for an array of format 2, without opening it.
 
     Parameters
     ----------
-    node : ArrayNode
+    node : Dataset
         The metadata of the array; ``dataset.node`` of a lazy dataset.
     field : str, optional
         The field of a structured array.
@@ -211,49 +212,49 @@ def tensorstore_schema(node: ArrayNode[Attributes], field: str | None = None) ->
 
     Source: TensorStore, "zarr Driver", "Mapping to TensorStore Schema".
     """
-    if node.zarr_format == 3:
+    if node.stored.zarr_format == 3:
         raise UsageError("this is an array of format 3", remedy="Get the schema from the open TensorStore.")
     dtype = _readable_type(node, field)
     inner = () if dtype.subdtype is None else dtype.subdtype[1]
-    rank = len(node.shape) + len(inner)
+    rank = len(node.stored.shape) + len(inner)
     schema: dict[str, Any] = {
         "rank": rank,
         "dtype": dtype.base.name,
-        "codec": {"driver": "zarr", "compressor": _compressor(node), "filters": None},
+        "codec": {"driver": "zarr", "compressor": _compressor(node.stored), "filters": None},
         "domain": {"rank": 0},
     }
     if rank:
-        chunk = [*node.chunks, *inner]
-        schema["domain"] = {"inclusive_min": [0] * rank, "exclusive_max": [*([n] for n in node.shape), *inner]}
+        chunk = [*node.stored.chunks, *inner]
+        schema["domain"] = {"inclusive_min": [0] * rank, "exclusive_max": [*([n] for n in node.stored.shape), *inner]}
         labels = _labels(node)
         if labels:
             schema["domain"]["labels"] = [*labels, *[""] * len(inner)]
         schema["chunk_layout"] = {
             "grid_origin": [0] * rank,
-            "inner_order": _inner_order(node, len(inner)),
+            "inner_order": _inner_order(node.stored, len(inner)),
             "read_chunk": {"shape": chunk},
             "write_chunk": {"shape": chunk},
         }
-    if node.fill_value is not None:
-        schema["fill_value"] = _fill_value(node, field)
+    if node.stored.fill_value is not None:
+        schema["fill_value"] = _fill_value(node.stored, field)
     return schema
 
 
-def _inner_order(node: ArrayNode[Attributes], inner: int) -> list[int]:
-    axes = list(range(len(node.shape)))
-    if node.order == "F":
+def _inner_order(stored: StoredArray, inner: int) -> list[int]:
+    axes = list(range(len(stored.shape)))
+    if stored.order == "F":
         axes.reverse()
     return [*axes, *range(len(axes), len(axes) + inner)]
 
 
-def _compressor(node: ArrayNode[Attributes]) -> dict[str, Any] | None:
-    compressor = node.compressor
+def _compressor(stored: StoredArray) -> dict[str, Any] | None:
+    compressor = stored.compressor
     return None if compressor is None else {**COMPRESSORS[str(compressor["id"])], **compressor}
 
 
-def _fill_value(node: ArrayNode[Attributes], field: str | None) -> Any:
+def _fill_value(stored: StoredArray, field: str | None) -> Any:
     if field is None:
-        return node.fill_value
-    dtype = numpy_dtype(node.data_type)
-    values = np.frombuffer(base64.b64decode(node.fill_value), dtype)[0][field]
+        return stored.fill_value
+    dtype = numpy_dtype(stored.data_type)
+    values = np.frombuffer(base64.b64decode(stored.fill_value), dtype)[0][field]
     return values.tolist()

@@ -19,7 +19,7 @@ def limited_nesting(root: Any, *, store: object, doing: str) -> Iterator[None]:
 
     Parameters
     ----------
-    root : GroupNode or builder
+    root : Group or builder
         The tree; its nodes have ``members`` or ``groups`` by name.
     store : object
         The file, for the message.

@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from hdmf_zarr_backend.model.nodes import ArrayNode, GroupNode, Hierarchy, Node, join
+from hdmf_zarr_backend.model.nodes import Dataset, Group, Hierarchy, Node, join
 
 __all__ = [
     "ASCII",
@@ -176,7 +176,7 @@ def _items(hierarchy: Hierarchy, describe: Describe) -> Item:
         node = item.node
         assert node is not None
         item.description = describe(item.path, node)
-        if isinstance(node, GroupNode) and not item.description.instead:
+        if isinstance(node, Group) and not item.description.instead:
             links = [Item(leaf.name, "", None, leaf) for leaf in item.description.links]
             children = [Item(name, join(item.path, name), child) for name, child in node.members.items()]
             pending.extend(children)
@@ -199,9 +199,9 @@ def _summarise(root: Item) -> None:
         if item.leaf is not None:
             item.sum.links = 1
             key: Hashable = ("link", item.leaf.kind)
-        elif isinstance(item.node, ArrayNode):
+        elif isinstance(item.node, Dataset):
             item.sum.arrays, item.sum.size = 1, item.description.size
-            key = ("array", item.description.likeness, len(item.node.shape))
+            key = ("array", item.description.likeness, len(item.node.stored.shape))
         else:
             item.sum.groups = 0 if item.description.instead else 1  # what is not shown is not counted
             for member in item.members:
@@ -404,7 +404,7 @@ def _item_row(item: Item, mark: str, *, cut: bool, is_root: bool) -> _Row:
     """Return the row of a node; ``cut``: with the sum of its members, which are not shown, and of the root itself."""
     description = item.description
     text = description.instead or (str(item.sum if is_root else sum_of(item.members)) if cut else "")
-    role: Role | None = None if isinstance(item.node, ArrayNode) else "group"
+    role: Role | None = None if isinstance(item.node, Dataset) else "group"
     return _Row(mark + _printable(item.name), description.cells, f"({text})" if text else "", role, mark)
 
 

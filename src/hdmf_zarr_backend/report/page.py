@@ -20,7 +20,7 @@ from hdmf_zarr_backend.comparison import Difference, compare, summarise
 from hdmf_zarr_backend.files.html_tree import TREE_STYLE, tree_html
 from hdmf_zarr_backend.files.outline import Outline, open_outline, outline_of
 from hdmf_zarr_backend.files.parser import parse
-from hdmf_zarr_backend.model.nodes import ArrayNode
+from hdmf_zarr_backend.model.nodes import Dataset
 from hdmf_zarr_backend.model.render import UNICODE, Description, Item, item_tree, natural, pattern, size_text
 from hdmf_zarr_backend.report.checks import checks_section, unchecked_section
 from hdmf_zarr_backend.report.html import alike, and_more, opening, path_cell, range_text, table
@@ -163,7 +163,7 @@ class _FileFigures:
 
     def _described(self, path: str, node: Any) -> Description:
         stored = self.outline.stored or {}
-        return Description(size=stored.get(path, 0) if isinstance(node, ArrayNode) else 0)
+        return Description(size=stored.get(path, 0) if isinstance(node, Dataset) else 0)
 
     def sizes_of_groups(self) -> dict[str, float]:
         """Return ``{path: stored bytes}`` of the members of the root."""

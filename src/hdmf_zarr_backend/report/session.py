@@ -20,8 +20,9 @@ from hdmf_zarr_backend.files.content import ArrayReader
 from hdmf_zarr_backend.formats.elements import describe_any
 from hdmf_zarr_backend.model.content import Values
 from hdmf_zarr_backend.model.elements import Reference
-from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Hierarchy, join, split
+from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, join, split
 from hdmf_zarr_backend.model.render import natural
+from hdmf_zarr_backend.model.stored import StoredArray
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.wrappers import InlinedStore
 
@@ -93,7 +94,7 @@ def kind_of(hierarchy: Hierarchy) -> str:
 
 def _is_nwb(hierarchy: Hierarchy) -> bool:
     root = hierarchy.root
-    return isinstance(root, GroupNode) and (
+    return isinstance(root, Group) and (
         root.attributes.get("neurodata_type") == "NWBFile"
         or "nwb_version" in root.attributes
         or "nwb_version" in root.members
@@ -135,8 +136,8 @@ class _Session:
         wanted = []
         for path in paths:
             node = self._hierarchy.get(path)
-            if isinstance(node, ArrayNode) and _is_small(node):
-                key = join(path, node.chunk_name((0,) * len(node.shape)))
+            if isinstance(node, Dataset) and _is_small(node.stored):
+                key = join(path, node.stored.chunk_name((0,) * len(node.stored.shape)))
                 wanted += [key] if keys.inlined(key) is None else []
         try:
             return InlinedStore(keys, keys.get_many(wanted)) if wanted else keys
@@ -152,7 +153,7 @@ class _Session:
             It cannot be read.
         """
         node = self._hierarchy.get(path)
-        if not isinstance(node, ArrayNode) or not (selection or _is_small(node)):
+        if not isinstance(node, Dataset) or not (selection or _is_small(node.stored)):
             return None
         content = self._read.content(path, node, {}, is_spec=False)
         shape = content.shape or ()
@@ -209,13 +210,13 @@ class _Session:
     def _rows(self, path: str) -> int | None:
         """Return the number of rows of a table, None if there is no table."""
         ids = self._hierarchy.get(f"{path}/id")
-        return ids.shape[0] if isinstance(ids, ArrayNode) and ids.shape else None
+        return ids.stored.shape[0] if isinstance(ids, Dataset) and ids.stored.shape else None
 
     def _paths_in(self, path: str) -> list[str]:
         """Return the paths of the groups in a group."""
         node = self._hierarchy.get(path)
-        members = node.members if isinstance(node, GroupNode) else {}
-        return [join(path, name) for name in sorted(members, key=natural) if isinstance(members[name], GroupNode)]
+        members = node.members if isinstance(node, Group) else {}
+        return [join(path, name) for name in sorted(members, key=natural) if isinstance(members[name], Group)]
 
     def _objects_in(self, path: str) -> list[str]:
         """Return the paths of the groups in a group that have a type, without tables."""
@@ -224,12 +225,12 @@ class _Session:
 
     # ---- times ------------------------------------------------------------------------------------------------------
 
-    def _time_series(self) -> Iterator[tuple[str, GroupNode[Attributes]]]:
+    def _time_series(self) -> Iterator[tuple[str, Group[Attributes]]]:
         """Yield the time series with their own times."""
         for path, node in self._hierarchy.walk():
-            if isinstance(node, GroupNode) and path.startswith(tuple(f"{group}/" for group in _RECORDED)):
+            if isinstance(node, Group) and path.startswith(tuple(f"{group}/" for group in _RECORDED)):
                 times = node.members.get("starting_time", node.members.get("timestamps"))
-                if isinstance(times, ArrayNode):
+                if isinstance(times, Dataset):
                     yield path, node
 
     def _recorded_time(self) -> str:
@@ -250,30 +251,32 @@ class _Session:
         irregular = []
         for path, node in self._series:
             times = node.members.get("timestamps")
-            if isinstance(times, ArrayNode):
+            if isinstance(times, Dataset):
                 irregular.append((f"{path}/timestamps", times))
             elif path in self._starts:
                 yield self._span_of_rate(path, node)
         left = _TIMES_BYTES
-        for path, times in sorted(irregular, key=lambda one: -one[1].size):  # the longest ones, as many as are small
+        for path, times in sorted(
+            irregular, key=lambda one: -one[1].stored.size
+        ):  # the longest ones, as many as are small
             cost = 2 * _chunk_bytes(times)
-            if cost <= left and len(times.shape) == 1 and times.size:
+            if cost <= left and len(times.stored.shape) == 1 and times.stored.size:
                 left -= cost
-                yield self._span(path, times)
+                yield self._span(path, times.stored)
 
-    def _span_of_rate(self, path: str, node: GroupNode[Attributes]) -> tuple[float, float] | None:
+    def _span_of_rate(self, path: str, node: Group[Attributes]) -> tuple[float, float] | None:
         start, data = node.members["starting_time"], node.members.get("data")
         rate = start.attributes.get("rate")
-        if not isinstance(data, ArrayNode) or not data.size or not isinstance(rate, (int, float)) or not rate > 0:
+        if not isinstance(data, Dataset) or not data.stored.size or not isinstance(rate, (int, float)) or not rate > 0:
             return None
         try:
             values = self._values(f"{path}/starting_time")
         except (ZarrBackendError, OSError):
             return None
         first = math.nan if values is None else _first(values)
-        return _span(first, first + data.shape[0] / rate)
+        return _span(first, first + data.stored.shape[0] / rate)
 
-    def _span(self, path: str, times: ArrayNode[Attributes]) -> tuple[float, float] | None:
+    def _span(self, path: str, times: StoredArray) -> tuple[float, float] | None:
         count = times.shape[0]
         try:
             first, last = self._values(path, slice(0, 1)), self._values(path, slice(count - 1, count))
@@ -293,14 +296,14 @@ class _Session:
         return _span(float(times.min()), float(times.max())) if times.size else None
 
 
-def _is_small(node: ArrayNode[Attributes]) -> bool:
+def _is_small(stored: StoredArray) -> bool:
     """Tell whether an array is one chunk of few values."""
-    return 0 < node.size <= _ROWS and math.prod(node.grid) == 1
+    return 0 < stored.size <= _ROWS and math.prod(stored.grid) == 1
 
 
-def _chunk_bytes(node: ArrayNode[Attributes]) -> int:
+def _chunk_bytes(node: Dataset[Attributes]) -> int:
     """Return the bytes of a decoded chunk; more than are read, if they are unknown."""
-    return math.prod(node.chunks) * (describe_any(node).itemsize or _TIMES_BYTES)
+    return math.prod(node.stored.chunks) * (describe_any(node).itemsize or _TIMES_BYTES)
 
 
 def _first(values: Values) -> float:

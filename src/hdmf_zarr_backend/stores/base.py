@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from hdmf_zarr_backend.errors import LimitError, StoreError
-from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, absolute, split
+from hdmf_zarr_backend.model.nodes import absolute, split
+from hdmf_zarr_backend.model.stored import StoredArray
 from hdmf_zarr_backend.stores.files import OpenValue
 from hdmf_zarr_backend.stores.limits import DEFAULT_RULES, ReadRules
 
@@ -263,7 +264,7 @@ class Store(ABC):
     def sync(self) -> None:
         """Wait until everything that was set in a local file is on the disk; servers acknowledge only stored values."""
 
-    def complete_chunks(self, path: str, node: ArrayNode[Attributes]) -> frozenset[str]:
+    def complete_chunks(self, path: str, stored: StoredArray) -> frozenset[str]:
         """Return the names of those chunks of an array that an interrupted write has left complete."""
         return frozenset()
 

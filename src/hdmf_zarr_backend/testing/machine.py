@@ -1174,8 +1174,8 @@ def _plain_encoded(root: GroupBuilder, value: Any) -> Any:
 def _form_of(data: Any) -> Any:
     """Return what changes where the chunks of an array are replaced."""
     data = getattr(data, "dataset", data)
-    node = getattr(data, "node", None)
-    return (getattr(data, "chunks", None), getattr(node, "data_type", None))
+    stored = getattr(getattr(data, "node", None), "stored", None)
+    return (getattr(data, "chunks", None), getattr(stored, "data_type", None))
 
 
 def _typed(data_type: str, path: str, **attributes: Any) -> Group:

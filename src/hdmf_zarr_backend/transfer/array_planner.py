@@ -156,7 +156,7 @@ def plan_scalar(value: Any, word: Any, options: StorageOptions, reference: Encod
         planned = _plan_scalar_number(value, word if kind == "number" else None, options)
     else:
         raise ValueRefusedError(f"a scalar of type {type(value).__name__} cannot be stored")
-    planned.node.compressor = None
+    planned.node.stored.compressor = None
     return planned
 
 
@@ -184,7 +184,7 @@ def _plan_scalar_number(value: Any, word: Any, options: StorageOptions) -> Plann
 def _plan_scalar_row(value: Any, word: Any, options: StorageOptions, reference: Encode) -> PlannedArray:
     array = np.atleast_1d(np.asarray(value))
     planned = plan_array(array, word, options, reference)
-    planned.node.compressor = None
+    planned.node.stored.compressor = None
     planned.notes["scalar"] = True
     return planned
 
@@ -194,7 +194,7 @@ def plan_scalar_reference(
 ) -> PlannedArray:
     """Plan a dataset that is one reference; ``element`` as for `plan_references`."""
     planned = plan_references([value], (1,), options, reference, element=element, is_scalar=True)
-    planned.node.compressor = None
+    planned.node.stored.compressor = None
     return planned
 
 
@@ -241,7 +241,7 @@ def plan_rows(
                           object_codec=options.object_codec)  # fmt: skip
     form = rows_form(fields, options.object_codec)
     node = object_node(shape, form, rows)
-    node.chunks = (node.chunks[0], len(fields))
+    node.stored.chunks = (node.stored.chunks[0], len(fields))
     source = RowSource(data, length, encoders or [_field_encoder(element, reference) for _, element in fields])
     planned = PlannedArray(node, source, notes=dict(form.notes))
     if options.maxshape is not None and options.maxshape[:1] != (length,):  # otherwise the shape is the maximum
@@ -346,7 +346,7 @@ def _plan_h5_rows(data: Any, found: Description, options: StorageOptions, refere
     planned = plan_rows(rows, data.shape[0] if data.shape else 1, fields, options, reference, encoders)
     if not data.shape:
         planned.notes["scalar"] = True
-        planned.node.compressor = None
+        planned.node.stored.compressor = None
     return planned
 
 
@@ -449,8 +449,8 @@ def _plan_stored(data: Any, dtype: np.dtype[Any], options: StorageOptions) -> Pl
     elif dtype.kind == "S":
         zarr_dtype = "bytes"
     node = new_node(tuple(data.shape), dtypes.zarr_type(dtype), options, zarr_dtype, itemsize=dtype.itemsize)
-    node.fill_value = encode_fill(options.fill_value, dtype)
-    return PlannedArray(node, IndexedSource(data, dtype) if node.size else None)
+    node.stored.fill_value = encode_fill(options.fill_value, dtype)
+    return PlannedArray(node, IndexedSource(data, dtype) if node.stored.size else None)
 
 
 def _plan_text(

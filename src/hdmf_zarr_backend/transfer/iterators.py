@@ -27,7 +27,8 @@ from hdmf_zarr_backend.execution.executors import Sink
 from hdmf_zarr_backend.execution.tasks import ValuesTask
 from hdmf_zarr_backend.formats import chunking, dtypes, elements
 from hdmf_zarr_backend.formats.object_forms import text_form
-from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, absolute, join
+from hdmf_zarr_backend.model.nodes import absolute, join
+from hdmf_zarr_backend.model.stored import StoredArray
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.transfer.plan import PlannedArray, StorageOptions, encode_fill, new_node, object_node
 from hdmf_zarr_backend.transfer.sources import cast_block, to_text
@@ -43,12 +44,12 @@ class GrowingShards(WaitingShards):
         data = self.waiting(index)
         if data is not None or not self.is_stored(self.shard_of(index)):
             return data
-        return ShardReader(self._keys, self._path, self._node).get(index)
+        return ShardReader(self._keys, self._path, self._array).get(index)
 
     def finish(self) -> None:
         """Write all shards with chunks that are not written yet. Every chunk of the array must have been set."""
         waiting = set(self.shards())
-        for shard in product(*map(range, shard_grid(self._node))):
+        for shard in product(*map(range, shard_grid(self._array))):
             if shard in waiting:
                 self.write(shard)
         self.close()
@@ -132,7 +133,7 @@ def plan_iterator(data: Any, word: Any, options: StorageOptions) -> PlannedArray
     if dtype is None:
         return PlannedArray(object_node(first_shape, text_form(), options), iterator=data)
     node = new_node(first_shape, dtypes.zarr_type(dtype), options, dtypes.number_name(dtype), itemsize=dtype.itemsize)
-    node.fill_value = encode_fill(options.fill_value, dtype)
+    node.stored.fill_value = encode_fill(options.fill_value, dtype)
     return PlannedArray(node, iterator=data)
 
 
@@ -234,7 +235,7 @@ class GrowingArray:
         Store of the array.
     path : str
         Path of the array, as in the model.
-    node : ArrayNode
+    array : StoredArray
         Its metadata; the shape grows with the blocks.
     sink : Sink, optional
         Encodes and writes the chunks; at the end the caller waits for it. None: this thread.
@@ -246,7 +247,7 @@ class GrowingArray:
         self,
         keys: Store,
         path: str,
-        node: ArrayNode[Attributes],
+        array: StoredArray,
         *,
         sink: Sink | None = None,
         waiting_bytes: int = WAITING_BYTES,
@@ -255,13 +256,13 @@ class GrowingArray:
         self._waiting_bytes = waiting_bytes
         self._keys = keys
         self._path = path
-        self.node = node
-        self._codec = chunk_codec(node)
+        self.array = array
+        self._codec = chunk_codec(array)
         self._waiting: OrderedDict[Index, tuple[Array, int]] = OrderedDict()
         self._written: set[Index] = set()
         self._full: defaultdict[Index, set[Index]] = defaultdict(set)
-        self._shards = None if node.shards is None else GrowingShards(keys, path, node)
-        self._chunk_bytes = max(1, int(np.prod(node.chunks)) * self._codec.dtype.itemsize)
+        self._shards = None if array.shards is None else GrowingShards(keys, path, array)
+        self._chunk_bytes = max(1, int(np.prod(array.chunks)) * self._codec.dtype.itemsize)
 
     def put(self, block: Any) -> None:
         """Add one `hdmf.data_utils.DataChunk`; the array grows as needed."""
@@ -269,8 +270,8 @@ class GrowingArray:
             return
         data = self._typed(block.data)
         try:
-            bounds = _bounds(block, len(self.node.shape))
-            shape = tuple(max(n, bound) for n, bound in zip(self.node.shape, bounds, strict=True))
+            bounds = _bounds(block, len(self.array.shape))
+            shape = tuple(max(n, bound) for n, bound in zip(self.array.shape, bounds, strict=True))
             axes = normalise(block.selection, shape)
             values = _shaped(data, axes)
         except (IndexError, ValueError, TypeError) as error:
@@ -278,18 +279,18 @@ class GrowingArray:
                 f"a block of shape {np.shape(block.data)} does not fit its selection {block.selection!r} ({error})",
                 remedy="Give each block the shape of its selection, and one entry for each axis.",
             ) from error
-        self.node.shape = shape
+        self.array.shape = shape
         self._put_pieces(axes, values)
 
     def _put_pieces(self, axes: list[Axis], values: Array) -> None:
         """Divide the values of a block along the chunks; full chunks are written, the others kept."""
         kept = values.shape
-        parts = [list(axis.parts(chunk)) for axis, chunk in zip(axes, self.node.chunks, strict=True)]
+        parts = [list(axis.parts(chunk)) for axis, chunk in zip(axes, self.array.chunks, strict=True)]
         for combination in itertools.product(*parts):
             index = tuple(part[0] for part in combination)
             piece = values[_selection([part[2] for part in combination], kept)]
             in_order = all(isinstance(part[1], slice) for part in combination)
-            if in_order and piece.shape == self.node.chunks and index not in self._waiting:
+            if in_order and piece.shape == self.array.chunks and index not in self._waiting:
                 self._write(index, np.array(piece, order="C", copy=True if self._sink.is_later else None))
                 continue
             chunk, filled = self._take(index)
@@ -313,8 +314,8 @@ class GrowingArray:
             self._sink.flush()  # the chunk may still be in the queue
             data = self._shards.get(index) if self._shards is not None else self._keys.get(self._key(index))
             if data is not None:
-                return self._codec.decode(data, self.node.chunks), 0
-        return fill_array(self.node, self._codec.dtype, self.node.chunks), 0
+                return self._codec.decode(data, self.array.chunks), 0
+        return fill_array(self.array, self._codec.dtype, self.array.chunks), 0
 
     def _put_back(self, index: Index, chunk: Array, filled: int) -> None:
         if filled >= chunk.size:
@@ -341,7 +342,7 @@ class GrowingArray:
             full.clear()
 
     def _key(self, index: Index) -> str:
-        return join(self._path, self.node.chunk_name(index))
+        return join(self._path, self.array.chunk_name(index))
 
     def finish(self) -> None:
         """Write the chunks that are not full, and every chunk without a block (a missing chunk counts as damage)."""
@@ -349,9 +350,9 @@ class GrowingArray:
             index, (chunk, _) = self._waiting.popitem(last=False)
             self._write(index, chunk, is_full=False)
         empty: bytes | None = None
-        for index in itertools.product(*map(range, self.node.grid)):
+        for index in itertools.product(*map(range, self.array.grid)):
             if index not in self._written:
-                empty = empty or self._codec.encode(fill_array(self.node, self._codec.dtype, self.node.chunks))
+                empty = empty or self._codec.encode(fill_array(self.array, self._codec.dtype, self.array.chunks))
                 if self._shards is not None:
                     self._shards.set(index, empty)
                 else:

@@ -20,7 +20,8 @@ from hdmf_zarr_backend.formats.elements import describe
 from hdmf_zarr_backend.formats.object_forms import DEFAULT_OBJECT_CODEC, ObjectForm
 from hdmf_zarr_backend.formats.reserved import DIMENSIONS, DTYPE, NOTES
 from hdmf_zarr_backend.formats.zarr3 import KEY_ENCODINGS, ChunkKeyEncoding
-from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, Hierarchy, Shards, absolute
+from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Hierarchy, absolute
+from hdmf_zarr_backend.model.stored import Shards, StoredArray
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.transfer.sources import Array, ArraySource, Region, cast_block
 
@@ -116,7 +117,7 @@ class PlannedArray:
 
     Attributes
     ----------
-    node : ArrayNode
+    node : Dataset
         Metadata of the array on disk.
     source : ArraySource or None
         Source of the values; None for an iterator and for an array without elements.
@@ -132,7 +133,7 @@ class PlannedArray:
         HDMF's dimension labels and the names of the group, for an array whose lengths are not yet known.
     """
 
-    node: ArrayNode[Attributes]
+    node: Dataset[Attributes]
     source: ArraySource | None = None
     iterator: Any = None
     notes: dict[str, Any] = field(default_factory=dict)
@@ -169,7 +170,7 @@ class WritePlan:
 
 def new_node(
     shape: tuple[int, ...], data_type: Any, options: StorageOptions, zarr_dtype: Any, *, itemsize: int
-) -> ArrayNode[Attributes]:
+) -> Dataset[Attributes]:
     """Return the node of an array whose elements have ``itemsize`` bytes.
 
     Raises
@@ -180,28 +181,28 @@ def new_node(
     chunks = options.chunks
     if chunks is not None and len(chunks) != len(shape):
         raise UsageError(f"chunks {chunks} do not fit the shape {shape}", remedy="Give one length for each axis.")
-    return ArrayNode(
+    stored = StoredArray(
         shape=shape,
         chunks=chunks or options.choose_chunks(shape, itemsize),
         data_type=data_type,
         compressor=options.compressor_config(),
         filters=options.filters or None,
-        attributes={DTYPE: zarr_dtype},
     )
+    return Dataset(stored, {DTYPE: zarr_dtype})
 
 
-def object_node(shape: tuple[int, ...], form: ObjectForm, options: StorageOptions) -> ArrayNode[Attributes]:
+def object_node(shape: tuple[int, ...], form: ObjectForm, options: StorageOptions) -> Dataset[Attributes]:
     """Return the node of an array of objects."""
     node = new_node(shape, form.data_type, options, form.zarr_dtype, itemsize=chunking.OBJECT_BYTES)
-    node.filters = [form.codec, *(node.filters or [])]
+    node.stored.filters = [form.codec, *(node.stored.filters or [])]
     return node
 
 
 def set_dimensions(
-    node: ArrayNode[Attributes], labels: tuple[str | None, ...] | None, taken: dict[str, int], notes: dict[str, Any]
+    node: Dataset[Attributes], labels: tuple[str | None, ...] | None, taken: dict[str, int], notes: dict[str, Any]
 ) -> None:
     """Name the axes of an array, and set its notes; ``taken`` are the names in its group, with their lengths."""
-    node.attributes[DIMENSIONS] = encode_dimensions(labels, node.shape, taken, notes)
+    node.attributes[DIMENSIONS] = encode_dimensions(labels, node.stored.shape, taken, notes)
     if notes:
         node.attributes[NOTES] = notes
     else:
@@ -257,10 +258,10 @@ def ask_for_shards(planned: PlannedArray, shards: ShardsOfFile) -> None:
     if shards == "auto":
         planned.sharding = Sharding("auto")
     elif shards is not None:
-        is_whole = math.prod(node.grid) < 2  # at most one chunk
-        if is_whole or len(shards) != len(node.shape) or describe(node, planned.notes).form == "rows":
+        is_whole = math.prod(node.stored.grid) < 2  # at most one chunk
+        if is_whole or len(shards) != len(node.stored.shape) or describe(node, planned.notes).form == "rows":
             return
-        shape = tuple(-(-shard // chunk) * chunk for shard, chunk in zip(shards, node.chunks, strict=True))
+        shape = tuple(-(-shard // chunk) * chunk for shard, chunk in zip(shards, node.stored.chunks, strict=True))
         planned.sharding = Sharding(shape, are_chunks_given=True)
 
 
@@ -310,49 +311,51 @@ def give_shards(planned: PlannedArray, shard_bytes: int = SHARD_BYTES) -> None:
         _choose_shards(planned, shard_bytes, are_chunks_given=sharding.are_chunks_given)
         return
     shape = sharding.shape
-    if node.stored_axes == 0:
+    if node.stored.stored_axes == 0:
         raise UsageError("a scalar has no shards", remedy="Leave shards out.")
-    if node.stored_axes is not None:  # rows: the axis of fields is never divided
-        shape = (*shape[: node.stored_axes], *node.chunks[node.stored_axes :])
-    if len(shape) != len(node.shape):
-        raise UsageError(f"shards {shape} do not fit the shape {node.shape}", remedy="Give one length for each axis.")
-    if not sharding.are_chunks_given:
-        node.chunks = chunking.chunks_inside(shape, node.chunks)
-    if any(shard % chunk for shard, chunk in zip(shape, node.chunks, strict=True)):
+    if node.stored.stored_axes is not None:  # rows: the axis of fields is never divided
+        shape = (*shape[: node.stored.stored_axes], *node.stored.chunks[node.stored.stored_axes :])
+    if len(shape) != len(node.stored.shape):
         raise UsageError(
-            f"shards {shape} are not a whole number of chunks {node.chunks}",
+            f"shards {shape} do not fit the shape {node.stored.shape}", remedy="Give one length for each axis."
+        )
+    if not sharding.are_chunks_given:
+        node.stored.chunks = chunking.chunks_inside(shape, node.stored.chunks)
+    if any(shard % chunk for shard, chunk in zip(shape, node.stored.chunks, strict=True)):
+        raise UsageError(
+            f"shards {shape} are not a whole number of chunks {node.stored.chunks}",
             remedy="Give shards whose lengths are multiples of those of the chunks.",
         )
-    node.shards = Shards(shape)
+    node.stored.shards = Shards(shape)
 
 
 def _choose_shards(planned: PlannedArray, shard_bytes: int, *, are_chunks_given: bool) -> None:
     """Set shards by bytes, and larger chunks where they may change; no shards for a small array."""
     node, lengths = planned.node, _lengths(planned)
-    itemsize = _itemsize(node)
+    itemsize = _itemsize(node.stored)
     known = [length for length in lengths if length is not None]
     is_small = len(known) == len(lengths) and math.prod(known) * itemsize < chunking.SHARDED_BYTES
-    if node.stored_axes == 0 or not lengths or is_small:
+    if node.stored.stored_axes == 0 or not lengths or is_small:
         return
     is_free = not are_chunks_given and planned.iterator is None and not hasattr(planned.source, "encoded")
-    if is_free and node.stored_axes is None:
+    if is_free and node.stored.stored_axes is None:
         target = min(chunking.SHARDED_CHUNK_BYTES, shard_bytes)
-        node.chunks = chunking.default_chunks(node.shape, itemsize, target=target)
-    node.shards = Shards(chunking.shards_by_bytes(lengths, node.chunks, itemsize, target=shard_bytes))
+        node.stored.chunks = chunking.default_chunks(node.stored.shape, itemsize, target=target)
+    node.stored.shards = Shards(chunking.shards_by_bytes(lengths, node.stored.chunks, itemsize, target=shard_bytes))
 
 
 def _lengths(planned: PlannedArray) -> tuple[int | None, ...]:
     if planned.iterator is None:
-        return planned.node.shape
+        return planned.node.stored.shape
     most: Any = planned.iterator.maxshape
     return tuple(None if length is None else int(length) for length in most)
 
 
-def _itemsize(node: ArrayNode[Attributes]) -> int:
-    row = zarr3.row_bytes(node)
+def _itemsize(stored: StoredArray) -> int:
+    row = zarr3.row_bytes(stored)
     if row is not None:
-        return max(1, row // max(1, node.shape[-1]))
-    dtype = chunk_codec(node).dtype
+        return max(1, row // max(1, stored.shape[-1]))
+    dtype = chunk_codec(stored).dtype
     return chunking.OBJECT_BYTES if dtype.hasobject else dtype.itemsize
 
 
@@ -403,11 +406,11 @@ def adapt_plan(plan: WritePlan, *, location: str, shard_bytes: int = SHARD_BYTES
     """
     is_3 = plan.hierarchy.zarr_format == 3
     for path, planned in plan.arrays.items():
-        if planned.node.zarr_format == 2:
+        if planned.node.stored.zarr_format == 2:
             try:
                 if is_3:
                     _store_in_format_3(planned, shard_bytes, f"{location}, {absolute(path)}")
-                    planned.node.chunk_keys = KEY_ENCODINGS[plan.chunk_key_encoding]
+                    planned.node.stored.chunk_keys = KEY_ENCODINGS[plan.chunk_key_encoding]
                 elif planned.sharding is not None and not planned.sharding.is_kept:
                     raise UsageError(_NO_SHARDS, remedy=_USE_FORMAT_3)
             except ZarrBackendError as error:
@@ -416,19 +419,22 @@ def adapt_plan(plan: WritePlan, *, location: str, shard_bytes: int = SHARD_BYTES
 
 def _store_in_format_3(planned: PlannedArray, shard_bytes: int, where: str) -> None:
     node = planned.node
-    before = _encoding(node)
-    if describe(node).form == "plain" and not zarr3_codecs.is_expressible(node.filters, node.compressor):
+    before = _encoding(node.stored)
+    if describe(node).form == "plain" and not zarr3_codecs.is_expressible(node.stored.filters, node.stored.compressor):
         _replace_codecs(planned, where)
     widths = _widths(planned) if describe(node).form == "rows" else {}
     zarr3.store_in_format_3(node, widths)
-    itemsize = zarr3.row_bytes(node)
-    if itemsize is not None and node.chunks[0] == chunking.default_chunks(node.shape, chunking.OBJECT_BYTES)[0]:
-        node.chunks = (chunking.default_chunks(node.shape[:1], itemsize)[0], *node.chunks[1:])
+    itemsize = zarr3.row_bytes(node.stored)
+    if (
+        itemsize is not None
+        and node.stored.chunks[0] == chunking.default_chunks(node.stored.shape, chunking.OBJECT_BYTES)[0]
+    ):
+        node.stored.chunks = (chunking.default_chunks(node.stored.shape[:1], itemsize)[0], *node.stored.chunks[1:])
     give_shards(planned, shard_bytes)
-    if planned.source is not None and hasattr(planned.source, "encoded") and _encoding(node) != before:
+    if planned.source is not None and hasattr(planned.source, "encoded") and _encoding(node.stored) != before:
         planned.source = ValuesOnly(planned.source)
     if not hasattr(planned.source, "encoded"):  # copied chunks keep the frame that they have
-        node.compressor = zarr3_codecs.in_core_words(node.compressor)
+        node.stored.compressor = zarr3_codecs.in_core_words(node.stored.compressor)
     if planned.has_given_codecs:
         zarr3.encode_node(node)  # raises an error if the format lacks one of them
 
@@ -436,7 +442,9 @@ def _store_in_format_3(planned: PlannedArray, shard_bytes: int, where: str) -> N
 def _replace_codecs(planned: PlannedArray, where: str) -> None:
     """Set the default codec on an array, in place of codecs of a stored array that format 3 cannot express."""
     node = planned.node
-    codecs = ", ".join(str(step["id"]) for step in [*(node.filters or []), *filter(None, [node.compressor])])
+    codecs = ", ".join(
+        str(step["id"]) for step in [*(node.stored.filters or []), *filter(None, [node.stored.compressor])]
+    )
     if planned.has_given_codecs:
         raise UsageError(
             f"Zarr format 3 cannot express the codecs {codecs} in this order",
@@ -448,19 +456,19 @@ def _replace_codecs(planned: PlannedArray, where: str) -> None:
         FilterReplacedWarning,
         stacklevel=2,
     )
-    node.filters, node.compressor = None, dict(chunking.DEFAULT_COMPRESSOR)
+    node.stored.filters, node.stored.compressor = None, dict(chunking.DEFAULT_COMPRESSOR)
 
 
-def _encoding(node: ArrayNode[Attributes]) -> tuple[Any, ...]:
+def _encoding(stored: StoredArray) -> tuple[Any, ...]:
     """Return the properties that determine the bytes of a chunk."""
-    return node.data_type, node.filters, node.compressor, node.order, node.chunks
+    return stored.data_type, stored.filters, stored.compressor, stored.order, stored.chunks
 
 
 def _widths(planned: PlannedArray) -> dict[str, int]:
     """Return the length of the longest text in each non-numeric field of rows."""
     if planned.source is None:
         return {}
-    length, count = planned.node.shape[0], planned.node.shape[-1]
+    length, count = planned.node.stored.shape[0], planned.node.stored.shape[-1]
     fields = [
         (position, name, kind)
         for position, (name, _, kind) in enumerate(zarr3.row_fields(planned.node, {}))

@@ -31,7 +31,7 @@ from hdmf_zarr_backend.errors import (
 )
 from hdmf_zarr_backend.formats import zarr2, zarr3
 from hdmf_zarr_backend.formats.registry import FORMATS
-from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes
+from hdmf_zarr_backend.model.stored import StoredArray
 from hdmf_zarr_backend.stores.failures import os_errors
 from hdmf_zarr_backend.stores.files import PARTIAL, Staged, conversion_prefix, discard, interrupted_conversions
 from hdmf_zarr_backend.stores.json_text import dump, load
@@ -162,24 +162,24 @@ class StagedKeys(LocalStore):
         state = self.state(key)
         return state is not None and state.size == len(value) and self.get(key) == value
 
-    def complete_chunks(self, path: str, node: ArrayNode[Attributes]) -> frozenset[str]:
+    def complete_chunks(self, path: str, stored: StoredArray) -> frozenset[str]:
         """Return the keys of the chunks of an array that need not be written again, from one listing."""
         if not self.is_resumed:
             return frozenset()
         return frozenset(
             key
             for key, size in self.sizes(path).items()
-            if size and _is_chunk(key) and not (self.is_doubtful and not self._decodes(path, key, node))
+            if size and _is_chunk(key) and not (self.is_doubtful and not self._decodes(path, key, stored))
         )
 
-    def _decodes(self, path: str, key: str, node: ArrayNode[Attributes]) -> bool:
+    def _decodes(self, path: str, key: str, stored: StoredArray) -> bool:
         data = self.get(key)
-        shard = None if node.shards is None else shard_named(node, key.removeprefix(f"{path}/"))
-        if data is None or (node.shards is not None and shard is None):
+        shard = None if stored.shards is None else shard_named(stored, key.removeprefix(f"{path}/"))
+        if data is None or (stored.shards is not None and shard is None):
             return False
         try:
-            for chunk in [data] if shard is None else stored_chunks(data, node, shard):
-                chunk_codec(node).decode(chunk, node.chunks)
+            for chunk in [data] if shard is None else stored_chunks(data, stored, shard):
+                chunk_codec(stored).decode(chunk, stored.chunks)
         except DamagedFileError:
             return False
         return True

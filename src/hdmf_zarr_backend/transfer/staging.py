@@ -18,7 +18,7 @@ from hdmf_zarr_backend.changes.locks import Holder, writer_lock
 from hdmf_zarr_backend.errors import MetadataError, ReadOnlyStoreError, StoreExistsError
 from hdmf_zarr_backend.formats import zarr2
 from hdmf_zarr_backend.formats.reserved import NOTES, WRITING
-from hdmf_zarr_backend.model.nodes import Attributes, GroupNode
+from hdmf_zarr_backend.model.nodes import Attributes, Group
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.failures import os_errors
 from hdmf_zarr_backend.stores.files import (
@@ -253,7 +253,7 @@ def _mark(store: Store, zarr_format: int, *, has_root_3: bool) -> set[str]:
     Whatever call of the store fails, the root of the old file can be read, or is marked; also that of format 3, which
     the old file ``has_root_3``.
     """
-    root: GroupNode[Attributes] = GroupNode(attributes={NOTES: {WRITING: asdict(Holder.here())}})
+    root: Group[Attributes] = Group(attributes={NOTES: {WRITING: asdict(Holder.here())}})
     root_3 = {"zarr_format": 3, "node_type": "group", "attributes": root.attributes}
     if zarr_format == 3 or has_root_3:
         store.set(_ROOT_3, dump(root_3))

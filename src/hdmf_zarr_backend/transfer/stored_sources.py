@@ -24,7 +24,8 @@ from hdmf_zarr_backend.formats.zarr3_codecs import in_format_2
 from hdmf_zarr_backend.hdf5.datasets import Description
 from hdmf_zarr_backend.hdf5.rawcopy import plan_contiguous, plan_raw
 from hdmf_zarr_backend.hdf5.safe_reading import check_allocated
-from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, absolute, join
+from hdmf_zarr_backend.model.nodes import Attributes, Dataset, absolute, join
+from hdmf_zarr_backend.model.stored import StoredArray
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.limits import Limits
 from hdmf_zarr_backend.transfer.plan import PlannedArray, Sharding, encode_fill
@@ -77,13 +78,13 @@ class StoredChunks:
         The store of the array.
     path : str
         The array.
-    node : ArrayNode
+    node : Dataset
         Its metadata; the array to write has the same chunks and codecs.
     values : ArraySource
         The decoded values.
     """
 
-    def __init__(self, keys: Store, path: str, node: ArrayNode[Attributes], values: ArraySource) -> None:
+    def __init__(self, keys: Store, path: str, node: Dataset[Attributes], values: ArraySource) -> None:
         self.shape: tuple[int, ...] = values.shape
         self._keys = keys
         self._path = path
@@ -93,7 +94,7 @@ class StoredChunks:
 
     def _shards(self) -> ShardReader:
         """Return the reader of chunks in shards, which caches the indices of shards."""
-        self._reader = self._reader or ShardReader(self._keys, self._path, self._node)
+        self._reader = self._reader or ShardReader(self._keys, self._path, self._node.stored)
         return self._reader
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -107,11 +108,15 @@ class StoredChunks:
         ChunkError
             Its size is impossible. It is not decoded to check it.
         """
-        name = self._node.chunk_name(index)
-        data = self._shards().get(index) if self._node.shards is not None else self._keys.get(join(self._path, name))
+        name = self._node.stored.chunk_name(index)
+        data = (
+            self._shards().get(index)
+            if self._node.stored.shards is not None
+            else self._keys.get(join(self._path, name))
+        )
         if data is not None:
             try:
-                check_stored_form(self._node, name, data)
+                check_stored_form(self._node.stored, name, data)
             except ChunkError as error:
                 raise error.located(store=self._keys.location, path=absolute(self._path)) from None
         return data
@@ -134,14 +139,14 @@ class ZarrSource:
         The store of the array.
     path : str
         The array.
-    node : ArrayNode
+    node : Dataset
         Its metadata.
     dtype : numpy.dtype
         Stored type; blocks are cast to it.
     """
 
-    def __init__(self, keys: Store, path: str, node: ArrayNode[Attributes], dtype: np.dtype[Any]) -> None:
-        self.shape: tuple[int, ...] = node.shape
+    def __init__(self, keys: Store, path: str, node: Dataset[Attributes], dtype: np.dtype[Any]) -> None:
+        self.shape: tuple[int, ...] = node.stored.shape
         self._keys = keys
         self._path = path
         self._node = node
@@ -162,7 +167,7 @@ class ZarrSource:
         ChunkError
             A chunk does not decode; file and array are named.
         """
-        reader = ChunkReader(self._keys, self._path, self._node, _cache_of(self._keys.location))
+        reader = ChunkReader(self._keys, self._path, self._node.stored, _cache_of(self._keys.location))
         return cast_block(reader.read(region), self._dtype)
 
 
@@ -181,7 +186,7 @@ def check_stored(data: Any, limits: Limits) -> None:
 
     stored = getattr(data, "dataset", data)
     if isinstance(stored, LazyArray) and not isinstance(stored, EditableArray):
-        check_unwritten(stored.keys, stored.path, stored.node)
+        check_unwritten(stored.keys, stored.path, stored.node.stored)
     elif is_hdf5_dataset(stored):
         check_allocated(stored, limits)
 
@@ -192,16 +197,24 @@ def keep_layout(planned: PlannedArray, data: LazyArray) -> None:
     Nothing is changed if the type of the elements, or the codec of objects, differs.
     """
     node, old = planned.node, data.node
-    if planned.source is None or node.shape != old.shape or not _has_type_of(node, old) or _has_other_codec(node, old):
+    if (
+        planned.source is None
+        or node.stored.shape != old.stored.shape
+        or not _has_type_of(node.stored, old.stored)
+        or _has_other_codec(node.stored, old.stored)
+    ):
         return
-    node.chunks, node.order = old.chunks, old.order if isinstance(old.order, str) else "C"
-    if old.shards is not None:
-        planned.sharding = Sharding(old.shards.shape, are_chunks_given=True, is_kept=True)
-    dtype = numpy_dtype(old.data_type)
+    node.stored.chunks, node.stored.order = (
+        old.stored.chunks,
+        old.stored.order if isinstance(old.stored.order, str) else "C",
+    )
+    if old.stored.shards is not None:
+        planned.sharding = Sharding(old.stored.shards.shape, are_chunks_given=True, is_kept=True)
+    dtype = numpy_dtype(old.stored.data_type)
     if dtype.kind in "biufc":  # old files declare other fill values as zero, which newer readers refuse
-        node.fill_value = encode_fill(fill_scalar(old, dtype), dtype)
-    node.filters = in_format_2(old.filters)
-    node.compressor = None if old.compressor is None else dict(old.compressor)
+        node.stored.fill_value = encode_fill(fill_scalar(old.stored, dtype), dtype)
+    node.stored.filters = in_format_2(old.stored.filters)
+    node.stored.compressor = None if old.stored.compressor is None else dict(old.stored.compressor)
 
 
 def take_stored(planned: PlannedArray, data: LazyArray) -> None:
@@ -214,22 +227,31 @@ def take_stored(planned: PlannedArray, data: LazyArray) -> None:
     keys = data.keys
     if isinstance(source, IndexedSource):
         source = ZarrSource(keys, data.path, data.node, source.dtype)
-    planned.source = StoredChunks(keys, data.path, data.node, source) if _is_same(planned.node, data.node) else source
+    planned.source = (
+        StoredChunks(keys, data.path, data.node, source) if _is_same(planned.node.stored, data.node.stored) else source
+    )
 
 
-def _has_other_codec(node: ArrayNode[Attributes], old: ArrayNode[Attributes]) -> bool:
+def _has_other_codec(stored: StoredArray, old: StoredArray) -> bool:
     """Return whether the objects of two arrays have different codecs."""
-    return numpy_dtype(old.data_type).hasobject and (node.filters or [])[:1] != (old.filters or [])[:1]
+    return numpy_dtype(old.data_type).hasobject and (stored.filters or [])[:1] != (old.filters or [])[:1]
 
 
-def _has_type_of(node: ArrayNode[Attributes], old: ArrayNode[Attributes]) -> bool:
-    return numpy_dtype(node.data_type) == numpy_dtype(old.data_type)
+def _has_type_of(stored: StoredArray, old: StoredArray) -> bool:
+    return numpy_dtype(stored.data_type) == numpy_dtype(old.data_type)
 
 
-def _is_same(node: ArrayNode[Attributes], old: ArrayNode[Attributes]) -> bool:
-    same_grid = (node.shape, node.chunks, node.order) == (old.shape, old.chunks, old.order)
-    same_codecs = (node.filters or None, node.compressor) == (old.filters or None, old.compressor)
-    return same_grid and same_codecs and _has_type_of(node, old)
+def _is_same(stored: StoredArray, old: StoredArray) -> bool:
+    same_grid = (stored.shape, stored.chunks, stored.order) == (
+        old.shape,
+        old.chunks,
+        old.order,
+    )
+    same_codecs = (stored.filters or None, stored.compressor) == (
+        old.filters or None,
+        old.compressor,
+    )
+    return same_grid and same_codecs and _has_type_of(stored, old)
 
 
 def take_chunks(dataset: Any, found: Description, planned: PlannedArray, *, keep: bool) -> None:
@@ -241,7 +263,7 @@ def take_chunks(dataset: Any, found: Description, planned: PlannedArray, *, keep
     """
     node, old = planned.node, planned.source
     if (
-        node.size * found.dtype.itemsize <= WHOLE_BYTES
+        node.stored.size * found.dtype.itemsize <= WHOLE_BYTES
         or not isinstance(old, IndexedSource)
         or old.dtype != found.dtype
     ):
@@ -249,13 +271,13 @@ def take_chunks(dataset: Any, found: Description, planned: PlannedArray, *, keep
     chunked = plan_raw(dataset, found)
     if chunked is None:
         contiguous = plan_contiguous(dataset, found)
-        if contiguous is not None and contiguous.shape == node.shape:
+        if contiguous is not None and contiguous.shape == node.stored.shape:
             planned.source = contiguous
         return
-    if chunked.shape != node.shape:
+    if chunked.shape != node.stored.shape:
         return
-    if keep and chunked.chunks == node.chunks:
-        node.filters, node.compressor = chunked.pipeline.filters, chunked.pipeline.compressor
+    if keep and chunked.chunks == node.stored.chunks:
+        node.stored.filters, node.stored.compressor = chunked.pipeline.filters, chunked.pipeline.compressor
         planned.source = chunked
     elif keep or chunked.raw.is_plain_file:
         planned.source = chunked.decoded()

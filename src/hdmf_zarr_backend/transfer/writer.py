@@ -30,7 +30,8 @@ from hdmf_zarr_backend.formats import nczarr, registry
 from hdmf_zarr_backend.formats.inlined import is_inlined, is_read_at_open
 from hdmf_zarr_backend.formats.reserved import NOTES
 from hdmf_zarr_backend.hdf5.rawcopy import forget_decoded
-from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, Hierarchy, Node, absolute, join
+from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Hierarchy, Node, absolute, join
+from hdmf_zarr_backend.model.stored import StoredArray
 from hdmf_zarr_backend.progress import SILENT, Progress
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.json_text import dump
@@ -73,15 +74,15 @@ class PlannedKeys(Store):
         if planned is None or planned.source is None:
             return None
         node = planned.node
-        index = shard_named(node, name)
+        index = shard_named(node.stored, name)
         if index is None:
             return None
         try:
-            if node.shards is not None:
+            if node.stored.shards is not None:
                 pieces: list[bytes] = []
-                encode_shard(node, planned.source, index, pieces.append)
+                encode_shard(node.stored, planned.source, index, pieces.append)
                 return b"".join(pieces)
-            return encode_chunk(node, chunk_codec(node), planned.source, index)[0]
+            return encode_chunk(node.stored, chunk_codec(node.stored), planned.source, index)[0]
         except ZarrBackendError as error:
             raise error.located(store=self.location, path=absolute(path)) from error.__cause__
 
@@ -260,17 +261,17 @@ class Writer:
             if is_read_at_open(planned.node):
                 self._inlined(path, planned.node, source)
                 continue
-            for task in self._cut(path, planned.node, source):
+            for task in self._cut(path, planned.node.stored, source):
                 self._progress.advance(absolute(path), task.run())
         if later:
             self._run(later)
 
-    def _inlined(self, path: str, node: ArrayNode[Attributes], source: ArraySource) -> None:
+    def _inlined(self, path: str, node: Dataset[Attributes], source: ArraySource) -> None:
         """Write an array of one chunk, and keep its bytes for the consolidated document."""
-        index = (0,) * len(node.shape)
-        key = join(path, node.chunk_name(index))
+        index = (0,) * len(node.stored.shape)
+        key = join(path, node.stored.chunk_name(index))
         try:
-            data, size = encode_chunk(node, chunk_codec(node), source, index)
+            data, size = encode_chunk(node.stored, chunk_codec(node.stored), source, index)
         except ZarrBackendError as error:
             raise error.located(store=self._keys.location, path=absolute(path)) from error.__cause__
         self._keys.set(key, data)
@@ -287,9 +288,9 @@ class Writer:
                 source = planned.source if not pool.needs_pickle else _by_name(planned.source)
                 if source is not None:
                     away = pool.needs_pickle
-                    sent.extend(self._cut(path, planned.node, source, task_bytes=size, to_send=away))
+                    sent.extend(self._cut(path, planned.node.stored, source, task_bytes=size, to_send=away))
                 elif planned.source is not None:  # values in this process's memory are not copied to another
-                    kept.extend(self._cut(path, planned.node, planned.source, task_bytes=size))
+                    kept.extend(self._cut(path, planned.node.stored, planned.source, task_bytes=size))
             for tasks, who in ((sent, pool), (kept, Runner())):
                 for task, done in who.run(tasks, memory_budget=self._budget):
                     self._progress.advance(absolute(task.path), done)
@@ -297,20 +298,20 @@ class Writer:
     def _cut(
         self,
         path: str,
-        node: ArrayNode[Attributes],
+        stored: StoredArray,
         source: ArraySource,
         *,
         task_bytes: int = TASK_BYTES,
         to_send: bool = False,
     ) -> Iterator[ChunkTask | ShardTask]:
         """Yield tasks for the missing chunks of an array."""
-        complete = self._keys.complete_chunks(path, node)
+        complete = self._keys.complete_chunks(path, stored)
         if complete:
-            values = node.size * chunk_codec(node).dtype.itemsize
-            size = chunk_bytes(node) * math.prod(inner_grid(node))
+            values = stored.size * chunk_codec(stored).dtype.itemsize
+            size = chunk_bytes(stored) * math.prod(inner_grid(stored))
             self._progress.advance(absolute(path), min(len(complete) * size, values))
-        array = ArrayWrite(self._keys, path, node, source)
-        if node.shards is not None:
+        array = ArrayWrite(self._keys, path, stored, source)
+        if stored.shards is not None:
             return cut_shards(array, to_send=to_send, complete=complete)
         return cut(array, task_bytes=task_bytes, to_send=to_send, complete=complete)
 
@@ -320,7 +321,10 @@ class Writer:
         with runner(self._executor) as pool, closing(pool.sink(self._budget // 2)) as sink:
             waiting = min(WAITING_BYTES, self._budget // 2) // (1 if in_turn else len(growing))
             open_arrays = {
-                path: (GrowingArray(self._keys, path, p.node, sink=sink, waiting_bytes=waiting), iter(p.iterator))
+                path: (
+                    GrowingArray(self._keys, path, p.node.stored, sink=sink, waiting_bytes=waiting),
+                    iter(p.iterator),
+                )
                 for path, p in growing.items()
             }
             while open_arrays:
@@ -359,7 +363,7 @@ def settle(planned: PlannedArray) -> None:
     """Set the names of the axes and the note of an array that has grown, which depend on its shape."""
     node = planned.node
     notes: dict[str, Any] = dict(node.attributes.get(NOTES, {}))
-    if notes.get("maxshape") == list(node.shape):
+    if notes.get("maxshape") == list(node.stored.shape):
         del notes["maxshape"]
     set_dimensions(node, planned.labels, planned.taken, notes)
 
@@ -368,7 +372,7 @@ def planned_bytes(planned: PlannedArray) -> int:
     """Return the bytes of the values of an array, as far as they are known before writing."""
     if planned.iterator is not None:
         return 0
-    return planned.node.size * chunk_codec(planned.node).dtype.itemsize
+    return planned.node.stored.size * chunk_codec(planned.node.stored).dtype.itemsize
 
 
 def _is_large(planned: PlannedArray) -> bool:

@@ -21,7 +21,8 @@ from hdmf_zarr_backend.formats import zarr2, zarr3
 from hdmf_zarr_backend.formats.elements import describe_any, stored_text
 from hdmf_zarr_backend.formats.nczarr import is_nczarr
 from hdmf_zarr_backend.formats.reserved import DIMENSIONS
-from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, GroupNode, Hierarchy, Node, absolute, split
+from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, Node, absolute, split
+from hdmf_zarr_backend.model.stored import StoredArray
 from hdmf_zarr_backend.stores.memory import MemoryStore
 from hdmf_zarr_backend.transfer.names import checked_name
 from hdmf_zarr_backend.transfer.plan import adapt_plan
@@ -40,7 +41,7 @@ def from_hierarchy(hierarchy: Hierarchy) -> Model:
     """Return the model of a hierarchy, which shares attributes and codecs with it."""
     if hierarchy.zarr_format == 3:
         return _from_documents_3({path: zarr3.encode_node(node) for path, node in hierarchy.walk()})
-    if isinstance(hierarchy.root, ArrayNode):
+    if isinstance(hierarchy.root, Dataset):
         return _array_2(hierarchy.root)
     root = _group_2(hierarchy.root)
     stack = [(hierarchy.root.members, root.members)]
@@ -48,7 +49,7 @@ def from_hierarchy(hierarchy: Hierarchy) -> Model:
         nodes, models = stack.pop()
         for name in sorted(nodes):
             node = nodes[name]
-            if isinstance(node, ArrayNode):
+            if isinstance(node, Dataset):
                 models[name] = _array_2(node)  # type: ignore[index] # a dict, created here
             else:
                 group = models[name] = _group_2(node)  # type: ignore[index]
@@ -56,28 +57,28 @@ def from_hierarchy(hierarchy: Hierarchy) -> Model:
     return root
 
 
-def _array_2(node: ArrayNode[Attributes]) -> ArrayV2[Attributes]:
-    extra = node.extra
+def _array_2(node: Dataset[Attributes]) -> ArrayV2[Attributes]:
+    extra = node.stored.extra
     stated = _STATED if node.keeps_attributes else _NOTHING
     if extra and _SEPARATOR in extra:  # kept by the model of documents if it states the default
         extra = {key: value for key, value in extra.items() if key != _SEPARATOR}
         stated |= {_SEPARATOR}
     return ArrayV2(
         attributes=node.attributes,
-        shape=list(node.shape),
-        chunks=list(node.chunks),
-        dtype=node.data_type,
-        compressor=node.compressor,
-        fill_value=node.fill_value,
-        order="F" if node.order == "F" else "C",
-        filters=node.filters,
-        dimension_separator=node.chunk_keys.separator,
+        shape=list(node.stored.shape),
+        chunks=list(node.stored.chunks),
+        dtype=node.stored.data_type,
+        compressor=node.stored.compressor,
+        fill_value=node.stored.fill_value,
+        order="F" if node.stored.order == "F" else "C",
+        filters=node.stored.filters,
+        dimension_separator=node.stored.chunk_keys.separator,
         extra=extra,
         stated=stated,
     )
 
 
-def _group_2(node: GroupNode[Attributes]) -> GroupV2[Attributes, Any]:
+def _group_2(node: Group[Attributes]) -> GroupV2[Attributes, Any]:
     stated = _STATED if node.keeps_attributes else _NOTHING
     return GroupV2(attributes=node.attributes, members={}, extra=node.extra, stated=stated)
 
@@ -213,7 +214,7 @@ def _node_2(model: Model, path: str) -> Node:
     if isinstance(model, ArrayV2):
         parsed = zarr2.parse_array(document_of(model), attributes, path)
     else:
-        parsed = GroupNode(attributes, extra=dict(model.extra))
+        parsed = Group(attributes, extra=dict(model.extra))
     parsed.keeps_attributes = not attributes and "attributes" in model.stated
     return parsed
 
@@ -552,23 +553,23 @@ def _problems(before: Hierarchy, after: Hierarchy) -> Iterator[ModelProblem]:
     for path, node in before.walk():
         made = after.get(path)
         found = [*_extras(node)]
-        if isinstance(node, ArrayNode) and isinstance(made, ArrayNode):
-            found += [*(_to_3(node, made) if after.zarr_format == 3 else _to_2(node))]
+        if isinstance(node, Dataset) and isinstance(made, Dataset):
+            found += [*(_to_3(node, made.stored) if after.zarr_format == 3 else _to_2(node.stored))]
         for kind, message in found:
             yield ModelProblem(absolute(path), kind, message)
 
 
 def _extras(node: Node) -> Iterator[tuple[str, str]]:
     keys: Mapping[str, Any] = node.extra
-    if isinstance(node, ArrayNode) and node.original is not None:
-        keys = node.original.document
+    if isinstance(node, Dataset) and node.stored.original is not None:
+        keys = node.stored.original.document
     transformers = keys.get("storage_transformers")
     unknown = sorted(keys.keys() - _KNOWN_KEYS) + (["storage_transformers"] if transformers else [])
     if unknown:
         yield "unknown-key", f"{', '.join(unknown)}: keys that neither format defines are left out"
 
 
-def _to_3(node: ArrayNode[Attributes], made: ArrayNode[Attributes]) -> Iterator[tuple[str, str]]:
+def _to_3(node: Dataset[Attributes], made: StoredArray) -> Iterator[tuple[str, str]]:
     means = describe_any(node)
     if means.form == "rows":
         yield (
@@ -577,17 +578,17 @@ def _to_3(node: ArrayNode[Attributes], made: ArrayNode[Attributes]) -> Iterator[
         )
     elif means.stored.kind in ("reference", "region"):
         yield "object-ids", "references are stored as paths; the object ids beside them are left out"
-    elif means.form == "objects" and (stored_text(node), stored_text(made)) == ("bytes", "text"):
+    elif means.form == "objects" and (stored_text(node.stored), stored_text(made)) == ("bytes", "text"):
         yield "values", "bytes are stored as text, which requires that all of them are UTF-8"
-    elif means.form == "plain" and _codecs(node) != _codecs(made):
+    elif means.form == "plain" and _codecs(node.stored) != _codecs(made):
         yield "codecs", "format 3 cannot express these filters in this order; the default codec is used"
 
 
-def _to_2(node: ArrayNode[Attributes]) -> Iterator[tuple[str, str]]:
-    if node.shards is not None:
-        yield "shards", f"format 2 has no shards: each chunk of the shards {node.shards.shape} becomes an object"
+def _to_2(stored: StoredArray) -> Iterator[tuple[str, str]]:
+    if stored.shards is not None:
+        yield "shards", f"format 2 has no shards: each chunk of the shards {stored.shards.shape} becomes an object"
 
 
-def _codecs(node: ArrayNode[Attributes]) -> tuple[Any, ...]:
-    filters = [config for config in node.filters or () if config["id"] != "byteorder"]
-    return filters, node.compressor
+def _codecs(stored: StoredArray) -> tuple[Any, ...]:
+    filters = [config for config in stored.filters or () if config["id"] != "byteorder"]
+    return filters, stored.compressor

@@ -39,7 +39,8 @@ from hdmf_zarr_backend.formats.zarr3 import ChunkKeyEncoding, checked_key_encodi
 from hdmf_zarr_backend.hdf5.rawcopy import forget_decoded
 from hdmf_zarr_backend.hdf5.reader import Hdf5Tree
 from hdmf_zarr_backend.io import ZarrIO
-from hdmf_zarr_backend.model.nodes import ArrayNode, Attributes, Hierarchy, absolute, join
+from hdmf_zarr_backend.model.nodes import Hierarchy, absolute, join
+from hdmf_zarr_backend.model.stored import StoredArray
 from hdmf_zarr_backend.stores.json_text import dump
 from hdmf_zarr_backend.stores.limits import MEMORY_BUDGET, Limits
 from hdmf_zarr_backend.stores.locations import is_hdf5, local_path
@@ -401,9 +402,9 @@ def _lengths(planned: PlannedArray) -> tuple[int | None, ...]:
     """Return the shape that an array will have; the largest shape of an iterator is set in its node."""
     node = planned.node
     if planned.iterator is None:
-        return node.shape
+        return node.stored.shape
     most: tuple[int | None, ...] = tuple(planned.iterator.maxshape)
-    node.shape = tuple(0 if n is None else n for n in most)
+    node.stored.shape = tuple(0 if n is None else n for n in most)
     if None not in most:
         settle(planned)
     return most
@@ -417,18 +418,18 @@ def _storage(path: str, planned: PlannedArray, lengths: tuple[int | None, ...], 
         path=path,
         dtype=type_label(node),
         shape=lengths,
-        chunks=node.chunks,
-        shards=None if node.shards is None else node.shards.shape,
-        codecs=tuple(codec_labels(node)),
-        objects=_objects(node) if known else None,
-        nbytes=node.size * itemsize if known and itemsize is not None else None,
+        chunks=node.stored.chunks,
+        shards=None if node.stored.shards is None else node.stored.shards.shape,
+        codecs=tuple(codec_labels(node.stored)),
+        objects=_objects(node.stored) if known else None,
+        nbytes=node.stored.size * itemsize if known and itemsize is not None else None,
         stored_bytes=stored,
     )
 
 
-def _objects(node: ArrayNode[Attributes]) -> int:
-    unit = node.chunks if node.shards is None else node.shards.shape
-    return math.prod(-(-n // c) for n, c in zip(node.shape, unit, strict=True))
+def _objects(stored: StoredArray) -> int:
+    unit = stored.chunks if stored.shards is None else stored.shards.shape
+    return math.prod(-(-n // c) for n, c in zip(stored.shape, unit, strict=True))
 
 
 def _stored(path: str, planned: PlannedArray, inlined: dict[str, bytes]) -> int | None:
@@ -437,15 +438,15 @@ def _stored(path: str, planned: PlannedArray, inlined: dict[str, bytes]) -> int 
     A chunk that the consolidated document holds too is added to ``inlined``.
     """
     node = planned.node
-    if not node.size:
+    if not node.stored.size:
         return 0
     if planned.source is None:
         return None  # an iterator: its values can be had only once
-    index = tuple((n - 1) // 2 for n in node.grid)
-    codec = chunk_codec(node)
-    data, nbytes = encode_chunk(node, codec, planned.source, index)
+    index = tuple((n - 1) // 2 for n in node.stored.grid)
+    codec = chunk_codec(node.stored)
+    data, nbytes = encode_chunk(node.stored, codec, planned.source, index)
     if is_read_at_open(node) and is_inlined(node, data):
-        inlined[join(path, node.chunk_name(index))] = data
-    share = node.size * codec.dtype.itemsize / nbytes if nbytes else math.prod(node.grid)
-    index_bytes = 0 if node.shards is None else _INDEX_BYTES * math.prod(node.grid)
+        inlined[join(path, node.stored.chunk_name(index))] = data
+    share = node.stored.size * codec.dtype.itemsize / nbytes if nbytes else math.prod(node.stored.grid)
+    index_bytes = 0 if node.stored.shards is None else _INDEX_BYTES * math.prod(node.stored.grid)
     return round(len(data) * share) + index_bytes

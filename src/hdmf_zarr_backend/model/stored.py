@@ -1,0 +1,178 @@
+"""`StoredArray`: how the values of a dataset are stored, which is what the chunk engine (`arrays`) needs.
+
+Source: Zarr v2 specification; Zarr v3 specification.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+Order: TypeAlias = "str | tuple[int, ...]"
+"""The layout inside a chunk: ``"C"``, ``"F"``, or the axes of the array in the order in which a chunk has them."""
+
+
+@dataclass(slots=True, frozen=True)
+class Shards:
+    """How chunks are combined in stored objects (Zarr v3, codec ``sharding_indexed``).
+
+    Attributes
+    ----------
+    shape : tuple of int
+        Shape of one stored object, a multiple of the chunk shape on each axis.
+    index_at_end : bool
+        Position of the index: after the chunks, or before them.
+    checksum : bool
+        Whether the index is followed by a CRC32C of it.
+    """
+
+    shape: tuple[int, ...]
+    index_at_end: bool = True
+    checksum: bool = True
+
+
+@dataclass(slots=True, frozen=True)
+class ChunkKeys:
+    """The chunk key encoding: how the key of a stored object is derived from its index.
+
+    Attributes
+    ----------
+    encoding : {"v2", "default"}
+        By its name in format 3. ``"v2"``: ``0.3``, the only one in format 2. ``"default"``: ``c/0/3``.
+    separator : {".", "/"}
+        Separator between the parts of a key.
+
+    Source: Zarr v2 specification, "Chunks"; Zarr v3 specification, "Chunk key encoding".
+    """
+
+    encoding: Literal["v2", "default"] = "v2"
+    separator: Literal[".", "/"] = "."
+
+    def name(self, index: tuple[int, ...]) -> str:
+        """Return the key of the object at ``index``, relative to its array; ``0`` or ``c`` if it has no axes."""
+        if self.encoding == "default":
+            return self.separator.join((DEFAULT_PREFIX, *map(str, index)))
+        return self.separator.join(map(str, index)) if index else "0"
+
+    def index(self, name: str, axes: int) -> tuple[int, ...] | None:
+        """Return the index of the object with a relative key ``name`` and ``axes`` axes, None for other names."""
+        parts = name.split(self.separator)
+        if self.encoding == "default":
+            del parts[0]
+        elif not axes:
+            return () if name == "0" else None
+        if len(parts) != axes or not all(map(is_chunk_number, parts)):
+            return None
+        index = tuple(map(int, parts))
+        return index if self.name(index) == name else None
+
+
+DEFAULT_PREFIX = "c"
+"""First part of the keys with the encoding ``"default"``."""
+
+_MOST_DIGITS = 20
+
+
+def is_chunk_number(text: str) -> bool:
+    """Tell whether a part of a key is the number of a chunk."""
+    return text.isascii() and text.isdigit() and len(text) < _MOST_DIGITS
+
+
+class Original(NamedTuple):
+    """The format-3 document that an array was read from, which is written again if its properties have not changed.
+
+    Attributes
+    ----------
+    document : dict
+        The document.
+    stored : tuple
+        The fields of the array that determine how it is stored, as read (`formats.zarr3`).
+    attributes : dict
+        The attributes of the dataset, as read.
+    """
+
+    document: dict[str, Any]
+    stored: tuple[Any, ...]
+    attributes: dict[str, Any]
+
+
+_V2_KEYS = ChunkKeys()
+
+
+@dataclass(slots=True)
+class StoredArray:
+    """The chunks of one array.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        Length of each axis. Rows with text or references have a last axis for their fields, a scalar has one element.
+    chunks : tuple of int
+        Shape of one stored chunk, with as many entries as ``shape``.
+    data_type : str or list
+        The data type of a decoded chunk, as JSON of format 2: ``"<f4"``, ``"|O"`` or a list of fields.
+    fill_value : object
+        As JSON; None if undefined.
+    compressor, filters : dict or list of dict, optional
+        Codec configurations of format 2. ``filters`` are applied in order before ``compressor``.
+    order : str or tuple of int
+        The layout inside a chunk, as of `Order`; a tuple in format 3 only.
+    zarr_format : int
+        2 or 3: the format that the array is stored in.
+    chunk_keys : ChunkKeys
+        The encoding of the keys of its chunks, or shards.
+    stored_axes : int, optional
+        Number of axes in the document and in the keys of chunks, if not all; these are the first ones.
+    shards : Shards, optional
+        How chunks are combined in stored objects; None: each is a separate object.
+    extra : dict
+        Keys of the document that the format does not define, kept so that reading and writing is lossless.
+    original : Original, optional
+        The format-3 document that it was read from.
+    """
+
+    shape: tuple[int, ...]
+    chunks: tuple[int, ...]
+    data_type: Any
+    fill_value: Any = None
+    compressor: dict[str, Any] | None = None
+    filters: list[dict[str, Any]] | None = None
+    order: Order = "C"
+    zarr_format: int = 2
+    chunk_keys: ChunkKeys = _V2_KEYS
+    stored_axes: int | None = None
+    shards: Shards | None = None
+    extra: dict[str, Any] = field(default_factory=dict)
+    original: Original | None = None
+
+    @property
+    def stored_shape(self) -> tuple[int, ...]:
+        """The shape in the document of the array."""
+        return self.shape if self.stored_axes is None else self.shape[: self.stored_axes]
+
+    @property
+    def grid(self) -> tuple[int, ...]:
+        """Number of chunks along each axis."""
+        return tuple(-(-n // c) for n, c in zip(self.shape, self.chunks, strict=True))
+
+    @property
+    def first_filter(self) -> dict[str, Any]:
+        """Configuration of the first filter, which encodes objects; empty without filters."""
+        return self.filters[0] if self.filters else {}
+
+    @property
+    def codecs(self) -> list[dict[str, Any]]:
+        """Configurations of the filters and the compressor, in the order in which they are applied."""
+        return [*(self.filters or ()), *([self.compressor] if self.compressor else ())]
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        product = 1
+        for n in self.shape:
+            product *= n
+        return product
+
+    def chunk_name(self, index: tuple[int, ...]) -> str:
+        """Return the key of the chunk, or shard, at ``index``, relative to the array."""
+        return self.chunk_keys.name(index if self.stored_axes is None else index[: self.stored_axes])
