@@ -24,7 +24,7 @@ from hdmf.spec import NamespaceCatalog
 
 from hdmf_zarr_backend import ZarrIO, ZarrReference
 from hdmf_zarr_backend.arrays.codecs import ALLOWED_CODECS
-from hdmf_zarr_backend.formats import dtypes, nczarr, object_forms, reserved
+from hdmf_zarr_backend.formats import dtypes, nczarr, new_datasets, reserved
 
 FORMAT_PAGE = ROOT / "docs" / "format" / "format-2.md"
 FORMAT_3_PAGE = ROOT / "docs" / "format" / "format-3.md"
@@ -270,7 +270,7 @@ def format_tables() -> dict[str, str]:
         ),
         "object-codecs": table(
             ["`object_codec_class`", "first filter"],
-            [(f"`numcodecs.{name}`", f"`{config['id']}`") for name, config in object_forms.OBJECT_CODECS.items()],
+            [(f"`numcodecs.{name}`", f"`{config['id']}`") for name, config in new_datasets.OBJECT_CODECS.items()],
         ),
     }
 

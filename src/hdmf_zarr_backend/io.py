@@ -44,7 +44,7 @@ from hdmf_zarr_backend.files.parser import ParsedFile, is_empty_group, is_hdmf_z
 from hdmf_zarr_backend.formats import registry, zarr3
 from hdmf_zarr_backend.formats.both import BOTH, State, ZarrFormat
 from hdmf_zarr_backend.formats.codec_options import object_codec
-from hdmf_zarr_backend.formats.object_forms import OBJECT_CODECS
+from hdmf_zarr_backend.formats.new_datasets import OBJECT_CODECS
 from hdmf_zarr_backend.formats.zarr3 import ChunkKeyEncoding, checked_key_encoding
 from hdmf_zarr_backend.model.link_sources import full_location, is_same_place
 from hdmf_zarr_backend.model.nesting import limited_nesting

@@ -17,15 +17,15 @@ from hypothesis import strategies as st
 from hdmf_zarr_backend import ZarrIO, convert
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.comparison import open_content
-from hdmf_zarr_backend.errors import MetadataError, ValueRefusedError, ZarrBackendError
+from hdmf_zarr_backend.errors import MetadataError, UsageError, ValueRefusedError, ZarrBackendError
 from hdmf_zarr_backend.formats.dtypes import dtype_of, element_of, zarr_type
 from hdmf_zarr_backend.formats.elements import describe, describe_any, is_scalar, row_word, type_element, word_element
 from hdmf_zarr_backend.formats.hdf5_types import noted_element
 from hdmf_zarr_backend.formats.labels import codec_labels, type_label
-from hdmf_zarr_backend.formats.object_forms import ObjectForm, reference_form, rows_form, text_form
+from hdmf_zarr_backend.formats.new_datasets import Layout, new_dataset
 from hdmf_zarr_backend.hdf5.types import type_of_dtype
 from hdmf_zarr_backend.model.content import DatasetContent
-from hdmf_zarr_backend.model.elements import Element
+from hdmf_zarr_backend.model.elements import UTF8, Element
 from hdmf_zarr_backend.model.nodes import Dataset
 from tests.documents import dataset_node
 from tests.hdf5.random_files import RandomFile
@@ -498,26 +498,58 @@ def test_words_of_fields(word, element, back):
     assert row_word(element) == back
 
 
-def test_forms_of_objects():
-    json2 = {
-        "id": "json2", "encoding": "utf-8", "allow_nan": True, "check_circular": True, "ensure_ascii": True,
-        "indent": None, "separators": [",", ":"], "skipkeys": False, "sort_keys": True, "strict": True,
-    }  # fmt: skip
-    utf8, raw = {"id": "vlen-utf8"}, {"id": "vlen-bytes"}
-    ascii_text = Element("text", encoding="ascii")
-    fields = [("x", INT), ("to", REFERENCE)]
-    words = [{"name": "x", "dtype": "int32"}, {"name": "to", "dtype": "object"}]
-    assert text_form() == ObjectForm(utf8, "str", {}, "|O")
-    assert text_form(is_scalar=True) == ObjectForm(utf8, "scalar")
-    assert text_form(ascii_text) == ObjectForm(utf8, "str", {"text": "ascii"})
-    assert text_form(as_bytes=True) == ObjectForm(raw, "bytes")
-    assert text_form(is_scalar=True, as_bytes=True) == ObjectForm(raw, "scalar")
-    assert reference_form(REFERENCE) == ObjectForm(json2, "object")
-    assert reference_form(Element("region"), {"id": "pickle"}, is_scalar=True) == ObjectForm(
-        {"id": "pickle"}, "region", {"scalar": True}
-    )
-    assert rows_form(fields) == ObjectForm(json2, words, {"rows": True})
-    assert rows_form(fields, is_scalar=True) == ObjectForm(json2, words, {"rows": True, "scalar": True})
+_ASCII = Element("text", encoding="ascii")
+_ROWS = Element("compound", fields=(("x", INT), ("to", REFERENCE)))
+_WORDS = [{"name": "x", "dtype": "int32"}, {"name": "to", "dtype": "object"}]
+
+
+@pytest.mark.parametrize(
+    ("element", "shape", "options", "stored_shape", "codec", "word", "notes"),
+    [
+        (UTF8, (3,), {}, (3,), "vlen-utf8", "str", {}),
+        (UTF8, (), {}, (1,), "vlen-utf8", "scalar", {}),
+        (_ASCII, (2, 3), {}, (2, 3), "vlen-utf8", "str", {"text": "ascii"}),
+        (_ASCII, (3,), {"as_bytes": True}, (3,), "vlen-bytes", "bytes", {}),
+        (_ASCII, (), {"as_bytes": True}, (1,), "vlen-bytes", "scalar", {}),
+        (REFERENCE, (3,), {}, (3,), "json2", "object", {}),
+        (Element("region"), (), {}, (1,), "json2", "region", {"scalar": True}),
+        (_ROWS, (5,), {}, (5, 2), "json2", _WORDS, {"rows": True}),
+        (_ROWS, (), {}, (1, 2), "json2", _WORDS, {"rows": True, "scalar": True}),
+        (np.dtype("<f4"), (2, 3), {}, (2, 3), None, "float32", {}),
+        (np.dtype(">i2"), (), {}, (1,), None, "scalar", {}),
+        (np.dtype("S3"), (4,), {}, (4,), None, "bytes", {}),
+        (np.dtype([("a", "<i4")]), (4,), {}, (4,), None, [{"name": "a", "dtype": "int32"}], {}),
+    ],
+    ids=str,
+)
+def test_a_new_dataset_is_stored_as_the_format_page_says(element, shape, options, stored_shape, codec, word, notes):
+    made, found = new_dataset(element, shape, Layout(), **options)
+    assert made.stored.shape == stored_shape
+    assert made.stored.first_filter.get("id") == codec
+    assert made.attributes == {"zarr_dtype": word}
+    assert found == notes
+    assert (made.stored.compressor is None) == (shape == ())
+
+
+ELEMENTS = st.sampled_from(
+    [UTF8, _ASCII, REFERENCE, Element("region"), _ROWS, *map(np.dtype, ("<f8", ">u2", "|b1", "<M8[s]", "S4", "<c16"))]
+)
+
+
+@given(ELEMENTS, st.lists(st.integers(0, 5), max_size=3))
+def test_a_new_dataset_means_what_was_asked_for(element, lengths):
+    shape = tuple(lengths[:1] if element == _ROWS else lengths)
+    made, notes = new_dataset(element, shape, Layout())
+    means = describe(made, notes)
+    wanted = element_of(element) if isinstance(element, np.dtype) else element
+    assert means.element == wanted
+    assert means.shape == shape
+    assert means.is_scalar == (shape == ())
+
+
+def test_chunks_of_another_number_of_axes_are_refused():
+    with pytest.raises(UsageError, match="do not fit the shape"):
+        new_dataset(np.dtype("<f4"), (2, 3), Layout(chunks=(2,)))
 
 
 # ---- labels ---------------------------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from hdmf_zarr_backend.arrays.fills import fill_array
 from hdmf_zarr_backend.arrays.lazy import ArrayContext, LazyArray
 from hdmf_zarr_backend.errors import ChunkError, MetadataError, ModeError
 from hdmf_zarr_backend.formats.dtypes import zarr_type
-from hdmf_zarr_backend.formats.object_forms import JSON2
+from hdmf_zarr_backend.formats.new_datasets import JSON2
 from hdmf_zarr_backend.formats.zarr2 import encode_array
 from hdmf_zarr_backend.model.nodes import Dataset
 from hdmf_zarr_backend.model.stored import ChunkKeys, StoredArray

@@ -24,7 +24,7 @@ from hdmf_zarr_backend.arrays.codecs import (
 from hdmf_zarr_backend.arrays.fills import fill_array, fill_scalar
 from hdmf_zarr_backend.errors import ChunkError, LimitError, MetadataError, UnsafeDataError, ValueRefusedError
 from hdmf_zarr_backend.formats.dtypes import zarr_type
-from hdmf_zarr_backend.formats.object_forms import JSON2
+from hdmf_zarr_backend.formats.new_datasets import JSON2
 from hdmf_zarr_backend.formats.zarr2 import encode_array
 from hdmf_zarr_backend.model.stored import ChunkKeys, StoredArray
 from hdmf_zarr_backend.transfer.plan import encode_fill

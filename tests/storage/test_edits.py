@@ -18,7 +18,7 @@ from hdmf_zarr_backend.changes import edits as edits_module
 from hdmf_zarr_backend.changes.editable import EditableArray
 from hdmf_zarr_backend.changes.edits import DeferredReference
 from hdmf_zarr_backend.errors import ConflictError, UsageError, ValueRefusedError
-from hdmf_zarr_backend.formats.object_forms import JSON2
+from hdmf_zarr_backend.formats.new_datasets import JSON2
 from hdmf_zarr_backend.formats.zarr2 import encode_array
 from hdmf_zarr_backend.model.nodes import Dataset
 from hdmf_zarr_backend.model.stored import StoredArray

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hdmf_zarr_backend.arrays.objects import JSONRows, split_elements
-from hdmf_zarr_backend.formats.object_forms import JSON2
+from hdmf_zarr_backend.formats.new_datasets import JSON2
 
 WORDS = st.text(st.sampled_from('a{}[],:"\\é '), max_size=8)
 REFERENCES = st.dictionaries(st.sampled_from(["source", "path"]), WORDS, min_size=1)

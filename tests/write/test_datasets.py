@@ -18,7 +18,7 @@ from hdmf_zarr_backend.arrays.lazy import LazyArray
 from hdmf_zarr_backend.errors import UsageError, ValueRefusedError
 from hdmf_zarr_backend.execution.tasks import ArrayWrite, cut
 from hdmf_zarr_backend.formats.elements import word_element
-from hdmf_zarr_backend.formats.object_forms import JSON2, VLEN_BYTES, VLEN_UTF8
+from hdmf_zarr_backend.formats.new_datasets import JSON2, VLEN_BYTES, VLEN_UTF8, Layout
 from hdmf_zarr_backend.formats.zarr2 import encode_array, parse_array
 from hdmf_zarr_backend.model.elements import REFERENCE, UTF8
 from hdmf_zarr_backend.transfer.array_planner import (
@@ -30,7 +30,7 @@ from hdmf_zarr_backend.transfer.array_planner import (
     plan_scalar,
     shape_of,
 )
-from hdmf_zarr_backend.transfer.plan import PlannedArray, StorageOptions
+from hdmf_zarr_backend.transfer.plan import PlannedArray
 from hdmf_zarr_backend.transfer.sources import is_hdf5_dataset
 from tests.keystores import MemoryKeys
 from tests.strategies import PLAIN, TEXT, raw_arrays, shapes
@@ -59,8 +59,8 @@ def stored(planned: PlannedArray) -> Any:
 
 def planned(data: Any, word: Any = None, **options: Any) -> PlannedArray:
     if is_hdf5_dataset(data):
-        return plan_h5_dataset(data, StorageOptions(**options), no_reference)
-    return plan_array(data, word, StorageOptions(**options), no_reference)
+        return plan_h5_dataset(data, Layout(**options), no_reference)
+    return plan_array(data, word, Layout(**options), no_reference)
 
 
 # ---- laws ----------------------------------------------------------------------------------------------------------
@@ -133,7 +133,7 @@ def test_bytes_are_text_where_all_are_utf8_and_else_bytes(items, word):
 def test_rows_with_references_come_back_as_lists(rows, chunk):
     fields = [("n", word_element("int32")), ("name", UTF8), ("target", REFERENCE)]
     words = [("n", "int32"), ("name", "str"), ("target", "object")]
-    made = plan_rows(rows, len(rows), fields, StorageOptions(chunks=(chunk,)), as_reference)
+    made = plan_rows(rows, len(rows), fields, Layout(chunks=(chunk,)), as_reference)
     assert made.node.stored.chunks == (chunk, 3)
     assert made.node.stored.filters == [JSON2]
     assert made.node.attributes["zarr_dtype"] == [{"name": name, "dtype": word} for name, word in words]
@@ -202,7 +202,7 @@ def test_padding_and_metadata_are_not_stored():
     ],
 )
 def test_scalars(value, word, data_type, notes):
-    made = plan_scalar(value, word, StorageOptions(), no_reference)
+    made = plan_scalar(value, word, Layout(), no_reference)
     assert made.node.stored.data_type == data_type
     assert made.node.attributes["zarr_dtype"] == "scalar"
     assert made.notes == notes
@@ -267,7 +267,7 @@ def test_what_is_no_text_is_refused(data):
 )
 def test_scalars_that_do_not_fit_are_refused(value, word):
     with pytest.raises(ValueRefusedError):
-        plan_scalar(value, word, StorageOptions(), no_reference)
+        plan_scalar(value, word, Layout(), no_reference)
 
 
 @pytest.mark.parametrize(

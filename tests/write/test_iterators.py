@@ -15,11 +15,11 @@ from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
 from hdmf_zarr_backend.arrays.lazy import LazyArray
 from hdmf_zarr_backend.errors import UsageError, ValueRefusedError
 from hdmf_zarr_backend.formats.chunking import CHUNK_BYTES
+from hdmf_zarr_backend.formats.new_datasets import Layout
 from hdmf_zarr_backend.formats.zarr2 import encode_array
 from hdmf_zarr_backend.model.nodes import Dataset
 from hdmf_zarr_backend.transfer import iterators
 from hdmf_zarr_backend.transfer.iterators import GrowingArray, plan_iterator
-from hdmf_zarr_backend.transfer.plan import StorageOptions
 from tests.blocks import Blocks
 from tests.keystores import MemoryKeys
 from tests.strategies import TEXT, expected
@@ -28,7 +28,7 @@ from tests.zarrs import memory_store, open_array
 
 def exhaust(iterator: Any, word: Any = None, **options: Any) -> tuple[Dataset, MemoryKeys]:
     """Return what was written."""
-    planned = plan_iterator(iterator, word, StorageOptions(**options))
+    planned = plan_iterator(iterator, word, Layout(**options))
     keys = MemoryKeys()
     array = GrowingArray(keys, "a", planned.node)
     for block in planned.iterator:
@@ -193,7 +193,7 @@ def test_hints_that_say_nothing_are_not_needed(hint):
     ],
 )
 def test_chunks_are_chosen_by_bytes_and_never_one_row_of_half_a_million(maxshape, first, chunks):
-    planned = plan_iterator(Blocks([], maxshape, np.dtype("<i4"), data_shape=first), None, StorageOptions())
+    planned = plan_iterator(Blocks([], maxshape, np.dtype("<i4"), data_shape=first), None, Layout())
     assert planned.node.stored.chunks == chunks
 
 
@@ -220,7 +220,7 @@ def test_chunks_are_chosen_by_bytes_and_never_one_row_of_half_a_million(maxshape
     ],
 )
 def test_the_type_is_what_the_schema_says_or_the_iterator(dtype, word, stored):
-    planned = plan_iterator(Blocks([], (None,), dtype), word, StorageOptions())
+    planned = plan_iterator(Blocks([], (None,), dtype), word, Layout())
     assert planned.node.stored.data_type == stored
 
 
@@ -229,11 +229,11 @@ def test_the_type_is_what_the_schema_says_or_the_iterator(dtype, word, stored):
 
 def test_an_iterator_without_a_shape_or_a_type_is_refused():
     with pytest.raises(ValueRefusedError, match="no maxshape"):
-        plan_iterator(Blocks([], None, "int"), None, StorageOptions())
+        plan_iterator(Blocks([], None, "int"), None, Layout())
     with pytest.raises(ValueRefusedError, match="no dtype"):
-        plan_iterator(Blocks([], (None,), None), None, StorageOptions())
+        plan_iterator(Blocks([], (None,), None), None, Layout())
     with pytest.raises(UsageError, match=r"chunks \(3,\) do not fit the maxshape \(None, 2\)"):
-        plan_iterator(Blocks([], (None, 2), "int"), None, StorageOptions(chunks=(3,)))
+        plan_iterator(Blocks([], (None, 2), "int"), None, Layout(chunks=(3,)))
 
 
 @pytest.mark.parametrize(
@@ -247,7 +247,7 @@ def test_an_iterator_without_a_shape_or_a_type_is_refused():
     ],
 )
 def test_blocks_that_do_not_fit_their_selection_are_refused(selection, data):
-    array = GrowingArray(MemoryKeys(), "a", plan_iterator(Blocks([], (None, 2), "int32"), None, StorageOptions()).node)
+    array = GrowingArray(MemoryKeys(), "a", plan_iterator(Blocks([], (None, 2), "int32"), None, Layout()).node)
     with pytest.raises(ValueRefusedError, match="does not fit"):
         array.put(DataChunk(data=data, selection=selection))
     assert array.node.stored.shape == (0, 0)

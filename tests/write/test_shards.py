@@ -24,13 +24,14 @@ from hdmf_zarr_backend.checks.verify import verify
 from hdmf_zarr_backend.errors import DamagedFileError, UsageError, ZarrBackendError
 from hdmf_zarr_backend.execution.tasks import ArrayWrite, ShardTask, cut_shards
 from hdmf_zarr_backend.formats.chunking import SHARD_BYTES, chunks_inside, shards_by_bytes
+from hdmf_zarr_backend.formats.new_datasets import Sharding
 from hdmf_zarr_backend.formats.zarr3 import NEW_KEYS
 from hdmf_zarr_backend.model.nodes import Dataset
 from hdmf_zarr_backend.model.stored import Shards, StoredArray
 from hdmf_zarr_backend.stores.limits import MEMORY_BUDGET
 from hdmf_zarr_backend.stores.local import LocalStore
 from hdmf_zarr_backend.transfer.iterators import GrowingArray, GrowingShards
-from hdmf_zarr_backend.transfer.plan import PlannedArray, Sharding, give_shards, shard_bytes_for
+from hdmf_zarr_backend.transfer.plan import PlannedArray, give_shards, shard_bytes_for
 from hdmf_zarr_backend.transfer.resume import StagedKeys
 from hdmf_zarr_backend.transfer.sources import IndexedSource
 from hdmf_zarr_backend.transfer.stored_sources import ZarrSource

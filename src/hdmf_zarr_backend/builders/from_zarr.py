@@ -8,7 +8,7 @@ made relative to the new location.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ from hdmf_zarr_backend.formats.elements import describe, stored_text
 from hdmf_zarr_backend.formats.links import former_names
 from hdmf_zarr_backend.formats.namespaces import spec_location
 from hdmf_zarr_backend.formats.nczarr import is_nczarr, strip
-from hdmf_zarr_backend.formats.object_forms import ObjectForm, reference_form, rows_form, text_form
+from hdmf_zarr_backend.formats.new_datasets import Layout, new_dataset
 from hdmf_zarr_backend.formats.reserved import CHUNKS, DIMENSIONS, DTYPE, LINKS, NOTES, SPECLOC, notes_of, root_notes
 from hdmf_zarr_backend.formats.zarr3_codecs import in_format_2
 from hdmf_zarr_backend.formats.zarr3_types import word_of_type
@@ -192,8 +192,8 @@ class ZarrPlanner:
         if means.form == "rows":
             return self._rows(lazy, dict(means.stored.fields))
         if means.stored.kind in ("reference", "region"):
-            made = self._new_objects(lazy, reference_form(means.stored))
-            return PlannedArray(made, ElementSource(lazy, made.stored.shape, self._reference))
+            made, notes = self._new_objects(lazy, means.stored, lazy.shape)
+            return PlannedArray(made, ElementSource(lazy, made.stored.shape, self._reference), notes=notes)
         if means.form == "objects":
             return self._text(lazy, word)
         made = self._new(lazy, in_format_2(node.stored.filters))
@@ -211,8 +211,9 @@ class ZarrPlanner:
         if stored == "bytes" and self._becomes_text(lazy):
             return self._old_text(lazy, word)
         convert: Callable[[Any], Any] = to_bytes if stored == "bytes" else to_text
-        form = text_form(is_scalar=not lazy.shape, as_bytes=stored == "bytes")
-        made = self._new_objects(lazy, form, (lazy.node.stored.filters or [])[1:] if stored is not None else ())
+        made, _ = self._new_objects(
+            lazy, UTF8, lazy.shape, as_bytes=stored == "bytes", keeps_filters=stored is not None
+        )
         if isinstance(lazy.node.stored.fill_value, str):  # hdmf-zarr declared 0
             made.stored.fill_value = lazy.node.stored.fill_value or None
         if not lazy.shape:
@@ -231,32 +232,48 @@ class ZarrPlanner:
     def _old_text(self, lazy: LazyArray, word: Any) -> PlannedArray:
         """Plan dates and ASCII text, which hdmf-zarr 0.13 stored as bytes, as text; format 3 has no such bytes."""
         is_scalar = word == "scalar" or not lazy.shape
-        form = text_form(UTF8 if is_scalar else ASCII, is_scalar=is_scalar)
-        made = self._new_objects(lazy, form, (lazy.node.stored.filters or [])[1:])
+        shape = () if is_scalar and lazy.size == 1 else lazy.shape
+        made, notes = self._new_objects(lazy, UTF8 if is_scalar else ASCII, shape, keeps_filters=True)
         source = ElementSource(self._scalar(lazy) if not lazy.shape else lazy, made.stored.shape, to_text)
-        return PlannedArray(made, source, notes=dict(form.notes))
+        return PlannedArray(made, source, notes=notes)
 
     def _rows(self, lazy: LazyArray, fields: dict[str, Element]) -> PlannedArray:
         length = lazy.shape[0] if lazy.shape else 1
-        form = rows_form(list(fields.items()))
-        made = self._new_objects(lazy, form)
-        made.stored.shape, made.stored.chunks = (length, len(fields)), (made.stored.chunks[0], len(fields))
+        element = Element("compound", fields=tuple(fields.items()))
+        made, notes = self._new_objects(lazy, element, (length,))
         is_reference = [field.kind in ("reference", "region") for field in fields.values()]
         converters = [self._reference if is_one else _cell for is_one in is_reference]
         source = RowSource(lazy if lazy.shape else self._scalar(lazy), length, converters)
-        return PlannedArray(made, source, notes=dict(form.notes))
+        return PlannedArray(made, source, notes=notes)
 
     def _scalar(self, lazy: LazyArray) -> list[Any]:
         """Return the only element of an array without axes."""
         return [lazy[()]] if self._reads_values else [None]
 
     def _new_objects(
-        self, lazy: LazyArray, form: ObjectForm, filters: Sequence[dict[str, Any]] = ()
-    ) -> Dataset[Attributes]:
-        """Return the node for a copy with objects; ``filters`` are applied after the codec for objects."""
-        made = self._new(lazy, [form.codec, *filters])
-        made.stored.data_type, made.stored.fill_value, made.attributes[DTYPE] = form.data_type, None, form.zarr_dtype
-        return made
+        self,
+        lazy: LazyArray,
+        element: Element,
+        shape: tuple[int, ...],
+        *,
+        as_bytes: bool = False,
+        keeps_filters: bool = False,
+    ) -> tuple[Dataset[Attributes], dict[str, Any]]:
+        """Return the dataset for a copy with objects, and its note.
+
+        ``keeps_filters``: apply the same filters after the codec for objects.
+        """
+        old = lazy.node.stored
+        made, notes = new_dataset(element, shape, Layout(), as_bytes=as_bytes)
+        stored = made.stored
+        chunks = old.chunks or (1,)
+        is_compound = element.kind == "compound"
+        stored.chunks = (chunks[0], len(element.fields)) if is_compound else chunks[: len(stored.shape)]
+        stored.order = old.order if isinstance(old.order, str) else "C"
+        stored.compressor = old.compressor
+        if keeps_filters:
+            stored.filters = [*(stored.filters or []), *(old.filters or [])[1:]]
+        return made, notes
 
     def _new(self, lazy: LazyArray, filters: list[dict[str, Any]] | None) -> Dataset[Attributes]:
         """Return the node for a copy, without attributes."""

@@ -24,6 +24,7 @@ from hdmf_zarr_backend.formats.attributes import encode_attributes
 from hdmf_zarr_backend.formats.dimensions import encode_dimensions
 from hdmf_zarr_backend.formats.elements import describe
 from hdmf_zarr_backend.formats.links import Link, encode_link, link_or_copy
+from hdmf_zarr_backend.formats.new_datasets import Layout
 from hdmf_zarr_backend.formats.references import Reference
 from hdmf_zarr_backend.formats.reserved import DIMENSIONS, DOC, LINKS, root_notes
 from hdmf_zarr_backend.formats.zarr3 import ChunkKeyEncoding
@@ -34,7 +35,7 @@ from hdmf_zarr_backend.stores.limits import Limits
 from hdmf_zarr_backend.transfer import array_planner
 from hdmf_zarr_backend.transfer.iterators import plan_iterator
 from hdmf_zarr_backend.transfer.names import checked_name
-from hdmf_zarr_backend.transfer.plan import PlannedArray, StorageOptions, WritePlan
+from hdmf_zarr_backend.transfer.plan import PlannedArray, WritePlan
 from hdmf_zarr_backend.transfer.sources import ElementSource, RowSource, is_hdf5_dataset
 from hdmf_zarr_backend.transfer.stored_sources import check_stored, keep_layout, take_stored
 
@@ -235,7 +236,7 @@ class Planner:
         self, builder: Any, node: Group[Attributes], path: str, links: list[Link], taken: dict[str, int]
     ) -> None:
         data = builder.data
-        options, link_data = self._storage_options(builder, path)
+        options, link_data = self._layout(builder, path)
         data = self._unfilled(data, options, path) if _is_unfilled(data) else stored_view(unwrapped(data))
         if isinstance(data, LazyArray):
             link_data = link_data and _keeps_type(builder, data)
@@ -261,9 +262,7 @@ class Planner:
         node.members[path.rpartition("/")[2]] = planned.node
         self.plan.arrays[path] = planned
 
-    def _finish(
-        self, builder: Any, planned: PlannedArray, options: StorageOptions, path: str, taken: dict[str, int]
-    ) -> None:
+    def _finish(self, builder: Any, planned: PlannedArray, options: Layout, path: str, taken: dict[str, int]) -> None:
         array: Dataset[Attributes] = planned.node
         means = describe(array, planned.notes)
         maxshape = options.maxshape or builder.maxshape
@@ -279,9 +278,9 @@ class Planner:
             planned.taken = taken
         array.attributes = {**self._attributes(builder, path, planned.notes), **reserved}
 
-    def _storage_options(self, builder: Any, path: str) -> tuple[StorageOptions, bool]:
+    def _layout(self, builder: Any, path: str) -> tuple[Layout, bool]:
         data = builder.data
-        options = StorageOptions(object_codec=self.request.object_codec, maxshape=self.request.max_shape(builder))
+        options = Layout(object_codec=self.request.object_codec, maxshape=self.request.max_shape(builder))
         if not isinstance(data, ZarrDataIO):
             left = take_settings(options, data)
             if left:
@@ -301,7 +300,7 @@ class Planner:
         options.maxshape = data.io_settings.get("maxshape", options.maxshape)
         return options, data.link_data
 
-    def _unfilled(self, wrapper: Any, options: StorageOptions, path: str) -> Any:
+    def _unfilled(self, wrapper: Any, options: Layout, path: str) -> Any:
         """Return the fill values of a dataset that will be filled later."""
         if wrapper.dataset is not None:
             raise UsageError(
@@ -333,7 +332,7 @@ class Planner:
         file_id = self.targets.root_id if decision == "soft" else data.file_id
         return Reference(source, data.name, identifier, file_id)
 
-    def _plan_data(self, builder: Any, data: Any, options: StorageOptions) -> PlannedArray:
+    def _plan_data(self, builder: Any, data: Any, options: Layout) -> PlannedArray:
         word = dtypes.word_of(builder.dtype)
         encode = self.targets.encode
         if isinstance(data, REFERENCES):
@@ -352,7 +351,7 @@ class Planner:
             return array_planner.plan_scalar(data, word, options, encode)
         return array_planner.plan_array(data, word, options, encode)
 
-    def _plan_resolved(self, data: Any, options: StorageOptions) -> PlannedArray:
+    def _plan_resolved(self, data: Any, options: Layout) -> PlannedArray:
         """Plan a dataset that resolves its references to builders, from any backend."""
         kept = data.dataset
         if is_hdf5_dataset(kept):
@@ -395,7 +394,7 @@ def _holds_references(data: Any, word: Any) -> bool:
     return isinstance(array_planner.first_leaf(data), REFERENCES)
 
 
-def take_settings(options: StorageOptions, wrapped: Any) -> list[str]:
+def take_settings(options: Layout, wrapped: Any) -> list[str]:
     """Copy chunks, maxshape and fill value from a DataIO of another backend to ``options``; other data have none.
 
     Settings given with an HDF5 dataset are ignored, of which `H5DataIO` itself warns. Returned are the names of other

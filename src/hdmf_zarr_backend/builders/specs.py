@@ -18,8 +18,8 @@ from hdmf.spec import SpecReader, SpecWriter
 from hdmf_zarr_backend.builders.namespaces import USE_INSTALLED
 from hdmf_zarr_backend.errors import MetadataError, NameRefusedError
 from hdmf_zarr_backend.formats.namespaces import NAMESPACE, spec_location
-from hdmf_zarr_backend.formats.object_forms import text_form
 from hdmf_zarr_backend.formats.reserved import DIMENSIONS, SPECLOC
+from hdmf_zarr_backend.model.elements import UTF8
 from hdmf_zarr_backend.model.nodes import Group, absolute, join, split
 
 if TYPE_CHECKING:
@@ -172,14 +172,12 @@ def _add_version(plan: WritePlan, parts: tuple[str, ...], sources: Mapping[str, 
 
 def text_array(text: str) -> PlannedArray:
     """Plan an array with one text, like each source of a namespace."""
-    from hdmf_zarr_backend.transfer.plan import (  # imported here, since a program that reads does not need them
-        PlannedArray,
-        StorageOptions,
-        object_node,
-    )
+    # imported here, since a program that reads does not need them
+    from hdmf_zarr_backend.formats.new_datasets import Layout, new_dataset
+    from hdmf_zarr_backend.transfer.plan import PlannedArray
     from hdmf_zarr_backend.transfer.sources import ElementSource, to_text
 
     values = np.array([text], dtype=object)
-    node = object_node((1,), text_form(is_scalar=True), StorageOptions(chunks=(1,), compressor=False))
+    node, notes = new_dataset(UTF8, (), Layout())
     node.attributes[DIMENSIONS] = ["_anonymous1"]
-    return PlannedArray(node, ElementSource(values, (1,), to_text))
+    return PlannedArray(node, ElementSource(values, node.stored.shape, to_text), notes=notes)

@@ -15,6 +15,7 @@ from hdmf_zarr_backend.formats.attributes import encode_attributes
 from hdmf_zarr_backend.formats.dimensions import encode_dimensions
 from hdmf_zarr_backend.formats.elements import describe
 from hdmf_zarr_backend.formats.links import Link, encode_link
+from hdmf_zarr_backend.formats.new_datasets import Layout
 from hdmf_zarr_backend.formats.references import encode_attribute_reference
 from hdmf_zarr_backend.formats.reserved import DIMENSIONS, LINKS, NOTES, SPECLOC, root_notes
 from hdmf_zarr_backend.hdf5.attributes import attribute_names, note_attribute, note_orders, read_attribute
@@ -27,7 +28,7 @@ from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy,
 from hdmf_zarr_backend.stores.limits import Limits
 from hdmf_zarr_backend.transfer.array_planner import plan_described
 from hdmf_zarr_backend.transfer.names import checked_name
-from hdmf_zarr_backend.transfer.plan import PlannedArray, ShardsOfFile, StorageOptions, WritePlan, ask_for_shards
+from hdmf_zarr_backend.transfer.plan import PlannedArray, ShardsOfFile, WritePlan, ask_for_shards
 from hdmf_zarr_backend.transfer.stored_sources import take_chunks
 
 _SMALL = 1024
@@ -42,7 +43,7 @@ class Hdf5Planner:
         The file, which must stay open until the plan is written.
     codec : dict, bool or "keep"
         "keep": copy the chunks of large datasets as they are if Zarr has their filters. Else encode all chunks with
-        this compressor, as in `StorageOptions`.
+        this compressor, as in `Layout`.
     shards : tuple of int, "auto" or None
         The requested shards, as for `transfer.plan.ask_for_shards`.
     strict_json : bool
@@ -181,7 +182,7 @@ class Hdf5Planner:
             values = ReferenceData(placed.file, placed.raw, self._references)
         elif data.shape and found.kind in ("text", "ascii") and np.prod(data.shape) <= _SMALL:
             values = data[tuple(slice(0, n) for n in data.shape)]  # so that it is read only once
-        options = StorageOptions(compressor=None if self._codec == "keep" else self._codec)
+        options = Layout(compressor=None if self._codec == "keep" else self._codec)
         planned = plan_described(values, found, options, self._encoder(placed.file))
         if found.kind == "number" and data.shape:
             take_chunks(data.dataset(), found, planned, keep=self._codec == "keep")

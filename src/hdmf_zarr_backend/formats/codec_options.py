@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable
 from typing import Any
 
 from hdmf_zarr_backend.errors import MetadataError, UsageError
-from hdmf_zarr_backend.formats.object_forms import DEFAULT_OBJECT_CODEC, OBJECT_CODECS
+from hdmf_zarr_backend.formats.new_datasets import DEFAULT_OBJECT_CODEC, OBJECT_CODECS
 from hdmf_zarr_backend.formats.zarr3_codecs import decode_codec
 
 CODECS: dict[str, Any] = {

@@ -256,6 +256,14 @@ def check_units(data_type: Any) -> None:
         )
 
 
+def stored_word(dtype: np.dtype[Any]) -> Any:
+    """Return the ``zarr_dtype`` of a type without objects; the type of a structured field is a list of fields."""
+    if dtype.names is not None:
+        bases = {name: dtype[name].base for name in dtype.names}
+        return [{"name": name, "dtype": stored_word(base) if base.names else base.name} for name, base in bases.items()]
+    return "bytes" if dtype.kind == "S" else number_name(dtype)
+
+
 def number_name(dtype: np.dtype[Any]) -> str:
     """Return the ``zarr_dtype`` of numbers: the NumPy name."""
     return str(dtype.name)

@@ -20,12 +20,12 @@ import numpy.typing as npt
 from hdmf_zarr_backend.errors import NaNPayloadWarning, ValueRefusedError
 from hdmf_zarr_backend.formats import chunking, dtypes
 from hdmf_zarr_backend.formats.elements import word_element
-from hdmf_zarr_backend.formats.object_forms import ObjectForm, reference_form, rows_form, text_form
+from hdmf_zarr_backend.formats.new_datasets import Layout, as_scalar, new_dataset
 from hdmf_zarr_backend.formats.regions import RegionReference
 from hdmf_zarr_backend.hdf5.datasets import Description, default_type, describe, is_unusual_nan
 from hdmf_zarr_backend.hdf5.values import encoder
 from hdmf_zarr_backend.model.elements import ASCII, REFERENCE, REGION, UTF8, Element
-from hdmf_zarr_backend.transfer.plan import PlannedArray, StorageOptions, encode_fill, new_node, object_node
+from hdmf_zarr_backend.transfer.plan import PlannedArray, encode_fill
 from hdmf_zarr_backend.transfer.sources import (
     ElementSource,
     IndexedSource,
@@ -90,12 +90,6 @@ def _first(data: Any) -> Any:
     return data[0] if hasattr(data, "__getitem__") else next(iter(data))
 
 
-def _stored_fields(dtype: np.dtype[Any]) -> list[dict[str, Any]]:
-    """Return ``zarr_dtype`` of a structured type; the type of a structured field is a list of fields."""
-    bases = {name: dtype[name].base for name in dtype.names or ()}
-    return [{"name": name, "dtype": _stored_fields(base) if base.names else base.name} for name, base in bases.items()]
-
-
 def _holds_bytes(dtype: np.dtype[Any], fields: list[Any]) -> bool:
     """Tell whether rows have only numbers and fixed-length bytes, by their own type and by ``fields``."""
     words = {str(field["name"]): dtypes.word_of(field["dtype"]) for field in fields}
@@ -139,7 +133,7 @@ def _field_element(dtype: Any) -> Element:
     return word_element(dtypes.number_name(dtypes.numpy_of(word)) if dtypes.kind_of(word) == "number" else word)
 
 
-def plan_scalar(value: Any, word: Any, options: StorageOptions, reference: Encode) -> PlannedArray:
+def plan_scalar(value: Any, word: Any, options: Layout, reference: Encode) -> PlannedArray:
     """Plan a scalar dataset: shape ``(1,)``, uncompressed, ``zarr_dtype`` "scalar".
 
     The element type is the data type of the array. Text is stored as UTF-8 of variable length, so that no codec is
@@ -156,76 +150,72 @@ def plan_scalar(value: Any, word: Any, options: StorageOptions, reference: Encod
         planned = _plan_scalar_number(value, word if kind == "number" else None, options)
     else:
         raise ValueRefusedError(f"a scalar of type {type(value).__name__} cannot be stored")
-    planned.node.stored.compressor = None
     return planned
 
 
-def _plan_scalar_text(value: Any, word: Any, options: StorageOptions, *, is_ascii: bool) -> PlannedArray:
+def _plan_scalar_text(value: Any, word: Any, options: Layout, *, is_ascii: bool) -> PlannedArray:
     if isinstance(value, bytes) and _utf8(value) is None:
-        form = text_form(is_scalar=True, as_bytes=True)
-        return _objects(form, ElementSource([value], (1,), to_bytes), options)
-    form = text_form(ASCII if is_ascii else UTF8, is_scalar=True)
-    planned = _objects(form, ElementSource([value], (1,), to_text), options)
+        return _plan_objects(ASCII, [value], (), to_bytes, options, as_bytes=True)
+    planned = _plan_objects(ASCII if is_ascii else UTF8, [value], (), to_text, options)
     if word == "isodatetime":
         planned.notes["text"] = word
     return planned
 
 
-def _plan_scalar_number(value: Any, word: Any, options: StorageOptions) -> PlannedArray:
+def _plan_scalar_number(value: Any, word: Any, options: Layout) -> PlannedArray:
     array = np.atleast_1d(np.array(value))
     if array.dtype.hasobject:
         raise ValueRefusedError(f"the number {value} has more than 64 bits", remedy="Store it as text.")
     if word is not None:
         array = cast_block(array, dtypes.number_type(word, value.dtype if isinstance(value, np.generic) else None))
-    node = new_node((1,), dtypes.zarr_type(array.dtype), options, "scalar", itemsize=array.dtype.itemsize)
-    return PlannedArray(node, IndexedSource(array, array.dtype))
+    node, notes = new_dataset(array.dtype, (), options)
+    return PlannedArray(node, IndexedSource(array, array.dtype), notes=notes)
 
 
-def _plan_scalar_row(value: Any, word: Any, options: StorageOptions, reference: Encode) -> PlannedArray:
+def _plan_scalar_row(value: Any, word: Any, options: Layout, reference: Encode) -> PlannedArray:
     array = np.atleast_1d(np.asarray(value))
     planned = plan_array(array, word, options, reference)
-    planned.node.stored.compressor = None
-    planned.notes["scalar"] = True
+    as_scalar(planned.node, planned.notes)
     return planned
 
 
 def plan_scalar_reference(
-    value: Any, options: StorageOptions, reference: Encode, *, element: Element | None = None
+    value: Any, options: Layout, reference: Encode, *, element: Element | None = None
 ) -> PlannedArray:
     """Plan a dataset that is one reference; ``element`` as for `plan_references`."""
-    planned = plan_references([value], (1,), options, reference, element=element, is_scalar=True)
-    planned.node.stored.compressor = None
-    return planned
+    return plan_references([value], (), options, reference, element=element)
 
 
 def plan_references(
     data: Any,
     shape: tuple[int, ...],
-    options: StorageOptions,
+    options: Layout,
     reference: Encode,
     *,
     element: Element | None = None,
-    is_scalar: bool = False,
 ) -> PlannedArray:
-    """Plan an array of references of any rank, as objects of the object codec.
+    """Plan a dataset of references of any rank, as objects of the object codec.
 
     ``element`` is an object or region reference; None: taken from the first one.
     """
     if element is None:
         element = REFERENCE if getattr(first_leaf(data), "region", None) is None else REGION
-    form = reference_form(element, options.object_codec, is_scalar=is_scalar)
-    return _objects(form, ElementSource(data, shape, reference), options)
+    return _plan_objects(element, data, shape, reference, options)
 
 
-def _objects(form: ObjectForm, source: ElementSource, options: StorageOptions) -> PlannedArray:
-    return PlannedArray(object_node(source.shape, form, options), source, notes=dict(form.notes))
+def _plan_objects(
+    element: Element, data: Any, shape: tuple[int, ...], encode: Encode, options: Layout, *, as_bytes: bool = False
+) -> PlannedArray:
+    """Plan text or references; ``data`` is a list of one element for a scalar."""
+    node, notes = new_dataset(element, shape, options, as_bytes=as_bytes)
+    return PlannedArray(node, ElementSource(data, node.stored.shape, encode), notes=notes)
 
 
 def plan_rows(
     data: Any,
     length: int,
     fields: Fields,
-    options: StorageOptions,
+    options: Layout,
     reference: Encode,
     encoders: Sequence[Encode] | None = None,
 ) -> PlannedArray:
@@ -233,17 +223,9 @@ def plan_rows(
 
     ``encoders`` convert the fields to JSON; None: chosen by their types.
     """
-    shape = (length, len(fields))
-    chunks = options.chunks
-    if chunks is None and options.chooses_by_elements:
-        chunks = options.choose_chunks((length,), chunking.OBJECT_BYTES)
-    rows = StorageOptions(chunks=chunks and (chunks[0], len(fields)), compressor=options.compressor,
-                          object_codec=options.object_codec)  # fmt: skip
-    form = rows_form(fields, options.object_codec)
-    node = object_node(shape, form, rows)
-    node.stored.chunks = (node.stored.chunks[0], len(fields))
+    node, notes = new_dataset(Element("compound", fields=tuple(fields)), (length,), options)
     source = RowSource(data, length, encoders or [_field_encoder(element, reference) for _, element in fields])
-    planned = PlannedArray(node, source, notes=dict(form.notes))
+    planned = PlannedArray(node, source, notes=notes)
     if options.maxshape is not None and options.maxshape[:1] != (length,):  # otherwise the shape is the maximum
         planned.notes["maxshape"] = list(options.maxshape)[:1]
     return planned
@@ -261,7 +243,7 @@ def _field_encoder(element: Element, reference: Encode) -> Encode:
     return partial(dtypes.date_number, dtype=dtype)
 
 
-def plan_h5_dataset(dataset: Any, options: StorageOptions, reference: Encode) -> PlannedArray:
+def plan_h5_dataset(dataset: Any, options: Layout, reference: Encode) -> PlannedArray:
     """Plan an exact copy of an ``h5py.Dataset``, with notes about what Zarr cannot express."""
     found = describe(dataset)
     planned = plan_described(dataset, found, options, reference)
@@ -270,7 +252,7 @@ def plan_h5_dataset(dataset: Any, options: StorageOptions, reference: Encode) ->
     return planned
 
 
-def plan_described(data: Any, found: Description, options: StorageOptions, reference: Encode) -> PlannedArray:
+def plan_described(data: Any, found: Description, options: Layout, reference: Encode) -> PlannedArray:
     """Plan the copy of an HDF5 dataset whose description is known.
 
     ``data`` has ``shape`` (including the axes of an element; None without a dataspace) and ``__getitem__``.
@@ -289,7 +271,7 @@ def plan_described(data: Any, found: Description, options: StorageOptions, refer
     return planned
 
 
-def _complete(options: StorageOptions, shape: tuple[int, ...] | None, found: Description) -> None:
+def _complete(options: Layout, shape: tuple[int, ...] | None, found: Description) -> None:
     """Fill in missing options from the HDF5 dataset."""
     if options.maxshape is None and found.maxshape is not None:
         options.maxshape = found.maxshape + found.inner
@@ -300,16 +282,15 @@ def _complete(options: StorageOptions, shape: tuple[int, ...] | None, found: Des
         options.fill_value = found.fill_value
 
 
-def _plan_null(found: Description, options: StorageOptions) -> PlannedArray:
+def _plan_null(found: Description, options: Layout) -> PlannedArray:
     """Plan an array without elements for a dataset that has only a type."""
     if found.kind == "number":
         return _plan_stored(np.zeros(0, found.dtype), found.dtype, options)
-    element = REFERENCES.get(found.kind)
-    form = text_form() if element is None else reference_form(element, options.object_codec)
-    return PlannedArray(object_node((0,), form, options))
+    node, notes = new_dataset(REFERENCES.get(found.kind, UTF8), (0,), options)
+    return PlannedArray(node, notes=notes)
 
 
-def _plan_kind(data: Any, found: Description, options: StorageOptions, reference: Encode) -> PlannedArray:
+def _plan_kind(data: Any, found: Description, options: Layout, reference: Encode) -> PlannedArray:
     kind = found.kind
     if kind == "compound":
         return _plan_h5_rows(data, found, options, reference)
@@ -332,7 +313,7 @@ def _is_rich(kind: Any) -> bool:
     return isinstance(kind, dict) or kind in ("object", "region")
 
 
-def _plan_h5_rows(data: Any, found: Description, options: StorageOptions, reference: Encode) -> PlannedArray:
+def _plan_h5_rows(data: Any, found: Description, options: Layout, reference: Encode) -> PlannedArray:
     if len(data.shape) > 1:
         raise ValueRefusedError(
             f"a compound with text or references has {len(data.shape)} axes",
@@ -345,8 +326,7 @@ def _plan_h5_rows(data: Any, found: Description, options: StorageOptions, refere
     fields = [(name, word_element(word)) for name, word in found.fields]
     planned = plan_rows(rows, data.shape[0] if data.shape else 1, fields, options, reference, encoders)
     if not data.shape:
-        planned.notes["scalar"] = True
-        planned.node.stored.compressor = None
+        as_scalar(planned.node, planned.notes)
     return planned
 
 
@@ -368,7 +348,7 @@ def _number_encoder(kind: str, data: Any) -> Encode:
     return encode
 
 
-def plan_array(data: Any, word: Any, options: StorageOptions, reference: Encode) -> PlannedArray:
+def plan_array(data: Any, word: Any, options: Layout, reference: Encode) -> PlannedArray:
     """Plan an array, or nested lists, of numbers, text, bytes or rows, of any rank above 0.
 
     ``word`` is the type as HDMF names it, or the list of fields; None: the type of the data. ``reference`` encodes a
@@ -387,7 +367,7 @@ def plan_array(data: Any, word: Any, options: StorageOptions, reference: Encode)
     return _plan_lists(data, kind, word, options)
 
 
-def _plan_lists(data: Any, kind: str | None, word: Any, options: StorageOptions) -> PlannedArray:
+def _plan_lists(data: Any, kind: str | None, word: Any, options: Layout) -> PlannedArray:
     """Plan nested lists, or other data without a NumPy type, by their first element."""
     shape = shape_of(data)
     first = first_leaf(data)
@@ -426,7 +406,7 @@ def _is_lazy(data: Any) -> bool:
     return isinstance(data, LazyArray)
 
 
-def _plan_typed(data: Any, kind: str | None, word: Any, options: StorageOptions) -> PlannedArray:
+def _plan_typed(data: Any, kind: str | None, word: Any, options: Layout) -> PlannedArray:
     dtype: np.dtype[Any] = data.dtype
     if dtype.kind == "O" and kind not in _TEXT_KINDS:
         first = first_leaf(data)
@@ -442,24 +422,16 @@ def _plan_typed(data: Any, kind: str | None, word: Any, options: StorageOptions)
     return _plan_stored(data, stored, options)
 
 
-def _plan_stored(data: Any, dtype: np.dtype[Any], options: StorageOptions) -> PlannedArray:
-    zarr_dtype: Any = dtypes.number_name(dtype)
-    if dtype.names is not None:
-        zarr_dtype = _stored_fields(dtype)
-    elif dtype.kind == "S":
-        zarr_dtype = "bytes"
-    node = new_node(tuple(data.shape), dtypes.zarr_type(dtype), options, zarr_dtype, itemsize=dtype.itemsize)
+def _plan_stored(data: Any, dtype: np.dtype[Any], options: Layout) -> PlannedArray:
+    node, notes = new_dataset(dtype, tuple(data.shape), options)
     node.stored.fill_value = encode_fill(options.fill_value, dtype)
-    return PlannedArray(node, IndexedSource(data, dtype) if node.stored.size else None)
+    return PlannedArray(node, IndexedSource(data, dtype) if node.stored.size else None, notes=notes)
 
 
-def _plan_text(
-    data: Any, shape: tuple[int, ...], kind: str | None, options: StorageOptions, word: Any = None
-) -> PlannedArray:
+def _plan_text(data: Any, shape: tuple[int, ...], kind: str | None, options: Layout, word: Any = None) -> PlannedArray:
     if kind == "bytes" or (isinstance(first_leaf(data), bytes) and not _all_utf8(data, shape)):
-        return _objects(text_form(as_bytes=True), ElementSource(data, shape, to_bytes), options)
-    form = text_form(ASCII if kind == "ascii" else UTF8)
-    planned = _objects(form, ElementSource(data, shape, to_text), options)
+        return _plan_objects(ASCII, data, shape, to_bytes, options, as_bytes=True)
+    planned = _plan_objects(ASCII if kind == "ascii" else UTF8, data, shape, to_text, options)
     if kind != "ascii" and word in ("isodatetime", "datetime"):
         planned.notes["text"] = word
     return planned
@@ -481,7 +453,7 @@ def _utf8(value: bytes) -> str | None:
         return None
 
 
-def _plan_compound(data: Any, fields: list[Any], options: StorageOptions, reference: Encode) -> PlannedArray:
+def _plan_compound(data: Any, fields: list[Any], options: Layout, reference: Encode) -> PlannedArray:
     dtype = _numbers_dtype(fields)
     given: Any = getattr(data, "dtype", None)
     is_structured = isinstance(given, np.dtype) and given.names is not None and hasattr(data, "shape")

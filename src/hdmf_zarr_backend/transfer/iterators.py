@@ -26,11 +26,12 @@ from hdmf_zarr_backend.errors import StoreError, UsageError, ValueRefusedError
 from hdmf_zarr_backend.execution.executors import Sink
 from hdmf_zarr_backend.execution.tasks import ValuesTask
 from hdmf_zarr_backend.formats import chunking, dtypes, elements
-from hdmf_zarr_backend.formats.object_forms import text_form
+from hdmf_zarr_backend.formats.new_datasets import Layout, new_dataset
+from hdmf_zarr_backend.model.elements import UTF8
 from hdmf_zarr_backend.model.nodes import absolute, join
 from hdmf_zarr_backend.model.stored import StoredArray
 from hdmf_zarr_backend.stores.base import Store
-from hdmf_zarr_backend.transfer.plan import PlannedArray, StorageOptions, encode_fill, new_node, object_node
+from hdmf_zarr_backend.transfer.plan import PlannedArray, encode_fill
 from hdmf_zarr_backend.transfer.sources import cast_block, to_text
 
 Index = tuple[int, ...]
@@ -107,7 +108,7 @@ _GUESS = 1024
 """Length to assume for an axis other than the first, if unknown: a chunk should not be one row of half a million."""
 
 
-def plan_iterator(data: Any, word: Any, options: StorageOptions) -> PlannedArray:
+def plan_iterator(data: Any, word: Any, options: Layout) -> PlannedArray:
     """Plan an array whose values come from an iterator. Its shape is known when the iterator is exhausted.
 
     Raises
@@ -131,13 +132,14 @@ def plan_iterator(data: Any, word: Any, options: StorageOptions) -> PlannedArray
     first_shape = _first_shape(data, maxshape)
     options.chunks = options.chunks or _chunks(data, options, first_shape, itemsize)
     if dtype is None:
-        return PlannedArray(object_node(first_shape, text_form(), options), iterator=data)
-    node = new_node(first_shape, dtypes.zarr_type(dtype), options, dtypes.number_name(dtype), itemsize=dtype.itemsize)
+        node, notes = new_dataset(UTF8, first_shape, options)
+        return PlannedArray(node, iterator=data, notes=notes)
+    node, notes = new_dataset(dtype, first_shape, options)
     node.stored.fill_value = encode_fill(options.fill_value, dtype)
-    return PlannedArray(node, iterator=data)
+    return PlannedArray(node, iterator=data, notes=notes)
 
 
-def _chunks(data: Any, options: StorageOptions, first_shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
+def _chunks(data: Any, options: Layout, first_shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
     maxshape = tuple(data.maxshape)
     if options.chooses_by_elements:
         return options.choose_chunks(maxshape, itemsize)

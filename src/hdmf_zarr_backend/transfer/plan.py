@@ -14,101 +14,16 @@ from hdmf_zarr_backend.arrays.codecs import chunk_codec
 from hdmf_zarr_backend.arrays.objects import cell_width
 from hdmf_zarr_backend.errors import FilterReplacedWarning, UsageError, ZarrBackendError
 from hdmf_zarr_backend.formats import chunking, zarr3, zarr3_codecs
-from hdmf_zarr_backend.formats.chunking import DEFAULT_COMPRESSOR, SHARD_BYTES, chunks_by_elements, default_chunks
+from hdmf_zarr_backend.formats.chunking import SHARD_BYTES
 from hdmf_zarr_backend.formats.dimensions import encode_dimensions
 from hdmf_zarr_backend.formats.elements import describe
-from hdmf_zarr_backend.formats.object_forms import DEFAULT_OBJECT_CODEC, ObjectForm
-from hdmf_zarr_backend.formats.reserved import DIMENSIONS, DTYPE, NOTES
+from hdmf_zarr_backend.formats.new_datasets import Sharding
+from hdmf_zarr_backend.formats.reserved import DIMENSIONS, NOTES
 from hdmf_zarr_backend.formats.zarr3 import KEY_ENCODINGS, ChunkKeyEncoding
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Hierarchy, absolute
 from hdmf_zarr_backend.model.stored import Shards, StoredArray
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.transfer.sources import Array, ArraySource, Region, cast_block
-
-
-@dataclass(slots=True, frozen=True)
-class Sharding:
-    """The requested shards of an array.
-
-    Attributes
-    ----------
-    shape : tuple of int or "auto"
-        Shape of a shard; "auto": by bytes, and no shards for a small array.
-    are_chunks_given : bool
-        Whether the user gave the chunk shape, which is then not changed to fit the shards.
-    is_kept : bool
-        Whether the array was stored with these shards before; then format 2, which has no shards, is not an error.
-    """
-
-    shape: tuple[int, ...] | Literal["auto"]
-    are_chunks_given: bool = False
-    is_kept: bool = False
-
-
-@dataclass(slots=True)
-class StorageOptions:
-    """How one array is stored; None means that the planner chooses.
-
-    Attributes
-    ----------
-    chunks, fill_value, maxshape, chunk_elements, chunk_aspect_ratio, shards
-        As in `ZarrDataIO`.
-    compressor : dict, bool or None
-        False: no compression; True or None: the default.
-    filters : list of dict or None
-        Codecs before the compressor.
-    object_codec : dict
-        Configuration of the codec of references and rows.
-    """
-
-    chunks: tuple[int, ...] | None = None
-    fill_value: Any = None
-    maxshape: tuple[int | None, ...] | None = None
-    compressor: dict[str, Any] | bool | None = None
-    filters: list[dict[str, Any]] | None = None
-    object_codec: dict[str, Any] = field(default_factory=lambda: dict(DEFAULT_OBJECT_CODEC))
-    chunk_elements: int | None = None
-    chunk_aspect_ratio: tuple[float, ...] | None = None
-    shards: tuple[int, ...] | Literal["auto"] | None = None
-
-    @property
-    def has_given_codecs(self) -> bool:
-        """Whether the user gave filters or the configuration of a compressor."""
-        return bool(self.filters) or isinstance(self.compressor, dict)
-
-    def sharding(self) -> Sharding | None:
-        """Return the requested shards. Call this before a planner has chosen chunks."""
-        if self.shards is None:
-            return None
-        return Sharding(self.shards, are_chunks_given=self.chunks is not None or self.chooses_by_elements)
-
-    @property
-    def chooses_by_elements(self) -> bool:
-        """Whether chunks are chosen as TensorStore does."""
-        return self.chunk_elements is not None or self.chunk_aspect_ratio is not None
-
-    def choose_chunks(self, shape: tuple[int | None, ...], itemsize: int) -> tuple[int, ...]:
-        """Return a chunk shape, chosen by bytes or by elements; None is an unknown length.
-
-        Raises
-        ------
-        UsageError
-            The ratio has another number of axes.
-        """
-        if not self.chooses_by_elements:
-            return default_chunks(tuple(n or 0 for n in shape), itemsize)
-        ratio = self.chunk_aspect_ratio
-        if ratio is not None and len(ratio) != len(shape):
-            raise UsageError(
-                f"chunk_aspect_ratio {ratio} does not fit {len(shape)} axes", remedy="Give a number for each axis."
-            )
-        return chunks_by_elements(shape, self.chunk_elements, ratio)
-
-    def compressor_config(self) -> dict[str, Any] | None:
-        """Return the configuration of the compressor, None without compression."""
-        if self.compressor is False:
-            return None
-        return dict(DEFAULT_COMPRESSOR) if self.compressor in (True, None) else dict(self.compressor)  # type: ignore[arg-type]
 
 
 @dataclass(slots=True)
@@ -166,36 +81,6 @@ class WritePlan:
     unfilled: list[tuple[Any, str]] = field(default_factory=list)
     chunk_key_encoding: ChunkKeyEncoding = "default"
     is_nczarr: bool = False
-
-
-def new_node(
-    shape: tuple[int, ...], data_type: Any, options: StorageOptions, zarr_dtype: Any, *, itemsize: int
-) -> Dataset[Attributes]:
-    """Return the node of an array whose elements have ``itemsize`` bytes.
-
-    Raises
-    ------
-    UsageError
-        The chunks have another number of axes.
-    """
-    chunks = options.chunks
-    if chunks is not None and len(chunks) != len(shape):
-        raise UsageError(f"chunks {chunks} do not fit the shape {shape}", remedy="Give one length for each axis.")
-    stored = StoredArray(
-        shape=shape,
-        chunks=chunks or options.choose_chunks(shape, itemsize),
-        data_type=data_type,
-        compressor=options.compressor_config(),
-        filters=options.filters or None,
-    )
-    return Dataset(stored, {DTYPE: zarr_dtype})
-
-
-def object_node(shape: tuple[int, ...], form: ObjectForm, options: StorageOptions) -> Dataset[Attributes]:
-    """Return the node of an array of objects."""
-    node = new_node(shape, form.data_type, options, form.zarr_dtype, itemsize=chunking.OBJECT_BYTES)
-    node.stored.filters = [form.codec, *(node.stored.filters or [])]
-    return node
 
 
 def set_dimensions(

@@ -20,6 +20,7 @@ from hdmf_zarr_backend.arrays.stored_chunks import check_stored_form
 from hdmf_zarr_backend.errors import ChunkError
 from hdmf_zarr_backend.formats.chunking import WHOLE_BYTES
 from hdmf_zarr_backend.formats.dtypes import numpy_dtype
+from hdmf_zarr_backend.formats.new_datasets import Sharding
 from hdmf_zarr_backend.formats.zarr3_codecs import in_format_2
 from hdmf_zarr_backend.hdf5.datasets import Description
 from hdmf_zarr_backend.hdf5.rawcopy import plan_contiguous, plan_raw
@@ -28,7 +29,7 @@ from hdmf_zarr_backend.model.nodes import Attributes, Dataset, absolute, join
 from hdmf_zarr_backend.model.stored import StoredArray
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.limits import Limits
-from hdmf_zarr_backend.transfer.plan import PlannedArray, Sharding, encode_fill
+from hdmf_zarr_backend.transfer.plan import PlannedArray, encode_fill
 from hdmf_zarr_backend.transfer.sources import (
     Array,
     ArraySource,
