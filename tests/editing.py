@@ -18,7 +18,7 @@ from hdmf_zarr_backend.changes.journal import Mark
 from hdmf_zarr_backend.formats import zarr2
 from hdmf_zarr_backend.formats.registry import parse_array
 from hdmf_zarr_backend.model.nodes import Dataset
-from hdmf_zarr_backend.model.stored import ChunkKeys, StoredArray
+from hdmf_zarr_backend.model.stored import ChunkKeys
 from hdmf_zarr_backend.stores.base import Store
 from tests.keystores import MemoryKeys
 from tests.strategies import expected, selections
@@ -34,8 +34,8 @@ class Metadata:
 
     zarr_format = 2
 
-    def documents(self, path: str, array: StoredArray) -> Any:
-        return zarr2.documents(path, Dataset(array))
+    def documents(self, path: str, node: Any) -> Any:
+        return zarr2.documents(path, node)
 
     def mark(self) -> Mark:
         return Mark({}, (zarr2.CONSOLIDATED,))

@@ -121,7 +121,7 @@ def test_chosen_shards_fit_into_the_budget_of_a_store_of_complete_values(tmp_pat
         convert(plain, other, zarr_format=3, shards="auto", memory_budget=budget)
         for made in (url, other):
             with ZarrIO(made, "r") as io:
-                node = io.read_builder().datasets["values"].data.node
+                node = io.read_builder().datasets["values"].data.node.stored
             assert node.shards is not None
             assert np.prod(node.shards.shape) * 4 <= budget // 2
     finally:

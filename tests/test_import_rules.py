@@ -77,9 +77,8 @@ def test_a_planted_fault_is_found(tmp_path, module, code, finding):
 @pytest.mark.parametrize(
     ("module", "code"),
     [
-        ("builders/planner.py", "from hdmf_zarr_backend.model.nodes import Hierarchy\nimport numpy as np")(
-            "builders/planner.py", "from hdmf_zarr_backend.errors import WriteError"
-        ),
+        ("builders/planner.py", "from hdmf_zarr_backend.model.nodes import Hierarchy\nimport numpy as np"),
+        ("builders/planner.py", "from hdmf_zarr_backend.errors import WriteError"),
         ("builders/planner.py", "from .sources import ArraySource"),
         ("transfer/sources.py", "def f():\n    import h5py"),
         ("transfer/sources.py", "if TYPE_CHECKING:\n    import h5py"),

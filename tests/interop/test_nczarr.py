@@ -95,11 +95,13 @@ def rich(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def numbers_of(path: Path) -> set[str]:
     """Return the paths of the arrays that netcdf-c has a type for."""
     from hdmf_zarr_backend.files.parser import parse
+    from hdmf_zarr_backend.model.nodes import Dataset
     from hdmf_zarr_backend.stores.local import LocalStore
 
     nodes = parse(LocalStore(str(path))).hierarchy.walk()
     kinds = ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8")
-    return {f"/{place}" for place, node in nodes if str(getattr(node, "data_type", ""))[1:] in kinds}
+    arrays = ((place, node.stored) for place, node in nodes if isinstance(node, Dataset))
+    return {f"/{place}" for place, stored in arrays if str(stored.data_type)[1:] in kinds}
 
 
 @pytest.mark.parametrize("mode", ["nczarr,file", "nczarr,file,consolidated"])

@@ -33,8 +33,8 @@ class Metadata:
 
     zarr_format = 3
 
-    def documents(self, path: str, array: StoredArray) -> Any:
-        return FORMATS[3].documents(path, Dataset(array, {"zarr_dtype": np.dtype(array.data_type).name}))
+    def documents(self, path: str, node: Any) -> Any:
+        return FORMATS[3].documents(path, node)
 
     def mark(self) -> Mark:
         return Mark({"zarr.json": b"{}"})
@@ -47,7 +47,7 @@ def sharded(
     options |= {"zarr_format": 3, "chunk_keys": NEW_KEYS}
     node = StoredArray((0,) * array.ndim, chunks, array.dtype.str, shards=shards, **options)
     keys = MemoryKeys()
-    return write_array(array, Dataset(node), Edits(keys, Metadata()), keys), keys
+    return write_array(array, Dataset(node, {"zarr_dtype": array.dtype.name}), Edits(keys, Metadata()), keys), keys
 
 
 def stored_by_zarr(**options: Any) -> tuple[Any, MemoryStore]:

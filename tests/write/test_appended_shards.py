@@ -127,7 +127,7 @@ def test_it_is_exported_as_if_it_had_been_written_so(local: Path, tmp_path: Path
     with NWBZarrIO(tmp_path / "b.nwb.zarr", "r") as io:
         data = io.read().acquisition["large"].data
         assert np.array_equal(data[:], grown())
-        assert data.node.shards is not None
+        assert data.node.stored.shards is not None
 
 
 def test_no_complete_shard_is_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

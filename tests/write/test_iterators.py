@@ -30,7 +30,7 @@ def exhaust(iterator: Any, word: Any = None, **options: Any) -> tuple[Dataset, M
     """Return what was written."""
     planned = plan_iterator(iterator, word, Layout(**options))
     keys = MemoryKeys()
-    array = GrowingArray(keys, "a", planned.node)
+    array = GrowingArray(keys, "a", planned.node.stored)
     for block in planned.iterator:
         array.put(block)
     array.finish()
@@ -247,10 +247,10 @@ def test_an_iterator_without_a_shape_or_a_type_is_refused():
     ],
 )
 def test_blocks_that_do_not_fit_their_selection_are_refused(selection, data):
-    array = GrowingArray(MemoryKeys(), "a", plan_iterator(Blocks([], (None, 2), "int32"), None, Layout()).node)
+    array = GrowingArray(MemoryKeys(), "a", plan_iterator(Blocks([], (None, 2), "int32"), None, Layout()).node.stored)
     with pytest.raises(ValueRefusedError, match="does not fit"):
         array.put(DataChunk(data=data, selection=selection))
-    assert array.node.stored.shape == (0, 0)
+    assert array.array.shape == (0, 0)
 
 
 def test_single_values_and_rows_are_spread():

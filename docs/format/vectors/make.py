@@ -389,7 +389,7 @@ def _text_cases() -> Iterator[tuple[str, Case]]:
                              change=_with_array(np.array(["ab", "", "düe"])))  # fmt: skip
     yield "ascii-fixed", only(Dataset([b"ab", b"", b"cde"], "ascii"), "ASCII text of fixed length",
                               change=_with_array(np.array([b"ab", b"", b"cde"])))  # fmt: skip
-    yield "ascii-scalar", only(Dataset("abc", "text", builder_type="ascii"), "a scalar ASCII text, which is text")
+    yield "ascii-scalar", only(Dataset("abc", "ascii"), "a scalar ASCII text")
     yield "bytes", only(Dataset([b"\xff\x00", b"abc", b""], "ascii"), "bytes that are not text")
     times = ["2026-01-02T03:04:05+01:00", "2026-01-02"]
     yield "text-dates", only(Dataset(times, "text", builder_type="isodatetime"), "dates as text")

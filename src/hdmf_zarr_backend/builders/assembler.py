@@ -463,14 +463,15 @@ class Assembler:
         )
 
     def _array(self, lazy: LazyArray, means: Described) -> tuple[Any, Any]:
-        kind = means.stored.kind
+        stored = means.stored
+        kind = stored.kind
         if means.form == "rows":
-            return BuilderTable(lazy, self._resolver, dict(means.stored.fields)), hdmf_type(means.stored)
+            return BuilderTable(lazy, self._resolver, dict(stored.fields)), hdmf_type(stored)
         if kind in ("reference", "region"):
             return BuilderReferences(lazy, self._resolver), "object"
         if means.form == "objects":
             return lazy, _text_word(means)
-        return lazy, hdmf_type(means.stored) if kind == "compound" else lazy.dtype
+        return lazy, hdmf_type(stored) if kind == "compound" else lazy.dtype
 
     def _scalar(
         self, path: str, node: Dataset[Attributes], means: Described, scalars: dict[str, bytes]

@@ -149,7 +149,7 @@ class EditableColumn(EditableArray, DataIO):  # type: ignore[misc]
             wanted = np.min_scalar_type(np.max(data, initial=0))
             if wanted.kind == dtype.kind == "u" and wanted.itemsize > dtype.itemsize:
                 dtype = wanted.newbyteorder(dtype.byteorder)
-                self._edits.widen(self._reader, dtype, partial(_set_type, dtype))
+                self._edits.widen(self._reader, dtype, partial(_set_type, dtype, self.node))
         return super()._numbers(data, dtype)
 
     def let_grow_wider(self) -> None:

@@ -275,7 +275,7 @@ def _copy_filters(hierarchy: Hierarchy, edits: Edits) -> None:
     for path, changed in edits.changed.items():
         node = hierarchy.get(path)
         if isinstance(node, Dataset):
-            node.stored.filters = changed.filters
+            node.stored.filters = changed.stored.filters
 
 
 def _documents(hierarchy: Hierarchy, paths: Iterable[str]) -> dict[str, Any]:

@@ -50,6 +50,7 @@ class EditableArray(LazyArray):
         self._edits = edits
         self._reader = edits.shards.reader_of(self._reader)
         self._reader.edits = edits
+        edits.datasets[self.path] = self.node
 
     def __reduce__(self) -> Any:
         raise TypeError("an array that is open for changes stays in its process; open the file for reading elsewhere")

@@ -27,8 +27,7 @@ from hdmf_zarr_backend.arrays.shards import shard_grid, shard_of
 from hdmf_zarr_backend.changes.journal import Journal, Mark
 from hdmf_zarr_backend.errors import ConflictError, StoreError
 from hdmf_zarr_backend.formats.zarr3 import has_records
-from hdmf_zarr_backend.model.nodes import absolute, join
-from hdmf_zarr_backend.model.stored import StoredArray
+from hdmf_zarr_backend.model.nodes import Attributes, Dataset, absolute, join
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.files import Staged
 from hdmf_zarr_backend.stores.json_text import dump
@@ -72,8 +71,8 @@ class Metadata(Protocol):
     def zarr_format(self) -> int:
         """2 or 3."""
 
-    def documents(self, path: str, array: StoredArray) -> Iterable[tuple[str, Any]]:
-        """Return the documents of an array by their keys."""
+    def documents(self, path: str, node: Dataset[Attributes]) -> Iterable[tuple[str, Any]]:
+        """Return the documents of a dataset by their keys."""
 
     def mark(self) -> Mark:
         """Return the documents that refuse readers while the file has neither its old nor its new state."""
@@ -85,7 +84,9 @@ class Edits:
     Attributes
     ----------
     changed : dict
-        ``{path: array}`` of the arrays whose document changes.
+        ``{path: node}`` of the datasets whose document changes.
+    datasets : dict
+        ``{path: node}`` of the datasets that are open for changes.
     own : Staged
         The process that made the changes; a fork of it has none.
     journal : Journal
@@ -111,7 +112,8 @@ class Edits:
         self._early: set[ChunkId] = set()
         self._bytes = 0
         self._is_lost = False
-        self.changed: dict[str, StoredArray] = {}
+        self.changed: dict[str, Dataset[Attributes]] = {}
+        self.datasets: dict[str, Dataset[Attributes]] = {}
         self.shards = ChangedShards(keys)
         self.is_marked = False
         self.has_failed = False
@@ -181,7 +183,7 @@ class Edits:
 
         New chunks without values are stored too, since an absent chunk counts as damage.
         """
-        self.changed[reader.path] = reader.array
+        self.changed[reader.path] = self.datasets[reader.path]
         self._readers[reader.path] = reader
         if before is not None:
             self._grids.setdefault(reader.path, before)
@@ -253,15 +255,15 @@ class Edits:
                 chunk[inside] = (held if held is not None else reader.chunk(index))[inside]
                 self.put(reader, index, chunk)
 
-    def widen(self, reader: ChunkReader, dtype: np.dtype[Any], describe: Callable[[StoredArray], None]) -> None:
+    def widen(self, reader: ChunkReader, dtype: np.dtype[Any], describe: Callable[[], None]) -> None:
         """Give an array larger elements: all its chunks and its document are rewritten.
 
-        ``dtype`` is the type of its chunks in memory; ``describe`` changes the array.
+        ``dtype`` is the type of its chunks in memory; ``describe`` changes its metadata.
         """
         array, path = reader.array, reader.path
         chunks = {index: reader.chunk(index).astype(dtype) for index in itertools.product(*map(range, array.grid))}
         reader.forget(path)
-        describe(array)
+        describe()
         self._widened.add(path)
         for index, chunk in chunks.items():
             self.put(reader, index, chunk)
@@ -298,7 +300,7 @@ class Edits:
             reader = self._readers[path]
             fields = wider_fields(reader.array, chunks, self._keys.read_rules.limits.max_object_bytes)
             if fields is not None:
-                self.widen(reader, np.dtype(object), partial(set_fields, fields))
+                self.widen(reader, np.dtype(object), partial(set_fields, fields, reader.array))
 
     @property
     def pending(self) -> bool:
@@ -348,7 +350,7 @@ class Edits:
         self._fill_regrown()
         self._widen_rows(encode)
         chunks = {chunk_id: _resolved(chunk, encode, chunk_id[0], location) for chunk_id, chunk in self._chunks.items()}
-        documents = {path: list(self._metadata.documents(path, array)) for path, array in self.changed.items()}
+        documents = {path: list(self._metadata.documents(path, node)) for path, node in self.changed.items()}
         mark = self._metadata.mark() if self._widened else None
         names = [key for items in documents.values() for key, _ in items]
         plain, fills = self._without_sharded(chunks), self._fills()

@@ -60,10 +60,11 @@ class StoredObjects:
     """
 
     def __init__(self, node: Dataset[Attributes]) -> None:
+        stored = node.stored
         self._node = node
-        shape = node.stored.chunks if node.stored.shards is None else node.stored.shards.shape
-        self.grid = tuple(-(-n // c) for n, c in zip(node.stored.shape, shape, strict=True))
-        self.inner = tuple(s // c for s, c in zip(shape, node.stored.chunks, strict=True))
+        shape = stored.chunks if stored.shards is None else stored.shards.shape
+        self.grid = tuple(-(-n // c) for n, c in zip(stored.shape, shape, strict=True))
+        self.inner = tuple(s // c for s, c in zip(shape, stored.chunks, strict=True))
 
     def all_chunks(self) -> Iterator[Index]:
         """Yield the index of every chunk."""

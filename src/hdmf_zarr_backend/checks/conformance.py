@@ -777,7 +777,7 @@ class _Check:
             if node is None:
                 continue
             found, unknown = StoredObjects(node).sort(names.get(path, ()))
-            for rule, (name, message) in _broken(_NAMES, unknown, node):
+            for rule, (name, message) in _broken(_NAMES, unknown, node.stored):
                 self._report.add(rule, join(path, name), message)
             try:
                 ChunkReader(self._keys, path, node.stored, ChunkCache(0))

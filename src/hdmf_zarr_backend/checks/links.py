@@ -289,10 +289,9 @@ def _reference_columns(node: Dataset[Any]) -> dict[str, int] | None:
 
 
 def _cells(reader: ChunkReader, node: Dataset[Any], columns: dict[str, int]) -> Iterator[Any]:
+    stored = node.stored
     for row in stored_rows(reader.keys, reader.path, node):
-        block = reader.read(
-            slice(row * node.stored.chunks[0], (row + 1) * node.stored.chunks[0]) if node.stored.shape else ()
-        )
+        block = reader.read(slice(row * stored.chunks[0], (row + 1) * stored.chunks[0]) if stored.shape else ())
         if not columns:
             yield from block.reshape(-1)
         elif block.dtype.names is not None:

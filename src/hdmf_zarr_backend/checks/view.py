@@ -249,23 +249,20 @@ class _Viewer:
     # ---- datasets ---------------------------------------------------------------------------------------------------
 
     def _value(self, file: LinkedFile, path: str, node: Dataset[Any]) -> Value:
+        stored = node.stored
         try:
             means = describe(node)
         except ZarrBackendError:
-            return Value(
-                str(node.stored.data_type), tuple(node.stored.shape)
-            )  # an unreadable array has a type that fits no rule
+            return Value(str(stored.data_type), tuple(stored.shape))  # an unreadable array has a type that fits no rule
         is_text = means.form == "objects" and means.stored.kind == "text"
         word = _word_of(means.stored)
-        if is_text and (
-            means.is_scalar or not node.stored.size
-        ):  # hdmf reads a scalar as str, and treats empty arrays so
+        if is_text and (means.is_scalar or not stored.size):  # hdmf reads a scalar as str, and treats empty arrays so
             word = "utf"
         is_one = means.is_scalar and word in ("utf", "ascii", REFERENCE)
         return Value(
             word,
             None if is_one else means.axes,
-            (lambda: self._inlined_text(file, path, node.stored)) if is_text else None,
+            (lambda: self._inlined_text(file, path, stored)) if is_text else None,
         )
 
     def _inlined_text(self, file: LinkedFile, path: str, stored: StoredArray) -> Any:

@@ -99,7 +99,7 @@ def _document(path: str, found: DryRun) -> dict[str, Any]:
                 "shape": array.shape,
                 "chunks": array.chunks,
                 "shards": array.shards,
-                "chunk_key_encoding": key_encoding(nodes[array.path.strip("/")]),
+                "chunk_key_encoding": key_encoding(nodes[array.path.strip("/")].stored),
                 "codecs": array.codecs,
                 "objects": array.objects,
                 "bytes": array.nbytes,

@@ -291,10 +291,10 @@ def _document(
         yield separator + _entry(key, _text(key, value))
         separator = b",\n"
     for path, found in staying.items():
-        node = plan.arrays[path].node
+        stored = plan.arrays[path].node.stored
         url = json.dumps(to_posix(found.location))
         for piece in found.pieces():
-            key = join(path, node.stored.chunk_name(piece.indices))
+            key = join(path, stored.chunk_name(piece.indices))
             if piece.data is not None:
                 yield separator + _entry(key, _base64(piece.data))
             else:

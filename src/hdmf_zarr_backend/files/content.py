@@ -298,9 +298,10 @@ class ArrayReader:
         MetadataError, ValueRefusedError
             Its type is not valid.
         """
+        stored = node.stored
         means = describe(node, is_spec=is_spec)
         shape = means.shape
-        chunks, filters = self._storage(node.stored, means)
+        chunks, filters = self._storage(stored, means)
         axes = len(shape or ())
 
         def read(selection: Selection) -> Values:
@@ -308,9 +309,9 @@ class ArrayReader:
 
             try:
                 if path not in self._checked:
-                    check_unwritten(self._keys, path, node.stored)
+                    check_unwritten(self._keys, path, stored)
                     self._checked.add(path)
-                return self._read(path, node.stored, means, selection)
+                return self._read(path, stored, means, selection)
             except ZarrBackendError as error:
                 raise error.located(store=self._keys.location, path=absolute(path)) from error.__cause__
 
@@ -322,9 +323,9 @@ class ArrayReader:
             chunks=chunks,
             layout=self._layout(means.note, chunks),
             filters=filters,
-            fill=self._fill(node.stored, means),
+            fill=self._fill(stored, means),
             read=read,
-            grid=node.stored.chunks[:axes] if axes else None,
+            grid=stored.chunks[:axes] if axes else None,
             has_storage=not self._as_hdf5 or means.note is not None,
         )
 

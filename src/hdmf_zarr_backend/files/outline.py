@@ -125,6 +125,7 @@ class Outline:
         return {**found, **self._attributes(path, node)}
 
     def _array(self, path: str, node: Dataset[Attributes]) -> dict[str, Any]:
+        stored = node.stored
         means = describe_any(node)
         found = {
             "path": absolute(path),
@@ -134,12 +135,12 @@ class Outline:
             "shape": list(means.axes),
             "maxshape": notes_of(node.attributes).get("maxshape"),
             "dimensions": node.attributes.get(DIMENSIONS),
-            "chunks": list(node.stored.chunks),
-            "chunk_count": math.prod(node.stored.grid),
-            "shards": None if node.stored.shards is None else list(node.stored.shards.shape),
-            "chunk_key_encoding": key_encoding(node.stored),
-            "codecs": codec_labels(node.stored),
-            "bytes": None if means.itemsize is None else means.itemsize * node.stored.size,
+            "chunks": list(stored.chunks),
+            "chunk_count": math.prod(stored.grid),
+            "shards": None if stored.shards is None else list(stored.shards.shape),
+            "chunk_key_encoding": key_encoding(stored),
+            "codecs": codec_labels(stored),
+            "bytes": None if means.itemsize is None else means.itemsize * stored.size,
             "tensorstore": self._obstacle(node),
         }
         if self.stored is not None:

@@ -30,8 +30,7 @@ from hdmf_zarr_backend.formats import both, lindi, registry, zarr2, zarr3
 from hdmf_zarr_backend.formats.namespaces import spec_location
 from hdmf_zarr_backend.formats.reserved import CHANGING, DTYPE, NOTES, SPECLOC, WRITING, notes_of, stores_all_chunks
 from hdmf_zarr_backend.model.link_sources import ZARR_SUFFIXES, is_url
-from hdmf_zarr_backend.model.nodes import Dataset, Group, Hierarchy, absolute, join, split
-from hdmf_zarr_backend.model.stored import StoredArray
+from hdmf_zarr_backend.model.nodes import Group, Hierarchy, Node, absolute, join, split
 from hdmf_zarr_backend.stores.base import DOCUMENTS, Store
 from hdmf_zarr_backend.stores.files import folders_with, not_found
 from hdmf_zarr_backend.stores.gc_pause import gc_paused
@@ -163,11 +162,9 @@ class ParsedFile:
         """2 or 3."""
         return self.hierarchy.zarr_format
 
-    def documents(self, path: str, array: StoredArray) -> Iterable[tuple[str, Any]]:
-        """Return the documents of a dataset by their keys; ``array``: how it is stored now."""
-        node = self.hierarchy.get(path)
-        assert isinstance(node, Dataset)
-        return registry.FORMATS[self.zarr_format].documents(path, replace(node, stored=array))
+    def documents(self, path: str, node: Node) -> Iterable[tuple[str, Any]]:
+        """Return the documents of a node by their keys."""
+        return registry.FORMATS[self.zarr_format].documents(path, node)
 
     def mark(self) -> Mark:
         """Return the mark that tells readers that the file is being changed and cannot be read at the moment."""
@@ -352,16 +349,17 @@ def _mark_references(keys: Store, hierarchy: Hierarchy) -> None:
     from hdmf_zarr_backend.arrays.codecs import chunk_codec  # imported here: it needs NumPy
 
     arrays: dict[str, Any] = {path: node for path, node in hierarchy.walk() if lindi.may_hold_references(node)}
-    names = {path: join(path, node.chunk_name((0,) * len(node.shape))) for path, node in arrays.items()}
+    stored = {path: node.stored for path, node in arrays.items()}
+    names = {path: join(path, array.chunk_name((0,) * len(array.shape))) for path, array in stored.items()}
     found = keys.get_many(names.values())
     most = keys.read_rules.limits.max_object_bytes
-    for path, node in arrays.items():
+    for path, array in stored.items():
         if names[path] not in found:
             continue
         with suppress(ChunkError, LimitError, MetadataError):  # reading the array raises the error again
-            first = chunk_codec(node).decode(found[names[path]], node.chunks, max_object_bytes=most).reshape(-1)[0]
+            first = chunk_codec(array).decode(found[names[path]], array.chunks, max_object_bytes=most).reshape(-1)[0]
             if isinstance(first, dict):
-                node.attributes[DTYPE] = "object"
+                arrays[path].attributes[DTYPE] = "object"
 
 
 def _likely_documents(keys: Store, hint: int | None, *, use_consolidated: bool) -> dict[str, bytes]:

@@ -1,7 +1,7 @@
 """`describe`: the meaning of a stored array; data types of format 2 and HDMF's names of types <-> `Element`.
 
 `describe` derives the meaning of an array from its document and attributes, for HDMF builders, HDF5 datasets, netCDF
-variables, comparisons, validation and listings. The format page has its rules, in "What an array means". `object_forms`
+variables, comparisons, validation and listings. The format page has its rules, in "What an array means". `new_datasets`
 is the inverse, for new arrays of text, references and rows. Standard library only, so that a file can be listed without
 NumPy.
 

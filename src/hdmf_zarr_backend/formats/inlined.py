@@ -81,11 +81,12 @@ def is_read_at_open(node: Dataset[Attributes]) -> bool:
 
     Builders have the values of scalars; the first id of a table is checked; dates (a few texts) are parsed.
     """
-    if not node.stored.size or node.stored.shards is not None or math.prod(node.stored.grid) != 1:
+    stored = node.stored
+    if not stored.size or stored.shards is not None or math.prod(stored.grid) != 1:
         return False
     if is_scalar(node):
         return True
-    few_texts = node.attributes.get(DTYPE) == "str" and node.stored.size <= _FEW
+    few_texts = node.attributes.get(DTYPE) == "str" and stored.size <= _FEW
     return few_texts or node.attributes.get("neurodata_type", node.attributes.get("data_type")) == "ElementIdentifiers"
 
 

@@ -135,17 +135,18 @@ def _add_links(path: str, group: Group[Attributes]) -> None:
 
 
 def _translate_array(node: Dataset[Attributes]) -> None:
+    stored = node.stored
     attributes = node.attributes
-    is_scalar = attributes.pop(_SCALAR, None) is True and node.stored.size == 1
+    is_scalar = attributes.pop(_SCALAR, None) is True and stored.size == 1
     fields = attributes.pop(_COMPOUND, None)
     if EXTERNAL in attributes:
-        node.stored.extra = {**node.extra, EXTERNAL: attributes.pop(EXTERNAL)}
+        stored.extra = {**node.extra, EXTERNAL: attributes.pop(EXTERNAL)}
     if DTYPE in attributes:
         return
     row_dtype = [] if fields is None else _row_dtype(fields)
-    is_json = node.stored.data_type == "|O" and node.stored.first_filter.get("id") == "json2"
+    is_json = stored.data_type == "|O" and stored.first_filter.get("id") == "json2"
     if is_json:
-        node.stored.filters = [{**node.stored.first_filter, CELLS: len(row_dtype)}, *(node.stored.filters or [])[1:]]
+        stored.filters = [{**stored.first_filter, CELLS: len(row_dtype)}, *(stored.filters or [])[1:]]
     if row_dtype:
         _make_rows(node, row_dtype, is_scalar=is_scalar, is_json=is_json)
     elif is_scalar:
@@ -153,12 +154,13 @@ def _translate_array(node: Dataset[Attributes]) -> None:
 
 
 def _make_rows(node: Dataset[Attributes], row_dtype: list[Any], *, is_scalar: bool, is_json: bool) -> None:
+    stored = node.stored
     node.attributes[DTYPE] = row_dtype
     if is_json:
-        node.stored.stored_axes = len(node.stored.shape)
-        node.stored.shape, node.stored.chunks = (
-            (*node.stored.shape, len(row_dtype)),
-            (*node.stored.chunks, len(row_dtype)),
+        stored.stored_axes = len(stored.shape)
+        stored.shape, stored.chunks = (
+            (*stored.shape, len(row_dtype)),
+            (*stored.chunks, len(row_dtype)),
         )
     notes = {name: True for name, holds in (("scalar", is_scalar), ("rows", is_json)) if holds}
     if notes:

@@ -115,12 +115,13 @@ def _needed_type(value: Any) -> str | None:
 
 def is_listed(node: Dataset[Attributes]) -> bool:
     """Tell whether netcdf-c can read an array: plain numbers in C order, without filters, with supported codecs."""
-    compressor = node.stored.compressor or {}
+    stored = node.stored
+    compressor = stored.compressor or {}
     return (
-        isinstance(node.stored.data_type, str)
-        and _TYPES.fullmatch(node.stored.data_type) is not None
-        and node.stored.order == "C"
-        and node.stored.filters is None  # netcdf-c crashes on an empty list
+        isinstance(stored.data_type, str)
+        and _TYPES.fullmatch(stored.data_type) is not None
+        and stored.order == "C"
+        and stored.filters is None  # netcdf-c crashes on an empty list
         and compressor.get("id", "zlib") in _COMPRESSORS
         and "checksum" not in compressor
         and _has_readable_attributes(node.attributes)

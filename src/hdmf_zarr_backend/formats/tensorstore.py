@@ -90,11 +90,12 @@ def find_obstacle(node: Dataset[Attributes]) -> Obstacle | None:
     node : Dataset
         The array.
     """
-    if not isinstance(node.stored.data_type, list) and not is_number(node.stored.data_type):
-        return no_such_elements(node.stored.data_type)
-    if node.stored.zarr_format == 2:
-        return _in_format_2(node.stored)
-    return _in_format_3(zarr3.encode_node(node) if node.stored.original is None else node.stored.original.document)
+    stored = node.stored
+    if not isinstance(stored.data_type, list) and not is_number(stored.data_type):
+        return no_such_elements(stored.data_type)
+    if stored.zarr_format == 2:
+        return _in_format_2(stored)
+    return _in_format_3(zarr3.encode_node(node) if stored.original is None else stored.original.document)
 
 
 def is_number(data_type: Any) -> bool:

@@ -392,22 +392,23 @@ def _take_names(attributes: Attributes, names: Any) -> None:
 
 def _set_word(node: Dataset[Attributes], word: Any, *, rows: bool, is_old: bool) -> None:
     """Set ``zarr_dtype`` and the axes of a node; ``is_old``: old files may mark it as a scalar."""
+    stored = node.stored
     attributes = node.attributes
     notes = dict(notes_of(attributes))
     is_noted = notes.pop(_WORD, None) is not None
     notes.pop(_TYPE, None)
     notes.pop("rows", None)
-    scalar = not node.stored.shape
+    scalar = not stored.shape
     if rows:
         notes["rows"] = True
-        _add_field_axis(node.stored, _fields_of(node.stored.data_type, word))
+        _add_field_axis(stored, _fields_of(stored.data_type, word))
     elif scalar:
-        _add_axis(node.stored)
+        _add_axis(stored)
     if scalar and (is_noted or _keeps_word(word)):
         notes["scalar"] = True
     elif scalar:
         word = "scalar"
-    elif is_old and node.stored.size == 1:
+    elif is_old and stored.size == 1:
         word = word if _keeps_word(word) else "scalar"
         zarr3_attributes.drop_marks(attributes)
     attributes.pop(NOTES, None)
@@ -506,14 +507,15 @@ def encode_documents(hierarchy: Hierarchy) -> dict[str, dict[str, Any]]:
 
 
 def _encode_array(node: Dataset[Attributes]) -> dict[str, Any]:
-    original = node.stored.original
+    stored = node.stored
+    original = stored.original
     if original is None:
         return _made_document(node)
     before = original.document
-    if original.stored != _properties(node.stored):  # keep the keys that other programs have added
+    if original.stored != _properties(stored):  # keep the keys that other programs have added
         made = _made_document(node)
         return {**made, **{key: before[key] for key in before if key not in ARRAY_KEYS or key == _TRANSFORMERS}}
-    document = {**before, "shape": list(node.stored.stored_shape)}
+    document = {**before, "shape": list(stored.stored_shape)}
     if node.attributes != original.attributes:
         attributes = document["attributes"] = _attributes_like(node, original)
         if _NAMES in before and DIMENSIONS in attributes:
@@ -634,28 +636,30 @@ def store_in_format_3(node: Dataset[Attributes], widths: dict[str, int]) -> None
     widths : dict of str to int
         For rows: number of characters of the longest text in each field of text or references.
     """
-    node.stored.zarr_format, node.stored.chunk_keys = 3, NEW_KEYS
-    node.stored.extra, node.keeps_attributes = {}, True
+    stored = node.stored
+    stored.zarr_format, stored.chunk_keys = 3, NEW_KEYS
+    stored.extra, node.keeps_attributes = {}, True
     notes = notes_of(node.attributes)
     if notes.get("rows") is True:
-        node.stored.stored_axes = len(node.stored.shape) - 1
-    node.stored.filters = _filters_in_format_3(node, widths)
-    if node.attributes.get(DTYPE) == "scalar" or (notes.get("scalar") is True and node.stored.shape[:1] == (1,)):
-        node.stored.stored_axes = 0
-    if len(node.stored.stored_shape) < 2:
-        node.stored.order = "C"
+        stored.stored_axes = len(stored.shape) - 1
+    stored.filters = _filters_in_format_3(node, widths)
+    if node.attributes.get(DTYPE) == "scalar" or (notes.get("scalar") is True and stored.shape[:1] == (1,)):
+        stored.stored_axes = 0
+    if len(stored.stored_shape) < 2:
+        stored.order = "C"
 
 
 def _filters_in_format_3(node: Dataset[Attributes], widths: dict[str, int]) -> list[dict[str, Any]] | None:
-    filters = node.stored.filters or []
+    stored = node.stored
+    filters = stored.filters or []
     if notes_of(node.attributes).get("rows") is True:
         return [zarr3_codecs.struct_filter(row_fields(node, widths)), *filters[1:]]
-    if node.stored.data_type == "|O":
+    if stored.data_type == "|O":
         is_reference = node.attributes.get(DTYPE) in _REFERENCE_WORDS
-        return [{"id": zarr3_codecs.REFERENCES}, *filters[1:]] if is_reference else node.stored.filters
-    if zarr3_types.is_mixed(node.stored.data_type):
-        return [zarr3_codecs.byte_order_filter(node.stored.data_type), *filters]
-    return node.stored.filters
+        return [{"id": zarr3_codecs.REFERENCES}, *filters[1:]] if is_reference else stored.filters
+    if zarr3_types.is_mixed(stored.data_type):
+        return [zarr3_codecs.byte_order_filter(stored.data_type), *filters]
+    return stored.filters
 
 
 def row_fields(node: Dataset[Attributes], widths: dict[str, int]) -> list[Any]:

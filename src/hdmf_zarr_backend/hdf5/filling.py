@@ -189,6 +189,7 @@ class Filler:
                 _encode_cached(target)
 
     def _target(self, placed: Placed, node: Dataset[Attributes], form: DatasetForm) -> _Target:
+        stored = node.stored
         from h5py import h5d
 
         dataset = h5d.open(*self._groups.within(raw_of(absolute(placed.path))))
@@ -206,13 +207,13 @@ class Filler:
         target.chunks = tuple(created.get_chunk())
         if form.stored_as != "plain":
             return target
-        dtype, inner = numpy_dtype(node.stored.data_type), node.stored.shape[len(form.shape) :]
+        dtype, inner = numpy_dtype(stored.data_type), stored.shape[len(form.shape) :]
         if not is_same_layout(form.type, np.dtype((dtype, inner)) if inner else dtype):
             return target
         filters = filters_of(created)
         target.pipeline = codecs_of(filters, dtype)
-        if target.chunks == node.stored.chunks and node.stored.shards is None and node.stored.order == "C":
-            own = pipeline_of(node.stored.filters, node.stored.compressor, dtype, noted=filters)
+        if target.chunks == stored.chunks and stored.shards is None and stored.order == "C":
+            own = pipeline_of(stored.filters, stored.compressor, dtype, noted=filters)
             target.is_kept = own is not None and [step[0] for step in own] == [step[0] for step in filters]
         return target
 

@@ -212,31 +212,32 @@ def tensorstore_schema(node: Dataset[Attributes], field: str | None = None) -> d
 
     Source: TensorStore, "zarr Driver", "Mapping to TensorStore Schema".
     """
-    if node.stored.zarr_format == 3:
+    stored = node.stored
+    if stored.zarr_format == 3:
         raise UsageError("this is an array of format 3", remedy="Get the schema from the open TensorStore.")
     dtype = _readable_type(node, field)
     inner = () if dtype.subdtype is None else dtype.subdtype[1]
-    rank = len(node.stored.shape) + len(inner)
+    rank = len(stored.shape) + len(inner)
     schema: dict[str, Any] = {
         "rank": rank,
         "dtype": dtype.base.name,
-        "codec": {"driver": "zarr", "compressor": _compressor(node.stored), "filters": None},
+        "codec": {"driver": "zarr", "compressor": _compressor(stored), "filters": None},
         "domain": {"rank": 0},
     }
     if rank:
-        chunk = [*node.stored.chunks, *inner]
-        schema["domain"] = {"inclusive_min": [0] * rank, "exclusive_max": [*([n] for n in node.stored.shape), *inner]}
+        chunk = [*stored.chunks, *inner]
+        schema["domain"] = {"inclusive_min": [0] * rank, "exclusive_max": [*([n] for n in stored.shape), *inner]}
         labels = _labels(node)
         if labels:
             schema["domain"]["labels"] = [*labels, *[""] * len(inner)]
         schema["chunk_layout"] = {
             "grid_origin": [0] * rank,
-            "inner_order": _inner_order(node.stored, len(inner)),
+            "inner_order": _inner_order(stored, len(inner)),
             "read_chunk": {"shape": chunk},
             "write_chunk": {"shape": chunk},
         }
-    if node.stored.fill_value is not None:
-        schema["fill_value"] = _fill_value(node.stored, field)
+    if stored.fill_value is not None:
+        schema["fill_value"] = _fill_value(stored, field)
     return schema
 
 

@@ -46,8 +46,8 @@ def to_dask(dataset: LazyArray, chunks: Sequence[int] | int | None = None) -> An
     """
     from dask.array import from_array
 
-    node = dataset.node
-    unit: Any = node.stored.chunks if node.stored.shards is None else node.stored.shards.shape
+    stored = dataset.node.stored
+    unit: Any = stored.chunks if stored.shards is None else stored.shards.shape
     make: Any = from_array  # dask has types for some of its functions only
     empty = np.empty((0,) * dataset.ndim, dataset.dtype)
     return make(_Blocks(dataset), chunks=unit if chunks is None else chunks, asarray=False, meta=empty)

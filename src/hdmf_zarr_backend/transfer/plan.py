@@ -189,44 +189,42 @@ def give_shards(planned: PlannedArray, shard_bytes: int = SHARD_BYTES) -> None:
     UsageError
         The requested shards do not fit the array or its chunks.
     """
-    sharding, node = planned.sharding, planned.node
+    sharding, stored = planned.sharding, planned.node.stored
     if sharding is None:
         return
     if sharding.shape == "auto":
         _choose_shards(planned, shard_bytes, are_chunks_given=sharding.are_chunks_given)
         return
     shape = sharding.shape
-    if node.stored.stored_axes == 0:
+    if stored.stored_axes == 0:
         raise UsageError("a scalar has no shards", remedy="Leave shards out.")
-    if node.stored.stored_axes is not None:  # rows: the axis of fields is never divided
-        shape = (*shape[: node.stored.stored_axes], *node.stored.chunks[node.stored.stored_axes :])
-    if len(shape) != len(node.stored.shape):
-        raise UsageError(
-            f"shards {shape} do not fit the shape {node.stored.shape}", remedy="Give one length for each axis."
-        )
+    if stored.stored_axes is not None:  # rows: the axis of fields is never divided
+        shape = (*shape[: stored.stored_axes], *stored.chunks[stored.stored_axes :])
+    if len(shape) != len(stored.shape):
+        raise UsageError(f"shards {shape} do not fit the shape {stored.shape}", remedy="Give one length for each axis.")
     if not sharding.are_chunks_given:
-        node.stored.chunks = chunking.chunks_inside(shape, node.stored.chunks)
-    if any(shard % chunk for shard, chunk in zip(shape, node.stored.chunks, strict=True)):
+        stored.chunks = chunking.chunks_inside(shape, stored.chunks)
+    if any(shard % chunk for shard, chunk in zip(shape, stored.chunks, strict=True)):
         raise UsageError(
-            f"shards {shape} are not a whole number of chunks {node.stored.chunks}",
+            f"shards {shape} are not a whole number of chunks {stored.chunks}",
             remedy="Give shards whose lengths are multiples of those of the chunks.",
         )
-    node.stored.shards = Shards(shape)
+    stored.shards = Shards(shape)
 
 
 def _choose_shards(planned: PlannedArray, shard_bytes: int, *, are_chunks_given: bool) -> None:
     """Set shards by bytes, and larger chunks where they may change; no shards for a small array."""
-    node, lengths = planned.node, _lengths(planned)
-    itemsize = _itemsize(node.stored)
+    stored, lengths = planned.node.stored, _lengths(planned)
+    itemsize = _itemsize(stored)
     known = [length for length in lengths if length is not None]
     is_small = len(known) == len(lengths) and math.prod(known) * itemsize < chunking.SHARDED_BYTES
-    if node.stored.stored_axes == 0 or not lengths or is_small:
+    if stored.stored_axes == 0 or not lengths or is_small:
         return
     is_free = not are_chunks_given and planned.iterator is None and not hasattr(planned.source, "encoded")
-    if is_free and node.stored.stored_axes is None:
+    if is_free and stored.stored_axes is None:
         target = min(chunking.SHARDED_CHUNK_BYTES, shard_bytes)
-        node.stored.chunks = chunking.default_chunks(node.stored.shape, itemsize, target=target)
-    node.stored.shards = Shards(chunking.shards_by_bytes(lengths, node.stored.chunks, itemsize, target=shard_bytes))
+        stored.chunks = chunking.default_chunks(stored.shape, itemsize, target=target)
+    stored.shards = Shards(chunking.shards_by_bytes(lengths, stored.chunks, itemsize, target=shard_bytes))
 
 
 def _lengths(planned: PlannedArray) -> tuple[int | None, ...]:
@@ -326,10 +324,8 @@ def _store_in_format_3(planned: PlannedArray, shard_bytes: int, where: str) -> N
 
 def _replace_codecs(planned: PlannedArray, where: str) -> None:
     """Set the default codec on an array, in place of codecs of a stored array that format 3 cannot express."""
-    node = planned.node
-    codecs = ", ".join(
-        str(step["id"]) for step in [*(node.stored.filters or []), *filter(None, [node.stored.compressor])]
-    )
+    stored = planned.node.stored
+    codecs = ", ".join(str(step["id"]) for step in [*(stored.filters or []), *filter(None, [stored.compressor])])
     if planned.has_given_codecs:
         raise UsageError(
             f"Zarr format 3 cannot express the codecs {codecs} in this order",
@@ -341,7 +337,7 @@ def _replace_codecs(planned: PlannedArray, where: str) -> None:
         FilterReplacedWarning,
         stacklevel=2,
     )
-    node.stored.filters, node.stored.compressor = None, dict(chunking.DEFAULT_COMPRESSOR)
+    stored.filters, stored.compressor = None, dict(chunking.DEFAULT_COMPRESSOR)
 
 
 def _encoding(stored: StoredArray) -> tuple[Any, ...]:

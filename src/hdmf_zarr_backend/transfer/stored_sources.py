@@ -197,25 +197,22 @@ def keep_layout(planned: PlannedArray, data: LazyArray) -> None:
 
     Nothing is changed if the type of the elements, or the codec of objects, differs.
     """
-    node, old = planned.node, data.node
+    stored, old = planned.node.stored, data.node.stored
     if (
         planned.source is None
-        or node.stored.shape != old.stored.shape
-        or not _has_type_of(node.stored, old.stored)
-        or _has_other_codec(node.stored, old.stored)
+        or stored.shape != old.shape
+        or not _has_type_of(stored, old)
+        or _has_other_codec(stored, old)
     ):
         return
-    node.stored.chunks, node.stored.order = (
-        old.stored.chunks,
-        old.stored.order if isinstance(old.stored.order, str) else "C",
-    )
-    if old.stored.shards is not None:
-        planned.sharding = Sharding(old.stored.shards.shape, are_chunks_given=True, is_kept=True)
-    dtype = numpy_dtype(old.stored.data_type)
+    stored.chunks, stored.order = old.chunks, old.order if isinstance(old.order, str) else "C"
+    if old.shards is not None:
+        planned.sharding = Sharding(old.shards.shape, are_chunks_given=True, is_kept=True)
+    dtype = numpy_dtype(old.data_type)
     if dtype.kind in "biufc":  # old files declare other fill values as zero, which newer readers refuse
-        node.stored.fill_value = encode_fill(fill_scalar(old.stored, dtype), dtype)
-    node.stored.filters = in_format_2(old.stored.filters)
-    node.stored.compressor = None if old.stored.compressor is None else dict(old.stored.compressor)
+        stored.fill_value = encode_fill(fill_scalar(old, dtype), dtype)
+    stored.filters = in_format_2(old.filters)
+    stored.compressor = None if old.compressor is None else dict(old.compressor)
 
 
 def take_stored(planned: PlannedArray, data: LazyArray) -> None:

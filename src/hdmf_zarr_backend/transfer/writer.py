@@ -73,16 +73,16 @@ class PlannedKeys(Store):
         planned = self._plan.arrays.get(path)
         if planned is None or planned.source is None:
             return None
-        node = planned.node
-        index = shard_named(node.stored, name)
+        stored = planned.node.stored
+        index = shard_named(stored, name)
         if index is None:
             return None
         try:
-            if node.stored.shards is not None:
+            if stored.shards is not None:
                 pieces: list[bytes] = []
-                encode_shard(node.stored, planned.source, index, pieces.append)
+                encode_shard(stored, planned.source, index, pieces.append)
                 return b"".join(pieces)
-            return encode_chunk(node.stored, chunk_codec(node.stored), planned.source, index)[0]
+            return encode_chunk(stored, chunk_codec(stored), planned.source, index)[0]
         except ZarrBackendError as error:
             raise error.located(store=self.location, path=absolute(path)) from error.__cause__
 
@@ -268,10 +268,11 @@ class Writer:
 
     def _inlined(self, path: str, node: Dataset[Attributes], source: ArraySource) -> None:
         """Write an array of one chunk, and keep its bytes for the consolidated document."""
-        index = (0,) * len(node.stored.shape)
-        key = join(path, node.stored.chunk_name(index))
+        stored = node.stored
+        index = (0,) * len(stored.shape)
+        key = join(path, stored.chunk_name(index))
         try:
-            data, size = encode_chunk(node.stored, chunk_codec(node.stored), source, index)
+            data, size = encode_chunk(stored, chunk_codec(stored), source, index)
         except ZarrBackendError as error:
             raise error.located(store=self._keys.location, path=absolute(path)) from error.__cause__
         self._keys.set(key, data)

@@ -58,21 +58,22 @@ def from_hierarchy(hierarchy: Hierarchy) -> Model:
 
 
 def _array_2(node: Dataset[Attributes]) -> ArrayV2[Attributes]:
-    extra = node.stored.extra
+    stored = node.stored
+    extra = stored.extra
     stated = _STATED if node.keeps_attributes else _NOTHING
     if extra and _SEPARATOR in extra:  # kept by the model of documents if it states the default
         extra = {key: value for key, value in extra.items() if key != _SEPARATOR}
         stated |= {_SEPARATOR}
     return ArrayV2(
         attributes=node.attributes,
-        shape=list(node.stored.shape),
-        chunks=list(node.stored.chunks),
-        dtype=node.stored.data_type,
-        compressor=node.stored.compressor,
-        fill_value=node.stored.fill_value,
-        order="F" if node.stored.order == "F" else "C",
-        filters=node.stored.filters,
-        dimension_separator=node.stored.chunk_keys.separator,
+        shape=list(stored.shape),
+        chunks=list(stored.chunks),
+        dtype=stored.data_type,
+        compressor=stored.compressor,
+        fill_value=stored.fill_value,
+        order="F" if stored.order == "F" else "C",
+        filters=stored.filters,
+        dimension_separator=stored.chunk_keys.separator,
         extra=extra,
         stated=stated,
     )

@@ -400,11 +400,11 @@ def _texts(hierarchy: Hierarchy, *, strict_json: bool) -> list[bytes]:
 
 def _lengths(planned: PlannedArray) -> tuple[int | None, ...]:
     """Return the shape that an array will have; the largest shape of an iterator is set in its node."""
-    node = planned.node
+    stored = planned.node.stored
     if planned.iterator is None:
-        return node.stored.shape
+        return stored.shape
     most: tuple[int | None, ...] = tuple(planned.iterator.maxshape)
-    node.stored.shape = tuple(0 if n is None else n for n in most)
+    stored.shape = tuple(0 if n is None else n for n in most)
     if None not in most:
         settle(planned)
     return most
