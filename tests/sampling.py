@@ -2,7 +2,7 @@
 
 With the variable ``HDMF_ZARR_BACKEND_SAMPLE=2`` each test function runs with two of its parametrisations. With
 ``HDMF_ZARR_BACKEND_SAMPLE_OF_FILES=8`` each function that makes files runs with eight; the others, which take
-milliseconds, and the tests of the documentation run in full. Which ones a hash of their names decides, so that they are
+milliseconds, the tests of the documentation and the test vectors run in full. Which ones a hash of their names decides, so that they are
 the same each time; no function is left out. The sessions `whole-newest` and `whole-oldest` of nox run all of them.
 """
 
@@ -18,6 +18,9 @@ from tests import zarrs
 
 VARIABLE = "HDMF_ZARR_BACKEND_SAMPLE"
 VARIABLE_OF_FILES = f"{VARIABLE}_OF_FILES"
+
+_IN_FULL = ("test_docs_", "test_vectors")
+"""Modules of tests that run in full; they begin with one of these names."""
 
 
 def makes_files(item: pytest.Item) -> bool:
@@ -47,7 +50,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if most := os.environ.get(VARIABLE):
         left_out.update(sample(items, int(most))[1])
     if most := os.environ.get(VARIABLE_OF_FILES):
-        of_files = [item for item in items if makes_files(item) and not item.path.name.startswith("test_docs_")]
+        of_files = [item for item in items if makes_files(item) and not item.path.name.startswith(_IN_FULL)]
         left_out.update(sample(of_files, int(most))[1])
     if left_out:
         config.hook.pytest_deselected(items=[item for item in items if item in left_out])
