@@ -18,14 +18,12 @@ A session of Icechunk needs no lock: of two sessions with conflicting changes, t
 from __future__ import annotations
 
 import errno
-import getpass
 import hashlib
 import json
 import os
 import socket
 import stat
 import sys
-import tempfile
 import threading
 import uuid
 import warnings
@@ -647,5 +645,8 @@ def _started(pid: int) -> str:
 
 def _gate_path(location: str) -> str:
     """Return the path of a lock by which processes of this user and machine wait for each other."""
+    import getpass  # few files need them, and they take longer to import than this module
+    import tempfile
+
     name = hashlib.sha256(location.encode()).hexdigest()[:16]
     return os.path.join(tempfile.gettempdir(), f"hdmf-zarr-{getpass.getuser()}-{name}")
