@@ -14,7 +14,7 @@ from zarr.storage import MemoryStore
 
 from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
 from hdmf_zarr_backend.arrays.lazy import LazyArray
-from hdmf_zarr_backend.arrays.shards import ShardReader, shard_grid, stored_chunks
+from hdmf_zarr_backend.arrays.shards import ShardReader, shard_grid, split_shard
 from hdmf_zarr_backend.changes import edits as edits_module
 from hdmf_zarr_backend.changes.editable import EditableArray
 from hdmf_zarr_backend.changes.edits import Edits
@@ -95,7 +95,7 @@ def test_changes_are_those_of_numpy_and_what_is_written_is_what_zarr_reads(histo
     assert set(keys.values) == {"g/a/zarr.json", *(f"g/a/{name}" for name in names)}
     for shard in np.ndindex(*shard_grid(lazy.node.stored)):
         data = keys.values[f"g/a/{lazy.node.stored.chunk_name(shard)}"]
-        assert all(stored_chunks(data, lazy.node.stored, shard)), "a chunk of the array is not stored"
+        assert all(split_shard(data, lazy.node.stored, shard)), "a chunk of the array is not stored"
 
 
 # ---- cases ---------------------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO
 from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
 from hdmf_zarr_backend.arrays.codecs import chunk_codec
 from hdmf_zarr_backend.arrays.lazy import LazyArray
-from hdmf_zarr_backend.arrays.shards import chunks_in_shard, shard_grid, shard_named, stored_chunks
+from hdmf_zarr_backend.arrays.shards import chunks_in_shard, shard_grid, shard_named, split_shard
 from hdmf_zarr_backend.checks.verify import verify
 from hdmf_zarr_backend.errors import DamagedFileError, UsageError, ZarrBackendError
 from hdmf_zarr_backend.execution.tasks import ArrayWrite, ShardTask, cut_shards
@@ -175,14 +175,14 @@ def test_all_chunks_of_the_array_are_stored_and_no_others(made):
     assert shard_grid(node) == (3,)
     for shard, count in zip(((0,), (1,), (2,)), (4, 4, 2), strict=True):
         data = keys.get(f"fill/c/{shard[0]}")
-        chunks = list(stored_chunks(data, node, shard))
+        chunks = list(split_shard(data, node, shard))
         assert len(chunks) == count
         for chunk in chunks:
             assert chunk_codec(node).decode(chunk, node.chunks).tolist() == [9] * 4
     assert shard_named(node, "c/2") == (2,)
     assert shard_named(node, "c/3") is None
     with pytest.raises(DamagedFileError):
-        list(stored_chunks(keys.get("fill/c/0")[:-1], node, (0,)))
+        list(split_shard(keys.get("fill/c/0")[:-1], node, (0,)))
 
 
 @pytest.mark.parametrize("executor", ["threads", 2, "processes"])

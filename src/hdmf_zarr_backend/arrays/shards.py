@@ -265,7 +265,7 @@ def shard_named(array: StoredArray, name: str) -> Index | None:
     return index if all(i < n for i, n in zip(index, grid, strict=True)) else None
 
 
-def stored_chunks(data: bytes, array: StoredArray, shard: Index) -> Iterator[bytes]:
+def split_shard(data: bytes, array: StoredArray, shard: Index) -> Iterator[bytes]:
     """Yield the stored bytes of those chunks of a shard that hold elements of the array.
 
     Raises

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from hdmf_zarr_backend.arrays.codecs import chunk_codec
-from hdmf_zarr_backend.arrays.shards import shard_named, stored_chunks
+from hdmf_zarr_backend.arrays.shards import shard_named, split_shard
 from hdmf_zarr_backend.changes.locks import writer_lock
 from hdmf_zarr_backend.errors import (
     ConflictError,
@@ -178,7 +178,7 @@ class StagedKeys(LocalStore):
         if data is None or (stored.shards is not None and shard is None):
             return False
         try:
-            for chunk in [data] if shard is None else stored_chunks(data, stored, shard):
+            for chunk in [data] if shard is None else split_shard(data, stored, shard):
                 chunk_codec(stored).decode(chunk, stored.chunks)
         except DamagedFileError:
             return False
