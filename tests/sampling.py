@@ -2,8 +2,9 @@
 
 With the variable ``HDMF_ZARR_BACKEND_SAMPLE=2`` each test function runs with two of its parametrisations. With
 ``HDMF_ZARR_BACKEND_SAMPLE_OF_FILES=8`` each function that makes files runs with eight; the others, which take
-milliseconds, the tests of the documentation and the test vectors run in full. Which ones a hash of their names decides, so that they are
-the same each time; no function is left out. The sessions `whole-newest` and `whole-oldest` of nox run all of them.
+milliseconds, the tests of the documentation and the test vectors run in full. Which ones a hash of their names
+decides, so that they are the same each time; no function is left out. The sessions `whole-newest` and `whole-oldest`
+of nox run all of them.
 """
 
 from __future__ import annotations
