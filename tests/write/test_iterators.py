@@ -274,3 +274,9 @@ def test_numbers_that_would_become_others_are_refused(dtype, data):
 def test_what_is_no_text_is_refused():
     with pytest.raises(ValueRefusedError, match="where text is expected"):
         exhaust(Blocks([DataChunk(data=np.array([None], object), selection=slice(0, 1))], (None,), str))
+
+
+def test_compounds_from_an_iterator_are_stored_as_those_of_an_array():
+    dtype = np.dtype([("a", "<i4"), ("b", "<f8")])
+    node, _ = exhaust(Blocks([], (None,), dtype))
+    assert node.attributes["zarr_dtype"] == [{"name": "a", "dtype": "int32"}, {"name": "b", "dtype": "float64"}]
