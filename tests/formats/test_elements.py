@@ -547,6 +547,12 @@ def test_a_new_dataset_means_what_was_asked_for(element, lengths):
     assert means.is_scalar == (shape == ())
 
 
+@pytest.mark.parametrize("element", [INT, Element("text", 5, encoding="ascii"), Element("opaque", 2)], ids=str)
+def test_an_element_that_needs_a_numpy_type_is_refused(element):
+    with pytest.raises(ValueRefusedError, match="NumPy type"):
+        new_dataset(element, (3,), Layout())
+
+
 def test_chunks_of_another_number_of_axes_are_refused():
     with pytest.raises(UsageError, match="do not fit the shape"):
         new_dataset(np.dtype("<f4"), (2, 3), Layout(chunks=(2,)))

@@ -190,6 +190,7 @@ def test_padding_and_metadata_are_not_stored():
         ("text", None, "|O", {}),
         ("text", "ascii", "|O", {"text": "ascii"}),
         (datetime.datetime(2024, 2, 29), "isodatetime", "|O", {"text": "isodatetime"}),
+        (datetime.datetime(2024, 2, 29), "datetime", "|O", {"text": "datetime"}),
         (b"text", None, "|O", {}),
         (b"\xff", None, "|O", {}),
         (5, None, "<i8", {}),

@@ -280,3 +280,17 @@ def test_compounds_from_an_iterator_are_stored_as_those_of_an_array():
     dtype = np.dtype([("a", "<i4"), ("b", "<f8")])
     node, _ = exhaust(Blocks([], (None,), dtype))
     assert node.attributes["zarr_dtype"] == [{"name": "a", "dtype": "int32"}, {"name": "b", "dtype": "float64"}]
+
+
+@pytest.mark.parametrize(
+    ("word", "dtype", "notes"),
+    [
+        ("ascii", "S1", {"text": "ascii"}),
+        ("isodatetime", "U1", {"text": "isodatetime"}),
+        ("datetime", "U1", {"text": "datetime"}),
+        (None, "ascii", {"text": "ascii"}),
+        ("utf8", "U1", {}),
+    ],
+)
+def test_text_from_an_iterator_keeps_its_kind(word, dtype, notes):
+    assert plan_iterator(Blocks([], (None,), dtype), word, Layout()).notes == notes

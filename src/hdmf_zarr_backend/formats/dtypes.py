@@ -124,7 +124,10 @@ _LETTERS = {kind: letter for letter, kind in KINDS.items()} | {"bitfield": "u"}
 
 
 def dtype_of(element: Element) -> np.dtype[Any]:
-    """Return the NumPy dtype for values in memory, in native byte order; objects for text and references."""
+    """Return the NumPy dtype for values in memory, in native byte order.
+
+    Text, references and opaque elements are objects.
+    """
     if element.kind == "compound":
         return np.dtype([(name, dtype_of(member)) for name, member in element.fields])
     if element.kind == "array" and element.base is not None:

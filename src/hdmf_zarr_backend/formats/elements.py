@@ -1,9 +1,8 @@
 """`describe`: the meaning of a stored array; data types of format 2 and HDMF's names of types <-> `Element`.
 
-`describe` derives the meaning of an array from its document and attributes, for HDMF builders, HDF5 datasets, netCDF
-variables, comparisons, validation and listings. The format page has its rules, in "What an array means". `new_datasets`
-is the inverse, for new arrays of text, references and rows. Standard library only, so that a file can be listed without
-NumPy.
+`describe` derives the meaning of an array from its document and attributes, for HDMF builders, HDF5 datasets,
+comparisons, validation and listings. The format page has its rules, in "What an array means". `new_datasets` is the
+inverse, for new arrays. Standard library only, so that a file can be listed without NumPy.
 
 Source: hdmf-zarr storage specification, "dtype mappings"; files of hdmf-zarr 0.1 to 0.13.
 """
@@ -26,6 +25,7 @@ from hdmf_zarr_backend.model.stored import StoredArray
 __all__ = [
     "NUMBER_WORDS",
     "OPEN_WORDS",
+    "TIME_WORDS",
     "WORDS",
     "Described",
     "Form",
@@ -53,7 +53,10 @@ WORDS: dict[str, Literal["text", "ascii", "bytes", "object", "region"]] = {
     "str": "text", "str_": "text", "ascii": "ascii", "bytes": "bytes", "bytes_": "bytes", "object": "object",
     "object_": "object", "ref": "object", "reference": "object", "region": "region",
 }  # fmt: skip
-"""Other type names of HDMF or ``zarr_dtype`` -> kind of element."""
+"""Other type names of HDMF or ``zarr_dtype`` -> `Kind` of `formats.dtypes`."""
+
+TIME_WORDS = frozenset({"isodatetime", "datetime"})
+"""Types of text that the note of a dataset records."""
 
 OPEN_WORDS = frozenset({"numeric", "any"})
 """Types of HDMF that leave the type to the data."""

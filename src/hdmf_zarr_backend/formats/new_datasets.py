@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from hdmf_zarr_backend.errors import UsageError
+from hdmf_zarr_backend.errors import UsageError, ValueRefusedError
 from hdmf_zarr_backend.formats.chunking import DEFAULT_COMPRESSOR, OBJECT_BYTES, chunks_by_elements, default_chunks
 from hdmf_zarr_backend.formats.dtypes import stored_word, zarr_type
 from hdmf_zarr_backend.formats.elements import row_word
@@ -147,19 +147,21 @@ def new_dataset(
     UsageError
         The chunks have another number of axes.
     ValueRefusedError
-        Zarr has no such type.
+        Zarr has no such type, or the element is given where a NumPy type is needed.
     """
     if isinstance(element, np.dtype):
         return _plain(element, shape, layout)
     if element.kind == "compound":
         return _rows(element, shape, layout)
-    if element.kind == "text":
+    if element.kind == "text" and element.size is None:
         codec = VLEN_BYTES if as_bytes else VLEN_UTF8
         word: Any = _SCALAR if not shape else "bytes" if as_bytes else "str"
         notes: Notes = {"text": "ascii"} if element.encoding == "ascii" and not as_bytes else {}
-    else:
+    elif element.kind in ("reference", "region"):
         codec, word = layout.object_codec, row_word(element)
         notes = {} if shape else {"scalar": True}
+    else:
+        raise ValueRefusedError(f"a dataset of {element} is made from its NumPy type", remedy="Give the type.")
     return _objects(codec, word, shape, layout), notes
 
 

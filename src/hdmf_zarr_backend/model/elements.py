@@ -48,7 +48,8 @@ class Element:
     ----------
     kind : str
         ``int``, ``uint``, ``float``, ``complex``, ``bool``, ``enum``, ``bitfield``, ``text``, ``opaque``, ``datetime``,
-        ``reference``, ``region``, ``compound``, ``array`` (fixed shape) or ``sequence`` (variable length).
+        ``reference``, ``region``, ``compound``, ``array`` (fixed shape) or ``sequence`` (variable length); in
+        listings also ``unknown``.
     size : int or None
         Bytes of one element; None if it varies, and for compounds, whose padding is not compared.
     byte_order : {'<', '>', '|'}

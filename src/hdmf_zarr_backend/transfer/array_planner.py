@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from hdmf_zarr_backend.errors import NaNPayloadWarning, ValueRefusedError
 from hdmf_zarr_backend.formats import chunking, dtypes
-from hdmf_zarr_backend.formats.elements import word_element
+from hdmf_zarr_backend.formats.elements import TIME_WORDS, word_element
 from hdmf_zarr_backend.formats.new_datasets import Layout, as_scalar, new_dataset
 from hdmf_zarr_backend.formats.regions import RegionReference
 from hdmf_zarr_backend.hdf5.datasets import Description, default_type, describe, is_unusual_nan
@@ -157,7 +157,7 @@ def _plan_scalar_text(value: Any, word: Any, options: Layout, *, is_ascii: bool)
     if isinstance(value, bytes) and _utf8(value) is None:
         return _plan_objects(ASCII, [value], (), to_bytes, options, as_bytes=True)
     planned = _plan_objects(ASCII if is_ascii else UTF8, [value], (), to_text, options)
-    if word == "isodatetime":
+    if word in TIME_WORDS:
         planned.notes["text"] = word
     return planned
 
@@ -432,7 +432,7 @@ def _plan_text(data: Any, shape: tuple[int, ...], kind: str | None, options: Lay
     if kind == "bytes" or (isinstance(first_leaf(data), bytes) and not _all_utf8(data, shape)):
         return _plan_objects(ASCII, data, shape, to_bytes, options, as_bytes=True)
     planned = _plan_objects(ASCII if kind == "ascii" else UTF8, data, shape, to_text, options)
-    if kind != "ascii" and word in ("isodatetime", "datetime"):
+    if kind != "ascii" and word in TIME_WORDS:
         planned.notes["text"] = word
     return planned
 

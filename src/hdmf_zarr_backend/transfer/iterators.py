@@ -27,7 +27,7 @@ from hdmf_zarr_backend.execution.executors import Sink
 from hdmf_zarr_backend.execution.tasks import ValuesTask
 from hdmf_zarr_backend.formats import chunking, dtypes, elements
 from hdmf_zarr_backend.formats.new_datasets import Layout, new_dataset
-from hdmf_zarr_backend.model.elements import UTF8
+from hdmf_zarr_backend.model.elements import ASCII, UTF8
 from hdmf_zarr_backend.model.nodes import absolute, join
 from hdmf_zarr_backend.model.stored import StoredArray
 from hdmf_zarr_backend.stores.base import Store
@@ -132,10 +132,18 @@ def plan_iterator(data: Any, word: Any, options: Layout) -> PlannedArray:
     first_shape = _first_shape(data, maxshape)
     options.chunks = options.chunks or _chunks(data, options, first_shape, itemsize)
     if dtype is None:
-        node, notes = new_dataset(UTF8, first_shape, options)
-        return PlannedArray(node, iterator=data, notes=notes)
+        return _plan_text(data, word if isinstance(word, str) else getattr(data, "dtype", None), first_shape, options)
     node, notes = new_dataset(dtype, first_shape, options)
     node.stored.fill_value = encode_fill(options.fill_value, dtype)
+    return PlannedArray(node, iterator=data, notes=notes)
+
+
+def _plan_text(data: Any, word: Any, shape: tuple[int, ...], options: Layout) -> PlannedArray:
+    """Plan text of the type ``word``: ASCII, times, or any text."""
+    is_ascii = word == "ascii"
+    node, notes = new_dataset(ASCII if is_ascii else UTF8, shape, options)
+    if isinstance(word, str) and word in elements.TIME_WORDS:
+        notes["text"] = word
     return PlannedArray(node, iterator=data, notes=notes)
 
 
