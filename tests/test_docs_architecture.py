@@ -195,15 +195,30 @@ def append_row(place: Path) -> None:
 DATA = np.arange(400_000, dtype="f4")
 
 
+_OTHER_DATA = ("transfer.array_planner:plan_scalar",)
+"""What is called for other data than an array, or elsewhere too."""
+
+_IN_BLOCKS = ("arrays.stored_chunks:opened_chunk", "arrays.blosc_blocks:read_range")
+"""What is called for a large chunk in Blosc."""
+
+
 def test_a_write_walks_as_the_page_says(tmp_path):
     calls = calls_of(lambda: write(tmp_path / "a.nwb.zarr", DATA))
-    assert_walked(calls, "Write an array", "formats.zarr3:encode_node", "formats.zarr3:last")
+    assert_walked(calls, "Write an array", "formats.zarr3:documents", "formats.zarr3:last", *_OTHER_DATA)
 
 
 def test_a_read_walks_as_the_page_says(tmp_path):
     write(tmp_path / "a.nwb.zarr", ZarrDataIO(DATA, chunks=(1000,), compressor="zstd"))
     calls = calls_of(lambda: read_slice(tmp_path / "a.nwb.zarr"))
-    assert_walked(calls, "Read a slice", "builders.assembler:Assembler.root")
+    assert_walked(calls, "Read a slice", "builders.assembler:Assembler.root", *_IN_BLOCKS)
+
+
+def test_a_slice_of_a_large_blosc_chunk_is_read_in_blocks(tmp_path):
+    write(tmp_path / "a.nwb.zarr", np.arange(2**18, dtype="f8"))
+    calls = calls_of(lambda: read_slice(tmp_path / "a.nwb.zarr"))
+    rest = iter(calls)
+    for found in _IN_BLOCKS:
+        assert code_name(*found.split(":")) in rest, f"{found} is not called, or not in this place"
 
 
 def test_a_conversion_walks_as_the_page_says(tmp_path):

@@ -531,9 +531,8 @@ def test_a_new_dataset_is_stored_as_the_format_page_says(element, shape, options
     assert (made.stored.compressor is None) == (shape == ())
 
 
-ELEMENTS = st.sampled_from(
-    [UTF8, _ASCII, REFERENCE, Element("region"), _ROWS, *map(np.dtype, ("<f8", ">u2", "|b1", "<M8[s]", "S4", "<c16"))]
-)
+_DTYPES = [*map(np.dtype, ("<f8", ">u2", "|b1", "<M8[s]", "S4", "<c16", "V3", "<i4,<f8"))]
+ELEMENTS = st.sampled_from([UTF8, _ASCII, REFERENCE, Element("region"), _ROWS, *_DTYPES])
 
 
 @given(ELEMENTS, st.lists(st.integers(0, 5), max_size=3))

@@ -264,11 +264,10 @@ class ZarrPlanner:
         ``keeps_filters``: apply the same filters after the codec for objects.
         """
         old = lazy.node.stored
-        made, notes = new_dataset(element, shape, Layout(), as_bytes=as_bytes)
+        axes = 1 if element.kind == "compound" else max(1, len(shape))
+        layout = Layout(chunks=(old.chunks or (1,))[:axes])
+        made, notes = new_dataset(element, shape, layout, as_bytes=as_bytes)
         stored = made.stored
-        chunks = old.chunks or (1,)
-        is_compound = element.kind == "compound"
-        stored.chunks = (chunks[0], len(element.fields)) if is_compound else chunks[: len(stored.shape)]
         stored.order = old.order if isinstance(old.order, str) else "C"
         stored.compressor = old.compressor
         if keeps_filters:

@@ -138,7 +138,7 @@ def new_dataset(
     shape : tuple of int
         Shape of the dataset: ``()`` for a scalar, ``(n,)`` for n compounds.
     layout : Layout
-        Chunks and codecs. A scalar is not compressed, so that no codec is needed to read it.
+        Chunks and codecs. A scalar has no compressor, but the filters.
     as_bytes : bool
         Whether text is not valid UTF-8, and stored as bytes.
 
@@ -172,8 +172,9 @@ def as_scalar(dataset: Dataset[Attributes], notes: Notes) -> None:
 
 
 def _plain(dtype: np.dtype[Any], shape: tuple[int, ...], layout: Layout) -> tuple[Dataset[Attributes], Notes]:
-    word = stored_word(dtype) if shape else _SCALAR
-    return _dataset(zarr_type(dtype), word, shape, layout, dtype.itemsize), {}
+    is_marked = not shape and dtype.kind == "V"  # ``zarr_dtype`` has the fields, so the note marks it as a scalar
+    word = stored_word(dtype) if shape or is_marked else _SCALAR
+    return _dataset(zarr_type(dtype), word, shape, layout, dtype.itemsize), {"scalar": True} if is_marked else {}
 
 
 def _rows(element: Element, shape: tuple[int, ...], layout: Layout) -> tuple[Dataset[Attributes], Notes]:

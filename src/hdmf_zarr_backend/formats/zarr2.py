@@ -51,7 +51,7 @@ def key_of(path: str, name: str) -> str:
 
 
 def encode_array(stored: StoredArray) -> dict[str, Any]:
-    """Return the ``.zarray`` document of ``node``."""
+    """Return the ``.zarray`` document of a stored array."""
     document: dict[str, Any] = {
         "chunks": list(stored.chunks),
         "compressor": stored.compressor,

@@ -265,7 +265,7 @@ def creation_list(
 
     Parameters
     ----------
-    node : Dataset
+    stored : StoredArray
         The array in Zarr.
     note : dict or None
         The note of the dataset; None if it was never in HDF5.

@@ -344,7 +344,7 @@ def block_slices(
 
     Parameters
     ----------
-    node : Dataset
+    stored : StoredArray
         The Zarr array; it may have more axes than the dataset.
     shape, chunks : tuple of int
         Of the HDF5 dataset; ``chunks`` is None for a contiguous one.

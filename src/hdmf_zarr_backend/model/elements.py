@@ -42,7 +42,7 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class Element:
-    """The stored type of one element.
+    """The type of one element, in the terms of HDF5.
 
     Parameters
     ----------

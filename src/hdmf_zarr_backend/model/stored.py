@@ -101,7 +101,7 @@ _V2_KEYS = ChunkKeys()
 
 @dataclass(slots=True)
 class StoredArray:
-    """The chunks of one array.
+    """How the chunks of one array are stored.
 
     Attributes
     ----------
@@ -114,7 +114,8 @@ class StoredArray:
     fill_value : object
         As JSON; None if undefined.
     compressor, filters : dict or list of dict, optional
-        Codec configurations of format 2. ``filters`` are applied in order before ``compressor``.
+        Codec configurations of format 2, and ``references``, ``struct`` and ``byteorder`` of `formats.zarr3_codecs`.
+        ``filters`` are applied in order before ``compressor``.
     order : str or tuple of int
         The layout inside a chunk, as of `Order`; a tuple in format 3 only.
     zarr_format : int

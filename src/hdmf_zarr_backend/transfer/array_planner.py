@@ -134,10 +134,9 @@ def _field_element(dtype: Any) -> Element:
 
 
 def plan_scalar(value: Any, word: Any, options: Layout, reference: Encode) -> PlannedArray:
-    """Plan a scalar dataset: shape ``(1,)``, uncompressed, ``zarr_dtype`` "scalar".
+    """Plan a scalar dataset; `formats.new_datasets` decides how it is stored.
 
-    The element type is the data type of the array. Text is stored as UTF-8 of variable length, so that no codec is
-    needed to read it.
+    Text that is not valid UTF-8 is stored as bytes.
     """
     if isinstance(value, np.ndarray) and value.dtype.names is None:
         value = value[()]

@@ -264,7 +264,7 @@ class ValuesOnly:
 
 
 def adapt_plan(plan: WritePlan, *, location: str, shard_bytes: int = SHARD_BYTES) -> None:
-    """Convert the new arrays of a plan for format 3 to their stored form. Does nothing for format 2, or if done before.
+    """Convert the new arrays of a plan for format 3 to their stored form. For format 2 it only refuses shards.
 
     Parameters
     ----------

@@ -110,7 +110,7 @@ _LARGE_BYTES = 2**20
 
 
 class Writer:
-    """Writes a plan to an empty store.
+    """Writes a plan: a new file to an empty store, or what an append adds.
 
     Parameters
     ----------
