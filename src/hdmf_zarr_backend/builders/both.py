@@ -55,9 +55,8 @@ def keep_chunks(plan: WritePlan, hierarchy: Hierarchy, *, encoded: Collection[st
     for path, planned in list(plan.arrays.items()):
         old, node = hierarchy.get(path), planned.node
         assert isinstance(old, Dataset)
-        has_keys = (
-            plan.hierarchy.zarr_format == 3 or old.stored.chunk_keys.encoding == "v2"
-        )  # format 3 has both encodings
+        # format 3 has both encodings of keys
+        has_keys = plan.hierarchy.zarr_format == 3 or old.stored.chunk_keys.encoding == "v2"
         if path in encoded or not has_stored_chunks(planned):
             fates[path] = "encoded"
         elif has_keys and node.stored.shards is None and old.stored.shards is None:

@@ -220,7 +220,7 @@ def _chunk_bytes(stored: StoredArray) -> int:
 
 def _has_checksum(stored: StoredArray, data: bytes) -> bool:
     """Tell whether decoding detects a flipped bit in a stored chunk."""
-    configs = [*(stored.filters or []), *([stored.compressor] if stored.compressor else [])]
+    configs = stored.codecs
     if any(config.get("id") in _CHECKED for config in configs):
         return True
     is_zstd = bool(configs) and configs[-1].get("id") == "zstd"

@@ -77,7 +77,6 @@ def _differing(keys: Store, path: str, stored: StoredArray, planned: PlannedArra
             continue
         inside = tuple(slice(0, part.stop - part.start) for part in region_of(stored, index))
         values = codec.decode(data, stored.chunks)[inside]
-        if (
-            codec.encode(whole_chunk(values, stored, codec.dtype)) != expected
-        ):  # else another release has compressed them
+        # equal bytes: another release has compressed the stored ones
+        if codec.encode(whole_chunk(values, stored, codec.dtype)) != expected:
             yield name

@@ -325,7 +325,7 @@ def _store_in_format_3(planned: PlannedArray, shard_bytes: int, where: str) -> N
 def _replace_codecs(planned: PlannedArray, where: str) -> None:
     """Set the default codec on an array, in place of codecs of a stored array that format 3 cannot express."""
     stored = planned.node.stored
-    codecs = ", ".join(str(step["id"]) for step in [*(stored.filters or []), *filter(None, [stored.compressor])])
+    codecs = ", ".join(str(step["id"]) for step in stored.codecs)
     if planned.has_given_codecs:
         raise UsageError(
             f"Zarr format 3 cannot express the codecs {codecs} in this order",
