@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 from hdmf.build import GroupBuilder
-from hdmf.data_utils import DataChunk, DataChunkIterator
+from hdmf.data_utils import DataChunk, DataChunkIterator, GenericDataChunkIterator
 from pynwb import TimeSeries
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO
@@ -242,3 +243,188 @@ def test_text_comes_in_blocks_too(folder):
     data = DataChunkIterator(data=iter(samples.TEXTS), buffer_size=2)
     assert written(folder / "file.zarr", data)[()].tolist() == samples.TEXTS
     assert document(folder / "file.zarr", "it/.zattrs")["zarr_dtype"] == "str"
+
+
+# ---- what an iterator cannot give twice, and blocks that do not fit ------------------------------------------------
+
+
+def rows(*values: Any) -> Iterator[Any]:
+    yield from values
+
+
+def advanced(iterator: Any, count: int = 1) -> Any:
+    for _ in range(count):
+        next(iterator)
+    return iterator
+
+
+class Windows(GenericDataChunkIterator):
+    """The rows of `VALUES`, two at a time."""
+
+    def __init__(self) -> None:
+        super().__init__(buffer_shape=(2, 6), chunk_shape=(2, 6))
+
+    def _get_data(self, selection: Any) -> Any:
+        return VALUES[selection]
+
+    def _get_maxshape(self) -> Any:
+        return VALUES.shape
+
+    def _get_dtype(self) -> Any:
+        return VALUES.dtype
+
+
+def _shared_generator() -> list[Any]:
+    generator = rows([1, 2], [3, 4], [5, 6])
+    return [DataChunkIterator(data=generator), DataChunkIterator(data=generator)]
+
+
+def _wrapped_and_alone() -> list[Any]:
+    iterator = Blocks(blocks(VALUES, *ROWS))
+    return [ZarrDataIO(iterator, chunks=(1, 6)), iterator]
+
+
+def _nested() -> list[Any]:
+    inner = Blocks(blocks(VALUES, *ROWS))
+    return [inner, DataChunkIterator(data=inner, dtype=np.dtype("i4"), maxshape=(None, None))]
+
+
+@pytest.mark.parametrize(
+    "pair",
+    [
+        lambda: [DataChunkIterator(data=[[1, 2], [3, 4]])] * 2,
+        lambda: [ZarrDataIO(DataChunkIterator(data=[[1, 2], [3, 4]]))] * 2,
+        _wrapped_and_alone,
+        lambda: [Windows()] * 2,
+        _shared_generator,
+        _nested,
+    ],
+    ids=["iterator", "wrapper", "in a wrapper and alone", "generic", "generator", "iterator of the other"],
+)
+@pytest.mark.parametrize("exhaust", [True, False])
+def test_one_iterator_for_two_datasets_is_refused_before_the_first_byte(folder, pair, exhaust):
+    path = samples.write_zarr(folder / "file.nwb.zarr", samples.plain_nwbfile("old"))
+    before = dict.fromkeys(keys_of(path))
+    nwbfile = samples.plain_nwbfile("new")
+    for name, data in zip(("one", "two"), pair(), strict=True):
+        nwbfile.add_acquisition(TimeSeries(name=name, data=data, unit="m", rate=1.0))
+    with NWBZarrIO(path, "w") as io, pytest.raises(ValueRefusedError, match="read only once") as caught:
+        io.write(nwbfile, exhaust_dci=exhaust)
+    assert "/acquisition/one/data" in str(caught.value)
+    assert "/acquisition/two/data" in str(caught.value)
+    assert dict.fromkeys(keys_of(path)) == before
+    assert read(path).identifier == "old"
+
+
+@pytest.mark.needs("append")
+def test_one_iterator_for_two_datasets_of_an_append_is_refused(folder):
+    path = samples.write_zarr(folder / "file.nwb.zarr", samples.plain_nwbfile())
+    with NWBZarrIO(path, "r+") as io:
+        nwbfile = io.read()
+        for name, data in zip(("one", "two"), _shared_generator(), strict=True):
+            nwbfile.add_acquisition(TimeSeries(name=name, data=data, unit="m", rate=1.0))
+        with pytest.raises(ValueRefusedError, match="/acquisition/two/data"):
+            io.write(nwbfile)
+    assert not {"one", "two"} & set(read(path).acquisition)
+
+
+def test_the_data_of_two_iterators_may_be_one_list(folder):
+    data = [[1, 2], [3, 4], [5, 6]]
+    tree = root(dataset("a", DataChunkIterator(data=data)), dataset("b", DataChunkIterator(data=data)))
+    found = read_builder(write_builder(folder / "file.zarr", tree))
+    assert found["a"].data[()].tolist() == found["b"].data[()].tolist() == data
+
+
+I4 = np.dtype("i4")
+
+
+@pytest.mark.parametrize(
+    "iterator",
+    [
+        lambda: advanced(DataChunkIterator(data=[[1, 2], [3, 4]])),
+        lambda: advanced(DataChunkIterator(data=rows([1, 2], [3, 4]))),
+        lambda: advanced(DataChunkIterator(data=rows([1, 2], [3, 4]), dtype=I4, maxshape=(None, 2))),
+        lambda: advanced(DataChunkIterator(data=rows([1, 2], [3, 4])), 2),
+        lambda: DataChunkIterator(data=advanced(rows([1, 2], [3, 4])), dtype=I4, maxshape=(None, 2)),
+        lambda: advanced(Windows()),
+        lambda: advanced(Windows(), 4),
+    ],
+    ids=["list", "generator", "with a type", "at its end", "generator itself", "generic", "generic at its end"],
+)
+def test_an_iterator_that_has_been_started_is_refused(folder, iterator):
+    with pytest.raises(ValueRefusedError, match=r"taken from the iterator already.*'/it'"):
+        write_builder(folder / "file.zarr", root(dataset("it", iterator())))
+    assert list(folder.iterdir()) == []
+
+
+def test_an_iterator_is_refused_in_a_second_file(folder):
+    tree = root(dataset("it", DataChunkIterator(data=[[1, 2], [3, 4]])))
+    write_builder(folder / "one.zarr", tree)
+    with pytest.raises(ValueRefusedError, match="taken from the iterator already"):
+        write_builder(folder / "two.zarr", tree)
+
+
+def test_values_that_are_left_out_on_purpose(folder):
+    generator = advanced(rows([1, 2], [3, 4], [5, 6]))
+    iterator = DataChunkIterator(data=itertools.chain(generator), dtype=I4, maxshape=(None, 2))
+    assert written(folder / "file.zarr", iterator)[()].tolist() == [[3, 4], [5, 6]]
+
+
+@pytest.mark.parametrize(
+    ("iterator", "block"),
+    [
+        (lambda: DataChunkIterator(data=rows([1, 2], [3, 4, 5])), "slice(1, 2"),
+        (lambda: DataChunkIterator(data=rows([1, 2], [3, 4, 5]), maxshape=(None, None)), "slice(1, 2"),
+        (lambda: DataChunkIterator(data=rows([1, 2, 3], [4, 5, 6], [7, 8]), buffer_size=2), "slice(2, 3"),
+        (lambda: DataChunkIterator(data=rows([1, 2, 3], [4])), "slice(1, 2"),
+        (lambda: DataChunkIterator(data=rows([1, 2, 3], 4)), "slice(1, 2"),
+        (lambda: DataChunkIterator(data=rows([[1], [2]], [[3, 4], [5, 6]]), maxshape=(None, 2, None)), "slice(1, 2"),
+        (lambda: DataChunkIterator(data=rows([1, 2], [3, 4]), dtype=I4, maxshape=(1, 2)), "slice(1, 2"),
+        (lambda: Blocks(blocks(VALUES, ROWS[0], ROWS[3]), (6, 6)), "slice(6, 7"),
+        (lambda: Blocks([DataChunk(VALUES[:1, :6], np.s_[0:2, 0:6])]), "slice(0, 2"),
+        (lambda: Blocks([DataChunk(VALUES[:2, :1], np.s_[0:2, 0:6])]), "slice(0, 2"),
+    ],
+    ids=["longer", "longer, open", "shorter", "one value", "a scalar", "inner axis", "too many", "outside", "one row",
+         "one column"],
+)  # fmt: skip
+def test_rows_of_another_length_are_refused_with_their_block(folder, iterator, block):
+    with pytest.raises(ValueRefusedError, match="does not fit its selection") as caught:
+        write_builder(folder / "file.zarr", root(dataset("it", iterator())))
+    assert block in str(caught.value)
+    assert "'/it'" in str(caught.value)
+
+
+def test_rows_that_differ_inside_a_block_are_refused_by_name(folder):
+    data = DataChunkIterator(data=rows([1, 2], [3, 4, 5]), buffer_size=2, dtype=I4, maxshape=(None, None))
+    with pytest.raises(ValueRefusedError, match=r"differ in length.*'/it'"):
+        write_builder(folder / "file.zarr", root(dataset("it", data)))
+
+
+def test_an_iterator_of_known_shape_without_blocks_is_refused(folder):
+    with pytest.raises(ValueRefusedError, match=r"no block of an array of shape \(7, 6\)"):
+        write_builder(folder / "file.zarr", root(dataset("it", Blocks([], (7, 6), data_shape=(7, 6)))))
+
+
+BINARY = [b"a", b"b\xff\x00c", "ü".encode()]
+
+
+@pytest.mark.parametrize("values", [[b"a", b"bcd", "ü".encode()], BINARY, BINARY[::-1]], ids=["UTF-8", "any", "last"])
+@pytest.mark.parametrize("given", ["list", "iterator", "buffered", "objects", "wrapped"])
+def test_byte_strings_stay_bytes(folder, values, given):
+    objects = {"dtype": np.dtype(object), "maxshape": (None,)}
+    data = {
+        "list": lambda: values,
+        "iterator": lambda: DataChunkIterator(data=iter(values)),
+        "buffered": lambda: DataChunkIterator(data=iter(values), buffer_size=2),
+        "objects": lambda: DataChunkIterator(data=iter(values), **objects),
+        "wrapped": lambda: ZarrDataIO(DataChunkIterator(data=iter(values), **objects), chunks=(1,)),
+    }[given]()
+    assert written(folder / "file.zarr", data)[()].tolist() == values
+    assert document(folder / "file.zarr", "it/.zattrs")["zarr_dtype"] == ("bytes" if BINARY[1] in values else "str")
+
+
+@pytest.mark.parametrize("values", [["a", b"\xff"], [b"\xff", "a"]])
+def test_text_among_bytes_that_are_not_text_is_refused(folder, values):
+    data = DataChunkIterator(data=iter(values), dtype=np.dtype(object), maxshape=(None,))
+    with pytest.raises(ValueRefusedError, match="UTF-8"):
+        write_builder(folder / "file.zarr", root(dataset("it", data)))

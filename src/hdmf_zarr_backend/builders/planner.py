@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from hdmf.build import GroupBuilder
-from hdmf.data_utils import AbstractDataChunkIterator, DataIO
+from hdmf.data_utils import AbstractDataChunkIterator, DataChunkIterator, DataIO, GenericDataChunkIterator
 from hdmf.query import BuilderResolver
 
 from hdmf_zarr_backend.arrays.lazy import LazyArray
@@ -18,7 +19,7 @@ from hdmf_zarr_backend.builders.schema import TYPE_KEYS
 from hdmf_zarr_backend.builders.specs import Texts
 from hdmf_zarr_backend.builders.targets import REFERENCES, Targets, builder_path, can_be_named
 from hdmf_zarr_backend.dataio import ZarrDataIO
-from hdmf_zarr_backend.errors import NameRefusedError, UsageError, ZarrBackendError
+from hdmf_zarr_backend.errors import NameRefusedError, UsageError, ValueRefusedError, ZarrBackendError
 from hdmf_zarr_backend.formats import dtypes
 from hdmf_zarr_backend.formats.attributes import encode_attributes
 from hdmf_zarr_backend.formats.dimensions import encode_dimensions
@@ -134,6 +135,7 @@ class Planner:
         self.request = request
         self.targets = request.targets
         self._copied_files: set[str] = set()
+        self._streams: dict[int, str] = {}
         self.plan = WritePlan()
 
     def plan_root(self, builder: Any) -> WritePlan:
@@ -248,6 +250,8 @@ class Planner:
         keeps = not isinstance(builder.data, ZarrDataIO) and options.chunks is None
         try:
             check_stored(data, self.request.limits)
+            if isinstance(data, AbstractDataChunkIterator):
+                self._check_iterator(data, absolute(path))
             planned = self._plan_data(builder, data, options)
             if not isinstance(data, LazyArray) and not is_hdf5_dataset(data):  # copies of stored dates may have no unit
                 dtypes.check_units(planned.node.stored.data_type)
@@ -351,6 +355,22 @@ class Planner:
             return array_planner.plan_scalar(data, word, options, encode)
         return array_planner.plan_array(data, word, options, encode)
 
+    def _check_iterator(self, data: Any, path: str) -> None:
+        """Refuse an iterator from which blocks are missing, or would be: they can be taken once only."""
+        if _is_started(data):
+            raise ValueRefusedError(
+                "blocks have been taken from the iterator already, and would be missing",
+                remedy="Create a new iterator for each write. To leave out the first values of a generator, give "
+                "itertools.chain(generator).",
+            )
+        for stream in _streams(data):
+            other = self._streams.setdefault(id(stream), path)
+            if other != path:
+                raise ValueRefusedError(
+                    f"the iterator gives the values of {other} too, and can be read only once",
+                    remedy="Create an iterator for each dataset, or let one object link to the other.",
+                )
+
     def _plan_resolved(self, data: Any, options: Layout) -> PlannedArray:
         """Plan a dataset that resolves its references to builders, from any backend."""
         kept = data.dataset
@@ -374,6 +394,33 @@ def _keeps_type(builder: Any, data: LazyArray) -> bool:
 
 def _is_unfilled(data: Any) -> bool:
     return isinstance(data, ZarrDataIO) and data.data is None and "shape" in data.io_settings
+
+
+def _streams(data: Any) -> Iterator[Any]:
+    """Yield the objects from which an iterator takes values: itself, and the iterators that it wraps."""
+    while data is not None:
+        yield data
+        inner = getattr(data, "data", None) if isinstance(data, AbstractDataChunkIterator) else None
+        data = inner if isinstance(inner, Iterator) else None
+
+
+def _is_started(data: Any) -> bool:
+    """Tell whether blocks have been taken from an iterator of hdmf, or values from its generator.
+
+    `DataChunkIterator` reads its first block ahead, to find the type; that block is not lost.
+    """
+    if isinstance(data, GenericDataChunkIterator):
+        return _is_running(data.buffer_selection_generator)
+    if not isinstance(data, DataChunkIterator):
+        return False
+    ahead = getattr(data, "_DataChunkIterator__next_chunk", None)
+    if not data.chunk_index or ahead is None:
+        return _is_running(data.data)
+    return data.chunk_index > 1 or (ahead.data is None and ahead.selection is not None)
+
+
+def _is_running(values: Any) -> bool:
+    return inspect.isgenerator(values) and inspect.getgeneratorstate(values) != inspect.GEN_CREATED
 
 
 def unwrapped(data: Any) -> Any:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 from collections import OrderedDict, defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
@@ -26,7 +26,8 @@ from hdmf_zarr_backend.errors import StoreError, UsageError, ValueRefusedError
 from hdmf_zarr_backend.execution.executors import Sink
 from hdmf_zarr_backend.execution.tasks import ValuesTask
 from hdmf_zarr_backend.formats import chunking, dtypes, elements
-from hdmf_zarr_backend.formats.new_datasets import Layout, new_dataset
+from hdmf_zarr_backend.formats.new_datasets import VLEN_BYTES, Layout, new_dataset
+from hdmf_zarr_backend.formats.reserved import DTYPE, NOTES
 from hdmf_zarr_backend.model.elements import ASCII, UTF8
 from hdmf_zarr_backend.model.nodes import absolute, join
 from hdmf_zarr_backend.model.stored import StoredArray
@@ -98,6 +99,66 @@ class ShardedValuesTask:
         return self.nbytes
 
 
+class Texts:
+    """The text elements of an array that grows, as bytes: whether they are text is known when all of them are.
+
+    ``vlen-utf8`` and ``vlen-bytes`` are the same bytes, so the name can be chosen when the chunks are written.
+    """
+
+    def __init__(self) -> None:
+        self._has_text = False
+        self._has_bytes = False
+        self._is_utf8 = True
+
+    def encode(self, item: Any) -> bytes:
+        """Return an element as it is stored.
+
+        Raises
+        ------
+        ValueRefusedError
+            It is not text, or bytes that are not UTF-8 are mixed with text.
+        """
+        if isinstance(item, bytes):
+            self._has_bytes = True
+            if self._has_text or _is_utf8(item):
+                return to_text(item).encode("utf-8")
+            self._is_utf8 = False
+            return bytes(item)
+        if not self._is_utf8:
+            raise ValueRefusedError(
+                f"{item!r} is text among bytes that are not UTF-8", remedy="Give only bytes, or only text."
+            )
+        self._has_text = True
+        return to_text(item).encode("utf-8")
+
+    def name(self, planned: PlannedArray) -> None:
+        """Give a planned array of text the kind of its elements: bytes stay bytes if the type of the data allows."""
+        if not self._has_bytes or self._has_text:
+            return
+        filters = planned.node.stored.filters or []
+        if not self._is_utf8:
+            filters[0] = dict(VLEN_BYTES)
+            planned.node.attributes[DTYPE] = "bytes"
+            _set_text(planned, None)
+        elif _numpy_type(getattr(planned.iterator, "dtype", None)) == np.dtype(object) and "text" not in planned.notes:
+            _set_text(planned, "ascii")
+
+
+def _set_text(planned: PlannedArray, kind: str | None) -> None:
+    """Set the kind of text in the note of an array, None for any."""
+    notes = dict(planned.node.attributes.get(NOTES, {}))
+    notes.pop("text", None)
+    planned.node.attributes[NOTES] = notes if kind is None else {**notes, "text": kind}
+
+
+def _is_utf8(value: bytes) -> bool:
+    try:
+        value.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
 Array = npt.NDArray[Any]
 
 WAITING_BYTES = 64 * 2**20
@@ -135,16 +196,21 @@ def plan_iterator(data: Any, word: Any, options: Layout) -> PlannedArray:
         return _plan_text(data, word if isinstance(word, str) else getattr(data, "dtype", None), first_shape, options)
     node, notes = new_dataset(dtype, first_shape, options)
     node.stored.fill_value = encode_fill(options.fill_value, dtype)
-    return PlannedArray(node, iterator=data, notes=notes)
+    return PlannedArray(node, iterator=data, maxshape=_limit(options, maxshape), notes=notes)
 
 
 def _plan_text(data: Any, word: Any, shape: tuple[int, ...], options: Layout) -> PlannedArray:
-    """Plan text of the type ``word``: ASCII, times, or any text."""
-    is_ascii = word == "ascii"
+    """Plan text of the type ``word``: ASCII, times, or any text; `Texts` corrects this when the elements are known."""
+    is_ascii = word == "ascii" or (isinstance(word, np.dtype) and word.kind == "S")
     node, notes = new_dataset(ASCII if is_ascii else UTF8, shape, options)
     if isinstance(word, str) and word in elements.TIME_WORDS:
         notes["text"] = word
-    return PlannedArray(node, iterator=data, notes=notes)
+    return PlannedArray(node, iterator=data, maxshape=_limit(options, shape), notes=notes)
+
+
+def _limit(options: Layout, shape: tuple[Any, ...]) -> tuple[int | None, ...] | None:
+    """Return the largest shape, None if what was given has other axes than ``shape``."""
+    return options.maxshape if options.maxshape is not None and len(options.maxshape) == len(shape) else None
 
 
 def _chunks(data: Any, options: Layout, first_shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
@@ -208,13 +274,16 @@ def _first_shape(data: Any, maxshape: tuple[int | None, ...]) -> tuple[int, ...]
     return tuple(n if most is None else min(n, most) for n, most in zip(lengths, maxshape, strict=True))
 
 
-def _bounds(block: Any, ndim: int) -> tuple[int, ...]:
-    """Return the shape needed to contain ``block``; if its selection has no end, its data determine the length."""
-    selection = block.selection if isinstance(block.selection, tuple) else (block.selection,)
+def _full_selection(selection: Any, ndim: int) -> tuple[Any, ...]:
+    """Return a selection with an entry for each axis."""
+    selection = selection if isinstance(selection, tuple) else (selection,)
     place = next((i for i, item in enumerate(selection) if item is Ellipsis), len(selection))
     left, right = selection[:place], selection[place + 1 :]
-    selection = (*left, *(slice(None),) * (ndim - len(left) - len(right)), *right)
-    shape = np.shape(block.data)
+    return (*left, *(slice(None),) * (ndim - len(left) - len(right)), *right)
+
+
+def _bounds(selection: tuple[Any, ...], shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the shape needed to contain a block of ``shape``, whose length counts where the selection has no end."""
     whole = len(shape) == len(selection)  # the data may have an axis for an integer index
     lengths = iter(shape)
     bounds = []
@@ -247,6 +316,8 @@ class GrowingArray:
         Path of the array, as in the model.
     array : StoredArray
         Its metadata; the shape grows with the blocks.
+    maxshape : tuple of int or None, optional
+        The shape beyond which no block may reach.
     sink : Sink, optional
         Encodes and writes the chunks; at the end the caller waits for it. None: this thread.
     waiting_bytes : int
@@ -259,15 +330,20 @@ class GrowingArray:
         path: str,
         array: StoredArray,
         *,
+        maxshape: tuple[int | None, ...] | None = None,
         sink: Sink | None = None,
         waiting_bytes: int = WAITING_BYTES,
     ) -> None:
+        self._maxshape = maxshape or (None,) * len(array.shape)
+        self._has_blocks = False
         self._sink = sink or Sink()
         self._waiting_bytes = waiting_bytes
         self._keys = keys
         self._path = path
         self.array = array
-        self._codec = chunk_codec(array)
+        self.texts = Texts() if array.first_filter.get("id") == "vlen-utf8" else None
+        self._encoded = array if self.texts is None else _as_bytes(array)
+        self._codec = chunk_codec(self._encoded)
         self._waiting: OrderedDict[Index, tuple[Array, int]] = OrderedDict()
         self._written: set[Index] = set()
         self._full: defaultdict[Index, set[Index]] = defaultdict(set)
@@ -275,22 +351,44 @@ class GrowingArray:
         self._chunk_bytes = max(1, int(np.prod(array.chunks)) * self._codec.dtype.itemsize)
 
     def put(self, block: Any) -> None:
-        """Add one `hdmf.data_utils.DataChunk`; the array grows as needed."""
+        """Add one `hdmf.data_utils.DataChunk`; the array grows as needed.
+
+        Raises
+        ------
+        ValueRefusedError
+            Its data do not have the shape of its selection; it reaches beyond the largest shape; or its rows are
+            longer than those before.
+        """
         if block.data is None:
             return
         data = self._typed(block.data)
         try:
-            bounds = _bounds(block, len(self.array.shape))
-            shape = tuple(max(n, bound) for n, bound in zip(self.array.shape, bounds, strict=True))
+            shape = self._grown(block)
             axes = normalise(block.selection, shape)
             values = _shaped(data, axes)
         except (IndexError, ValueError, TypeError) as error:
             raise ValueRefusedError(
                 f"a block of shape {np.shape(block.data)} does not fit its selection {block.selection!r} ({error})",
-                remedy="Give each block the shape of its selection, and one entry for each axis.",
+                remedy="Give each block the shape of its selection, and one entry for each axis; for rows of different "
+                "lengths, use a ragged column with an index.",
             ) from error
         self.array.shape = shape
+        self._has_blocks = True
         self._put_pieces(axes, values)
+
+    def _grown(self, block: Any) -> tuple[int, ...]:
+        """Return the shape of the array with a block. What selects a whole axis does not make it longer."""
+        selection = _full_selection(block.selection, len(self.array.shape))
+        bounds = _bounds(selection, np.shape(block.data))
+        shape = tuple(max(n, bound) for n, bound in zip(self.array.shape, bounds, strict=True))
+        for axis, (n, bound, most, item) in enumerate(
+            zip(self.array.shape, bounds, self._maxshape, selection, strict=True)
+        ):
+            if most is not None and bound > most:
+                raise ValueError(f"it reaches beyond the maxshape {self._maxshape}")
+            if self._has_blocks and bound > n and isinstance(item, slice) and item == slice(None):
+                raise ValueError(f"it has {bound} values along axis {axis}, where the blocks before have {n}")
+        return shape
 
     def _put_pieces(self, axes: list[Axis], values: Array) -> None:
         """Divide the values of a block along the chunks; full chunks are written, the others kept."""
@@ -311,8 +409,9 @@ class GrowingArray:
         if self._codec.is_object:
             array = np.asarray(data, dtype=object)
             flat = np.empty(array.size, object)
+            encode = to_text if self.texts is None else self.texts.encode
             for position, item in enumerate(array.reshape(-1)):
-                flat[position] = to_text(item)
+                flat[position] = encode(item)
             return flat.reshape(array.shape)
         return cast_block(np.asarray(data), self._codec.dtype)
 
@@ -325,7 +424,7 @@ class GrowingArray:
             data = self._shards.get(index) if self._shards is not None else self._keys.get(self._key(index))
             if data is not None:
                 return self._codec.decode(data, self.array.chunks), 0
-        return fill_array(self.array, self._codec.dtype, self.array.chunks), 0
+        return fill_array(self._encoded, self._codec.dtype, self.array.chunks), 0
 
     def _put_back(self, index: Index, chunk: Array, filled: int) -> None:
         if filled >= chunk.size:
@@ -355,14 +454,26 @@ class GrowingArray:
         return join(self._path, self.array.chunk_name(index))
 
     def finish(self) -> None:
-        """Write the chunks that are not full, and every chunk without a block (a missing chunk counts as damage)."""
+        """Write the chunks that are not full, and every chunk without a block (a missing chunk counts as damage).
+
+        Raises
+        ------
+        ValueRefusedError
+            There was no block, although the shape is known.
+        """
+        if self.array.size and not self._has_blocks and None not in self._maxshape:
+            raise ValueRefusedError(
+                f"the iterator has given no block of an array of shape {self.array.shape}",
+                remedy="Create a new iterator for each write; give ZarrDataIO(shape=..., dtype=...) for an array of "
+                "fill values.",
+            )
         while self._waiting:
             index, (chunk, _) = self._waiting.popitem(last=False)
             self._write(index, chunk, is_full=False)
         empty: bytes | None = None
         for index in itertools.product(*map(range, self.array.grid)):
             if index not in self._written:
-                empty = empty or self._codec.encode(fill_array(self.array, self._codec.dtype, self.array.chunks))
+                empty = empty or self._codec.encode(fill_array(self._encoded, self._codec.dtype, self.array.chunks))
                 if self._shards is not None:
                     self._shards.set(index, empty)
                 else:
@@ -372,8 +483,15 @@ class GrowingArray:
             self._shards.finish()
 
 
+def _as_bytes(array: StoredArray) -> StoredArray:
+    """Return an array of text as one of bytes, whose chunks are the same."""
+    return replace(array, filters=[dict(VLEN_BYTES), *(array.filters or [])[1:]])
+
+
 def _shaped(data: Array, axes: list[Axis]) -> Array:
-    """Return the values of a block with all axes of the array; a single value is broadcast.
+    """Return the values of a block with all axes of the array; a single value, or a row, is repeated.
+
+    An axis that the data have is not repeated: ``[3]`` is a row that is too short.
 
     Raises
     ------
@@ -382,7 +500,11 @@ def _shaped(data: Array, axes: list[Axis]) -> Array:
     """
     lengths = tuple(axis.length for axis in axes)
     kept = tuple(axis.length for axis in axes if not axis.drop)
-    return data.reshape(lengths) if data.shape in (lengths, kept) else np.broadcast_to(data, kept).reshape(lengths)
+    if data.shape in (lengths, kept):
+        return data.reshape(lengths)
+    if data.shape != kept[len(kept) - data.ndim :]:
+        raise ValueError(f"the selection has the shape {kept}")
+    return np.broadcast_to(data, kept).reshape(lengths)
 
 
 def _selection(parts: list[Any], shape: tuple[int, ...]) -> tuple[Any, ...]:

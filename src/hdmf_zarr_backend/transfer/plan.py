@@ -37,7 +37,7 @@ class PlannedArray:
     source : ArraySource or None
         Source of the values; None for an iterator and for an array without elements.
     iterator : object
-        A data chunk iterator; the shape of the node grows while it is exhausted.
+        A data chunk iterator; the shape of the node grows while it is exhausted, up to `maxshape`.
     notes : dict
         Notes for the reserved attribute of the array.
     sharding : Sharding or None
@@ -51,6 +51,7 @@ class PlannedArray:
     node: Dataset[Attributes]
     source: ArraySource | None = None
     iterator: Any = None
+    maxshape: tuple[int | None, ...] | None = None
     notes: dict[str, Any] = field(default_factory=dict)
     labels: tuple[str | None, ...] | None = None
     taken: dict[str, int] = field(default_factory=dict)

@@ -12,7 +12,7 @@ from typing import Any
 
 from hdmf_zarr_backend.arrays.codecs import chunk_codec
 from hdmf_zarr_backend.arrays.shards import inner_grid, shard_named
-from hdmf_zarr_backend.errors import ModeError, ZarrBackendError
+from hdmf_zarr_backend.errors import ModeError, ValueRefusedError, ZarrBackendError
 from hdmf_zarr_backend.execution.executors import Runner, runner
 from hdmf_zarr_backend.execution.tasks import (
     TASK_BYTES,
@@ -323,7 +323,9 @@ class Writer:
             waiting = min(WAITING_BYTES, self._budget // 2) // (1 if in_turn else len(growing))
             open_arrays = {
                 path: (
-                    GrowingArray(self._keys, path, p.node.stored, sink=sink, waiting_bytes=waiting),
+                    GrowingArray(
+                        self._keys, path, p.node.stored, maxshape=p.maxshape, sink=sink, waiting_bytes=waiting
+                    ),
                     iter(p.iterator),
                 )
                 for path, p in growing.items()
@@ -334,13 +336,15 @@ class Writer:
                     if self._put(path, array, blocks):
                         continue
                     sink.flush()
+                    if array.texts is not None:
+                        array.texts.name(growing[path])
                     self._finish_growing(path, growing[path])
                     del open_arrays[path]
 
     def _put(self, path: str, array: GrowingArray, blocks: Iterator[Any]) -> bool:
         """Write the next block of an iterator; return False if there is none and the array is complete."""
         try:
-            block = next(blocks, None)
+            block = _next(blocks)
             if block is None:
                 array.finish()
                 return False
@@ -354,6 +358,19 @@ class Writer:
         settle(planned)
         if not self._plan.is_nczarr:
             self._documents(path, planned.node)
+
+
+def _next(blocks: Iterator[Any]) -> Any:
+    """Return the next block of an iterator, None at its end; its own errors are left as they are."""
+    try:
+        return next(blocks, None)
+    except ValueError as error:
+        if "all input arrays must have the same shape" not in str(error):  # hdmf stacks rows for a block
+            raise
+        raise ValueRefusedError(
+            "the rows that the iterator gives for a block differ in length",
+            remedy="Give rows of one length; for rows of different lengths, use a ragged column with an index.",
+        ) from error
 
 
 def _is_below(path: str, groups: Collection[str]) -> bool:
