@@ -20,6 +20,7 @@ from hdmf_zarr_backend.formats.both import ZarrFormat
 from hdmf_zarr_backend.formats.zarr3 import ChunkKeyEncoding
 from hdmf_zarr_backend.io import EXPANDABLE, ZarrIO
 from hdmf_zarr_backend.model.nodes import Group
+from hdmf_zarr_backend.model.stored import is_small_number
 from hdmf_zarr_backend.progress import SILENT, Progress
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.limits import MEMORY_BUDGET, ExternalLinks, Limits, MissingChunks
@@ -44,7 +45,7 @@ def _version(attributes: Mapping[str, Any]) -> tuple[str | None, Version | None]
     if not isinstance(version, str):
         return None, None
     parts = version.replace("-", ".").replace("_", ".").split(".")
-    return version, tuple(int(part) if part.isdigit() else part for part in parts)
+    return version, tuple(int(part) if is_small_number(part) else part for part in parts)
 
 
 def _is_old(version: Version) -> bool:

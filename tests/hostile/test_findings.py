@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import time
+import warnings
 import zipfile
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +19,15 @@ from hdmf.backends.hdf5 import HDF5IO
 from hdmf.common import get_manager
 from zarr.storage import MemoryStore
 
-from hdmf_zarr_backend import Limits, ZarrDataIO, ZarrIO, convert, dry_run, verify
+from hdmf_zarr_backend import Limits, NWBZarrIO, ZarrDataIO, ZarrIO, convert, dry_run, verify
 from hdmf_zarr_backend.arrays.crc32c import CRC32C
+from hdmf_zarr_backend.builders.schema import ContainerError
 from hdmf_zarr_backend.comparison import compare
 from hdmf_zarr_backend.errors import ChunkError, LimitError, MetadataError, ZarrBackendError
 from tests import trees
 from tests.hostile.child import LIMITS, use
+from tests.hostile.operations import converted, diff, inspect, read, repair, report, validate
+from tests.hostile.operations import verify as verify_all
 from tests.hostile.seeds import Files, listed, written
 from tests.proportion import assert_linear
 
@@ -193,7 +198,103 @@ def test_a_thousand_groups_inside_of_each_other():
         use(files)
 
 
+def spoiled(zarr_format: int, path: str, part: str, name: str, value: Any, *, is_consolidated: bool) -> Files:
+    """Return a file with another value in a document of a node, and in the consolidated document if it has one."""
+    files = written(zarr_format) if is_consolidated else listed(zarr_format)
+    node = f"{path}/" if path else ""
+    if zarr_format == 2:
+        change(files, f"{node}{part}", lambda document: document.update({name: value}))
+        copies, key, top = ("metadata",), f"{node}{part}", ".zmetadata"
+    else:
+        inside: Callable[[dict[str, Any]], Any] = lambda d: d["attributes"] if part == ".zattrs" else d  # noqa: E731
+        if name == "chunks":
+            name, value = "chunk_grid", {"name": "regular", "configuration": {"chunk_shape": value}}
+        change(files, f"{node}zarr.json", lambda document: inside(document).update({name: value}))
+        copies, key, top = ("consolidated_metadata", "metadata"), path, "zarr.json"
+    if is_consolidated and key:
+        document = json.loads(files[top])
+        held = document
+        for step in copies:
+            held = held[step]
+        held[key] = json.loads(files[f"{node}{part if zarr_format == 2 else 'zarr.json'}"])
+        files[top] = json.dumps(document).encode()
+    return files
+
+
+DIGITS = int("9" * 4000)
+
+
+@pytest.mark.parametrize(("zarr_format", "is_consolidated"), [(2, True), (2, False), (3, True)])
+@pytest.mark.parametrize(
+    ("path", "part", "name", "value"),
+    [("flags", ".zarray", "shape", [DIGITS]), ("flags", ".zarray", "chunks", [DIGITS]),
+     ("flags", ".zarray", "fill_value", DIGITS), ("inner/target", ".zarray", "fill_value", DIGITS),
+     ("squeezed", ".zarray", "shape", [10**300, 10**300]), ("inner", ".zattrs", "number", DIGITS),
+     ("flags", ".zarray", "dtype", [["a", "<i4", [DIGITS]]])],
+    ids=lambda value: f"{value!s:.12}",
+)  # fmt: skip
+def test_numbers_of_thousands_of_digits(tmp_path, path, part, name, value, zarr_format, is_consolidated):
+    files = spoiled(zarr_format, path, part, name, value, is_consolidated=is_consolidated)
+    end_well(placed(files, tmp_path / "a.zarr"))
+
+
+@pytest.mark.parametrize("zarr_format", [2, 3])
+@pytest.mark.parametrize("name", ["9" * 5000, "cell_" + "9" * 5000, "cell_\u00b2", "specifications/core/" + "9" * 5000])
+def test_names_of_thousands_of_digits(tmp_path, name, zarr_format):
+    files = written(zarr_format)
+    top = ".zmetadata" if zarr_format == 2 else "zarr.json"
+    document = json.loads(files[top])
+    held = document["metadata"] if zarr_format == 2 else document["consolidated_metadata"]["metadata"]
+    suffix, group = (
+        ("/.zgroup", {"zarr_format": 2}) if zarr_format == 2 else ("", {"zarr_format": 3, "node_type": "group"})
+    )
+    held.update({f"{name}{end}{suffix}": group for end in ("", "_1")})  # two, so that they are put in order
+    files[top] = json.dumps(document).encode()
+    end_well(placed(files, tmp_path / "a.zarr"))
+
+
+@pytest.mark.parametrize("zarr_format", [2, 3])
+@pytest.mark.parametrize("version", ["2.\u00b2", "9" * 5000, f"2.{'9' * 5000}.0"], ids=lambda version: version[:5])
+def test_versions_that_are_no_numbers(tmp_path, version, zarr_format):
+    path = tmp_path / "a.zarr"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with ZarrIO(path, "w", zarr_format=zarr_format) as io:
+            io.write_builder(trees.root(nwb_version=version))
+        with NWBZarrIO(path, "r") as io:
+            assert io.nwb_version[0] == version
+            with pytest.raises(ContainerError):  # it has nothing else of an NWB file
+                io.read()
+
+
+def end_well(path: Path) -> None:
+    """Do all that a user does with a file; each ends well, or with an error of this package."""
+    for operation in (read, inspect, verify_all, report, validate, diff, converted, repair):
+        with suppress(ZarrBackendError), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            operation(path)
+
+
 # ---- what takes the square of the time ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("key", "inside"),
+    [*((key, b'\\"') for key in (".zattrs", "flags/.zarray", "inner/.zgroup", ".zmetadata", "zarr.json")),
+     *((".zattrs", inside) for inside in (b'"', b"\\\\", b'"["', b"["))],
+    ids=ascii,
+)  # fmt: skip
+def test_brackets_before_an_open_text(key, inside):
+    """Hours, if it took the square of the time."""
+    files = written(3 if key == "zarr.json" else 2)
+    if key != ".zmetadata":
+        files.pop(".zmetadata", None)
+    files[key] = b'{"a":' + b"[" * 1001 + b'"' + inside * (2**21 // len(inside))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        outcome, kinds = look(files)
+    assert outcome == ("" if key == ".zmetadata" else "MetadataError")
+    assert kinds & {"document-damaged", "consolidated-damaged", "limit"}
 
 
 def test_an_object_with_many_attributes_becomes_hdf5_in_linear_time(tmp_path):

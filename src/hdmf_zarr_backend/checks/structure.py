@@ -37,7 +37,7 @@ from hdmf_zarr_backend.formats import both, registry, zarr2, zarr3
 from hdmf_zarr_backend.formats.inlined import INLINE_KEY, inlined_chunks
 from hdmf_zarr_backend.formats.reserved import WRITING, notes_of
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, absolute, split
-from hdmf_zarr_backend.model.stored import DEFAULT_PREFIX, is_chunk_number
+from hdmf_zarr_backend.model.stored import DEFAULT_PREFIX, is_small_number
 from hdmf_zarr_backend.stores.base import Store, is_outside
 from hdmf_zarr_backend.stores.files import unfinished
 from hdmf_zarr_backend.stores.json_text import dump, load
@@ -473,9 +473,9 @@ def _start_of_name(parts: list[str], prefix: str | None) -> int:
     if prefix is not None and parts[end] == prefix:
         return end  # the only chunk of a scalar
     numbers = parts[end].split(".")
-    if not all(map(is_chunk_number, numbers[1:] if numbers[0] == prefix else numbers)):
+    if not all(map(is_small_number, numbers[1:] if numbers[0] == prefix else numbers)):
         return len(parts)
-    while end and is_chunk_number(parts[end - 1]):
+    while end and is_small_number(parts[end - 1]):
         end -= 1
     return end - (end > 0 and parts[end - 1] == prefix)
 

@@ -13,6 +13,7 @@ import binascii
 import json
 import math
 import re
+import sys
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -184,7 +185,9 @@ def _is_scalar_fill(value: Any, kind: str) -> bool:
 def _is_float(value: Any) -> bool:
     if isinstance(value, str):
         return value in _SPECIAL or bool(_BITS.fullmatch(value))
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    if type(value) is int:
+        return abs(value) <= sys.float_info.max
+    return isinstance(value, float) and math.isfinite(value)
 
 
 # ---- format 3 -------------------------------------------------------------------------------------------------------

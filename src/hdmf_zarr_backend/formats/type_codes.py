@@ -68,9 +68,10 @@ MAX_DEPTH = 32
 _LONG_DOUBLES = frozenset({"f16", "c32"})  # in NumPy on some machines: only read, never written
 _DATES = {"M": "datetime64", "m": "timedelta64"}
 
-_CODE = re.compile(r"([<>|]?)([biufcmMSUVO])([0-9]*)(?:\[([^\]]*)\])?")
-_UNIT = re.compile(r"([0-9]*)(Y|M|W|D|h|m|s|ms|us|μs|ns|ps|fs|as|generic)")
+_CODE = re.compile(r"([<>|]?)([biufcmMSUVO])([0-9]{0,10})(?:\[([^\]]*)\])?")
+_UNIT = re.compile(r"([0-9]{0,10})(Y|M|W|D|h|m|s|ms|us|μs|ns|ps|fs|as|generic)")
 _MOST_UNITS = 2**31 - 1  # NumPy's maximum for one step of a date
+_MOST_IN_FIELD = 2**31 - 1  # NumPy's maximum for the bytes of a field
 
 
 def split_code(data_type: str) -> tuple[str, str, str, str | None]:
@@ -117,15 +118,24 @@ def split_unit(text: str | None) -> tuple[int, str]:
 
 
 def field_shape(rest: list[Any]) -> tuple[int, ...]:
-    """Return the axes of a field from its entry without name and type: ``[]``, ``[3]`` or ``[[3, 2]]``."""
-    return tuple(map(int, rest[0] if isinstance(rest[0], list) else rest)) if rest else ()
+    """Return the axes of a field from its entry without name and type: ``[]``, ``[3]`` or ``[[3, 2]]``.
+
+    Raises
+    ------
+    ValueError
+        It has more elements than NumPy allows.
+    """
+    shape = tuple(map(int, rest[0] if isinstance(rest[0], list) else rest)) if rest else ()
+    if any(length > _MOST_IN_FIELD for length in shape) or math.prod(shape) > _MOST_IN_FIELD:
+        raise ValueError(f"a field has at most {_MOST_IN_FIELD:,} elements")
+    return shape
 
 
 def itemsize(data_type: Any) -> int:
     """Return the bytes of one element of a data type of format 2; 0 for objects and invalid types."""
-    if isinstance(data_type, list):
-        return sum(itemsize(inner) * math.prod(field_shape(rest)) for _, inner, *rest in data_type)
     try:
+        if isinstance(data_type, list):
+            return sum(itemsize(inner) * math.prod(field_shape(rest)) for _, inner, *rest in data_type)
         _, kind, digits, _ = split_code(data_type)
     except ValueError:
         return 0

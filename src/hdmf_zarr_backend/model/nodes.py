@@ -22,6 +22,8 @@ A = TypeVar("A", bound=Mapping[str, Any])
 MOST_AXES = 64
 """Maximum number of axes of a NumPy array."""
 
+_MOST_ELEMENTS = 2**512
+
 
 def check_axes(shape: tuple[int, ...], chunks: tuple[int, ...], path: str) -> None:
     """Raise a MetadataError for an array with too many axes for NumPy, or with chunks of another number of axes."""
@@ -40,10 +42,14 @@ def check_axes(shape: tuple[int, ...], chunks: tuple[int, ...], path: str) -> No
 
 
 def checked_lengths(value: Any, key: str, path: str, *, least: int) -> tuple[int, ...]:
-    """Return a list of lengths in a document as a tuple, or raise a MetadataError; each is ``least`` or more."""
+    """Return a list of lengths in a document as a tuple, or raise a MetadataError.
+
+    Each is ``least`` or more, and their product is a number that a float can hold, since sizes are shown and divided.
+    """
     if isinstance(value, list):
+        product = 1
         for length in value:  # a loop takes half the time of all() for one or two items
-            if type(length) is not int or length < least:
+            if type(length) is not int or length < least or (product := product * (length or 1)) > _MOST_ELEMENTS:
                 break
         else:
             return tuple(value)

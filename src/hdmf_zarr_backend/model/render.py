@@ -6,6 +6,7 @@ The texts of the columns come from a function, because they are in HDMF's terms.
 
 from __future__ import annotations
 
+import math
 import re
 import unicodedata
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
@@ -186,7 +187,13 @@ def _items(hierarchy: Hierarchy, describe: Describe) -> Item:
 
 def natural(name: str) -> tuple[Any, ...]:
     """Return a key that sorts ``trial_2`` before ``trial_10``."""
-    return tuple((0, int(part), "") if part.isdecimal() else (1, 0, part) for part in re.split(r"(\d+)", name) if part)
+    return tuple(_natural_part(part) for part in re.split(r"([0-9]+)", name) if part)
+
+
+def _natural_part(part: str) -> tuple[int, int, str]:
+    """Return a key of digits that sorts like their number, of which `int` refuses one with thousands of them."""
+    digits = part.lstrip("0")
+    return (0, len(digits), digits) if part[0] in _DIGITS else (1, 0, part)
 
 
 def _summarise(root: Item) -> None:
@@ -233,7 +240,9 @@ def _runs(members: list[Item]) -> Iterator[list[Item]]:
 
 
 def size_text(size: float) -> str:
-    """Return a number of bytes as text, in powers of 1000: ``512 B``, ``1.3 MB``."""
+    """Return a number of bytes as text, in powers of 1000: ``512 B``, ``1.3 MB``; ``10^40 B`` if only a claim."""
+    if size > _MOST_BYTES:
+        return f"10^{math.floor(math.log10(size))} B"
     for unit in ("B", "kB", "MB", "GB", "TB"):
         if size < 999.5:
             return f"{size:.0f} B" if unit == "B" else f"{size:.3g} {unit}"
@@ -272,10 +281,12 @@ def sum_of(items: Iterable[Item]) -> Sum:
     return total
 
 
+_MOST_BYTES = 10**24
 TREE_WIDTH = 60
 """Maximum start of the columns; a longer name shifts only the columns of its own line."""
 
 
+_DIGITS = frozenset("0123456789")
 _GAP = "  "
 _NARROWEST = 6
 """Minimum width of a column."""

@@ -61,7 +61,7 @@ class ChunkKeys:
             del parts[0]
         elif not axes:
             return () if name == "0" else None
-        if len(parts) != axes or not all(map(is_chunk_number, parts)):
+        if len(parts) != axes or not all(map(is_small_number, parts)):
             return None
         index = tuple(map(int, parts))
         return index if self.name(index) == name else None
@@ -73,8 +73,8 @@ DEFAULT_PREFIX = "c"
 _MOST_DIGITS = 20
 
 
-def is_chunk_number(text: str) -> bool:
-    """Tell whether a part of a key is the number of a chunk."""
+def is_small_number(text: str) -> bool:
+    """Tell whether a text is a number with so few digits that `int` takes it: a version, or a part of a chunk key."""
     return text.isascii() and text.isdigit() and len(text) < _MOST_DIGITS
 
 
