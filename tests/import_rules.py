@@ -21,7 +21,7 @@ PACKAGES: dict[str, frozenset[str]] = {
         "__init__": "alias io nwb dataio conversion checks comparison zom interop formats "
         "changes arrays stores progress",
         "alias": "io nwb dataio hdf5 builders files formats arrays stores model",
-        "exec": "",
+        "exec": "formats",
         "testing": "conversion checks io changes formats stores dataio",
         "cli": "__init__ exec conversion report checks comparison zom interop io files model progress",
         "report": "comparison checks files formats stores model",

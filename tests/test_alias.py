@@ -228,6 +228,33 @@ def test_hdmf_zarr_that_is_installed_or_imported_is_not_replaced_unasked(tmp_pat
     assert "before the first import of hdmf_zarr" in imported
 
 
+FORMATS = """
+from hdmf_zarr_backend.errors import UsageError
+hdmf_zarr_backend.install_hdmf_zarr_alias(replace=True, zarr_format=3)
+import hdmf_zarr
+from hdmf.build import DatasetBuilder, GroupBuilder
+def write(name, **options):
+    with hdmf_zarr.ZarrIO(f"{sys.argv[1]}/{name}", mode="w", **options) as io:
+        io.write_builder(GroupBuilder("root", datasets={"data": DatasetBuilder("data", [1, 2])}))
+        return io.zarr_format
+print(write("a.zarr"), write("b.zarr", zarr_format=2))
+hdmf_zarr_backend.install_hdmf_zarr_alias(zarr_format="both")
+print(write("c.zarr"))
+hdmf_zarr_backend.install_hdmf_zarr_alias()
+print(write("d.zarr"))
+try:
+    hdmf_zarr_backend.install_hdmf_zarr_alias(zarr_format=4)
+except UsageError as error:
+    print(error)
+"""
+
+
+def test_the_alias_takes_the_format_of_new_files(tmp_path):
+    assert run_beside(tmp_path, FORMATS) == [
+        "3 2", "both", "both", "there is no Zarr format 4. Use 2, 3 or 'both'.",
+    ]  # fmt: skip
+
+
 REPLACED = """
 from importlib.metadata import distributions, version
 from importlib.util import find_spec

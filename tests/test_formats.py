@@ -8,13 +8,15 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 import pytest
 import zarr
 from hdmf.build import DatasetBuilder, LinkBuilder
 from pynwb import TimeSeries
 
-from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO, ZarrReference, convert, verify
+from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO, ZarrReference, convert, dry_run, verify
+from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.comparison import compare
 from hdmf_zarr_backend.errors import NotZarrError, UsageError
 from hdmf_zarr_backend.files.parser import parse
@@ -84,6 +86,80 @@ def test_mode_a_makes_the_file_in_the_format_that_is_wanted(tmp_path):
 def test_there_are_two_formats(tmp_path, number):
     with pytest.raises(UsageError, match="no Zarr format"):
         ZarrIO(tmp_path / "a.zarr", "w", zarr_format=number)
+
+
+VARIABLE = "HDMF_ZARR_BACKEND_FORMAT"
+
+
+@pytest.mark.parametrize("value", ["2", "3", "both", ""])
+def test_the_environment_names_the_format_of_new_files(tmp_path, monkeypatch, value):
+    """Of those for which the call names none, and only of new ones."""
+    hdf5 = samples.write_hdf5(tmp_path / "a.nwb", samples.plain_nwbfile())
+    old = write_builder(tmp_path / "old.zarr", root(), zarr_format=5 - int(value) if value in "23" and value else 2)
+    monkeypatch.setenv(VARIABLE, value)
+    expected = {"2": 2, "3": 3, "both": "both", "": 2}[value]
+    write_builder(tmp_path / "new.zarr", root(dataset("d", np.arange(3))))
+    with NWBZarrIO(tmp_path / "b.nwb.zarr", "w") as io:
+        io.write(samples.plain_nwbfile())
+    convert(hdf5, tmp_path / "c.nwb.zarr")
+    convert(tmp_path / "c.nwb.zarr", tmp_path / "d.nwb.zarr")
+    assert dry_run(hdf5).zarr_format == dry_run(samples.plain_nwbfile()).zarr_format == expected
+    assert main(["convert", str(hdf5), str(tmp_path / "e.nwb.zarr")]) == 0
+    for name in ("new.zarr", "b.nwb.zarr", "c.nwb.zarr", "d.nwb.zarr", "e.nwb.zarr"):
+        with ZarrIO(tmp_path / name) as io:
+            assert io.zarr_format == expected, name
+    convert(hdf5, tmp_path / "c.nwb.zarr.json", virtual=True)
+    with ZarrIO(tmp_path / "c.nwb.zarr.json") as io:
+        assert io.zarr_format == (3 if value == "3" else 2)
+    with ZarrIO(write_builder(tmp_path / "named.zarr", root(), zarr_format=3)) as io:
+        assert io.zarr_format == 3
+    with ZarrIO(old, "a") as io:
+        assert io.zarr_format == (5 - int(value) if value in "23" and value else 2)
+
+
+def test_a_format_in_the_environment_that_does_not_exist(tmp_path, monkeypatch):
+    monkeypatch.setenv(VARIABLE, "4")
+    with pytest.raises(UsageError, match=f"{VARIABLE} is '4'.*2, 3 or both"):
+        write_builder(tmp_path / "a.zarr", root())
+    assert list(tmp_path.iterdir()) == []
+    assert read_builder(write_builder(tmp_path / "a.zarr", root(), zarr_format=2)).name == "root"
+
+
+@pytest.mark.parametrize("value", ["", "2", "both"])
+@pytest.mark.parametrize("shards", [(50,), "auto"])
+def test_shards_without_a_format_make_format_3(tmp_path, monkeypatch, shards, value):
+    monkeypatch.setenv(VARIABLE, value)
+    data = np.arange(100)
+    write_builder(tmp_path / "a.zarr", root(dataset("d", ZarrDataIO(data, chunks=(10,), shards=shards))))
+    hdf5 = tmp_path / "b.h5"
+    with h5py.File(hdf5, "w") as file:
+        file.create_dataset("d", data=data, chunks=(10,))
+    convert(hdf5, tmp_path / "b.zarr", shards=shards)
+    convert(
+        write_builder(tmp_path / "2.zarr", root(dataset("d", data)), zarr_format=2), tmp_path / "c.zarr", shards=shards
+    )
+    text = "auto" if shards == "auto" else "50"
+    assert main(["convert", str(hdf5), str(tmp_path / "d.zarr"), "--shards", text]) == 0
+    assert dry_run(hdf5, shards=shards).zarr_format == 3
+    for name in "abcd":
+        with ZarrIO(tmp_path / f"{name}.zarr") as io:
+            found = io.read_builder()["d"].data
+            assert (io.zarr_format, found[()].tolist()) == (3, data.tolist())
+    codecs = json.loads((tmp_path / "a.zarr" / "d" / "zarr.json").read_text())["codecs"]
+    assert (codecs[0]["name"] == "sharding_indexed") == (shards != "auto")
+
+
+@pytest.mark.parametrize("number", [2, "both"])
+def test_shards_in_a_format_that_is_named_are_refused(tmp_path, number):
+    data = ZarrDataIO(np.arange(100), chunks=(10,), shards=(50,))
+    with pytest.raises(UsageError, match="no shards"):
+        write_builder(tmp_path / "a.zarr", root(dataset("d", data)), zarr_format=number)
+    assert list(tmp_path.iterdir()) == []
+    path = write_builder(tmp_path / "a.zarr", root(), zarr_format=number)
+    with ZarrIO(path, "r+") as io, pytest.raises(UsageError, match="no shards"):
+        builder = io.read_builder()
+        builder.set_dataset(dataset("d", data))
+        io.write_builder(builder)
 
 
 def test_format_3_counts_where_both_are_there(tmp_path):

@@ -58,8 +58,9 @@ class ZarrDataIO(DataIO):  # type: ignore[misc]
         Ratio of the lengths of a chunk, a number for each axis; all alike if only the elements are given.
     shards : tuple of int or "auto", optional
         Shape of a shard, one stored object that holds many chunks: a multiple of ``chunks``, which are chosen to fit if
-        they are not given. "auto": by bytes, 16 MB chunks in 512 MB shards, and none for less than 64 MB. Zarr format 3
-        only. Changing an array, or appending to it, rewrites the affected shards.
+        they are not given. "auto": by bytes, 16 MB chunks in 512 MB shards, and none for less than 64 MB. A new file
+        for which no format is named has Zarr format 3 then; format 2 has no shards. Changing an array, or appending to
+        it, rewrites the affected shards.
     shape, dtype : tuple and type, optional
         Instead of ``data``: an array of the fill value (else zeros) is written, to be filled through `dataset` while
         the file is open.

@@ -17,17 +17,20 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hdmf_zarr_backend.errors import UsageError, ZarrBackendError
+from hdmf_zarr_backend.formats.chosen import VARIABLE
 
 _STARTUP = str(Path(__file__).parent / "alias" / "startup")
 
 
-def run_with_alias(command: Sequence[str]) -> int:
+def run_with_alias(command: Sequence[str], zarr_format: str | None = None) -> int:
     """Run a command with the alias. On POSIX systems it replaces this process, so the function does not return.
 
     Parameters
     ----------
     command : sequence of str
         A console script of this environment or of ``PATH``, or ``python``, and its arguments.
+    zarr_format : {"2", "3", "both"}, optional
+        Format of the files that the command creates without naming one.
 
     Returns
     -------
@@ -42,6 +45,8 @@ def run_with_alias(command: Sequence[str]) -> int:
     program = _program(command[0])
     path = [_STARTUP, *filter(None, [os.environ.get("PYTHONPATH")])]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path)}
+    if zarr_format is not None:
+        environment[VARIABLE] = zarr_format
     if os.name != "nt":  # Windows cannot replace a process
         sys.stdout.flush()
         sys.stderr.flush()

@@ -278,10 +278,11 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         Default: any for a local file, those in its folder for a remote file. A remote file never leads to a local one.
     zarr_format : {2, 3, "both"}, optional
         Format of a new file; "both": it has the metadata of both formats over the same chunks, for programs that read
-        one of them only. None: 2, or the only format that the store can hold (Icechunk: 3). An existing file keeps its
-        format, which need not be given. With ``r`` and ``r-``, the format whose metadata are requested first, so that
-        a remote file opens with one request instead of two; if the file has metadata of both formats, these are read.
-        Without it, those of format 2 are in a file that was written as "both", and those of format 3 in others.
+        one of them only. None: 3 if shards are asked for; else that in the environment variable
+        ``HDMF_ZARR_BACKEND_FORMAT``; else 2, or the only format that the store can hold (Icechunk: 3). An existing file
+        keeps its format, which need not be given. With ``r`` and ``r-``, the format whose metadata are requested first,
+        so that a remote file opens with one request instead of two; if the file has metadata of both formats, these are
+        read. Without it, those of format 2 are in a file that was written as "both", and those of format 3 in others.
     break_lock : bool
         Write in spite of the lock of another writer that is gone, or runs on another machine. A running process on this
         machine keeps its lock.
@@ -922,6 +923,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
             strict_json=self._strict_json,
             zarr_format=self._number,
             has_both=self.zarr_format == BOTH,
+            shards_choose_format=self._zarr_format is None and 3 in self._place.abilities.formats,
             limits=self._place.read_rules.limits,
             schema=next(iter(catalogs), None) if export_source is not None else None,
             chunk_key_encoding=self._key_encoding or self._encoding_of_file(),

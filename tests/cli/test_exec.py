@@ -71,6 +71,35 @@ def test_it_takes_the_place_of_an_installed_hdmf_zarr(tmp_path):
     assert run(tmp_path, "-c", code, start=[], **with_path).stdout == "real\n"
 
 
+WRITES = """
+import subprocess, sys
+import hdmf_zarr
+from hdmf.build import DatasetBuilder, GroupBuilder
+def write(path, **options):
+    with hdmf_zarr.ZarrIO(path, mode="w", **options) as io:
+        io.write_builder(GroupBuilder("root", datasets={"data": DatasetBuilder("data", [1, 2])}))
+        print(path, io.zarr_format, flush=True)
+write(sys.argv[1])
+write("named.zarr", zarr_format=2)
+if sys.argv[1] != "child.zarr":
+    subprocess.run([sys.executable, __file__, "child.zarr"], check=True)
+"""
+
+
+@pytest.mark.parametrize("number", ["3", "both"])
+def test_the_format_of_the_files_that_a_tool_writes(tmp_path, number):
+    (tmp_path / "script.py").write_text(WRITES)
+    answer = run(tmp_path, "--zarr-format", number, "python", "script.py", "a.zarr")
+    expected = [f"a.zarr {number}", "named.zarr 2", f"child.zarr {number}", "named.zarr 2"]
+    assert answer.stdout.splitlines() == expected, answer.stderr
+    assert run(tmp_path, "python", "script.py", "child.zarr").stdout.splitlines() == ["child.zarr 2", "named.zarr 2"]
+
+
+def test_a_format_that_does_not_exist_starts_nothing(tmp_path):
+    answer = run(tmp_path, "--zarr-format", "4", "python", "-c", "print('started')")
+    assert (answer.returncode, answer.stdout) == (2, "")
+
+
 BESIDE = """
 import hdmf_zarr, json
 from importlib.metadata import version

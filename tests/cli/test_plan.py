@@ -69,14 +69,14 @@ def test_keys_of_chunks(source: Path, capsys: pytest.CaptureFixture[str]) -> Non
 
 
 def test_what_is_wrong_is_said_in_options(source: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["plan", "--shards", "auto", str(source)]) == 2
+    assert main(["plan", "--zarr-format", "2", "--shards", "auto", str(source)]) == 2
     said = capsys.readouterr().err
     assert "--zarr-format 3" in said
     assert "leave --shards out" in said
 
 
 def test_shards(source: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (array,) = planned(capsys, source, "--zarr-format", "3", "--shards", "auto")["arrays"]
+    (array,) = planned(capsys, source, "--shards", "auto")["arrays"]
     assert array["shards"] is None  # it is small
     chunks = array["chunks"]
     shape = [2 * length for length in chunks]

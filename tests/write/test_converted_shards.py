@@ -177,7 +177,7 @@ def test_a_conversion_with_shards_goes_on_where_it_was_interrupted(hdf5, convert
     ("options", "message"),
     [
         ({"zarr_format": 2, "shards": "auto"}, "format 2 has no shards"),
-        ({"shards": (4, 4)}, "format 2 has no shards"),
+        ({"zarr_format": "both", "shards": (4, 4)}, "format 2 has no shards"),
         ({"zarr_format": 3, "shards": "all"}, "not lengths"),
         ({"zarr_format": 3, "shards": (0, 4)}, "not lengths"),
         ({"zarr_format": 3, "nczarr": True}, "NCZarr has no attributes in format 3"),

@@ -17,10 +17,11 @@ from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from types import ModuleType
-from typing import Any
+from typing import Any, Literal
 
 import hdmf_zarr_backend.errors
 from hdmf_zarr_backend.errors import UsageError
+from hdmf_zarr_backend.formats.chosen import name_format
 
 NAME = "hdmf_zarr"
 
@@ -97,21 +98,26 @@ def _is_installed() -> bool:
     return any(isinstance(finder, AliasFinder) for finder in sys.meta_path)
 
 
-def install_hdmf_zarr_alias(*, replace: bool = False) -> None:
+def install_hdmf_zarr_alias(*, replace: bool = False, zarr_format: Literal[2, 3, "both"] | None = None) -> None:
     """Let ``import hdmf_zarr`` find this package, in this process.
 
     Afterwards ``pynwb.read_nwb``, ``pynwb.validate(path=...)``, neuroconv, SpikeInterface, nwbinspector and code that
     was written for hdmf-zarr read and write Zarr files with this package. ``importlib.metadata`` gives the version
     ``0.13.0+hdmf.zarr.backend.<version of this package>`` for hdmf-zarr, as ``hdmf_zarr.__version__`` does. Plain
-    zarr 3 opens old files with pickles, as after `enable_legacy_files`. A second call does nothing.
+    zarr 3 opens old files with pickles, as after `enable_legacy_files`. A second call sets the format only.
 
     Parameters
     ----------
     replace : bool
         Take the place of an installed hdmf-zarr in this process. It stays installed, and other processes find it.
+    zarr_format : {2, 3, "both"}, optional
+        Format of the files that this process, and those that it starts, create without naming one. None: as the
+        environment variable ``HDMF_ZARR_BACKEND_FORMAT`` says, which this sets, else 2.
 
     Raises
     ------
+    UsageError
+        There is no such format.
     AliasRefusedError
         hdmf-zarr is installed and ``replace`` is False, or it has been imported already.
 
@@ -125,6 +131,8 @@ def install_hdmf_zarr_alias(*, replace: bool = False) -> None:
     if not _is_installed():
         _check_name_is_free(replace=replace)
         add_finder()
+    if zarr_format is not None:
+        name_format(zarr_format)
     from hdmf_zarr_backend.arrays.zarr_legacy import enable_legacy_files  # imported here: it imports zarr
 
     enable_legacy_files()

@@ -74,6 +74,8 @@ class WriteRequest:
         Format of a new file.
     has_both : bool
         Whether a new file also gets the metadata of format 3.
+    shards_choose_format : bool
+        Whether a new file has format 3 if shards are asked for, since no format is.
     limits : Limits
         Limits for HDF5 data that are copied.
     schema : NamespaceCatalog or None
@@ -108,6 +110,7 @@ class WriteRequest:
     strict_json: bool
     zarr_format: int
     has_both: bool
+    shards_choose_format: bool
     limits: Limits
     schema: Any
     chunk_key_encoding: ChunkKeyEncoding

@@ -24,7 +24,7 @@ from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.gc_pause import gc_paused
 from hdmf_zarr_backend.stores.json_text import check_strict, dump
 from hdmf_zarr_backend.transfer.names import check_names
-from hdmf_zarr_backend.transfer.plan import WritePlan, adapt_plan, shard_bytes_for
+from hdmf_zarr_backend.transfer.plan import WritePlan, adapt_plan, asks_for_shards, shard_bytes_for
 from hdmf_zarr_backend.transfer.sources import ArraySource, IndexedSource
 from hdmf_zarr_backend.transfer.staging import can_stage, new_file
 from hdmf_zarr_backend.transfer.writer import Writer
@@ -35,6 +35,8 @@ _SHOWN = 5
 def plan_new(request: WriteRequest) -> WritePlan:
     """Return the plan of a new file, without writing it."""
     plan = Planner(request).plan_root(request.builder)
+    if request.shards_choose_format and any(asks_for_shards(planned) for planned in plan.arrays.values()):
+        plan.hierarchy.zarr_format, request.has_both = 3, False
     name_axes(plan, None if request.schema is None else specs_in(request.schema))
     add_specs(plan, request.texts, location=request.targets.location)
     plan.chunk_key_encoding = request.chunk_key_encoding

@@ -41,7 +41,6 @@ _ZARR_FILES = (_ZARR, ".zarr.zip", _VIRTUAL, ".zip")
 _HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
 _HDF5_SUFFIXES = frozenset({".nwb", ".h5", ".hdf5"})
 _ZARR_MARKS = frozenset({".zgroup", ".zmetadata", "zarr.json"})
-_DEFAULT_FORMAT = 2
 
 
 @dataclass(slots=True)
@@ -90,8 +89,8 @@ def _configure(parser: ArgumentParser) -> None:
     )
     add_format_option(
         parser,
-        "Zarr format of the target (default: that of a Zarr source, and 2 from HDF5); both: the metadata of both "
-        "formats over the same chunks",
+        "Zarr format of the target (default: that of a Zarr source, and 2 from HDF5; 3 with --shards); both: the "
+        "metadata of both formats over the same chunks",
         choices=(2, 3, "both"),
     )
     add_encoding_options(parser)
@@ -394,9 +393,11 @@ def is_done(source: str, target: str, arguments: Namespace, storage_options: dic
         is_whole = _is_hdf5(target)
     else:
         # imported here: NumPy is slow to import
+        from hdmf_zarr_backend.conversion.convert import format_for
         from hdmf_zarr_backend.files.parser import is_whole as is_whole_zarr
 
-        from_hdf5 = None if _is_named_zarr(source) else _DEFAULT_FORMAT
+        new = format_for((2, 3), nczarr=arguments.nczarr, shards=arguments.shards)
+        from_hdf5 = None if _is_named_zarr(source) else new
         is_whole = is_whole_zarr(target, arguments.zarr_format or from_hdf5, storage_options)
     if not is_whole or is_url(source) or is_url(target):
         return is_whole

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from argparse import PARSER, ArgumentParser, Namespace
 
-from hdmf_zarr_backend.cli.command import Command
+from hdmf_zarr_backend.cli.command import Command, add_format_option
 
 
 def _configure(parser: ArgumentParser) -> None:
+    add_format_option(
+        parser,
+        "format of the Zarr files that the command creates, unless it names one (default: 2); both: the metadata of "
+        "both formats over the same chunks",
+        choices=(2, 3, "both"),
+    )
     parser.add_argument(
         "words",
         nargs=PARSER,  # everything from the first word on, options and "--" included
@@ -19,12 +25,12 @@ def _configure(parser: ArgumentParser) -> None:
 def _run(arguments: Namespace) -> int:
     from hdmf_zarr_backend.exec import run_with_alias  # imported here: other commands do not start processes
 
-    return run_with_alias(arguments.words)
+    return run_with_alias(arguments.words, None if arguments.zarr_format is None else str(arguments.zarr_format))
 
 
 COMMAND = Command(
     name="exec",
-    usage="COMMAND [ARGUMENT...]",
+    usage="[--zarr-format FORMAT] COMMAND [ARGUMENT...]",
     summary="run a Python tool with this package as hdmf_zarr",
     description=(
         "Run a command-line tool that is written in Python, such as nwbinspector, pynwb-validate or a script. If it,\n"
@@ -36,6 +42,7 @@ COMMAND = Command(
   zarrio exec pynwb-validate session.nwb.zarr
   zarrio exec python script.py
   zarrio exec python -m pytest
+  zarrio exec --zarr-format 3 python pipeline.py
 """,
     configure=_configure,
     run=_run,

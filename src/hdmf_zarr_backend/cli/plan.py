@@ -30,8 +30,8 @@ def _configure(parser: ArgumentParser) -> None:
     parser.add_argument("path", metavar="PATH", help="an HDF5 file on this machine")
     add_format_option(
         parser,
-        "format of the Zarr file (default: %(default)s); both: the metadata of both formats over the same chunks",
-        default=2,
+        "format of the Zarr file (default: 2, or 3 with --shards); both: the metadata of both formats over the same "
+        "chunks",
         choices=(2, 3, "both"),
     )
     add_encoding_options(parser)

@@ -10,7 +10,7 @@ Source: docs/format, "What an object was in HDF5", "HDF5 types".
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
@@ -25,6 +25,7 @@ from hdmf_zarr_backend.files.parser import parse
 from hdmf_zarr_backend.formats import registry
 from hdmf_zarr_backend.formats.attributes import strict_attributes
 from hdmf_zarr_backend.formats.both import BOTH, ZarrFormat
+from hdmf_zarr_backend.formats.chosen import named_format
 from hdmf_zarr_backend.formats.codec_options import codec_of_file
 from hdmf_zarr_backend.formats.new_datasets import Sharding
 from hdmf_zarr_backend.formats.zarr3 import ChunkKeyEncoding, checked_key_encoding
@@ -118,8 +119,9 @@ def convert(
         Refuse an NWB file that pynwb cannot read, before anything is written. Without pynwb only the NWB version is
         checked. In files of hdmf-zarr, which do not store them, it also restores the types of unsigned attributes.
     zarr_format : {2, 3, "both"}, optional
-        Format of a Zarr target. "both": it has the metadata of both formats over the same chunks. None: the format of a
-        Zarr source, for an HDF5 file 2; or the only format that a store can hold (Icechunk: 3).
+        Format of a Zarr target. "both": it has the metadata of both formats over the same chunks. None: 3 with
+        ``shards``, 2 with ``nczarr``; else that in the environment variable ``HDMF_ZARR_BACKEND_FORMAT``; else the
+        format of a Zarr source, for an HDF5 file 2; or the only format that a store can hold (Icechunk: 3).
     storage_options : mapping, optional
         Options of the source and the target if they are URLs, as for `ZarrIO`.
     external_links : {"keep", "copy", "follow", "within", "never"}
@@ -236,9 +238,11 @@ def convert(
     policy = _policy_of(external_links, found, place)
     wanted = to or _format_of_target(goal, found)
     _check_formats(location, found, wanted, zarr_format)
-    if found == wanted == "zarr" and zarr_format is None:
+    if found == wanted == "zarr" and zarr_format is None and not nczarr and shards is None and named_format() is None:
         zarr_format = _format_kept(origin, storage, abilities)
-    number = _primary_format(zarr_format, abilities)
+    if wanted == "zarr":
+        zarr_format = zarr_format or format_for(abilities.formats, nczarr=nczarr, shards=shards)
+    number = 3 if zarr_format == 3 else 2
     _refuse_idle(place, found, wanted, codec=codec != "keep", resume=resume, strict_json=strict_json, nczarr=nczarr,
                  shards=shards is not None, chunk_key_encoding=chunk_key_encoding is not None,
                  external_links=external_links == "copy",
@@ -263,9 +267,10 @@ def convert(
     return report
 
 
-def _primary_format(zarr_format: ZarrFormat | None, abilities: Abilities) -> int:
-    """Return the format that is written first."""
-    return 2 if zarr_format == BOTH else zarr_format or registry.default_format(abilities.formats)
+def format_for(possible: Sequence[int], *, nczarr: bool, shards: ShardsOfFile) -> ZarrFormat:
+    """Return the format of a new file for which none is given, with these options, of those that are possible."""
+    needed = 2 if nczarr else 3 if shards is not None else None
+    return registry.default_format(possible, needed=needed)
 
 
 def _commit(target: str | Store, message: str | None) -> None:
@@ -277,7 +282,7 @@ def _one_format(zarr_format: ZarrFormat | None, target: str) -> int:
     """Return the format of a virtual file."""
     if zarr_format == BOTH:
         raise UsageError("a virtual file is of one format", store=target, remedy="Use zarr_format=2 or 3.")
-    return zarr_format or 2
+    return zarr_format or (3 if registry.default_format((2, 3)) == 3 else 2)
 
 
 def _name_of(place: str | Store) -> str:

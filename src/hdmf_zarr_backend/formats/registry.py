@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from hdmf_zarr_backend.formats import zarr2, zarr3
+from hdmf_zarr_backend.formats.both import BOTH, ZarrFormat
+from hdmf_zarr_backend.formats.chosen import named_format
 from hdmf_zarr_backend.formats.inlined import inlined_chunks
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Hierarchy, Node
 
@@ -29,15 +31,30 @@ class Format(Protocol):
 
 
 DEFAULT_FORMAT = 2
-"""Format of new files, unless another one is chosen."""
+"""Format of new files, unless the call or the environment names one."""
 
 FORMATS: dict[int, Format] = {2: zarr2, 3: zarr3}
 """The formats by number: modules, of which each is a `Format`."""
 
 
-def default_format(possible: Sequence[int]) -> int:
-    """Return the format of a new file in a store that supports the formats ``possible``."""
-    return DEFAULT_FORMAT if DEFAULT_FORMAT in possible else possible[0]
+def default_format(possible: Sequence[int], *, needed: int | None = None) -> ZarrFormat:
+    """Return the format of a new file for which the caller names none.
+
+    Parameters
+    ----------
+    possible : sequence of int
+        The formats that the store supports.
+    needed : int, optional
+        The only format that has what the caller asks for, such as shards.
+
+    Raises
+    ------
+    UsageError
+        The environment names a format that does not exist.
+    """
+    supported: list[Any] = [*possible, *((BOTH,) if {2, 3} <= {*possible} else ())]
+    wanted: tuple[Any, ...] = (needed, named_format(), DEFAULT_FORMAT)
+    return next((number for number in wanted if number in supported), supported[0])
 
 
 FIRST_KEYS = (zarr3.DOCUMENT, zarr2.CONSOLIDATED)

@@ -151,6 +151,11 @@ def ask_for_shards(planned: PlannedArray, shards: ShardsOfFile) -> None:
         planned.sharding = Sharding(shape, are_chunks_given=True)
 
 
+def asks_for_shards(planned: PlannedArray) -> bool:
+    """Tell whether the user asks for shards of an array; those of a stored array are kept only where they can be."""
+    return planned.sharding is not None and not planned.sharding.is_kept
+
+
 def checked_shards(shards: Any, zarr_format: int) -> ShardsOfFile:
     """Return the requested shards of a file, after checking them.
 
@@ -295,7 +300,7 @@ def adapt_plan(plan: WritePlan, *, location: str, shard_bytes: int = SHARD_BYTES
                 if is_3:
                     _store_in_format_3(planned, shard_bytes, f"{location}, {absolute(path)}")
                     planned.node.stored.chunk_keys = KEY_ENCODINGS[plan.chunk_key_encoding]
-                elif planned.sharding is not None and not planned.sharding.is_kept:
+                elif asks_for_shards(planned):
                     raise UsageError(_NO_SHARDS, remedy=_USE_FORMAT_3)
             except ZarrBackendError as error:
                 raise error.located(store=location, path=absolute(path)) from error.__cause__

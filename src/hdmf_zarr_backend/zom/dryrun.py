@@ -24,6 +24,7 @@ from hdmf_zarr_backend.builders.both import plan_format_3, root_text
 from hdmf_zarr_backend.builders.dimensions import name_axes
 from hdmf_zarr_backend.builders.planner import WriteRequest
 from hdmf_zarr_backend.builders.writing import plan_new
+from hdmf_zarr_backend.conversion.convert import format_for
 from hdmf_zarr_backend.conversion.from_hdf5 import Hdf5Planner
 from hdmf_zarr_backend.conversion.readability import check_version, namespaces_of, schema_of
 from hdmf_zarr_backend.errors import StoreNotFoundError, UnsupportedFileError, UsageError, ZarrBackendError
@@ -212,7 +213,10 @@ def dry_run(
     place = os.path.abspath(_NO_TARGET if target is None else target)
     with nullcontext() if target is not None else _left_out(place):
         if isinstance(source, (str, os.PathLike)):
-            known = _ConvertOptions(zarr_format=zarr_format or 2, chunk_key_encoding=chunk_key_encoding, **options)
+            zarr_format = zarr_format or format_for(
+                (2, 3), nczarr=options.get("nczarr", False), shards=options.get("shards")
+            )
+            known = _ConvertOptions(zarr_format=zarr_format, chunk_key_encoding=chunk_key_encoding, **options)
             return _of_hdf5(local_path(source), place, known, estimate=estimate)
         format_options: dict[str, Any] = {"zarr_format": zarr_format, "chunk_key_encoding": chunk_key_encoding}
         if isinstance(source, HDMFIO):
