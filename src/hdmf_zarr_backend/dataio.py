@@ -9,7 +9,7 @@ import copy
 import math
 import operator
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -26,18 +26,20 @@ class ZarrDataIO(DataIO):  # type: ignore[misc]
     Parameters
     ----------
     data : array-like, DataChunkIterator, h5py.Dataset or zarr.Array
-        The values: of any shape; numbers, booleans, text, bytes, dates, references, or rows of these.
+        The values: of any shape; numbers, booleans, text, bytes, dates, references, or rows of these. A copy of a
+        stored Zarr array keeps the chunks and shards, codecs and fill value that are not given here.
     chunks : tuple of int or True, optional
         Shape of a chunk, as many entries as axes. True and None: as the next two say; else the chunks of an
-        ``h5py.Dataset``, and of anything else about 4 MiB (an element of text or a reference counts as 64 bytes), for
-        which the first axis is cut first. An ``h5py.Dataset`` of up to 1 MiB is one chunk, and chunks of less than
-        64 KiB are joined.
+        ``h5py.Dataset``, with None those of a stored Zarr array, and of anything else about 4 MiB (an element of text
+        or a reference counts as 64 bytes), for which the first axis is cut first. An ``h5py.Dataset`` of up to 1 MiB is
+        one chunk, and chunks of less than 64 KiB are joined.
     fillvalue : scalar, optional
         Value of elements that were never written; stored as given. None: that of an ``h5py.Dataset``, else undefined,
         which reads as zero or an empty text.
     compressor : str, codec of numcodecs or zarr, dict or bool, optional
         "blosc", "zstd", "zlib" or "none", as for `convert`; a codec, or its configuration in Zarr format 2 or 3, for a
-        file of either format. False: none. True and None: the default, Blosc with LZ4 at level 5 and shuffled bytes,
+        file of either format. False: none. None: that of a stored Zarr array. True, and None for other data: the
+        default, Blosc with LZ4 at level 5 and shuffled bytes,
         which is ``{"id": "blosc", "cname": "lz4", "clevel": 5, "shuffle": 1}``. Scalars are not compressed. Chunks of
         `numcodecs.Zstd` have a checksum.
     filters : sequence of codecs of numcodecs or zarr, or dicts, optional
@@ -48,7 +50,8 @@ class ZarrDataIO(DataIO):  # type: ignore[misc]
     serializer : codec, optional
         As in hdmf-zarr 0.14: only zarr's ``BytesCodec``, little-endian, which is the default.
     link_data : bool
-        Link to a stored array that is given as ``data`` instead of copying it.
+        Link to a stored array that is given as ``data`` instead of copying it. It must be a member of a Zarr file that
+        has a path or a URL.
     maxshape : tuple, optional
         Largest shape, None for an axis without bound; kept and given back on read. None: what the schema allows
         for columns of tables, else that of an ``h5py.Dataset``, else no more than the shape is recorded.
@@ -77,7 +80,7 @@ class ZarrDataIO(DataIO):  # type: ignore[misc]
     Warns
     -----
     UserWarning
-        ``link_data`` is True for data that are not a stored array.
+        ``link_data`` is True for data that are not a stored array; in a write, for an array that no link can point to.
     """
 
     def __init__(
@@ -159,12 +162,26 @@ class ZarrDataIO(DataIO):  # type: ignore[misc]
         memo[id(self)] = result
         return result
 
+    def __iter__(self) -> Iterator[Any]:
+        if not self.valid:
+            raise InvalidDataIOError("there are no data to iterate over")
+        if hasattr(self.data, "__iter__"):
+            return iter(self.data)
+        return _rows(self.data)
+
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:  # noqa: FBT001 - NumPy's protocol
         if not self.valid:
             raise InvalidDataIOError("there are no data to make an array from")
         if isinstance(self.data, AbstractDataChunkIterator):
             raise NotImplementedError("a data chunk iterator cannot be turned into an array: it can be read only once")
         return np.array(self.data, dtype=dtype) if copy else np.asarray(self.data, dtype=dtype)
+
+
+def _rows(data: Any) -> Iterator[Any]:
+    """Yield the rows of an array that cannot be iterated over, such as one of zarr 3, and read it chunk by chunk."""
+    step = max(1, data.chunks[0]) if data.shape else 1
+    for start in range(0, data.shape[0] if data.shape else 0, step):
+        yield from data[start : start + step]
 
 
 def _shards(

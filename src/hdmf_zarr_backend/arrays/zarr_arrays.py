@@ -1,4 +1,4 @@
-"""`stored_view`: the lazy array for an array that a user opened with zarr itself, so that links can point to it."""
+"""`stored_view`: the lazy array for an array that a user opened with zarr itself, for links to it and copies of it."""
 
 from __future__ import annotations
 
@@ -9,45 +9,72 @@ import zarr
 import zarr.storage
 
 from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
+from hdmf_zarr_backend.arrays.codecs import chunk_codec
 from hdmf_zarr_backend.arrays.lazy import LazyArray
+from hdmf_zarr_backend.errors import DamagedFileError
 from hdmf_zarr_backend.formats import zarr2, zarr3
 from hdmf_zarr_backend.formats.registry import parse_array
-from hdmf_zarr_backend.model.nodes import join, split
+from hdmf_zarr_backend.model.nodes import Attributes, Dataset, join, split
+from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.json_text import load
 from hdmf_zarr_backend.stores.local import LocalStore
+from hdmf_zarr_backend.stores.zarr_python import store_of_zarr
 
 _IS_ZARR_2 = zarr.__version__.startswith("2.")
 _storage: Any = zarr.storage  # to the type checker too: it differs from release to release
 
 
-def stored_view(data: Any) -> Any:
-    """Return the lazy array for a ``zarr.Array`` in a local file, anything else unchanged.
+class UnlinkedArray(LazyArray):
+    """An array that is not a member of a local file, so that no link can point to it: it is copied."""
 
-    The file is the outermost group around the array, since the user may have opened the array itself.
+
+def stored_view(data: Any) -> Any:
+    """Return the lazy array for a ``zarr.Array``, anything else unchanged.
+
+    The file is the outermost group around an array in a local folder, since the user may have opened the array itself.
+    An array that this package cannot decode is left to zarr.
 
     Parameters
     ----------
     data : object
         Data that a user passed.
     """
-    if isinstance(data, LazyArray) or not isinstance(data, zarr.Array):
+    if isinstance(data, LazyArray) or not isinstance(data, zarr.Array) or getattr(data, "is_view", False):
         return data
-    root = _folder(data.store)
-    if root is None:
+    given: Any = data
+    store = given.chunk_store if _IS_ZARR_2 else given.store  # not the consolidated documents of zarr-python 2
+    number = 2 if _IS_ZARR_2 else data.metadata.zarr_format
+    root = _folder(store)
+    location, parts = (
+        _outermost(os.path.abspath(os.path.join(root, data.path)), number) if root is not None else ("", [])
+    )
+    keys = LocalStore(location) if parts else store_of_zarr(store)
+    path = "/".join(parts) if parts else data.path.strip("/")
+    node = None if keys is None else _node(keys, path, number)
+    if keys is None or node is None:
         return data
-    group, names = _DOCUMENTS[2 if _IS_ZARR_2 else data.metadata.zarr_format]
-    location = os.path.abspath(os.path.join(root, data.path))
+    return (LazyArray if parts else UnlinkedArray)(keys, path, node, ChunkCache())
+
+
+def _outermost(location: str, number: int) -> tuple[str, list[str]]:
+    """Return the folder of the outermost group around an array, and the names that lead to the array from there."""
     parts: list[str] = []
-    while os.path.exists(os.path.join(os.path.dirname(location), group)):
+    while os.path.exists(os.path.join(os.path.dirname(location), _DOCUMENTS[number][0])):
         location, name = os.path.split(location)
-        parts.append(name)
-    if not parts:
-        return data  # an array without a group around it is not a member of a file
-    path = "/".join(reversed(parts))
-    keys = LocalStore(location)
-    texts = keys.get_many(join(path, name) for name in names)
-    node = parse_array({split(key)[1]: load(text, key=key) for key, text in texts.items()}, path)
-    return data if node is None else LazyArray(keys, path, node, ChunkCache())
+        parts.insert(0, name)
+    return location, parts
+
+
+def _node(keys: Store, path: str, number: int) -> Dataset[Attributes] | None:
+    """Return the metadata of an array, None if this package cannot decode its chunks."""
+    texts = keys.get_many(join(path, name) for name in _DOCUMENTS[number][1])
+    try:
+        node = parse_array({split(key)[1]: load(text, key=key) for key, text in texts.items()}, path)
+        if node is not None:
+            chunk_codec(node.stored)
+    except DamagedFileError:  # zarr has decoded the document, so it is only of a kind that we do not know
+        return None
+    return node
 
 
 def _folder(store: Any) -> str | None:

@@ -14,7 +14,7 @@ from hdmf.data_utils import AbstractDataChunkIterator, DataChunkIterator, DataIO
 from hdmf.query import BuilderResolver
 
 from hdmf_zarr_backend.arrays.lazy import LazyArray
-from hdmf_zarr_backend.arrays.zarr_arrays import stored_view
+from hdmf_zarr_backend.arrays.zarr_arrays import UnlinkedArray, stored_view
 from hdmf_zarr_backend.builders.schema import TYPE_KEYS
 from hdmf_zarr_backend.builders.specs import Texts
 from hdmf_zarr_backend.builders.targets import REFERENCES, Targets, builder_path, can_be_named
@@ -38,7 +38,7 @@ from hdmf_zarr_backend.transfer.iterators import plan_iterator
 from hdmf_zarr_backend.transfer.names import checked_name
 from hdmf_zarr_backend.transfer.plan import PlannedArray, WritePlan
 from hdmf_zarr_backend.transfer.sources import ElementSource, RowSource, is_hdf5_dataset
-from hdmf_zarr_backend.transfer.stored_sources import check_stored, keep_layout, take_stored
+from hdmf_zarr_backend.transfer.stored_sources import Kept, check_stored, keep_layout, take_stored
 
 _NOT_FILTERS = frozenset({"chunks", "maxshape", "fillvalue", "shape", "dtype"})
 """Settings of a DataIO of HDF5 that are not filters."""
@@ -249,8 +249,9 @@ class Planner:
             if reference is not None:
                 links.append(Link(path.rpartition("/")[2], reference))
                 return
+        self._warn_of_copy(builder.data, data, path)
         sharding = options.sharding()
-        keeps = not isinstance(builder.data, ZarrDataIO) and options.chunks is None
+        kept = _kept(builder.data, options)
         try:
             check_stored(data, self.request.limits)
             if isinstance(data, AbstractDataChunkIterator):
@@ -262,12 +263,25 @@ class Planner:
             raise error.located(store=self.targets.location, path=absolute(path)) from error.__cause__
         planned.sharding, planned.has_given_codecs = sharding, options.has_given_codecs
         if isinstance(data, LazyArray):
-            if keeps:
-                keep_layout(planned, data)
+            keep_layout(planned, data, kept)
             take_stored(planned, data)
         self._finish(builder, planned, options, path, taken)
         node.members[path.rpartition("/")[2]] = planned.node
         self.plan.arrays[path] = planned
+
+    def _warn_of_copy(self, given: Any, data: Any, path: str) -> None:
+        """Warn of a stored array that is copied although `ZarrDataIO` asks for a link to it."""
+        if not isinstance(given, ZarrDataIO) or not given.link_data:
+            return
+        if not isinstance(data, UnlinkedArray) and not is_hdf5_dataset(data):
+            return
+        kind = "an HDF5 dataset" if is_hdf5_dataset(data) else "an array that is not in a file that can be named"
+        warnings.warn(
+            f"{self.targets.location}, {absolute(path)}: link_data=True has no effect: the data are {kind}, and are"
+            " copied",
+            UserWarning,
+            stacklevel=2,
+        )
 
     def _finish(self, builder: Any, planned: PlannedArray, options: Layout, path: str, taken: dict[str, int]) -> None:
         array: Dataset[Attributes] = planned.node
@@ -332,7 +346,8 @@ class Planner:
             export_location=self.targets.export_location,
             link_data=link_data,
         )
-        if decision == "copy" or (decision == "external" and not can_be_named(data.location)):
+        is_nameable = can_be_named(data.location) and not isinstance(data, UnlinkedArray)
+        if decision == "copy" or (decision == "external" and not is_nameable):
             return None
         source = THIS_FILE if decision == "soft" else relative_source(data.location, self.targets.location)
         identifier = data.node.attributes.get("object_id")
@@ -393,6 +408,17 @@ def _keeps_type(builder: Any, data: LazyArray) -> bool:
     """Tell whether the target of a link has the type with which the dataset is read; otherwise it is copied."""
     typed = {key: value for key, value in builder.attributes.items() if key in TYPE_KEYS}
     return all(data.node.attributes.get(key) == value for key, value in typed.items())
+
+
+def _kept(data: Any, options: Layout) -> Kept:
+    """Return what a copy of a stored array keeps: all that the user has not chosen."""
+    is_default = isinstance(data, ZarrDataIO) and data.io_settings.get("chunks") is True
+    chooses = options.chunks is not None or options.chooses_by_elements or options.shards is not None
+    return Kept(
+        chunks=not chooses and not is_default,
+        codecs=options.compressor is None and options.filters is None,
+        fill_value=options.fill_value is None,
+    )
 
 
 def _is_unfilled(data: Any) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -192,7 +193,16 @@ def check_stored(data: Any, limits: Limits) -> None:
         check_allocated(stored, limits)
 
 
-def keep_layout(planned: PlannedArray, data: LazyArray) -> None:
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What a copy of a stored array keeps of it: its chunks and shards, its codecs, its fill value."""
+
+    chunks: bool
+    codecs: bool
+    fill_value: bool
+
+
+def keep_layout(planned: PlannedArray, data: LazyArray, kept: Kept) -> None:
     """Set the chunks, shards, codecs and fill value of a planned array to those of the stored array that it copies.
 
     Nothing is changed if the type of the elements, or the codec of objects, differs.
@@ -205,14 +215,16 @@ def keep_layout(planned: PlannedArray, data: LazyArray) -> None:
         or _has_other_codec(stored, old)
     ):
         return
-    stored.chunks, stored.order = old.chunks, old.order if isinstance(old.order, str) else "C"
-    if old.shards is not None:
-        planned.sharding = Sharding(old.shards.shape, are_chunks_given=True, is_kept=True)
+    if kept.chunks:
+        stored.chunks, stored.order = old.chunks, old.order if isinstance(old.order, str) else "C"
+        if old.shards is not None:
+            planned.sharding = Sharding(old.shards.shape, are_chunks_given=True, is_kept=True)
     dtype = numpy_dtype(old.data_type)
-    if dtype.kind in "biufc":  # old files declare other fill values as zero, which newer readers refuse
+    if kept.fill_value and dtype.kind in "biufc":  # old files declare other ones as zero, which newer readers refuse
         stored.fill_value = encode_fill(fill_scalar(old, dtype), dtype)
-    stored.filters = in_format_2(old.filters)
-    stored.compressor = None if old.compressor is None else dict(old.compressor)
+    if kept.codecs:
+        stored.filters = in_format_2(old.filters)
+        stored.compressor = None if old.compressor is None else dict(old.compressor)
 
 
 def take_stored(planned: PlannedArray, data: LazyArray) -> None:

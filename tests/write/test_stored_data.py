@@ -1,0 +1,169 @@
+"""Stored arrays as data: those of zarr itself, from any store, and of this package; their layout stays in a copy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numcodecs
+import numpy as np
+import pytest
+import zarr
+from hdmf.data_utils import DataChunkIterator
+from pynwb import TimeSeries
+
+from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO
+from tests import samples
+from tests.documents import document
+from tests.trees import dataset, read_builder, root, write_builder
+from tests.zarrs import IS_ZARR_2, needs_zarr_3
+
+VALUES = (np.arange(1200) % 301).astype("<i2").reshape(300, 4)
+BLOSC = {"id": "blosc", "cname": "lz4", "clevel": 7, "shuffle": 2, "blocksize": 0}
+DELTA = {"id": "delta", "dtype": "<i2", "astype": "<i2"}
+
+
+def stored(store: Any, path: str | None = None, **options: Any) -> Any:
+    """Return an array of format 2 made by zarr, with rows that were never written."""
+    given: dict[str, Any] = {
+        "shape": VALUES.shape, "dtype": VALUES.dtype, "chunks": (70, 3), "fill_value": 5,
+        "compressor": numcodecs.get_codec(BLOSC), "filters": [numcodecs.Delta("<i2")],
+    }  # fmt: skip
+    number = {} if IS_ZARR_2 else {"zarr_format": 2}
+    array = zarr.open_array(store, mode="w", **({} if path is None else {"path": path}), **given, **number, **options)
+    array[:250] = VALUES[:250]
+    return array
+
+
+def _folder(folder: Path) -> Any:
+    return stored(str(folder / "plain.zarr"))
+
+
+def _member(folder: Path) -> Any:
+    zarr.open_group(str(folder / "group.zarr"), mode="w", **({} if IS_ZARR_2 else {"zarr_format": 2}))
+    return stored(str(folder / "group.zarr" / "a"))
+
+
+def _memory(folder: Path) -> Any:
+    return stored(zarr.storage.MemoryStore(), "a/b")
+
+
+def _zip(folder: Path) -> Any:
+    with zarr.storage.ZipStore(str(folder / "a.zip"), mode="w") as store:
+        stored(store)
+    return zarr.open_array(zarr.storage.ZipStore(str(folder / "a.zip"), mode="r"), mode="r")
+
+
+def _lazy(folder: Path) -> Any:
+    """Return an array that this package has read."""
+    data = ZarrDataIO(_folder(folder))
+    return read_builder(write_builder(folder / "read.zarr", root(dataset("d", data)), zarr_format=2))["d"].data
+
+
+SOURCES = [_folder, _member, _memory, _zip, _lazy]
+EXPECTED = np.concatenate([VALUES[:250], np.full((50, 4), 5, "<i2")])
+
+
+def layout(path: Path) -> dict[str, Any]:
+    found = document(path, "d/.zarray")
+    return {key: found[key] for key in ("chunks", "compressor", "filters", "fill_value", "dtype", "order")}
+
+
+def plain(data: Any) -> Any:
+    """Return data as they are, beside `ZarrDataIO`."""
+    return data
+
+
+LAYOUT = {"chunks": [70, 3], "compressor": BLOSC, "filters": [DELTA], "fill_value": 5, "dtype": "<i2", "order": "C"}
+
+
+def written(folder: Path, data: Any, **options: Any) -> Path:
+    path = write_builder(folder / "new.zarr", root(dataset("d", data)), **options)
+    assert read_builder(path)["d"].data[()].tolist() == EXPECTED.tolist()
+    if hasattr(data, "store") and hasattr(data.store, "close"):
+        data.store.close()
+    return path
+
+
+@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize("wrap", [plain, ZarrDataIO])
+def test_a_copy_keeps_chunks_codecs_and_fill_value(tmp_path, source, wrap):
+    assert layout(written(tmp_path, wrap(source(tmp_path)), link_data=False, zarr_format=2)) == LAYOUT
+
+
+@needs_zarr_3
+@pytest.mark.parametrize("source", ["folder", "memory"])
+@pytest.mark.parametrize("wrap", [plain, ZarrDataIO])
+@pytest.mark.parametrize("shards", [None, (100, 4)])
+def test_a_copy_of_an_array_of_format_3(tmp_path, source, wrap, shards):
+    store = str(tmp_path / "plain.zarr") if source == "folder" else zarr.storage.MemoryStore()
+    options = {"chunks": (50, 2), "shards": shards, "fill_value": 5, "compressors": zarr.codecs.GzipCodec(level=8)}
+    array = zarr.create_array(store, shape=VALUES.shape, dtype="<i2", zarr_format=3, **options)
+    array[:250] = VALUES[:250]
+    path = written(tmp_path, wrap(array), zarr_format=3)
+    copy = zarr.open_array(str(path / "d"), mode="r")
+    assert (copy.chunks, copy.shards, copy.fill_value) == ((50, 2), shards, 5)
+    assert copy.compressors == array.compressors
+
+
+@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize(
+    ("options", "changed"),
+    [
+        ({"chunks": (100, 4)}, {"chunks": [100, 4]}),
+        ({"compressor": numcodecs.Zlib(3)}, {"compressor": {"id": "zlib", "level": 3}, "filters": None}),
+        ({"compressor": False}, {"compressor": None, "filters": None}),
+        ({"fillvalue": 9}, {"fill_value": 9}),
+    ],
+    ids=["chunks", "compressor", "no compressor", "fill value"],
+)
+def test_what_is_chosen_is_changed_and_nothing_else(tmp_path, source, options, changed):
+    path = written(tmp_path, ZarrDataIO(source(tmp_path), **options), zarr_format=2)
+    assert layout(path) == {**LAYOUT, **changed}
+
+
+def test_the_defaults_can_be_chosen(tmp_path):
+    found = layout(written(tmp_path, ZarrDataIO(_folder(tmp_path), chunks=True, compressor=True), zarr_format=2))
+    assert (found["chunks"], found["compressor"]["clevel"], found["filters"]) == ([300, 4], 5, None)
+
+
+@pytest.mark.parametrize("link_data", [True, False])
+def test_an_array_of_another_file_in_a_series(tmp_path, link_data):
+    """hdmf iterates over the wrapper, which an array of zarr 3 does not let it."""
+    nwbfile = samples.plain_nwbfile()
+    wrapped = ZarrDataIO(_member(tmp_path), link_data=link_data)
+    nwbfile.add_acquisition(TimeSeries(name="d", data=wrapped, unit="V", rate=1.0))
+    with NWBZarrIO(tmp_path / "a.nwb.zarr", "w") as io:
+        io.write(nwbfile)
+    with NWBZarrIO(tmp_path / "a.nwb.zarr", "r") as io:
+        assert io.read().acquisition["d"].data[()].tolist() == EXPECTED.tolist()
+    assert (tmp_path / "a.nwb.zarr" / "acquisition" / "d" / "data").exists() is not link_data
+
+
+@pytest.mark.parametrize("source", [_folder, _memory, _zip])
+def test_a_link_that_cannot_be_is_a_copy_with_a_warning(tmp_path, source):
+    data = ZarrDataIO(source(tmp_path), link_data=True)
+    with pytest.warns(UserWarning, match=r"/d: link_data=True has no effect: the data are an array that is not in"):
+        assert layout(written(tmp_path, data, zarr_format=2)) == LAYOUT
+
+
+def test_text_of_zarr_itself(tmp_path):
+    texts = np.array(["a", "", "ü", "long text"], dtype=object)
+    array = stored_text(str(tmp_path / "text.zarr"), texts)
+    assert list(ZarrDataIO(array)) == texts.tolist()
+    for name, data in (("plain.zarr", array), ("wrapped.zarr", ZarrDataIO(array))):
+        path = write_builder(tmp_path / name, root(dataset("d", data, "utf8")), zarr_format=2)
+        assert read_builder(path)["d"].data[()].tolist() == texts.tolist()
+        assert document(path, "d/.zarray")["chunks"] == [3]
+
+
+def stored_text(store: str, texts: Any) -> Any:
+    options: dict[str, Any] = {"object_codec": numcodecs.VLenUTF8()} if IS_ZARR_2 else {"zarr_format": 2}
+    array = zarr.open_array(store, mode="w", shape=texts.shape, dtype=object if IS_ZARR_2 else str, chunks=3, **options)
+    array[:] = texts
+    return array
+
+
+def test_an_iterator_in_a_wrapper_is_iterated_over_as_before():
+    assert [block.data.tolist() for block in ZarrDataIO(DataChunkIterator(data=[1, 2]))] == [[1], [2]]
+    assert list(ZarrDataIO([1, 2])) == [1, 2]
