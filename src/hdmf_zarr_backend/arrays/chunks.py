@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from hdmf_zarr_backend.arrays.blosc_blocks import BloscBlocks, DecodedBlocks, find_blocks, read_range
 from hdmf_zarr_backend.arrays.chunk_cache import BLOCKS, ELEMENTS, ChunkCache
-from hdmf_zarr_backend.arrays.codecs import ChunkCodec, chunk_codec
+from hdmf_zarr_backend.arrays.codecs import ChunkCodec, reading_codec
 from hdmf_zarr_backend.arrays.fills import fill_array
 from hdmf_zarr_backend.arrays.growth import FEW
 from hdmf_zarr_backend.arrays.objects import Elements, SplitElements
@@ -118,9 +118,9 @@ class ChunkReader:
     def _make_codec(self) -> ChunkCodec:
         self._codec_inputs = self.array.data_type, self.array.filters
         try:
-            return chunk_codec(self.array)
+            return reading_codec(self.array, self._rules.limits)
         except ZarrBackendError as error:
-            raise error.located(store=self.keys.location, path=absolute(self.path)) from None
+            raise error.located(store=self.keys.location, path=absolute(self.path)) from error.__cause__
 
     @property
     def codec(self) -> ChunkCodec:

@@ -1,8 +1,8 @@
 """Chunks <-> arrays: one `ChunkCodec` for each combination of data type, filters and compressor.
 
-Codecs come from numcodecs by an allow-list of ids, since files, and so the configurations in them, are not trusted.
-``pickle`` never goes to numcodecs: it is decoded by the data-only reader in `oldfiles.pickles`, and encoded only if
-the user chooses it.
+Codecs come from numcodecs by a list of ids, since files, and so the configurations in them, are not trusted. Any other
+id is that of a codec of another package, which `arrays.plug_ins` finds and guards. ``pickle`` never goes to numcodecs:
+it is decoded by the data-only reader in `oldfiles.pickles`, and encoded only if the user chooses it.
 
 Source: Zarr v2 specification, "Chunks", "Filters", "Fill value encoding"; numcodecs for the byte layouts.
 """
@@ -30,7 +30,8 @@ from hdmf_zarr_backend.arrays.bounded import (
 )
 from hdmf_zarr_backend.arrays.crc32c import CRC32C
 from hdmf_zarr_backend.arrays.objects import Elements, JSONRows, LittleRows, ReferenceTexts, SplitElements, StructRows
-from hdmf_zarr_backend.errors import ChunkError, MetadataError, UnsafeDataError, ValueRefusedError
+from hdmf_zarr_backend.arrays.plug_ins import PACKAGES, PlugIn, PlugInError, make_plug_in
+from hdmf_zarr_backend.errors import ChunkError, LimitError, MetadataError, UnsafeDataError, ValueRefusedError
 from hdmf_zarr_backend.formats.dtypes import numpy_dtype
 from hdmf_zarr_backend.model.memo import Memo
 from hdmf_zarr_backend.model.stored import Order, StoredArray
@@ -49,6 +50,7 @@ ALLOWED_CODECS = OBJECT_CODECS | {
     "fixedscaleoffset", "fletcher32", "gzip", "jenkins_lookup3", "lz4", "lzma", "packbits", "pcodec", "quantize",
     "shuffle", "zfpy", "zlib", "zstd",
 }  # fmt: skip
+"""Codecs of numcodecs and of this package that are used; other codecs of numcodecs and zarr are not."""
 
 DECODE_ERRORS = (ValueError, TypeError, RuntimeError, LookupError, ArithmeticError, EOFError, OSError, AttributeError,
                  AssertionError, BufferError, MemoryError, SystemError, struct.error, zlib.error,
@@ -96,14 +98,17 @@ def make_codec(config: dict[str, Any], dtype: np.dtype[Any]) -> Codec:
     Raises
     ------
     MetadataError
-        The id is not allowed, or the configuration is wrong.
+        No codec has the id, or the configuration is wrong.
+    UnsafeDataError
+        A codec of another package would unpickle.
     """
     codec_id = config.get("id")
-    if not isinstance(codec_id, str) or codec_id not in ALLOWED_CODECS:
-        raise MetadataError(
-            f"the codec {codec_id!r} is not one that this package decodes",
-            remedy=f"Known codecs: {', '.join(sorted(ALLOWED_CODECS))}.",
-        )
+    if is_plug_in(config):
+        plug_in = make_plug_in(config)
+        if plug_in is None:
+            raise _unknown(codec_id)
+        return cast(Codec, plug_in)
+    assert isinstance(codec_id, str)
     try:
         if codec_id in _OWN_CODECS:
             return _OWN_CODECS[codec_id](config, dtype)
@@ -118,6 +123,21 @@ def make_codec(config: dict[str, Any], dtype: np.dtype[Any]) -> Codec:
         ) from error
 
 
+def _unknown(codec_id: Any) -> MetadataError:
+    package = PACKAGES.get(str(codec_id))
+    return MetadataError(
+        f"the codec {codec_id!r} is not one that this package decodes, and numcodecs has none of that name registered",
+        remedy=f"{f'Install it: pip install {package}' if package else 'Install the package that has it'}, or register "
+        f"it with numcodecs.register_codec. Known codecs: {', '.join(sorted(ALLOWED_CODECS))}.",
+    )
+
+
+def is_plug_in(config: dict[str, Any]) -> bool:
+    """Return whether a configuration is that of a codec of another package, registered or not."""
+    codec_id = config.get("id")
+    return not isinstance(codec_id, str) or codec_id not in ALLOWED_CODECS
+
+
 _OWN_CODECS: dict[str, Callable[[dict[str, Any], np.dtype[Any]], Codec]] = {
     "byteorder": lambda config, dtype: LittleRows(dtype, numpy_dtype(config["stored"])),
     "crc32c": lambda config, dtype: CRC32C(**{key: value for key, value in config.items() if key != "id"}),
@@ -127,6 +147,12 @@ _OWN_CODECS: dict[str, Callable[[dict[str, Any], np.dtype[Any]], Codec]] = {
     "struct": lambda config, dtype: StructRows(config["fields"], numpy_dtype),
 }
 """Codecs that are made here, given their configuration and the data type of the array; the others are of numcodecs."""
+
+
+def _guarded_codec(config: dict[str, Any], dtype: np.dtype[Any]) -> Codec:
+    """Return the codec of a configuration; one of another package with its errors translated."""
+    codec = make_codec(_with_checksum(config), dtype)
+    return PlugIn(config["id"], codec) if is_plug_in(config) else codec
 
 
 def _element_size(config: dict[str, Any], dtype: np.dtype[Any]) -> int:
@@ -166,8 +192,10 @@ class ChunkCodec:
         filters = filters or ()
         self.dtype = numpy_dtype(data_type)
         self.order, self._axes = _layout(order)
-        self._filters = [make_codec(_with_checksum(config), self.dtype) for config in filters]
-        self._compressor = make_codec(_with_checksum(compressor), self.dtype) if compressor else None
+        self._filters = [_guarded_codec(config, self.dtype) for config in filters]
+        self._compressor = _guarded_codec(compressor, self.dtype) if compressor else None
+        codecs = [*self._filters, self._compressor]
+        self._plug_ins = [codec.codec_id for codec in codecs if isinstance(codec, PlugIn)]
         self.is_object = self.dtype.hasobject
         ids = [config["id"] for config in filters]
         if self.is_object and OBJECT_CODECS.isdisjoint(ids):
@@ -194,6 +222,8 @@ class ChunkCodec:
         if self._axes is not None:
             chunk = chunk.transpose(self._axes)
         buffer: Any = chunk if self._keeps_shape else np.ravel(chunk, order=cast(Any, self.order))
+        if self._plug_ins and not self.is_object:  # as from zarr: codecs for signals compress by channel
+            buffer = buffer.reshape(chunk.shape if self.order == "C" else chunk.shape[::-1])
         for codec in self._filters:
             buffer = codec.encode(buffer)
         if self._compressor is not None:
@@ -230,7 +260,7 @@ class ChunkCodec:
         try:
             return _raw(cast(numcodecs.Blosc, self._compressor).decode(frame, out))
         except DECODE_ERRORS as error:
-            raise _undecodable(error) from error
+            raise self._undecodable(error) from error
 
     def decode(
         self,
@@ -263,13 +293,22 @@ class ChunkCodec:
                 raise Limits(max_object_bytes=max_object_bytes).exceeded(
                     "max_object_bytes", 2 * max_object_bytes, "a chunk decompresses to more bytes than that"
                 ) from error
-            raise _undecodable(error) from error
+            raise self._undecodable(error) from error
         except UnsafePickleError as error:
             raise UnsafeDataError(
                 f"a pickle holds more than data ({error})", remedy="Do not trust this file; nothing of it was run."
             ) from error
         except DECODE_ERRORS as error:
-            raise _undecodable(error) from error
+            raise self._undecodable(error) from error
+
+    def _undecodable(self, error: Exception) -> ChunkError:
+        reason = str(error) if isinstance(error, PlugInError) else f"{type(error).__name__}: {error}"
+        if self._plug_ins and not isinstance(error, PlugInError):
+            reason += f"; codec {', '.join(map(repr, self._plug_ins))}"
+        return ChunkError(
+            f"a chunk cannot be decoded ({reason})",
+            remedy="Restore it from a copy; `zarrio verify` lists all such chunks.",
+        )
 
     def split(self, data: bytes, *, max_object_bytes: int = MAX_OBJECT_BYTES) -> SplitElements | Elements | None:
         """Return the unparsed elements of a chunk of references or rows, None for any other chunk."""
@@ -339,13 +378,6 @@ def _layout(order: Order) -> tuple[str, tuple[int, ...] | None]:
     return (order, None) if isinstance(order, str) else ("C", order)
 
 
-def _undecodable(error: Exception) -> ChunkError:
-    return ChunkError(
-        f"a chunk cannot be decoded ({type(error).__name__}: {error})",
-        remedy="Restore it from a copy; `zarrio verify` lists all such chunks.",
-    )
-
-
 def _exportable(array: Array) -> Array:
     """Return ``array`` with a type of the buffer protocol; compressors read the size of an element from it."""
     if array.dtype.kind in "Mm":
@@ -381,4 +413,25 @@ _codec_of: Memo[ChunkCodec] = Memo(ChunkCodec, most=4096)
 
 def chunk_codec(array: StoredArray) -> ChunkCodec:
     """Return the codec of the chunks of ``array``; equal configurations share one."""
-    return _codec_of(array.data_type, array.filters, array.compressor, array.order)
+    make = ChunkCodec if any(map(is_plug_in, array.codecs)) else _codec_of  # a plug-in may be registered again
+    return make(array.data_type, array.filters, array.compressor, array.order)
+
+
+def reading_codec(array: StoredArray, limits: Limits) -> ChunkCodec:
+    """Return the codec that reads chunks of ``array`` from a file.
+
+    Raises
+    ------
+    LimitError
+        It is a codec of another package, and ``limits`` forbids those.
+    MetadataError, UnsafeDataError
+        As for `make_codec`.
+    """
+    if not limits.plug_in_codecs:
+        refused = sorted({str(config.get("id")) for config in array.codecs if is_plug_in(config)})
+        if refused:
+            raise LimitError(
+                f"the codec {', '.join(map(repr, refused))} is of another package, and plug_in_codecs is False",
+                remedy="If you trust this file and that package, allow it: limits=Limits(plug_in_codecs=True).",
+            )
+    return chunk_codec(array)

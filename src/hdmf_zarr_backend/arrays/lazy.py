@@ -24,6 +24,7 @@ from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
 from hdmf_zarr_backend.arrays.chunks import ChunkReader
 from hdmf_zarr_backend.arrays.codecs import make_codec
 from hdmf_zarr_backend.errors import ModeError
+from hdmf_zarr_backend.formats.zarr3_codecs import has_array_codecs
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, absolute, split
 from hdmf_zarr_backend.stores.base import DOCUMENTS, Store
 
@@ -32,6 +33,7 @@ ZarrArray: Any = zarr.Array  # to the type checker too: what is overridden here 
 Array = npt.NDArray[Any]
 Elements = Callable[[Array], Array]
 
+_IS_ZARR_2 = zarr.__version__.startswith("2.")
 _ITER_ELEMENTS = 65536
 _STATE_OF_ZARR_2 = frozenset(
     {
@@ -176,12 +178,24 @@ class LazyArray(ZarrArray):  # type: ignore[misc]
     @property
     def compressor(self) -> Any:
         """The compressor as a codec, or None; zarr 2 has this name, and tools use it."""
-        return None if self.node.stored.compressor is None else make_codec(self.node.stored.compressor, self.dtype)
+        return None if self.node.stored.compressor is None else self._codec(self.node.stored.compressor)
 
     @property
     def filters(self) -> Any:
-        """The filters as codecs, in order."""
-        return tuple(make_codec(config, self.dtype) for config in self.node.stored.filters or ())
+        """The filters as the zarr-python that is installed returns them: None or a list in version 2, a tuple in 3.
+
+        In version 3, those of an array of format 3 are the codecs that encode an array as an array.
+        """
+        stored = self.node.stored
+        if _IS_ZARR_2:
+            return None if stored.filters is None else list(map(self._codec, stored.filters))
+        if stored.zarr_format == 3:
+            return self._async_array.filters if has_array_codecs(stored.filters, stored.order) else ()
+        return tuple(map(self._codec, stored.filters or ()))
+
+    def _codec(self, config: dict[str, Any]) -> Any:
+        """Return the codec of a configuration, if those of this array can be used."""
+        return make_codec(config, self._reader.codec.dtype)
 
     @property
     def fill_value(self) -> Any:
@@ -213,7 +227,7 @@ class LazyArray(ZarrArray):  # type: ignore[misc]
         sizes = self.keys.sizes(self.path)
         return sum(size for key, size in sizes.items() if key.rpartition("/")[2] not in DOCUMENTS)
 
-    nbytes_stored: Any = property(stored_bytes) if zarr.__version__.startswith("2.") else stored_bytes
+    nbytes_stored: Any = property(stored_bytes) if _IS_ZARR_2 else stored_bytes
     """The same by the name that zarr-python has: a method in version 3, a number in version 2."""
 
     def __repr__(self) -> str:

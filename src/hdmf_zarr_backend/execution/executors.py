@@ -8,8 +8,9 @@ pass their own.
 from __future__ import annotations
 
 import os
+import pickle
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import (
     FIRST_COMPLETED,
     CancelledError,
@@ -19,10 +20,11 @@ from concurrent.futures import (
     ThreadPoolExecutor,
     wait,
 )
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from multiprocessing import get_context
 from typing import Any, Generic, NoReturn, Protocol, TypeVar
 
+from hdmf_zarr_backend.arrays.plug_ins import register_plug_ins, registered_plug_ins
 from hdmf_zarr_backend.errors import UsageError, WorkerLostError, WriteError, ZarrBackendError
 from hdmf_zarr_backend.execution.tasks import HOLDS
 from hdmf_zarr_backend.extras import install_command
@@ -203,7 +205,7 @@ class PoolRunner(Runner):
         self, tasks: Iterable[Task[R]], *, memory_budget: int = MEMORY_BUDGET, in_order: bool = False
     ) -> Iterator[tuple[Task[R], R]]:
         """Yield each task with its result."""
-        window: _Window[R] = _Window(self._pool, self.workers, memory_budget)
+        window: _Window[R] = _Window(self._pool, self.workers, memory_budget, needs_pickle=self.needs_pickle)
         queue = iter(tasks)
         waiting = next(queue, None)
         try:
@@ -245,8 +247,9 @@ class _PoolSink(Sink):
 class _Window(Generic[R]):
     """The tasks that are submitted and whose results were not returned yet."""
 
-    def __init__(self, pool: Executor, workers: int, memory_budget: int) -> None:
+    def __init__(self, pool: Executor, workers: int, memory_budget: int, *, needs_pickle: bool = False) -> None:
         self._pool = pool
+        self._plug_ins = _sendable_plug_ins() if needs_pickle else {}
         self._workers = workers
         self._budget = memory_budget
         self._cost = 0
@@ -263,7 +266,7 @@ class _Window(Generic[R]):
 
     def submit(self, task: Task[R]) -> None:
         try:
-            future = self._pool.submit(run_task, task)
+            future = self._pool.submit(run_task, task, self._plug_ins)
         except RuntimeError as error:  # BrokenExecutor, or a pool that was shut down
             _raise(error, task)
         self.running.append((future, task))
@@ -316,9 +319,20 @@ _DEATHS = frozenset({"BrokenExecutor", "BrokenProcessPool", "BrokenThreadPool", 
 """Names of their classes, so that dask need not be imported."""
 
 
-def run_task(task: Task[R]) -> R:
-    """Run one task; at module level, so that it can be pickled."""
+def run_task(task: Task[R], plug_ins: Mapping[str, Any]) -> R:
+    """Run one task; at module level, so that it can be pickled. ``plug_ins`` are codecs that its process may lack."""
+    register_plug_ins(plug_ins)
     return task.run()
+
+
+def _sendable_plug_ins() -> dict[str, Any]:
+    """Return the codecs of other packages that are registered here and that another process can import."""
+    found: dict[str, Any] = {}
+    for codec_id, codec_class in registered_plug_ins().items():
+        with suppress(pickle.PicklingError, AttributeError, TypeError):  # a class inside a function
+            pickle.dumps(codec_class)
+            found[codec_id] = codec_class
+    return found
 
 
 @contextmanager

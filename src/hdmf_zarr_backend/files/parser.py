@@ -12,7 +12,6 @@ from typing import Any
 from hdmf_zarr_backend.changes.journal import Mark
 from hdmf_zarr_backend.changes.locks import Holder
 from hdmf_zarr_backend.errors import (
-    ChunkError,
     DamagedFileError,
     DamagedMetadataWarning,
     FormatsDifferWarning,
@@ -346,18 +345,20 @@ def _mark_references(keys: Store, hierarchy: Hierarchy) -> None:
 
     Their first chunks are requested together; LINDI has them in the file of references itself.
     """
-    from hdmf_zarr_backend.arrays.codecs import chunk_codec  # imported here: it needs NumPy
+    from hdmf_zarr_backend.arrays.codecs import reading_codec  # imported here: it needs NumPy
 
     arrays: dict[str, Any] = {path: node for path, node in hierarchy.walk() if lindi.may_hold_references(node)}
     stored = {path: node.stored for path, node in arrays.items()}
     names = {path: join(path, array.chunk_name((0,) * len(array.shape))) for path, array in stored.items()}
     found = keys.get_many(names.values())
-    most = keys.read_rules.limits.max_object_bytes
+    limits = keys.read_rules.limits
+    most = limits.max_object_bytes
     for path, array in stored.items():
         if names[path] not in found:
             continue
-        with suppress(ChunkError, LimitError, MetadataError):  # reading the array raises the error again
-            first = chunk_codec(array).decode(found[names[path]], array.chunks, max_object_bytes=most).reshape(-1)[0]
+        with suppress(DamagedFileError, LimitError):  # reading the array raises the error again
+            codec = reading_codec(array, limits)
+            first = codec.decode(found[names[path]], array.chunks, max_object_bytes=most).reshape(-1)[0]
             if isinstance(first, dict):
                 arrays[path].attributes[DTYPE] = "object"
 

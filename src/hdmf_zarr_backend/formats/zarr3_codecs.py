@@ -32,6 +32,7 @@ _SHUFFLE_NUMBERS = {name: number for number, name in _SHUFFLES.items()}
 _ON_NUMBERS = frozenset({"astype", "bitround", "delta", "fixedscaleoffset", "packbits", "quantize"})
 _MAKES_OBJECTS = frozenset({"vlen-utf8", "vlen-bytes", "pickle", "json2", "msgpack2", "vlen-array", "categorize"})
 _SERIALIZERS = frozenset({"vlen-utf8", "vlen-bytes"})
+_TO_BYTES = _SERIALIZERS | {"bytes"}
 _REMEDY = "Convert the array with the program that wrote it."
 _USUAL_LEVEL = 6  # what zlib makes of -1
 
@@ -78,6 +79,11 @@ def is_expressible(filters: list[dict[str, Any]] | None, compressor: dict[str, A
     steps = _steps(filters, compressor)
     kinds = [step["id"] in _ON_NUMBERS for step in steps]
     return not any(step["id"] in _MAKES_OBJECTS for step in steps) and kinds == sorted(kinds, reverse=True)
+
+
+def has_array_codecs(filters: list[dict[str, Any]] | None, order: Order) -> bool:
+    """Tell whether the codecs of an array of format 3 begin with some that make an array of an array."""
+    return order != "C" or any(config["id"] in _ON_NUMBERS for config in filters or ())
 
 
 def in_core_words(compressor: dict[str, Any] | None) -> dict[str, Any] | None:
@@ -197,6 +203,8 @@ def decode_codecs(codecs: list[Any], ndim: int) -> Chain:
     order, filters = _decode_first(steps, ndim)
     if not steps:
         raise MetadataError(f"the codecs {codecs!r} make no bytes", remedy=_REMEDY)
+    if steps[0][0].startswith(_PREFIX):  # it makes bytes of numbers itself, in the byte order of this machine
+        steps.insert(0, ("bytes", {"endian": "little"}))
     name, configuration = steps.pop(0)
     if name in _SERIALIZERS:
         filters.append({"id": name})
@@ -212,13 +220,19 @@ def _decode_first(steps: list[tuple[str, dict[str, Any]]], ndim: int) -> tuple[O
     """Return the order and the filters of the codecs that work on numbers, which are removed from ``steps``."""
     permutation = list(range(ndim))
     filters: list[dict[str, Any]] = []
-    while steps and _is_on_numbers(steps[0][0]):
+    to_bytes = next((step for step in steps if step[0] in _TO_BYTES), None)
+    while steps and (_is_on_numbers(steps[0][0]) or _is_plug_in_before(to_bytes, steps)):
         name, configuration = steps.pop(0)
         if name == "transpose":
             permutation = [permutation[axis] for axis in _transposition(configuration, ndim)]
         else:
             filters.append(_decode(name, configuration))
     return order_of(permutation), filters
+
+
+def _is_plug_in_before(step: tuple[str, dict[str, Any]] | None, steps: list[tuple[str, dict[str, Any]]]) -> bool:
+    """Tell whether the first of the steps is a codec of numcodecs or of a plug-in, and ``step`` comes after it."""
+    return step in steps[1:] and steps[0][0].startswith(_PREFIX)
 
 
 def _is_on_numbers(name: str) -> bool:

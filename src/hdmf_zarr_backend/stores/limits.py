@@ -1,4 +1,4 @@
-"""`Limits` and `ReadRules`: how much of a file is read before it is refused, and which files its links may name.
+"""`Limits` and `ReadRules`: how much of a file is read before it is refused, and which codecs and links it may use.
 
 A file can state anything: a document of a terabyte, a chunk of an exabyte, a kilobyte that expands to gigabytes. Every
 size that a file states has a limit here, and an error that names the limit. The rules are kept with the store, so that
@@ -62,6 +62,8 @@ class Limits:
         Length of a chain of links.
     max_files : int
         Other files that a file names in its links.
+    plug_in_codecs : bool
+        Whether codecs of other installed packages decode chunks. False: only those of numcodecs and this package.
     """
 
     max_document_bytes: int = 2**28
@@ -75,10 +77,13 @@ class Limits:
     max_unwritten_bytes: int = 2**36
     max_links: int = 64
     max_files: int = 10_000
+    plug_in_codecs: bool = True
 
     def __post_init__(self) -> None:
+        if type(self.plug_in_codecs) is not bool:
+            raise UsageError(f"plug_in_codecs={self.plug_in_codecs!r} is not a choice", remedy="Give True or False.")
         for entry in fields(self):
-            value = getattr(self, entry.name)
+            value = 0 if entry.name == "plug_in_codecs" else getattr(self, entry.name)
             if type(value) is not int or value < 0:
                 raise UsageError(f"{entry.name}={value!r} is not a limit", remedy="Give a whole number, 0 or more.")
 
