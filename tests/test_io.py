@@ -695,6 +695,32 @@ def test_filters(folder):
     assert identical(data[:], NUMBERS)
 
 
+@pytest.mark.parametrize("values", [NUMBERS, ["a", "b"]], ids=["numbers", "text"])
+@pytest.mark.parametrize("filters", [None, [numcodecs.Shuffle(4)], [numcodecs.Delta("i4"), numcodecs.Shuffle(4)]])
+@pytest.mark.parametrize("zarr_format", [2, 3])
+def test_filters_are_as_zarr_returns_them(tmp_path, values, filters, zarr_format):
+    if zarr_format == 3 and zarr.__version__.startswith("2."):
+        pytest.skip("zarr-python 2 reads format 2 only")
+    if filters and values is not NUMBERS:
+        filters = [numcodecs.Shuffle(1)]
+    builder = DatasetBuilder(name="data", data=ZarrDataIO(values, filters=filters))
+    with ZarrIO(tmp_path / "file.zarr", "w", zarr_format=zarr_format) as io:
+        io.write_builder(GroupBuilder(name="root", datasets={"data": builder}))
+    with ZarrIO(tmp_path / "file.zarr") as io:
+        data = io.read_builder()["data"].data
+        theirs = io._file["data"]  # by zarr itself
+        assert data.filters == theirs.filters
+        assert type(data.filters) is type(theirs.filters)
+
+
+def test_a_table_of_an_array_of_zarr_itself(tmp_path):
+    array = zarr.open_array(str(tmp_path / "array.zarr"), mode="w", shape=(300, 3), chunks=(100, 3), dtype="i2")
+    shown = ZarrIO.generate_dataset_html(array)
+    for part in ("Zarr Array", "(300, 3)", "(100, 3)", "int16", "Stored size"):
+        assert part in shown, part
+    assert "Blosc" in shown or "Zstd" in shown  # the default of either version
+
+
 @pytest.mark.parametrize("fillvalue", [-1, 0, None])
 def test_fill_value(cell, folder, fillvalue):
     array, _ = _stored(folder, NUMBERS, fillvalue=fillvalue, chunks=(2, 5))

@@ -35,8 +35,9 @@ def dataset_html(dataset: Any) -> str:
             lazy, _codec_name(lazy.node.stored.compressor), map(_codec_name, lazy.node.stored.filters or ())
         )
         return str(generate_array_html_repr(info, lazy, _KIND))
-    if hasattr(dataset, "compressors"):  # an array that zarr itself has opened
-        info |= _stored_as(dataset, ", ".join(map(str, dataset.compressors)), map(str, dataset.filters))
+    if hasattr(dataset, "nbytes_stored"):  # an array that zarr itself has opened
+        compressors = dataset.compressors if hasattr(dataset, "compressors") else filter(None, [dataset.compressor])
+        info |= _stored_as(dataset, ", ".join(map(str, compressors)), map(str, dataset.filters or ()))
         return str(generate_array_html_repr(info, dataset, _KIND))
     kind = "NumPy array" if type(dataset).__module__ == "numpy" else type(dataset).__name__
     return str(generate_array_html_repr(info, dataset, kind))
@@ -51,7 +52,8 @@ def io_html(location: str, mode: str, parsed: ParsedFile | None) -> str:
 
 def _stored_as(array: Any, compressor: str, filters: Iterable[str]) -> dict[str, Any]:
     try:
-        stored = array.stored_bytes() if isinstance(array, LazyArray) else array.nbytes_stored()
+        stored = array.stored_bytes() if isinstance(array, LazyArray) else array.nbytes_stored
+        stored = stored() if callable(stored) else stored  # a method in zarr-python 3, a number in 2
     except StoreError:  # a web server cannot list its keys
         stored = None
     return {
