@@ -19,7 +19,7 @@ from hdmf.build import DatasetBuilder, GroupBuilder
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hdmf_zarr_backend import Limits, NWBZarrIO, ZarrIO, conformance, convert
+from hdmf_zarr_backend import Limits, NWBZarrIO, ZarrIO, conformance, convert, upgrade
 from hdmf_zarr_backend.checks.conformance import RULES, ConformanceReport
 from hdmf_zarr_backend.errors import LimitError, NotZarrError, StoreNotFoundError, UsageError
 from hdmf_zarr_backend.formats.dtypes import zarr_type
@@ -376,6 +376,30 @@ def test_a_converted_file_of_everything_that_hdf5_has(tmp_path):
     assert report.violations == []
     assert found(report) == OURS | {"json-numbers"}
     assert report.undecoded == {}
+
+
+@pytest.mark.parametrize("made_by", ["write", "convert", "upgrade"])
+def test_a_file_of_both_formats_with_references(tmp_path, made_by):
+    path = tmp_path / "both.zarr"
+    if made_by == "convert":
+        convert(samples.write_hdf5(tmp_path / "rich.nwb"), path, zarr_format="both")
+    else:
+        samples.write_zarr(path, samples.rich_nwbfile(), zarr_format="both" if made_by == "write" else 2)
+    if made_by == "upgrade":
+        upgrade(path, keep=True)
+    own_chunks = sorted(path.glob("**/c/0"))
+    assert own_chunks
+    assert conformance(path).violations == []
+    (own_chunks[0].parent / "7").write_bytes(b"")
+    report = conformance(path)
+    assert found(report) - OURS - {"json-numbers"} == {"chunk-key"}
+    assert keys(report) >= {(own_chunks[0].parent / "7").relative_to(path).as_posix()}
+
+
+def test_the_real_files_in_both_formats(tmp_path, nwbfiles):
+    for path in [path for path in nwbfiles if path.stem.startswith("nwbexplorer__test_")][::5]:
+        convert(path, tmp_path / f"{path.stem}.zarr", zarr_format="both")
+        assert conformance(tmp_path / f"{path.stem}.zarr").violations == []
 
 
 def test_an_appended_file(tmp_path):

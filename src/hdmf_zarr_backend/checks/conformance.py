@@ -27,12 +27,13 @@ from hdmf_zarr_backend.arrays.chunks import ChunkReader
 from hdmf_zarr_backend.checks.chunks import DecodeTask, StoredObjects
 from hdmf_zarr_backend.errors import MetadataError, NotZarrError, StoreNotFoundError, UsageError, ZarrBackendError
 from hdmf_zarr_backend.execution.executors import Runner, runner
-from hdmf_zarr_backend.files.parser import check_keys
-from hdmf_zarr_backend.formats import zarr2, zarr3
+from hdmf_zarr_backend.files.parser import check_keys, check_texts
+from hdmf_zarr_backend.formats import registry, zarr2, zarr3
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, absolute, join, split
 from hdmf_zarr_backend.model.stored import StoredArray
 from hdmf_zarr_backend.progress import SILENT, Progress
 from hdmf_zarr_backend.stores.base import Store
+from hdmf_zarr_backend.stores.json_text import load
 from hdmf_zarr_backend.stores.limits import MEMORY_BUDGET, Limits, ReadRules
 from hdmf_zarr_backend.stores.opening import open_store
 
@@ -777,6 +778,8 @@ class _Check:
             if node is None:
                 continue
             found, unknown = StoredObjects(node).sort(names.get(path, ()))
+            if unknown:
+                unknown = self._not_of_format_3(path, unknown)
             for rule, (name, message) in _broken(_NAMES, unknown, node.stored):
                 self._report.add(rule, join(path, name), message)
             try:
@@ -787,6 +790,19 @@ class _Check:
                 continue
             for index in sorted(found):
                 yield DecodeTask(self._keys, path, node, [index])
+
+    def _not_of_format_3(self, path: str, names: list[str]) -> list[str]:
+        """Return the names that are not chunks of the same array in format 3, in a file that has both formats."""
+        key = join(path, zarr3.DOCUMENT)
+        text = self._keys.get(key) if key in self._sizes else None
+        if text is None:
+            return names
+        check_texts([text], self._keys.read_rules.limits)
+        try:
+            node = registry.parse_array({zarr3.DOCUMENT: load(text, key=key)}, path)
+        except MetadataError:  # the rules are those of format 2
+            return names
+        return names if node is None else StoredObjects(node).sort(names)[1]
 
     def _names(self) -> dict[str, list[str]]:
         """Return for each array the names of the keys below it."""
