@@ -30,7 +30,7 @@ from hdmf_zarr_backend.builders.reading import ReadSession
 from hdmf_zarr_backend.builders.schema import check_types, documentation, largest_shape
 from hdmf_zarr_backend.builders.targets import Targets, object_id
 from hdmf_zarr_backend.changes.edits import Edits
-from hdmf_zarr_backend.changes.journal import recover_with_warning, warn_of_pending
+from hdmf_zarr_backend.changes.journal import Journal, recover_with_warning, warn_of_pending
 from hdmf_zarr_backend.errors import (
     ModeError,
     NotZarrError,
@@ -100,7 +100,9 @@ class TargetMissingError(StoreNotFoundError, UnsupportedOperation):  # type: ign
     """There is nothing to read; hdmf's own error for it as well."""
 
 
-def parse_target(keys: Store, mode: str, *, use_inlined: bool, likely: ZarrFormat | None) -> ParsedFile:
+def parse_target(
+    keys: Store, mode: str, *, use_inlined: bool, likely: ZarrFormat | None, lock: WriterLock | None
+) -> ParsedFile:
     """Return the metadata of a file that has to be there; before a change, what an interrupted one left is put right.
 
     ``likely`` is the format that the user names: a hint for `parse` where the file is only read, since what is changed
@@ -134,7 +136,7 @@ def parse_target(keys: Store, mode: str, *, use_inlined: bool, likely: ZarrForma
 
         check_derivable(keys, found.state)
         if found.state == "2 is newer" and found.consolidated:
-            derive_or_warn(keys, found, None)
+            derive_or_warn(keys, found, None, Journal(keys, found.zarr_format, lock))
     return found
 
 
@@ -454,13 +456,15 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         if self._mode in NEW_FILE_MODES:
             check_target(keys, self._mode, force=self._force_overwrite)
         elif self._mode != "a" or keys.exists():
-            self._parsed = parse_target(keys, self._mode, use_inlined=self._use_inlined, likely=self._zarr_format)
+            self._parsed = parse_target(
+                keys, self._mode, use_inlined=self._use_inlined, likely=self._zarr_format, lock=self._lock
+            )
             keys = self._parsed.keys(keys)
         check_format(keys, self._mode, self._parsed, wanted=self._zarr_format)
         checked_key_encoding(self._key_encoding, self._number)
         self._keys = keys
         if self._mode in ("r+", "a") and self._parsed is not None:
-            self._edits = Edits(keys, self._parsed)
+            self._edits = Edits(keys, self._parsed, self._lock)
 
     @property
     def zarr_format(self) -> int | str:
@@ -482,7 +486,8 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
             if error is not None and self._may_flush and self._edits is not None:
                 from hdmf_zarr_backend.builders.writing import drop_changes
 
-                drop_changes(self._edits, self.path, error)
+                with self._edits.gate:
+                    drop_changes(self._edits, self.path, error)
         finally:
             super().__exit__(kind, error, trace)
 
@@ -500,6 +505,8 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
                     self._place.commit_changes(self._commit_message)
         finally:
             self._is_open = False
+            if self._edits is not None:
+                self._edits.is_closed = True
             if self._lock is not None:
                 self._lock.release()
 
@@ -725,14 +732,13 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
 
     def _flush(self) -> None:
         if self._edits is not None and self._keys is not None and self._parsed is not None:
-            if self._edits.pending and self._lock is not None:
-                self._lock.check()
             from hdmf_zarr_backend.builders.writing import EditedFile, flush_edits
 
-            flush_edits(
-                EditedFile(self._keys, self._parsed, self._edits, self._strict_json),
-                partial(self._targets().encode_stored, is_written=self.get_written),
-            )
+            with self._edits.gate:
+                flush_edits(
+                    EditedFile(self._keys, self._parsed, self._edits, self._strict_json),
+                    partial(self._targets().encode_stored, is_written=self.get_written),
+                )
 
     def _targets(self) -> Targets:
         """Return what names the objects of this file that are on disk."""
@@ -962,17 +968,15 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
             raise WrongArgumentError("NCZarr has no attributes in format 3", store=self.source, remedy="Use format 2.")
 
     def _carry_out(self, request: WriteRequest) -> None:
-        if self._lock is not None:
-            self._lock.check()
         if self._parsed is None:
             from hdmf_zarr_backend.builders.writing import write_new
 
-            hierarchy, inlined = write_new(request, self._place)
+            hierarchy, inlined = write_new(request, self._place, self._lock)
             state: State | None = "alike" if request.has_both else None
             self._parsed = ParsedFile(hierarchy, consolidated=request.consolidate, inlined=inlined, state=state)
             if self._keys is not None:  # a change of an inlined chunk is a change of the consolidated document too
                 self._keys = self._parsed.keys(self._keys)
-                self._edits = Edits(self._keys, self._parsed)
+                self._edits = Edits(self._keys, self._parsed, self._lock)
         else:
             self._write_difference(request, self._parsed)
 
@@ -982,7 +986,8 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         from hdmf_zarr_backend.builders.writing import EditedFile, write_difference
 
         file = EditedFile(session.own.keys, parsed, self._edits, self._strict_json)
-        write_difference(request, file, is_written=self.get_written, original=self._original)
+        with self._edits.gate:
+            write_difference(request, file, is_written=self.get_written, original=self._original)
         parsed.consolidated = request.consolidate
         if "" in session.own.builders:  # else what is on disk, which may be more, is made when it is asked for
             session.own.adopt(request.builder)

@@ -7,7 +7,9 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import threading
+import warnings
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -15,15 +17,18 @@ from typing import Any
 
 import pytest
 
-from hdmf_zarr_backend import ZarrIO, repair
+from hdmf_zarr_backend import ZarrDataIO, ZarrIO, add_nczarr, consolidate, convert, repair, upgrade
 from hdmf_zarr_backend.changes import locks as leases
 from hdmf_zarr_backend.changes.locks import Lease
 from hdmf_zarr_backend.errors import (
+    JournalWarning,
     StoreLockedError,
     StoreRefusedError,
     StoreUnreachableError,
     UnlockedWarning,
 )
+from hdmf_zarr_backend.stores.obstore import ObjectStore
+from hdmf_zarr_backend.stores.opening import open_store
 from tests import trees
 from tests.keystores import MemoryKeys
 
@@ -289,3 +294,140 @@ def test_the_lease_of_a_killed_writer_is_taken_over_and_that_of_another_machine_
         repair(url, storage_options=s3.options)
     repair(url, storage_options=s3.options, break_lock=True)
     ZarrIO(url, "r+", storage_options=s3.options).close()
+
+
+# ---- a lease that was broken ----------------------------------------------------------------------------------------
+
+
+class Broken:
+    """Files on a server, whose leases another machine breaks when a key is put for the first time, or before.
+
+    Parameters
+    ----------
+    s3
+        The server.
+    monkeypatch
+        Puts a step between a writer and the server.
+    """
+
+    def __init__(self, s3: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.url, self.options = s3.url("folder/a.zarr"), s3.options
+        self._s3 = s3
+        self._is_armed = ""
+        real_set, real_create = ObjectStore.set, ObjectStore.create
+
+        def set_value(store: Any, key: str, value: bytes) -> None:
+            real_set(store, key, value)
+            if self._is_armed == "at a put" and not key.endswith(".lock"):
+                self.take_over()
+
+        def create(store: Any, key: str, value: bytes) -> bool | None:
+            made = real_create(store, key, value)
+            if self._is_armed == "at once" and key.endswith(".lock"):
+                self.take_over()
+            return made
+
+        monkeypatch.setattr(ObjectStore, "set", set_value)
+        monkeypatch.setattr(ObjectStore, "create", create)
+
+    def arm(self, when: str) -> None:
+        """Let the next writer lose its lease."""
+        self._is_armed = when
+
+    def take_over(self) -> None:
+        """Give the lease to a writer on another machine."""
+        self._is_armed = ""
+        note = {"host": "another-machine", "pid": 1, "since": ago(1), "expires": ago(-300), "token": "t", "machine": ""}
+        open_store(self._s3.url("folder"), self.options).set(KEY, json.dumps(note).encode())
+
+    def give_back(self) -> None:
+        """Let the other writer end."""
+        open_store(self._s3.url("folder"), self.options).delete([KEY])
+
+    def committed(self) -> dict[str, bytes]:
+        """Return the documents that commit a change."""
+        return open_store(self.url, self.options).get_many([".zmetadata", "zarr.json"])
+
+
+def _edit(url: str, options: Any) -> None:
+    with ZarrIO(url, "r+", storage_options=options) as io:
+        io.read_builder()["x"].data.append([4])
+
+
+def _add(url: str, options: Any) -> None:
+    with ZarrIO(url, "r+", storage_options=options) as io:
+        root = io.read_builder()
+        root.set_group(trees.group("more", trees.dataset("y", [1, 2])))
+        io.write_builder(root)
+
+
+def _replace(url: str, options: Any) -> None:
+    with ZarrIO(url, "w", storage_options=options) as io:
+        io.write_builder(trees.root(trees.dataset("x", [9])))
+
+
+def _convert(url: str, options: Any) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        source = trees.write_builder(Path(folder, "a.zarr"), trees.root(trees.dataset("x", [9])))
+        convert(source, Path(folder, "a.h5"))
+        convert(Path(folder, "a.h5"), url, overwrite=True, storage_options=options)
+
+
+WRITERS: dict[str, Callable[[str, Any], Any]] = {
+    "edit": _edit,
+    "new objects": _add,
+    "a new file": _replace,
+    "conversion": _convert,
+    "add_nczarr": lambda url, options: add_nczarr(url, storage_options=options),
+    "upgrade": lambda url, options: upgrade(url, storage_options=options),
+    "upgrade --keep": lambda url, options: upgrade(url, keep=True, storage_options=options),
+    "consolidate": lambda url, options: consolidate(url, forget=True, storage_options=options),
+    "repair": lambda url, options: repair(url, storage_options=options),
+}
+
+
+@pytest.mark.parametrize("when", ["at once", "at a put"])
+@pytest.mark.parametrize("name", WRITERS)
+def test_a_writer_whose_lease_was_broken_commits_nothing(
+    s3: Any, monkeypatch: pytest.MonkeyPatch, name: str, when: str
+) -> None:
+    if when == "at a put" and name == "consolidate":
+        pytest.skip("the only put is the commit")
+    file = Broken(s3, monkeypatch)
+    data = ZarrDataIO([1, 2, 3], chunks=(3,), maxshape=(None,))
+    inner = trees.group("g", trees.dataset("one", "text"))
+    with ZarrIO(file.url, "w", storage_options=file.options) as io:
+        io.write_builder(trees.root(trees.dataset("x", data), inner))
+    if name in ("repair", "consolidate"):
+        open_store(file.url, file.options).delete(["g/one/0", "x/.zattrs"])
+    before = file.committed()
+    file.arm(when)
+    with pytest.raises(StoreLockedError, match="another-machine"):
+        WRITERS[name](file.url, file.options)
+    is_replaced = name in ("a new file", "conversion") and when == "at a put"  # it was marked before anything else
+    assert file.committed() == ({} if is_replaced else before)
+    file.give_back()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", JournalWarning)
+        if not is_replaced:
+            ZarrIO(file.url, "r+", storage_options=file.options).close()
+            assert file.committed() == before
+            with ZarrIO(file.url, storage_options=file.options) as io:
+                assert io.read_builder()["x"].data[:].tolist() == [1, 2, 3]
+
+
+def test_what_the_next_writer_has_committed_stays(s3: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody breaks the lock of a writer that is alive after all, as the error advises."""
+    file = Broken(s3, monkeypatch)
+    data = ZarrDataIO([1, 2, 3], chunks=(10,), maxshape=(None,))
+    with ZarrIO(file.url, "w", storage_options=file.options) as io:
+        io.write_builder(trees.root(trees.dataset("x", data)))
+    first = ZarrIO(file.url, "r+", storage_options=file.options)
+    first.read_builder()["x"].data.append([4])
+    file.take_over()
+    with ZarrIO(file.url, "r+", storage_options=file.options, break_lock=True) as second:
+        second.read_builder()["x"].data.append([100, 101])
+    with pytest.raises(StoreLockedError, match="the lock of this writer was broken: it was deleted"):
+        first.close()
+    with ZarrIO(file.url, storage_options=file.options) as io:
+        assert io.read_builder()["x"].data[:].tolist() == [1, 2, 3, 100, 101]

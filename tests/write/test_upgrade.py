@@ -335,10 +335,12 @@ def _killed_at(before: dict[str, bytes], points: Iterator[int]) -> set[int]:
     return found
 
 
+@pytest.mark.filterwarnings("ignore::hdmf_zarr_backend.errors.JournalWarning")
 def test_a_kill_at_any_time_leaves_one_format_or_the_other(small):
     assert _killed_at(small, _points(_counted(small), 20)) == {2, 3}
 
 
+@pytest.mark.filterwarnings("ignore::hdmf_zarr_backend.errors.JournalWarning")
 @pytest.mark.slow
 def test_a_kill_at_every_point(small, rich):
     large = {str(file.relative_to(rich)): file.read_bytes() for file in rich.rglob("*") if file.is_file()}

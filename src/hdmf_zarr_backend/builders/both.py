@@ -8,11 +8,16 @@ the note of `formats.both`. A program that finds that the note does not fit read
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
+from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, TypeAlias
 
+import numpy as np
+
 from hdmf_zarr_backend.builders.from_zarr import ZarrPlanner
+from hdmf_zarr_backend.changes.journal import Journal, undone_on_error
 from hdmf_zarr_backend.errors import ConflictError, FormatsDifferWarning, MetadataError, UsageError, ZarrBackendError
 from hdmf_zarr_backend.files.parser import ParsedFile, read_documents
 from hdmf_zarr_backend.formats import both, registry, zarr2, zarr3
@@ -127,6 +132,7 @@ def derive(
     hierarchy: Hierarchy,
     *,
     change: Change | None = None,
+    journal: Journal | None = None,
     is_new: bool = False,
     strict_json: bool = False,
     **options: Any,
@@ -141,6 +147,10 @@ def derive(
         What the documents of format 2 say.
     change : Change, optional
         Only this has changed since the documents were alike. None: everything is compared with what is stored.
+    journal : Journal, optional
+        Of an existing file. If everything is compared, it records what is set, so that it is undone if this fails.
+        After a ``change``, it only commits the document of the root: what is interrupted is derived again by the next
+        writer, since the note of the root does not fit.
     is_new : bool
         Nothing of format 3 is stored.
     strict_json : bool
@@ -153,6 +163,20 @@ def derive(
     ZarrBackendError, OSError
         A chunk cannot be read, or a key cannot be set. Format 2 is as it was.
     """
+    with nullcontext() if journal is None else undone_on_error(journal):
+        return _derive(keys, hierarchy, change, journal, is_new=is_new, strict_json=strict_json, **options)
+
+
+def _derive(
+    keys: Store,
+    hierarchy: Hierarchy,
+    change: Change | None,
+    journal: Journal | None,
+    *,
+    is_new: bool,
+    strict_json: bool,
+    **options: Any,
+) -> Derived:
     consolidated = keys.get(zarr2.CONSOLIDATED)
     if consolidated is None:
         raise UsageError("there is no consolidated document", store=keys.location, remedy="Run `zarrio consolidate`.")
@@ -162,16 +186,26 @@ def derive(
     encoded = {path: array.node for path, array in plan.arrays.items()}
     if change is not None:
         _hide_if_needed(keys, change.before, encoded)
-    target = ChangedKeys(keys, {} if is_new else _documents(change, paths), is_empty=is_new)
+    before = None
+    if change is None and journal is not None and options.get("executor") is None:
+        before = partial(record_format_3, keys, journal, paths, encoded)  # nothing may differ
+    elif change is None and journal is not None:  # other processes cannot record anything
+        record_format_3(keys, journal, paths, encoded)
+    target = ChangedKeys(keys, {} if is_new else _documents(change, paths), is_empty=is_new, before=before)
     writer = Writer(target, plan, strict_json=strict_json, **options)
     writer.write_changes(added=(), changed=paths, keep=_keep_nothing)
     if change is not None:
         _add_others(plan.hierarchy, hierarchy, change.before)
     keys.drain()
-    target.set(zarr3.DOCUMENT, root_text(plan.hierarchy, consolidated, strict_json=strict_json))
-    keys.drain()
-    deleted = 0 if is_new else _delete_rest(keys, plan.hierarchy, encoded, change)
-    return Derived(fates, target.count + deleted)
+    text = root_text(plan.hierarchy, consolidated, strict_json=strict_json)
+    if journal is None:
+        target.set(zarr3.DOCUMENT, text)
+        return Derived(fates, target.count)
+    rest = _rest(keys, plan.hierarchy, encoded, change)
+    root = {} if keys.get(zarr3.DOCUMENT) == text else {zarr3.DOCUMENT: text}
+    journal.discard(rest)
+    journal.commit(root)
+    return Derived(fates, target.count + len(root) + len(rest))
 
 
 def plan_format_3(keys: Store, hierarchy: Hierarchy) -> tuple[WritePlan, dict[str, Fate]]:
@@ -242,8 +276,21 @@ def _form(path: str, node: Node) -> list[Any]:
     return [document[key] for key in ("data_type", "chunk_grid", "chunk_key_encoding", "codecs")]
 
 
-def _delete_rest(keys: Store, hierarchy: Hierarchy, encoded: dict[str, Dataset[Any]], change: Change | None) -> int:
-    """Delete chunks of format 3 outside of their arrays, and documents of nodes that are not in the file any more."""
+def record_format_3(keys: Store, journal: Journal, paths: Iterable[str], encoded: dict[str, Dataset[Any]]) -> None:
+    """Record the state of the documents and chunks of format 3, most of which do not exist, in one put."""
+    names, folders = [zarr3.key_of(path) for path in paths], []
+    for path, node in encoded.items():
+        stored, folder = node.stored, join(path, DEFAULT_PREFIX)
+        has_folder = stored.chunk_name((0,) * len(stored.shape)).startswith(f"{DEFAULT_PREFIX}/")
+        if has_folder and next(keys.list_prefix(folder), None) is None:
+            folders.append(folder)
+        else:
+            names += [join(path, stored.chunk_name(index)) for index in np.ndindex(*stored.grid)]
+    journal.keep(names, below=folders)
+
+
+def _rest(keys: Store, hierarchy: Hierarchy, encoded: dict[str, Dataset[Any]], change: Change | None) -> list[str]:
+    """Return chunks of format 3 outside of their arrays, and documents of nodes that are not in the file any more."""
     gone: list[str] = []
     for path, node in encoded.items():
         stored = keys.list_prefix(join(path, DEFAULT_PREFIX))
@@ -251,8 +298,7 @@ def _delete_rest(keys: Store, hierarchy: Hierarchy, encoded: dict[str, Dataset[A
     if change is None:
         there = [key for key in keys.list_documents() if split(key)[1] == zarr3.DOCUMENT]
         gone += [key for key in there if hierarchy.get(split(key)[0]) is None]
-    keys.delete(gone)
-    return len(gone)
+    return gone
 
 
 def _is_chunk(name: str, stored: StoredArray) -> bool:
@@ -261,7 +307,9 @@ def _is_chunk(name: str, stored: StoredArray) -> bool:
     return index is not None and all(i < n for i, n in zip(index, grid, strict=True))
 
 
-def derive_or_warn(keys: Store, parsed: ParsedFile, change: Change | None, *, strict_json: bool = False) -> None:
+def derive_or_warn(
+    keys: Store, parsed: ParsedFile, change: Change | None, journal: Journal, *, strict_json: bool = False
+) -> None:
     """Derive a change that is committed in format 2; if that fails, warn, since the change is in the file.
 
     The state of ``parsed``, which is the file as it is now, is updated.
@@ -273,7 +321,7 @@ def derive_or_warn(keys: Store, parsed: ParsedFile, change: Change | None, *, st
     """
     parsed.state = "2 is newer"
     try:
-        derive(keys, parsed.hierarchy, change=change, strict_json=strict_json)
+        derive(keys, parsed.hierarchy, change=change, journal=journal, strict_json=strict_json)
     except (ZarrBackendError, OSError) as error:
         keys.abandon()
         warnings.warn(
@@ -302,29 +350,10 @@ def check_derivable(keys: Store, state: both.State | None) -> None:
         )
 
 
-def drop_format_3(keys: Store, *, may_have_chunks: Hierarchy | None = None) -> int:
-    """Delete the documents of format 3, that of the root first, and the chunks that only they name; return how many.
-
-    ``may_have_chunks`` is the file in format 2, if chunks may be there without documents.
-    """
-    documents, chunks = keys_of_format_3(keys, may_have_chunks=may_have_chunks)
-    keys.delete(documents[:1])
-    keys.delete(chunks)
-    keys.delete(documents[1:])
-    return len(documents) + len(chunks)
-
-
-def keys_of_format_3(keys: Store, *, may_have_chunks: Hierarchy | None = None) -> tuple[list[str], list[str]]:
-    """Return the keys of the documents of format 3, that of the root first, and of the chunks that only they name.
-
-    ``may_have_chunks`` as for `drop_format_3`.
-    """
+def keys_of_format_3(keys: Store) -> tuple[list[str], list[str]]:
+    """Return the keys of the documents of format 3, that of the root first, and of the chunks that only they name."""
     texts = read_documents(keys, {zarr3.DOCUMENT})
     paths = {split(key)[0] for key, text in texts.items() if b'"array"' in text and _has_own_chunks(text, key)}
-    nodes = () if may_have_chunks is None else may_have_chunks.walk()
-    paths |= {
-        path for path, node in nodes if isinstance(node, Dataset) and (node.stored.filters or not node.stored.shape)
-    }
     chunks = [key for path in sorted(paths) for key in keys.list_prefix(join(path, "c"))]
     return sorted(texts, key=len), chunks
 
@@ -348,6 +377,8 @@ class ChangedKeys(WrapperStore):
         ``{key: bytes}`` of values that are known to be stored; others are read before they are set.
     is_empty : bool
         Whether nothing else is stored.
+    before : callable, optional
+        Called once, before the first key is set.
 
     Attributes
     ----------
@@ -355,8 +386,11 @@ class ChangedKeys(WrapperStore):
         How many keys were set.
     """
 
-    def __init__(self, store: Store, known: dict[str, bytes], *, is_empty: bool) -> None:
+    def __init__(
+        self, store: Store, known: dict[str, bytes], *, is_empty: bool, before: Callable[[], None] | None = None
+    ) -> None:
         super().__init__(store)
+        self._before = before
         self._known = known
         self._is_empty = is_empty
         self.count = 0
@@ -367,5 +401,8 @@ class ChangedKeys(WrapperStore):
         if there is None and not self._is_empty:
             there = self.store.get(key)
         if there != value:
+            if self._before is not None:
+                self._before()
+                self._before = None
             self.count += 1
             self.store.set(key, value)

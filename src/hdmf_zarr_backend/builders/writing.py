@@ -14,6 +14,7 @@ from hdmf_zarr_backend.builders.dimensions import name_axes, rename_axes, specs_
 from hdmf_zarr_backend.builders.planner import Planner, WriteRequest
 from hdmf_zarr_backend.builders.specs import add_specs
 from hdmf_zarr_backend.changes.edits import Edits
+from hdmf_zarr_backend.changes.locks import WriterLock
 from hdmf_zarr_backend.errors import DroppedChangesWarning, ZarrBackendError
 from hdmf_zarr_backend.files.parser import ParsedFile
 from hdmf_zarr_backend.formats import zarr2
@@ -44,8 +45,8 @@ def plan_new(request: WriteRequest) -> WritePlan:
     return plan
 
 
-def write_new(request: WriteRequest, store: Store) -> tuple[Hierarchy, dict[str, bytes]]:
-    """Write a new file. When complete, it replaces an existing file, unless ``exclusive`` is set.
+def write_new(request: WriteRequest, store: Store, lock: WriterLock | None) -> tuple[Hierarchy, dict[str, bytes]]:
+    """Write a new file, whose lock the caller has. When complete, it replaces an old one if ``exclusive`` is not set.
 
     Returns
     -------
@@ -69,7 +70,7 @@ def write_new(request: WriteRequest, store: Store) -> tuple[Hierarchy, dict[str,
         plan.hierarchy.zarr_format,
         exclusive=request.exclusive,
         durable=request.durable,
-        is_locked=True,
+        lock=lock,
     ) as keys:
         writer = _writer(request, keys, plan)
         writer.write(consolidate=request.consolidate, exhaust_in_turn=request.exhaust_in_turn)
@@ -181,7 +182,7 @@ def write_difference(
         _commit(file, hierarchy, is_changed=is_more, consolidate=request.consolidate)
     adopt(known, hierarchy)
     if file.parsed.state is not None:
-        derive_or_warn(keys, file.parsed, change, strict_json=file.strict_json)
+        derive_or_warn(keys, file.parsed, change, edits.journal, strict_json=file.strict_json)
     if request.durable:
         keys.sync()
     if is_more:
@@ -205,7 +206,7 @@ def flush_edits(file: EditedFile, encode: Callable[[Any], Any]) -> None:
         consolidate = file.parsed.consolidated or file.parsed.state is not None
         _commit(file, file.parsed.hierarchy, is_changed=False, consolidate=consolidate)
     if file.parsed.state is not None:
-        derive_or_warn(file.keys, file.parsed, change, strict_json=file.strict_json)
+        derive_or_warn(file.keys, file.parsed, change, edits.journal, strict_json=file.strict_json)
 
 
 def drop_changes(edits: Edits, location: str, error: BaseException) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -12,11 +14,35 @@ from hdmf_zarr_backend.arrays.growth import larger_chunks
 from hdmf_zarr_backend.arrays.lazy import LazyArray
 from hdmf_zarr_backend.arrays.selection import Axis, normalise, positions
 from hdmf_zarr_backend.changes.edits import Edits
-from hdmf_zarr_backend.errors import UsageError, ValueRefusedError
+from hdmf_zarr_backend.errors import ModeError, UsageError, ValueRefusedError
 from hdmf_zarr_backend.formats.dtypes import keeps_dates
 from hdmf_zarr_backend.formats.elements import stored_text
 
 Array = npt.NDArray[Any]
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def _one_at_a_time(method: Method) -> Method:
+    """Let a method that changes an array wait for the changes that other threads make to the file."""
+
+    @functools.wraps(method)
+    def changing(self: EditableArray, *arguments: Any, **options: Any) -> Any:
+        # values that other threads compute are computed before, since those may read arrays of this file
+        arguments = tuple(map(_in_memory, arguments))
+        options = {name: _in_memory(value) for name, value in options.items()}
+        with self._edits.gate, self._edits.lock:
+            if self._edits.is_closed:
+                raise ModeError(
+                    "the file is closed", store=self.location, path=self.name, remedy="Open it again to change it."
+                )
+            return method(self, *arguments, **options)
+
+    return cast(Method, changing)
+
+
+def _in_memory(value: Any) -> Any:
+    is_elsewhere = hasattr(value, "__array__") and not isinstance(value, (np.ndarray, np.generic))
+    return np.asarray(value) if is_elsewhere else value
 
 
 class EditableArray(LazyArray):
@@ -27,6 +53,9 @@ class EditableArray(LazyArray):
     reading, and values that NumPy can broadcast to the selection; they are converted to the data type of the array, and
     refused if that would change them. To change a chunk in a shard, the shard is rewritten. An open file has one array
     for each dataset: copies are the same object.
+
+    Threads may share it: each assignment, ``append``, ``extend``, ``resize`` and indexing is atomic. Several of them
+    are not, such as ``array[0] = array[0] + 1``: use a lock of your own.
 
     Parameters
     ----------
@@ -39,6 +68,8 @@ class EditableArray(LazyArray):
     ------
     UsageError
         On an assignment: the values do not fill the selection.
+    ModeError
+        On a change: the file is closed, so that it would not be written.
     ValueRefusedError
         On an assignment: the values do not fit the data type without loss.
 
@@ -66,6 +97,11 @@ class EditableArray(LazyArray):
         self._array = None  # the array that zarr opened before may have grown
         return super()._async_array
 
+    def __getitem__(self, key: Any) -> Any:
+        with self._edits.lock:
+            return super().__getitem__(key)
+
+    @_one_at_a_time
     def append(self, data: Any, axis: int = 0) -> tuple[int, ...]:
         """Add ``data`` at the end of ``axis``.
 
@@ -112,6 +148,7 @@ class EditableArray(LazyArray):
         if rows:
             self.append(rows)
 
+    @_one_at_a_time
     def resize(self, *new_shape: Any) -> None:
         """Change the shape: new elements have the fill value, elements outside are cut off.
 
@@ -155,6 +192,7 @@ class EditableArray(LazyArray):
                 remedy="Write the data to a new dataset.",
             )
 
+    @_one_at_a_time
     def __setitem__(self, key: Any, value: Any) -> None:
         axes = normalise(key, self.shape)
         lengths = tuple(axis.length for axis in axes)

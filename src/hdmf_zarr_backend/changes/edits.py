@@ -12,6 +12,7 @@ committed. A write that failed is undone, and can be repeated.
 from __future__ import annotations
 
 import itertools
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, Protocol
@@ -25,6 +26,7 @@ from hdmf_zarr_backend.arrays.fills import fill_array
 from hdmf_zarr_backend.arrays.growth import for_long_texts, set_fields, wider_fields
 from hdmf_zarr_backend.arrays.shards import shard_grid, shard_of
 from hdmf_zarr_backend.changes.journal import Journal, Mark
+from hdmf_zarr_backend.changes.locks import WriterLock
 from hdmf_zarr_backend.errors import ConflictError, StoreError
 from hdmf_zarr_backend.formats.zarr3 import has_records
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, absolute, join
@@ -97,13 +99,20 @@ class Edits:
         Whether the last write failed and was undone.
     shards : ChangedShards
         The changed chunks of sharded arrays, encoded, until their shards are written.
+    is_closed : bool
+        Whether the file is closed, so that nothing more would be written.
+    gate : RLock
+        Held by one change of an array, and while the file is written: no other thread may change an array then.
+    lock : RLock
+        Held while what is kept here changes or is read. A thread that has it does not wait for other threads, which may
+        be those that compute the values that are written.
     """
 
-    def __init__(self, keys: Store, metadata: Metadata) -> None:
+    def __init__(self, keys: Store, metadata: Metadata, lock: WriterLock | None = None) -> None:
         self._keys = keys
         self._metadata = metadata
         self.own = Staged(keys.location)
-        self.journal = Journal(keys, metadata.zarr_format)
+        self.journal = Journal(keys, metadata.zarr_format, lock)
         self._chunks: dict[ChunkId, Array] = {}
         self._readers: dict[str, ChunkReader] = {}
         self._removed: set[ChunkId] = set()
@@ -117,6 +126,9 @@ class Edits:
         self.shards = ChangedShards(keys)
         self.is_marked = False
         self.has_failed = False
+        self.is_closed = False
+        self.gate = threading.RLock()
+        self.lock = threading.RLock()
 
     def chunk(self, path: str, index: Index) -> Array | None:
         """Return the changed chunk at ``index``, None if it is unchanged."""
@@ -340,15 +352,19 @@ class Edits:
         StoreError
             An earlier write failed, and some of the changes that were undone are not in memory any more.
         """
-        location = self._keys.location
         if self._is_lost:
             raise StoreError(
                 "an earlier write failed and was undone, and some of the changes are not in memory any more",
-                store=location,
+                store=self._keys.location,
                 remedy="Close the file, open it again, and make the changes again.",
             )
+        with self.lock:
+            self._write_all(encode, keys, below)
+
+    def _write_all(self, encode: Encode, keys: Iterable[str], below: Iterable[str]) -> None:
         self._fill_regrown()
         self._widen_rows(encode)
+        location = self._keys.location
         chunks = {chunk_id: _resolved(chunk, encode, chunk_id[0], location) for chunk_id, chunk in self._chunks.items()}
         documents = {path: list(self._metadata.documents(path, node)) for path, node in self.changed.items()}
         mark = self._metadata.mark() if self._widened else None
@@ -404,14 +420,15 @@ class Edits:
 
     def done(self) -> None:
         """Forget all changes: they are in the file."""
-        for path, reader in self._readers.items():
-            reader.forget(path)
-        for held in (self._chunks, self._grids, self._early, self._widened, self._readers, self._removed):
-            held.clear()
-        self._bytes = 0
-        self.shards.clear()
-        self.changed = {}
-        self.is_marked = self.has_failed = False
+        with self.lock:
+            for path, reader in self._readers.items():
+                reader.forget(path)
+            for held in (self._chunks, self._grids, self._early, self._widened, self._readers, self._removed):
+                held.clear()
+            self._bytes = 0
+            self.shards.clear()
+            self.changed = {}
+            self.is_marked = self.has_failed = False
 
     def undo(self, error: BaseException) -> None:
         """Restore the stored state from before the changes, after ``error``; the changes stay in memory.
@@ -420,11 +437,12 @@ class Edits:
         """
         if not self.own.is_own:
             return  # they belong to the process that was forked
-        self.has_failed = True
-        self._is_lost = self._is_lost or bool(self._early)
-        self.is_marked = False
-        self.shards.clear()
-        self.journal.undo(error)
+        with self.lock:
+            self.has_failed = True
+            self._is_lost = self._is_lost or bool(self._early)
+            self.is_marked = False
+            self.shards.clear()
+            self.journal.undo(error)
 
 
 def _resolved(chunk: Array, encode: Encode, path: str, location: str) -> Array:

@@ -18,27 +18,31 @@ names at the root of the file, where no Zarr reader looks for a node.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import os
 import re
 import uuid
 import warnings
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from hdmf_zarr_backend.changes.locks import Holder
+from hdmf_zarr_backend.changes.locks import Holder, WriterLock, writer_lock
 from hdmf_zarr_backend.errors import (
     ConflictError,
     JournalWarning,
     MetadataError,
     StoreError,
     StoreRefusedError,
+    StoreUnreachableError,
     ZarrBackendError,
 )
 from hdmf_zarr_backend.formats import zarr2, zarr3
 from hdmf_zarr_backend.model.nodes import absolute
 from hdmf_zarr_backend.stores.base import Store, is_outside
+from hdmf_zarr_backend.stores.files import Staged
 from hdmf_zarr_backend.stores.json_text import dump, parse_fast
 from hdmf_zarr_backend.stores.remote import at_once
 
@@ -56,6 +60,7 @@ ROOT_DOCUMENTS = (zarr2.ATTRIBUTES, zarr2.CONSOLIDATED, zarr3.DOCUMENT)
 
 _ID = re.compile(r"[0-9A-Za-z]{1,64}")
 _PIECE_BYTES = 8 * 2**20
+_SHOWN = 5
 _FAILURES = (ZarrBackendError, OSError, RuntimeError, ValueError, TypeError)
 _DAMAGE = (ValueError, KeyError, TypeError, AttributeError)
 
@@ -221,10 +226,14 @@ class Journal:
         The store, perhaps behind a queue.
     zarr_format : int
         Of the file: its consolidated document commits a change.
+    lock : WriterLock, optional
+        The lock of the file. It is checked before each record and before each commit; if it was broken, nothing more is
+        written, not even to undo the change, since another writer may have undone it already.
     """
 
-    def __init__(self, keys: Store, zarr_format: int) -> None:
+    def __init__(self, keys: Store, zarr_format: int, lock: WriterLock | None = None) -> None:
         self._keys = keys
+        self._lock = lock
         self._store: Store = keys.unwrapped
         self._consolidated = zarr2.CONSOLIDATED if zarr_format == 2 else zarr3.DOCUMENT
         self._is_stuck = False
@@ -237,6 +246,11 @@ class Journal:
         self._kept: set[str] = set()
         self._below: set[str] = set()
         self._discarded: list[str] = []
+
+    @property
+    def location(self) -> str:
+        """The location of the file."""
+        return self._store.location
 
     @property
     def is_open(self) -> bool:
@@ -278,6 +292,8 @@ class Journal:
             A new path has keys already; nothing was changed.
         StoreError
             An earlier change could not be undone.
+        StoreLockedError
+            The lock was broken; nothing was changed.
         """
         if self._is_stuck:
             raise StoreError(
@@ -300,7 +316,12 @@ class Journal:
         aside = {key: number for number, key in enumerate(self._present(large), len(self._aside))}
         present = old.keys() | aside.keys()
         absent += [key for key in (*small, *large) if key not in present]
+        self._check_lock()
         self._add(Record(self._id, old, absent, paths, Holder.here(), mark, aside))
+
+    def _check_lock(self) -> None:
+        if self._lock is not None:
+            self._lock.check()
 
     def _add(self, record: Record) -> None:
         """Write a record, and copy the large values that it names."""
@@ -353,15 +374,21 @@ class Journal:
         """Set the documents that complete the change, in order, delete the keys ``gone``, and end the journal.
 
         If that fails, the caller must undo the change.
+
+        Raises
+        ------
+        StoreLockedError
+            The lock was broken; nothing was committed.
         """
-        if self.is_open or len(documents) + len(gone) > 1:
+        if self.is_open or len(documents) + len(gone) + bool(self._discarded) > 1:
             self.keep([*documents, *gone])
         self._keys.drain()
+        self._check_lock()
         discarded, records, aside = self._discarded, self._records, self._aside
         if not records:  # a single put is atomic
+            self._discarded = []
             _set_and_delete(self._keys, documents, [*gone, *discarded])
             self._keys.drain()
-            self._discarded = []
             return
         final = {key: _digest(text) for key, text in documents.items()} | dict.fromkeys(gone)
         self._store.set(LAST_RECORD, dump({"version": VERSION, "id": self._id, "final": final, "delete": discarded}))
@@ -378,6 +405,7 @@ class Journal:
         self._keys.abandon()
         if self.is_open and not self._is_stuck:
             try:
+                self._check_lock()
                 self._store.delete([LAST_RECORD])
                 recover(self._store)
             except _FAILURES as failed:
@@ -388,6 +416,51 @@ class Journal:
                     "except values that were assigned to existing arrays."
                 )
         self._forget()
+
+
+@contextmanager
+def changing(
+    keys: Store, *, break_lock: bool = False, report: Callable[[str], None] | None = None
+) -> Iterator[WriterLock]:
+    """Open an existing file for a change: take its lock, and finish or undo what a dead writer has left.
+
+    What changes a file in place begins here, or with the same two steps in `ZarrIO`, and ends with a `Journal`.
+
+    Parameters
+    ----------
+    keys : Store
+        The file.
+    break_lock : bool
+        As for `writer_lock`.
+    report : callable, optional
+        Receives what was finished or undone. None: it is a warning.
+
+    Raises
+    ------
+    StoreLockedError
+        Another writer has the file open.
+    MetadataError, StoreError
+        As for `recover`.
+    """
+    with writer_lock(keys, break_lock=break_lock) as lock:
+        if report is None:
+            recover_with_warning(keys)
+        elif (done := recover(keys)) is not None:
+            report(done)
+        delete_leftovers(keys)
+        yield lock
+
+
+@contextmanager
+def undone_on_error(journal: Journal) -> Iterator[Journal]:
+    """Undo what the block has changed since the last commit if it raises; not in a fork, whose parent continues."""
+    own = Staged(journal.location)
+    try:
+        yield journal
+    except BaseException as error:
+        if own.is_own:
+            journal.undo(error)
+        raise
 
 
 def _set_and_delete(keys: Store, documents: Mapping[str, bytes], gone: Sequence[str]) -> None:
@@ -407,20 +480,31 @@ def _warn(message: str) -> None:
 
 def _copy_value(store: Store, source: str, target: str) -> None:
     """Copy the value of a key, if it exists, to another key; piece by piece if the store can stream."""
-    if not store.streams_values:
-        value = store.get(source)
-        if value is not None:
-            store.set(target, value)
+    pieces = _pieces(store, source)
+    first = next(pieces, None)
+    if first is None:
         return
-    start, piece = 0, store.get_range(source, 0, _PIECE_BYTES + 1)
-    if piece is None:
+    if not store.streams_values:
+        store.set(target, first)
         return
     with store.stream(target) as write:
-        while piece:
-            write(piece[:_PIECE_BYTES])
-            start += _PIECE_BYTES
-            is_last = len(piece) <= _PIECE_BYTES  # a range that begins at the end of a value is an error in some stores
-            piece = None if is_last else store.get_range(source, start, start + _PIECE_BYTES + 1)
+        for piece in itertools.chain([first], pieces):
+            write(piece)
+
+
+def _pieces(store: Store, key: str) -> Iterator[bytes]:
+    """Yield the value of a key, if it exists, in pieces; as one if the store cannot stream."""
+    if not store.streams_values:
+        value = store.get(key)
+        if value is not None:
+            yield value
+        return
+    start, piece = 0, store.get_range(key, 0, _PIECE_BYTES + 1)
+    while piece is not None:
+        yield piece[:_PIECE_BYTES]
+        start += _PIECE_BYTES
+        is_last = len(piece) <= _PIECE_BYTES  # a range that begins at the end of a value is an error in some stores
+        piece = None if is_last else store.get_range(key, start, start + _PIECE_BYTES + 1)
 
 
 def _remove(store: Store, records: int, aside: Sequence[str]) -> None:
@@ -457,7 +541,7 @@ def recover(keys: Store) -> str | None:
     MetadataError
         The journal is damaged.
     StoreError
-        It names keys outside of this file.
+        It names keys outside of this file, or some keys cannot be restored; all others are, and the journal stays.
     """
     first = pending(keys)
     if first is None:
@@ -468,14 +552,15 @@ def recover(keys: Store) -> str | None:
         records += 1
         aside += record.aside_keys()
         folders |= {key.rpartition("/")[0] for key in (*record.old, *record.absent, *record.aside)}
-    last = _last_record(store, first.id)
+    last, steps = _last_record(store, first.id), _Steps(store.location)
     if last is not None and _is_complete(store, last["final"]):
-        store.delete(last["delete"])
+        steps.delete(store, last["delete"])
         done = "was complete, and its journal was removed"
     else:
         store.delete([LAST_RECORD])  # a half restored state must not look complete
-        _restore(store, first.id)
+        _restore(store, first.id, steps)
         done = "was interrupted and has been undone"
+    steps.check()
     store.delete_unfinished(folders)
     _remove(store, records, aside)
     return f"a change of this file by {first.holder} {done}"
@@ -521,8 +606,10 @@ def warn_of_pending(keys: Store, *, only_dead: bool = False) -> None:
 def delete_leftovers(keys: Store) -> None:
     """Delete records without a first one, left by a writer that died while it deleted its journal.
 
-    They have no effect, and the next change would delete or replace them.
+    They have no effect, and a change in `ZarrIO`, which does not look for them, would delete or replace them.
     """
+    if not keys.abilities.consolidates:
+        return
     store, number = keys.unwrapped, 1
     while store.get_range(record_key(number), 0, 1) is not None:
         number += 1
@@ -565,42 +652,123 @@ def _is_complete(store: Store, final: Mapping[str, str | None]) -> bool:
     return all((_digest(found[key]) if key in found else None) == wanted for key, wanted in final.items())
 
 
-def _restore(store: Store, change: str) -> None:
-    """Restore all keys; the documents of the root are restored last if the change has a mark, otherwise first."""
+class _Steps:
+    """The keys that cannot be restored or deleted: each other one is."""
+
+    def __init__(self, location: str) -> None:
+        self._location = location
+        self._left: dict[str, str] = {}
+
+    def each(self, function: Callable[[str], object], keys: Iterable[str]) -> None:
+        """Call a function with each key, and note the keys for which it fails; not if nothing answers."""
+        for key in keys:
+            try:
+                function(key)
+            except StoreUnreachableError:
+                raise
+            except _FAILURES as error:
+                self._left[key] = error.problem if isinstance(error, ZarrBackendError) else str(error)
+
+    def all_or_each(self, function: Callable[[list[str]], object], keys: Iterable[str]) -> None:
+        """Call a function with all keys at once; if it fails, with each alone."""
+        wanted = list(keys)
+        try:
+            function(wanted)
+        except StoreUnreachableError:
+            raise
+        except _FAILURES:
+            self.each(lambda key: function([key]), wanted)
+
+    def delete(self, store: Store, keys: Iterable[str]) -> None:
+        """Delete those of ``keys`` that exist."""
+        self.all_or_each(lambda some: _delete(store, some), keys)
+
+    def check(self) -> None:
+        """Raise an error that names the keys that are left."""
+        if not self._left:
+            return
+        left = len(self._left)
+        shown = ", ".join(map(repr, list(self._left)[:_SHOWN])) + (", ..." if left > _SHOWN else "")
+        raise StoreError(
+            f"an interrupted change is not undone or finished completely: {left:,} "
+            f"{'keys are' if left > 1 else 'key is'} left: {shown} ({next(iter(self._left.values()))})",
+            store=self._location,
+            remedy="Everything else has been. Make these keys writable, and run `zarrio repair`.",
+        )
+
+
+def _delete(store: Store, keys: list[str]) -> None:
+    """Delete those of ``keys`` that exist; not being allowed to delete others does not matter."""
+    try:
+        store.delete(keys)
+    except StoreRefusedError:
+        if any(store.get_range(key, 0, 1) is not None for key in keys):
+            raise
+
+
+def _delete_below(store: Store, path: str) -> None:
+    try:
+        store.delete_below(path)
+    except StoreRefusedError:
+        if next(store.list_prefix(path), None) is not None:
+            raise
+
+
+def _restore(store: Store, change: str, steps: _Steps) -> None:
+    """Restore all keys; the documents of the root are restored last if the change has a mark, otherwise first.
+
+    With a mark they are not restored while other keys are left, since they would show a half restored file.
+    """
     marks: list[Mark] = []
     roots: dict[str, bytes] = {}
     for record in _records(store, change):
         roots |= {key: record.old[key] for key in ROOT_DOCUMENTS if key in record.old}
         marks += [record.mark] if record.mark is not None else []
     if not marks:
-        _set_differing(store, roots)
+        _set_roots(store, roots)
     elif _differing(store, roots):  # the mark was set; what it hides may have changed
         for mark in marks:
             mark.put(store)
     for record in _records(store, change):
-        _restore_keys(store, record)
-    for record in _records(store, change):
-        store.delete(key for key in record.absent if key in ROOT_DOCUMENTS)
+        _restore_keys(store, record, steps)
     if marks:
-        _set_differing(store, roots)
+        steps.check()
+    for record in _records(store, change):
+        steps.delete(store, (key for key in record.absent if key in ROOT_DOCUMENTS))
+    if marks:
+        _set_roots(store, roots)
 
 
-def _restore_keys(store: Store, record: Record) -> None:
-    """Restore the keys of a record, except the documents of the root."""
-    for path in record.below:
-        store.delete_below(path)
-    store.delete(key for key in record.absent if key not in ROOT_DOCUMENTS)
-    store.set_many({key: value for key, value in record.old.items() if key not in ROOT_DOCUMENTS})
-    for key, copy in zip(record.aside, record.aside_keys(), strict=True):  # without a copy, it did not change
+def _restore_keys(store: Store, record: Record, steps: _Steps) -> None:
+    """Restore the keys of a record that have changed, except the documents of the root."""
+    steps.each(lambda path: _delete_below(store, path), record.below)
+    steps.delete(store, (key for key in record.absent if key not in ROOT_DOCUMENTS))
+    old = [key for key in record.old if key not in ROOT_DOCUMENTS]
+    steps.all_or_each(lambda keys: _set_differing(store, record.old, keys), old)
+    copies = dict(zip(record.aside, record.aside_keys(), strict=True))
+    steps.each(lambda key: _copy_back(store, copies[key], key), copies)
+
+
+def _copy_back(store: Store, copy: str, key: str) -> None:
+    """Restore a large value from its copy; without a copy, it did not change."""
+    try:
         _copy_value(store, copy, key)
+    except _FAILURES:
+        if list(map(_digest, _pieces(store, copy))) != list(map(_digest, _pieces(store, key))):
+            raise
 
 
-def _differing(store: Store, roots: Mapping[str, bytes]) -> list[str]:
-    """Return the documents of the root that differ from the old ones, in the order in which they are set."""
-    found = store.get_many(roots)
-    return [key for key in ROOT_DOCUMENTS if key in roots and found.get(key) != roots[key]]
+def _differing(store: Store, old: Mapping[str, bytes], keys: Iterable[str] = ROOT_DOCUMENTS) -> dict[str, bytes]:
+    """Return those of the old values of ``keys`` that the store has not, in the order of ``keys``."""
+    wanted = [key for key in keys if key in old]
+    stored = store.get_many(wanted)
+    return {key: old[key] for key in wanted if stored.get(key) != old[key]}
 
 
-def _set_differing(store: Store, roots: Mapping[str, bytes]) -> None:
-    for key in _differing(store, roots):
-        store.set(key, roots[key])
+def _set_differing(store: Store, old: Mapping[str, bytes], keys: Iterable[str]) -> None:
+    store.set_many(_differing(store, old, keys))
+
+
+def _set_roots(store: Store, roots: Mapping[str, bytes]) -> None:
+    for key, text in _differing(store, roots).items():  # one after the other, in their order
+        store.set(key, text)

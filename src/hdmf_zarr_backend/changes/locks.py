@@ -138,7 +138,7 @@ class WriterLock(ABC):
         return self._is_held and self._pid == os.getpid()
 
     def check(self) -> None:
-        """Make sure that the lock is still held.
+        """Make sure that the lock is still held; called immediately before each commit, and before the first put.
 
         Raises
         ------
@@ -497,9 +497,12 @@ class Lease(WriterLock):
             raise locked_error(self._key.read().holder, self.location)
 
     def check(self) -> None:
-        """Make sure that the lease is still held, and refresh an expired one; raises the errors of `WriterLock`."""
+        """Make sure that the lease is still held, by reading it; raises the errors of `WriterLock`.
+
+        It is refreshed if it has expired: this machine was asleep, or the server did not answer.
+        """
         super().check()
-        self._key.refresh_late()
+        self._key.refresh(only_late=True)
         if self._key.lost:
             raise StoreLockedError(
                 f"the lock of this writer was broken: {self._key.lost}",
@@ -583,21 +586,16 @@ class _LeaseKey:
                 self._is_released = True
                 self.delete(self._token)
 
-    def refresh_late(self) -> None:
-        """Refresh a lease that has expired: this machine was asleep, or the server did not answer."""
-        if datetime.now(UTC) > self._expires:
-            self.refresh()
-
-    def refresh(self) -> None:
-        """Extend the lease, unless another writer has taken it."""
+    def refresh(self, *, only_late: bool = False) -> None:
+        """Extend the lease, unless another writer has taken it; ``only_late``: only one that has expired."""
         with self._order:
             if self._is_released or self.missing or self.lost:
                 return
             record = self.read()
-            if record.token == self._token:
-                self._keys.set(self._key, self._text())
-            else:
+            if record.token != self._token:
                 self.lost = f"by {record.holder}" if record.holder is not None else "it was deleted"
+            elif not only_late or datetime.now(UTC) > self._expires:
+                self._keys.set(self._key, self._text())
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hdmf_zarr_backend.builders.both import check_derivable, derive, derive_or_warn
-from hdmf_zarr_backend.changes.journal import delete_leftovers, pending, recover
-from hdmf_zarr_backend.changes.locks import writer_lock
+from hdmf_zarr_backend.changes.journal import Journal, changing, undone_on_error
+from hdmf_zarr_backend.changes.locks import WriterLock
 from hdmf_zarr_backend.checks.chunks import kind_of
 from hdmf_zarr_backend.checks.findings import Problem, Report
 from hdmf_zarr_backend.checks.links import CircularError, Targets
@@ -22,7 +22,6 @@ from hdmf_zarr_backend.errors import (
     ChunkError,
     ConflictError,
     DamagedFileError,
-    IncompleteStoreError,
     ReadOnlyStoreError,
     ZarrBackendError,
 )
@@ -85,7 +84,7 @@ def consolidate(
     ReadOnlyStoreError
         A store of this kind cannot be changed.
     IncompleteStoreError, MetadataError
-        The file is being written, a change of it was interrupted, or a document is damaged. Nothing is changed.
+        The file is being written, or a document is damaged. Nothing is changed.
     ConflictError
         The consolidated document has nodes, attributes or values that are missing or damaged elsewhere. Nothing is
         changed.
@@ -98,23 +97,20 @@ def consolidate(
     -----
     FormatsDifferWarning
         The file is in both formats, and format 3 could not be made like format 2, since a chunk is damaged.
+    JournalWarning
+        A change of the file was interrupted; it is undone or completed first.
     """
     keys = open_store(source, storage_options)
     _check_changeable(keys)
-    with writer_lock(keys):
-        left = pending(keys)
-        if left is not None:
-            raise IncompleteStoreError(
-                f"a change of this file was interrupted: {left.holder}",
-                store=keys.location,
-                remedy="Run `zarrio repair`.",
-            )
+    with changing(keys) as lock:
         _, state = current(keys, keys.get_many(FIRST_KEYS))
         check_derivable(keys, state)
         hierarchy = parse(keys, use_consolidated=False).hierarchy if forget else _whole_hierarchy(keys)
-        _consolidate(keys, hierarchy, {})
+        journal = Journal(keys, hierarchy.zarr_format, lock)
+        with undone_on_error(journal):
+            journal.commit(_consolidated(keys, hierarchy, {}))
         if state is not None:
-            derive_or_warn(keys, ParsedFile(hierarchy, consolidated=True), None)
+            derive_or_warn(keys, ParsedFile(hierarchy, consolidated=True), None, journal)
 
 
 def _check_changeable(keys: Store) -> None:
@@ -145,8 +141,8 @@ def _whole_hierarchy(keys: Store) -> Hierarchy:
     return structure.hierarchy
 
 
-def _consolidate(keys: Store, hierarchy: Hierarchy, kept: Mapping[str, bytes]) -> None:
-    """Set the consolidated document, including the chunks in ``kept``."""
+def _consolidated(keys: Store, hierarchy: Hierarchy, kept: Mapping[str, bytes]) -> dict[str, bytes]:
+    """Return the consolidated document by its key, including the chunks in ``kept``."""
     chunks = {
         join(path, node.stored.chunk_name((0,) * len(node.stored.shape))): node
         for path, node in hierarchy.walk()
@@ -155,8 +151,8 @@ def _consolidate(keys: Store, hierarchy: Hierarchy, kept: Mapping[str, bytes]) -
     found = keys.get_many(chunks)
     inlined = {key: data for key, data in found.items() if is_inlined(chunks[key], data)}
     inlined |= {key: data for key, data in kept.items() if key in chunks}
-    for key, document in FORMATS[hierarchy.zarr_format].last(hierarchy, inlined, consolidate=True).items():
-        keys.set(key, dump(document))
+    documents = FORMATS[hierarchy.zarr_format].last(hierarchy, inlined, consolidate=True)
+    return {key: dump(document) for key, document in documents.items()}
 
 
 def repair(
@@ -210,50 +206,56 @@ def repair(
     """
     keys = open_store(source, storage_options)
     _check_changeable(keys)
-    with writer_lock(keys, break_lock=break_lock):
-        return _repaired(keys, drop_links=drop_links)
-
-
-def _repaired(keys: Store, *, drop_links: bool) -> Repairs:
     repairs = Repairs()
-    recovered = recover(keys)
-    delete_leftovers(keys)
-    keys.delete_unfinished([""])
-    if recovered is not None:
-        repairs.done.append(recovered)
-    structure, report = _checked(keys)
-    repairs.left = report.problems
-    repairs.kept = [remark for remark in report.remarks if remark.kind == "write-unfinished"]
-    if structure is not None and _write_back(keys, structure, repairs):
-        structure, report = _checked(keys)
-        repairs.left = report.problems
-    kinds = Counter(problem.kind for problem in repairs.left)
-    if structure is None or kinds.keys() & (_NOT_WHOLE | _LOST):
-        return repairs
-    return _made_alike(keys, structure, repairs, kinds, drop_links=drop_links)
-
-
-def _made_alike(
-    keys: Store, structure: Structure, repairs: Repairs, kinds: Counter[str], *, drop_links: bool
-) -> Repairs:
-    """Update the consolidated document, and format 3 in a file of both formats, from the nodes' documents."""
-    if structure.state in ("3 is newer", "both are newer"):
-        return repairs
-    dropped = drop_links and _drop_links(keys, structure, repairs)
-    if dropped or _is_copy_wrong(kinds, structure):
-        _consolidate(keys, structure.hierarchy, structure.other_chunks)
-        repairs.done.append("wrote a new consolidated document")
-    damaged = [] if structure.state is None else _derive(keys, structure.hierarchy, repairs)
-    repairs.left = [*_checked(keys)[1].problems, *damaged]
+    with changing(keys, break_lock=break_lock, report=repairs.done.append) as lock:
+        keys.delete_unfinished([""])
+        _repair(keys, lock, repairs, drop_links=drop_links)
     return repairs
 
 
-def _derive(keys: Store, hierarchy: Hierarchy, repairs: Repairs) -> list[Problem]:
+def _repair(keys: Store, lock: WriterLock, repairs: Repairs, *, drop_links: bool) -> None:
+    structure, report = _checked(keys)
+    repairs.left = report.problems
+    repairs.kept = [remark for remark in report.remarks if remark.kind == "write-unfinished"]
+    if structure is None:
+        return
+    with undone_on_error(Journal(keys, structure.hierarchy.zarr_format, lock)) as journal:
+        repaired = _repaired(keys, structure, journal, repairs, drop_links=drop_links)
+    if repaired is None:
+        return
+    damaged = [] if repaired.state is None else _derive(keys, repaired.hierarchy, journal, repairs)
+    repairs.left = [*_checked(keys)[1].problems, *damaged]
+
+
+def _repaired(
+    keys: Store, structure: Structure, journal: Journal, repairs: Repairs, *, drop_links: bool
+) -> Structure | None:
+    """Write back what is lost, and update the consolidated document from the others; one change.
+
+    Returns what format 3 of a file of both formats can be derived from, None if something is missing or format 3 is
+    newer: then the consolidated document, which may be the only good copy, was not changed.
+    """
+    found: Structure | None = structure
+    documents: dict[str, bytes] = {}
+    if _write_back(keys, structure, journal, repairs):
+        found, report = _checked(keys, is_own_change=True)
+        repairs.left = report.problems
+    kinds = Counter(problem.kind for problem in repairs.left)
+    if found is None or kinds.keys() & (_NOT_WHOLE | _LOST) or found.state in ("3 is newer", "both are newer"):
+        found = None
+    elif (drop_links and _drop_links(keys, found, journal, repairs)) or _is_copy_wrong(kinds, found):
+        documents = _consolidated(keys, found.hierarchy, found.other_chunks)
+        repairs.done.append("wrote a new consolidated document")
+    journal.commit(documents)
+    return found
+
+
+def _derive(keys: Store, hierarchy: Hierarchy, journal: Journal, repairs: Repairs) -> list[Problem]:
     """Make format 3 like format 2, and return the damage of format 2 that prevents it."""
     is_whole = stores_all_chunks(hierarchy.root.attributes)  # then a missing chunk must not become fill values
     keys.read_rules = replace(keys.read_rules, is_whole=is_whole, is_copied=True)
     try:
-        if derive(keys, hierarchy).changed:
+        if derive(keys, hierarchy, journal=journal).changed:
             repairs.done.append("made Zarr format 3 like format 2")
     except ChunkError as error:
         keys.abandon()
@@ -269,12 +271,12 @@ def _is_copy_wrong(kinds: Counter[str], structure: Structure) -> bool:
     return is_missing or is_wrong
 
 
-def _checked(keys: Store) -> tuple[Structure | None, Report]:
+def _checked(keys: Store, *, is_own_change: bool = False) -> tuple[Structure | None, Report]:
     report = Report(keys.location, "structure")
-    return check_structure(keys, report), report
+    return check_structure(keys, report, is_own_change=is_own_change), report
 
 
-def _write_back(keys: Store, structure: Structure, repairs: Repairs) -> bool:
+def _write_back(keys: Store, structure: Structure, journal: Journal, repairs: Repairs) -> bool:
     """Restore what only the consolidated document has; return whether there was anything.
 
     A chunk that does not decode is replaced. A document is not: on some disks two names can be one file.
@@ -285,6 +287,7 @@ def _write_back(keys: Store, structure: Structure, repairs: Repairs) -> bool:
     keys.check_inside(copies, [])
     there = keys.get_many(key for key in copies if split(key)[1] in DOCUMENTS)
     written = {key: data for key, data in copies.items() if key not in there}
+    journal.keep(written)
     keys.set_many(written)
     if written:
         shown = ", ".join(sorted(written)[:_SHOWN]) + (", ..." if len(written) > _SHOWN else "")
@@ -292,10 +295,11 @@ def _write_back(keys: Store, structure: Structure, repairs: Repairs) -> bool:
     return bool(written)
 
 
-def _drop_links(keys: Store, structure: Structure, repairs: Repairs) -> bool:
+def _drop_links(keys: Store, structure: Structure, journal: Journal, repairs: Repairs) -> bool:
     """Remove links without a target; return whether there were any."""
     hierarchy = structure.hierarchy
     targets = Targets(keys, hierarchy)
+    changed: dict[str, bytes] = {}
     dropped = False
     for path, node in hierarchy.walk():
         if not isinstance(node, Group) or LINKS not in node.attributes:
@@ -310,9 +314,10 @@ def _drop_links(keys: Store, structure: Structure, repairs: Repairs) -> bool:
         rest = {name: value for name, value in node.attributes.items() if name != LINKS}
         node.attributes = {**rest, LINKS: kept} if kept else rest
         node.keeps_attributes = True
-        for key, document in FORMATS[hierarchy.zarr_format].documents(path, node):
-            keys.set(key, dump(document))
+        changed |= {key: dump(document) for key, document in FORMATS[hierarchy.zarr_format].documents(path, node)}
         repairs.done.append(f"removed {count} link{'s' if count > 1 else ''} without a target from {absolute(path)}")
+    journal.keep(changed)
+    keys.set_many(changed)
     return dropped
 
 

@@ -86,8 +86,10 @@ class Structure:
     has_other_chunks: bool = False
 
 
-def check_structure(keys: Store, report: Report) -> Structure | None:
+def check_structure(keys: Store, report: Report, *, is_own_change: bool = False) -> Structure | None:
     """Check all documents of a file. Returns None if nothing can be read; the report then has the reason.
+
+    With ``is_own_change``, a journal is that of the caller, who is changing the file.
 
     Raises
     ------
@@ -95,7 +97,7 @@ def check_structure(keys: Store, report: Report) -> Structure | None:
         No Zarr file exists there.
     """
     try:
-        structure = _Check(keys, report).run()
+        structure = _Check(keys, report, is_own_change=is_own_change).run()
         _mark_readable_copies(keys, structure, report)
         return structure
     except (LimitError, MetadataError, IncompleteStoreError) as error:
@@ -122,8 +124,9 @@ def _mark_readable_copies(keys: Store, structure: Structure, report: Report) -> 
 
 
 class _Check:
-    def __init__(self, keys: Store, report: Report) -> None:
+    def __init__(self, keys: Store, report: Report, *, is_own_change: bool) -> None:
         self._keys = keys
+        self._is_own_change = is_own_change
         self._report = report
         self._limits = keys.read_rules.limits
         self._damaged: set[str] = set()
@@ -202,7 +205,7 @@ class _Check:
 
     def _check_journal(self) -> bool:
         """Tell whether a change of the file is in progress or was interrupted."""
-        if not self._keys.abilities.change:
+        if self._is_own_change or not self._keys.abilities.change:
             return False
         try:
             left = pending(self._keys)

@@ -9,7 +9,6 @@ import json
 import os
 import re
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -18,16 +17,15 @@ from hdmf_zarr_backend.builders.both import (
     Fate,
     check_derivable,
     derive,
-    drop_format_3,
     keep_chunks,
     keys_of_format_3,
     plan_format_3,
+    record_format_3,
     root_text,
 )
 from hdmf_zarr_backend.builders.from_zarr import ZarrPlanner
-from hdmf_zarr_backend.changes.journal import recover_with_warning, warn_of_pending
-from hdmf_zarr_backend.changes.locks import writer_lock
-from hdmf_zarr_backend.errors import ConflictError, ReadOnlyStoreError, UsageError, ZarrBackendError
+from hdmf_zarr_backend.changes.journal import Journal, changing, undone_on_error, warn_of_pending
+from hdmf_zarr_backend.errors import ConflictError, ReadOnlyStoreError, UsageError
 from hdmf_zarr_backend.files.parser import ParsedFile, parse
 from hdmf_zarr_backend.formats import both, registry, zarr2, zarr3
 from hdmf_zarr_backend.formats.inlined import is_inlined, is_read_at_open
@@ -37,7 +35,6 @@ from hdmf_zarr_backend.model.render import counted, size_text
 from hdmf_zarr_backend.model.stored import DEFAULT_PREFIX, ChunkKeys
 from hdmf_zarr_backend.progress import SILENT, Progress
 from hdmf_zarr_backend.stores.base import Store
-from hdmf_zarr_backend.stores.files import Staged
 from hdmf_zarr_backend.stores.json_text import dump
 from hdmf_zarr_backend.stores.limits import MEMORY_BUDGET
 from hdmf_zarr_backend.stores.opening import open_store
@@ -56,12 +53,13 @@ _SHOWN = 5
 def write_in_place(
     keys: Store,
     plan: WritePlan,
+    journal: Journal,
     *,
     progress: Progress,
     executor: Any,
     memory_budget: int,
-) -> None:
-    """Set the documents and chunks of format 3 beside those of format 2, and the document of the root last.
+) -> int:
+    """Set the documents and chunks of format 3 beside those of format 2, and commit: the latter are deleted then.
 
     Parameters
     ----------
@@ -69,28 +67,42 @@ def write_in_place(
         The file.
     plan : WritePlan
         The plan, after `builders.both.keep_chunks`.
+    journal : Journal
+        Of the file. The caller undoes what is set if this fails.
     progress, executor, memory_budget
         As for `Writer`.
+
+    Returns
+    -------
+    int
+        Number of deleted keys.
 
     Raises
     ------
     ZarrBackendError, OSError
-        A chunk cannot be read, or a key cannot be set. The keys set so far are deleted again.
+        A chunk cannot be read, or a key cannot be set.
     """
     forget(keys, plan)
-    queue, own = QueuedStore(keys, (zarr3.DOCUMENT,)), Staged(keys.location)
+    paths = [path for path, _ in plan.hierarchy.walk()]
+    record_format_3(keys, journal, paths, {path: planned.node for path, planned in plan.arrays.items()})
+    queue = QueuedStore(keys, (zarr3.DOCUMENT,))
     writer = Writer(queue, plan, progress=progress, executor=executor, memory_budget=memory_budget)
     writer.inlined.update(_inlined(keys, plan.hierarchy, but=plan.arrays))
     try:
         writer.write()
-        own.check()
-        queue.commit()
-    except BaseException as error:
-        if own.is_own:
-            queue.abandon()
-            with _noted(error):
-                forget(keys, plan)
+        queue.drain()
+    except BaseException:
+        queue.abandon()
         raise
+    return _replace_format_2(keys, plan.hierarchy, journal, queue.get_many([zarr3.DOCUMENT]))
+
+
+def _replace_format_2(keys: Store, hierarchy: Hierarchy, journal: Journal, documents: Mapping[str, bytes]) -> int:
+    """Commit documents of format 3, and delete format 2, its root with the commit; return how many keys."""
+    old = keys_of_format_2(keys, hierarchy)
+    journal.discard(key for key in old if key not in _OLD_ROOT)
+    journal.commit(documents, [key for key in old if key in _OLD_ROOT])
+    return len(old)
 
 
 def _inlined(keys: Store, hierarchy: Hierarchy, *, but: Collection[str] = ()) -> dict[str, bytes]:
@@ -101,15 +113,6 @@ def _inlined(keys: Store, hierarchy: Hierarchy, *, but: Collection[str] = ()) ->
         if isinstance(node, Dataset) and path not in but and is_read_at_open(node)
     }
     return {key: data for key, data in keys.get_many(nodes).items() if is_inlined(nodes[key], data)}
-
-
-@contextmanager
-def _noted(error: BaseException) -> Iterator[None]:
-    """Add a note to an error if new keys cannot be removed after it."""
-    try:
-        yield
-    except (ZarrBackendError, OSError) as second:
-        error.add_note(f"New documents and chunks are left beside the old ones, and do no harm ({second}).")
 
 
 def forget(keys: Store, plan: WritePlan) -> None:
@@ -124,10 +127,8 @@ def forget(keys: Store, plan: WritePlan) -> None:
             keys.delete([key for key in keys.list_prefix(path) if key == prefix or key.startswith(f"{prefix}.")])
 
 
-def remove_format_2(keys: Store, hierarchy: Hierarchy) -> int:
-    """Delete the format-2 documents of a file that now has format 3, and the chunks that only they refer to.
-
-    It can be repeated after an interruption.
+def keys_of_format_2(keys: Store, hierarchy: Hierarchy) -> list[str]:
+    """Return the documents of format 2 of a file that has format 3 too, and the chunks that only they refer to.
 
     Parameters
     ----------
@@ -136,35 +137,10 @@ def remove_format_2(keys: Store, hierarchy: Hierarchy) -> int:
     hierarchy : Hierarchy
         The nodes in format 3.
 
-    Returns
-    -------
-    int
-        Number of deleted keys.
-
     Raises
     ------
     ConflictError
-        Some nodes exist only in format 2. Nothing is deleted.
-    """
-    count = 0
-    for batch in keys_of_format_2(keys, hierarchy):
-        keys.delete(batch)
-        count += len(batch)
-    return count
-
-
-def keys_of_format_2(keys: Store, hierarchy: Hierarchy) -> Iterator[list[str]]:
-    """Return the keys that `remove_format_2` deletes, in batches and in the order of deletion.
-
-    Parameters
-    ----------
-    keys, hierarchy
-        As for `remove_format_2`.
-
-    Raises
-    ------
-    ConflictError
-        As for `remove_format_2`.
+        Some nodes exist only in format 2.
     """
     documents = {key for key in _listed(keys) if split(key)[1] in _OLD}
     unknown = sorted({split(key)[0] for key in documents if hierarchy.get(split(key)[0]) is None})
@@ -175,29 +151,18 @@ def keys_of_format_2(keys: Store, hierarchy: Hierarchy) -> Iterator[list[str]]:
             store=keys.location,
             remedy="Move zarr.json of the root away to get the file of format 2, and upgrade that.",
         )
-    return _stale(keys, hierarchy, documents)
+    chunks: list[str] = []
+    for key in sorted(documents):
+        path, name = split(key)
+        node = hierarchy.get(path)
+        if name == zarr2.ARRAY and isinstance(node, Dataset) and node.stored.chunk_keys.encoding == "default":
+            chunks += _old_chunks(keys, path, node)
+    return [*chunks, *sorted(documents)]
 
 
 def _listed(keys: Store) -> Iterator[str]:
     yield from keys.list_documents()
     yield from keys.get_many([zarr2.CONSOLIDATED])  # not a document of a node, so some stores do not list it
-
-
-def _stale(keys: Store, hierarchy: Hierarchy, documents: set[str]) -> Iterator[list[str]]:
-    """Yield keys in the order of deletion: the root's, chunks before their array, all others."""
-    root = [key for key in _OLD_ROOT if key in documents]
-    if root:
-        yield root
-    for key in sorted(documents):
-        path, name = split(key)
-        node = hierarchy.get(path)
-        if name == zarr2.ARRAY and isinstance(node, Dataset) and node.stored.chunk_keys.encoding == "default":
-            chunks = _old_chunks(keys, path, node)
-            if chunks:
-                yield chunks
-    rest = sorted(documents - set(root))
-    if rest:
-        yield rest
 
 
 def _old_chunks(keys: Store, path: str, node: Dataset[Attributes]) -> list[str]:
@@ -353,7 +318,7 @@ def upgrade(
     Notes
     -----
     Until the last new key is set the file has format 2; from then on it has format 3, and the old documents are
-    deleted. If the process is killed, call this again.
+    deleted. If the process is killed, the next writer, or `repair`, undoes or completes the change.
     """
     if drop not in (None, 2, 3) or (keep and drop is not None):
         raise UsageError(
@@ -366,17 +331,17 @@ def upgrade(
         warn_of_pending(keys)
         return _forecast(keys, parse(keys, use_consolidated=False), keep=keep, drop=drop)
     options = {"progress": progress, "executor": executor, "memory_budget": memory_budget}
-    with writer_lock(keys):
-        recover_with_warning(keys)
+    with changing(keys) as lock:
         parsed = parse(keys, use_consolidated=False)
-        if drop == 3:
-            return _without_format_3(keys, parsed)
-        if keep:
-            return _with_both(keys, parsed, **options)
-        if drop == 2:
-            _check_format_3(keys, parsed)
-        new_keys = ChunkKeys("default", "." if chunk_key_encoding == "v2" else "/")
-        return _only_format_3(keys, parsed, new_keys, **options)
+        with undone_on_error(Journal(keys, parsed.zarr_format, lock)) as journal:
+            if drop == 3:
+                return _without_format_3(keys, parsed, journal)
+            if keep:
+                return _with_both(keys, parsed, journal, **options)
+            if drop == 2:
+                _check_format_3(keys, parsed)
+            new_keys = ChunkKeys("default", "." if chunk_key_encoding == "v2" else "/")
+            return _only_format_3(keys, parsed, journal, new_keys, **options)
 
 
 def _check_store(keys: Store) -> None:
@@ -399,13 +364,16 @@ def _check_format_3(keys: Store, parsed: ParsedFile) -> None:
         )
 
 
-def _only_format_3(keys: Store, parsed: ParsedFile, new_keys: ChunkKeys, **options: Any) -> UpgradeReport:
+def _only_format_3(
+    keys: Store, parsed: ParsedFile, journal: Journal, new_keys: ChunkKeys, **options: Any
+) -> UpgradeReport:
     """Convert a file of one or both formats to format 3 only."""
     if parsed.state is not None:
-        return _without_format_2(keys, parsed, **options)
+        return _without_format_2(keys, parsed, journal, **options)
     if parsed.zarr_format == 3:
-        return UpgradeReport(keys.location, removed=remove_format_2(keys, parsed.hierarchy))
-    return _upgraded(keys, parsed.hierarchy, new_keys, **options)
+        return UpgradeReport(keys.location, removed=_replace_format_2(keys, parsed.hierarchy, journal, {}))
+    plan, fates = _planned(keys, parsed.hierarchy, new_keys)
+    return _report(keys, fates, write_in_place(keys, plan, journal, **options))
 
 
 def _planned(keys: Store, hierarchy: Hierarchy, new_keys: ChunkKeys) -> tuple[WritePlan, dict[str, Fate]]:
@@ -421,13 +389,6 @@ def _planned(keys: Store, hierarchy: Hierarchy, new_keys: ChunkKeys) -> tuple[Wr
         check_unwritten(keys, path, node.stored)
         plan.arrays[path].node.stored.chunk_keys = new_keys
     return plan, fates
-
-
-def _upgraded(keys: Store, hierarchy: Hierarchy, new_keys: ChunkKeys, **options: Any) -> UpgradeReport:
-    plan, fates = _planned(keys, hierarchy, new_keys)
-    write_in_place(keys, plan, **options)
-    removed = remove_format_2(keys, plan.hierarchy)
-    return _report(keys, fates, removed)
 
 
 def _report(keys: Store, fates: Mapping[str, Fate], removed: int = 0, formats: tuple[int, ...] = (3,)) -> UpgradeReport:
@@ -446,52 +407,46 @@ def _check_both(keys: Store, parsed: ParsedFile) -> None:
         )
 
 
-def _with_both(keys: Store, parsed: ParsedFile, **options: Any) -> UpgradeReport:
+def _with_both(keys: Store, parsed: ParsedFile, journal: Journal, **options: Any) -> UpgradeReport:
     """Add the documents of format 3 to a file of format 2."""
     _check_both(keys, parsed)
     if parsed.state == "alike":
         return UpgradeReport(keys.location, formats=(2, 3))
-    hierarchy, is_new = parsed.hierarchy, parsed.state is None
-    if is_new:
+    hierarchy = parsed.hierarchy
+    if parsed.state is None:
         _check_consolidated(keys, zarr2.encode_documents(hierarchy))
     keys.read_rules = replace(keys.read_rules, is_copied=True)
     if keys.get(zarr2.CONSOLIDATED) is None:
-        for key, document in registry.FORMATS[2].last(hierarchy, _inlined(keys, hierarchy), consolidate=True).items():
-            keys.set(key, dump(document))
-    own = Staged(keys.location)
-    try:
-        return _report(keys, derive(keys, hierarchy, **options).fates, formats=(2, 3))
-    except BaseException as error:
-        if own.is_own and is_new:
-            with _noted(error):
-                drop_format_3(keys, may_have_chunks=hierarchy)
-        raise
+        journal.keep([zarr3.DOCUMENT])  # and the consolidated document
+        last = registry.FORMATS[2].last(hierarchy, _inlined(keys, hierarchy), consolidate=True)
+        keys.set_many({key: dump(document) for key, document in last.items()})
+    return _report(keys, derive(keys, hierarchy, journal=journal, **options).fates, formats=(2, 3))
 
 
-def _without_format_2(keys: Store, parsed: ParsedFile, **options: Any) -> UpgradeReport:
+def _without_format_2(keys: Store, parsed: ParsedFile, journal: Journal, **options: Any) -> UpgradeReport:
     """Convert a file of both formats to format 3."""
     fates: dict[str, Fate] = {}
     if parsed.state == "2 is newer":
-        fates = derive(keys, parsed.hierarchy, **options).fates
+        fates = derive(keys, parsed.hierarchy, journal=journal, **options).fates
     hierarchy = parse(keys, use_consolidated=False, hint=3).hierarchy
     if parsed.state in ("alike", "2 is newer"):  # else they are those of another program
-        for path, node in hierarchy.walk():
-            if isinstance(node, Dataset) and both.use_struct(node.stored):
-                keys.set(zarr3.key_of(path), dump(zarr3.encode_node(node)))
-        keys.drain()
-    inlined = _inlined(keys, hierarchy)
-    for key, document in registry.FORMATS[3].last(hierarchy, inlined, consolidate=True).items():
-        keys.set(key, dump(document))
-    keys.drain()
-    removed = remove_format_2(keys, hierarchy)
+        arrays = ((path, node) for path, node in hierarchy.walk() if isinstance(node, Dataset))
+        changed = {zarr3.key_of(path): node for path, node in arrays if both.use_struct(node.stored)}
+        journal.keep(changed)
+        keys.set_many({key: dump(zarr3.encode_node(node)) for key, node in changed.items()})
+    last = registry.FORMATS[3].last(hierarchy, _inlined(keys, hierarchy), consolidate=True)
+    removed = _replace_format_2(keys, hierarchy, journal, {key: dump(document) for key, document in last.items()})
     fates = fates or {path: "kept" for path, node in hierarchy.walk() if isinstance(node, Dataset)}
     return _report(keys, fates, removed)
 
 
-def _without_format_3(keys: Store, parsed: ParsedFile) -> UpgradeReport:
+def _without_format_3(keys: Store, parsed: ParsedFile, journal: Journal) -> UpgradeReport:
     """Convert a file of both formats to format 2."""
     _check_format_2(keys, parsed)
-    return UpgradeReport(keys.location, removed=drop_format_3(keys), formats=(2,))
+    documents, chunks = keys_of_format_3(keys)
+    journal.discard([*chunks, *documents[1:]])
+    journal.commit({}, documents[:1])
+    return UpgradeReport(keys.location, removed=len(documents) + len(chunks), formats=(2,))
 
 
 def _check_format_2(keys: Store, parsed: ParsedFile) -> None:
@@ -542,7 +497,7 @@ def _forecast_of_format_3(keys: Store, parsed: ParsedFile) -> UpgradeReport:
         arrays = [(path, node) for path, node in hierarchy.walk() if isinstance(node, Dataset)]
         fates = {path: "kept" for path, _ in arrays}
         documents = _changed_documents(keys, hierarchy, arrays if parsed.state == "alike" else [])
-    removed = sum(map(len, keys_of_format_2(keys, hierarchy)))
+    removed = len(keys_of_format_2(keys, hierarchy))
     return replace(_report(keys, fates, removed), dry_run=True, work=_work(keys, fates, documents))
 
 

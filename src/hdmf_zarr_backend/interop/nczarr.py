@@ -11,12 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from hdmf_zarr_backend.changes.locks import writer_lock
+from hdmf_zarr_backend.changes.journal import Journal, changing, undone_on_error
+from hdmf_zarr_backend.changes.locks import WriterLock
 from hdmf_zarr_backend.errors import ReadOnlyStoreError, UsageError
 from hdmf_zarr_backend.files.parser import parse
 from hdmf_zarr_backend.formats import nczarr, zarr2, zarr3
 from hdmf_zarr_backend.formats.both import renewed
-from hdmf_zarr_backend.formats.registry import FIRST_KEYS, FORMATS
+from hdmf_zarr_backend.formats.registry import FORMATS
 from hdmf_zarr_backend.model.nodes import Hierarchy
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.json_text import check_strict, dump
@@ -53,6 +54,11 @@ def add_nczarr(
         A store of this kind cannot be changed.
     StoreLockedError
         Another writer has the file open.
+
+    Warns
+    -----
+    JournalWarning
+        A change of the file was interrupted; it is undone or completed first.
 
     Notes
     -----
@@ -93,11 +99,11 @@ def _change(
             store=keys.location,
             remedy="Write the file again with nczarr=True.",
         )
-    with writer_lock(keys):
-        return _changed(keys, change, strict_json=strict_json)
+    with changing(keys) as lock:
+        return _changed(keys, lock, change, strict_json=strict_json)
 
 
-def _changed(keys: Store, change: Callable[[Hierarchy], set[str]], *, strict_json: bool) -> Hierarchy:
+def _changed(keys: Store, lock: WriterLock, change: Callable[[Hierarchy], set[str]], *, strict_json: bool) -> Hierarchy:
     parsed = parse(keys)
     hierarchy = parsed.hierarchy
     if hierarchy.zarr_format != 2:
@@ -106,18 +112,25 @@ def _changed(keys: Store, change: Callable[[Hierarchy], set[str]], *, strict_jso
         )
     if strict_json:
         check_strict(hierarchy, keys.location)
+    texts: dict[str, bytes] = {}
+    gone: list[str] = []
     for path in sorted(change(hierarchy)):
         node = hierarchy.get(path)
         assert node is not None
         key = zarr2.key_of(path, zarr2.ATTRIBUTES)
         if node.attributes or node.keeps_attributes:
-            keys.set(key, dump(node.attributes, strict=strict_json))
+            texts[key] = dump(node.attributes, strict=strict_json)
         else:
-            keys.delete([key])
+            gone.append(key)
+    documents: dict[str, bytes] = {}
     if parsed.consolidated:
-        for key, document in FORMATS[2].last(hierarchy, parsed.inlined, consolidate=True).items():
-            keys.set(key, dump(document, strict=strict_json))
+        last = FORMATS[2].last(hierarchy, parsed.inlined, consolidate=True)
+        documents = {key: dump(document, strict=strict_json) for key, document in last.items()}
     if parsed.state == "alike":  # format 3 has no NCZarr attributes and does not change
-        found = keys.get_many(FIRST_KEYS)
-        keys.set(zarr3.DOCUMENT, renewed(found[zarr3.DOCUMENT], found[zarr2.CONSOLIDATED]))
+        root = keys.get_many([zarr3.DOCUMENT])[zarr3.DOCUMENT]
+        documents[zarr3.DOCUMENT] = renewed(root, documents[zarr2.CONSOLIDATED])
+    with undone_on_error(Journal(keys, 2, lock)) as journal:
+        journal.keep([*texts, *gone])
+        keys.set_many(texts)
+        journal.commit(documents, gone)
     return hierarchy

@@ -19,7 +19,7 @@ import stat
 import sys
 import uuid
 import warnings
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -563,10 +563,13 @@ class Staged:
     ----------
     target : str
         Absolute path of the file.
+    check_lock : callable, optional
+        Raises an error if the lock of the file is not held any more.
     """
 
-    def __init__(self, target: str) -> None:
+    def __init__(self, target: str, check_lock: Callable[[], None] | None = None) -> None:
         self._target = target
+        self._check_lock = check_lock
         self._pid = os.getpid()
 
     @property
@@ -575,12 +578,12 @@ class Staged:
         return self._pid == os.getpid()
 
     def check(self) -> None:
-        """Make sure that this is the process that started to write.
+        """Make sure that this is the process that started to write, and that it still has the lock of the file.
 
         Raises
         ------
         StoreLockedError
-            It is a fork of that process.
+            It is a fork of that process, or the lock was broken.
         """
         if not self.is_own:
             raise StoreLockedError(
@@ -588,6 +591,8 @@ class Staged:
                 store=self._target,
                 remedy="End a forked process with os._exit(), or start it with another method than 'fork'.",
             )
+        if self._check_lock is not None:
+            self._check_lock()
 
     def discard(self, path: str) -> None:
         """Delete a file, ignoring errors; not in a fork."""

@@ -241,9 +241,11 @@ class QueuedStore(WrapperStore):
 
     drain = flush
 
-    def commit(self) -> None:
-        """Wait for all other keys, and set the held keys, one after the other."""
+    def commit(self, check: Callable[[], None] | None = None) -> None:
+        """Wait for all other keys, call ``check``, which may refuse it, and set the held keys, one after the other."""
         self.flush()
+        if check is not None:
+            check()
         for key, value in self._held.items():
             if value is not None:
                 self.store.set(key, value)

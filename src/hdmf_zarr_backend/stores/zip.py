@@ -19,7 +19,7 @@ import weakref
 import zipfile
 import zlib
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -256,7 +256,12 @@ class NewZipStore(ZipStore):
 
 @contextmanager
 def new_zip(
-    target: str, *, exclusive: bool = False, durable: bool = False, location: str | None = None
+    target: str,
+    *,
+    exclusive: bool = False,
+    durable: bool = False,
+    location: str | None = None,
+    check_lock: Callable[[], None] | None = None,
 ) -> Iterator[NewZipStore]:
     """Yield the store of a new zip file, which replaces ``target`` when the block ends without an error.
 
@@ -270,13 +275,15 @@ def new_zip(
         Return when the file is on the disk.
     location : str, optional
         Path that the user gave, if it is not ``target`` (a symbolic link to it).
+    check_lock : callable, optional
+        As for `Staged`.
 
     Raises
     ------
     StoreExistsError
         With ``exclusive``: ``target`` was created meanwhile.
     """
-    partial, own = partial_path(target), Staged(target)
+    partial, own = partial_path(target), Staged(target, check_lock)
     with os_errors(target, "written"):
         os.makedirs(os.path.dirname(target), exist_ok=True)
         store = NewZipStore(partial, location or target)

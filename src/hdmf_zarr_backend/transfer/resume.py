@@ -228,8 +228,8 @@ def staged_conversion(
     StoreExistsError
         ``exclusive`` is True, and ``target`` exists now.
     """
-    with writer_lock(target, replaces=True):
-        own = Staged(target.root)
+    with writer_lock(target, replaces=True) as lock:
+        own = Staged(target.root, lock.check)
         with os_errors(target.location, "written"):
             keys = _open(target, record, own, resume=resume)
         try:

@@ -9,12 +9,12 @@ the mark. So however the writer ends, the file is either complete or visibly inc
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict
 
 from hdmf_zarr_backend.changes.journal import JOURNAL, recover
-from hdmf_zarr_backend.changes.locks import Holder, writer_lock
+from hdmf_zarr_backend.changes.locks import Holder, WriterLock, writer_lock
 from hdmf_zarr_backend.errors import MetadataError, ReadOnlyStoreError, StoreExistsError
 from hdmf_zarr_backend.formats import zarr2
 from hdmf_zarr_backend.formats.reserved import NOTES, WRITING
@@ -39,7 +39,12 @@ from hdmf_zarr_backend.transfer.names import check_names
 
 @contextmanager
 def staged(
-    target: str, *, exclusive: bool = False, durable: bool = False, location: str | None = None
+    target: str,
+    *,
+    exclusive: bool = False,
+    durable: bool = False,
+    location: str | None = None,
+    check_lock: Callable[[], None] | None = None,
 ) -> Iterator[LocalStore]:
     """Yield the store of a directory beside ``target`` that replaces it when the block ends without an error.
 
@@ -55,6 +60,8 @@ def staged(
         As for `moved`.
     location : str, optional
         The path given by the user, if it is not ``target`` (a symbolic link to it).
+    check_lock : callable, optional
+        As for `Staged`.
 
     Raises
     ------
@@ -63,7 +70,7 @@ def staged(
     StoreError
         The system refuses an operation.
     """
-    partial, own = partial_path(target), Staged(target)
+    partial, own = partial_path(target), Staged(target, check_lock)
     made = _missing(os.path.dirname(target))
     try:
         with os_errors(target, "written"):
@@ -102,8 +109,8 @@ def staged_file(target: LocalStore, *, exclusive: bool, durable: bool) -> Iterat
     StoreError
         The system refuses an operation.
     """
-    partial, own = partial_path(target.root), Staged(target.root)
-    with writer_lock(target, replaces=True):
+    with writer_lock(target, replaces=True) as lock:
+        partial, own = partial_path(target.root), Staged(target.root, lock.check)
         try:
             with os_errors(target.location, "written"):
                 yield partial
@@ -165,7 +172,7 @@ def new_file(
     *,
     exclusive: bool = False,
     durable: bool = False,
-    is_locked: bool = False,
+    lock: WriterLock | None = None,
 ) -> Iterator[Store]:
     """Yield the store to write a new file to. The file appears, complete, when the block ends without an error.
 
@@ -181,8 +188,8 @@ def new_file(
         Do not replace anything.
     durable : bool
         Return after a local file has reached the disk itself.
-    is_locked : bool
-        Whether the caller has the lock of the file; otherwise it is acquired here.
+    lock : WriterLock, optional
+        The lock of the file, if the caller has it; otherwise it is acquired here.
 
     Raises
     ------
@@ -200,12 +207,14 @@ def new_file(
     if not abilities.write or zarr_format not in abilities.formats:
         raise ReadOnlyStoreError(abilities.why, store=keys.location, remedy="Write to another place.")
     check_names(paths, store)
-    with nullcontext() if is_locked else writer_lock(store, replaces=True):
-        if store.folder is not None:
-            with staged(store.folder, exclusive=exclusive, durable=durable, location=store.location) as new:
-                yield new
-        elif store.zip_file is not None:
-            with new_zip(store.zip_file, exclusive=exclusive, durable=durable, location=store.location) as new:
+    with nullcontext(lock) if lock is not None else writer_lock(store, replaces=True) as held:
+        held.check()
+        path = store.folder or store.zip_file
+        if path is not None:
+            staging = staged if store.folder is not None else new_zip
+            with staging(
+                path, exclusive=exclusive, durable=durable, location=store.location, check_lock=held.check
+            ) as new:
                 yield new
         else:
             if exclusive and store.exists():
@@ -214,7 +223,7 @@ def new_file(
                     store=store.location,
                     remedy="Choose another path, or mode 'w' to replace it.",
                 )
-            with _marked(store, zarr_format) as new:
+            with _marked(store, zarr_format, held) as new:
                 yield new
 
 
@@ -224,7 +233,7 @@ def can_stage(keys: Store) -> bool:
 
 
 @contextmanager
-def _marked(store: Store, zarr_format: int) -> Iterator[QueuedStore]:
+def _marked(store: Store, zarr_format: int, lock: WriterLock) -> Iterator[QueuedStore]:
     """Yield a queue of puts to ``store``. If the block ends without an error, the keys that commit the file are set."""
     is_transaction = not store.abilities.consolidates
     kept: set[str] = set()
@@ -236,11 +245,10 @@ def _marked(store: Store, zarr_format: int) -> Iterator[QueuedStore]:
             old = list(store.list_prefix(""))
         kept = _mark(store, zarr_format, has_root_3=_ROOT_3 in old)
     store.delete(key for key in old if key not in kept)
-    queue, own = QueuedStore(store, () if is_transaction else _COMMIT), Staged(store.location)
+    queue, own = QueuedStore(store, () if is_transaction else _COMMIT), Staged(store.location, lock.check)
     try:
         yield queue
-        own.check()
-        queue.commit()
+        queue.commit(own.check)
     except BaseException:
         if own.is_own:
             queue.abandon()  # so that no put runs after the error was raised
