@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import os
+from collections.abc import Iterator
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
@@ -58,6 +60,13 @@ _DECISIVE = os.environ.get("HDMF_ZARR_BACKEND_CI") == "1"
 settings.register_profile("fixed", deadline=None, derandomize=True)
 settings.register_profile("random", deadline=None, print_blob=True)
 settings.load_profile(os.environ.get("HDMF_ZARR_BACKEND_HYPOTHESIS", "fixed"))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _closes_its_files() -> Iterator[None]:
+    """Collect garbage at the end of each module: what it did not close fails there, not in a later module."""
+    yield
+    gc.collect()
 
 
 @pytest.fixture(scope="session")

@@ -14,13 +14,27 @@ import numcodecs
 import numpy as np
 import pytest
 import zarr
+from hdmf.backends.errors import UnsupportedOperation
 from hdmf.backends.warnings import BrokenLinkWarning
 from hdmf.build import ConstructError
 from hdmf.spec import NamespaceCatalog
 from pynwb import NWBHDF5IO, TimeSeries
 
-from hdmf_zarr_backend import NWBZarrIO, ZarrIO, convert
+from hdmf_zarr_backend import (
+    NWBZarrIO,
+    ZarrIO,
+    add_nczarr,
+    compare,
+    consolidate,
+    convert,
+    repair,
+    to_zom,
+    upgrade,
+    validate,
+    verify,
+)
 from hdmf_zarr_backend.builders.schema import ContainerError
+from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.errors import (
     ChunkError,
     DamagedFileError,
@@ -28,7 +42,9 @@ from hdmf_zarr_backend.errors import (
     MetadataError,
     MissingNamespacesWarning,
     NotZarrError,
+    StoreError,
     StoreExistsError,
+    StoreNotFoundError,
     UnreadTypeWarning,
     UnsupportedFileError,
     UsageError,
@@ -36,6 +52,7 @@ from hdmf_zarr_backend.errors import (
 )
 from tests import samples
 from tests.places import stored_files
+from tests.servers import WebServer, serving
 
 
 @pytest.fixture(scope="module")
@@ -135,6 +152,126 @@ def test_an_array_inside_a_file_is_not_a_file(store):
     with pytest.raises(NotZarrError, match="single Zarr array") as caught:
         ZarrIO(store / "acquisition" / "trace" / "data")
     check(caught.value, store / "acquisition" / "trace" / "data")
+
+
+def test_mode_a_of_a_path_without_a_file_has_nothing_to_read(tmp_path):
+    """A mistyped path: mode ``a`` would make a new file, so the error of reading says so and names what is similar."""
+    (tmp_path / "sesion.nwb.zarr").mkdir()
+    for opened in (NWBZarrIO, ZarrIO):
+        for place, meant in (("session.nwb.zarr", " Did you mean 'sesion.nwb.zarr'?"), ("other/a.zarr", "")):
+            path = tmp_path / place
+            with opened(path, "a") as io, pytest.raises(StoreNotFoundError, match="mode 'a' makes a new one") as caught:
+                io.read()
+            check(caught.value, path)
+            assert caught.value.remedy == f"Check the path.{meant}"
+            assert isinstance(caught.value, (FileNotFoundError, UnsupportedOperation))
+    assert [path.name for path in tmp_path.iterdir()] == ["sesion.nwb.zarr"]
+
+
+@pytest.mark.parametrize("mode", ["r", "r-", "r+"])
+def test_a_path_without_a_file_names_the_part_that_is_wrong(tmp_path, mode):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "b.nwb.zarr").mkdir()
+    (tmp_path / "file.nwb").write_text("")
+    remedies = {
+        "data/a.nwb.zarr": "Check the path. Did you mean 'b.nwb.zarr'? Use mode 'w' to make a new file.",
+        "dta/b.nwb.zarr": "Check the path. Did you mean 'data'? Use mode 'w' to make a new file.",
+    }
+    for place, remedy in remedies.items():
+        with pytest.raises(StoreNotFoundError) as caught:
+            NWBZarrIO(tmp_path / place, mode)
+        check(caught.value, tmp_path / place)
+        assert caught.value.remedy == remedy
+    with pytest.raises(StoreError, match=r"file\.nwb' is a file, not a folder"):
+        NWBZarrIO(tmp_path / "file.nwb" / "acquisition", mode)
+
+
+_OF_A_FILE: dict[str, Callable[[Path], Any]] = {
+    **{f"mode {mode}": lambda path, mode=mode: NWBZarrIO(path, mode) for mode in ("r", "r-", "r+", "a")},
+    **{f"{mode} of ZarrIO": lambda path, mode=mode: ZarrIO(path, mode) for mode in ("r", "a")},
+    "namespaces": ZarrIO.get_namespaces,
+    "verify": verify,
+    "validate": validate,
+    "repair": repair,
+    "consolidate": consolidate,
+    "upgrade": upgrade,
+    "add_nczarr": add_nczarr,
+    "to_zom": to_zom,
+    "compare": lambda path: list(compare(path, path)),
+    "to Zarr": lambda path: convert(path, path.parents[1] / "new.nwb.zarr"),
+    "to HDF5": lambda path: convert(path, path.parents[1] / "new.nwb"),
+}
+
+
+@pytest.fixture(scope="module", params=[2, 3])
+def whole(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("whole") / "file.nwb.zarr"
+    return samples.write_zarr(path, samples.plain_nwbfile(), zarr_format=request.param)
+
+
+@pytest.mark.parametrize("use", _OF_A_FILE.values(), ids=_OF_A_FILE)
+def test_a_group_inside_a_file_is_not_a_file(whole, use):
+    before = stored_files(whole.parent)
+    with pytest.raises(NotZarrError, match="a part of the Zarr file") as caught:
+        use(whole / "acquisition")
+    check(caught.value, whole / "acquisition")
+    assert caught.value.remedy == f"Give the path of the file: {str(whole)!r}."
+    assert not NWBZarrIO.can_read(whole / "acquisition")
+    assert stored_files(whole.parent) == before
+
+
+@pytest.mark.parametrize("command", ["inspect", "verify", "validate", "repair", "consolidate", "upgrade", "convert"])
+def test_a_group_inside_a_file_on_the_command_line(whole, command, capsys):
+    before = stored_files(whole.parent)
+    assert main([command, str(whole / "acquisition")]) == 2
+    told = capsys.readouterr().err
+    assert told.count("\n") == 1
+    assert f"Give the path of the file: {str(whole)!r}." in told
+    assert stored_files(whole.parent) == before
+
+
+_NEW_FILES: dict[str, Callable[[Path, Path], Any]] = {
+    **{f"mode {mode}": lambda _, path, mode=mode: NWBZarrIO(path, mode) for mode in ("w", "w-", "a")},
+    "from HDF5": convert,
+    "virtual": lambda source, path: convert(source, path.with_suffix(".zarr.json"), virtual=True),
+    "to HDF5": lambda source, path: convert(path.parents[1], path.with_suffix(".nwb")),
+}
+
+
+@pytest.mark.parametrize("make", _NEW_FILES.values(), ids=_NEW_FILES)
+def test_no_file_is_made_inside_another_one(whole, tmp_path, make):
+    hdf5 = samples.write_hdf5(tmp_path / "a.nwb", samples.plain_nwbfile())
+    before = stored_files(whole.parent)
+    for name in ("trace.zarr", "new.zarr"):
+        with pytest.raises(StoreExistsError, match=r"inside the Zarr file|is inside the other"):
+            make(hdf5, whole / "acquisition" / name)
+    with pytest.raises(StoreExistsError, match="inside the Zarr file"):
+        NWBZarrIO(whole / "acquisition" / "trace", "w", force_overwrite=True)
+    assert stored_files(whole.parent) == before
+
+
+def test_files_in_a_group_are_files(tmp_path):
+    """A group of zarr that is no file of HDMF may have files as its members, and a file may be put into another one."""
+    root = tmp_path / "sessions.zarr"
+    root.mkdir()
+    (root / ".zgroup").write_text('{"zarr_format": 2}')
+    samples.write_zarr(root / "first", samples.plain_nwbfile())
+    (root / "first" / ".zmetadata").unlink()
+    zarr.consolidate_metadata(str(root))
+    assert verify(root / "first").problems == []
+    assert read(root / "first", load_namespaces=True).acquisition.keys() == {"trace"}
+    whole = samples.write_zarr(tmp_path / "whole.nwb.zarr", samples.plain_nwbfile())
+    shutil.copytree(root / "first", whole / "scratch_of_mine")
+    assert read(whole / "scratch_of_mine").acquisition.keys() == {"trace"}
+
+
+def test_a_group_inside_a_file_on_a_web_server(whole, tmp_path):
+    web = tmp_path / "web"
+    web.mkdir()
+    shutil.copytree(whole, web / "file.nwb.zarr")
+    with serving(WebServer(web)) as server, pytest.raises(ZarrBackendError) as caught:
+        NWBZarrIO(f"{server.url}/file.nwb.zarr/acquisition")
+    assert f"{server.url}/file.nwb.zarr" in caught.value.remedy
 
 
 def test_invalid_paths_and_modes():

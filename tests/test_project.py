@@ -8,13 +8,15 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Collection
 from pathlib import Path
 
 import pytest
 import yaml
+from hdmf.common import DynamicTable, VectorData, get_manager
 
 import hdmf_zarr_backend
-from hdmf_zarr_backend import extras
+from hdmf_zarr_backend import ZarrIO, extras
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 DOCUMENT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))
@@ -55,12 +57,76 @@ def test_the_advice_to_install_names_the_libraries_of_each_extra():
     assert {name: list(found) for name, found in extras.EXTRAS.items()} == libraries
 
 
-def _advice(site: Path) -> str:
-    """Return the advice to install pynwb in a Python that finds packages in one folder only."""
+def test_the_required_libraries_are_the_dependencies():
+    assert list(extras.REQUIRED) == [re.split("[<>=!]", bound)[0] for bound in PROJECT["dependencies"]]
+
+
+def _run_with(site: Path, libraries: Collection[str], program: str) -> subprocess.CompletedProcess[str]:
+    """Run a program in a Python that finds this package and empty ``libraries`` in one folder only."""
     (site / "hdmf_zarr_backend").symlink_to(Path(hdmf_zarr_backend.__file__).parent)
-    program = "import sys; sys.path[:0] = sys.argv[1:]; from hdmf_zarr_backend.extras import install_command"
-    command = [sys.executable, "-I", "-S", "-c", f"{program}; print(install_command('nwb'))", str(site)]
-    return subprocess.check_output(command, text=True).strip()
+    for name in libraries:
+        (site / f"{name}.py").touch()
+    command = [sys.executable, "-I", "-S", "-c", f"import sys; sys.path[:0] = sys.argv[1:]\n{program}", str(site)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def _advice(site: Path) -> str:
+    """Return the advice to install pynwb in a Python that finds the required libraries only."""
+    program = "from hdmf_zarr_backend.extras import install_command; print(install_command('nwb'))"
+    return _run_with(site, extras.REQUIRED, program).stdout.strip()
+
+
+@pytest.mark.parametrize("missing", [*((name,) for name in extras.REQUIRED), extras.REQUIRED], ids="-".join)
+def test_a_missing_library_is_one_error_at_import(tmp_path, missing):
+    """As after ``pip install --no-deps``: it names what is missing and the command that installs it."""
+    answer = _run_with(tmp_path, set(extras.REQUIRED) - set(missing), "import hdmf_zarr_backend")
+    needs = f"hdmf_zarr_backend needs {', '.join(missing)}; install what is missing with: pip install "
+    assert answer.stderr.splitlines()[-1] == f"ModuleNotFoundError: {needs}{' '.join(missing)}"
+    assert answer.stderr.count("Traceback") == 1
+
+
+def test_where_this_package_is_installed_the_command_installs_all_that_it_needs(tmp_path):
+    _make_installed(tmp_path, "zarrio = hdmf_zarr_backend.cli.main:main")
+    answer = _run_with(tmp_path, ["hdmf", "zarr", "numcodecs", "numpy"], "import hdmf_zarr_backend")
+    assert answer.stderr.endswith("needs filelock; install what is missing with: pip install hdmf-zarr-backend\n")
+
+
+def test_the_libraries_are_looked_for_and_not_imported(tmp_path):
+    program = "import hdmf_zarr_backend; print(sorted(set(sys.argv[2:]) & sys.modules.keys()))"
+    assert _run_with(tmp_path, extras.REQUIRED, program.replace("sys.argv[2:]", repr(extras.REQUIRED))).stdout == "[]\n"
+
+
+@pytest.mark.parametrize(
+    ("library", "call", "what"),
+    [
+        ("xarray", "data.to_xarray()", "to_xarray() needs xarray"),
+        ("dask", "data.to_dask()", "to_dask() needs dask"),
+        ("dask", "data.to_xarray()", "to_dask() needs dask"),
+        ("pydantic_zarr", "to_pydantic(to_zom(sys.argv[1]))", "to_pydantic() needs pydantic-zarr"),
+        ("pynwb", "hdmf_zarr_backend.NWBZarrIO", "NWBZarrIO needs pynwb"),
+    ],
+)
+def test_a_missing_optional_library_is_named_with_its_command(tmp_path, library, call, what):
+    column = VectorData(name="x", description="d", data=[1, 2, 3])
+    with ZarrIO(tmp_path / "a.zarr", "w", get_manager()) as io:
+        io.write(DynamicTable(name="t", description="d", columns=[column]))
+    program = f"""
+import sys
+sys.modules[{library!r}] = None
+import hdmf_zarr_backend
+from hdmf.common import get_manager
+from hdmf_zarr_backend import ZarrIO, to_zom
+from hdmf_zarr_backend.zom.api import to_pydantic
+with ZarrIO(sys.argv[1], "r", get_manager()) as io:
+    data = io.read()["x"].data
+    {call}
+"""
+    answer = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path / "a.zarr")], capture_output=True, text=True, check=False
+    )
+    assert re.fullmatch(
+        rf"ModuleNotFoundError: {re.escape(what)}; install it with: pip install .+", answer.stderr.splitlines()[-1]
+    )
 
 
 @pytest.mark.parametrize(
@@ -74,11 +140,16 @@ def _advice(site: Path) -> str:
 )
 def test_advice_names_this_package_only_where_the_installed_one_is_ours(tmp_path, program, advice):
     if program is not None:
-        metadata = tmp_path / "hdmf_zarr_backend-9.dist-info"
-        metadata.mkdir()
-        (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: hdmf-zarr-backend\nVersion: 9\n")
-        (metadata / "entry_points.txt").write_text(f"[console_scripts]\n{program}\n")
+        _make_installed(tmp_path, program)
     assert _advice(tmp_path) == advice
+
+
+def _make_installed(site: Path, program: str) -> None:
+    """Make a distribution of the name of this package in a folder, with one program."""
+    metadata = site / "hdmf_zarr_backend-9.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: hdmf-zarr-backend\nVersion: 9\n")
+    (metadata / "entry_points.txt").write_text(f"[console_scripts]\n{program}\n")
 
 
 @pytest.mark.parametrize("target", ENTRY_POINTS.values(), ids=ENTRY_POINTS)

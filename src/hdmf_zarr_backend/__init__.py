@@ -5,6 +5,10 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from hdmf_zarr_backend.extras import check_required
+
+check_required()  # one error, not another one at each first use
+
 __version__ = "0.1.0"
 
 __all__ = [

@@ -23,6 +23,7 @@ from hdmf_zarr_backend.errors import (
     StoreNotFoundError,
     StoreUnreachableError,
     UsageError,
+    known_arguments,
 )
 from hdmf_zarr_backend.files.content import ZarrContent, is_zarr, is_zarr_3
 from hdmf_zarr_backend.formats import zarr2, zarr3
@@ -543,6 +544,7 @@ def _keys_of(source: str, storage_options: Mapping[str, Any] | None) -> Store | 
         return None
 
 
+@known_arguments
 def compare(
     a: FileContent | str | os.PathLike[str] | Any,
     b: FileContent | str | os.PathLike[str] | Any,

@@ -16,7 +16,7 @@ import numpy as np
 from hdmf.data_utils import AbstractDataChunkIterator, DataIO, InvalidDataIOError
 from hdmf.utils import get_data_shape
 
-from hdmf_zarr_backend.errors import UsageError
+from hdmf_zarr_backend.errors import UsageError, known_arguments
 from hdmf_zarr_backend.formats.codec_options import codec_config, compressor_config, pipeline_of_zarr3
 
 
@@ -83,6 +83,7 @@ class ZarrDataIO(DataIO):  # type: ignore[misc]
         ``link_data`` is True for data that are not a stored array; in a write, for an array that no link can point to.
     """
 
+    @known_arguments
     def __init__(
         self,
         data: Any = None,
@@ -175,6 +176,9 @@ class ZarrDataIO(DataIO):  # type: ignore[misc]
         if isinstance(self.data, AbstractDataChunkIterator):
             raise NotImplementedError("a data chunk iterator cannot be turned into an array: it can be read only once")
         return np.array(self.data, dtype=dtype) if copy else np.asarray(self.data, dtype=dtype)
+
+
+ZarrDataIO.__init__.__doc__ = ZarrDataIO.__doc__  # help() shows hdmf's otherwise
 
 
 def _rows(data: Any) -> Iterator[Any]:

@@ -27,7 +27,8 @@ Grouped by what a handler would do:
     │   ├── ConflictError           (also ValueError) something else is there already
     │   └── WorkerLostError         a worker or a whole cluster has died; run it again
     ├── UsageError                  (also ValueError) change the call
-    │   └── ModeError               not possible in this mode
+    │   ├── ModeError               not possible in this mode
+    │   └── WrongArgumentError      (also TypeError) no such argument, or one of another type
     ├── LimitError                  a limit of `Limits`; raise it if you trust the file
     ├── NestingError                (also RecursionError) nest less deeply
     └── UnsupportedFileError        a kind of file that cannot be read, e.g. NWB 1.x
@@ -37,7 +38,9 @@ An error names the store, the path of the node and what to do; these parts are a
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Callable, Iterable
+from functools import wraps
+from typing import ClassVar, ParamSpec, TypeVar
 
 __all__ = [
     "ChunkError",
@@ -76,9 +79,13 @@ __all__ = [
     "ValueRefusedError",
     "WorkerLostError",
     "WriteError",
+    "WrongArgumentError",
     "WrongTargetWarning",
     "ZarrBackendError",
 ]
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class ZarrBackendError(Exception):
@@ -244,6 +251,34 @@ class UsageError(ZarrBackendError, ValueError):
 
 class ModeError(UsageError):
     """The operation is not possible in the mode in which the file was opened."""
+
+
+class WrongArgumentError(UsageError, TypeError):
+    """An argument that does not exist, or is of a type that means nothing here."""
+
+
+def known_arguments(function: Callable[P, T]) -> Callable[P, T]:
+    """Make a function name the most similar argument when it gets one that it does not take."""
+    code = function.__code__
+    known = frozenset(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]) - {"self", "cls"}
+
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        if not known.issuperset(kwargs):
+            raise unknown_argument(function.__qualname__.removesuffix(".__init__"), kwargs, known)
+        return function(*args, **kwargs)
+
+    return call
+
+
+def unknown_argument(name: str, given: Iterable[str], known: frozenset[str]) -> WrongArgumentError:
+    """Return the error for the first of the ``given`` arguments that the function or class ``name`` does not take."""
+    from difflib import get_close_matches  # imported here: few calls have a mistake
+
+    unknown = next(argument for argument in given if argument not in known)
+    similar = get_close_matches(unknown, known, n=1)
+    remedy = f"Did you mean {similar[0]!r}?" if similar else f"It takes {', '.join(sorted(known))}."
+    return WrongArgumentError(f"{name} does not take the argument {unknown!r}", remedy=remedy)
 
 
 class UnsupportedFileError(ZarrBackendError):

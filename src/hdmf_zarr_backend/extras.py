@@ -1,9 +1,17 @@
-"""The extras of this package: which optional libraries they install, and with which command.
+"""The libraries that this package needs, and those of its extras, with the commands that install them.
 
-Source: ``[project.optional-dependencies]`` of ``pyproject.toml``, which a test compares with `EXTRAS`.
+Source: ``pyproject.toml``; tests compare its dependencies with `REQUIRED`, and its extras with `EXTRAS`.
 """
 
 from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+
+REQUIRED = ("hdmf", "zarr", "numcodecs", "numpy", "filelock")
+"""The libraries without which nothing works."""
 
 EXTRAS = {
     "nwb": ("pynwb",),
@@ -13,10 +21,39 @@ EXTRAS = {
     "hdf5": ("h5py", "hdf5plugin"),
     "zom": ("pydantic", "pydantic-zarr"),
     "fast": ("orjson",),
+    "xarray": ("xarray", "dask"),
 }
 """The libraries of each extra, by the names with which pip installs them."""
 
 DISTRIBUTION = "hdmf-zarr-backend"
+
+
+def check_required() -> None:
+    """Make sure that the required libraries are installed, without importing them.
+
+    Raises
+    ------
+    ModuleNotFoundError
+        Some are not, as after ``pip install --no-deps``.
+    """
+    missing = [name for name in REQUIRED if sys.modules.get(name) is None and find_spec(name) is None]
+    if missing:
+        command = f"pip install {DISTRIBUTION if _is_installed() else ' '.join(missing)}"
+        problem = f"hdmf_zarr_backend needs {', '.join(missing)}; install what is missing with: {command}"
+        raise ModuleNotFoundError(problem, name=missing[0])
+
+
+@contextmanager
+def library_of(extra: str, what: str) -> Iterator[None]:
+    """Name the extra, and ``what`` needs it, where a library that the block imports is not installed."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        library = (error.name or "").partition(".")[0].replace("_", "-")
+        if library not in EXTRAS[extra]:
+            raise  # an installed library is broken
+        problem = f"{what} needs {library}; install it with: {install_command(extra)}"
+        raise ModuleNotFoundError(problem, name=error.name) from error
 
 
 def install_command(extra: str) -> str:
@@ -47,4 +84,5 @@ def _is_installed() -> bool:
 
 def extra_of(library: str | None) -> str | None:
     """Return the extra that installs a library, None if none does."""
-    return next((extra for extra, libraries in EXTRAS.items() if library in libraries), None)
+    name = (library or "").partition(".")[0].replace("_", "-")
+    return next((extra for extra, libraries in EXTRAS.items() if name in libraries), None)

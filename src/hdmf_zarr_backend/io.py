@@ -5,15 +5,13 @@ Source: ``hdmf.backends.io.HDMFIO`` for the interface; ``hdmf.backends.hdf5.HDF5
 
 from __future__ import annotations
 
-import difflib
-import inspect
 import os
 import warnings
 from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Never
+from typing import TYPE_CHECKING, Any
 
 from hdmf.backends.errors import UnsupportedOperation
 from hdmf.backends.io import HDMFIO
@@ -38,9 +36,11 @@ from hdmf_zarr_backend.errors import (
     StoreExistsError,
     StoreNotFoundError,
     UsageError,
+    WrongArgumentError,
     ZarrBackendError,
+    known_arguments,
 )
-from hdmf_zarr_backend.files.parser import ParsedFile, is_empty_group, is_hdmf_zarr, parse
+from hdmf_zarr_backend.files.parser import ParsedFile, check_outside, is_empty_group, is_hdmf_zarr, parse
 from hdmf_zarr_backend.formats import registry, zarr3
 from hdmf_zarr_backend.formats.both import BOTH, State, ZarrFormat
 from hdmf_zarr_backend.formats.codec_options import object_codec
@@ -50,6 +50,7 @@ from hdmf_zarr_backend.model.link_sources import full_location, is_same_place
 from hdmf_zarr_backend.model.nesting import limited_nesting
 from hdmf_zarr_backend.progress import SILENT, Progress
 from hdmf_zarr_backend.stores.base import Store
+from hdmf_zarr_backend.stores.files import not_found
 from hdmf_zarr_backend.stores.gc_pause import gc_paused
 from hdmf_zarr_backend.stores.limits import MEMORY_BUDGET, ExternalLinks, Limits, MissingChunks, ReadRules
 from hdmf_zarr_backend.stores.opening import check_abilities, open_store
@@ -70,22 +71,6 @@ NEW_FILE_MODES = ("w", "w-", "x")
 
 class UnsupportedModeError(ModeError, UnsupportedOperation):  # type: ignore[misc]
     """The operation is not possible in this mode; hdmf's own error for it as well."""
-
-
-class WrongArgumentError(UsageError, TypeError):
-    """An argument of a type that means nothing here."""
-
-
-_NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-
-
-def unknown_argument(cls: type, name: str) -> WrongArgumentError:
-    """Return the error for an argument that the constructor of ``cls`` does not take; it names the most similar one."""
-    found = [inspect.signature(vars(base).get("__init__", object)).parameters.values() for base in cls.__mro__]
-    known = {each.name for some in found for each in some if each.kind in _NAMED and each.name != "self"}
-    similar = difflib.get_close_matches(name, known, n=1)
-    remedy = f"Did you mean {similar[0]!r}?" if similar else f"It takes {', '.join(sorted(known))}."
-    return WrongArgumentError(f"{cls.__name__} does not take the argument {name!r}", remedy=remedy)
 
 
 class NoValuesError(NotZarrError, UnsupportedOperation):  # type: ignore[misc]
@@ -143,7 +128,8 @@ def parse_target(
 def _missing(error: StoreNotFoundError, mode: str) -> TargetMissingError:
     """Return the error in hdmf's words, with what a writer has left beside the file."""
     left = error.problem.removeprefix("the file does not exist")
-    remedy = error.remedy if left else f"{error.remedy.removesuffix('.')}, or use mode 'w' to make a new file."
+    begun = left.startswith("; ")  # by a writer
+    remedy = error.remedy if begun else f"{error.remedy} Use mode 'w' to make a new file."
     problem = f"Unable to open file in {mode!r} mode. File does not exist{left}"
     return TargetMissingError(problem, store=error.store, remedy=remedy)
 
@@ -158,6 +144,7 @@ def _view(name: str) -> Callable[..., Any]:
 
 def check_target(keys: Store, mode: str, *, force: bool) -> None:
     """Refuse to replace what a new file must not replace; ``force``: mode ``w`` replaces anything."""
+    check_outside(keys, is_new=True)
     if not keys.exists() or (mode == "w" and keys.is_empty_folder()):
         return
     if mode != "w":
@@ -301,8 +288,6 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         all. Only groups whose members are collections or optional fields are made without them, such as an ``NWBFile``
         and a ``ProcessingModule``; a manager of a class other than hdmf's ``BuildManager``, or a root of another type,
         makes everything at once. None: True. The other modes make everything at once.
-    **unknown
-        Any other argument is refused; the error names the most similar one.
 
     Raises
     ------
@@ -318,6 +303,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
 
     herd_path: str | None
 
+    @known_arguments
     def __init__(
         self,
         path: str | os.PathLike[str],
@@ -339,10 +325,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         commit_message: str | None = None,
         chunk_key_encoding: ChunkKeyEncoding | None = None,
         lazy: bool | None = None,
-        **unknown: Never,
     ) -> None:
-        if unknown:
-            raise unknown_argument(type(self), next(iter(unknown)))
         _check_choice(mode, zarr_format)
         self._is_lazy = mode in READING_MODES and (LAZY if lazy is None else lazy)
         manager = _manager_of(manager)
@@ -438,6 +421,8 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
             from hdmf_zarr_backend.changes.locks import writer_lock
 
             local = self._place.folder or self._place.zip_file
+            if self._mode == "r+" and local is not None and not os.path.lexists(os.path.dirname(local)):
+                raise _missing(not_found(local, self.source), self._mode)  # the lock would make the folder
             is_new = self._mode == "a" and local is not None and not os.path.lexists(local)
             replaces = is_new or self._mode not in ("r+", "a")
             self._lock = writer_lock(self._place, break_lock=self._break_lock, replaces=replaces)
@@ -460,6 +445,8 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
                 keys, self._mode, use_inlined=self._use_inlined, likely=self._zarr_format, lock=self._lock
             )
             keys = self._parsed.keys(keys)
+        else:
+            check_outside(keys, is_new=True)
         check_format(keys, self._mode, self._parsed, wanted=self._zarr_format)
         checked_key_encoding(self._key_encoding, self._number)
         self._keys = keys
@@ -525,6 +512,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
 
     # ---- reading ----------------------------------------------------------------------------------------------------
 
+    @known_arguments
     def read(self, *, check: bool = False) -> Any:
         """Return the root container.
 
@@ -609,7 +597,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
     def _session(self, *, is_lazy: bool = False) -> ReadSession:
         if self._reading is None:
             if self._parsed is None or self._keys is None:
-                raise UnsupportedModeError("there is nothing to read yet", store=self.source, remedy="Write it first.")
+                raise self._nothing_yet()
             self._reading = ReadSession(
                 self._keys,
                 self._parsed,
@@ -620,6 +608,19 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
                 on_made=self._written_builders.set_written,
             )
         return self._reading
+
+    def _nothing_yet(self) -> ZarrBackendError:
+        """Return the error for reading a new file before it is written."""
+        if self._mode in NEW_FILE_MODES:
+            return UnsupportedModeError("there is nothing to read yet", store=self.source, remedy="Write it first.")
+        local = self._place.folder
+        missing = StoreNotFoundError("the file does not exist", remedy="Check the path.")
+        error = missing if local is None else not_found(local, self.source)
+        return TargetMissingError(
+            f"{error.problem}; mode {self._mode!r} makes a new one, which can be read after it is written",
+            store=self.source,
+            remedy=error.remedy,
+        )
 
     def _mark_written(self, builder: Any) -> None:
         """Mark all builders of this file as being on disk."""
@@ -720,8 +721,10 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         UnsupportedModeError
             The file is closed.
         """
-        if not self._is_open or self._keys is None or self._parsed is None:
+        if not self._is_open:
             raise UnsupportedModeError("Cannot load namespaces from a closed file", store=self.source)
+        if self._keys is None or self._parsed is None:
+            raise self._nothing_yet()
         return load_cached_namespaces(namespace_catalog, self._keys, self._parsed.hierarchy, namespaces)
 
     def get_written(self, builder: Any) -> bool:
@@ -759,6 +762,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
 
         return KnownFields()
 
+    @known_arguments
     def write(
         self,
         container: Any,
@@ -844,6 +848,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         if self._edits is not None:
             self._fields.note(container, is_written=True)
 
+    @known_arguments
     def write_builder(
         self,
         builder: Any,
@@ -999,6 +1004,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
             session = ReadSession(session.own.keys, self._parsed, self.path, self.manager)
         return session.own.builder_at(path)
 
+    @known_arguments
     def export(
         self,
         src_io: HDMFIO,
@@ -1090,3 +1096,6 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         """Export ``src_io`` to a new file at ``path``; ``kwargs`` as of `export`."""
         with cls(path, mode="w") as io:
             io.export(src_io=src_io, **kwargs)
+
+
+ZarrIO.__init__.__doc__ = ZarrIO.__doc__  # help() shows hdmf's otherwise

@@ -8,13 +8,13 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Collection, Mapping
-from typing import Any, Never
+from typing import Any
 
 from hdmf.backends.io import HDMFIO
 from hdmf.build import BuildManager, TypeMap
 
-from hdmf_zarr_backend.errors import UnsupportedFileError, UsageError, ZarrBackendError
-from hdmf_zarr_backend.extras import install_command
+from hdmf_zarr_backend.errors import UnsupportedFileError, UsageError, ZarrBackendError, known_arguments
+from hdmf_zarr_backend.extras import library_of
 from hdmf_zarr_backend.files.parser import ParsedFile, parse
 from hdmf_zarr_backend.formats.both import ZarrFormat
 from hdmf_zarr_backend.formats.zarr3 import ChunkKeyEncoding
@@ -26,10 +26,8 @@ from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.limits import MEMORY_BUDGET, ExternalLinks, Limits, MissingChunks
 from hdmf_zarr_backend.stores.opening import open_store
 
-try:
+with library_of("nwb", "NWBZarrIO"):
     import pynwb
-except ModuleNotFoundError as error:
-    raise ModuleNotFoundError(f"NWBZarrIO needs pynwb: {install_command('nwb')}", name=error.name) from error
 
 _NEW = ("w", "w-", "x")
 
@@ -73,8 +71,6 @@ class NWBZarrIO(ZarrIO):
         As of `ZarrIO`.
     break_lock, commit_message, chunk_key_encoding, lazy
         As of `ZarrIO`.
-    **unknown
-        Any other argument is refused; the error names the most similar one.
 
     Raises
     ------
@@ -82,6 +78,7 @@ class NWBZarrIO(ZarrIO):
         An argument does not exist, or both ``manager`` and ``extensions`` are given.
     """
 
+    @known_arguments
     def __init__(
         self,
         path: str | os.PathLike[str],
@@ -105,7 +102,6 @@ class NWBZarrIO(ZarrIO):
         commit_message: str | None = None,
         chunk_key_encoding: ChunkKeyEncoding | None = None,
         lazy: bool | None = None,
-        **unknown: Never,
     ) -> None:
         if manager is not None and extensions is not None:
             raise UsageError("'manager' and 'extensions' cannot be specified together", remedy="Pass one of them.")
@@ -133,7 +129,6 @@ class NWBZarrIO(ZarrIO):
             commit_message=commit_message,
             chunk_key_encoding=chunk_key_encoding,
             lazy=lazy,
-            **unknown,
         )
         if wanted and self._parsed is not None:
             try:
@@ -169,6 +164,7 @@ class NWBZarrIO(ZarrIO):
         warnings.warn(f"the Zarr file {str(path)!r} {problem}", UserWarning, stacklevel=2)
         return False
 
+    @known_arguments
     def read(self, *, skip_version_check: bool = False, check: bool = False) -> Any:
         """Return the ``NWBFile``.
 
@@ -184,7 +180,7 @@ class NWBZarrIO(ZarrIO):
         UnsupportedNWBError
             The file has no NWB version, or version 1.
         """
-        if not skip_version_check and self.mode not in _NEW:
+        if not skip_version_check and self.mode not in _NEW and self._parsed is not None:
             text, parts = self.nwb_version
             if parts is None:
                 reason, remedy = self._why_no_version()
@@ -209,6 +205,7 @@ class NWBZarrIO(ZarrIO):
             return ": nwb_version is a dataset, as in NWB 1", "PyNWB reads version 2 and above."
         return "", "This is not an NWB file; ZarrIO may read it."
 
+    @known_arguments
     def export(  # type: ignore[override] # pynwb calls the container nwbfile
         self,
         src_io: HDMFIO,
@@ -273,6 +270,7 @@ class NWBZarrIO(ZarrIO):
         )
 
     @staticmethod
+    @known_arguments
     def read_nwb(
         path: str | os.PathLike[str],
         *,
@@ -285,7 +283,6 @@ class NWBZarrIO(ZarrIO):
         external_links: ExternalLinks | None = None,
         zarr_format: ZarrFormat | None = None,
         lazy: bool | None = None,
-        **unknown: Never,
     ) -> Any:
         """Return the ``NWBFile`` at ``path``.
 
@@ -297,8 +294,6 @@ class NWBZarrIO(ZarrIO):
             As of `NWBZarrIO`.
         lazy
             As of `ZarrIO`.
-        **unknown
-            Any other argument is refused; the error names the most similar one.
         """
         return NWBZarrIO(
             path,
@@ -312,8 +307,10 @@ class NWBZarrIO(ZarrIO):
             external_links=external_links,
             zarr_format=zarr_format,
             lazy=lazy,
-            **unknown,
         ).read()
+
+
+NWBZarrIO.__init__.__doc__ = NWBZarrIO.__doc__  # help() shows hdmf's otherwise
 
 
 class ParsedNWBIO(NWBZarrIO):

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 import json
 import os
+import pydoc
 import re
 import shutil
 import subprocess
@@ -23,9 +25,11 @@ import zarr.codecs
 from hdmf.build import DatasetBuilder, GroupBuilder
 from pynwb import NWBHDF5IO, TimeSeries
 
-from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO, convert
+import hdmf_zarr_backend
+from hdmf_zarr_backend import Limits, NWBZarrIO, ZarrDataIO, ZarrIO, convert, dry_run, verify
 from hdmf_zarr_backend.cli.main import main
-from hdmf_zarr_backend.errors import NotZarrError, StoreError, UsageError
+from hdmf_zarr_backend.errors import NotZarrError, StoreError, UsageError, WrongArgumentError
+from hdmf_zarr_backend.report.page import report
 from tests.samples import plain_nwbfile, write_hdf5
 from tests.servers import WebServer, serving
 from tests.zarrs import IS_ZARR_2, needs_zarr_3, open_group
@@ -284,6 +288,76 @@ def test_links_to_another_file_are_written_as_before(nwb: Path, tmp_path: Path) 
         shares.add_acquisition(TimeSeries(name="shares", data=series, rate=1.0, unit="m"))
         with NWBZarrIO(tmp_path / "c.nwb.zarr", "w") as out:
             out.write(shares)
+
+
+@pytest.mark.parametrize(
+    ("url", "option", "meant"),
+    [
+        ("s3://bucket/a.nwb.zarr", "anom=true", "anon"),
+        ("s3://bucket/a.nwb.zarr", "endpoint-url=http://host", "endpoint_url"),
+        ("s3://bucket/a.nwb.zarr", "regionn=x", "region"),
+        ("gs://bucket/a.nwb.zarr", "tokn=anon", "token"),
+        ("az://container/a.nwb.zarr", "acount_name=x", "account_name"),
+        ("https://127.0.0.1:1/a.nwb.zarr", "header=x", "headers"),
+    ],
+)
+def test_a_misspelt_storage_option(url: str, option: str, meant: str, capsys: pytest.CaptureFixture[str]) -> None:
+    name, _, value = option.partition("=")
+    for read in (NWBZarrIO, NWBZarrIO.read_nwb, verify):
+        with pytest.raises(UsageError, match=f"no storage option '{name}'") as caught:
+            read(url, storage_options={name: value})
+        assert (caught.value.store, caught.value.remedy) == (url, f"Did you mean {meant!r}?")
+    assert main(["inspect", url, "-O", option]) == 2
+    assert f"Did you mean {meant!r}?" in capsys.readouterr().err
+
+
+def test_a_storage_option_that_no_installed_library_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "s3fs", None)
+    with pytest.raises(UsageError, match="no storage option 'qqq'") as caught:
+        NWBZarrIO("s3://bucket/a.nwb.zarr", storage_options={"qqq": 1})
+    assert caught.value.remedy == "Check its name. If it is one of s3fs, install that."
+
+
+_FUNCTIONS = [getattr(hdmf_zarr_backend, name) for name in hdmf_zarr_backend.__all__ if name[0].islower()]
+
+
+@pytest.mark.parametrize("called", [*_FUNCTIONS, ZarrDataIO, Limits, report], ids=lambda called: called.__name__)
+def test_every_function_refuses_an_argument_that_it_does_not_have(called: Callable[..., Any], tmp_path: Path) -> None:
+    path = write_hdf5(tmp_path / "a.nwb", plain_nwbfile())
+    with pytest.raises(UsageError, match=rf"^{called.__name__} .* argument 'qqq'. It takes ") as caught:
+        called(*([path] if called is dry_run else []), qqq=1)
+    assert isinstance(caught.value, TypeError)
+
+
+def test_the_argument_that_was_meant(nwb: Path, tmp_path: Path) -> None:
+    hdf5 = write_hdf5(tmp_path / "a.nwb", plain_nwbfile())
+    calls: dict[str, Callable[[], Any]] = {
+        "compressor": lambda: ZarrDataIO([1], compression="gzip"),
+        "overwrite": lambda: convert(hdf5, tmp_path / "b.nwb.zarr", overwrit=True),
+        "max_depth": lambda: Limits(max_dept=3),
+        "shards": lambda: dry_run(hdf5, shard="auto"),
+        "memory_budget": lambda: dry_run(plain_nwbfile(), memory_budgt=1),
+    }
+    with NWBZarrIO(nwb, "r") as source, NWBZarrIO(tmp_path / "c.nwb.zarr", "w") as io:
+        calls["link_data"] = lambda: io.write(plain_nwbfile(), linkdata=False)
+        calls["nczarr"] = lambda: io.export(source, nczar=True)
+        calls["cache_spec"] = lambda: io.export(source, write_args={"cache_specs": False})
+        calls["check"] = lambda: source.read(chek=True)
+        for meant, call in calls.items():
+            with pytest.raises(WrongArgumentError) as caught:
+                call()
+            assert caught.value.remedy == f"Did you mean {meant!r}?"
+    assert not (tmp_path / "b.nwb.zarr").exists()
+    assert not (tmp_path / "c.nwb.zarr").exists()
+    with pytest.raises(UsageError, match="Use 'zlib', which is the gzip of HDF5"):
+        ZarrDataIO([1], compressor="gzip")
+
+
+@pytest.mark.parametrize("cls", [ZarrIO, NWBZarrIO, ZarrDataIO])
+def test_help_of_a_constructor_is_about_its_arguments(cls: type) -> None:
+    shown = pydoc.render_doc(cls.__init__, renderer=pydoc.plaintext)
+    assert cls.__doc__.splitlines()[0] in shown
+    assert all(name in shown.partition("Parameters")[2] for name in inspect.signature(cls).parameters)
 
 
 @pytest.mark.parametrize("cls", [ZarrIO, NWBZarrIO])

@@ -20,7 +20,7 @@ from types import ModuleType
 from typing import Any, Literal
 
 import hdmf_zarr_backend.errors
-from hdmf_zarr_backend.errors import UsageError
+from hdmf_zarr_backend.errors import UsageError, known_arguments
 from hdmf_zarr_backend.formats.chosen import name_format
 
 NAME = "hdmf_zarr"
@@ -98,6 +98,7 @@ def _is_installed() -> bool:
     return any(isinstance(finder, AliasFinder) for finder in sys.meta_path)
 
 
+@known_arguments
 def install_hdmf_zarr_alias(*, replace: bool = False, zarr_format: Literal[2, 3, "both"] | None = None) -> None:
     """Let ``import hdmf_zarr`` find this package, in this process.
 

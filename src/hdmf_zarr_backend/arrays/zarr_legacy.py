@@ -23,7 +23,7 @@ import zarr
 from numcodecs.abc import Codec
 from numcodecs.registry import codec_registry
 
-from hdmf_zarr_backend.errors import ChunkError, UnsafeDataError
+from hdmf_zarr_backend.errors import ChunkError, UnsafeDataError, known_arguments
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -155,6 +155,7 @@ _switch = threading.Lock()
 _replaced: list[tuple[dict[str, Any], str, type[Any], type[Any] | None]] = []
 
 
+@known_arguments
 def enable_legacy_files() -> None:
     """Let zarr-python, xarray and pydantic-zarr open files of hdmf-zarr 0.13 and older in this process.
 

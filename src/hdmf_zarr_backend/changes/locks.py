@@ -256,6 +256,9 @@ class FileLock(WriterLock):
         self.follows = False
         self._path = lock_path(os.path.realpath(target))  # one file has one lock, by whatever path it is opened
         self._made = _missing(os.path.dirname(self._path))
+        above = os.path.dirname(self._made[-1] if self._made else self._path)
+        if os.path.isfile(above):
+            raise StoreError(f"{above!r} is a file, not a folder", store=target, remedy="Check the path.")
         self._descriptor = -1
         self._is_file = False
         self._is_kept = False

@@ -25,7 +25,14 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
 from hdmf_zarr_backend.arrays.chunks import ChunkReader
 from hdmf_zarr_backend.checks.chunks import DecodeTask, StoredObjects
-from hdmf_zarr_backend.errors import MetadataError, NotZarrError, StoreNotFoundError, UsageError, ZarrBackendError
+from hdmf_zarr_backend.errors import (
+    MetadataError,
+    NotZarrError,
+    StoreNotFoundError,
+    UsageError,
+    ZarrBackendError,
+    known_arguments,
+)
 from hdmf_zarr_backend.execution.executors import Runner, runner
 from hdmf_zarr_backend.files.parser import check_keys, check_texts
 from hdmf_zarr_backend.formats import registry, zarr2, zarr3
@@ -137,6 +144,7 @@ class ConformanceReport:
         (self.violations if finding.is_violation else self.remarks).append(finding)
 
 
+@known_arguments
 def conformance(
     source: str | os.PathLike[str] | Any,
     *,

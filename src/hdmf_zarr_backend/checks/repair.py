@@ -24,8 +24,9 @@ from hdmf_zarr_backend.errors import (
     DamagedFileError,
     ReadOnlyStoreError,
     ZarrBackendError,
+    known_arguments,
 )
-from hdmf_zarr_backend.files.parser import ParsedFile, current, parse
+from hdmf_zarr_backend.files.parser import ParsedFile, check_outside, current, parse
 from hdmf_zarr_backend.formats.inlined import is_inlined, is_read_at_open
 from hdmf_zarr_backend.formats.links import decode_links
 from hdmf_zarr_backend.formats.registry import FIRST_KEYS, FORMATS
@@ -60,6 +61,7 @@ class Repairs:
     kept: list[Problem] = field(default_factory=list)
 
 
+@known_arguments
 def consolidate(
     source: str | os.PathLike[str] | Any, *, forget: bool = False, storage_options: Mapping[str, Any] | None = None
 ) -> None:
@@ -121,6 +123,7 @@ def _check_changeable(keys: Store) -> None:
             store=keys.location,
             remedy="Repair a copy on a disk.",
         )
+    check_outside(keys)  # before it is locked or changed
 
 
 def _whole_hierarchy(keys: Store) -> Hierarchy:
@@ -155,6 +158,7 @@ def _consolidated(keys: Store, hierarchy: Hierarchy, kept: Mapping[str, bytes]) 
     return {key: dump(document) for key, document in documents.items()}
 
 
+@known_arguments
 def repair(
     source: str | os.PathLike[str] | Any,
     *,

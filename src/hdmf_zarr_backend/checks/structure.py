@@ -27,6 +27,7 @@ from hdmf_zarr_backend.errors import (
 from hdmf_zarr_backend.execution.tasks import Index
 from hdmf_zarr_backend.files.parser import (
     check_document,
+    check_outside,
     check_texts,
     current,
     difference_of,
@@ -142,6 +143,7 @@ class _Check:
 
     def run(self) -> Structure:
         """Return what can be read."""
+        check_outside(self._keys)
         self._is_changing = self._check_journal()
         self._check_unfinished()
         texts = self._keys.get_many(registry.FIRST_KEYS)

@@ -30,7 +30,7 @@ from hdmf_zarr_backend.checks.rules import (
     included,
 )
 from hdmf_zarr_backend.checks.view import NAIVE, OTHER, Item, Member, Value, type_key_of, view
-from hdmf_zarr_backend.errors import MetadataError, UsageError, ZarrBackendError
+from hdmf_zarr_backend.errors import MetadataError, UsageError, ZarrBackendError, known_arguments
 from hdmf_zarr_backend.files.parser import ParsedFile, parse
 from hdmf_zarr_backend.formats.namespaces import NAMESPACE, spec_location
 from hdmf_zarr_backend.formats.reserved import SPECLOC
@@ -46,6 +46,7 @@ _IGNORED = "hdmf-experimental"
 Source = str | os.PathLike[str] | Any
 
 
+@known_arguments
 def validate(
     source: Source,
     *,

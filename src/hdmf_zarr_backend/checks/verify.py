@@ -12,7 +12,7 @@ from hdmf_zarr_backend.checks.findings import Problem, Report
 from hdmf_zarr_backend.checks.links import Targets, check_targets
 from hdmf_zarr_backend.checks.structure import check_structure
 from hdmf_zarr_backend.checks.validate import problems_by_schema
-from hdmf_zarr_backend.errors import UsageError
+from hdmf_zarr_backend.errors import UsageError, known_arguments
 from hdmf_zarr_backend.execution.executors import runner
 from hdmf_zarr_backend.files.parser import parse
 from hdmf_zarr_backend.model.nodes import Dataset, Group, Hierarchy
@@ -27,6 +27,7 @@ LEVELS: tuple[str, ...] = get_args(Level)
 """The levels of a check; each includes all before it."""
 
 
+@known_arguments
 def verify(
     source: str | os.PathLike[str] | Any,
     level: Level = "chunks",

@@ -19,9 +19,9 @@ from hdmf_zarr_backend.builders.dimensions import name_axes
 from hdmf_zarr_backend.conversion.from_hdf5 import Hdf5Planner
 from hdmf_zarr_backend.conversion.readability import check_planned, check_version, check_zarr, namespaces_of, schema_of
 from hdmf_zarr_backend.conversion.report import ConversionReport, Format, report_of
-from hdmf_zarr_backend.errors import NotZarrError, UsageError
+from hdmf_zarr_backend.errors import NotZarrError, UsageError, known_arguments
 from hdmf_zarr_backend.execution.executors import opened
-from hdmf_zarr_backend.files.parser import parse
+from hdmf_zarr_backend.files.parser import check_outside, parse
 from hdmf_zarr_backend.formats import registry
 from hdmf_zarr_backend.formats.attributes import strict_attributes
 from hdmf_zarr_backend.formats.both import BOTH, ZarrFormat
@@ -74,6 +74,7 @@ _MEANT_FOR: dict[str, tuple[Format | None, Format | None]] = {
 }  # fmt: skip
 
 
+@known_arguments
 def convert(
     source: str | os.PathLike[str] | Any,
     target: str | os.PathLike[str] | Any,
@@ -488,6 +489,7 @@ class Request:
 def _open_target(target: str | Store, storage: dict[str, Any], *, overwrite: bool) -> Store:
     keys = open_store(target, storage if isinstance(target, str) and is_url(target) else None)
     check_abilities(keys, "w")
+    check_outside(keys, is_new=True)
     check_free(keys, overwrite=overwrite)
     return keys
 

@@ -14,7 +14,7 @@ from hdmf_zarr_backend.changes.journal import warn_of_pending
 from hdmf_zarr_backend.conversion.readability import check_zarr
 from hdmf_zarr_backend.conversion.report import ConversionReport, is_content
 from hdmf_zarr_backend.files.link_policy import check_link
-from hdmf_zarr_backend.files.parser import parse
+from hdmf_zarr_backend.files.parser import check_outside, parse
 from hdmf_zarr_backend.hdf5.placement import Placement, ZarrFile
 from hdmf_zarr_backend.hdf5.writer import Hdf5Writer
 from hdmf_zarr_backend.model.link_sources import is_url
@@ -44,6 +44,7 @@ def convert_to_hdf5(source: str | Store, target: str, request: Request) -> Conve
     keys = LocalStore(target)
     check_free(keys, overwrite=request.overwrite, empty_folder=False)
     main = open_source(source, request)
+    check_outside(keys, is_new=True)
     typed = check_zarr(main) if request.check else {}
     placement = Placement(main, target, partial(_open_other, main), copies_links=request.copies_links)
     arrays = [placed.node.stored for placed in placement.nodes if isinstance(placed.node, Dataset)]

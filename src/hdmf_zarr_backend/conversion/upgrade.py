@@ -25,7 +25,7 @@ from hdmf_zarr_backend.builders.both import (
 )
 from hdmf_zarr_backend.builders.from_zarr import ZarrPlanner
 from hdmf_zarr_backend.changes.journal import Journal, changing, undone_on_error, warn_of_pending
-from hdmf_zarr_backend.errors import ConflictError, ReadOnlyStoreError, UsageError
+from hdmf_zarr_backend.errors import ConflictError, ReadOnlyStoreError, UsageError, known_arguments
 from hdmf_zarr_backend.files.parser import ParsedFile, parse
 from hdmf_zarr_backend.formats import both, registry, zarr2, zarr3
 from hdmf_zarr_backend.formats.inlined import is_inlined, is_read_at_open
@@ -253,6 +253,7 @@ class UpgradeReport:
         return f"would have Zarr {number}: {'; '.join(parts)}"
 
 
+@known_arguments
 def upgrade(
     source: str | os.PathLike[str] | Any,
     *,

@@ -25,6 +25,7 @@ from hdmf_zarr_backend.errors import (
     UsageError,
     WriteError,
 )
+from hdmf_zarr_backend.files.parser import check_outside
 from hdmf_zarr_backend.formats import zarr2
 from hdmf_zarr_backend.formats.chunking import WHOLE_BYTES
 from hdmf_zarr_backend.formats.elements import describe
@@ -105,7 +106,9 @@ def convert_virtual(
     abilities = open_folder(split_location(target)[0], storage if is_url(target) else {}).abilities
     if not abilities.write:  # checked before anything is read
         raise ReadOnlyStoreError(abilities.why, store=target, remedy="Make the references here, and upload them.")
-    check_free(open_store(target, storage if is_url(target) else None), overwrite=overwrite)
+    keys = open_store(target, storage if is_url(target) else None)
+    check_outside(keys, is_new=True)
+    check_free(keys, overwrite=overwrite)
     is_nwb = check and check_version(source, storage)
     with closing(Hdf5Tree(source, target, storage, external_links)) as tree:
         files = _Sources(tree.sources(), target, storage)

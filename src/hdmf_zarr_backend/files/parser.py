@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
 from typing import Any
+from urllib.parse import urlsplit
 
 from hdmf_zarr_backend.changes.journal import Mark
 from hdmf_zarr_backend.changes.locks import Holder
@@ -20,6 +22,7 @@ from hdmf_zarr_backend.errors import (
     MetadataError,
     NotZarrError,
     StoreError,
+    StoreExistsError,
     StoreNotFoundError,
     StoreRefusedError,
     StoreUnreachableError,
@@ -35,7 +38,9 @@ from hdmf_zarr_backend.stores.files import folders_with, not_found
 from hdmf_zarr_backend.stores.gc_pause import gc_paused
 from hdmf_zarr_backend.stores.json_text import dump, load
 from hdmf_zarr_backend.stores.limits import Limits
-from hdmf_zarr_backend.stores.opening import is_of_hdf5, open_store
+from hdmf_zarr_backend.stores.local import LocalStore
+from hdmf_zarr_backend.stores.locations import split_location
+from hdmf_zarr_backend.stores.opening import is_of_hdf5, open_neighbour, open_store
 from hdmf_zarr_backend.stores.wrappers import InlinedStore
 
 _BATCH = 10_000
@@ -226,10 +231,12 @@ def parse(
         texts, state = (first, None) if is_chosen else current(keys, first)
         _warn_of(state, keys.location)
         if not use_consolidated:
+            check_outside(keys)
             parsed = ParsedFile(_parse_listing(keys, texts.get(zarr3.DOCUMENT)), consolidated=False)
         elif (found := _parse_consolidated(keys, texts, use_inlined=use_inlined)) is not None:
             parsed = found
         else:
+            check_outside(keys)
             document = texts.get(zarr3.DOCUMENT)
             _check_finished(keys, None if document else keys.get(zarr2.ATTRIBUTES), document)
             parsed = ParsedFile(_parse_listing(keys, document), consolidated=False)
@@ -503,18 +510,99 @@ def _root_without_document(keys: Store) -> ZarrBackendError | None:
     return None
 
 
-def is_hdmf_zarr(keys: Store) -> bool:
-    """Tell whether this is an HDMF Zarr file of any writer: its root has ``.specloc``, ``namespace`` or a note."""
-    text = keys.get(zarr2.ATTRIBUTES) or keys.get(zarr3.DOCUMENT)
-    if text is None:
-        return False
+def check_outside(keys: Store, *, is_new: bool = False) -> None:
+    """Refuse a path inside an HDMF Zarr file, such as that of one of its groups; a file of its own may be there.
+
+    Parameters
+    ----------
+    keys : Store
+        The store at that path.
+    is_new : bool
+        Whether a file is made there. Otherwise there has to be something that is taken for a file.
+
+    Raises
+    ------
+    StoreExistsError
+        A new file would be inside another one.
+    NotZarrError
+        What is there is a part of a file.
+    """
+    if keys.read_rules.is_linked:  # nothing is looked for around the target of a link
+        return
+    around = next((place for place in _folders_above(keys) if _is_root(place)), None)
+    if around is None:
+        return
+    exists = keys.exists()
+    if (_is_root(keys) or _is_consolidated(keys)) if exists else not is_new:
+        return
+    if is_new:
+        raise StoreExistsError(
+            f"this path is inside the Zarr file {around.location!r}",
+            store=keys.location,
+            remedy="Choose a path outside of that file.",
+        )
+    part = "a single Zarr array" if keys.get(zarr2.ARRAY) is not None else "a part"
+    raise NotZarrError(
+        f"this is {part} of the Zarr file {around.location!r}, and not a file",
+        store=keys.location,
+        remedy=f"Give the path of the file: {around.location!r}.",
+    )
+
+
+def _folders_above(keys: Store) -> Iterator[Store]:
+    """Yield the folders above a path that may be Zarr files: any on a disk, and on a server those that are named so."""
+    location = keys.folder or keys.location
+    is_local = os.path.isabs(location)
+    if not is_local and not (keys.unwrapped.opens_by_url and is_url(location)):
+        return
+    while True:
+        above, name = split_location(location)
+        if not name or above == location or above.endswith("//"):
+            return
+        location = above
+        if is_local:
+            if any(os.path.isfile(os.path.join(location, document)) for document in (zarr2.ATTRIBUTES, zarr3.DOCUMENT)):
+                yield LocalStore(location)
+        elif urlsplit(location).path.endswith(ZARR_SUFFIXES):
+            yield open_neighbour(keys, location)
+
+
+def _is_root(keys: Store) -> bool:
+    """Tell whether this is the root of an HDMF file: it has namespaces, or a version of NWB or of the format."""
     try:
-        document = load(text, key=zarr2.ATTRIBUTES)
-    except ZarrBackendError:
+        attributes = _attributes_of(keys)
+    except StoreError:  # it cannot be read
         return False
+    return SPECLOC in attributes or "nwb_version" in attributes or "version" in notes_of(attributes)
+
+
+def _is_consolidated(keys: Store) -> bool:
+    """Tell whether a store has a consolidated document of its own, which may be damaged."""
+    texts = keys.get_many(registry.FIRST_KEYS)
+    if zarr2.CONSOLIDATED in texts:
+        return True
+    document = _loaded(texts.get(zarr3.DOCUMENT))
+    return isinstance(document, dict) and isinstance(document.get(zarr3.CONSOLIDATED), dict)
+
+
+def _attributes_of(keys: Store) -> dict[str, Any]:
+    """Return the attributes of the root of a store, none if their document is damaged."""
+    document = _loaded(keys.get(zarr2.ATTRIBUTES) or keys.get(zarr3.DOCUMENT))
     if isinstance(document, dict) and "node_type" in document:
         document = document.get("attributes")
-    return isinstance(document, dict) and bool({SPECLOC, "namespace", NOTES} & document.keys())
+    return document if isinstance(document, dict) else {}
+
+
+def _loaded(text: bytes | None) -> Any:
+    try:
+        return None if text is None else load(text, key=zarr2.ATTRIBUTES)
+    except ZarrBackendError:
+        return None
+
+
+def is_hdmf_zarr(keys: Store) -> bool:
+    """Tell whether this is an HDMF Zarr file of any writer: its root has ``.specloc``, ``namespace`` or a note."""
+    return bool({SPECLOC, "namespace", NOTES} & _attributes_of(keys).keys())
 
 
 def is_empty_group(keys: Store) -> bool:

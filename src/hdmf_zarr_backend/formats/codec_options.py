@@ -66,6 +66,8 @@ def compressor_config(codec: Any, names: Iterable[str] = CODECS) -> Any:
     if isinstance(codec, str):
         if codec not in CODECS:
             remedy = f"Use {', '.join(map(repr, names))}, or a codec of numcodecs or zarr."
+            if codec == "gzip":
+                remedy = "Use 'zlib', which is the gzip of HDF5; numcodecs.Zlib(4) has a level."
             raise UsageError(f"there is no codec with the name {codec!r}", remedy=remedy)
         return CODECS[codec]
     return codec_config(codec)

@@ -13,7 +13,7 @@ from typing import Any
 
 from hdmf_zarr_backend.changes.journal import Journal, changing, undone_on_error
 from hdmf_zarr_backend.changes.locks import WriterLock
-from hdmf_zarr_backend.errors import ReadOnlyStoreError, UsageError
+from hdmf_zarr_backend.errors import ReadOnlyStoreError, UsageError, known_arguments
 from hdmf_zarr_backend.files.parser import parse
 from hdmf_zarr_backend.formats import nczarr, zarr2, zarr3
 from hdmf_zarr_backend.formats.both import renewed
@@ -26,6 +26,7 @@ from hdmf_zarr_backend.stores.opening import open_store
 __all__ = ["add_nczarr", "remove_nczarr"]
 
 
+@known_arguments
 def add_nczarr(
     source: Any, *, storage_options: Mapping[str, Any] | None = None, strict_json: bool = False
 ) -> list[str]:
@@ -68,6 +69,7 @@ def add_nczarr(
     return nczarr.listed(hierarchy)
 
 
+@known_arguments
 def remove_nczarr(source: Any, *, storage_options: Mapping[str, Any] | None = None, strict_json: bool = False) -> None:
     """Remove the attributes that `add_nczarr` added.
 

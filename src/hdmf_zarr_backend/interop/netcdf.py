@@ -30,7 +30,7 @@ from hdmf.build import ObjectMapper
 
 from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
 from hdmf_zarr_backend.arrays.lazy import ArrayContext, LazyArray
-from hdmf_zarr_backend.errors import ChunkError, MetadataError, NotZarrError, ZarrBackendError
+from hdmf_zarr_backend.errors import ChunkError, MetadataError, NotZarrError, ZarrBackendError, known_arguments
 from hdmf_zarr_backend.files.parser import check_texts, parse, read_documents
 from hdmf_zarr_backend.formats import nczarr, zarr2
 from hdmf_zarr_backend.formats.attributes import decode_attributes
@@ -509,6 +509,7 @@ class NetcdfGroup:
         return self.variables[name] if name in self.variables else self.groups[name]
 
 
+@known_arguments
 def open_netcdf(source: Any, *, storage_options: Mapping[str, Any] | None = None) -> NetcdfGroup:
     """Return the root group of a file of Zarr format 2, written by netcdf-c or another program.
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from hdmf_zarr_backend.arrays.lazy import LazyArray
-from hdmf_zarr_backend.errors import UsageError
+from hdmf_zarr_backend.errors import UsageError, known_arguments
 from hdmf_zarr_backend.formats.dtypes import numpy_dtype
 from hdmf_zarr_backend.formats.reserved import DIMENSIONS
 from hdmf_zarr_backend.formats.tensorstore import COMPRESSORS, Obstacle, find_obstacle, is_number, no_such_elements
@@ -29,6 +29,7 @@ from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.obstore import object_settings
 
 
+@known_arguments
 def tensorstore_spec(dataset: Any, field: str | None = None) -> dict[str, Any]:
     """Return the spec with which TensorStore opens a dataset.
 

@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 
 from hdmf_zarr_backend.arrays.lazy import LazyArray
+from hdmf_zarr_backend.errors import known_arguments
+from hdmf_zarr_backend.extras import library_of
 from hdmf_zarr_backend.formats.attributes import decode_attributes
 from hdmf_zarr_backend.formats.references import decode_attribute_reference
 from hdmf_zarr_backend.formats.reserved import DIMENSIONS
@@ -21,6 +23,7 @@ from hdmf_zarr_backend.model.nodes import absolute
 __all__ = ["to_dask", "to_xarray"]
 
 
+@known_arguments
 def to_dask(dataset: LazyArray, chunks: Sequence[int] | int | None = None) -> Any:
     """Return a dataset as a ``dask.array.Array`` that reads when it is computed, with a stored chunk per block.
 
@@ -40,11 +43,12 @@ def to_dask(dataset: LazyArray, chunks: Sequence[int] | int | None = None) -> An
     Raises
     ------
     ModuleNotFoundError
-        dask, which the extra ``dask`` installs, is missing.
+        dask is not installed; the extra ``dask`` installs it.
 
     Source: dask, "Create Dask Arrays", ``from_array``.
     """
-    from dask.array import from_array
+    with library_of("dask", "to_dask()"):
+        from dask.array import from_array
 
     stored = dataset.node.stored
     unit: Any = stored.chunks if stored.shards is None else stored.shards.shape
@@ -64,6 +68,7 @@ class _Blocks:
         return self._dataset[key]
 
 
+@known_arguments
 def to_xarray(dataset: LazyArray, chunks: Sequence[int] | int | None = None) -> Any:
     """Return a dataset as an ``xarray.DataArray`` on dask, with the names of its dimensions, attributes and name.
 
@@ -80,11 +85,12 @@ def to_xarray(dataset: LazyArray, chunks: Sequence[int] | int | None = None) -> 
     Raises
     ------
     ModuleNotFoundError
-        xarray or dask is not installed.
+        xarray or dask is not installed; the extra ``xarray`` installs both.
 
     Source: xarray, ``DataArray``; zarr-python and xarray, for ``_ARRAY_DIMENSIONS``.
     """
-    import xarray
+    with library_of("xarray", "to_xarray()"):
+        import xarray
 
     attributes = decode_attributes(dataset.node.attributes, resolve=_path_of)
     return xarray.DataArray(

@@ -17,6 +17,7 @@ from typing import Any
 
 from hdmf_zarr_backend.checks.verify import Level
 from hdmf_zarr_backend.comparison import Difference, compare, summarise
+from hdmf_zarr_backend.errors import known_arguments
 from hdmf_zarr_backend.files.html_tree import TREE_STYLE, tree_html
 from hdmf_zarr_backend.files.outline import Outline, open_outline, outline_of
 from hdmf_zarr_backend.files.parser import parse
@@ -34,6 +35,7 @@ _DIFFERENCES = 300
 _ARRAY_BAR, _GROUP_BAR = 120, 300  # pixels
 
 
+@known_arguments
 def report(
     source: str | os.PathLike[str],
     other: str | os.PathLike[str] | None = None,

@@ -425,8 +425,8 @@ def unfinished(target: str) -> str | None:
 
 
 def not_found(target: str, location: str) -> StoreNotFoundError:
-    """Return the error for a local file that does not exist; it names what a writer has left beside ``target``."""
-    problem, remedy = "the file does not exist", "Check the path."
+    """Return the error for a local file that does not exist; it names what is there or was left."""
+    problem, remedy = _what_is_there(target)
     left = unfinished(target)
     if left is not None:
         problem = f"{problem}; {left}"
@@ -438,6 +438,25 @@ def not_found(target: str, location: str) -> StoreNotFoundError:
         if interrupted_conversions(target):
             remedy = "A conversion to it was interrupted: convert again with resume=True."
     return StoreNotFoundError(problem, store=location, remedy=remedy)
+
+
+def _what_is_there(target: str) -> tuple[str, str]:
+    """Return the problem of a path without a file, and a remedy: the name of a file that was probably meant."""
+    from difflib import get_close_matches  # imported here: for this message only
+
+    problem, name = "the file does not exist", os.path.basename(target)
+    folder = os.path.dirname(target)
+    while not os.path.lexists(folder) and folder != os.path.dirname(folder):
+        folder, name = os.path.split(folder)
+    if folder != os.path.dirname(target):
+        problem += f": there is no {name!r} in {folder!r}"
+    if os.path.isfile(folder):
+        return problem, f"{folder!r} is a file, not a folder. Check the path."
+    names: list[str] = []
+    with suppress(OSError):  # the folder cannot be listed
+        names = [other for other in os.listdir(folder) if not other.startswith(".")]
+    similar = get_close_matches(name, names, n=1)
+    return problem, f"Check the path. Did you mean {similar[0]!r}?" if similar else "Check the path."
 
 
 def folders_with(folder: str, names: Collection[str]) -> list[str]:

@@ -13,7 +13,7 @@ import os
 from dataclasses import dataclass, field, fields
 from typing import Literal, get_args
 
-from hdmf_zarr_backend.errors import LimitError, UsageError
+from hdmf_zarr_backend.errors import LimitError, UsageError, known_arguments
 
 MissingChunks = Literal["fill", "error"]
 ExternalLinks = Literal["follow", "within", "never"]
@@ -113,6 +113,9 @@ class Limits:
             f"{what}: the limit {name} is {getattr(self, name):,}",
             remedy=f"If you trust this file, raise it: limits=Limits({name}={_rounded(value)}).",
         )
+
+
+Limits.__init__ = known_arguments(Limits.__init__)  # type: ignore[method-assign] # that of the dataclass
 
 
 def _rounded(value: int) -> str:

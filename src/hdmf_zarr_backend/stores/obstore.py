@@ -281,6 +281,53 @@ _CONNECTION_NAMES = {
 }
 
 
+_LIBRARIES = {"S3Store": "s3fs", "GCSStore": "gcsfs", "AzureStore": "adlfs", "HTTPStore": "aiohttp"}
+_OF_ANY_LIBRARY = frozenset(
+    {
+        "asynchronous", "batch_size", "block_size", "cache_options", "cache_type", "client_kwargs",
+        "default_cache_type", "default_fill_cache", "encoded", "listings_expiry_time", "loop", "max_concurrency",
+        "max_paths", "skip_instance_cache", "timeout", "use_listings_cache", "version_aware",
+    }
+)  # fmt: skip
+_OF_LIBRARY = {
+    "S3Store": {
+        "cache_regions", "config_kwargs", "default_block_size", "event_hooks", "fixed_upload_size",
+        "include_builtin_handlers", "loader", "local_expiry_check", "password", "profile", "s3_additional_kwargs",
+        "session", "session_vars", "use_ssl", "username",
+    },
+    "GCSStore": {
+        "access", "cache_timeout", "check_connection", "consistency", "default_location", "endpoint_url",
+        "finalize_on_close", "max_mrd_pool_cache_queue_size", "mrd_pool_cache_size", "project", "requester_pays",
+        "requests_timeout", "secure_serialize", "session_kwargs", "token",
+    },
+    "AzureStore": {
+        "account_host", "assume_container_exists", "blocksize", "connection_string", "connection_timeout", "credential",
+        "location_mode", "read_timeout", "request_session", "socket_timeout",
+    },
+    "HTTPStore": {
+        "allow_redirects", "auth", "cookies", "data", "get_client", "headers", "json", "params", "proxy", "proxy_auth",
+        "raise_for_status", "same_scheme", "simple_links", "size_policy", "ssl", "trace_request_ctx",
+    },
+}  # fmt: skip
+
+
+def _check_names(kind: str, options: Mapping[str, Any], location: str) -> None:
+    """Refuse an option that neither obstore nor the library of fsspec for this kind of store has."""
+    renamed = _NAMES.get(kind, {})
+    known = {*renamed, *renamed.values(), *_IDENTITY.get(kind, ()), *_ANY_STORE, *_OF_ANY_LIBRARY, *_OF_LIBRARY[kind]}
+    unknown = next((name for name in options if name not in known and not _is_known(kind, frozenset({name}))), None)
+    if unknown is None:
+        return
+    from difflib import get_close_matches  # imported here: for this message only
+
+    similar = get_close_matches(unknown, [*known, *_CLIENT_KWARGS.values(), "account_name", "account_key"], n=1)
+    library = _LIBRARIES[kind]
+    if not similar and find_spec(library) is not None:
+        return  # which may have it
+    remedy = f"Did you mean {similar[0]!r}?" if similar else f"Check its name. If it is one of {library}, install that."
+    raise UsageError(f"there is no storage option {unknown!r} for this URL", store=location, remedy=remedy)
+
+
 def object_settings(location: str, options: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return obstore's settings for a URL, None if another library has to open it.
 
@@ -298,17 +345,19 @@ def object_settings(location: str, options: Mapping[str, Any]) -> dict[str, Any]
     Raises
     ------
     UsageError
-        The URL and the options name different accounts of Azure.
+        There is no such option; or the URL and the options name different accounts of Azure.
     """
     scheme = location.partition("://")[0]
     if find_spec("obstore") is None:
         return None
     if scheme in WEB_SCHEMES:
+        _check_names("HTTPStore", options, location)
         is_known = options.keys() <= {"client_options", "retry_config"}
         return _with_bounds(dict(options), location, location) if is_known else None
     kinds = ((S3_SCHEMES, "S3Store", _s3), (GOOGLE_SCHEMES, "GCSStore", _google), (AZURE_SCHEMES, "AzureStore", _azure))
     for schemes, kind, settings_of in kinds:
         if scheme in schemes:
+            _check_names(kind, options, location)
             settings = settings_of(location, dict(options))
             if settings is None or not _is_known(kind, frozenset(settings.keys() - _ANY_STORE)):
                 return None
@@ -330,8 +379,8 @@ def _with_bounds(settings: dict[str, Any], endpoint: str, location: str) -> dict
 @cache
 def _is_known(kind: str, names: frozenset[str]) -> bool:
     """Return whether a store of obstore has options of these names."""
-    if not names:
-        return True
+    if not names or kind == "HTTPStore":
+        return not names
     import obstore.store
     from obstore.exceptions import BaseError, UnknownConfigurationKeyError
 

@@ -15,8 +15,9 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from hdmf_zarr_backend.errors import NotZarrError, UsageError
-from hdmf_zarr_backend.files.parser import parse
+from hdmf_zarr_backend.errors import NotZarrError, UsageError, known_arguments
+from hdmf_zarr_backend.extras import library_of
+from hdmf_zarr_backend.files.parser import check_outside, parse
 from hdmf_zarr_backend.formats import zarr2, zarr3
 from hdmf_zarr_backend.formats.attributes import strict_attributes
 from hdmf_zarr_backend.model.nodes import Hierarchy, split
@@ -221,7 +222,7 @@ def to_pydantic(model: Model) -> Any:
     Raises
     ------
     ModuleNotFoundError
-        pydantic-zarr is not installed.
+        pydantic-zarr is not installed; the extra ``zom`` installs it.
     """
     array_class, group_class = _classes(model.zarr_format)
     document = _strict(to_json(model), model.zarr_format)
@@ -234,14 +235,15 @@ def from_pydantic(spec: Any) -> Model:
 
 
 def _classes(zarr_format: int) -> tuple[Any, Any]:
-    if zarr_format == 2:
-        from pydantic_zarr.v2 import ArraySpec, GroupSpec
+    with library_of("zom", "to_pydantic()"):
+        if zarr_format == 2:
+            from pydantic_zarr.v2 import ArraySpec, GroupSpec
 
-        return ArraySpec, GroupSpec
-    from pydantic_zarr.v3 import ArraySpec as ArraySpec3
-    from pydantic_zarr.v3 import GroupSpec as GroupSpec3
+            return ArraySpec, GroupSpec
+        from pydantic_zarr.v3 import ArraySpec as ArraySpec3
+        from pydantic_zarr.v3 import GroupSpec as GroupSpec3
 
-    return ArraySpec3, GroupSpec3
+        return ArraySpec3, GroupSpec3
 
 
 def _strict(document: dict[str, Any], zarr_format: int) -> dict[str, Any]:
@@ -260,6 +262,7 @@ def _without_tuples(value: Any) -> Any:
     return value
 
 
+@known_arguments
 def to_zom(source: Any, *, storage_options: Mapping[str, Any] | None = None) -> GroupModel:
     """Return the model of a file, from its metadata only.
 
@@ -309,6 +312,7 @@ def _hierarchy_of(source: Any) -> Hierarchy | None:
     return hierarchy
 
 
+@known_arguments
 def create(model: GroupModel, target: Any, *, consolidate: bool = True, overwrite: bool = False) -> None:
     """Create a file with the documents of a model: all groups and arrays, without values.
 
@@ -341,6 +345,7 @@ def create(model: GroupModel, target: Any, *, consolidate: bool = True, overwrit
         if abilities.strict_json and document.get("attributes"):
             document["attributes"] = strict_attributes(document["attributes"])
     consolidate = consolidate and abilities.consolidates
+    check_outside(keys, is_new=True)
     check_free(keys, overwrite=overwrite)
     paths = [path.strip("/") for path, _ in walk(model)]
     with new_file(keys, paths, model.zarr_format, exclusive=not overwrite) as new:

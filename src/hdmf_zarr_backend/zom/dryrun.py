@@ -27,7 +27,13 @@ from hdmf_zarr_backend.builders.writing import plan_new
 from hdmf_zarr_backend.conversion.convert import format_for
 from hdmf_zarr_backend.conversion.from_hdf5 import Hdf5Planner
 from hdmf_zarr_backend.conversion.readability import check_version, namespaces_of, schema_of
-from hdmf_zarr_backend.errors import StoreNotFoundError, UnsupportedFileError, UsageError, ZarrBackendError
+from hdmf_zarr_backend.errors import (
+    StoreNotFoundError,
+    UnsupportedFileError,
+    UsageError,
+    ZarrBackendError,
+    unknown_argument,
+)
 from hdmf_zarr_backend.execution.tasks import encode_chunk
 from hdmf_zarr_backend.formats import registry
 from hdmf_zarr_backend.formats.both import BOTH, ZarrFormat
@@ -213,6 +219,9 @@ def dry_run(
     place = os.path.abspath(_NO_TARGET if target is None else target)
     with nullcontext() if target is not None else _left_out(place):
         if isinstance(source, (str, os.PathLike)):
+            names = frozenset(_ConvertOptions.__dataclass_fields__)
+            if not names.issuperset(options):
+                raise unknown_argument("dry_run", options, names)
             zarr_format = zarr_format or format_for(
                 (2, 3), nczarr=options.get("nczarr", False), shards=options.get("shards")
             )
