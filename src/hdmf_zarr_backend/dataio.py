@@ -34,13 +34,13 @@ class ZarrDataIO(DataIO):  # type: ignore[misc]
         or a reference counts as 64 bytes), for which the first axis is cut first. An ``h5py.Dataset`` of up to 1 MiB is
         one chunk, and chunks of less than 64 KiB are joined.
     fillvalue : scalar, optional
-        Value of elements that were never written; stored as given. None: that of an ``h5py.Dataset``, else undefined,
-        which reads as zero or an empty text.
+        Value of elements that were never written; stored as given: a number, text, bytes, a date or a row of numbers.
+        None: that of a stored array, else undefined, which reads as zero or an empty text.
     compressor : str, codec of numcodecs or zarr, dict or bool, optional
         "blosc", "zstd", "zlib" or "none", as for `convert`; a codec, or its configuration in Zarr format 2 or 3, for a
         file of either format. False: none. None: that of a stored Zarr array. True, and None for other data: the
-        default, Blosc with LZ4 at level 5 and shuffled bytes,
-        which is ``{"id": "blosc", "cname": "lz4", "clevel": 5, "shuffle": 1}``. Scalars are not compressed. Chunks of
+        default, Blosc with LZ4 at level 5 and shuffled bytes, which is
+        ``{"id": "blosc", "cname": "lz4", "clevel": 5, "shuffle": 1}``. Scalars are not compressed. Chunks of
         `numcodecs.Zstd` have a checksum.
     filters : sequence of codecs of numcodecs or zarr, or dicts, optional
         Applied in order before the compressor; None: none. TensorStore cannot read arrays with filters.

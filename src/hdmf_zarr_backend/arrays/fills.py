@@ -100,9 +100,17 @@ def _object_fill(value: Any, codec_id: Any) -> Any:
     """Return the fill value of text, bytes or JSON; hdmf-zarr declared 0 for text and bytes."""
     if codec_id not in _EMPTY:
         return value
-    if isinstance(value, str):
-        return value if codec_id == "vlen-utf8" else value.encode("utf-8", "surrogatepass")
-    return _EMPTY[codec_id]
+    if not isinstance(value, str):
+        return _EMPTY[codec_id]
+    return value if codec_id == "vlen-utf8" else _bytes_fill(value)
+
+
+def _bytes_fill(value: str) -> bytes:
+    """Return the fill value of bytes: Base64, as zarr-python 3 writes it; others have written text."""
+    try:
+        return base64.b64decode(value, validate=True)
+    except (ValueError, binascii.Error):
+        return value.encode("utf-8", "surrogatepass")
 
 
 _LEAST_BYTES = 2**16

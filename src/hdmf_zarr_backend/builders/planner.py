@@ -480,9 +480,9 @@ def take_settings(options: Layout, wrapped: Any) -> list[str]:
     if not has_settings or is_hdf5_dataset(wrapped.data):
         return []
     settings = wrapped.io_settings
-    chunks, fill = settings.get("chunks"), settings.get("fillvalue")
+    chunks = settings.get("chunks")
     if isinstance(chunks, tuple):
         options.chunks = chunks
     options.maxshape = settings.get("maxshape", options.maxshape)
-    options.fill_value = fill.decode("utf-8") if isinstance(fill, bytes) else fill
+    options.fill_value = settings.get("fillvalue")
     return [name for name, value in settings.items() if value and name not in _NOT_FILTERS]

@@ -9,7 +9,7 @@ is kept in the reserved attribute of the array, and Zarr -> HDF5 restores the sa
     enum     {name: value}, for an enumeration
     charset  "utf-8", for text of fixed length
     type     the type as JSON (see `types`), if it is not the `default_type` of the array
-    fill     "undefined", or {"value": JSON} if Zarr has no such fill value: text, rows, NaN payloads, scalars
+    fill     "undefined", or {"value": JSON} if Zarr may not have exactly it: text, rows, NaN payloads, scalars
     null     true, for a dataset without a dataspace
     named    path of the named type of the dataset
     attribute_order  see `attributes`, if the dataset keeps it
@@ -176,10 +176,19 @@ def _describe_fill(description: Description, created: Any, dtype: np.dtype[Any])
     value = stored_fill(created, dtype, is_text=is_text)
     if not (value[()] if is_text else value.tobytes().strip(b"\0")):
         return
-    if value.dtype.names is None and not is_text and description.maxshape is not None:
-        description.fill_value = value.astype(description.dtype)[()]
-    if description.fill_value is None or is_unusual_nan(value):
+    if description.maxshape is not None:
+        plain_value = value[()] if is_text else value.astype(description.dtype)[()]
+        description.fill_value = _as_text(plain_value) if description.kind == "text" else plain_value
+    if value.dtype.names is not None or is_text or description.fill_value is None or is_unusual_nan(value):
         description.note["fill"] = {"value": encode_array(value, description.type, lambda reference: None)}
+
+
+def _as_text(value: Any) -> str | None:
+    """Return text of HDF5 as ``str``, None if it is not UTF-8, which text in Zarr has to be."""
+    try:
+        return value.decode("utf-8") if isinstance(value, bytes) else str(value)
+    except UnicodeDecodeError:
+        return None
 
 
 def stored_fill(created: Any, dtype: np.dtype[Any], *, is_text: bool = False) -> Array:
@@ -377,8 +386,9 @@ def _set_fill(properties: Any, stored: StoredArray, note: dict[str, Any], kind: 
         value = decode_array(noted["value"], (), kind, dtype, lambda reference: None)
     else:
         own = numpy_dtype(stored.data_type)
-        chosen = None if own.hasobject or dtype.subdtype is not None else fill_scalar(stored, own)
-        if chosen is None or dtype.kind == "O":
+        has_fill = dtype.subdtype is None and (not own.hasobject or elements.stored_text(stored) is not None)
+        chosen = fill_scalar(stored, own) if has_fill else None
+        if not chosen if own.hasobject else chosen is None or dtype.kind == "O":
             return
         value = np.array(chosen, own).astype(dtype)
     if dtype.kind in "OS":

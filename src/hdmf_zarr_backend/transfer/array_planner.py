@@ -25,7 +25,7 @@ from hdmf_zarr_backend.formats.regions import RegionReference
 from hdmf_zarr_backend.hdf5.datasets import Description, default_type, describe, is_unusual_nan
 from hdmf_zarr_backend.hdf5.values import encoder
 from hdmf_zarr_backend.model.elements import ASCII, REFERENCE, REGION, UTF8, Element
-from hdmf_zarr_backend.transfer.plan import PlannedArray, encode_fill
+from hdmf_zarr_backend.transfer.plan import PlannedArray, encode_fill, encode_object_fill
 from hdmf_zarr_backend.transfer.sources import (
     ElementSource,
     IndexedSource,
@@ -207,6 +207,7 @@ def _plan_objects(
 ) -> PlannedArray:
     """Plan text or references; ``data`` is a list of one element for a scalar."""
     node, notes = new_dataset(element, shape, options, as_bytes=as_bytes)
+    node.stored.fill_value = encode_object_fill(options.fill_value, node.stored.first_filter.get("id"))
     return PlannedArray(node, ElementSource(data, node.stored.shape, encode), notes=notes)
 
 
@@ -223,6 +224,7 @@ def plan_rows(
     ``encoders`` convert the fields to JSON; None: chosen by their types.
     """
     node, notes = new_dataset(Element("compound", fields=tuple(fields)), (length,), options)
+    encode_object_fill(options.fill_value, node.stored.first_filter.get("id"))  # refuses any
     source = RowSource(data, length, encoders or [_field_encoder(element, reference) for _, element in fields])
     planned = PlannedArray(node, source, notes=notes)
     if options.maxshape is not None and options.maxshape[:1] != (length,):  # otherwise the shape is the maximum
@@ -428,7 +430,13 @@ def _plan_stored(data: Any, dtype: np.dtype[Any], options: Layout) -> PlannedArr
 
 
 def _plan_text(data: Any, shape: tuple[int, ...], kind: str | None, options: Layout, word: Any = None) -> PlannedArray:
-    if kind == "bytes" or (isinstance(first_leaf(data), bytes) and not _all_utf8(data, shape)):
+    holds_bytes = isinstance(first_leaf(data), bytes)
+    is_binary_fill = isinstance(options.fill_value, bytes) and _utf8(options.fill_value) is None
+    if (
+        kind == "bytes"
+        or (is_binary_fill and (holds_bytes or kind == "ascii"))
+        or (holds_bytes and not _all_utf8(data, shape))
+    ):
         return _plan_objects(ASCII, data, shape, to_bytes, options, as_bytes=True)
     planned = _plan_objects(ASCII if kind == "ascii" else UTF8, data, shape, to_text, options)
     if kind != "ascii" and word in TIME_WORDS:

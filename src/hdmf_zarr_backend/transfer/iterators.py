@@ -32,7 +32,7 @@ from hdmf_zarr_backend.model.elements import ASCII, UTF8
 from hdmf_zarr_backend.model.nodes import absolute, join
 from hdmf_zarr_backend.model.stored import StoredArray
 from hdmf_zarr_backend.stores.base import Store
-from hdmf_zarr_backend.transfer.plan import PlannedArray, encode_fill
+from hdmf_zarr_backend.transfer.plan import PlannedArray, encode_fill, encode_object_fill
 from hdmf_zarr_backend.transfer.sources import cast_block, to_text
 
 Index = tuple[int, ...]
@@ -138,6 +138,7 @@ class Texts:
         filters = planned.node.stored.filters or []
         if not self._is_utf8:
             filters[0] = dict(VLEN_BYTES)
+            planned.node.stored.fill_value = encode_object_fill(planned.node.stored.fill_value, "vlen-bytes")
             planned.node.attributes[DTYPE] = "bytes"
             _set_text(planned, None)
         elif _numpy_type(getattr(planned.iterator, "dtype", None)) == np.dtype(object) and "text" not in planned.notes:
@@ -205,6 +206,7 @@ def _plan_text(data: Any, word: Any, shape: tuple[int, ...], options: Layout) ->
     node, notes = new_dataset(ASCII if is_ascii else UTF8, shape, options)
     if isinstance(word, str) and word in elements.TIME_WORDS:
         notes["text"] = word
+    node.stored.fill_value = encode_object_fill(options.fill_value, "vlen-utf8")
     return PlannedArray(node, iterator=data, maxshape=_limit(options, shape), notes=notes)
 
 
@@ -485,7 +487,8 @@ class GrowingArray:
 
 def _as_bytes(array: StoredArray) -> StoredArray:
     """Return an array of text as one of bytes, whose chunks are the same."""
-    return replace(array, filters=[dict(VLEN_BYTES), *(array.filters or [])[1:]])
+    fill = encode_object_fill(array.fill_value, "vlen-bytes")
+    return replace(array, fill_value=fill, filters=[dict(VLEN_BYTES), *(array.filters or [])[1:]])
 
 
 def _shaped(data: Array, axes: list[Axis]) -> Array:

@@ -12,7 +12,7 @@ import numpy as np
 
 from hdmf_zarr_backend.arrays.codecs import chunk_codec
 from hdmf_zarr_backend.arrays.objects import cell_width
-from hdmf_zarr_backend.errors import FilterReplacedWarning, UsageError, ZarrBackendError
+from hdmf_zarr_backend.errors import FilterReplacedWarning, UsageError, ValueRefusedError, ZarrBackendError
 from hdmf_zarr_backend.formats import chunking, zarr3, zarr3_codecs
 from hdmf_zarr_backend.formats.chunking import SHARD_BYTES
 from hdmf_zarr_backend.formats.dimensions import encode_dimensions
@@ -23,7 +23,7 @@ from hdmf_zarr_backend.formats.zarr3 import KEY_ENCODINGS, ChunkKeyEncoding
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Hierarchy, absolute
 from hdmf_zarr_backend.model.stored import Shards, StoredArray
 from hdmf_zarr_backend.stores.base import Store
-from hdmf_zarr_backend.transfer.sources import Array, ArraySource, Region, cast_block
+from hdmf_zarr_backend.transfer.sources import Array, ArraySource, Region, cast_block, to_bytes, to_text
 
 
 @dataclass(slots=True)
@@ -118,6 +118,28 @@ def encode_fill(value: Any, dtype: np.dtype[Any]) -> Any:
     if isinstance(item, complex):
         return [encode_fill(item.real, np.dtype("f8")), encode_fill(item.imag, np.dtype("f8"))]
     return item
+
+
+def encode_object_fill(value: Any, codec_id: Any) -> str | None:
+    """Return the fill value of text or bytes of variable length as JSON; bytes in Base64.
+
+    Raises
+    ------
+    ValueRefusedError
+        It is something else, or the elements are references or rows, which have no fill value.
+    """
+    if value is None:
+        return None
+    if codec_id not in ("vlen-utf8", "vlen-bytes"):
+        raise ValueRefusedError(
+            f"references, and rows with text or references, have no fill value {value!r}",
+            remedy="Leave out fillvalue; a reference that was never written is null.",
+        )
+    item = value[()] if isinstance(value, (np.ndarray, np.generic)) else value
+    try:
+        return to_text(item) if codec_id == "vlen-utf8" else base64.b64encode(to_bytes(item)).decode()
+    except ValueRefusedError as error:
+        raise ValueRefusedError(f"the fill value: {error.problem}", remedy=error.remedy) from error.__cause__
 
 
 _SHARE = 2

@@ -21,6 +21,7 @@ from hdmf_zarr_backend.arrays.stored_chunks import check_stored_form
 from hdmf_zarr_backend.errors import ChunkError
 from hdmf_zarr_backend.formats.chunking import WHOLE_BYTES
 from hdmf_zarr_backend.formats.dtypes import numpy_dtype
+from hdmf_zarr_backend.formats.elements import stored_text
 from hdmf_zarr_backend.formats.new_datasets import Sharding
 from hdmf_zarr_backend.formats.zarr3_codecs import in_format_2
 from hdmf_zarr_backend.hdf5.datasets import Description
@@ -220,8 +221,10 @@ def keep_layout(planned: PlannedArray, data: LazyArray, kept: Kept) -> None:
         if old.shards is not None:
             planned.sharding = Sharding(old.shards.shape, are_chunks_given=True, is_kept=True)
     dtype = numpy_dtype(old.data_type)
-    if kept.fill_value and dtype.kind in "biufc":  # old files declare other ones as zero, which newer readers refuse
+    if kept.fill_value and (dtype.kind in "biufc" or (dtype.kind in "mM" and old.fill_value != 0)):
         stored.fill_value = encode_fill(fill_scalar(old, dtype), dtype)
+    elif kept.fill_value and isinstance(old.fill_value, str) and (not dtype.hasobject or stored_text(old)):
+        stored.fill_value = old.fill_value or None  # old files declare others as 0, which newer readers refuse
     if kept.codecs:
         stored.filters = in_format_2(old.filters)
         stored.compressor = None if old.compressor is None else dict(old.compressor)

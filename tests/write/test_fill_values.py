@@ -1,0 +1,199 @@
+"""Fill values of every kind of element: as given, after a resize, in both formats, from HDF5 and back."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+from hdmf.backends.hdf5 import H5DataIO
+from hdmf.data_utils import DataChunkIterator
+
+from hdmf_zarr_backend import ZarrDataIO, ZarrIO, convert
+from hdmf_zarr_backend.errors import ValueRefusedError
+from tests.documents import document
+from tests.trees import dataset, read_builder, root, write_builder
+
+PAIR = [("a", "<i4"), ("b", "S3")]
+ROW = np.array((7, b"xy"), PAIR)[()]
+OBJECTS = np.dtype(object)
+
+GIVEN: dict[str, tuple[Any, Any]] = {
+    "text": (["a", "b"], "n/a"),
+    "text that is not ASCII": (["a", "b"], "ü"),
+    "text by bytes": (["a", "b"], b"n/a"),
+    "ASCII": ([b"a", b"b"], b"n/a"),
+    "bytes": ([b"a", b"\xff"], b"\xfe\x01"),
+    "bytes after text": ([b"a", b"b"], b"\xfe"),
+    "array of text": (np.array(["a", "bcd"]), "a longer text"),
+    "bytes of fixed length": (np.array([b"a", b"bcd"]), b"x"),
+    "numbers": (np.array([1.5, 2.5]), np.nan),
+    "truth": (np.array([False, False]), True),
+    "dates": (np.array(["2020-01-01"] * 2, "M8[s]"), np.datetime64("2021-01-01", "s")),
+    "rows": (np.array([(1, b"a")] * 2, PAIR), ROW),
+}
+
+
+def grown(path: Path, more: int = 5) -> list[Any]:
+    """Return what a dataset has beyond its end after a resize: inside its last chunk, and in new ones."""
+    with ZarrIO(path, "r+") as io:
+        builder = io.read_builder()
+        data = builder["d"].data
+        length = len(data)
+        data.resize((length + more,))
+        io.write_builder(builder)
+    found = read_builder(path)["d"].data[length:].tolist()
+    assert len(found) == more
+    return list(found)
+
+
+def expected(fill: Any, data: Any) -> Any:
+    """Return a fill value as an element of ``data`` is read."""
+    item = np.asarray(fill, data.dtype)[()].item() if isinstance(data, np.ndarray) and data.dtype.kind != "U" else fill
+    return item.decode() if isinstance(item, bytes) and isinstance(data[0], str) else item
+
+
+def equal(found: list[Any], item: Any) -> bool:
+    return all(one == item or str(one) == str(item) == "nan" for one in found)
+
+
+@pytest.mark.parametrize("zarr_format", [2, 3])
+@pytest.mark.parametrize("wrapper", [ZarrDataIO, H5DataIO])
+@pytest.mark.parametrize("kind", GIVEN)
+def test_a_fill_value_that_is_given(tmp_path, kind, wrapper, zarr_format):
+    data, fill = GIVEN[kind]
+    wrapped = wrapper(data, fillvalue=fill, maxshape=(None,), chunks=(3,))
+    path = write_builder(tmp_path / "a.zarr", root(dataset("d", wrapped)), zarr_format=zarr_format)
+    assert read_builder(path)["d"].data[:].tolist() == np.asarray(data).tolist()
+    convert(path, tmp_path / "other.zarr", zarr_format=5 - zarr_format, check=False)
+    convert(path, tmp_path / "both.zarr", zarr_format="both", check=False)
+    if kind != "dates":
+        convert(path, tmp_path / "a.h5", check=False)
+        with h5py.File(tmp_path / "a.h5") as file:
+            assert equal([file["d"].fillvalue], fill.encode() if isinstance(fill, str) else fill)
+        convert(tmp_path / "a.h5", tmp_path / "again.zarr", zarr_format=zarr_format, check=False)
+    for name in tmp_path.glob("*.zarr"):
+        assert equal(grown(name), expected(fill, data)), name
+
+
+H5: dict[str, dict[str, Any]] = {
+    "text": {"dtype": h5py.string_dtype(), "fillvalue": "ü"},
+    "ASCII": {"dtype": h5py.string_dtype("ascii"), "fillvalue": b"n/a"},
+    "bytes": {"dtype": h5py.string_dtype("ascii"), "fillvalue": b"\xff"},
+    "text of fixed length": {"dtype": h5py.string_dtype("utf-8", 5), "fillvalue": "ü".encode()},
+    "ASCII of fixed length": {"dtype": "S4", "fillvalue": b"n/a"},
+    "an enumeration": {"dtype": h5py.enum_dtype({"A": 0, "B": 3}), "fillvalue": 3},
+    "truth": {"dtype": bool, "fillvalue": True},
+    "complex": {"dtype": "c8", "fillvalue": 1 + 2j},
+    "rows": {"dtype": PAIR, "fillvalue": ROW},
+    "rows of rows": {
+        "dtype": [("a", "<i4"), ("b", [("c", "<f8")])],
+        "fillvalue": np.array((7, (8.0,)), [("a", "<i4"), ("b", [("c", "<f8")])])[()],
+    },
+}
+
+
+@pytest.mark.parametrize("zarr_format", [2, 3])
+@pytest.mark.parametrize("kind", H5)
+def test_a_resized_copy_has_the_fill_value_of_hdf5(tmp_path, kind, zarr_format):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("d", shape=(3,), maxshape=(None,), chunks=(2,), **H5[kind])
+    with h5py.File(tmp_path / "a.h5", "r+") as file:
+        file["d"].resize((8,))
+        wanted = file["d"][3:].tolist()
+        fill = file["d"].fillvalue
+        file["d"].resize((3,))
+    path = tmp_path / "a.zarr"
+    convert(tmp_path / "a.h5", path, zarr_format=zarr_format, check=False)
+    found = grown(path)
+    assert [one.encode() if isinstance(one, str) else one for one in found] == wanted
+    convert(path, tmp_path / "b.h5", check=False)
+    with h5py.File(tmp_path / "b.h5") as file:
+        assert file["d"].fillvalue == fill
+        assert file["d"][3:].tolist() == wanted
+
+
+@pytest.mark.parametrize("zarr_format", [2, 3])
+@pytest.mark.parametrize(
+    ("values", "dtype", "fill", "item"),
+    [
+        (["a", None, "b"], OBJECTS, "n/a", "n/a"),
+        ([b"a", None, b"b"], OBJECTS, b"n/a", b"n/a"),
+        ([b"a", None, b"\xff"], OBJECTS, b"n/a", b"n/a"),
+        ([1, None, 2], np.dtype("i4"), -1, -1),
+    ],
+    ids=["text", "ASCII", "bytes", "numbers"],
+)
+def test_what_an_iterator_leaves_out(tmp_path, zarr_format, values, dtype, fill, item):
+    iterator = DataChunkIterator(data=iter(values), dtype=dtype, maxshape=(None,))
+    wrapped = ZarrDataIO(iterator, fillvalue=fill, chunks=(2,))
+    path = write_builder(tmp_path / "a.zarr", root(dataset("d", wrapped)), zarr_format=zarr_format)
+    assert read_builder(path)["d"].data[:].tolist() == [values[0], item, values[2]]
+    assert equal(grown(path), item)
+
+
+@pytest.mark.parametrize("zarr_format", [2, 3])
+def test_text_that_is_filled_later(tmp_path, zarr_format):
+    wrapped = ZarrDataIO(shape=(2,), dtype=object, fillvalue="n/a", maxshape=(None,))
+    path = write_builder(tmp_path / "a.zarr", root(dataset("d", wrapped, "utf8")), zarr_format=zarr_format)
+    assert read_builder(path)["d"].data[:].tolist() == ["n/a"] * 2
+    assert grown(path) == ["n/a"] * 5
+
+
+@pytest.mark.parametrize("zarr_format", [2, 3])
+@pytest.mark.parametrize("kind", ["text", "bytes", "bytes of fixed length", "rows", "dates"])
+@pytest.mark.parametrize(
+    "wrap", [lambda data: data, lambda data: ZarrDataIO(data, chunks=(1,))], ids=["plain", "wrapped"]
+)
+def test_a_copy_of_a_stored_array_keeps_it(tmp_path, kind, wrap, zarr_format):
+    data, fill = GIVEN[kind]
+    wrapped = ZarrDataIO(data, fillvalue=fill, maxshape=(None,))
+    path = write_builder(tmp_path / "a.zarr", root(dataset("d", wrapped)), zarr_format=zarr_format)
+    with ZarrIO(path) as io:
+        tree = root(dataset("d", wrap(io.read_builder()["d"].data), maxshape=(None,)))
+        write_builder(tmp_path / "b.zarr", tree, zarr_format=zarr_format, link_data=False)
+    assert equal(grown(tmp_path / "b.zarr"), expected(fill, data))
+
+
+def test_the_forms_on_disk(tmp_path):
+    """Bytes are in Base64 in both formats, as zarr-python 3 has them."""
+    for number, name in ((2, "d/.zarray"), (3, "d/zarr.json")):
+        for fill, data, form in (("ü", ["a"], "ü"), (b"\xff", [b"a"], "/w==")):
+            path = write_builder(
+                tmp_path / f"{number}{form[0] == '/'}.zarr",
+                root(dataset("d", ZarrDataIO(data, fillvalue=fill))),
+                zarr_format=number,
+            )
+            assert json.loads((path / name).read_text())["fill_value"] == form
+
+
+@pytest.mark.parametrize("wrapper", [ZarrDataIO, H5DataIO])
+@pytest.mark.parametrize(
+    ("data", "word", "fill"),
+    [
+        (["a"], None, 5),
+        (["a"], None, b"\xff"),
+        ([b"a"], None, 5),
+        ([(1, "a")], [{"name": "a", "dtype": "int32"}, {"name": "b", "dtype": "utf8"}], (7, "n/a")),
+    ],
+    ids=["number", "binary", "number for bytes", "rows with text"],
+)
+def test_a_fill_value_of_another_kind_is_refused(tmp_path, data, word, fill, wrapper):
+    with pytest.raises(ValueRefusedError, match=r"fill value.*'/d'"):
+        write_builder(tmp_path / "a.zarr", root(dataset("d", wrapper(data, fillvalue=fill), word)))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_text_that_other_programs_declare_for_bytes(tmp_path):
+    """zarr-python 2 and hdmf-zarr wrote text, or 0, as the fill value of bytes."""
+    for given, item in (("not Base64!", b"not Base64!"), ("", b""), (0, b""), ("bi9h", b"n/a")):
+        path = write_builder(
+            tmp_path / f"{item!r}.zarr", root(dataset("d", [b"\xff"], maxshape=(None,))), zarr_format=2
+        )
+        array = document(path, "d/.zarray") | {"fill_value": given}
+        (path / "d" / ".zarray").write_text(json.dumps(array))
+        (path / ".zmetadata").unlink()
+        assert equal(grown(path), item)
