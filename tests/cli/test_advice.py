@@ -17,6 +17,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numcodecs
 import numpy as np
 import pytest
@@ -29,6 +30,7 @@ import hdmf_zarr_backend
 from hdmf_zarr_backend import Limits, NWBZarrIO, ZarrDataIO, ZarrIO, convert, dry_run, verify
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.errors import NotZarrError, StoreError, UsageError, WrongArgumentError
+from hdmf_zarr_backend.progress import Progress
 from hdmf_zarr_backend.report.page import report
 from tests.samples import plain_nwbfile, write_hdf5
 from tests.servers import WebServer, serving
@@ -351,6 +353,60 @@ def test_the_argument_that_was_meant(nwb: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "c.nwb.zarr").exists()
     with pytest.raises(UsageError, match="Use 'zlib', which is the gzip of HDF5"):
         ZarrDataIO([1], compressor="gzip")
+
+
+@pytest.mark.filterwarnings("always::hdmf.backends.warnings.BrokenLinkWarning")
+def test_warnings_of_a_conversion_that_are_alike_are_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        for index in range(20):
+            file.create_group(f"group{index:02}")["lost"] = h5py.ExternalLink("gone.h5", "/x")
+    convert_it = ["convert", str(tmp_path / "a.h5"), str(tmp_path / "a.zarr"), "--overwrite"]
+    assert main(convert_it) == 0
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("zarrio: warning: The link /group00/lost ")
+    assert line.endswith("(and 19 more like this one; --verbose shows each)")
+    assert main([*convert_it, "--verbose"]) == 0
+    assert len(capsys.readouterr().err.splitlines()) == 20
+    assert main([*convert_it, "--json"]) == 0
+    shown = capsys.readouterr()
+    assert len(shown.err.splitlines()) == 1
+    (document,) = json.loads(shown.out)
+    assert len(document["warnings"]) == 20
+
+
+def test_a_folder_without_files_to_convert(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "recordings"
+    (folder / "day1").mkdir(parents=True)
+    assert main(["convert", str(folder), "-o", str(tmp_path)]) == 2
+    assert capsys.readouterr().err == (
+        f"zarrio: the folder has no HDF5 files (.h5, .hdf5, .nwb) or Zarr files (store {str(folder)!r}). "
+        "Give the path of a file.\n"
+    )
+    write_hdf5(folder / "day1" / "a.nwb", plain_nwbfile())
+    assert main(["convert", str(folder)]) == 2
+    assert f"Folders in it are not searched; {str(folder / 'day1')!r} has some." in capsys.readouterr().err
+    assert main(["convert", str(folder / "day1"), "--to", "hdf5"]) == 2
+    assert "the folder has no Zarr files" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["inspect", "verify", "validate", "repair", "convert"])
+def test_what_to_do_about_an_interrupted_conversion_is_a_command(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = write_hdf5(tmp_path / "a.nwb", plain_nwbfile())
+
+    class Interrupted(Progress):
+        def advance(self, name: str, nbytes: int) -> None:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        convert(source, tmp_path / "a.nwb.zarr", progress=Interrupted())
+    assert main([command, str(tmp_path / "a.nwb.zarr")]) == 2
+    told = capsys.readouterr().err
+    assert "A conversion to it was interrupted: run `zarrio convert --resume` again" in told
+    assert "In Python" not in told
 
 
 @pytest.mark.parametrize("cls", [ZarrIO, NWBZarrIO, ZarrDataIO])

@@ -182,7 +182,8 @@ def test_an_error_of_the_operating_system_is_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run_with(monkeypatch, PermissionError(13, "Permission denied", "/a")) == 2
-    assert capsys.readouterr().err == "zarrio: the operating system refuses: [Errno 13] Permission denied: '/a'\n"
+    told = "zarrio: the operating system refuses: [Errno 13] Permission denied: '/a'. Check the permissions\n"
+    assert capsys.readouterr().err == told
 
 
 def test_an_interruption_shows_no_traceback(

@@ -200,6 +200,55 @@ with ZarrIO(target, "r") as io:
                 (path / "locked").chmod(0o700)
 
 
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="about permissions")
+def test_what_a_user_may_not_read_or_write_is_named(tmp_path: Path) -> None:
+    """The error names what is in the way, and no lock."""
+    for name in ("a.zarr", "b.zarr"):
+        with ZarrIO(tmp_path / name, "w") as io:
+            io.write_builder(trees.root(trees.group("g", trees.dataset("x", [1, 2]))))
+    (tmp_path / "open").mkdir()
+    code = f"""
+import os
+from hdmf_zarr_backend import ZarrIO, convert
+from hdmf_zarr_backend.errors import StoreRefusedError
+from tests import trees
+folder = {str(tmp_path)!r}
+os.chmod(folder + "/a.zarr/g/x/0", 0)
+os.chmod(folder + "/b.zarr", 0)
+os.chmod(folder + "/open", 0o500)
+def chunk():
+    with ZarrIO(folder + "/a.zarr", "r", use_inlined=False) as io:
+        io.read_builder()["g/x"].data[:]
+def root():
+    ZarrIO(folder + "/b.zarr", "r")
+def new():
+    ZarrIO(folder + "/open/new.zarr", "w")
+def below():
+    convert(folder + "/a.zarr", folder + "/open/new.zarr")
+def hdf5():
+    convert(folder + "/a.zarr", folder + "/open/new.h5")
+for call in (chunk, root, new, below, hdf5):
+    try:
+        call()
+    except StoreRefusedError as error:
+        print(call.__name__, error.problem, error.remedy, sep="|")
+"""
+    try:
+        done = _as_nobody(code, tmp_path)
+    finally:
+        for name in ("b.zarr", "open"):
+            (tmp_path / name).chmod(0o700)
+    told = {name: (problem, remedy) for name, problem, remedy in (line.split("|") for line in done.stdout.splitlines())}
+    assert told.keys() == {"chunk", "root", "new", "below", "hdf5"}, done.stderr
+    assert not [problem for problem, _ in told.values() if "lock" in problem]
+    assert told["chunk"][1] == f"Check the permissions of {str(tmp_path / 'a.zarr/g/x/0')!r}: you may not read it."
+    assert told["root"][1] == f"Check the permissions of {str(tmp_path / 'b.zarr')!r}: you may not read it."
+    place = str(tmp_path / "open")
+    for name in ("new", "below", "hdf5"):
+        assert told[name][0] == "the file could not be written: Permission denied"
+        assert told[name][1].startswith(f"Check the permissions of {place!r}: you may not write there.")
+
+
 def _as_nobody(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
     """Run a script as a user whom permissions concern."""
     options: dict[str, Any] = {}
@@ -209,7 +258,7 @@ def _as_nobody(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
         # Python itself may lie where that user cannot read: what is needed is imported before
         code = f"{_WARM_UP}\nos.setgroups([]); os.setgid(65534); os.setuid(65534)\n{code}"
         for path in folder.parents:
-            if path.name.startswith(("pytest-", "popen-")):  # of pytest, and of one of its workers
+            if path == folder.parent or path.name.startswith(("pytest-", "popen-")):  # of pytest and its workers
                 path.chmod(0o755)
     return subprocess.run(
         [sys.executable, "-c", code],

@@ -6,6 +6,7 @@ import json
 import math
 import re
 import sys
+import warnings
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -25,6 +26,7 @@ T = TypeVar("T")
 
 _LINES = 100
 _PARTICULARS = re.compile(r"""'[^']*'|"[^"]*"|\d[\d.,]*""")
+_PATH = re.compile(r"(?<!\S)/\S+")
 
 
 class Exit(IntEnum):
@@ -322,6 +324,28 @@ def shown_progress(path: str, position: int, count: int) -> Iterator[Progress]:
         progress.finish()
 
 
+@contextmanager
+def grouped_warnings(arguments: Namespace) -> Iterator[list[str]]:
+    """Show the warnings of the block at its end, those that are alike in one line; yield the list of all of them.
+
+    Parameters
+    ----------
+    arguments : Namespace
+        With ``command``, and ``verbose`` if the command has that option; if it is set, each warning has a line, as
+        in commands without it.
+    """
+    found: list[str] = []
+    shows_each = getattr(arguments, "verbose", True)
+    with warnings.catch_warnings():
+        warnings.showwarning = lambda message, *_, **__: found.append(str(message))
+        try:
+            yield found
+        finally:
+            texts = dict.fromkeys(found)
+            for text in finding_lines(texts, str, lambda text: _PATH.sub("", text), verbose=shows_each):
+                complain(f"warning: {text}", arguments.command)
+
+
 def problem_of(error: ZarrBackendError | OSError) -> str:
     """Return what is wrong, without the file and the advice, which were printed before."""
     return error.problem if isinstance(error, ZarrBackendError) else error.strerror or str(error)
@@ -369,7 +393,7 @@ def each_file(
     count = len(arguments.paths)
     for position, path in enumerate(arguments.paths, 1):
         try:
-            with shown_progress(path, position, count) as progress:
+            with grouped_warnings(arguments), shown_progress(path, position, count) as progress:
                 result = work(path, progress)
         except (ZarrBackendError, OSError) as error:
             documents.append({"source": path, "error": failure_of(error, path, arguments)})

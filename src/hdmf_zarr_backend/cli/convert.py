@@ -9,7 +9,7 @@ import os
 import time
 from argparse import ArgumentParser, Namespace
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -22,16 +22,18 @@ from hdmf_zarr_backend.cli.command import (
     add_json_option,
     add_key_encoding_option,
     add_storage_option,
+    add_verbose_option,
     complain,
     executor_of,
     failure_of,
+    grouped_warnings,
     name_of,
     print_json,
     problem_of,
     shown_progress,
     storage_options,
 )
-from hdmf_zarr_backend.errors import UsageError, ZarrBackendError
+from hdmf_zarr_backend.errors import NotZarrError, UsageError, ZarrBackendError
 from hdmf_zarr_backend.model.link_sources import ZARR_SUFFIXES, is_url
 from hdmf_zarr_backend.progress import Progress
 
@@ -54,6 +56,7 @@ class _Outcome:
     error: str | None = None
     problem: str = ""
     skipped: bool = False
+    warnings: list[str] = field(default_factory=list)
 
 
 def _configure(parser: ArgumentParser) -> None:
@@ -142,7 +145,8 @@ def _configure(parser: ArgumentParser) -> None:
         action="store_true",
         help="wait until a local target is on the disk and would survive a power failure",
     )
-    add_json_option(parser, "print what was done as one JSON document")
+    add_verbose_option(parser, "print each warning, even if it is similar to others")
+    add_json_option(parser, "print what was done as one JSON document, with all warnings")
     add_storage_option(parser)
 
 
@@ -168,8 +172,10 @@ def _run(arguments: Namespace) -> Exit:
     outcomes = []
     pairs = pairs_of(arguments)
     for position, (source, target) in enumerate(pairs, 1):
-        shown = shown_progress(source, position, len(pairs))
-        outcome = _convert(source, target, options, arguments, shown)
+        with grouped_warnings(arguments) as found:
+            shown = shown_progress(source, position, len(pairs))
+            outcome = _convert(source, target, options, arguments, shown)
+            outcome.warnings = found
         outcomes.append(outcome)
         if outcome.error is None and not arguments.json:
             print(f"{source} -> {target}: {_outcome_text(outcome)}")
@@ -204,7 +210,12 @@ def _convert(
             # imported here: hdmf and zarr take seconds to import
             from hdmf_zarr_backend.conversion.convert import convert
 
-            outcome.report = convert(source, target, progress=progress, **options)
+            try:
+                outcome.report = convert(source, target, progress=progress, **options)
+            except NotZarrError as error:
+                if not _is_folder_of_files(source):
+                    raise
+                raise _no_files(source, arguments) from error
     except (ZarrBackendError, OSError) as error:
         outcome.error, outcome.problem = failure_of(error, source, arguments), problem_of(error)
     except KeyboardInterrupt as stop:
@@ -239,6 +250,7 @@ def _as_json(outcome: _Outcome) -> dict[str, Any]:
         "seconds": round(outcome.seconds, 3),
         "skipped": outcome.skipped,
         "error": outcome.error,
+        "warnings": outcome.warnings,
     }
 
 
@@ -321,6 +333,17 @@ def _files_of(path: str, arguments: Namespace) -> list[str]:
     hdf5 = [file for file in files if os.path.splitext(file)[1] in _HDF5_SUFFIXES and os.path.isfile(file)]
     zarr = [file for file in files if file.endswith(ZARR_SUFFIXES) or _is_zarr(file)]
     return (zarr if arguments.to == "hdf5" else hdf5 or zarr) or [path]
+
+
+def _no_files(folder: str, arguments: Namespace) -> UsageError:
+    """Return the error for a folder without files to convert; it names a folder in it that has some."""
+    members = [os.path.join(folder, name) for name in sorted(os.listdir(folder))]
+    what = "Zarr files" if arguments.to == "hdf5" else f"HDF5 files ({', '.join(sorted(_HDF5_SUFFIXES))}) or Zarr files"
+    ends = ZARR_SUFFIXES if arguments.to == "hdf5" else (*ZARR_SUFFIXES, *_HDF5_SUFFIXES)
+    folders = (member for member in members if os.path.isdir(member))
+    below = next((member for member in folders if any(name.endswith(ends) for name in os.listdir(member))), None)
+    remedy = "Give the path of a file." if below is None else f"Folders in it are not searched; {below!r} has some."
+    return UsageError(f"the folder has no {what}", store=folder, remedy=remedy)
 
 
 def _beside(source: str, name: str) -> str:

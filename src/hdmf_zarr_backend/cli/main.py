@@ -234,7 +234,8 @@ def _run(arguments: Namespace) -> int:
             raise  # not an optional library: the installation is broken
         complain(f"this needs {error.name}; install it with: {install_command(extra)}")
     except OSError as error:
-        complain(f"the operating system refuses: {error}")
+        remedy = ". Check the permissions" if isinstance(error, PermissionError) else ""
+        complain(f"the operating system refuses: {error}{remedy}")
     except KeyboardInterrupt:
         complain("interrupted")
     else:

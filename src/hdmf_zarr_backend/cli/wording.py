@@ -80,6 +80,7 @@ _PHRASES: tuple[tuple[str, str, str], ...] = (
     ("open it with mode 'r+', or run `zarrio repair`", "", "run `zarrio repair`"),
     ("raise the limit that is named", "", "raise the limit that is named with limits=Limits(NAME=VALUE)"),
     ("with forget=True (`zarrio consolidate --forget`)", "", "with `zarrio consolidate --forget`"),
+    ("convert again with resume=True", "", "run `zarrio convert --resume` again"),
     ("pass overwrite=True to replace it", "--skip-existing",
      "use --overwrite to replace it, or --skip-existing to leave it"),
     ("mode 'w' to replace it", "--overwrite", "use --overwrite to replace it"),

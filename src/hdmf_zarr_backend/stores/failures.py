@@ -29,11 +29,7 @@ _FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
 _GONE = (errno.ENOENT, errno.ENOTDIR)
 _DISK_FAILURES: tuple[tuple[tuple[int, ...], type[StoreError], str], ...] = (
     (_FULL, StoreFullError, "Free some space, and write it again."),
-    (
-        (errno.EACCES, errno.EPERM, errno.EROFS),
-        StoreRefusedError,
-        "Check the permissions of the folder and of its files.",
-    ),
+    ((errno.EACCES, errno.EPERM, errno.EROFS), StoreRefusedError, ""),  # `_refusal` has the remedy
     (
         tuple(getattr(errno, name) for name in ("ETIMEDOUT", "ESTALE", "EHOSTDOWN") if hasattr(errno, name)),
         StoreUnreachableError,
@@ -73,15 +69,33 @@ def disk_failure(error: OSError, location: str, key: str, doing: str) -> StoreEr
     key : str
         The key, ``""`` for the complete file.
     doing : str
-        The operation: ``"read"``, ``"written"``, ``"deleted"``, ``"listed"``, ``"opened"``.
+        The operation: ``"read"``, ``"written"``, ``"deleted"``, ``"listed"``, ``"opened"``, ``"locked"``.
     """
     what = repr(key) if key else "the file"
-    problem = f"{what} could not be {doing}: {error.strerror or str(error) or type(error).__name__}"
     found = ((kind, remedy) for numbers, kind, remedy in _DISK_FAILURES if error.errno in numbers)
     kind, remedy = next(found, (StoreError, _DISK_MAY_FAIL))
+    if kind is StoreRefusedError:
+        doing = "written" if doing == "locked" else doing  # the lock is a file beside the one that is written
+        remedy = _refusal(error, os.path.join(location, key) if key else location, doing)
+    problem = f"{what} could not be {doing}: {error.strerror or str(error) or type(error).__name__}"
     if kind is StoreNotFoundError and doing not in ("read", "listed"):
         remedy = _FOLDER_IS_GONE
     return kind(problem, store=location, path=node_of(key) if key else None, remedy=remedy)
+
+
+def _refusal(error: OSError, place: str, doing: str) -> str:
+    """Return what to do where the system refuses an operation: it names the folder or the file that is in the way."""
+    named = error.filename if isinstance(error.filename, str) and os.path.isabs(error.filename) else place
+    if doing in ("read", "listed", "opened"):
+        while not os.access(os.path.dirname(named), os.X_OK):
+            named = os.path.dirname(named)
+        return f"Check the permissions of {named!r}: you may not read it."
+    folder = named if os.path.isdir(named) else os.path.dirname(named)
+    while not os.path.isdir(folder):
+        folder = os.path.dirname(folder)
+    if error.errno == errno.EROFS:
+        return f"The file system of {folder!r} is read-only: choose another place."
+    return f"Check the permissions of {folder!r}: you may not write there. Otherwise choose another place."
 
 
 def _is_of_disk(error: OSError) -> bool:
