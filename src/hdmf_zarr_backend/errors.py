@@ -25,6 +25,7 @@ Grouped by what a handler would do:
     │   ├── NameRefusedError        a name that no store can hold
     │   ├── ValueRefusedError       a value that Zarr cannot store
     │   ├── ConflictError           (also ValueError) something else is there already
+    │   ├── MissingTargetError      (also ValueError) a link or reference would lead to nothing
     │   └── WorkerLostError         a worker or a whole cluster has died; run it again
     ├── UsageError                  (also ValueError) change the call
     │   ├── ModeError               not possible in this mode
@@ -56,6 +57,7 @@ __all__ = [
     "LinkRefusedError",
     "MetadataError",
     "MissingNamespacesWarning",
+    "MissingTargetError",
     "ModeError",
     "NaNPayloadWarning",
     "NameRefusedError",
@@ -239,6 +241,10 @@ class ValueRefusedError(WriteError, TypeError):
 
 class ConflictError(WriteError, ValueError):
     """The file already has something other than what is to be written."""
+
+
+class MissingTargetError(WriteError, ValueError):
+    """A link or reference that is to be written would lead to nothing, or to another object."""
 
 
 class WorkerLostError(WriteError):

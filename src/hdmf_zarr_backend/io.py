@@ -21,6 +21,7 @@ from hdmf.container import AbstractContainer
 from hdmf.spec import NamespaceCatalog
 
 from hdmf_zarr_backend.arrays.lazy import LazyArray
+from hdmf_zarr_backend.builders.assembler import check_link_paths
 from hdmf_zarr_backend.builders.columns import let_indices_grow
 from hdmf_zarr_backend.builders.lazy import construction_errors
 from hdmf_zarr_backend.builders.namespaces import load_cached_namespaces, newest_versions
@@ -349,6 +350,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         self._parsed: ParsedFile | None = None
         self._reading: ReadSession | None = None
         self._source_ids: dict[str, str | None] = {}
+        self._source_manager: Any = None
         self._written_builders = WriteStatusTracker()
         self._is_open = False
         self._zarr_group: Any = None
@@ -565,6 +567,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
                 store=self.source,
                 remedy="Is this the right file?",
             )
+        check_link_paths(builder, self._place.read_rules.limits, str(self.source))
         check_types(builder, self.manager.namespace_catalog, str(self.source))
         with construction_errors(builder, str(self.source)):
             return self._construct()
@@ -925,7 +928,15 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         catalogs = [self.manager.namespace_catalog] if spec_catalogs is None else spec_catalogs
         request = WriteRequest(
             builder,
-            Targets(self.path, export_source, self.manager, object_id(builder), self._file_ids()),
+            Targets(
+                self.path,
+                export_source,
+                self.manager,
+                object_id(builder),
+                self._file_ids(),
+                builder,
+                self._source_manager,
+            ),
             namespace_texts(catalogs) if cache_spec else {},
             link_data=link_data,
             object_codec=self._object_codec,
@@ -1064,6 +1075,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
                 "a file cannot be exported onto itself", store=self.source, remedy="Export to another path."
             )
         copied: AbstractContextManager[None] = nullcontext()
+        self._source_manager = src_io.manager
         if isinstance(src_io, ZarrIO):
             src_io.read_builder()
             self._source_ids = src_io._file_ids()

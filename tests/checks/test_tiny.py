@@ -18,10 +18,10 @@ from hdmf_zarr_backend.builders.specs import TextSpecReader
 from hdmf_zarr_backend.checks.findings import Finding
 from hdmf_zarr_backend.checks.hdmf_validator import findings_of_hdmf
 from hdmf_zarr_backend.checks.json_schema import document_of, schema_of
-from hdmf_zarr_backend.checks.links import Targets
 from hdmf_zarr_backend.checks.rules import compile_types, frozen_texts
 from hdmf_zarr_backend.checks.validate import check
 from hdmf_zarr_backend.checks.view import view
+from hdmf_zarr_backend.files.links import resolver_of
 from hdmf_zarr_backend.files.parser import parse
 from hdmf_zarr_backend.formats.namespaces import NAMESPACE
 from hdmf_zarr_backend.stores.opening import open_store
@@ -56,7 +56,7 @@ def checked(root: GroupBuilder) -> tuple[list[Finding], list[Finding], bool]:
     keys = open_store(store)
     parsed = parse(keys)
     keys = parsed.keys(keys)
-    item = view(Targets(keys, parsed.hierarchy))
+    item = view(resolver_of(keys, parsed.hierarchy))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         theirs = findings_of_hdmf(keys, parsed, TEXTS, [tiny.NAME])

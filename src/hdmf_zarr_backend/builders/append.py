@@ -26,8 +26,9 @@ from hdmf_zarr_backend.builders.planner import Planner, WriteRequest, unwrapped
 from hdmf_zarr_backend.builders.targets import StoredReference, builder_path, object_id
 from hdmf_zarr_backend.dataio import ZarrDataIO
 from hdmf_zarr_backend.errors import ConflictError, UsageError, ValueRefusedError
+from hdmf_zarr_backend.files.links import resolver_of
 from hdmf_zarr_backend.formats.attributes import decode_attributes, encode_attributes
-from hdmf_zarr_backend.formats.links import Link, encode_link, former_names
+from hdmf_zarr_backend.formats.links import Link, encode_link
 from hdmf_zarr_backend.formats.references import Reference, decode_reference
 from hdmf_zarr_backend.formats.reserved import DIMENSIONS, DOC, DTYPE, LINKS, NOTES, RESERVED, notes_of
 from hdmf_zarr_backend.model.link_sources import THIS_FILE
@@ -221,7 +222,7 @@ class AppendPlanner(Planner):
     ) -> None:
         super().__init__(request)
         self.plan = WritePlan(hierarchy)
-        self._former_names = former_names(hierarchy)
+        self._resolver = resolver_of(None, hierarchy, request.targets.location)
         self.changed: set[str] = set()
         self.added: set[str] = set()
         self._is_written = is_written
@@ -293,7 +294,7 @@ class AppendPlanner(Planner):
         stored = _stored_link(node, name)
         if stored is not None:
             wanted = None if self._is_written(builder) else self._linked_data(builder, path)
-            if not self._is_written(builder) and (wanted is None or not _leads_to(wanted, stored)):
+            if not self._is_written(builder) and (wanted is None or not self._leads_to(wanted, stored)):
                 self._check_free(node, name, path, "a dataset" if wanted is None else f"a link to {_named(wanted)}")
             return
         self._dataset(builder, node, path, links, taken)
@@ -303,7 +304,7 @@ class AppendPlanner(Planner):
         self, link: Any, node: Group[Attributes], path: str, links: list[Link], taken: dict[str, int]
     ) -> None:
         wanted, stored = self._link_target(link.builder), _stored_link(node, link.name)
-        if stored is not None and _leads_to(wanted, stored):
+        if stored is not None and self._leads_to(wanted, stored):
             return
         place = join(path, link.name)
         self._check_free(node, link.name, place, f"a link to {_named(wanted)}")
@@ -378,8 +379,14 @@ class AppendPlanner(Planner):
     def _place(self, json: dict[str, Any]) -> tuple[Any, Any]:
         value = json.get("value", {})
         source = value.get("source")
-        is_own = isinstance(source, str) and source in self._former_names
-        return THIS_FILE if is_own else source, value.get("path")
+        return self._location(source) if isinstance(source, str) else source, value.get("path")
+
+    def _location(self, source: str) -> str:
+        """Return the location of a file that a link or reference names."""
+        return self._resolver.locate(self._resolver.main, source)
+
+    def _leads_to(self, one: Reference, other: Reference) -> bool:
+        return one.node_path == other.node_path and self._location(one.source) == self._location(other.source)
 
     def _encode_kept(self, value: Any) -> dict[str, Any] | None:
         return value.json if isinstance(value, StoredReference) else self.targets.encode_attribute(value)
@@ -411,10 +418,6 @@ def _stored_link(node: Group[Attributes], name: str) -> Reference | None:
     entries = node.attributes.get(LINKS, [])
     found = (entry for entry in entries if isinstance(entry, dict) and entry.get("name") == name)
     return next((decode_reference(entry) for entry in found), None)
-
-
-def _leads_to(one: Reference, other: Reference) -> bool:
-    return (one.source, one.node_path) == (other.source, other.node_path)
 
 
 def _named(target: Reference) -> str:

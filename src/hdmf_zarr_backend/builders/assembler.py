@@ -11,12 +11,11 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from hdmf.backends.warnings import BrokenLinkWarning
-from hdmf.build import DatasetBuilder, GroupBuilder, LinkBuilder, ReferenceBuilder
+from hdmf.build import Builder, DatasetBuilder, GroupBuilder, LinkBuilder, ReferenceBuilder
 
 from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
 from hdmf_zarr_backend.arrays.fills import check_unwritten
@@ -31,19 +30,16 @@ from hdmf_zarr_backend.changes.edits import Edits
 from hdmf_zarr_backend.errors import (
     DamagedFileError,
     LimitError,
-    LinkRefusedError,
     MetadataError,
     ReferenceTargetError,
     StoreError,
-    StoreNotFoundError,
     WrongTargetWarning,
     ZarrBackendError,
 )
-from hdmf_zarr_backend.files.link_policy import check_link
 from hdmf_zarr_backend.formats.attributes import decode_attributes
 from hdmf_zarr_backend.formats.dimensions import decode_dimensions
 from hdmf_zarr_backend.formats.elements import Described, describe, hdmf_type, is_scalar
-from hdmf_zarr_backend.formats.links import Link, decode_links, find_link, former_names
+from hdmf_zarr_backend.formats.links import Link, LinkedFile, decode_links
 from hdmf_zarr_backend.formats.namespaces import spec_location
 from hdmf_zarr_backend.formats.references import (
     Reference,
@@ -52,10 +48,11 @@ from hdmf_zarr_backend.formats.references import (
 )
 from hdmf_zarr_backend.formats.regions import RegionReference
 from hdmf_zarr_backend.formats.reserved import LINKS, SPECLOC, notes_of
-from hdmf_zarr_backend.model.link_sources import THIS_FILE, resolve_source, sibling_source
+from hdmf_zarr_backend.model.link_sources import THIS_FILE
+from hdmf_zarr_backend.model.links import Resolver
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, absolute, join, relative, split
 from hdmf_zarr_backend.stores.base import Store
-from hdmf_zarr_backend.stores.opening import may_exist
+from hdmf_zarr_backend.stores.limits import Limits
 
 _PLAIN = (type(None), str, bool, tuple, dict)
 
@@ -126,6 +123,8 @@ _DATASET = _Pattern(
 
 _LINK = _Pattern(LinkBuilder, builder=GroupBuilder(name="a target"), name="a link", source="the file of a link")
 
+_MOST_PATHS = 2**20
+
 _TAKEN = "the name {!r} is that of an attribute and of a member"
 _RENAME = "Rename one of them in the file."
 
@@ -179,6 +178,33 @@ def set_link(group: Any, name: str, target: Any, *, path: str) -> None:
     group.obj_type[name] = "links"
 
 
+def check_link_paths(root: Any, limits: Limits, source: str) -> None:
+    """Refuse builders in which links multiply the paths: pynwb and hdmf's validator go along each one.
+
+    With two links from each group to the next one, 40 groups have 2**40 paths.
+
+    Raises
+    ------
+    LimitError
+        There are more than a million paths, and more than ``max_links`` for each group and dataset.
+    """
+    paths: dict[int, int] = {}
+    stack = [(root, False)]
+    while stack:
+        here, is_left = stack.pop()
+        below = [each for each in here.values() if isinstance(each, Builder)]  # of references in attributes, too
+        if is_left:
+            paths[id(here)] = 1 + sum(paths.get(id(each), 0) for each in below)
+        elif id(here) not in paths:
+            paths[id(here)] = 0  # also for links to what they are in, which are a NestingError where they are followed
+            stack.append((here, True))
+            stack.extend((each, False) for each in below)
+    count = paths[id(root)]
+    if count > max(_MOST_PATHS, limits.max_links * len(paths)):
+        error = limits.exceeded("max_links", -(-count // len(paths)), f"links make {count:,} paths to the objects")
+        raise error.located(store=source, path="/")
+
+
 def make_dataset(
     name: str,
     *,
@@ -212,26 +238,19 @@ def _to_ascii(values: Any) -> Any:
     return flat.reshape(values.shape)
 
 
-Open = Callable[[str], "Assembler"]
-Seen = frozenset[tuple[str, str]]
-_NOTHING_SEEN: Seen = frozenset()
-
-
 class Assembler:
     """Makes the builders of one file, and keeps them.
 
     Parameters
     ----------
-    keys : Store
-        The store of the file.
-    hierarchy : Hierarchy
-        Its metadata.
-    source : str
-        The ``source`` of the builders, which is exactly that of the io.
-    resolver : FileResolver
+    file : LinkedFile
+        The file; its location is the ``source`` of the builders, which is exactly that of the io.
+    resolver : Resolver
+        Follows links and references of the files of a session.
+    assembler_of : callable
+        Returns the assembler of a file of the resolver.
+    references : FileResolver
         Resolves references of datasets.
-    open_other : callable
-        Returns the assembler of another file by its location.
     edits : Edits, optional
         Records changes to arrays, where the file is open for changes.
 
@@ -243,33 +262,34 @@ class Assembler:
 
     def __init__(
         self,
-        keys: Store,
-        hierarchy: Hierarchy,
-        source: str,
-        resolver: FileResolver,
-        open_other: Open,
+        file: LinkedFile,
+        resolver: Resolver[LinkedFile],
+        assembler_of: Callable[[LinkedFile], Assembler],
+        references: FileResolver,
         *,
         edits: Edits | None = None,
     ) -> None:
-        self.keys = keys
-        self.hierarchy = hierarchy
-        self.source = source
+        self.file = file
+        self.keys: Store = file.keys
+        self.hierarchy = file.hierarchy
+        self.source = file.location
         self.builders: dict[str, Any] = {}
-        self._open_other = open_other
-        self._rules = keys.read_rules
-        self.levels = [0]
         self._resolver = resolver
+        self._assembler_of = assembler_of
+        self._rules = self.keys.read_rules
+        self.levels = [0]
+        self._references = references
         self._edits = edits
         self._cache = ChunkCache()
         self._scalar_references: dict[str, Reference] = {}  # scalar datasets that wait for the target, by path
         self._scalar_rows: dict[str, BuilderTable] = {}  # the same for rows with references
-        self._hidden = spec_location(hierarchy.root.attributes.get(SPECLOC))
+        self._wrong: set[tuple[str, str, str]] = set()  # what `check_ids` has warned of
+        self._hidden = spec_location(self.hierarchy.root.attributes.get(SPECLOC))
 
     @property
     def root_id(self) -> str | None:
         """Object id of the root."""
-        value = self.hierarchy.root.attributes.get("object_id")
-        return value if isinstance(value, str) else None
+        return self.file.root_id
 
     def root(self) -> Any:
         """Return the builder of the root, always the same one."""
@@ -466,9 +486,9 @@ class Assembler:
         stored = means.stored
         kind = stored.kind
         if means.form == "rows":
-            return BuilderTable(lazy, self._resolver, dict(stored.fields)), hdmf_type(stored)
+            return BuilderTable(lazy, self._references, dict(stored.fields)), hdmf_type(stored)
         if kind in ("reference", "region"):
-            return BuilderReferences(lazy, self._resolver), "object"
+            return BuilderReferences(lazy, self._references), "object"
         if means.form == "objects":
             return lazy, _text_word(means)
         return lazy, hdmf_type(stored) if kind == "compound" else lazy.dtype
@@ -482,7 +502,7 @@ class Assembler:
             if not node.stored.shape:
                 raise MetadataError("rows need an axis, and this array has none", remedy="Give it the shape [1].")
             # its references lead to builders that may not be there yet
-            self._scalar_rows[path] = BuilderTable(lazy, self._resolver, dict(means.stored.fields))
+            self._scalar_rows[path] = BuilderTable(lazy, self._references, dict(means.stored.fields))
             return None, hdmf_type(means.stored)
         value = values.item(0) if means.form == "objects" else values.reshape(-1)[0]
         if means.stored.kind in ("reference", "region") and isinstance(value, dict):
@@ -501,11 +521,12 @@ class Assembler:
     # ---- links and references ---------------------------------------------------------------------------------------
 
     def links(self, path: str, node: Group[Attributes]) -> list[Link]:
-        """Return the links in the group at ``path``."""
+        """Return the links in the group at ``path``; of several with one name, the first."""
         try:
-            return decode_links(node.attributes)
+            links = decode_links(node.attributes)
         except ZarrBackendError as error:
             raise error.located(store=self.source, path=absolute(path)) from None
+        return list({link.name: link for link in reversed(links)}.values())[::-1]
 
     def set_links(self, builder: Any, path: str, links: Iterable[Link]) -> None:
         """Give a builder of the group at ``path`` some of its links; one that leads to nothing is a warning."""
@@ -521,79 +542,44 @@ class Assembler:
                 continue
             set_link(builder, link.name, target, path=absolute(path))
 
-    def resolve(self, reference: Reference, seen: Seen = _NOTHING_SEEN) -> Any:
+    def resolve(self, reference: Reference) -> Any:
         """Return the builder that ``reference`` points to, in this file or another.
-
-        ``seen`` are the places of the links that led here.
 
         Raises
         ------
         ReferenceTargetError
             Nothing is there; file and path are named.
         """
-        file = self._file(reference.source)
+        file = self._assembler_of(self._resolver.file(self.file, reference.source))
         try:
-            return self._checked(reference, file.builder_at(reference.node_path, seen), file)
+            target = file.builder_at(reference.node_path)
         except ReferenceTargetError as error:
             if reference.object_id is not None:
                 error.problem += f"; what is meant has the object_id {reference.object_id}"
             raise error.located() from None
+        self.check_ids(reference, target.attributes.get("object_id"), file)
+        return target
 
-    @cached_property
-    def _former_names(self) -> frozenset[str]:
-        return former_names(self.hierarchy)
-
-    def _file(self, source: str) -> Assembler:
-        """Return the assembler of the file that a link or reference of this one names."""
-        if source in (THIS_FILE, "") or source in self._former_names:
-            return self
-        refused: LinkRefusedError | None = None
-        for location in dict.fromkeys(self._candidates(source)):
-            if location == self.source:
-                return self
-            try:
-                check_link(location, self.source, self._rules.external_links)
-            except LinkRefusedError as error:
-                refused = refused or error
-                continue
-            if may_exist(location):
-                try:
-                    return self._open_other(location)
-                except StoreNotFoundError:
-                    continue  # only a server knows what it has
-        if refused is not None:
-            raise refused
-        raise ReferenceTargetError(
-            f"the file {source!r} does not exist",
-            store=self.source,
-            remedy="Put the linked file back beside this one.",
-        )
-
-    def _checked(self, reference: Reference, target: Any, file: Assembler) -> Any:
-        """Return ``target``; warn where its id, or that of its file, is not the one that the reference names."""
-        found = target.attributes.get("object_id")
+    def check_ids(self, reference: Reference, found: Any, file: Assembler) -> None:
+        """Warn where the object id of a target, or that of its file, is not the one that the reference names."""
         for what, wanted, actual in (
             (f"the object at {reference.path}", reference.object_id, found),
             ("the file", reference.source_object_id, file.root_id),
         ):
-            if wanted is not None and isinstance(actual, str) and wanted != actual:
-                warnings.warn(
-                    f"{self.source} refers to {reference.source!r}: {what} has the object_id {actual}, not {wanted}; "
-                    "it may have been replaced.",
-                    WrongTargetWarning,
-                    stacklevel=2,
-                )
-        return target
+            if wanted is None or not isinstance(actual, str) or wanted == actual:
+                continue
+            if (reference.source, what, wanted) in self._wrong:
+                continue  # a link of an open group is resolved again when the group is completed
+            self._wrong.add((reference.source, what, wanted))
+            warnings.warn(
+                f"{self.source} refers to {reference.source!r}: {what} has the object_id {actual}, not {wanted}; "
+                "it may have been replaced.",
+                WrongTargetWarning,
+                stacklevel=2,
+            )
 
-    def _candidates(self, source: str) -> Iterator[str]:
-        yield resolve_source(source, self.source)
-        if "version" not in notes_of(self.hierarchy.root.attributes):
-            yield sibling_source(source, self.source)  # hdmf-zarr 0.10 named the store from its folder
-
-    def builder_at(self, path: str, seen: Seen = _NOTHING_SEEN) -> Any:
+    def builder_at(self, path: str) -> Any:
         """Return the builder at ``path``, through links where the path goes through some.
-
-        ``seen`` are the places of the links that led here.
 
         Raises
         ------
@@ -603,31 +589,16 @@ class Assembler:
         found = self.builders.get(relative(path))
         if found is not None:
             return found
-        file, place = self._locate(relative(path), seen)
+        file, place = self.locate(THIS_FILE, path)
         return file._built(place)
 
-    def _locate(self, path: str, seen: Seen) -> tuple[Assembler, str]:
-        """Return file and path of the node that ``path`` leads to, once all links on the way are followed."""
-        here = (self.source, path)
-        if here in seen:
-            raise ReferenceTargetError(
-                "the links form a circle", store=self.source, path=absolute(path), remedy="Remove one of them."
-            )
-        self._check_links(len(seen), path)
-        node: Any = self.hierarchy.root
-        parts = path.split("/") if path else []
-        for position, part in enumerate(parts):
-            if isinstance(node, Group) and part in node.members:
-                node = node.members[part]
-                continue
-            link = find_link(node.attributes, part) if isinstance(node, Group) else None
-            if link is None:
-                raise self._nothing_at(path)
-            file = self._file(link.target.source)
-            return file._locate("/".join([link.target.node_path, *parts[position + 1 :]]).strip("/"), seen | {here})
-        if self._is_hidden(path):
-            raise self._nothing_at(path)
-        return self, path
+    def locate(self, source: str, path: str) -> tuple[Assembler, str]:
+        """Return file and path of the node that a link or reference in this file leads to."""
+        found, place, _ = self._resolver.find(self.file, source, path)
+        file = self._assembler_of(found)
+        if file._is_hidden(place):
+            raise file._nothing_at(place)
+        return file, place
 
     def _nothing_at(self, path: str) -> ReferenceTargetError:
         problem, remedy = "there is no such group or dataset", "Run `zarrio verify` on the file."

@@ -7,7 +7,6 @@ made relative to the new location.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -18,9 +17,9 @@ from hdmf_zarr_backend.arrays.fills import check_unwritten
 from hdmf_zarr_backend.arrays.lazy import LazyArray
 from hdmf_zarr_backend.builders.specs import text_array
 from hdmf_zarr_backend.errors import ZarrBackendError
+from hdmf_zarr_backend.files.links import resolver_of
 from hdmf_zarr_backend.formats.dimensions import decode_dimensions, encode_dimensions
 from hdmf_zarr_backend.formats.elements import describe, stored_text
-from hdmf_zarr_backend.formats.links import former_names
 from hdmf_zarr_backend.formats.namespaces import spec_location
 from hdmf_zarr_backend.formats.nczarr import is_nczarr, strip
 from hdmf_zarr_backend.formats.new_datasets import Layout, new_dataset
@@ -28,7 +27,7 @@ from hdmf_zarr_backend.formats.reserved import CHUNKS, DIMENSIONS, DTYPE, LINKS,
 from hdmf_zarr_backend.formats.zarr3_codecs import in_format_2
 from hdmf_zarr_backend.formats.zarr3_types import word_of_type
 from hdmf_zarr_backend.model.elements import ASCII, UTF8, Element
-from hdmf_zarr_backend.model.link_sources import THIS_FILE, relative_source, resolve_source, sibling_source
+from hdmf_zarr_backend.model.link_sources import THIS_FILE, relative_source
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, absolute, copy_hierarchy, split
 from hdmf_zarr_backend.model.stored import StoredArray
 from hdmf_zarr_backend.stores.base import Store
@@ -79,7 +78,7 @@ class ZarrPlanner:
         self._reads_values = reads_values
         self._cache = ChunkCache()
         self._specs = spec_location(hierarchy.root.attributes.get(SPECLOC))
-        self._former_names = former_names(hierarchy)
+        self._resolver = resolver_of(keys, hierarchy)
         self._is_ours = "version" in notes_of(hierarchy.root.attributes)
         self._taken: dict[str, dict[str, int]] = {}
         self.plan = WritePlan(Hierarchy(Group(), zarr_format))
@@ -134,16 +133,11 @@ class ZarrPlanner:
         if not isinstance(reference, dict) or not isinstance(reference.get("path"), str):
             return reference
         source = reference.get("source")
-        if not isinstance(source, str) or source in (THIS_FILE, "") or source in self._former_names:
+        origin = self._keys.location
+        found = self._resolver.locate(self._resolver.main, source) if isinstance(source, str) else origin
+        if found == origin:
             return {**reference, "source": THIS_FILE}
-        if self._target is None:
-            return reference
-        found = resolve_source(source, self._keys.location)
-        if not self._is_ours and not os.path.lexists(found):  # hdmf-zarr 0.10 wrote sources relative to the folder
-            sibling = sibling_source(source, self._keys.location)
-            found = sibling if os.path.lexists(sibling) else found
-        own = found == self._keys.location
-        return {**reference, "source": THIS_FILE if own else relative_source(found, self._target)}
+        return reference if self._target is None else {**reference, "source": relative_source(found, self._target)}
 
     # ---- arrays -----------------------------------------------------------------------------------------------------
 

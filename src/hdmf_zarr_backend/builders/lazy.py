@@ -40,7 +40,6 @@ from hdmf_zarr_backend.builders.targets import ROOT
 from hdmf_zarr_backend.errors import DamagedFileError, LimitError, StoreError, ZarrBackendError
 from hdmf_zarr_backend.formats.references import Reference, decode_attribute_reference
 from hdmf_zarr_backend.formats.reserved import LINKS, NCZARR_ATTR
-from hdmf_zarr_backend.model.link_sources import THIS_FILE
 from hdmf_zarr_backend.model.nesting import limited_nesting
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, absolute, join, relative, split
 from hdmf_zarr_backend.stores.gc_pause import gc_paused
@@ -237,10 +236,10 @@ class LazyAssembler(Assembler):
 
     def place_of(self, reference: Reference) -> str | None:
         """Return the path in this file that a reference leads to, None where it leads elsewhere or to nothing."""
-        if reference.source not in (THIS_FILE, ""):
-            return None
         try:
-            file, place = self._locate(relative(reference.node_path), frozenset())
+            if self._resolver.locate(self.file, reference.source) != self.source:
+                return None  # without opening the other file, which a lazy reader may never need
+            file, place = self.locate(reference.source, reference.node_path)
         except (DamagedFileError, LimitError, StoreError, OSError):
             return None  # a warning where it is filled in
         return place if file is self else None
@@ -976,6 +975,7 @@ class LazyContainers:
             if place is None or target is None or data_type_of(target) is None:
                 others.append(link)
             else:
+                self._file.check_ids(link.target, target.attributes.get("object_id"), self._file)
                 small = matched.add(split(place)[1], target, place, is_link=True)
                 set_link(builder, link.name, small, path=absolute(path))
         self._file.set_links(builder, path, others)

@@ -14,11 +14,12 @@ from hdmf_zarr_backend.builders.assembler import Assembler
 from hdmf_zarr_backend.builders.datasets import FileResolver
 from hdmf_zarr_backend.builders.lazy import LazyAssembler, LazyContainers, restore_types_of
 from hdmf_zarr_backend.changes.edits import Edits
-from hdmf_zarr_backend.files.parser import ParsedFile, parse
+from hdmf_zarr_backend.files.links import resolver_of
+from hdmf_zarr_backend.files.parser import ParsedFile
+from hdmf_zarr_backend.formats.links import LinkedFile
 from hdmf_zarr_backend.formats.references import Reference
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.gc_pause import gc_paused
-from hdmf_zarr_backend.stores.opening import open_neighbour
 
 _A = TypeVar("_A", bound=Assembler)
 
@@ -56,6 +57,7 @@ class ReadSession:
         on_made: Callable[[Any], None] = lambda builder: None,
     ) -> None:
         self._manager = manager
+        self._resolver = resolver_of(keys, parsed.hierarchy, source)
         self._assemblers: dict[str, Assembler] = {}
         self._restored: dict[str, int] = {}
         self._levels = [0]
@@ -63,19 +65,19 @@ class ReadSession:
         self._notify = on_made
         self.containers: LazyContainers | None = None
         if is_lazy:
-            file = self._make(LazyAssembler, source, keys, parsed)
+            file = self._make(LazyAssembler, self._resolver.main)
             containers = LazyContainers(file, manager, self._on_made)
             if containers.are_lazy():
                 self.own: Assembler = file
                 self.containers = containers
                 return
-        self.own = self._make(Assembler, source, keys, parsed, edits=edits)
+        self.own = self._make(Assembler, self._resolver.main, edits=edits)
 
-    def _make(self, cls: type[_A], location: str, keys: Store, parsed: ParsedFile, *, edits: Edits | None = None) -> _A:
-        resolver = FileResolver(partial(self._resolve, location), self._construct, self._manager)
-        assembler = cls(keys, parsed.hierarchy, location, resolver, self._open_other, edits=edits)
+    def _make(self, cls: type[_A], file: LinkedFile, *, edits: Edits | None = None) -> _A:
+        references = FileResolver(partial(self._resolve, file.location), self._construct, self._manager)
+        assembler = cls(file, self._resolver, self._assembler_of, references, edits=edits)
         assembler.levels = self._levels
-        self._assemblers[location] = assembler
+        self._assemblers[file.location] = assembler
         return assembler
 
     def _construct(self, builder: Any) -> Any:
@@ -84,16 +86,9 @@ class ReadSession:
     def _resolve(self, location: str, reference: Reference) -> Any:
         return self._assemblers[location].resolve(reference)
 
-    def _open_other(self, location: str) -> Assembler:
-        """Return the assembler of a linked file; read-only, and opened once."""
-        if location not in self._assemblers:
-            count = len(self._assemblers)
-            self.own.keys.read_rules.limits.check("max_files", count, f"links lead to {count} other files")
-            keys = open_neighbour(self.own.keys, location)
-            # format 2 is not guessed: where a file has metadata of both formats, those of format 3 count
-            parsed = parse(keys, hint=3 if self.own.hierarchy.zarr_format == 3 else None)
-            self._make(Assembler, location, parsed.keys(keys), parsed)
-        return self._assemblers[location]
+    def _assembler_of(self, file: LinkedFile) -> Assembler:
+        """Return the assembler of this file, or that of a linked one, which is read only."""
+        return self._assemblers.get(file.location) or self._make(Assembler, file)
 
     @gc_paused()
     def root(self) -> Any:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import posixpath
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 from hdmf.build import Builder, GroupBuilder, LinkBuilder, ReferenceBuilder
 from hdmf.container import AbstractContainer
 
+from hdmf_zarr_backend.builders.schema import TYPE_KEYS
 from hdmf_zarr_backend.errors import ConflictError, ValueRefusedError
 from hdmf_zarr_backend.formats.references import (
     Reference,
@@ -80,6 +81,10 @@ class Targets:
         Object id of the root of the file to write.
     file_ids : mapping, optional
         Object ids of the roots of other files, by location.
+    root : Builder, optional
+        The root of the builders to write.
+    source_manager : BuildManager, optional
+        The manager of the io that is exported, which has built them.
     """
 
     def __init__(
@@ -89,6 +94,8 @@ class Targets:
         manager: Any,
         root_id: str | None,
         file_ids: Mapping[str, str | None] | None = None,
+        root: Any = None,
+        source_manager: Any = None,
     ) -> None:
         self.location = location
         self.export_location = export_location
@@ -97,6 +104,9 @@ class Targets:
         self._encoded: dict[Reference, dict[str, Any]] = {}
         self._known: dict[int, tuple[Any, Reference]] = {}
         self._file_ids = dict(file_ids or {})
+        self._root = root
+        self._source_manager = source_manager or manager
+        self._copied: set[int] = set()  # ids of builders in `_known`
 
     def is_own(self, builder: Any) -> bool:
         """Tell whether a builder is, or will be, in the file to write."""
@@ -126,6 +136,7 @@ class Targets:
             here, place = stack.pop()
             reference = Reference(link_sources.THIS_FILE, absolute(place), object_id(here), self.root_id)
             self._known[id(here)] = (here, reference)
+            self._copied.add(id(here))
             for members in (here.groups, here.datasets) if isinstance(here, GroupBuilder) else ():
                 stack.extend((child, f"{place}/{name}") for name, child in members.items() if child is not None)
 
@@ -133,6 +144,30 @@ class Targets:
         """Return the reference to the copy of a builder from another file, None if it is not copied."""
         known = self._known.get(id(builder))
         return known[1] if known is not None and known[1].source == link_sources.THIS_FILE else None
+
+    def made(self) -> Iterator[tuple[Any, Reference]]:
+        """Yield each builder that is a target so far, and the reference to it."""
+        yield from self._known.values()
+
+    def is_lost(self, builder: Any) -> bool:
+        """Tell whether a builder is neither in a file yet nor below the root that is written."""
+        if self._root is None or builder.location is not None or id(builder) in self._copied:
+            return False
+        top = builder
+        while top.parent is not None:
+            top = top.parent
+        return top is not self._root and self.is_own(builder)
+
+    def describe(self, builder: Any) -> str:
+        """Return type, name and origin of a builder, for a message."""
+        data_type, owner = _type_of(builder), builder.parent
+        what = f"the {data_type} {builder.name!r}" if data_type else repr(builder.name)
+        if not data_type and owner is not None and _type_of(owner):
+            builder, what = owner, f"{what} of the {_type_of(owner)} {owner.name!r}"
+        containers = getattr(self._source_manager, "_BuildManager__containers", {})  # get_builder is the other way
+        container = containers.get(id(builder))
+        origin = builder.source if container is None else container.container_source
+        return what if origin in (None, self.location) else f"{what} (from {origin})"
 
     def _builder(self, target: Any) -> Any:
         if isinstance(target, (ReferenceBuilder, LinkBuilder)):
@@ -204,6 +239,11 @@ class Targets:
         if isinstance(value, REFERENCES):
             return encode_attribute_reference(self._reference(value))
         return None
+
+
+def _type_of(builder: Any) -> str | None:
+    found = (builder.attributes.get(key) for key in TYPE_KEYS)
+    return next((str(value) for value in found if value is not None), None)
 
 
 def _full(source: str) -> str:

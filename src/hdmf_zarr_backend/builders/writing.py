@@ -13,6 +13,7 @@ from hdmf_zarr_backend.builders.both import change_of, derive, derive_or_warn
 from hdmf_zarr_backend.builders.dimensions import name_axes, rename_axes, specs_in
 from hdmf_zarr_backend.builders.planner import Planner, WriteRequest
 from hdmf_zarr_backend.builders.specs import add_specs
+from hdmf_zarr_backend.builders.target_check import check_targets
 from hdmf_zarr_backend.changes.edits import Edits
 from hdmf_zarr_backend.changes.locks import WriterLock
 from hdmf_zarr_backend.errors import DroppedChangesWarning, ZarrBackendError
@@ -33,11 +34,12 @@ from hdmf_zarr_backend.transfer.writer import Writer
 _SHOWN = 5
 
 
-def plan_new(request: WriteRequest) -> WritePlan:
-    """Return the plan of a new file, without writing it."""
+def plan_new(request: WriteRequest, store: Store) -> WritePlan:
+    """Return the plan of a new file in ``store``, without writing it."""
     plan = Planner(request).plan_root(request.builder)
     if request.shards_choose_format and any(asks_for_shards(planned) for planned in plan.arrays.values()):
         plan.hierarchy.zarr_format, request.has_both = 3, False
+    check_targets(plan, request.targets, store)
     name_axes(plan, None if request.schema is None else specs_in(request.schema))
     add_specs(plan, request.texts, location=request.targets.location)
     plan.chunk_key_encoding = request.chunk_key_encoding
@@ -60,7 +62,7 @@ def write_new(request: WriteRequest, store: Store, lock: WriterLock | None) -> t
     StoreExistsError
         Another writer created a file there first; it is not replaced.
     """
-    plan = plan_new(request)
+    plan = plan_new(request, store)
     if not can_stage(store):
         adapt_plan(plan, location=store.location, shard_bytes=shard_bytes_for(store, request.memory_budget))
         _check_values(plan, store.location)
@@ -163,6 +165,7 @@ def write_difference(
         hierarchy = copy_hierarchy(known)
         planner = AppendPlanner(request, hierarchy, is_written=is_written, original=original)
         plan = planner.plan_root(request.builder)
+        check_targets(plan, request.targets, keys, added=planner.added, changed=planner.changed, known=known)
         plan.chunk_key_encoding = request.chunk_key_encoding
         plan.is_nczarr = request.nczarr or is_nczarr(known)
         planner.note_specs(add_specs(plan, request.texts, location=request.targets.location))

@@ -19,11 +19,11 @@ import numpy as np
 
 from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
 from hdmf_zarr_backend.arrays.chunks import ChunkReader
-from hdmf_zarr_backend.checks.links import Targets
 from hdmf_zarr_backend.checks.rules import REFERENCE, Rule, Types
 from hdmf_zarr_backend.checks.validate import Checker
 from hdmf_zarr_backend.checks.view import Item, Member, Value, view
 from hdmf_zarr_backend.errors import ZarrBackendError
+from hdmf_zarr_backend.files.links import resolver_of
 from hdmf_zarr_backend.formats.attributes import decode_attributes
 from hdmf_zarr_backend.formats.references import Reference, decode_attribute_reference
 from hdmf_zarr_backend.formats.reserved import LINKS
@@ -79,7 +79,7 @@ class _File:
     def __init__(self, keys: Store, hierarchy: Hierarchy) -> None:
         self._keys = keys
         self._hierarchy = hierarchy
-        self.root = view(Targets(keys, hierarchy))
+        self.root = view(resolver_of(keys, hierarchy))
         self.items: dict[str, Item] = {}
         stack = [self.root]
         while stack:

@@ -223,6 +223,7 @@ KINDS: Final[dict[str, str]] = {
     "time": "Write the time as ISO 8601 with a time zone, such as 2026-03-14T12:00:00+00:00.",
     "target-type": "Refer to an object of the type that the schema requires.",
     "illegal-link": "Write the object itself, not a link to it.",
+    "target": "Put the target back, or remove the link or reference.",
     "wrong-node": "Write a group where the schema has a group, a dataset where it has a dataset.",
     "unknown-type": "Cache the namespace that defines the type in the file, or correct the name of the type.",
     "failed": "Check with `zarrio verify` whether the file is damaged.",

@@ -9,6 +9,7 @@ from hdmf.build import BuildManager, TypeMap
 from hdmf.spec import NamespaceCatalog
 from hdmf.validate import ValidatorMap
 
+from hdmf_zarr_backend.builders.assembler import check_link_paths
 from hdmf_zarr_backend.builders.namespaces import HDMF_ERRORS
 from hdmf_zarr_backend.builders.reading import ReadSession
 from hdmf_zarr_backend.builders.specs import TextSpecReader
@@ -48,6 +49,7 @@ def findings_of_hdmf(keys: Store, parsed: ParsedFile, texts: Texts, namespaces: 
         session = ReadSession(keys, parsed, keys.location, BuildManager(TypeMap(catalog)))
         for name in namespaces:
             try:
+                check_link_paths(session.root(), keys.read_rules.limits, keys.location)
                 errors = ValidatorMap(catalog.get_namespace(name)).validate(session.root())
             except ZarrBackendError as error:
                 found.append(Finding(error.path or "/", None, "failed", error.problem))

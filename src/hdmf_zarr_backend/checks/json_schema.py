@@ -15,7 +15,6 @@ from collections.abc import Mapping
 from typing import Any, TypeAlias
 from urllib.parse import quote
 
-from hdmf_zarr_backend.checks.links import Targets
 from hdmf_zarr_backend.checks.rules import (
     ACCEPTED,
     ISODATETIME,
@@ -31,6 +30,7 @@ from hdmf_zarr_backend.checks.rules import (
 from hdmf_zarr_backend.checks.validate import Source, installed_texts, namespaces_for, opened
 from hdmf_zarr_backend.checks.view import ISO, UNKNOWN, Item, Value, view
 from hdmf_zarr_backend.errors import UsageError
+from hdmf_zarr_backend.files.links import resolver_of
 from hdmf_zarr_backend.stores.limits import ExternalLinks, Limits
 
 Schema: TypeAlias = "dict[str, Any]"
@@ -108,7 +108,7 @@ def describe(
         As for `validate`.
     """
     with opened(source, storage_options, limits, external_links) as (keys, parsed):
-        return document_of(view(Targets(keys, parsed.hierarchy)))
+        return document_of(view(resolver_of(keys, parsed.hierarchy)))
 
 
 # ---- a file as a document -------------------------------------------------------------------------------------------

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
@@ -12,56 +10,17 @@ from hdmf_zarr_backend.arrays.chunks import ChunkReader
 from hdmf_zarr_backend.checks.chunks import stored_rows
 from hdmf_zarr_backend.checks.findings import Problem, Report
 from hdmf_zarr_backend.errors import LinkRefusedError, MetadataError, ReferenceTargetError, ZarrBackendError
-from hdmf_zarr_backend.files.link_policy import check_link
-from hdmf_zarr_backend.files.parser import parse
 from hdmf_zarr_backend.formats.attributes import decode_attributes
 from hdmf_zarr_backend.formats.elements import describe_any
-from hdmf_zarr_backend.formats.links import Link, decode_links, former_names
+from hdmf_zarr_backend.formats.links import Link, LinkedFile, decode_links
 from hdmf_zarr_backend.formats.namespaces import spec_location
 from hdmf_zarr_backend.formats.references import Reference, decode_attribute_reference, decode_reference
-from hdmf_zarr_backend.formats.reserved import LINKS, SPECLOC, notes_of
-from hdmf_zarr_backend.model.link_sources import THIS_FILE, resolve_source, sibling_source
-from hdmf_zarr_backend.model.nodes import Dataset, Group, Hierarchy, Node, absolute, join
-from hdmf_zarr_backend.stores.base import Store
-from hdmf_zarr_backend.stores.opening import may_exist, open_neighbour
+from hdmf_zarr_backend.formats.reserved import LINKS, SPECLOC
+from hdmf_zarr_backend.model.links import CircularLinkError, Resolver
+from hdmf_zarr_backend.model.nodes import Dataset, Group, Node, absolute, join
 
 _REFERENCES = frozenset({"reference", "region"})
 _CACHE_BYTES = 2**24
-
-
-@dataclass
-class LinkedFile:
-    """A file with links, or with targets of links.
-
-    Attributes
-    ----------
-    keys : Store
-        Its store.
-    hierarchy : Hierarchy
-        Its nodes.
-    links : dict
-        ``{path: links}`` of the groups read so far.
-    """
-
-    keys: Store
-    hierarchy: Hierarchy
-    links: dict[str, list[Link]] = field(default_factory=dict)
-
-    @property
-    def root_id(self) -> Any:
-        """Object id of the root."""
-        return self.hierarchy.root.attributes.get("object_id")
-
-    @cached_property
-    def former_names(self) -> frozenset[str]:
-        """Sources that mean the file itself; see `formats.links.former_names`."""
-        return former_names(self.hierarchy)
-
-    def links_of(self, path: str, node: Group[Any]) -> list[Link]:
-        """Return the links of the group at ``path``, without the damaged ones."""
-        if path not in self.links:
-            self.links[path] = [link for link, _ in entries_of(node) if link is not None]
-        return self.links[path]
 
 
 def entries_of(node: Group[Any]) -> Iterator[tuple[Link | None, str]]:
@@ -77,130 +36,65 @@ def entries_of(node: Group[Any]) -> Iterator[tuple[Link | None, str]]:
             yield None, error.problem
 
 
-class Targets:
-    """Finds the targets of links and references of one file. Other files are opened once, for reading.
+def links_of(group: Group[Any]) -> list[Link]:
+    """Return the links of a group, without the damaged ones; of several with one name, the first."""
+    links: dict[str, Link] = {}
+    for link, _ in entries_of(group):
+        if link is not None:
+            links.setdefault(link.name, link)
+    return list(links.values())
 
-    Parameters
-    ----------
-    keys : Store
-        The file.
-    hierarchy : Hierarchy
-        Its nodes.
+
+def check_targets(resolver: Resolver[LinkedFile], report: Report, *, reads_values: bool = True) -> None:
+    """Check the links and references of a file, and report those with a missing or wrong target.
+
+    ``reads_values``: also the references in arrays, whose chunks are read.
     """
-
-    def __init__(self, keys: Store, hierarchy: Hierarchy) -> None:
-        self.own = LinkedFile(keys, hierarchy)
-        self._rules = keys.read_rules
-        self._files: dict[str, LinkedFile] = {keys.location: self.own}
-
-    def find(self, reference: Reference, file: LinkedFile | None = None) -> tuple[LinkedFile, Node]:
-        """Return the target of a link or reference in the file, or in another `file` that a link points to.
-
-        Raises
-        ------
-        ReferenceTargetError
-            The object does not exist, or links are circular.
-        LinkRefusedError
-            The target is in a file that the policy does not allow.
-        ZarrBackendError, OSError
-            That file cannot be opened.
-        """
-        return self._find(self.own if file is None else file, reference, frozenset())
-
-    def _find(
-        self, file: LinkedFile, reference: Reference, seen: frozenset[tuple[str, str]]
-    ) -> tuple[LinkedFile, Node]:
-        file = self._file(file, reference.source)
-        here = (file.keys.location, reference.node_path)
-        if here in seen:
-            raise CircularError("the links form a circle")
-        self._rules.limits.check("max_links", len(seen), f"{len(seen)} links point from one to the next")
-        node: Node = file.hierarchy.root
-        parts = reference.node_path.split("/") if reference.node_path else []
-        for position, part in enumerate(parts):
-            if isinstance(node, Group) and part in node.members:
-                node = node.members[part]
-                continue
-            path = "/".join(parts[:position])
-            links = file.links_of(path, node) if isinstance(node, Group) else []
-            link = next((link for link in links if link.name == part), None)
-            if link is None:
-                raise ReferenceTargetError(f"there is no {reference.path!r} in {file.keys.location!r}")
-            rest = "/".join([link.target.node_path, *parts[position + 1 :]]).strip("/")
-            return self._find(file, Reference(link.target.source, absolute(rest)), seen | {here})
-        return file, node
-
-    def _file(self, file: LinkedFile, source: str) -> LinkedFile:
-        if source in (THIS_FILE, "") or source in file.former_names:
-            return file
-        origin = file.keys.location
-        candidates = [resolve_source(source, origin)]
-        if "version" not in notes_of(file.hierarchy.root.attributes):
-            candidates.append(sibling_source(source, origin))  # hdmf-zarr 0.10
-        refused: LinkRefusedError | None = None
-        for location in dict.fromkeys(candidates):
-            try:
-                if location not in self._files:
-                    check_link(location, origin, self._rules.external_links)
-            except LinkRefusedError as error:
-                refused = refused or error
-                continue
-            if location in self._files or may_exist(location):
-                return self._opened(location)
-        if refused is not None:
-            raise refused
-        raise ReferenceTargetError(f"the file {source!r} does not exist")
-
-    def _opened(self, location: str) -> LinkedFile:
-        if location not in self._files:
-            count = len(self._files)
-            self._rules.limits.check("max_files", count, f"links point to {count} other files")
-            keys = open_neighbour(self.own.keys, location)
-            parsed = parse(keys)
-            self._files[location] = LinkedFile(parsed.keys(keys), parsed.hierarchy)
-        return self._files[location]
-
-
-class CircularError(ReferenceTargetError):
-    """Links form a circle."""
-
-
-def check_targets(targets: Targets, report: Report) -> None:
-    """Check all links and references of a file, and report those with a missing or wrong target."""
-    checker = _Checker(targets, report)
-    for path, node in targets.own.hierarchy.walk():
+    checker = _Checker(resolver, report)
+    for path, node in resolver.main.hierarchy.walk():
         if isinstance(node, Group):
             checker.check_links(path, node)
         checker.check_attributes(path, node)
-        if isinstance(node, Dataset):
+        if isinstance(node, Dataset) and reads_values:
             checker.check_array(path, node)
 
 
+def without_target(resolver: Resolver[LinkedFile], *, reads_values: bool) -> list[Problem]:
+    """Return the links and references of a file to nothing; ``reads_values`` as for `check_targets`."""
+    report = Report(resolver.main.location, "links")
+    check_targets(resolver, report, reads_values=reads_values)
+    return [problem for problem in report.problems if problem.kind in _TO_NOTHING]
+
+
+_TO_NOTHING = ("link-dangling", "link-circular", "reference-dangling")
 _Problem = tuple[str, str]
 """Message and kind of a finding, the kind without the prefix ``link-`` or ``reference-``."""
 
 
 class _Checker:
-    def __init__(self, targets: Targets, report: Report) -> None:
-        self._targets = targets
+    def __init__(self, resolver: Resolver[LinkedFile], report: Report) -> None:
+        self._resolver = resolver
         self._report = report
         self._known: dict[tuple[Any, ...], _Problem | None] = {}
         self._cache = ChunkCache(_CACHE_BYTES)
-        self._specs = spec_location(targets.own.hierarchy.root.attributes.get(SPECLOC))
+        self._specs = spec_location(resolver.main.hierarchy.root.attributes.get(SPECLOC))
 
     def _add(self, path: str, kind: str, message: str) -> None:
         self._report.add(Problem(absolute(path), kind, message))
 
     def check_links(self, path: str, node: Group[Any]) -> None:
         """Check the links of a group."""
+        names = set(node.members)
         for link, damage in entries_of(node):
             self._report.links += 1
             if link is None:
                 self._add(path, "link-damaged", damage)
                 continue
             place = join(path, link.name)
-            if link.name in node.members:
-                self._add(place, "link-damaged", "a group or an array has the same name")
+            if link.name in names:
+                other = "a group or an array" if link.name in node.members else "another link"
+                self._add(place, "link-damaged", f"{other} has the same name")
+            names.add(link.name)
             problem = self._problem(link.target)
             if problem is not None:
                 self._add(place, f"link-{problem[0]}", problem[1])
@@ -226,7 +120,7 @@ class _Checker:
             return
         found: dict[_Problem, int] = {}
         try:
-            reader = ChunkReader(self._targets.own.keys, path, node.stored, self._cache)
+            reader = ChunkReader(self._resolver.main.keys, path, node.stored, self._cache)
             for cell in _cells(reader, node, columns):
                 self._report.references += 1
                 problem = None if cell is None else self._problem_of_value(cell, decode_reference)
@@ -257,8 +151,8 @@ class _Checker:
 
     def _look_up(self, reference: Reference) -> _Problem | None:
         try:
-            file, node = self._targets.find(reference)
-        except CircularError as error:
+            file, _, node = self._resolver.find(self._resolver.main, reference.source, reference.node_path)
+        except CircularLinkError as error:
             return "circular", error.problem
         except LinkRefusedError as error:
             return "refused", error.problem
@@ -274,6 +168,8 @@ class _Checker:
 
 
 def _message(error: BaseException) -> str:
+    if isinstance(error, ReferenceTargetError) and error.path is not None:
+        return f"there is no {error.path!r} in {error.store!r}"
     return error.problem if isinstance(error, ZarrBackendError) else str(error)
 
 

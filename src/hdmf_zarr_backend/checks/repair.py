@@ -16,7 +16,6 @@ from hdmf_zarr_backend.changes.journal import Journal, changing, undone_on_error
 from hdmf_zarr_backend.changes.locks import WriterLock
 from hdmf_zarr_backend.checks.chunks import kind_of
 from hdmf_zarr_backend.checks.findings import Problem, Report
-from hdmf_zarr_backend.checks.links import CircularError, Targets
 from hdmf_zarr_backend.checks.structure import Structure, check_structure
 from hdmf_zarr_backend.errors import (
     ChunkError,
@@ -26,11 +25,13 @@ from hdmf_zarr_backend.errors import (
     ZarrBackendError,
     known_arguments,
 )
+from hdmf_zarr_backend.files.links import resolver_of
 from hdmf_zarr_backend.files.parser import ParsedFile, check_outside, current, parse
 from hdmf_zarr_backend.formats.inlined import is_inlined, is_read_at_open
-from hdmf_zarr_backend.formats.links import decode_links
+from hdmf_zarr_backend.formats.links import LinkedFile, decode_links
 from hdmf_zarr_backend.formats.registry import FIRST_KEYS, FORMATS
 from hdmf_zarr_backend.formats.reserved import LINKS, stores_all_chunks
+from hdmf_zarr_backend.model.links import Resolver
 from hdmf_zarr_backend.model.nodes import Dataset, Group, Hierarchy, absolute, join, split
 from hdmf_zarr_backend.stores.base import DOCUMENTS, Store
 from hdmf_zarr_backend.stores.json_text import dump
@@ -302,7 +303,7 @@ def _write_back(keys: Store, structure: Structure, journal: Journal, repairs: Re
 def _drop_links(keys: Store, structure: Structure, journal: Journal, repairs: Repairs) -> bool:
     """Remove links without a target; return whether there were any."""
     hierarchy = structure.hierarchy
-    targets = Targets(keys, hierarchy)
+    resolver = resolver_of(keys, hierarchy)
     changed: dict[str, bytes] = {}
     dropped = False
     for path, node in hierarchy.walk():
@@ -310,7 +311,7 @@ def _drop_links(keys: Store, structure: Structure, journal: Journal, repairs: Re
             continue
         stated = node.attributes[LINKS]
         entries = stated if isinstance(stated, list) else [None]  # None is not a link
-        kept = [entry for entry in entries if _leads_somewhere(entry, targets)]
+        kept = [entry for entry in entries if _leads_somewhere(entry, resolver)]
         count = len(entries) - len(kept)
         if not count:
             continue
@@ -325,10 +326,11 @@ def _drop_links(keys: Store, structure: Structure, journal: Journal, repairs: Re
     return dropped
 
 
-def _leads_somewhere(entry: Any, targets: Targets) -> bool:
+def _leads_somewhere(entry: Any, resolver: Resolver[LinkedFile]) -> bool:
     try:
-        targets.find(decode_links({LINKS: [entry]})[0].target)
-    except (DamagedFileError, CircularError):
+        target = decode_links({LINKS: [entry]})[0].target
+        resolver.find(resolver.main, target.source, target.node_path)
+    except DamagedFileError:
         return False
     except (ZarrBackendError, OSError):
         return True  # its target could not be checked: a server may be down

@@ -10,7 +10,7 @@ from typing import Any
 
 from hdmf_zarr_backend.builders.namespaces import newest_versions, source_texts
 from hdmf_zarr_backend.checks.findings import Finding, Problem, Validation
-from hdmf_zarr_backend.checks.links import Targets
+from hdmf_zarr_backend.checks.links import without_target
 from hdmf_zarr_backend.checks.rules import (
     ISODATETIME,
     NATURAL,
@@ -31,9 +31,12 @@ from hdmf_zarr_backend.checks.rules import (
 )
 from hdmf_zarr_backend.checks.view import NAIVE, OTHER, Item, Member, Value, type_key_of, view
 from hdmf_zarr_backend.errors import MetadataError, UsageError, ZarrBackendError, known_arguments
+from hdmf_zarr_backend.files.links import resolver_of
 from hdmf_zarr_backend.files.parser import ParsedFile, parse
+from hdmf_zarr_backend.formats.links import LinkedFile
 from hdmf_zarr_backend.formats.namespaces import NAMESPACE, spec_location
 from hdmf_zarr_backend.formats.reserved import SPECLOC
+from hdmf_zarr_backend.model.links import Resolver
 from hdmf_zarr_backend.model.nodes import Hierarchy, absolute, join
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.gc_pause import gc_paused
@@ -94,7 +97,8 @@ def validate(
     -----
     Without `full`, chunks of datasets are not read: a time in a dataset is checked if it is part of the consolidated
     metadata (in files of this package it is), and targets of references in datasets are not checked. hdmf's validator
-    does not check those either, unless the dataset is a scalar.
+    does not check the types of those either, unless the dataset is a scalar. Links and references to nothing are
+    findings of both, which hdmf and pynwb do not have.
 
     Source: hdmf 6, ``hdmf.validate``; pynwb 4, ``pynwb.validate``.
     """
@@ -104,19 +108,26 @@ def validate(
     ):
         texts, names, cached = namespaces_for(keys, parsed, namespace, use_cached=use_cached)
         types = [compile_types(texts, name) for name in names]
+        resolver = resolver_of(keys, parsed.hierarchy)
         result = Validation(keys.location, {one.namespace: one.version for one in types}, cached)
         if full:
             from hdmf_zarr_backend.checks.hdmf_validator import findings_of_hdmf  # imported here: hdmf is slow
 
             result.findings = findings_of_hdmf(keys, parsed, texts, names)
+            result.findings += _targets(resolver, full=True)
             return result
-        root = view(Targets(keys, parsed.hierarchy))
+        root = view(resolver)
         found: dict[Finding, None] = {}
         for one in types:
             of_one, result.items = check(root, one)
             found |= dict.fromkeys(of_one)
-        result.findings = list(found)
+        result.findings = [*found, *_targets(resolver, full=False)]
         return result
+
+
+def _targets(resolver: Resolver[LinkedFile], *, full: bool) -> list[Finding]:
+    """Return the findings of links and references to nothing."""
+    return [Finding(one.path, None, "target", one.message) for one in without_target(resolver, reads_values=full)]
 
 
 @contextmanager

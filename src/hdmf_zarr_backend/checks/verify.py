@@ -9,11 +9,12 @@ from typing import Any, Literal, get_args
 from hdmf_zarr_backend.checks.chunks import ChunkCheck
 from hdmf_zarr_backend.checks.dandi import check_dandi
 from hdmf_zarr_backend.checks.findings import Problem, Report
-from hdmf_zarr_backend.checks.links import Targets, check_targets
+from hdmf_zarr_backend.checks.links import check_targets
 from hdmf_zarr_backend.checks.structure import check_structure
 from hdmf_zarr_backend.checks.validate import problems_by_schema
 from hdmf_zarr_backend.errors import UsageError, known_arguments
 from hdmf_zarr_backend.execution.executors import runner
+from hdmf_zarr_backend.files.links import resolver_of
 from hdmf_zarr_backend.files.parser import parse
 from hdmf_zarr_backend.model.nodes import Dataset, Group, Hierarchy
 from hdmf_zarr_backend.model.render import counted
@@ -93,7 +94,7 @@ def verify(
     last = LEVELS.index(level)
     if structure is None or last == 0:
         return report
-    check_targets(Targets(keys, structure.hierarchy), report)
+    check_targets(resolver_of(keys, structure.hierarchy), report)
     if last > 1:
         with runner(executor) as workers:
             check = ChunkCheck(

@@ -16,15 +16,17 @@ import numpy as np
 
 from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
 from hdmf_zarr_backend.arrays.chunks import ChunkReader
-from hdmf_zarr_backend.checks.links import LinkedFile, Targets
+from hdmf_zarr_backend.checks.links import links_of
 from hdmf_zarr_backend.checks.rules import NATURAL, REFERENCE
 from hdmf_zarr_backend.errors import ZarrBackendError
 from hdmf_zarr_backend.formats.attributes import decode_attributes
 from hdmf_zarr_backend.formats.elements import describe, hdmf_type
+from hdmf_zarr_backend.formats.links import LinkedFile
 from hdmf_zarr_backend.formats.namespaces import spec_location
 from hdmf_zarr_backend.formats.references import Reference, decode_attribute_reference
 from hdmf_zarr_backend.formats.reserved import NCZARR_ATTR, SPECLOC
 from hdmf_zarr_backend.model.elements import Element
+from hdmf_zarr_backend.model.links import Resolver
 from hdmf_zarr_backend.model.nodes import Dataset, Group, Node, absolute, join
 from hdmf_zarr_backend.model.stored import StoredArray
 
@@ -148,7 +150,7 @@ def type_key_of(root: Node) -> str:
     return "neurodata_type" if "neurodata_type" in root.attributes else "data_type"
 
 
-def view(targets: Targets) -> Item:
+def view(resolver: Resolver[LinkedFile]) -> Item:
     """Return the root of a file with everything below it.
 
     Raises
@@ -156,7 +158,7 @@ def view(targets: Targets) -> Item:
     MetadataError
         Attributes are damaged.
     """
-    return _Viewer(targets).item(targets.own, "", targets.own.hierarchy.root)
+    return _Viewer(resolver).item(resolver.main, "", resolver.main.hierarchy.root)
 
 
 class _Pending:
@@ -171,9 +173,9 @@ class _Pending:
 class _Viewer:
     """Makes the items of a file, and of link targets in other files; one item for each node."""
 
-    def __init__(self, targets: Targets) -> None:
-        self._targets = targets
-        self._type_key = type_key_of(targets.own.hierarchy.root)
+    def __init__(self, resolver: Resolver[LinkedFile]) -> None:
+        self._resolver = resolver
+        self._type_key = type_key_of(resolver.main.hierarchy.root)
         self._items: dict[int, Item] = {}
         self._cache = ChunkCache()
 
@@ -203,16 +205,16 @@ class _Viewer:
             if place != specs:
                 members.append(Member(name, self._made(stack, file, place, node.members[name])))
         members.sort(key=lambda member: member.item.is_group)  # datasets before groups, as hdmf checks them
-        for link in file.links_of(path, node):
+        for link in links_of(node):
             found = self._found(file, link.target)
             if found is not None:
-                item = self._made(stack, found[0], link.target.node_path, found[1])
+                item = self._made(stack, *found)
                 members.append(Member(link.name, item, is_link=True))
         self._items[id(node)].members = members
 
-    def _found(self, file: LinkedFile, reference: Reference) -> tuple[LinkedFile, Node] | None:
+    def _found(self, file: LinkedFile, reference: Reference) -> tuple[LinkedFile, str, Node] | None:
         try:
-            return self._targets.find(reference, file)
+            return self._resolver.find(file, reference.source, reference.node_path)
         except _NOT_FOLLOWED:
             return None
 
@@ -238,7 +240,7 @@ class _Viewer:
             if found is None:
                 return None
             word = REFERENCE if reference.region is None else "region"
-            return Value(word, target=self._type_of(found[1]) or "")
+            return Value(word, target=self._type_of(found[2]) or "")
         if isinstance(value, list) and value and isinstance(value[0], _Pending):
             return Value("references", (len(value),))
         found_value = value_of(value)

@@ -16,11 +16,13 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 from hdmf_zarr_backend.builders.dimensions import name_axes
+from hdmf_zarr_backend.checks.links import without_target
 from hdmf_zarr_backend.conversion.from_hdf5 import Hdf5Planner
 from hdmf_zarr_backend.conversion.readability import check_planned, check_version, check_zarr, namespaces_of, schema_of
 from hdmf_zarr_backend.conversion.report import ConversionReport, Format, report_of
 from hdmf_zarr_backend.errors import NotZarrError, UsageError, known_arguments
 from hdmf_zarr_backend.execution.executors import opened
+from hdmf_zarr_backend.files.links import resolver_of
 from hdmf_zarr_backend.files.parser import check_outside, parse
 from hdmf_zarr_backend.formats import registry
 from hdmf_zarr_backend.formats.attributes import strict_attributes
@@ -31,6 +33,7 @@ from hdmf_zarr_backend.formats.new_datasets import Sharding
 from hdmf_zarr_backend.formats.zarr3 import ChunkKeyEncoding, checked_key_encoding
 from hdmf_zarr_backend.hdf5.rawcopy import forget_decoded
 from hdmf_zarr_backend.hdf5.reader import Hdf5Tree
+from hdmf_zarr_backend.hdf5.safe_reading import warn_broken
 from hdmf_zarr_backend.model.link_sources import ZARR_SUFFIXES, is_url
 from hdmf_zarr_backend.model.nodes import Dataset, Hierarchy
 from hdmf_zarr_backend.progress import SILENT, Progress
@@ -532,6 +535,8 @@ def _copy_zarr(source: str | Store, place: str | Store, request: Request) -> Con
     target = _name_of(place)
     if request.check:
         check_zarr(main)
+    for problem in without_target(resolver_of(main.keys, main.hierarchy, main.location), reads_values=False):
+        warn_broken(f"{main.location}, {problem.path}: {problem.message}; the link or reference is kept as it is.")
     plan = ZarrPlanner(main.keys, main.hierarchy, target, zarr_format=request.zarr_format).plan_file()
     for path, planned in plan.arrays.items():
         node = main.hierarchy.get(path)

@@ -16,8 +16,8 @@ from hdmf_zarr_backend.checks.rules import Rule, Texts, compile_types
 from hdmf_zarr_backend.checks.validate import cached_texts
 from hdmf_zarr_backend.errors import MetadataError, UnsupportedFileError, ZarrBackendError
 from hdmf_zarr_backend.files.parser import ParsedFile
+from hdmf_zarr_backend.formats.links import LinkedFile
 from hdmf_zarr_backend.formats.reserved import NOTES
-from hdmf_zarr_backend.hdf5.placement import ZarrFile
 from hdmf_zarr_backend.hdf5.reader import SourceFile
 from hdmf_zarr_backend.hdf5.safe_reading import check_other_files, reading
 from hdmf_zarr_backend.model.nodes import Hierarchy
@@ -143,7 +143,7 @@ def schema_of(texts: Texts) -> FindSpec | None:
     return find if types else None
 
 
-def check_zarr(main: ZarrFile) -> dict[str, dict[str, Any]]:
+def check_zarr(main: LinkedFile) -> dict[str, dict[str, Any]]:
     """Refuse a Zarr file that pynwb cannot read as NWB; return the attributes whose types are only in the schema.
 
     Returns

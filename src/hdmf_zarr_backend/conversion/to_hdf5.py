@@ -6,22 +6,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 from hdmf_zarr_backend.arrays.codecs import value_bytes
 from hdmf_zarr_backend.changes.journal import warn_of_pending
 from hdmf_zarr_backend.conversion.readability import check_zarr
 from hdmf_zarr_backend.conversion.report import ConversionReport, is_content
-from hdmf_zarr_backend.files.link_policy import check_link
+from hdmf_zarr_backend.files.links import resolver_of
 from hdmf_zarr_backend.files.parser import check_outside, parse
-from hdmf_zarr_backend.hdf5.placement import Placement, ZarrFile
+from hdmf_zarr_backend.formats.links import LinkedFile
+from hdmf_zarr_backend.hdf5.placement import Placement
 from hdmf_zarr_backend.hdf5.writer import Hdf5Writer
 from hdmf_zarr_backend.model.link_sources import is_url
 from hdmf_zarr_backend.model.nodes import Dataset
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.local import LocalStore
-from hdmf_zarr_backend.stores.opening import check_free, open_neighbour, open_store
+from hdmf_zarr_backend.stores.opening import check_free, open_store
 from hdmf_zarr_backend.transfer.staging import staged_file
 
 if TYPE_CHECKING:
@@ -46,7 +46,8 @@ def convert_to_hdf5(source: str | Store, target: str, request: Request) -> Conve
     main = open_source(source, request)
     check_outside(keys, is_new=True)
     typed = check_zarr(main) if request.check else {}
-    placement = Placement(main, target, partial(_open_other, main), copies_links=request.copies_links)
+    resolver = resolver_of(main.keys, main.hierarchy, main.location)
+    placement = Placement(resolver, target, copies_links=request.copies_links)
     arrays = [placed.node.stored for placed in placement.nodes if isinstance(placed.node, Dataset)]
     nbytes = sum(map(value_bytes, arrays))
     progress.start(nbytes)
@@ -55,6 +56,7 @@ def convert_to_hdf5(source: str | Store, target: str, request: Request) -> Conve
             path,
             placement,
             typed=typed,
+            allows_null=not (request.check and main.hierarchy.root.attributes.get("neurodata_type") == "NWBFile"),
             executor=request.executor,
             memory_budget=request.memory_budget,
             advance=progress.advance,
@@ -74,18 +76,11 @@ def convert_to_hdf5(source: str | Store, target: str, request: Request) -> Conve
     )
 
 
-def open_source(location: str | Store, request: Request) -> ZarrFile:
+def open_source(location: str | Store, request: Request) -> LinkedFile:
     """Open a Zarr file to be copied."""
     keys = open_store(location, request.storage if isinstance(location, str) and is_url(location) else None)
     keys.read_rules = replace(
         keys.read_rules, limits=request.limits, missing_chunks=request.missing_chunks, is_copied=True
     )
     warn_of_pending(keys)
-    return ZarrFile(keys, parse(keys).hierarchy, location if isinstance(location, str) else keys.location)
-
-
-def _open_other(main: ZarrFile, location: str) -> ZarrFile:
-    """Open a file that the source links to, if the link policy allows it."""
-    check_link(location, main.location, main.keys.read_rules.external_links)
-    keys = open_neighbour(main.keys, location)
-    return ZarrFile(keys, parse(keys).hierarchy, location)
+    return LinkedFile(keys, parse(keys).hierarchy, location if isinstance(location, str) else keys.location)

@@ -16,20 +16,20 @@ import os
 import posixpath
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from hdmf_zarr_backend.changes.journal import warn_of_pending
-from hdmf_zarr_backend.errors import DamagedFileError, StoreError, UsageError, ZarrBackendError
+from hdmf_zarr_backend.errors import DamagedFileError, ReferenceTargetError, StoreError, UsageError, ZarrBackendError
+from hdmf_zarr_backend.files.links import resolver_of
 from hdmf_zarr_backend.files.parser import parse
 from hdmf_zarr_backend.formats import zarr2, zarr3
 from hdmf_zarr_backend.formats.attributes import decode_attributes
 from hdmf_zarr_backend.formats.dtypes import dtype_of, element_of
 from hdmf_zarr_backend.formats.elements import Described, describe
 from hdmf_zarr_backend.formats.hdf5_types import noted_element
-from hdmf_zarr_backend.formats.links import Link, decode_links, former_names
+from hdmf_zarr_backend.formats.links import Link, decode_links
 from hdmf_zarr_backend.formats.namespaces import spec_location
 from hdmf_zarr_backend.formats.references import Reference as StoredReference
 from hdmf_zarr_backend.formats.references import decode_attribute_reference, decode_reference, is_reference
@@ -50,7 +50,7 @@ from hdmf_zarr_backend.model.content import (
     text_of,
 )
 from hdmf_zarr_backend.model.elements import REFERENCE, REGION, UTF8, Element, Reference
-from hdmf_zarr_backend.model.link_sources import THIS_FILE, resolve_source, sibling_source
+from hdmf_zarr_backend.model.link_sources import THIS_FILE, resolve_source
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Node, absolute, join, relative, split
 from hdmf_zarr_backend.model.stored import StoredArray
 from hdmf_zarr_backend.stores.base import Store
@@ -448,6 +448,7 @@ class ZarrContent(Mapping[str, NodeContent]):
         self.source = self._keys.location
         warn_of_pending(self._keys)
         self._hierarchy = parse(self._keys, use_inlined=False).hierarchy
+        self._resolver = resolver_of(self._keys, self._hierarchy)
         self._spec_path = spec_location(self._hierarchy.root.attributes.get(SPECLOC))
         self._arrays = ArrayReader(self._keys, self._resolve, as_hdf5=as_hdf5)
         self._stored_links: dict[str, Link] = {}
@@ -540,9 +541,9 @@ class ZarrContent(Mapping[str, NodeContent]):
     # ---- links and references ---------------------------------------------------------------------------------------
 
     def _link_content(self, target: StoredReference) -> LinkContent:
-        if self._is_own(target.source):
+        location = self._resolver.locate(self._resolver.main, target.source)
+        if location == self.source:
             return LinkContent("soft", absolute(target.path))
-        location = resolve_source(target.source, self.source)
         return LinkContent("external", absolute(target.path), target.source, location)
 
     def _noted_link(self, group: str, name: str, noted: Any) -> LinkContent | None:
@@ -558,15 +559,6 @@ class ZarrContent(Mapping[str, NodeContent]):
             return LinkContent("external", absolute(noted["path"]), noted["source"], location)
         return None
 
-    @cached_property
-    def _former_names(self) -> frozenset[str]:
-        return former_names(self._hierarchy)
-
-    def _is_own(self, source: str) -> bool:
-        if source in (THIS_FILE, "") or source in self._former_names:
-            return True
-        return self.source in (resolve_source(source, self.source), sibling_source(source, self.source))
-
     def _resolve(self, value: Any) -> Reference:
         """Return the target of a stored reference; an invalid one is dangling."""
         if value is None:
@@ -578,38 +570,17 @@ class ZarrContent(Mapping[str, NodeContent]):
         return self._follow(decoded.source, decoded.node_path, decoded.region)
 
     def _follow(self, source: str, path: str, region: Any) -> Reference:
-        seen: set[str] = set()
-        while self._is_own(source):
-            if path in seen:
-                return Reference(_DANGLING)  # circular links
-            seen.add(path)
-            found = self._next_step(path)
-            if found is None:
-                return Reference(_DANGLING)
-            source, path, arrived = found
-            if arrived:
-                target = self._hierarchy.get(path)
-                shape = target.stored.shape if isinstance(target, Dataset) else None
-                return Reference(absolute(path), canonical_region(region, shape))
-        return Reference(absolute(path), canonical_region(region, None), source)
-
-    def _next_step(self, path: str) -> tuple[str, str, bool] | None:
-        """Return the file and path that `path` has after its first link, and whether that is a node."""
-        node: Any = self._hierarchy.root
-        here = ""
-        parts = path.split("/") if path else []
-        for position, part in enumerate(parts):
-            here = join(here, part)
-            if isinstance(node, Group) and part in node.members:
-                node = node.members[part]
-                continue
-            if absolute(here) in self._datatypes and position == len(parts) - 1:
-                return THIS_FILE, path, True
-            link = self._stored_links.get(absolute(here))
-            if link is None:
-                return None
-            return link.target.source, "/".join([link.target.node_path, *parts[position + 1 :]]).strip("/"), False
-        return THIS_FILE, path, True
+        try:
+            source, path, target = self._resolver.find_inside(source, path)
+        except ReferenceTargetError as error:
+            is_datatype = error.store == self.source and error.path in self._datatypes
+            return Reference(error.path if is_datatype else _DANGLING)
+        except ZarrBackendError:
+            return Reference(_DANGLING)
+        if target is None:
+            return Reference(absolute(path), canonical_region(region, None), source)
+        shape = target.stored.shape if isinstance(target, Dataset) else None
+        return Reference(absolute(path), canonical_region(region, shape))
 
     # ---- attributes -------------------------------------------------------------------------------------------------
 

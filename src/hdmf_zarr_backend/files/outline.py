@@ -14,16 +14,17 @@ from typing import Any
 
 from hdmf_zarr_backend.changes.journal import warn_of_pending
 from hdmf_zarr_backend.errors import ZarrBackendError
+from hdmf_zarr_backend.files.links import resolver_of
 from hdmf_zarr_backend.files.parser import ParsedFile, parse
 from hdmf_zarr_backend.formats.both import BOTH
 from hdmf_zarr_backend.formats.elements import describe_any
 from hdmf_zarr_backend.formats.labels import codec_labels, type_label
-from hdmf_zarr_backend.formats.links import decode_links
+from hdmf_zarr_backend.formats.links import LinkedFile, decode_links
 from hdmf_zarr_backend.formats.namespaces import spec_location
 from hdmf_zarr_backend.formats.references import Reference, decode_attribute_reference
 from hdmf_zarr_backend.formats.reserved import DIMENSIONS, DTYPE, LINKS, SPECLOC, notes_of, visible
 from hdmf_zarr_backend.formats.tensorstore import find_obstacle
-from hdmf_zarr_backend.model.link_sources import THIS_FILE, resolve_source
+from hdmf_zarr_backend.model.links import Resolver
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, Node, absolute, join
 from hdmf_zarr_backend.model.render import UNICODE, Column, Description, Leaf, Sum, size_text
 from hdmf_zarr_backend.model.stored import StoredArray
@@ -79,9 +80,11 @@ class Outline:
     has_both: bool = False
     spec_path: str | None = field(init=False)
     has_shards: bool = field(init=False)
+    _resolver: Resolver[LinkedFile] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         self.spec_path = spec_location(self.hierarchy.root.attributes.get(SPECLOC))
+        self._resolver = resolver_of(None, self.hierarchy, self.location)
         self.has_shards = any(isinstance(node, Dataset) and node.stored.shards for _, node in self.hierarchy.walk())
 
     @property
@@ -164,9 +167,8 @@ class Outline:
 
     def _reference(self, reference: Reference) -> dict[str, Any]:
         place = {"path": absolute(reference.path)}
-        if reference.source not in (THIS_FILE, ""):
-            place["file"] = resolve_source(reference.source, self.location)
-        return place
+        location = self._resolver.locate(self._resolver.main, reference.source)
+        return place if location == self.location else {**place, "file": location}
 
     def _links(self, path: str, node: Group[Attributes]) -> list[dict[str, Any]]:
         if LINKS not in node.attributes:

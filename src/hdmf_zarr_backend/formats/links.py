@@ -9,12 +9,13 @@ Source: hdmf-zarr storage specification, "Links"; semantics of ``HDF5IO.write_li
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 from hdmf_zarr_backend.errors import MetadataError
 from hdmf_zarr_backend.formats.references import Reference, decode_reference, encode_reference
 from hdmf_zarr_backend.formats.reserved import LINKS, notes_of
-from hdmf_zarr_backend.model.nodes import Hierarchy
+from hdmf_zarr_backend.model.nodes import Group, Hierarchy
 
 
 @dataclass(slots=True, frozen=True)
@@ -82,6 +83,49 @@ def find_link(attributes: dict[str, Any], name: str) -> Link | None:
     if isinstance(entries, list):  # decoding all of them for each step of a long chain would take too long
         entries = [entry for entry in entries if isinstance(entry, dict) and entry.get("name") == name][:1]
     return next(iter(decode_links({LINKS: entries})), None)
+
+
+@dataclass(eq=False)
+class LinkedFile:
+    """A file that links lead from or to, as `model.links.Resolver` needs it.
+
+    Attributes
+    ----------
+    keys : Store
+        Its store.
+    hierarchy : Hierarchy
+        Its nodes.
+    location : str
+        Absolute path or URL.
+    """
+
+    keys: Any
+    hierarchy: Hierarchy
+    location: str
+
+    @property
+    def root_id(self) -> str | None:
+        """Object id of the root."""
+        value = self.hierarchy.root.attributes.get("object_id")
+        return value if isinstance(value, str) else None
+
+    @cached_property
+    def former_names(self) -> frozenset[str]:
+        """Sources that mean the file itself; see the function `former_names`."""
+        return former_names(self.hierarchy)
+
+    @cached_property
+    def names_siblings(self) -> bool:
+        """Whether it may be a file of hdmf-zarr 0.10, which named other files from the folder of the store."""
+        return "version" not in notes_of(self.hierarchy.root.attributes)
+
+    def link_in(self, group: Group[Any], name: str) -> tuple[str, str] | None:
+        """Return source and path of the target of a link, None if the group has no such link."""
+        try:
+            link = find_link(group.attributes, name)
+        except MetadataError as error:
+            raise error.located(store=self.location) from None
+        return None if link is None else (link.target.source, link.target.node_path)
 
 
 Decision = Literal["copy", "soft", "external"]

@@ -29,12 +29,13 @@ from hdmf_zarr_backend.errors import ChunkError, MetadataError, StoreError, Zarr
 from hdmf_zarr_backend.execution.executors import Runner, runner
 from hdmf_zarr_backend.execution.tasks import chunk_indices, region_of, task_bytes_for, whole_chunk
 from hdmf_zarr_backend.formats.dtypes import numpy_dtype
+from hdmf_zarr_backend.formats.links import LinkedFile
 from hdmf_zarr_backend.formats.references import Reference, decode_reference
 from hdmf_zarr_backend.hdf5.attributes import refusing
 from hdmf_zarr_backend.hdf5.chunks import Index
 from hdmf_zarr_backend.hdf5.datasets import DatasetForm, stored_fill
 from hdmf_zarr_backend.hdf5.filters import CodecPipeline, codecs_of, filters_of, pipeline_of
-from hdmf_zarr_backend.hdf5.placement import Placed, ZarrFile
+from hdmf_zarr_backend.hdf5.placement import Placed
 from hdmf_zarr_backend.hdf5.rawcopy import Region, write_direct
 from hdmf_zarr_backend.hdf5.reader import OpenGroups
 from hdmf_zarr_backend.hdf5.types import OBJECT, REGION, is_same_layout, memory_type, raw_of
@@ -143,7 +144,7 @@ class Filler:
     def __init__(
         self,
         groups: OpenGroups,
-        refer: Callable[[Reference, ZarrFile], Any],
+        refer: Callable[[Reference, LinkedFile], Any],
         *,
         executor: Any = None,
         memory_budget: int = MEMORY_BUDGET,

@@ -10,40 +10,24 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Literal
 
 from hdmf_zarr_backend.errors import ZarrBackendError
-from hdmf_zarr_backend.formats.links import Link, decode_links, find_link, former_names
+from hdmf_zarr_backend.formats.links import Link, LinkedFile, decode_links
 from hdmf_zarr_backend.formats.references import Reference
 from hdmf_zarr_backend.formats.reserved import LINKS, notes_of
 from hdmf_zarr_backend.hdf5.safe_reading import warn_broken
-from hdmf_zarr_backend.model.link_sources import THIS_FILE, is_url, resolve_source, sibling_source
-from hdmf_zarr_backend.model.nodes import Group, Hierarchy, Node, absolute, join, relative, split
-from hdmf_zarr_backend.stores.base import Store
+from hdmf_zarr_backend.model.link_sources import is_url, resolve_source
+from hdmf_zarr_backend.model.links import Resolver
+from hdmf_zarr_backend.model.nodes import Group, Node, absolute, join
 
 HDF5 = "hdf5"
 """Key of the note that describes an object in HDF5."""
 
 _SUFFIX = ".zarr"
 _NEIGHBOURS = ("", ".nwb", ".h5", ".hdf5")
-_MAX_LINKS = 64
-
-
-@dataclass(eq=False)
-class ZarrFile:
-    """One Zarr file: its store, its nodes, and its absolute path or URL."""
-
-    keys: Store
-    hierarchy: Hierarchy
-    location: str
-
-    @cached_property
-    def former_names(self) -> frozenset[str]:
-        """Sources that mean the file itself; see `formats.links.former_names`."""
-        return former_names(self.hierarchy)
 
 
 @dataclass(slots=True)
@@ -51,7 +35,7 @@ class Placed:
     """A group or array: its path in the HDF5 file and its source; paths as in the model."""
 
     path: str
-    file: ZarrFile
+    file: LinkedFile
     own: str
     node: Node
 
@@ -69,7 +53,7 @@ class PlacedLink:
 @dataclass(slots=True)
 class _Pending:
     path: str
-    file: ZarrFile
+    file: LinkedFile
     link: Link
     note: Any
 
@@ -85,12 +69,10 @@ class Placement:
 
     Parameters
     ----------
-    main : ZarrFile
-        The file to convert.
+    resolver : Resolver
+        Follows the links of the file to convert.
     target : str
         Absolute path of the HDF5 file; external links are relative to its folder.
-    open_other : callable
-        Returns another Zarr file by its location.
     copies_links : bool
         Copy the targets of links to other files; False: such links may become external links.
 
@@ -104,17 +86,15 @@ class Placement:
 
     def __init__(
         self,
-        main: ZarrFile,
+        resolver: Resolver[LinkedFile],
         target: str,
-        open_other: Callable[[str], ZarrFile],
         *,
         copies_links: bool = False,
     ) -> None:
-        self.main = main
+        self.main = main = resolver.main
+        self._resolver = resolver
         self._folder = os.path.dirname(target)
-        self._open_other = open_other
         self._copies_links = copies_links
-        self._files: dict[str, ZarrFile | None] = {main.location: main}
         self._places: dict[tuple[str, str], str] = {}
         self._types: set[str] = set()
         self._pending: deque[_Pending] = deque()
@@ -126,7 +106,7 @@ class Placement:
 
     # ---- where things go --------------------------------------------------------------------------------------------
 
-    def _descend(self, place: str, file: ZarrFile, own: str, top: Node) -> None:
+    def _descend(self, place: str, file: LinkedFile, own: str, top: Node) -> None:
         stack = [(place, own, top)]
         while stack:
             path, here, node = stack.pop()
@@ -145,7 +125,7 @@ class Placement:
                     stack.append((join(path, name), join(here, name), node.members[name]))
             self._pending.extend(self._links_of(path, file, here, node, notes))
 
-    def _was_external(self, path: str, file: ZarrFile, note: Any) -> bool:
+    def _was_external(self, path: str, file: LinkedFile, note: Any) -> bool:
         """Restore an external link that was copied when the file was made, if its target still exists."""
         if not isinstance(note, dict) or "source" not in note or self._copies_links:
             return False
@@ -156,7 +136,7 @@ class Placement:
         return True
 
     def _links_of(
-        self, path: str, file: ZarrFile, own: str, node: Group[Any], notes: dict[str, Any]
+        self, path: str, file: LinkedFile, own: str, node: Group[Any], notes: dict[str, Any]
     ) -> Iterator[_Pending]:
         if LINKS not in node.attributes:
             return
@@ -173,7 +153,7 @@ class Placement:
     def _place_link(self, pending: _Pending) -> None:
         if self._was_external(pending.path, pending.file, pending.note):
             return
-        location = self._location(pending.link.target.source, pending.file)
+        location = self._resolver.locate(pending.file, pending.link.target.source)
         if location != pending.file.location:
             self._place_other(pending, location)
         elif pending.file is self.main:
@@ -187,14 +167,14 @@ class Placement:
         if note == "hard" and (target in self.main.hierarchy or target in self._types):
             self.links.append(PlacedLink(pending.path, "hard", absolute(target)))
             return
-        if target not in self._types and self._find(self.main, target) is None:
+        if target not in self._types and self._find(self.main, pending.link.target) is None:
             self._warn_broken(pending)
         written = note.get("soft") if isinstance(note, dict) else None
         self.links.append(PlacedLink(pending.path, "soft", written if isinstance(written, str) else absolute(target)))
 
     def _place_copied(self, pending: _Pending) -> None:
         """Place a link within another file that something was copied from."""
-        found = self._find(pending.file, pending.link.target.node_path)
+        found = self._find(pending.file, pending.link.target)
         if found is None:
             self._warn_broken(pending)
             self.links.append(PlacedLink(pending.path, "soft", absolute(pending.link.target.path)))
@@ -208,22 +188,19 @@ class Placement:
         if neighbour is not None:
             self._add_external(pending.path, neighbour, path)
             return
-        other = self._open(location)
-        found = None if other is None else self._find(other, relative(path))
+        found = self._find(pending.file, pending.link.target)
         if found is None:
             self._warn_broken(pending)
             self._add_external(pending.path, _stem(location), path)
         else:
             self._place_found(pending.path, *found)
 
-    def _place_found(self, path: str, file: ZarrFile, own: str) -> None:
+    def _place_found(self, path: str, file: LinkedFile, own: str, node: Node) -> None:
         """Link to the place of an object, or place it here if it has none yet."""
         place = self._places.get((file.location, own))
         if place is not None:
             self.links.append(PlacedLink(path, "soft", absolute(place)))
             return
-        node = file.hierarchy.get(own)
-        assert node is not None
         self._descend(path, file, own, node)
 
     def _neighbour(self, location: str, path: str, source: str) -> str | None:
@@ -250,64 +227,32 @@ class Placement:
 
     # ---- finding things ---------------------------------------------------------------------------------------------
 
-    def _location(self, source: str, file: ZarrFile) -> str:
-        """Return the location of a source; hdmf-zarr 0.10 wrote sources relative to the folder of the store."""
-        if source in (THIS_FILE, "") or source in file.former_names:
-            return file.location
-        location, sibling = resolve_source(source, file.location), sibling_source(source, file.location)
-        if file.location in (location, sibling):
-            return file.location
-        return sibling if not os.path.lexists(location) and os.path.lexists(sibling) else location
-
-    def _open(self, location: str) -> ZarrFile | None:
-        if location not in self._files:
-            try:
-                self._files[location] = self._open_other(location)
-            except ZarrBackendError:
-                self._files[location] = None
-        return self._files[location]
-
-    def _find(self, file: ZarrFile, path: str) -> tuple[ZarrFile, str] | None:
-        """Return the file and path of the object at ``path``, following links; None if it does not exist."""
-        for _ in range(_MAX_LINKS):
-            if path in file.hierarchy:
-                return file, path
-            step = self._follow(file, path)
-            if step is None:
-                return None
-            file, path = step
-        return None
-
-    def _follow(self, file: ZarrFile, path: str) -> tuple[ZarrFile, str] | None:
-        """Return the file and path that ``path`` has after its first link is resolved."""
-        parent, name = split(path)
-        rest: list[str] = []
-        while not isinstance(node := file.hierarchy.get(parent), Group):
-            if not parent:
-                return None
-            rest.insert(0, name)
-            parent, name = split(parent)
-        link = None if name in node.members else find_link(node.attributes, name)
-        other = None if link is None else self._open(self._location(link.target.source, file))
-        if link is None or other is None:
+    def _find(self, file: LinkedFile, target: Reference) -> tuple[LinkedFile, str, Node] | None:
+        """Return file, path and node that a link or reference leads to, None if it leads to nothing."""
+        try:
+            return self._resolver.find(file, target.source, target.node_path)
+        except (ZarrBackendError, OSError):
             return None
-        return other, "/".join(filter(None, [link.target.node_path, *rest]))
 
-    def place_of(self, reference: Reference, file: ZarrFile) -> str | None:
+    def place_of(self, reference: Reference, file: LinkedFile) -> str | None:
         """Return the path of a reference's target in the HDF5 file, None if the target is not in it.
 
         Parameters
         ----------
         reference : Reference
             As stored.
-        file : ZarrFile
+        file : LinkedFile
             The file that contains the reference.
         """
-        other = self._open(self._location(reference.source, file))
-        if other is self.main and reference.node_path in self._types:
+        if reference.node_path in self._types and self._resolver.locate(file, reference.source) == self.main.location:
             return reference.node_path
-        found = None if other is None else self._find(other, reference.node_path)
+        found = self._find(file, reference)
         return None if found is None else self._places.get((found[0].location, found[1]))
+
+    def file_of(self, reference: Reference, file: LinkedFile) -> str | None:
+        """Return the location of the file with the target of a reference in ``file``, None if there is no target."""
+        found = self._find(file, reference)
+        return None if found is None else found[0].location
 
 
 def _stem(location: str) -> str:

@@ -10,8 +10,9 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from hdmf_zarr_backend.errors import NameRefusedError
+from hdmf_zarr_backend.errors import MissingTargetError, NameRefusedError
 from hdmf_zarr_backend.formats.attributes import decode_attributes
+from hdmf_zarr_backend.formats.links import LinkedFile
 from hdmf_zarr_backend.formats.namespaces import spec_location
 from hdmf_zarr_backend.formats.references import Reference, decode_attribute_reference
 from hdmf_zarr_backend.formats.reserved import SPECLOC, notes_of
@@ -28,7 +29,7 @@ from hdmf_zarr_backend.hdf5.attributes import (
 from hdmf_zarr_backend.hdf5.datasets import DatasetForm, creation_list, dataset_form
 from hdmf_zarr_backend.hdf5.filling import Filler, located, named
 from hdmf_zarr_backend.hdf5.output import OutputFile
-from hdmf_zarr_backend.hdf5.placement import HDF5, Placed, Placement, ZarrFile, hdf5_note
+from hdmf_zarr_backend.hdf5.placement import HDF5, Placed, Placement, hdf5_note
 from hdmf_zarr_backend.hdf5.reader import OpenGroups
 from hdmf_zarr_backend.hdf5.references import decode_region
 from hdmf_zarr_backend.hdf5.safe_reading import warn_broken
@@ -51,6 +52,8 @@ class Hdf5Writer:
         The objects and their paths.
     typed : dict
         ``{path: {name: value}}`` for attributes of the main file with types from another source.
+    allows_null : bool
+        Whether a reference into another file becomes a null reference, with a warning; pynwb cannot read these.
     executor, memory_budget
         As for `Filler`.
     advance : callable
@@ -63,6 +66,7 @@ class Hdf5Writer:
         placement: Placement,
         *,
         typed: Mapping[str, Mapping[str, Any]] | None = None,
+        allows_null: bool = True,
         executor: Any = None,
         memory_budget: int = MEMORY_BUDGET,
         advance: Callable[[str, int], None] = lambda path, done: None,
@@ -70,6 +74,7 @@ class Hdf5Writer:
         self._path = path
         self._placement = placement
         self._typed = typed or {}
+        self._allows_null = allows_null
         self._executor = executor
         self._budget = memory_budget
         self._advance = advance
@@ -243,7 +248,7 @@ class Hdf5Writer:
         if len(attributes) > _MANY_ATTRIBUTES and not self._is_new:
             raise NewerFormatNeededError
 
-    def _attribute(self, here: Any, name: str, value: Any, remark: dict[str, Any], file: ZarrFile) -> None:
+    def _attribute(self, here: Any, name: str, value: Any, remark: dict[str, Any], file: LinkedFile) -> None:
         writer = AttributeWriter(self._is_new, self._named_type)
         writer.write(here, name, value, remark, lambda reference: self._refer(reference, file))
 
@@ -252,12 +257,27 @@ class Hdf5Writer:
         if location is not None and location in placed.file.hierarchy:
             values[SPECLOC] = Reference(".", location)
 
-    def _refer(self, reference: Reference, file: ZarrFile) -> Any:
-        """Return an h5py reference; with a warning a null reference, if the target is not in the new file."""
+    def _refer(self, reference: Reference, file: LinkedFile) -> Any:
+        """Return an h5py reference; with a warning a null reference, if the target is not in the new file.
+
+        Raises
+        ------
+        MissingTargetError
+            The target is in another file, and null references are not allowed.
+        """
         from h5py import h5d, h5r
 
         place = self._placement.place_of(reference, file)
         if place is None:
+            other = None if self._allows_null else self._placement.file_of(reference, file)
+            if other is not None:
+                raise MissingTargetError(
+                    f"a reference leads to {reference.path} of {other}, which is not copied, and HDF5 references "
+                    "cannot leave their file",
+                    store=file.location,
+                    remedy=f"Convert {other} first, to an HDF5 file of the same name beside the target: links then "
+                    "lead to that file, and nothing of it is copied. Or pass check=False to write null references.",
+                )
             warn_broken(
                 f"A reference in {file.location} points to {reference.source}:{reference.path}, which is not in the "
                 f"new file; HDF5 references cannot leave their file."

@@ -226,6 +226,26 @@ class ElementSource:
         return list(rows[region].reshape(-1))
 
 
+class EncodedSource(ElementSource):
+    """An array of objects that are encoded already.
+
+    Parameters
+    ----------
+    data : numpy.ndarray
+        All of them.
+    """
+
+    can_be_refused = False
+
+    def __init__(self, data: Array) -> None:
+        super().__init__(data, data.shape, lambda value: value)
+
+    def read(self, region: Region) -> Array:
+        """Return the block."""
+        block: Array = self.data[region]
+        return block
+
+
 def _is_plain_text(elements: Sequence[Any]) -> bool:
     """Tell whether `to_text` would return all elements unchanged."""
     if set(map(type, elements)) != {str}:

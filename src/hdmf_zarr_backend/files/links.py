@@ -1,0 +1,74 @@
+"""`resolver_of`: the resolver of a file, with the rules of its store for links to other files.
+
+A link in a local file may point anywhere, as in HDF5; one in a remote file only to files beside it, never to this
+machine.
+"""
+
+from __future__ import annotations
+
+from hdmf_zarr_backend.errors import LinkRefusedError
+from hdmf_zarr_backend.files.parser import parse
+from hdmf_zarr_backend.formats.links import LinkedFile
+from hdmf_zarr_backend.model.links import Resolver
+from hdmf_zarr_backend.model.nodes import Hierarchy
+from hdmf_zarr_backend.stores.base import Store
+from hdmf_zarr_backend.stores.limits import DEFAULT_RULES, ExternalLinks
+from hdmf_zarr_backend.stores.locations import why_not
+from hdmf_zarr_backend.stores.opening import NOWHERE, may_exist, open_neighbour
+
+
+def check_link(target: str, origin: str, policy: ExternalLinks | None) -> None:
+    """Refuse a link that the policy does not allow.
+
+    Parameters
+    ----------
+    target, origin : str
+        Locations of the other file, and of the file with the link.
+    policy : {"follow", "within", "never"} or None
+        As in `ReadRules`.
+
+    Raises
+    ------
+    LinkRefusedError
+        The message names the policy, and the setting that allows the link.
+    """
+    if target.startswith(NOWHERE) and policy != "never":
+        return  # such a location cannot be opened
+    refused = why_not(target, origin, policy, free=True)
+    if refused is not None:
+        problem, remedy = refused
+        raise LinkRefusedError(
+            f"the link to {target!r} is refused: {problem}",
+            store=origin,
+            remedy=f"{remedy}, if you trust the file." if remedy else "Download the file, and open it there.",
+        )
+
+
+def resolver_of(keys: Store | None, hierarchy: Hierarchy, location: str = "") -> Resolver[LinkedFile]:
+    """Return the resolver of a file; it reads the files that links lead to by the same rules, and does not change them.
+
+    Parameters
+    ----------
+    keys : Store or None
+        The store of the file. None: the resolver opens no other file, and `Resolver.locate` is all that is needed.
+    hierarchy : Hierarchy
+        Its nodes.
+    location : str, optional
+        Its location; default: that of the store.
+    """
+    rules = DEFAULT_RULES if keys is None else keys.read_rules
+
+    def open_other(other: str) -> LinkedFile:
+        assert keys is not None
+        store = open_neighbour(keys, other)
+        # format 2 is not guessed: where a file has metadata of both formats, those of format 3 count
+        parsed = parse(store, hint=3 if hierarchy.zarr_format == 3 else None)
+        return LinkedFile(parsed.keys(store), parsed.hierarchy, other)
+
+    return Resolver(
+        LinkedFile(keys, hierarchy, location or ("" if keys is None else keys.location)),
+        open_other,
+        may_follow=lambda target, origin: check_link(target, origin, rules.external_links),
+        may_exist=may_exist,
+        check_limit=rules.limits.check,
+    )

@@ -1,0 +1,491 @@
+"""Links and references to nothing are refused before anything is written, and all programs follow links by one rule."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import warnings
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+from hdmf.backends.warnings import BrokenLinkWarning
+from hdmf.build import DatasetBuilder, GroupBuilder, LinkBuilder, ReferenceBuilder
+from hdmf.common import DynamicTable, VectorData
+from pynwb import NWBHDF5IO, NWBFile, TimeSeries
+from pynwb.ecephys import ElectricalSeries
+
+from hdmf_zarr_backend import (
+    NWBZarrIO,
+    ZarrIO,
+    ZarrReference,
+    consolidate,
+    convert,
+    repair,
+    validate,
+    verify,
+)
+from hdmf_zarr_backend.errors import LimitError, MissingTargetError, WrongTargetWarning
+
+NOTES = "_hdmf"
+LINKS = "stimulus/presentation"
+
+
+def new(identifier: str) -> NWBFile:
+    return NWBFile(
+        session_description="links", identifier=identifier, session_start_time=datetime(2026, 3, 14, tzinfo=UTC)
+    )
+
+
+def series(name: str, value: float = 0.0, **options: Any) -> TimeSeries:
+    times = {} if {"rate", "timestamps"} & options.keys() else {"rate": 1.0}
+    return TimeSeries(name=name, data=np.full(3, value), unit="V", **times, **options)
+
+
+def write(path: Path, nwbfile: NWBFile, io: type = NWBZarrIO) -> Path:
+    with io(path, mode="w") as file:
+        file.write(nwbfile)
+    return path
+
+
+def change(path: Path, node: str, edit: Callable[[dict[str, Any]], Any]) -> None:
+    """Edit the attributes of a node of format 2."""
+    key = path / node / ".zattrs"
+    attributes = json.loads(key.read_text()) if key.exists() else {}
+    edit(attributes)
+    key.write_text(json.dumps(attributes))
+    consolidate(path)
+
+
+# ---- nothing is written that leads to nothing -----------------------------------------------------------------------
+
+
+def with_relations(path: Path, io: type) -> Path:
+    """Write a file whose objects share timestamps, and refer to series, devices, groups and electrodes."""
+    nwbfile = new("relations")
+    first = series("a", timestamps=[0.0, 2.0, 4.0])
+    nwbfile.add_acquisition(first)
+    nwbfile.add_acquisition(series("b", timestamps=first))
+    nwbfile.add_acquisition(series("c"))
+    device = nwbfile.create_device("device")
+    group = nwbfile.create_electrode_group("group", "d", "l", device)
+    for _ in range(3):
+        nwbfile.add_electrode(group=group, location="x")
+    region = nwbfile.create_electrode_table_region([0, 2], "d")
+    nwbfile.add_acquisition(ElectricalSeries(name="e", data=np.ones((5, 2)), electrodes=region, rate=1.0))
+    nwbfile.add_trial(start_time=0.0, stop_time=1.0, timeseries=[nwbfile.acquisition["c"]])
+    column = VectorData(name="refs", description="d", data=[nwbfile.acquisition["c"]])
+    nwbfile.add_scratch(DynamicTable(name="table", description="d", columns=[column]))
+    return write(path, nwbfile, io)
+
+
+def remove_electrodes(nwbfile: NWBFile) -> None:
+    nwbfile._remove_child(nwbfile.electrodes)
+    nwbfile.fields["electrodes"] = None
+
+
+REMOVALS: dict[str, tuple[Callable[[NWBFile], object], str, str]] = {
+    "timestamps": (lambda nwbfile: nwbfile.acquisition.pop("a"), "TimeSeries 'a'", "/acquisition/b/timestamps"),
+    "a series in rows": (lambda nwbfile: nwbfile.acquisition.pop("c"), "TimeSeries 'c'", ""),
+    "a device": (lambda nwbfile: nwbfile.devices.pop("device"), "Device 'device'", "/group/device"),
+    "a group in a column": (lambda nwbfile: nwbfile.electrode_groups.pop("group"), "ElectrodeGroup 'group'", "/group"),
+    "the electrodes": (remove_electrodes, "'electrodes'", "/acquisition/e/electrodes"),
+}
+
+
+@pytest.mark.parametrize("io", [NWBZarrIO, NWBHDF5IO])
+@pytest.mark.parametrize("removal", REMOVALS)
+def test_an_export_after_something_was_removed_that_others_need_is_refused(tmp_path, removal, io):
+    """By this package or by hdmf, which notices some of them itself; and the old file at the place stays."""
+    remove, target, _ = REMOVALS[removal]
+    source = with_relations(tmp_path / "source.nwb", io)
+    goal = write(tmp_path / "goal.nwb.zarr", new("old"))
+    with io(source, mode="r") as src_io, NWBZarrIO(goal, mode="w") as out:
+        nwbfile = src_io.read()
+        remove(nwbfile)
+        with pytest.raises(Exception, match=target.split("'")[1]):
+            out.export(src_io=src_io, nwbfile=nwbfile)
+    with NWBZarrIO(goal) as file:
+        assert file.read().identifier == "old"
+
+
+@pytest.mark.parametrize("io", [NWBZarrIO, NWBHDF5IO])
+@pytest.mark.parametrize("is_free", [False, True], ids=["keeps its parent", "reset_parent"])
+def test_a_container_of_another_file_is_copied_only_without_its_parent(tmp_path, io, is_free):
+    first, second = new("first"), new("second")
+    second.add_acquisition(series("theirs", 7.0, timestamps=[0.0, 1.0, 2.0]))
+    sources = [write(tmp_path / "first.nwb", first, io), write(tmp_path / "second.nwb", second, io)]
+    goal = tmp_path / "goal.nwb.zarr"
+    with io(sources[0], mode="r") as one, io(sources[1], mode="r") as two:
+        nwbfile, theirs = one.read(), two.read().acquisition["theirs"]
+        if is_free:
+            theirs.reset_parent()
+        nwbfile.add_acquisition(theirs)
+        with NWBZarrIO(goal, mode="w") as out:
+            if not is_free:
+                with pytest.raises(MissingTargetError, match="'theirs'") as caught:
+                    out.export(src_io=one, nwbfile=nwbfile)
+                assert str(sources[1]) in str(caught.value)
+                assert caught.value.path == "/acquisition/theirs"
+                assert "reset_parent()" in caught.value.remedy
+                assert not goal.exists()
+                return
+            out.export(src_io=one, nwbfile=nwbfile)
+    with NWBZarrIO(goal) as file:
+        assert file.read().acquisition["theirs"].data[:].tolist() == [7.0, 7.0, 7.0]
+
+
+@pytest.mark.parametrize("zarr_format", [2, 3, "both"])
+@pytest.mark.parametrize("field", ["data", "timestamps"])
+def test_data_of_a_series_that_is_in_no_file(tmp_path, field, zarr_format):
+    """The data of a series have no object id; what is at their path by chance is not taken for them."""
+    other = series("other", timestamps=[0.0, 1.0, 2.0])
+    options: dict[str, Any] = {"data": [1.0, 2.0, 3.0], "timestamps": [0.0, 1.0, 2.0], field: other}
+    nwbfile = new("lost")
+    nwbfile.add_acquisition(TimeSeries(name="mine", unit="V", **options))
+    path = tmp_path / "a.nwb.zarr"
+    refused = pytest.raises(MissingTargetError, match=f"'{field}' of the TimeSeries 'other'")
+    with NWBZarrIO(path, mode="w", zarr_format=zarr_format) as io, refused as caught:
+        io.write(nwbfile)
+    assert caught.value.path == f"/acquisition/mine/{field}"
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("mode", ["r+", "a"])
+def test_an_append_of_a_link_to_nothing_changes_nothing(tmp_path, mode):
+    path = write(tmp_path / "a.nwb.zarr", new("appended"))
+    before = {key: key.read_bytes() for key in path.rglob("*") if key.is_file()}
+    with NWBZarrIO(path, mode=mode) as io:
+        nwbfile = io.read()
+        nwbfile.add_acquisition(series("mine", timestamps=series("other", timestamps=[0.0, 1.0, 2.0])))
+        with pytest.raises(MissingTargetError, match="'timestamps' of the TimeSeries 'other'"):
+            io.write(nwbfile)
+    assert {key: key.read_bytes() for key in path.rglob("*") if key.is_file()} == before
+
+
+def lost(identifier: str = "lost-id") -> GroupBuilder:
+    return GroupBuilder("lost", attributes={"object_id": identifier, "data_type": "Thing", "namespace": "n"})
+
+
+ENDS: dict[str, Callable[[GroupBuilder], object]] = {
+    "a link": lambda root: root.set_link(LinkBuilder(lost(), "link")),
+    "an attribute": lambda root: root.set_attribute("ref", ReferenceBuilder(lost())),
+    "a list in an attribute": lambda root: root.set_attribute(
+        "refs", [ReferenceBuilder(root), ReferenceBuilder(lost())]
+    ),
+    "a scalar": lambda root: root.set_dataset(DatasetBuilder("one", ReferenceBuilder(lost()), dtype="object")),
+    "the last element": lambda root: root.set_dataset(
+        DatasetBuilder("refs", [*[ReferenceBuilder(root)] * 9, ReferenceBuilder(lost())], dtype="object")
+    ),
+    "two axes": lambda root: root.set_dataset(
+        DatasetBuilder("refs", [[ReferenceBuilder(root)], [ReferenceBuilder(lost())]], dtype="object")
+    ),
+    "a field of a row": lambda root: root.set_dataset(
+        DatasetBuilder(
+            "rows",
+            [(1, ReferenceBuilder(root)), (2, ReferenceBuilder(lost()))],
+            dtype=[{"name": "n", "dtype": "int"}, {"name": "ref", "dtype": "object"}],
+        )
+    ),
+    "a region": lambda root: root.set_attribute("ref", ZarrReference(".", "/gone", region=[slice(0, 1)])),
+    "a region of a dataset": lambda root: root.set_dataset(
+        DatasetBuilder("refs", [ZarrReference(".", "/gone", region=[slice(0, 1)])], dtype="region")
+    ),
+    "a path": lambda root: root.set_attribute("ref", ZarrReference(".", "/gone")),
+    "a path of another file": lambda root: root.set_attribute("ref", ZarrReference("../other.zarr", "/gone")),
+    "another file": lambda root: root.set_attribute("ref", ZarrReference("../gone.zarr", "/x")),
+    "another object": lambda root: root.set_attribute("ref", ZarrReference("../other.zarr", "/x", object_id="y")),
+}
+
+
+@pytest.mark.parametrize("is_append", [False, True], ids=["write", "append"])
+@pytest.mark.parametrize("end", ENDS)
+def test_each_kind_of_reference_to_nothing_is_refused(tmp_path, end, is_append):
+    with ZarrIO(tmp_path / "other.zarr", "w") as io:
+        there = GroupBuilder("x", attributes={"object_id": "x"})
+        io.write_builder(GroupBuilder("root", groups={"x": there}, attributes={"object_id": "other"}))
+    path = tmp_path / "a.zarr"
+    root = GroupBuilder("root", attributes={"object_id": "a"})
+    if is_append:
+        with ZarrIO(path, "w") as io:
+            io.write_builder(root)
+        with ZarrIO(path, "r+") as io:
+            read = io.read_builder()
+            added = GroupBuilder("added")
+            ENDS[end](added)
+            read.set_group(added)
+            with pytest.raises(MissingTargetError) as caught:
+                io.write_builder(read)
+        assert caught.value.path.startswith("/added")
+        assert not (path / "added").exists()
+    else:
+        ENDS[end](root)
+        with ZarrIO(path, "w") as io, pytest.raises(MissingTargetError) as caught:
+            io.write_builder(root)
+        assert not path.exists()
+    assert caught.value.store == str(path)
+    assert any(name in caught.value.problem for name in ("'lost'", "/gone", "gone.zarr", "other.zarr"))
+
+
+def test_what_exists_is_written(tmp_path):
+    """In the plan, in the file that is changed, and in other files, through links too."""
+    with ZarrIO(tmp_path / "other.zarr", "w") as io:
+        there = GroupBuilder("x", attributes={"object_id": "x"})
+        other = GroupBuilder("root", groups={"x": there}, attributes={"object_id": "other"})
+        other.set_link(LinkBuilder(there, "link"))
+        io.write_builder(other)
+    path = tmp_path / "a.zarr"
+    root = GroupBuilder("root", datasets={"data": DatasetBuilder("data", [1, 2])})
+    root.set_attribute("up", ReferenceBuilder(root))
+    root.set_attribute("part", ZarrReference(".", "/data", region=[slice(0, 1)]))
+    root.set_attribute("far", ZarrReference("../other.zarr", "/link", object_id="x"))
+    with ZarrIO(path, "w") as io:
+        io.write_builder(root)
+    with ZarrIO(path, "r+") as io:
+        read = io.read_builder()
+        read.set_group(GroupBuilder("added", attributes={"data": ReferenceBuilder(read["data"])}))
+        io.write_builder(read)
+    assert verify(path).problems == []
+
+
+def test_an_append_to_a_file_with_a_broken_link_is_possible(tmp_path):
+    path = write(tmp_path / "a.nwb.zarr", new("broken"))
+    entry = {"name": "broken", "source": ".", "path": "/gone"}
+    change(path, "acquisition", lambda attributes: attributes.update(zarr_link=[entry]))
+    with pytest.warns(BrokenLinkWarning), NWBZarrIO(path, mode="r+") as io:
+        nwbfile = io.read()
+        nwbfile.add_acquisition(series("more"))
+        io.write(nwbfile)
+    assert json.loads((path / "acquisition" / ".zattrs").read_text())["zarr_link"] == [entry]
+
+
+# ---- what is read ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("options", [{}, {"lazy": False}, {"mode": "r+"}], ids=["lazy", "complete", "r+"])
+@pytest.mark.parametrize("place", ["a link", "a link in a group", "an attribute", "a column"])
+def test_another_object_than_was_meant_is_a_warning(tmp_path, place, options):
+    """Of an NWB file in the containers, whichever way they are made; once, and with both ids."""
+    path = with_relations(tmp_path / "a.nwb.zarr", NWBZarrIO)
+    node = {
+        "a link": "acquisition/c",
+        "a link in a group": "general/devices/device",
+        "an attribute": "general/extracellular_ephys/electrodes",
+        "a column": "acquisition/c",
+    }[place]
+    if place == "a link":
+        with NWBZarrIO(path, mode="r+") as io:
+            nwbfile = io.read()
+            nwbfile.create_processing_module("module", "d").add(nwbfile.acquisition["c"])
+            io.write(nwbfile)
+    change(path, node, lambda attributes: attributes.update(object_id="another"))
+    with pytest.warns(WrongTargetWarning, match="object_id another") as caught, NWBZarrIO(path, **options) as io:
+        nwbfile = io.read()
+        nwbfile.all_children()
+        _ = nwbfile.acquisition["e"].electrodes.table
+        _ = [nwbfile.scratch["table"]["refs"][0], nwbfile.trials["timeseries"][0]]
+    shown = [str(each.message) for each in caught if each.category is WrongTargetWarning]
+    assert len(shown) == len(set(shown))
+    assert all(f"/{node}" in text and str(path) in text for text in shown)
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_validate_finds_links_and_references_to_nothing(tmp_path, full):
+    path = write(tmp_path / "a.nwb.zarr", new("valid"))
+    assert validate(path, full=full).findings == []
+    entries = [{"name": "gone", "source": ".", "path": "/x"}, {"name": "far", "source": "../b.zarr", "path": "/x"}]
+    reference = {"zarr_dtype": "object", "value": {"source": ".", "path": "/y"}}
+    change(path, "acquisition", lambda attributes: attributes.update(zarr_link=entries, ref=reference))
+    found = validate(path, full=full).findings
+    assert [(each.path, each.kind) for each in found if each.kind == "target"] == [
+        ("/acquisition/gone", "target"),
+        ("/acquisition/far", "target"),
+        ("/acquisition", "target"),
+    ]
+
+
+# ---- one rule for all ------------------------------------------------------------------------------------------------
+
+OWN, OTHER = 1.0, 2.0
+
+
+def file_with(path: Path, value: float, *, has_version: bool = True) -> Path:
+    nwbfile = new(path.name)
+    nwbfile.add_acquisition(series("series", value))
+    write(path, nwbfile)
+    if not has_version:  # as in files of hdmf-zarr
+        change(path, "", lambda attributes: attributes.pop(NOTES))
+    return path
+
+
+def link_to(path: Path, *links: tuple[str, str, str]) -> None:
+    entries = [{"name": name, "source": source, "path": target} for name, source, target in links]
+    (path / "steps").mkdir()
+    (path / "steps" / ".zgroup").write_text('{"zarr_format": 2}')
+    for group, is_here in ((LINKS, True), ("steps", False)):
+        held = [entry for entry in entries if (entry["name"] == "there") == is_here]
+        change(path, group, lambda attributes, held=held: attributes.update(zarr_link=held))
+
+
+def chain(length: int) -> list[tuple[str, str, str]]:
+    """Return links from one to the next, the last of which leads to the series."""
+    steps = [(f"step{number}", ".", f"/steps/step{number + 1}") for number in range(length - 2)]
+    return [("there", ".", "/steps/step0"), *steps, (f"step{length - 2}", ".", "/acquisition/series")]
+
+
+CASES: dict[str, tuple[bool, list[tuple[str, str, str]], float | None]] = {
+    # whether the file has a version, links, and the value of the series that "there" leads to
+    "in the file": (True, [("there", ".", "/acquisition/series")], OWN),
+    "empty source": (True, [("there", "", "/acquisition/series")], OWN),
+    "beside": (True, [("there", "../b.nwb.zarr", "/acquisition/series")], OTHER),
+    "absolute": (True, [("there", "{folder}/b.nwb.zarr", "/acquisition/series")], OTHER),
+    "file URL": (True, [("there", "file://{folder}/b.nwb.zarr", "/acquisition/series")], OTHER),
+    "itself by path": (True, [("there", "../a.nwb.zarr", "/acquisition/series")], OWN),
+    "from the folder": (True, [("there", "b.nwb.zarr", "/acquisition/series")], None),
+    "from the folder, old": (False, [("there", "b.nwb.zarr", "/acquisition/series")], OTHER),
+    "itself from the folder": (True, [("there", "a.nwb.zarr", "/acquisition/series")], None),
+    "itself from the folder, old": (False, [("there", "a.nwb.zarr", "/acquisition/series")], OWN),
+    "former name": (True, [("there", "former.nwb.zarr", "/acquisition/series")], None),
+    "former name, old": (False, [("there", "former.nwb.zarr", "/acquisition/series")], OWN),
+    "to a link": (
+        True,
+        [("there", ".", "/steps/next"), ("next", "../b.nwb.zarr", "/acquisition/series")],
+        OTHER,
+    ),
+    "through a link": (
+        True,
+        [("there", ".", "/steps/far/series"), ("far", "../b.nwb.zarr", "/acquisition")],
+        OTHER,
+    ),
+    "circle": (
+        True,
+        [("there", ".", "/steps/next"), ("next", ".", "/stimulus/presentation/there")],
+        None,
+    ),
+    "itself": (True, [("there", ".", "/stimulus/presentation/there")], None),
+    "no path": (True, [("there", ".", "/acquisition/gone")], None),
+    "no path there": (True, [("there", "../b.nwb.zarr", "/acquisition/gone")], None),
+    "no file": (True, [("there", "../gone.nwb.zarr", "/acquisition/series")], None),
+    "no Zarr file": (True, [("there", "../text.nwb.zarr", "/acquisition/series")], None),
+    "two of one name": (
+        True,
+        [("there", "../b.nwb.zarr", "/acquisition/series"), ("there", ".", "/acquisition/series")],
+        OTHER,
+    ),
+    "12 links": (True, chain(12), OWN),  # HDF5 itself follows 16
+    "66 links": (True, chain(66), None),
+}
+
+
+def answers(path: Path, tmp_path: Path) -> Iterator[tuple[str, float | None]]:
+    """Yield for each program the value of the series that it finds through the link; None for no series."""
+
+    def value(builder: Any) -> float | None:
+        link = builder[LINKS].links.get("there")
+        return None if link is None else float(link.builder["data"].data[0])
+
+    with ZarrIO(path) as io:
+        yield "builders", value(io.read_builder())
+    for lazy in (True, False):
+        with NWBZarrIO(path, lazy=lazy) as io:
+            found = io.read().stimulus
+            yield f"lazy={lazy}", float(found["series"].data[0]) if "series" in found else None
+    with ZarrIO(path) as src_io, ZarrIO(tmp_path / "exported.zarr", "w") as io:
+        io.export(src_io=src_io)
+    with ZarrIO(tmp_path / "exported.zarr") as io:
+        yield "export", value(io.read_builder())
+    convert(path, tmp_path / "deep" / "copy.nwb.zarr", check=False)
+    with ZarrIO(tmp_path / "deep" / "copy.nwb.zarr") as io:
+        yield "convert to Zarr", value(io.read_builder())
+    convert(path, tmp_path / "copy.nwb", check=False, external_links="copy")
+    with h5py.File(tmp_path / "copy.nwb") as file:
+        try:
+            member = file[LINKS].get("there")
+        except RuntimeError:  # too many links
+            member = None
+        yield "convert to HDF5", None if member is None else float(member["data"][0])
+
+
+def is_followed(path: Path, tmp_path: Path) -> Iterator[tuple[str, bool]]:
+    """Yield for each check whether it takes the link for one that leads to something."""
+    place = f"/{LINKS}/there"
+    dangling = ("link-dangling", "link-circular")
+    yield "verify", not [each for each in verify(path).problems if each.path == place and each.kind in dangling]
+    yield "validate", not [each for each in validate(path).findings if each.path == place and each.kind == "target"]
+    copy = Path(shutil.copytree(path, path.parent / "repaired.nwb.zarr"))
+    change(copy, LINKS, lambda attributes: None)
+    repair(copy, drop_links=True)
+    left = json.loads((copy / LINKS / ".zattrs").read_text()).get("zarr_link", [])
+    yield "repair", "there" in [entry["name"] for entry in left]
+    shutil.rmtree(copy)
+
+
+@pytest.mark.filterwarnings("ignore::hdmf.backends.warnings.BrokenLinkWarning")
+@pytest.mark.parametrize("case", CASES)
+def test_all_programs_follow_a_link_to_the_same_place(tmp_path, case):
+    has_version, links, expected = CASES[case]
+    (tmp_path / "deep").mkdir()
+    path = file_with(tmp_path / "a.nwb.zarr", OWN, has_version=has_version)
+    file_with(tmp_path / "b.nwb.zarr", OTHER)
+    (tmp_path / "text.nwb.zarr").write_text("no store")
+    if case.startswith("former name"):
+        identifier = json.loads((path / ".zattrs").read_text())["object_id"]
+        value = {"source": "former.nwb.zarr", "path": "/acquisition/series", "source_object_id": identifier}
+        change(path, "acquisition", lambda held: held.update(root={"zarr_dtype": "object", "value": value}))
+    link_to(path, *[(name, source.format(folder=tmp_path), target) for name, source, target in links])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = dict(answers(path, tmp_path))
+        followed = dict(is_followed(path, tmp_path))
+    assert found == dict.fromkeys(found, expected)
+    if case == "66 links":  # it may lead to something for who raises the limit, so it is not dropped
+        assert followed.pop("repair")
+    assert followed == dict.fromkeys(followed, expected is not None)
+
+
+@pytest.mark.parametrize("options", [{"lazy": False}, {"mode": "r+"}, {"mode": "a"}], ids=["complete", "r+", "a"])
+def test_links_that_multiply_the_paths_are_an_error(tmp_path, options):
+    """Two links from each of 40 groups to the next one: pynwb and hdmf's validator go along each of 2**40 paths."""
+    path = write(tmp_path / "a.nwb.zarr", new("diamonds"))
+    for number in range(40):
+        group = path / "diamonds" / f"g{number}"
+        group.mkdir(parents=True)
+        entries = [{"name": name, "source": ".", "path": f"/diamonds/g{number + 1}"} for name in "ab"]
+        (group / ".zgroup").write_text('{"zarr_format": 2}')
+        (group / ".zattrs").write_text(json.dumps({"zarr_link": entries if number < 39 else []}))
+    (path / "diamonds" / ".zgroup").write_text('{"zarr_format": 2}')
+    consolidate(path)
+    with NWBZarrIO(path, **options) as io, pytest.raises(LimitError, match="max_links"):
+        io.read()
+    with pytest.raises(LimitError, match="max_links"):
+        convert(path, tmp_path / "a.nwb")
+    assert "max_links" in validate(path, full=True).findings[0].message
+    with NWBZarrIO(path) as io:
+        assert io.read().identifier == "diamonds"
+    assert verify(path).problems == []
+    assert validate(path).findings == []
+
+
+def test_a_table_of_another_file_with_references_is_not_converted_with_null_references(tmp_path):
+    """HDF5 references cannot leave their file. If the other file is converted first, a link leads there."""
+    source = with_relations(tmp_path / "b.nwb.zarr", NWBZarrIO)
+    with NWBZarrIO(source, mode="r") as src_io:
+        nwbfile = new("a")
+        nwbfile.add_scratch(src_io.read().electrodes)
+        with NWBZarrIO(tmp_path / "a.nwb.zarr", mode="w", manager=src_io.manager) as io:
+            io.write(nwbfile)
+    with pytest.raises(MissingTargetError, match="/general/extracellular_ephys/group") as caught:
+        convert(tmp_path / "a.nwb.zarr", tmp_path / "a.nwb")
+    assert str(source) in caught.value.remedy
+    assert not (tmp_path / "a.nwb").exists()
+    convert(source, tmp_path / "b.nwb")
+    convert(tmp_path / "a.nwb.zarr", tmp_path / "a.nwb")
+    with h5py.File(tmp_path / "a.nwb") as file:
+        groups = file["scratch/electrodes/group"]
+        assert groups.file[groups[0]].attrs["neurodata_type"] == "ElectrodeGroup"
+    with NWBHDF5IO(tmp_path / "a.nwb", mode="r") as io:
+        assert io.read().identifier == "a"
