@@ -8,11 +8,11 @@ import os
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, is_dataclass
+from dataclasses import dataclass, field, is_dataclass
 from functools import partial
 from itertools import takewhile, zip_longest
 from pathlib import Path
-from typing import Any, TypeAlias, cast
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,7 @@ from hdmf_zarr_backend.errors import (
     StoreUnreachableError,
     UsageError,
     known_arguments,
+    printable,
 )
 from hdmf_zarr_backend.files.content import ZarrContent, is_zarr, is_zarr_3
 from hdmf_zarr_backend.formats import zarr2, zarr3
@@ -108,6 +109,9 @@ class Difference:
         For values: index and field of the first difference, such as ``[3]['x']``.
     count : int
         For values: number of elements that differ.
+    largest : int, float or None
+        For values that are numbers: the largest difference between two of them; None for other values, and if one of
+        each two is NaN.
     """
 
     path: str
@@ -117,12 +121,20 @@ class Difference:
     attribute: str | None = None
     place: str = ""
     count: int = 1
+    largest: float | None = field(default=None, compare=False)
 
     def __str__(self) -> str:
         attribute = "" if self.attribute is None else f" attribute {self.attribute!r}"
-        count = f" ({self.count} elements)" if self.count > 1 else ""
         kind = "" if self.kind in ("attribute", self.attribute) else f" {self.kind}"  # it is in the text before it
-        return f"{self.path}{attribute}{kind}{self.place}{count}: {self.description}"
+        return printable(f"{self.path}{attribute}{kind}{self.place}{self._extent}: {self.description}")
+
+    @property
+    def _extent(self) -> str:
+        """How many elements differ and by how much, as text; empty for one element, whose values are shown."""
+        if self.count == 1:
+            return ""
+        largest = "" if self.largest is None else f", largest difference {self.largest!r}"
+        return f" ({self.count:,} elements{largest})"
 
     @property
     def description(self) -> str:
@@ -181,8 +193,8 @@ def compare_values(path: str, a: DatasetContent, b: DatasetContent) -> Iterator[
             break
         values = (_canonical_json(left), _canonical_json(right)) if as_json else (left, right)
         found.add(*values, tuple(part.start for part in selection))
-    for kind, (count, place, item_a, item_b) in found.by_kind.items():
-        yield Difference(path, kind, item_a, item_b, place=place, count=count)
+    for kind, unequal in found.by_kind.items():
+        yield unequal.difference(path, kind)
 
 
 def _read_blocks(
@@ -264,53 +276,75 @@ def _canonical_json(values: Values) -> Values:
     return made.reshape(values.shape)
 
 
+class Unequal(NamedTuple):
+    """Elements that differ: the place and the items of the first one, their number, and the largest difference."""
+
+    place: str
+    a: object
+    b: object
+    number: int = 0
+    largest: float | None = None
+
+    def difference(self, path: str, kind: str, attribute: str | None = None) -> Difference:
+        """Return the difference of a dataset or an attribute."""
+        return Difference(path, kind, self.a, self.b, attribute, self.place, self.number, self.largest)
+
+    def with_largest(self, size: float | None) -> Unequal:
+        """Return this with another difference between two numbers."""
+        sizes = [each for each in (self.largest, size) if each is not None]
+        return self._replace(largest=max(sizes, default=None))
+
+
 class Findings:
-    """Differences between two arrays given block by block: the count and the first difference of each kind."""
+    """Differences between two arrays given block by block, by kind."""
 
     def __init__(self, a: Element, b: Element) -> None:
         self._types = a, b
-        self.by_kind: dict[str, tuple[int, str, object, object]] = {}
+        self.by_kind: dict[str, Unequal] = {}
 
     def add(self, left: Values, right: Values, origin: tuple[int, ...] = ()) -> None:
         """Compare two blocks, whose first element is at `origin`."""
         if left.size != right.size or not left.size:
             return  # reported as a difference of shape or dtype
         rows: dict[str, _Mask] = {}
-        for kind, field, a, b, unequal in _columns(left, right.reshape(left.shape), *self._types):
+        for kind, column, a, b, unequal in _columns(left, right.reshape(left.shape), *self._types):
             mask = unequal(a, b)
             if not mask.any():
                 continue
             if kind not in self.by_kind:
                 first = np.unravel_index(int(mask.argmax()), mask.shape)
                 index = [int(i) + start for i, start in zip_longest(first, origin, fillvalue=0)]
-                self.by_kind[kind] = (0, (f"{index}" if index else "") + field, _item(a[first]), _item(b[first]))
+                place = (f"{index}" if index else "") + column
+                self.by_kind[kind] = Unequal(place, _item(a[first]), _item(b[first]))
+            if unequal is _unequal_numbers:
+                self.by_kind[kind] = self.by_kind[kind].with_largest(_largest_difference(a[mask], b[mask]))
             elements = np.asarray(mask.any(axis=tuple(range(left.ndim, mask.ndim))))
             rows[kind] = rows[kind] | elements if kind in rows else elements
         for kind, elements in rows.items():
-            count, place, item_a, item_b = self.by_kind[kind]
-            self.by_kind[kind] = (count + int(np.count_nonzero(elements)), place, item_a, item_b)
+            found = self.by_kind[kind]
+            self.by_kind[kind] = found._replace(number=found.number + int(np.count_nonzero(elements)))
 
 
 # --------------------------------------------------------------------------------- equality of elements
 
 
 def _columns(
-    a: Values, b: Values, type_a: Element, type_b: Element, field: str = ""
+    a: Values, b: Values, type_a: Element, type_b: Element, column: str = ""
 ) -> Iterator[tuple[str, str, Values, Values, Callable[[Values, Values], _Mask]]]:
     """Split two arrays into columns: kind of finding, name of the column, values, and function that compares them."""
     if type_a.kind == type_b.kind == "compound":
         others = dict(type_b.fields)
         for name, member in type_a.fields:
             if name in others:
-                yield from _columns(a[name], b[name], member, others[name], f"{field}[{name!r}]")
+                yield from _columns(a[name], b[name], member, others[name], f"{column}[{name!r}]")
     elif type_a.kind == type_b.kind == "array":
         if type_a.shape == type_b.shape and type_a.base is not None and type_b.base is not None:
-            yield from _columns(a, b, type_a.base, type_b.base, field)
+            yield from _columns(a, b, type_a.base, type_b.base, column)
     elif (unequal := _comparison(type_a, type_b)) is not None:
         inner = type_a
         while inner.base is not None:
             inner = inner.base
-        yield "reference" if inner.kind in _REFERENCES else "value", field, a, b, unequal
+        yield "reference" if inner.kind in _REFERENCES else "value", column, a, b, unequal
 
 
 def _comparison(a: Element, b: Element) -> Callable[[Values, Values], _Mask] | None:
@@ -343,6 +377,20 @@ def _unequal_numbers(a: Values, b: Values) -> _Mask:
         with np.errstate(invalid="ignore"):
             unequal |= integers.astype(common).astype(integers.dtype) != integers
     return unequal
+
+
+def _largest_difference(a: Values, b: Values) -> float | None:
+    """Return the largest difference between two numbers; exact for integers of one signedness. None: all are NaN."""
+    if a.dtype.kind == b.dtype.kind and a.dtype.kind in "iu":  # modulo 2**64 the difference is exact
+        return int((np.maximum(a, b).astype("u8") - np.minimum(a, b).astype("u8")).max())
+    common = np.result_type(a, b, np.float64)
+    with np.errstate(invalid="ignore", over="ignore"):
+        sizes = np.abs(a.astype(common) - b.astype(common))
+    sizes = sizes[~np.isnan(sizes)]
+    if not sizes.size:
+        return None
+    largest = float(sizes.max())
+    return int(largest) if {a.dtype.kind, b.dtype.kind} <= set("iub") else largest
 
 
 def _unequal_times(a: Values, b: Values) -> _Mask:
@@ -657,8 +705,8 @@ def _compare_attribute(
         return
     found = Findings(a.dtype, b.dtype)
     found.add(a.value, b.value)
-    for part, (count, place, item_a, item_b) in found.by_kind.items():
-        yield Difference(path, kind if part == "value" else part, item_a, item_b, name, place, count)
+    for part, unequal in found.by_kind.items():
+        yield unequal.difference(path, kind if part == "value" else part, name)
 
 
 def _compare_types(path: str, a: Element, b: Element) -> Iterator[Difference]:

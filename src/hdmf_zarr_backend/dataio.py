@@ -8,7 +8,6 @@ from __future__ import annotations
 import copy
 import math
 import operator
-import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
@@ -16,7 +15,7 @@ import numpy as np
 from hdmf.data_utils import AbstractDataChunkIterator, DataIO, InvalidDataIOError
 from hdmf.utils import get_data_shape
 
-from hdmf_zarr_backend.errors import UsageError, known_arguments
+from hdmf_zarr_backend.errors import UsageError, known_arguments, warn
 from hdmf_zarr_backend.formats.codec_options import codec_config, compressor_config, pipeline_of_zarr3
 
 
@@ -221,7 +220,7 @@ def _is_linked(link_data: Any, data: Any) -> bool:
     """Tell whether to link to data; warns for data in memory, which cannot be linked to."""
     if link_data and isinstance(data, (list, tuple, np.ndarray, AbstractDataChunkIterator)):
         problem = f"link_data=True has no effect: a {type(data).__name__} is not a stored array"
-        warnings.warn(problem, UserWarning, stacklevel=3)
+        warn(problem, UserWarning, stacklevel=3)
         return False
     return bool(link_data)
 

@@ -39,6 +39,7 @@ An error names the store, the path of the node and what to do; these parts are a
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable
 from functools import wraps
 from typing import ClassVar, ParamSpec, TypeVar
@@ -90,6 +91,24 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
+def printable(text: str) -> str:
+    """Return text on one line, with escapes for control characters and marks that change the direction of text.
+
+    For all text of a file, which may be crafted, in what is printed: names, values, and errors that quote them.
+    """
+    return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
+def _one_line(message: str) -> str:
+    """Return a message on one line; the lines of a text of another library in it are joined."""
+    return printable(" ".join(map(str.strip, message.splitlines())) if "\n" in message else message)
+
+
+def warn(message: str, category: type[Warning] = UserWarning, *, stacklevel: int) -> None:
+    """Warn with a message that may quote a file; arguments as for `warnings.warn`."""
+    warnings.warn(_one_line(message), category, stacklevel=stacklevel + 1)
+
+
 class ZarrBackendError(Exception):
     """Base of all errors of this package.
 
@@ -120,11 +139,12 @@ class ZarrBackendError(Exception):
         super().__init__(self._message())
 
     def _message(self) -> str:
+        problem = _one_line(self.problem)
         where = [f"store {self.store!r}"] if self.store is not None else []
         if self.path is not None:
             where.append(f"node {self.path!r}")
-        text = self.problem + (f" ({', '.join(where)})" if where else "")
-        return f"{text}. {self.remedy}" if self.remedy else text
+        text = problem + (f" ({', '.join(where)})" if where else "")
+        return f"{text}. {printable(self.remedy)}" if self.remedy else text
 
     def located(self, *, store: object = None, path: str | None = None) -> ZarrBackendError:
         """Return this error, with ``store`` and ``path`` filled in if they are not set."""

@@ -6,7 +6,6 @@ Source: ``hdmf.backends.io.HDMFIO`` for the interface; ``hdmf.backends.hdf5.HDF5
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property, partial
@@ -40,6 +39,7 @@ from hdmf_zarr_backend.errors import (
     WrongArgumentError,
     ZarrBackendError,
     known_arguments,
+    warn,
 )
 from hdmf_zarr_backend.files.parser import ParsedFile, check_outside, is_empty_group, is_hdmf_zarr, parse
 from hdmf_zarr_backend.formats import registry, zarr3
@@ -331,7 +331,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         self._is_lazy = mode in READING_MODES and (LAZY if lazy is None else lazy)
         manager = _manager_of(manager)
         if synchronizer:
-            warnings.warn("synchronizer is ignored: a file has one writer at a time", UserWarning, stacklevel=2)
+            warn("synchronizer is ignored: a file has one writer at a time", UserWarning, stacklevel=2)
         self._mode = mode
         self._object_codec = object_codec(object_codec_class)
         self._place = open_store(path, storage_options)

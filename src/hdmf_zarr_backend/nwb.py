@@ -6,14 +6,13 @@ Source: ``pynwb.NWBHDF5IO``, for what it does with versions and namespaces.
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Collection, Mapping
 from typing import Any
 
 from hdmf.backends.io import HDMFIO
 from hdmf.build import BuildManager, TypeMap
 
-from hdmf_zarr_backend.errors import UnsupportedFileError, UsageError, ZarrBackendError, known_arguments
+from hdmf_zarr_backend.errors import UnsupportedFileError, UsageError, ZarrBackendError, known_arguments, warn
 from hdmf_zarr_backend.extras import library_of
 from hdmf_zarr_backend.files.parser import ParsedFile, parse
 from hdmf_zarr_backend.formats.both import ZarrFormat
@@ -161,7 +160,7 @@ class NWBZarrIO(ZarrIO):
             problem = f"is of NWB {parts[0]}, which is too old"
         else:
             return True
-        warnings.warn(f"the Zarr file {str(path)!r} {problem}", UserWarning, stacklevel=2)
+        warn(f"the Zarr file {str(path)!r} {problem}", UserWarning, stacklevel=2)
         return False
 
     @known_arguments

@@ -9,6 +9,8 @@ import shutil
 import sys
 from typing import Any
 
+from hdmf_zarr_backend.errors import printable
+
 
 class Progress:
     """Receives the number of completed bytes, and ignores it. Subclass it to show or record progress."""
@@ -44,7 +46,7 @@ class TerminalProgress(Progress):
     """
 
     def __init__(self, label: str, *, at_once: bool = False) -> None:
-        self._label = label
+        self._label = label = printable(label)
         self._bar: Any = None
         self._shown = 0
         if at_once:

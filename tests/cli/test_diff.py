@@ -13,8 +13,10 @@ import numpy as np
 import pytest
 from pynwb import NWBFile
 
-from hdmf_zarr_backend import NWBZarrIO
+from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO, convert
 from hdmf_zarr_backend.cli.main import main
+from hdmf_zarr_backend.comparison import compare
+from tests import trees
 
 
 @pytest.fixture
@@ -43,7 +45,7 @@ def test_differences_are_lines_and_a_sum(a: Path, b: Path, capsys: pytest.Captur
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("/ attribute 'unit': None | ")
     assert lines[1] == "/data chunks: (2,) | (5,)"
-    assert lines[2] == "/data value[0]['a'] (5 elements): 0 | 1"
+    assert lines[2] == "/data value[0]['a'] (5 elements, largest difference 1): 0 | 1"
     assert lines[3] == "3 differences: 1 attribute, 1 chunks, 1 value"
 
 
@@ -88,7 +90,7 @@ def test_a_damaged_chunk_is_one_line_and_the_others_are_compared(
     lines = captured.out.splitlines()
     assert lines[0].startswith("/another unreadable: readable | the chunk '0' cannot be decoded")
     assert lines[1:] == [
-        "/data value[0]['a'] (5 elements): 0 | 1",
+        "/data value[0]['a'] (5 elements, largest difference 1): 0 | 1",
         "2 differences: 1 unreadable, 1 value",
     ]
     assert captured.err == ""
@@ -102,6 +104,79 @@ def test_the_number_of_lines_is_limited(
     shown = capsys.readouterr().out.splitlines()
     assert len(shown) == lines
     assert ("... and 2 more; --limit 0 shows them all" in shown) == (limit == "1")
+
+
+def _trial(path: Path, changed: int) -> Path:
+    """Write spike times and events, some of which are changed."""
+    spikes, events = np.arange(500) / 4, np.arange(20, dtype="i8")
+    spikes[3 : 3 + changed] += 0.5
+    spikes[400] += 4.0 * bool(changed)
+    events[7] += bool(changed)
+    gone = np.where(spikes > 100, np.nan, spikes)
+    arrays = {"spikes1": spikes, "spikes2": spikes, "events": events, "nan": gone}
+    with ZarrIO(path.with_suffix(".zarr"), "w") as io:
+        io.write_builder(trees.root(*(trees.dataset(name, data) for name, data in arrays.items())))
+    if path.suffix == ".h5":
+        convert(path.with_suffix(".zarr"), path, check=False)
+    return path
+
+
+@pytest.mark.parametrize("suffixes", [(".zarr", ".zarr"), (".h5", ".h5"), (".zarr", ".h5")])
+@pytest.mark.parametrize("options", [[], ["--verbose"]])
+def test_each_dataset_has_a_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], suffixes: tuple[str, str], options: list[str]
+) -> None:
+    a, b = _trial(tmp_path / f"a{suffixes[0]}", 0), _trial(tmp_path / f"b{suffixes[1]}", 100)
+    capsys.readouterr()
+    assert main(["diff", str(a), str(b), *options]) == 1
+    assert capsys.readouterr().out.splitlines() == [
+        "/events value[7]: 7 | 8",
+        "/nan value[3] (101 elements, largest difference 0.5): 0.75 | 1.25",
+        "/spikes1 value[3] (101 elements, largest difference 4.0): 0.75 | 1.25",
+        "/spikes2 value[3] (101 elements, largest difference 4.0): 0.75 | 1.25",
+        "4 differences: 4 value",
+    ]
+    assert main(["diff", str(a), str(b), "--json"]) == 1
+    found = json.loads(capsys.readouterr().out)["differences"]
+    assert found[0] == {"path": "/events", "attribute": None, "kind": "value", "place": "[7]", "count": 1, "largest": 1,
+                        "a": 7, "b": 8}  # fmt: skip
+    assert [(one["path"], one["count"], one["largest"]) for one in found[1:]] == [
+        ("/nan", 101, 0.5), ("/spikes1", 101, 4.0), ("/spikes2", 101, 4.0),
+    ]  # fmt: skip
+    assert [(one.path, one.count, one.largest) for one in compare(a, b)][:2] == [("/events", 1, 1), ("/nan", 101, 0.5)]
+
+
+def test_storage_of_each_dataset_has_a_line_and_attributes_that_agree_have_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, chunks, unit in (("a", (5,), "V"), ("b", (10,), "A")):
+        boxes = [trees.group(f"g{n}", unit=unit, object_id=f"{name}{n}") for n in range(3)]
+        arrays = [trees.dataset(f"x{n}", ZarrDataIO(np.arange(20), chunks=chunks)) for n in range(3)]
+        with ZarrIO(tmp_path / name, "w") as io:
+            io.write_builder(trees.root(*boxes, *arrays, trees.group("other", unit=f"m{unit}")))
+    assert main(["diff", str(tmp_path / "a"), str(tmp_path / "b")]) == 1
+    more = " (and 2 more like this one; --verbose shows each)"
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if line.endswith(more)] == [lines[0], lines[1]]
+    assert sum("chunks: (5,) | (10,)" in line for line in lines) == 3
+    assert sum("'mV'" in line for line in lines) == 1
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "largest"),
+    [(np.array([2**63 - 1], "i8"), np.array([-(2**63)], "i8"), 2**64 - 1),
+     (np.array([2**64 - 1], "u8"), np.array([1], "u8"), 2**64 - 2), (np.array([True]), np.array([False]), 1),
+     (np.array([1.0, np.inf]), np.array([2.0, 0.0]), np.inf), (np.array([np.nan, 1.0]), np.array([0.0, 1.5]), 0.5),
+     (np.array([np.nan]), np.array([1.0]), None), (np.array([3 + 4j]), np.array([0j]), 5.0),
+     (np.array([1.5], "f4"), np.array([3.0], "f8"), 1.5), (["a"], ["b"], None)],
+    ids=str,
+)  # fmt: skip
+def test_the_largest_difference(tmp_path: Path, a: Any, b: Any, largest: Any) -> None:
+    for name, data in (("a", a), ("b", b)):
+        with ZarrIO(tmp_path / name, "w") as io:
+            io.write_builder(trees.root(trees.dataset("x", data)))
+    found = [one for one in compare(tmp_path / "a", tmp_path / "b") if one.kind == "value"]
+    assert [(one.largest, type(one.largest)) for one in found] == [(largest, type(largest))]
 
 
 def test_json(a: Path, b: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -94,7 +94,7 @@ def test_the_finding_tells_values_place_and_count(sample: Path, tmp_path: Path) 
     found = {d.path: d for d in compare(sample, changed(sample, tmp_path, plant))}
     assert found["/numbers"] == Difference("/numbers", "value", 17, -5, place="[4, 1]", count=2)
     assert found["/table"] == Difference("/table", "value", "y", "z", place="[1]['note']", count=1)
-    assert str(found["/numbers"]) == "/numbers value[4, 1] (2 elements): 17 | -5"
+    assert str(found["/numbers"]) == "/numbers value[4, 1] (2 elements, largest difference 26): 17 | -5"
 
 
 def test_the_text_of_a_finding_shows_where_long_texts_part() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import time
 import warnings
 import zipfile
@@ -22,6 +23,7 @@ from zarr.storage import MemoryStore
 from hdmf_zarr_backend import Limits, NWBZarrIO, ZarrDataIO, ZarrIO, convert, dry_run, verify
 from hdmf_zarr_backend.arrays.crc32c import CRC32C
 from hdmf_zarr_backend.builders.schema import ContainerError
+from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.comparison import compare
 from hdmf_zarr_backend.errors import ChunkError, LimitError, MetadataError, ZarrBackendError
 from tests import trees
@@ -273,6 +275,127 @@ def end_well(path: Path) -> None:
         with suppress(ZarrBackendError), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             operation(path)
+
+
+# ---- what is printed ------------------------------------------------------------------------------------------------
+
+MARKS = ["\x1b]0;owned\x07", "\x1b[31mred", "\x9b31mred", "\u202eevil", "a\rb", "x\nno damage found", "\x08\x08", "\x7f",
+         "\x85", "\u2028", "\u2066i", "\x1b[2K"]  # fmt: skip
+
+
+def marked(path: Path, shift: float, *, is_linked: bool = True) -> Path:
+    """Write a file whose names, attributes, types, fields and targets of links have control characters."""
+    root = trees.root(**{f"of {mark}": mark for mark in MARKS}, nwb_version="2.9.0")
+    for mark in MARKS:
+        root.set_dataset(trees.dataset(f"d{mark}", np.arange(3.0) + shift, attributes={mark: "a" if shift else "b"}))
+        words = [{"name": mark, "dtype": "int32"}, {"name": "x", "dtype": "float64"}]
+        root.set_dataset(trees.dataset(f"r{mark}", np.zeros(2, [(mark, "<i4"), ("x", "<f8")]), words))
+        root.set_group(trees.group(f"g{mark}", neurodata_type=f"T{mark}", namespace=mark, text=mark))
+        root.set_dataset(trees.dataset(f"t{mark}", [mark, "x" if shift else "y"]))
+    with ZarrIO(path, "w") as io:
+        io.write_builder(root)
+    if is_linked:
+        links = [
+            {"name": f"l{mark}", "source": source, "path": f"/{mark}"}
+            for mark in MARKS
+            for source in (".", f"../{mark}")
+        ]
+        document("", lambda attributes: attributes.update(zarr_link=links, to=links[0]))(path)
+    return path
+
+
+def document(node: str, change: Callable[[dict[str, Any]], Any]) -> Callable[[Path], None]:
+    """Return what changes the attributes of a node, and leaves the file without a consolidated document."""
+
+    def spoil(path: Path) -> None:
+        (path / ".zmetadata").unlink(missing_ok=True)
+        place = path / node / ".zattrs"
+        content = json.loads(place.read_text())
+        change(content)
+        place.write_text(json.dumps(content))
+
+    return spoil
+
+
+def is_clean(text: str) -> bool:
+    """Return whether text has no control characters but newlines, and no line that comes from a name."""
+    return all(line.isprintable() and not line.startswith("no damage") for line in text.split("\n"))
+
+
+COMMANDS = {
+    "inspect": ["inspect", "--all", "--attributes", "--sizes", "--verbose", "a.zarr"],
+    "inspect --json": ["inspect", "--json", "a.zarr"],
+    "inspect --model": ["inspect", "--model", "c.zarr"],
+    "verify": ["verify", "-v", "a.zarr", "c.zarr"],
+    "verify --conformance": ["verify", "-v", "--conformance", "a.zarr"],
+    "verify --dandi": ["verify", "-v", "--dandi", "a.zarr"],
+    "verify --level schema": ["verify", "--level", "schema", "a.zarr"],
+    "validate": ["validate", "a.zarr", "c.zarr"],
+    "diff": ["diff", "-v", "a.zarr", "b.zarr"],
+    "diff --json": ["diff", "--json", "a.zarr", "b.zarr"],
+    "diff HDF5": ["diff", "-v", "b.zarr", "c.h5"],
+    "convert": ["convert", "a.zarr", "new.h5", "--no-check"],
+    "convert, checked": ["convert", "c.zarr", "new.h5"],
+    "plan": ["plan", "--all", "c.h5"],
+    "repair": ["repair", "-v", "a.zarr"],
+    "repair --drop-links": ["repair", "-v", "--drop-links", "a.zarr"],
+    "consolidate": ["consolidate", "a.zarr"],
+    "upgrade": ["upgrade", "--dry-run", "c.zarr"],
+    "report": ["report", "a.zarr", "b.zarr", "-o", "page.html"],
+    "a missing file": ["inspect", "no\x1b[31m\nfile.zarr"],
+}
+
+
+@pytest.fixture(scope="module")
+def marked_files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("marked")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        marked(folder / "a.zarr", 0.0)
+        marked(folder / "b.zarr", 1.0)
+        marked(folder / "c.zarr", 0.0, is_linked=False)
+        convert(folder / "c.zarr", folder / "c.h5", check=False)
+    for path in (folder / "a.zarr").glob("d*/0"):
+        path.write_bytes(b"x")
+    return folder
+
+
+@pytest.mark.parametrize("arguments", COMMANDS.values(), ids=COMMANDS.keys())
+def test_nothing_of_a_file_controls_the_terminal(marked_files, tmp_path, monkeypatch, capsys, arguments):
+    folder = Path(shutil.copytree(marked_files, tmp_path / "files"))
+    for path in (folder / "a.zarr").glob("r*/.zarray"):
+        path.write_text(path.read_text().replace('"blosc"', '"blosc\\u001b[31m"'))
+    monkeypatch.chdir(folder)
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        main(arguments)
+    captured = capsys.readouterr()
+    assert captured.out or captured.err
+    assert is_clean(captured.out), ascii(captured.out)
+    assert is_clean(captured.err), ascii(captured.err)
+    if "page.html" in arguments:
+        assert is_clean((folder / "page.html").read_text())
+
+
+def test_nothing_of_a_file_controls_the_terminal_of_a_python_program(marked_files):
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        with ZarrIO(marked_files / "a.zarr", "r") as io:
+            root = io.read_builder()
+            shown = [io._repr_html_()]
+            for builder in root.datasets.values():
+                shown.append(repr(builder.data))
+                try:
+                    builder.data[:]
+                except ZarrBackendError as error:
+                    shown.append(str(error))
+        shown += map(str, verify(marked_files / "a.zarr").problems)
+        shown += map(str, compare(marked_files / "a.zarr", marked_files / "b.zarr"))
+        with pytest.raises(ZarrBackendError) as caught:
+            ZarrIO("no\x1b\nfile.zarr", "r").read_builder()
+        shown += [str(caught.value), *(str(warning.message) for warning in heard)]
+    assert len(heard) > len(MARKS)
+    assert [ascii(text) for text in shown if not is_clean(text)] == []
 
 
 # ---- what takes the square of the time ------------------------------------------------------------------------------

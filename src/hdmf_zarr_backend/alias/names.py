@@ -23,7 +23,6 @@ Source: hdmf-zarr 0.13.0 and 0.14.0, for the names and their arguments.
 from __future__ import annotations
 
 import os
-import warnings
 from abc import ABCMeta
 from collections.abc import Mapping
 from functools import wraps
@@ -40,7 +39,14 @@ from hdmf_zarr_backend.arrays.lazy import LazyArray
 from hdmf_zarr_backend.builders.datasets import BuilderReferences, BuilderTable, ContainerReferences, ContainerTable
 from hdmf_zarr_backend.builders.specs import SPECIFICATIONS
 from hdmf_zarr_backend.builders.targets import ROOT as ROOT_NAME
-from hdmf_zarr_backend.errors import DamagedFileError, ModeError, ReferenceTargetError, UsageError, ZarrBackendError
+from hdmf_zarr_backend.errors import (
+    DamagedFileError,
+    ModeError,
+    ReferenceTargetError,
+    UsageError,
+    ZarrBackendError,
+    warn,
+)
 from hdmf_zarr_backend.files.parser import parse
 from hdmf_zarr_backend.formats.references import ZarrReference
 from hdmf_zarr_backend.formats.reserved import SPECLOC
@@ -82,7 +88,7 @@ class ZarrDataIO(dataio.ZarrDataIO, metaclass=SameAsOurs):
         filters = filters_of(h5dataset.id.get_create_plist())
         found = codecs_of(filters, h5dataset.dtype)
         if found is None:
-            warnings.warn(
+            warn(
                 f"{h5dataset.name}: Zarr has no codecs for the HDF5 filters {[number for number, *_ in filters]}; the "
                 "data will be stored with other codecs",
                 UserWarning,

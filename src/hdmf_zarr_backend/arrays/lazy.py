@@ -23,7 +23,7 @@ import zarr
 from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
 from hdmf_zarr_backend.arrays.chunks import ChunkReader
 from hdmf_zarr_backend.arrays.codecs import make_codec
-from hdmf_zarr_backend.errors import ModeError
+from hdmf_zarr_backend.errors import ModeError, printable
 from hdmf_zarr_backend.formats.zarr3_codecs import has_array_codecs
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, absolute, split
 from hdmf_zarr_backend.stores.base import DOCUMENTS, Store
@@ -231,7 +231,7 @@ class LazyArray(ZarrArray):  # type: ignore[misc]
     """The same by the name that zarr-python has: a method in version 3, a number in version 2."""
 
     def __repr__(self) -> str:
-        return f"<LazyArray {self.location}{self.name} shape={self.shape} dtype={self.dtype}>"
+        return f"<LazyArray {printable(self.location + self.name)} shape={self.shape} dtype={self.dtype}>"
 
     def __eq__(self, other: object) -> bool:
         """Return whether both are the same stored array, as with h5py; values are not compared."""

@@ -9,7 +9,6 @@ may need several.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -35,6 +34,7 @@ from hdmf_zarr_backend.errors import (
     StoreError,
     WrongTargetWarning,
     ZarrBackendError,
+    warn,
 )
 from hdmf_zarr_backend.formats.attributes import decode_attributes
 from hdmf_zarr_backend.formats.dimensions import decode_dimensions
@@ -407,7 +407,7 @@ class Assembler:
             many = isinstance(value, list)
             found = [self._referred(item.json) for item in value] if many else self._referred(value.json)
         except (DamagedFileError, LimitError, StoreError) as error:
-            warnings.warn(
+            warn(
                 f"The attribute {name!r} of {absolute(path)} in {self.source} refers to nothing "
                 f"and is left out: {error}",
                 BrokenLinkWarning,
@@ -427,7 +427,7 @@ class Assembler:
         try:
             target = self.resolve(reference)
         except (DamagedFileError, LimitError, StoreError) as error:
-            warnings.warn(
+            warn(
                 f"The dataset {absolute(path)} in {self.source} refers to nothing and is left out: {error}",
                 BrokenLinkWarning,
                 stacklevel=2,
@@ -534,7 +534,7 @@ class Assembler:
             try:
                 target = self.resolve(link.target)
             except (DamagedFileError, LimitError, StoreError, OSError) as error:
-                warnings.warn(
+                warn(
                     f"Path to Group altered/broken at {absolute(join(path, link.name))} in {self.source}: {error}",
                     BrokenLinkWarning,
                     stacklevel=2,
@@ -571,7 +571,7 @@ class Assembler:
             if (reference.source, what, wanted) in self._wrong:
                 continue  # a link of an open group is resolved again when the group is completed
             self._wrong.add((reference.source, what, wanted))
-            warnings.warn(
+            warn(
                 f"{self.source} refers to {reference.source!r}: {what} has the object_id {actual}, not {wanted}; "
                 "it may have been replaced.",
                 WrongTargetWarning,

@@ -7,7 +7,6 @@ the note of `formats.both`. A program that finds that the note does not fit read
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Collection, Iterable
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -18,7 +17,14 @@ import numpy as np
 
 from hdmf_zarr_backend.builders.from_zarr import ZarrPlanner
 from hdmf_zarr_backend.changes.journal import Journal, undone_on_error
-from hdmf_zarr_backend.errors import ConflictError, FormatsDifferWarning, MetadataError, UsageError, ZarrBackendError
+from hdmf_zarr_backend.errors import (
+    ConflictError,
+    FormatsDifferWarning,
+    MetadataError,
+    UsageError,
+    ZarrBackendError,
+    warn,
+)
 from hdmf_zarr_backend.files.parser import ParsedFile, read_documents
 from hdmf_zarr_backend.formats import both, registry, zarr2, zarr3
 from hdmf_zarr_backend.model.nodes import Dataset, Group, Hierarchy, Node, join, split
@@ -324,7 +330,7 @@ def derive_or_warn(
         derive(keys, parsed.hierarchy, change=change, journal=journal, strict_json=strict_json)
     except (ZarrBackendError, OSError) as error:
         keys.abandon()
-        warnings.warn(
+        warn(
             f"{keys.location}: the change is written in Zarr format 2, and could not be in format 3 ({error}); "
             "`zarrio repair` updates format 3",
             FormatsDifferWarning,

@@ -11,13 +11,12 @@ from __future__ import annotations
 
 import os
 import tempfile
-import warnings
 import zipfile
 from typing import Any
 
 from hdmf.container import HERDManager
 
-from hdmf_zarr_backend.errors import StoreError
+from hdmf_zarr_backend.errors import StoreError, warn
 
 _TABLES = ("files", "keys", "entities", "objects", "object_keys", "entity_keys")
 
@@ -53,10 +52,10 @@ def attach_herd(container: Any, path: str) -> Any:
                 container.external_resources = herd
             return herd
         except FileNotFoundError:
-            warnings.warn(f"File not found at {path}. HERD not added.", UserWarning, stacklevel=4)
+            warn(f"File not found at {path}. HERD not added.", UserWarning, stacklevel=4)
         except ValueError:
             message = f"Check HERD separately for alterations ({path}). HERD not added."
-            warnings.warn(message, UserWarning, stacklevel=4)
+            warn(message, UserWarning, stacklevel=4)
     return None
 
 

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from html import escape
 from typing import Any
 
 from hdmf.utils import generate_array_html_repr, get_basic_array_info
@@ -16,6 +15,7 @@ from hdmf_zarr_backend.errors import StoreError
 from hdmf_zarr_backend.files.html_tree import outline_html
 from hdmf_zarr_backend.files.outline import Outline
 from hdmf_zarr_backend.files.parser import ParsedFile
+from hdmf_zarr_backend.model.render import escape
 
 _KIND = "Zarr Array"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +9,7 @@ import numpy as np
 
 from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
 from hdmf_zarr_backend.arrays.chunks import ChunkReader
-from hdmf_zarr_backend.errors import MetadataError, MissingNamespacesWarning, ZarrBackendError
+from hdmf_zarr_backend.errors import MetadataError, MissingNamespacesWarning, ZarrBackendError, warn
 from hdmf_zarr_backend.formats.namespaces import NAMESPACE, newest_version, spec_location
 from hdmf_zarr_backend.formats.reserved import SPECLOC
 from hdmf_zarr_backend.model.nodes import Dataset, Group, Hierarchy, absolute, join
@@ -57,7 +56,7 @@ def load_cached_namespaces(
 
     versions = cached_versions(hierarchy)
     if not versions:
-        warnings.warn(
+        warn(
             f"No cached namespaces found in {keys.location!r}: the installed ones are used.",
             MissingNamespacesWarning,
             stacklevel=3,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,7 +18,7 @@ from hdmf_zarr_backend.builders.schema import TYPE_KEYS
 from hdmf_zarr_backend.builders.specs import Texts
 from hdmf_zarr_backend.builders.targets import REFERENCES, Targets, builder_path, can_be_named
 from hdmf_zarr_backend.dataio import ZarrDataIO
-from hdmf_zarr_backend.errors import NameRefusedError, UsageError, ValueRefusedError, ZarrBackendError
+from hdmf_zarr_backend.errors import NameRefusedError, UsageError, ValueRefusedError, ZarrBackendError, warn
 from hdmf_zarr_backend.formats import dtypes
 from hdmf_zarr_backend.formats.attributes import encode_attributes
 from hdmf_zarr_backend.formats.dimensions import encode_dimensions
@@ -276,7 +275,7 @@ class Planner:
         if not isinstance(data, UnlinkedArray) and not is_hdf5_dataset(data):
             return
         kind = "an HDF5 dataset" if is_hdf5_dataset(data) else "an array that is not in a file that can be named"
-        warnings.warn(
+        warn(
             f"{self.targets.location}, {absolute(path)}: link_data=True has no effect: the data are {kind}, and are"
             " copied",
             UserWarning,
@@ -305,7 +304,7 @@ class Planner:
         if not isinstance(data, ZarrDataIO):
             left = take_settings(options, data)
             if left:
-                warnings.warn(
+                warn(
                     f"{self.targets.location}, {absolute(path)}: {', '.join(left)} of {type(data).__name__} are filters"
                     " of HDF5 and are ignored; wrap the data in ZarrDataIO to choose a codec",
                     UserWarning,

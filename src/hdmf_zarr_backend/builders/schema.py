@@ -9,7 +9,6 @@ of JSON.
 from __future__ import annotations
 
 import posixpath
-import warnings
 from collections.abc import Collection, Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -18,7 +17,7 @@ import numpy as np
 from hdmf.build import ConstructError, DatasetBuilder, GroupBuilder
 from hdmf.spec import DatasetSpec, GroupSpec
 
-from hdmf_zarr_backend.errors import MetadataError, UnreadTypeWarning, ValueRefusedError
+from hdmf_zarr_backend.errors import MetadataError, UnreadTypeWarning, ValueRefusedError, warn
 from hdmf_zarr_backend.formats import dtypes
 from hdmf_zarr_backend.model.nodes import absolute
 
@@ -241,7 +240,7 @@ class TypeCheck:
                 remedy=f"{loaded}{_OTHER_SCHEMA}",
             )
         if data_type not in self._types[namespace]:
-            warnings.warn(
+            warn(
                 f"The type {data_type!r} of {path_of(builder)} in {self._source} is not in {namespace!r}: left out.",
                 UnreadTypeWarning,
                 stacklevel=2,
@@ -269,7 +268,7 @@ class TypeCheck:
         for name, member in builder.datasets.items():
             is_group = name in expected.groups and name not in expected.datasets and name not in expected.links
             if is_group and member is not None:
-                warnings.warn(
+                warn(
                     f"{path_of(member)} in {self._source} is a dataset, and a group in the schema: left out.",
                     UnreadTypeWarning,
                     stacklevel=2,

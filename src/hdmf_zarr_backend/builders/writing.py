@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from hdmf_zarr_backend.builders.specs import add_specs
 from hdmf_zarr_backend.builders.target_check import check_targets
 from hdmf_zarr_backend.changes.edits import Edits
 from hdmf_zarr_backend.changes.locks import WriterLock
-from hdmf_zarr_backend.errors import DroppedChangesWarning, ZarrBackendError
+from hdmf_zarr_backend.errors import DroppedChangesWarning, ZarrBackendError, warn
 from hdmf_zarr_backend.files.parser import ParsedFile
 from hdmf_zarr_backend.formats import zarr2
 from hdmf_zarr_backend.formats.nczarr import is_nczarr, overlay
@@ -229,7 +228,7 @@ def drop_changes(edits: Edits, location: str, error: BaseException) -> None:
     paths = [absolute(path) for path in sorted(edits.changed)]
     edits.undo(error)
     more = f" and {len(paths) - _SHOWN} more" if len(paths) > _SHOWN else ""
-    warnings.warn(
+    warn(
         f"{location}: the changes to {', '.join(paths[:_SHOWN])}{more} were not written, since the block ended by "
         f"{type(error).__name__}; call io.write(container) before it to keep what is complete",
         DroppedChangesWarning,

@@ -22,7 +22,6 @@ import itertools
 import os
 import re
 import uuid
-import warnings
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -38,6 +37,7 @@ from hdmf_zarr_backend.errors import (
     StoreRefusedError,
     StoreUnreachableError,
     ZarrBackendError,
+    warn,
 )
 from hdmf_zarr_backend.formats import zarr2, zarr3
 from hdmf_zarr_backend.model.nodes import absolute
@@ -475,7 +475,7 @@ def _digest(value: bytes) -> str:
 
 
 def _warn(message: str) -> None:
-    warnings.warn(message, JournalWarning, stacklevel=4)
+    warn(message, JournalWarning, stacklevel=4)
 
 
 def _copy_value(store: Store, source: str, target: str) -> None:

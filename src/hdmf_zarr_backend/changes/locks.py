@@ -26,7 +26,6 @@ import stat
 import sys
 import threading
 import uuid
-import warnings
 import weakref
 from abc import ABC, abstractmethod
 from contextlib import suppress
@@ -38,7 +37,15 @@ from typing import Any, Self
 
 from filelock import lock_descriptor, unlock_descriptor
 
-from hdmf_zarr_backend.errors import StoreError, StoreLockedError, StoreRefusedError, UnlockedWarning, ZarrBackendError
+from hdmf_zarr_backend.errors import (
+    StoreError,
+    StoreLockedError,
+    StoreRefusedError,
+    UnlockedWarning,
+    ZarrBackendError,
+    printable,
+    warn,
+)
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.failures import os_errors
 from hdmf_zarr_backend.stores.files import NO_LINKS, READING, check_link, close_read, restore_old, sweep, unfinished
@@ -84,7 +91,7 @@ class Holder:
         return cls(str(record["host"]), int(record["pid"]), str(record["since"]))
 
     def __str__(self) -> str:
-        return f"process {self.pid} on {self.host} since {self.since}"
+        return printable(f"process {self.pid} on {self.host} since {self.since}")
 
     def is_on_this_machine(self) -> bool:
         """Return whether this is a process of this machine."""
@@ -476,7 +483,7 @@ class Lease(WriterLock):
         self._is_held = True
         if self._key.missing:
             problem = f"a second writer of {location} cannot be kept away: {self._key.missing}"
-            warnings.warn(problem, UnlockedWarning, stacklevel=4)
+            warn(problem, UnlockedWarning, stacklevel=4)
             return
         with suppress(RuntimeError):  # the interpreter is ending, and starts no more threads
             self._keeper.start()

@@ -32,6 +32,7 @@ from hdmf_zarr_backend.errors import (
     UsageError,
     ZarrBackendError,
     known_arguments,
+    printable,
 )
 from hdmf_zarr_backend.execution.executors import Runner, runner
 from hdmf_zarr_backend.files.parser import check_keys, check_texts
@@ -100,7 +101,7 @@ class Finding:
         return not RULES[self.rule].remark
 
     def __str__(self) -> str:
-        return f"{self.key}: {self.rule}: {self.message}"
+        return printable(f"{self.key}: {self.rule}: {self.message}")
 
 
 @dataclass(slots=True)

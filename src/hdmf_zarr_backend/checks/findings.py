@@ -9,6 +9,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Final
 
+from hdmf_zarr_backend.errors import printable
+
 _RESTORE = "Restore it from a copy."
 _REPAIR = "Run `zarrio repair`, which writes it back from the consolidated document."
 _FORGET = "If it was removed on purpose, run `zarrio consolidate --forget` instead."
@@ -120,7 +122,7 @@ class Problem:
         return repair or DAMAGE.get(self.kind) or REMARKS.get(self.kind, "")
 
     def __str__(self) -> str:
-        return f"{self.path}: {self.kind}: {self.message}. {self.remedy}"
+        return printable(f"{self.path}: {self.kind}: {self.message}. {self.remedy}")
 
 
 @dataclass(slots=True, frozen=True)
@@ -267,7 +269,7 @@ class Finding:
         return KINDS[self.kind]
 
     def __str__(self) -> str:
-        return f"{self.place}: {self.kind}: {self.message}. {self.remedy}"
+        return printable(f"{self.place}: {self.kind}: {self.message}. {self.remedy}")
 
 
 @dataclass(slots=True)

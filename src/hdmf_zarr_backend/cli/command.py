@@ -17,7 +17,7 @@ from typing import Any, TextIO, TypeVar
 from urllib.parse import urlsplit
 
 from hdmf_zarr_backend.cli.colour import painted
-from hdmf_zarr_backend.errors import UsageError, ZarrBackendError
+from hdmf_zarr_backend.errors import UsageError, ZarrBackendError, printable
 from hdmf_zarr_backend.model.link_sources import is_url, split_chain
 from hdmf_zarr_backend.model.render import ASCII, UNICODE, Symbols, counted
 from hdmf_zarr_backend.progress import Progress, terminal_progress
@@ -81,7 +81,7 @@ def complain(message: str | BaseException, command: Command | None = None) -> No
     from hdmf_zarr_backend.cli.wording import error_text, remedy_text  # imported here: most commands succeed
 
     text = remedy_text(message, command) if isinstance(message, str) else error_text(message, command)
-    first, _, rest = " ".join(text.split()).partition(" ")
+    first, _, rest = printable(" ".join(text.split())).partition(" ")
     if first == "warning:":
         start = painted("zarrio: warning:", "yellow", sys.stderr)
     else:
@@ -90,7 +90,11 @@ def complain(message: str | BaseException, command: Command | None = None) -> No
 
 
 def finding_lines(
-    findings: Iterable[T], line: Callable[[T], str], alike: Callable[[T], str], *, verbose: bool
+    findings: Iterable[T],
+    line: Callable[[T], str],
+    alike: Callable[[T], str | tuple[str, ...] | None],
+    *,
+    verbose: bool,
 ) -> list[str]:
     """Return lines about findings, with those that are alike in one line.
 
@@ -102,13 +106,15 @@ def finding_lines(
         Returns the line about one of them.
     alike : callable
         Returns a text that is the same for findings that are alike; names in quotation marks and numbers in it are
-        ignored.
+        ignored, which they are not in a tuple. None: the finding is not like any other.
     verbose : bool
         One line for each finding.
     """
     groups: dict[object, list[T]] = {}
     for number, finding in enumerate(findings):
-        groups.setdefault(number if verbose else _PARTICULARS.sub("", alike(finding)), []).append(finding)
+        likeness = None if verbose else alike(finding)
+        key = _PARTICULARS.sub("", likeness) if isinstance(likeness, str) else likeness
+        groups.setdefault(number if key is None else key, []).append(finding)
     return [f"{line(found[0])}{_others(len(found) - 1)}" for found in groups.values()]
 
 
@@ -121,11 +127,16 @@ def verdict_text(good: str, count: int, noun: str) -> str:
     return painted(counted(count, noun), "red", sys.stdout) if count else painted(good, "green", sys.stdout)
 
 
+def say(line: str) -> None:
+    """Write a line without colours to standard output; names and values of files in it may be crafted."""
+    print(printable(line))
+
+
 def print_limited(lines: Sequence[object], limit: int) -> None:
     """Write at most ``limit`` lines to standard output, all of them if it is 0, and the number of the others."""
     shown = lines if limit <= 0 else lines[:limit]
     for line in shown:
-        print(line)
+        say(str(line))
     if len(shown) < len(lines):
         print(f"... and {len(lines) - len(shown):,} more; --limit 0 shows them all")
 
@@ -135,7 +146,7 @@ def print_json(document: Any) -> None:
 
     In ASCII, which every terminal and pipe passes on; NaN and infinities, which are not in JSON, are strings.
     """
-    print(json.dumps(_strict(document), indent=2, allow_nan=False))
+    print(json.dumps(_strict(document), indent=2, allow_nan=False).replace("\x7f", "\\u007f"))
 
 
 def _strict(value: Any) -> Any:
@@ -417,6 +428,6 @@ def each_file(
 def _print_totals(count: int, bad: list[str], failed: dict[str, str], labels: tuple[str, str]) -> None:
     print(f"{count - len(bad) - len(failed)} of {count} files {labels[0]}")
     for path in bad:
-        print(f"  problems found: {path}")
+        say(f"  problems found: {path}")
     for path, reason in failed.items():
-        print(f"  {labels[1]}: {path}: {reason}")
+        say(f"  {labels[1]}: {path}: {reason}")

@@ -30,6 +30,7 @@ from hdmf_zarr_backend.cli.command import (
     name_of,
     print_json,
     problem_of,
+    say,
     shown_progress,
     storage_options,
 )
@@ -178,7 +179,7 @@ def _run(arguments: Namespace) -> Exit:
             outcome.warnings = found
         outcomes.append(outcome)
         if outcome.error is None and not arguments.json:
-            print(f"{source} -> {target}: {_outcome_text(outcome)}")
+            say(f"{source} -> {target}: {_outcome_text(outcome)}")
     if arguments.json:
         print_json([_as_json(outcome) for outcome in outcomes])
     elif len(outcomes) > 1:
@@ -238,7 +239,7 @@ def _print_totals(outcomes: list[_Outcome]) -> None:
     also = f", {skipped} skipped" if skipped else ""
     print(f"{len(outcomes) - len(failed) - skipped} of {len(outcomes)} files converted{also}")
     for outcome in failed:
-        print(f"  not converted: {outcome.source}: {outcome.problem}")
+        say(f"  not converted: {outcome.source}: {outcome.problem}")
 
 
 def _as_json(outcome: _Outcome) -> dict[str, Any]:

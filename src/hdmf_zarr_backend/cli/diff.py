@@ -64,13 +64,18 @@ def _run(arguments: Namespace) -> Exit:
 
 
 def _print(found: Sequence[Difference], counts: dict[str, int], arguments: Namespace) -> None:
-    lines = finding_lines(
-        found, str, lambda one: f"{one.kind} {one.attribute} {one.description}", verbose=arguments.verbose
-    )
+    lines = finding_lines(found, str, _alike, verbose=arguments.verbose)
     print_limited(lines, arguments.limit)
     if found:
         kinds = ", ".join(f"{count:,} {kind}" for kind, count in counts.items())
         print(f"{counted(len(found), 'difference')}: {kinds}")
+
+
+def _alike(one: Difference) -> tuple[str, ...] | None:
+    """Return the same for attributes that differ in the same way; everything else has a line of its own."""
+    if one.kind == "object_id":
+        return (one.kind,)
+    return (one.kind, str(one.attribute), one.description) if one.kind.startswith("attribute") else None
 
 
 def _as_json(difference: Difference) -> dict[str, Any]:
@@ -80,6 +85,7 @@ def _as_json(difference: Difference) -> dict[str, Any]:
         "kind": difference.kind,
         "place": difference.place,
         "count": difference.count,
+        **({} if difference.largest is None else {"largest": difference.largest}),
         "a": difference.a,
         "b": difference.b,
     }

@@ -22,7 +22,7 @@ from hdmf_zarr_backend.cli.command import (
     storage_options,
     symbols_for,
 )
-from hdmf_zarr_backend.errors import UsageError
+from hdmf_zarr_backend.errors import UsageError, printable
 from hdmf_zarr_backend.model.render import Role, item_tree, render
 from hdmf_zarr_backend.progress import SILENT, Progress
 
@@ -78,7 +78,7 @@ def _run(arguments: Namespace) -> Exit:
             [outline.heading(path), outline.closed_arrays()] if arguments.verbose else [outline.heading(path)]
         )
         space = [""] if path != arguments.paths[0] else []
-        print("\n".join([*space, heading, *others, "", *tree_lines(outline, arguments)]))
+        print("\n".join([*space, *map(printable, [heading, *others]), "", *tree_lines(outline, arguments)]))
 
     return each_file(
         arguments,

@@ -16,6 +16,7 @@ from hdmf_zarr_backend.cli.command import (
     add_json_option,
     add_key_encoding_option,
     print_json,
+    say,
 )
 from hdmf_zarr_backend.cli.inspect import add_tree_options, tree_lines
 from hdmf_zarr_backend.errors import UsageError
@@ -119,7 +120,7 @@ def _print(arguments: Namespace, found: DryRun) -> None:
     outline = Outline(arguments.path, found.hierarchy, consolidated=True, stored=estimates, specs=arguments.specs)
     stored = "unknown" if found.stored_bytes is None else f"about {size_text(found.stored_bytes)}"
     objects = "unknown" if found.objects is None else f"{found.objects:,}"
-    print(f"{arguments.path} as {format_label(found.zarr_format)}, nothing is written")
+    say(f"{arguments.path} as {format_label(found.zarr_format)}, nothing is written")
     print(f"objects: {objects}, {found.documents:,} of them metadata; on disk: {stored}")
     print("\n".join(["", *tree_lines(outline, arguments)]))
 

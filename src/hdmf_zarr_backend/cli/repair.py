@@ -16,6 +16,7 @@ from hdmf_zarr_backend.cli.command import (
     each_file,
     finding_lines,
     print_json,
+    say,
     storage_options,
 )
 from hdmf_zarr_backend.progress import Progress
@@ -59,16 +60,16 @@ def _run(arguments: Namespace) -> Exit:
         print_json({"source": arguments.path, "done": repairs.done, "left": left, "kept": kept})
     else:
         for line in repairs.done:
-            print(line)
+            say(line)
         for line in finding_lines(
             repairs.left,
             lambda problem: f"left: {problem_line(problem, arguments.command)}",
             lambda problem: f"{problem.kind} {problem.message}",
             verbose=arguments.verbose,
         ):
-            print(line)
+            say(line)
         for remark in repairs.kept:
-            print(f"remark: {problem_line(remark, arguments.command)}")
+            say(f"remark: {problem_line(remark, arguments.command)}")
         if not repairs.done and not repairs.left:
             print("nothing to repair in the metadata")
         print(_CHUNKS)
@@ -124,7 +125,7 @@ def _run_consolidate(arguments: Namespace) -> Exit:
     return each_file(
         arguments,
         work,
-        lambda path, _: print(f"{path}: consolidated"),
+        lambda path, _: say(f"{path}: consolidated"),
         labels=("consolidated", "not consolidated"),
         as_json=lambda _: {},
     )

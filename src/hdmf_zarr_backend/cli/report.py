@@ -9,7 +9,7 @@ import os
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
-from hdmf_zarr_backend.cli.command import Command, Exit, add_storage_option, storage_options
+from hdmf_zarr_backend.cli.command import Command, Exit, add_storage_option, say, storage_options
 from hdmf_zarr_backend.errors import StoreExistsError, UsageError
 from hdmf_zarr_backend.model.link_sources import is_url
 
@@ -65,7 +65,7 @@ def _run(arguments: Namespace) -> Exit:
             stream.write(page)
     except FileExistsError as error:
         raise _exists(output) from error
-    print(output)
+    say(output)
     return Exit.OK
 
 

@@ -18,6 +18,7 @@ from hdmf_zarr_backend.cli.command import (
     add_storage_option,
     each_file,
     executor_of,
+    say,
     storage_options,
 )
 from hdmf_zarr_backend.progress import Progress
@@ -63,7 +64,7 @@ def _run(arguments: Namespace) -> Exit:
     return each_file(
         arguments,
         work,
-        lambda path, report: print(f"{path}: {report}"),
+        lambda path, report: say(f"{path}: {report}"),
         labels=("can be upgraded", "cannot be upgraded") if arguments.dry_run else (_label(arguments), "not upgraded"),
         as_json=asdict,
     )

@@ -22,6 +22,7 @@ from hdmf_zarr_backend.cli.command import (
     storage_options,
     verdict_text,
 )
+from hdmf_zarr_backend.errors import printable
 from hdmf_zarr_backend.progress import Progress
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ def _print(path: str, found: Validation, arguments: Namespace) -> None:
     print_limited(lines, arguments.limit)
     verdict = verdict_text("valid", len(found.findings), "finding")
     against = ", ".join(f"{name} {version}" for name, version in found.namespaces.items())
-    print(f"{path}: {verdict} ({against}{'' if found.cached else ', installed'})")
+    print(f"{printable(path)}: {verdict} ({printable(against)}{'' if found.cached else ', installed'})")
 
 
 def _as_json(found: Validation) -> dict[str, Any]:

@@ -21,10 +21,11 @@ from hdmf_zarr_backend.cli.command import (
     executor_of,
     finding_lines,
     print_limited,
+    say,
     storage_options,
     verdict_text,
 )
-from hdmf_zarr_backend.errors import UsageError
+from hdmf_zarr_backend.errors import UsageError, printable
 from hdmf_zarr_backend.model.render import counted
 from hdmf_zarr_backend.progress import Progress
 
@@ -111,12 +112,12 @@ def _print(path: str, report: Report, arguments: Namespace) -> None:
     lines = finding_lines(found, line, lambda problem: f"{problem.kind} {problem.message}", verbose=arguments.verbose)
     print_limited(lines, arguments.limit)
     if report.dandi is not None:
-        print(f"{path}: DANDI checksum {report.dandi}")
+        say(f"{path}: DANDI checksum {report.dandi}")
     verdict = verdict_text("no damage found", len(report.problems), "problem")
     notes = [remark.message for remark in report.remarks if remark.kind in COMMON_REMARKS]
     if not report.checks_chunks:
         notes.append("chunks were not checked")
-    print("; ".join([f"{path}: {verdict} ({report.looked_at})", *notes]))
+    print("; ".join([f"{printable(path)}: {verdict} ({report.looked_at})", *notes]))
 
 
 def _as_json(report: Report, command: Command) -> dict[str, Any]:
@@ -176,13 +177,13 @@ def _print_spec(path: str, report: ConformanceReport, arguments: Namespace) -> N
     for finding in report.remarks:
         by_rule.setdefault(finding.rule, []).append(finding)
     for rule, found in by_rule.items():
-        print(f"remark: {counted(len(found), 'key')}, {found[0]}: {remedy_text(RULES[rule].remark, arguments.command)}")
+        say(f"remark: {counted(len(found), 'key')}, {found[0]}: {remedy_text(RULES[rule].remark, arguments.command)}")
     for array, reason in report.undecoded.items():
-        print(f"remark: {array}: its chunks were not decoded: {reason}")
+        say(f"remark: {array}: its chunks were not decoded: {reason}")
     verdict = verdict_text("conforms", len(report.violations), "violation")
     counts = ((report.groups, "group"), (report.arrays, "array"), (report.chunks, "chunk"))
     looked_at = ", ".join(counted(count, word) for count, word in counts)
-    print(f"{path}: {verdict} ({looked_at})")
+    print(f"{printable(path)}: {verdict} ({looked_at})")
 
 
 def _spec_as_json(report: ConformanceReport) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from hdmf_zarr_backend.builders.both import (
 )
 from hdmf_zarr_backend.builders.from_zarr import ZarrPlanner
 from hdmf_zarr_backend.changes.journal import Journal, changing, undone_on_error, warn_of_pending
-from hdmf_zarr_backend.errors import ConflictError, ReadOnlyStoreError, UsageError, known_arguments
+from hdmf_zarr_backend.errors import ConflictError, ReadOnlyStoreError, UsageError, known_arguments, printable
 from hdmf_zarr_backend.files.parser import ParsedFile, parse
 from hdmf_zarr_backend.formats import both, registry, zarr2, zarr3
 from hdmf_zarr_backend.formats.inlined import is_inlined, is_read_at_open
@@ -245,7 +245,7 @@ class UpgradeReport:
             kept = f"{counted(work.kept_chunks, 'chunk')}, {size_text(work.kept_bytes)}"
             again = f"{counted(work.encoded_chunks, 'chunk')}, {size_text(work.encoded_bytes)}"
             parts.append(f"arrays unchanged: {self.kept} ({kept})")
-            parts.append(f"encoded again: {self.encoded} ({again}){f': {shown}' if shown else ''}")
+            parts.append(f"encoded again: {self.encoded} ({again}){f': {printable(shown)}' if shown else ''}")
         if work.documents:
             parts.append(f"metadata documents written: {work.documents:,} ({size_text(work.document_bytes)})")
         if self.removed:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import base64
 import json
 import os
-import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from typing import Any
@@ -24,6 +23,7 @@ from hdmf_zarr_backend.errors import (
     StoreNotFoundError,
     UsageError,
     WriteError,
+    warn,
 )
 from hdmf_zarr_backend.files.parser import check_outside
 from hdmf_zarr_backend.formats import zarr2
@@ -162,7 +162,7 @@ def _check_size(text: bytes, target: str) -> None:
     """Warn of a JSON file that is too large to be read with the default limits."""
     limit = Limits().max_document_bytes
     if len(text) > limit:
-        warnings.warn(
+        warn(
             f"{target} has {len(text):,} bytes, more than the default limit for reading; "
             f"open it with limits=Limits(max_document_bytes=2**{len(text).bit_length()}).",
             stacklevel=4,
@@ -233,7 +233,7 @@ def _check_amount(plan: WritePlan, staying: Mapping[str, VirtualSource], source:
             remedy="Convert without virtual=True, which copies the data.",
         )
     for size, path in large:
-        warnings.warn(
+        warn(
             f"{size:,} bytes of {absolute(path)} in {source} cannot stay in the HDF5 file, since Zarr cannot read them "
             "there; they are stored in the JSON.",
             stacklevel=4,

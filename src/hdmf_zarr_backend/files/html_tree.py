@@ -6,12 +6,11 @@ All text comes from the file, which may be crafted, so it is escaped.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from html import escape
 from typing import Final
 
 from hdmf_zarr_backend.files.outline import Outline
 from hdmf_zarr_backend.model.nodes import Dataset
-from hdmf_zarr_backend.model.render import Item, Leaf, folded, item_tree, sum_of
+from hdmf_zarr_backend.model.render import Item, Leaf, escape, folded, item_tree, sum_of
 
 __all__ = ["TREE_STYLE", "outline_html", "tree_html"]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
@@ -27,6 +26,7 @@ from hdmf_zarr_backend.errors import (
     StoreRefusedError,
     StoreUnreachableError,
     ZarrBackendError,
+    warn,
 )
 from hdmf_zarr_backend.formats import both, lindi, registry, zarr2, zarr3
 from hdmf_zarr_backend.formats.namespaces import spec_location
@@ -299,7 +299,7 @@ def difference_of(state: both.State | None) -> tuple[str, str] | None:
 def _warn_of(state: both.State | None, location: str) -> None:
     found = difference_of(state)
     if found is not None:
-        warnings.warn(f"{location}: {'; '.join(found)}", FormatsDifferWarning, stacklevel=4)
+        warn(f"{location}: {'; '.join(found)}", FormatsDifferWarning, stacklevel=4)
 
 
 def _drop_note(parsed: ParsedFile) -> None:
@@ -326,7 +326,7 @@ def _add_late_namespaces(keys: Store, hierarchy: Hierarchy) -> None:
             hierarchy.add(location, found)
         hierarchy.root.attributes = {**attributes, SPECLOC: location}
     except (MetadataError, StoreRefusedError) as error:
-        warnings.warn(
+        warn(
             f"{error.located(store=keys.location)} The file is read without its cached namespaces.",
             DamagedMetadataWarning,
             stacklevel=4,
@@ -409,7 +409,7 @@ def _parse_consolidated(keys: Store, texts: dict[str, bytes], *, use_inlined: bo
         check_document(document, keys.read_rules.limits)
         found = registry.parse_consolidated({key: document}, use_inlined=use_inlined)
     except MetadataError as error:
-        warnings.warn(
+        warn(
             f"{error.located(store=keys.location)} The documents of the nodes are read instead.",
             DamagedMetadataWarning,
             stacklevel=3,

@@ -5,11 +5,10 @@ Separate from `dataio`, so that a conversion does not import hdmf, which is slow
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Collection, Iterable
 from typing import Any
 
-from hdmf_zarr_backend.errors import MetadataError, UsageError
+from hdmf_zarr_backend.errors import MetadataError, UsageError, warn
 from hdmf_zarr_backend.formats.new_datasets import DEFAULT_OBJECT_CODEC, OBJECT_CODECS
 from hdmf_zarr_backend.formats.zarr3_codecs import decode_codec
 
@@ -169,7 +168,7 @@ def object_codec(codec_class: type | None) -> dict[str, Any]:
             remedy="Use numcodecs.JSON, numcodecs.MsgPack or numcodecs.Pickle.",
         )
     if name == "Pickle":
-        warnings.warn(
+        warn(
             "Pickled references can only be read by Python programs that run code from the file, or that have a reader "
             "like ours; use numcodecs.JSON unless something needs the pickles.",
             UserWarning,

@@ -22,7 +22,6 @@ else with shuffle and gzip level 4. Everything else is contiguous. A dataset tha
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeGuard
@@ -30,7 +29,7 @@ from typing import Any, TypeGuard
 import numpy as np
 
 from hdmf_zarr_backend.arrays.fills import fill_scalar
-from hdmf_zarr_backend.errors import FilterReplacedWarning
+from hdmf_zarr_backend.errors import FilterReplacedWarning, warn
 from hdmf_zarr_backend.formats import elements
 from hdmf_zarr_backend.formats.chunking import CHUNK_BYTES, LEAST_CHUNK_BYTES, default_chunks
 from hdmf_zarr_backend.formats.dtypes import Kind, number_name, numpy_dtype, plain
@@ -356,7 +355,7 @@ def _usable_filters(steps: Pipeline, tid: Any) -> Pipeline:
     if len(kept) == len(steps):
         return steps
     left_out = ", ".join(str(step[0]) for step in steps if step not in kept)
-    warnings.warn(
+    warn(
         f"HDF5 filter {left_out} is lossy or not installed; shuffle and gzip are used instead. A lossy filter is "
         f"not applied a second time; the package hdf5plugin has many filters.",
         FilterReplacedWarning,

@@ -15,12 +15,11 @@ from __future__ import annotations
 import glob
 import math
 import os
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from hdmf_zarr_backend.errors import DamagedFileError, LimitError, LinkRefusedError, ZarrBackendError
+from hdmf_zarr_backend.errors import DamagedFileError, LimitError, LinkRefusedError, ZarrBackendError, warn
 from hdmf_zarr_backend.model.link_sources import is_url
 from hdmf_zarr_backend.stores.limits import ExternalLinks, Limits
 from hdmf_zarr_backend.stores.locations import why_not
@@ -88,7 +87,7 @@ def warn_broken(message: str) -> None:
     """Warn of a link or reference without a target. Imports HDMF only in this case."""
     from hdmf.backends.warnings import BrokenLinkWarning
 
-    warnings.warn(message, BrokenLinkWarning, stacklevel=3)
+    warn(message, BrokenLinkWarning, stacklevel=3)
 
 
 # ---- depth ----------------------------------------------------------------------------------------------------------
@@ -187,7 +186,7 @@ class _Followed:
             _check(place, origin, self._path, self._policy, free=False)
             if os.path.isfile(place):
                 message = f"{self._location}: the values of {self._path} are read from the raw file {name!r}."
-                warnings.warn(message, stacklevel=5)
+                warn(message, stacklevel=5)
 
 
 def _identity(dataset: Any, origin: str) -> _Source:

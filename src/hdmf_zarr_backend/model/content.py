@@ -18,6 +18,7 @@ from typing import Any, ClassVar, Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from hdmf_zarr_backend.errors import printable
 from hdmf_zarr_backend.model.elements import Element, Reference, Region
 
 __all__ = [
@@ -64,7 +65,7 @@ class FilterStep:
     options: tuple[Any, ...] = ()
 
     def __str__(self) -> str:
-        return f"{self.name}({', '.join(map(str, self.options))})"
+        return printable(f"{self.name}({', '.join(map(str, self.options))})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +108,7 @@ class LinkContent:
     location: str = ""
 
     def __str__(self) -> str:
-        return f"{self.form} link to {self.file + ':' if self.file else ''}{self.target}"
+        return printable(f"{self.form} link to {self.file + ':' if self.file else ''}{self.target}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
+from hdmf_zarr_backend.errors import printable
+
 __all__ = ["ASCII", "REFERENCE", "REGION", "UTF8", "Element", "Reference", "Region"]
 
 Region: TypeAlias = tuple[tuple[str, tuple[Any, ...]], ...]
@@ -37,7 +39,7 @@ class Reference:
 
     def __str__(self) -> str:
         region = "" if self.region is None else f" {dict(enumerate(self.region))}"
-        return f"reference to {self.source + ':' if self.source else ''}{self.path}{region}"
+        return printable(f"reference to {self.source + ':' if self.source else ''}{self.path}{region}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +81,9 @@ class Element:
     shape: tuple[int, ...] = ()
 
     def __str__(self) -> str:
-        detail = f" ({self.detail})" if self.detail else ""
+        detail = f" ({printable(self.detail)})" if self.detail else ""
         if self.kind == "compound":
-            return "{" + ", ".join(f"{name}: {member}" for name, member in self.fields) + "}"
+            return "{" + ", ".join(f"{printable(name)}: {member}" for name, member in self.fields) + "}"
         if self.kind == "text":
             length = "variable-length" if self.size is None else f"{self.size}-byte"
             return f"{length} {self.encoding} text{detail}"
@@ -89,7 +91,9 @@ class Element:
             return f"{self.kind}{list(self.shape) if self.shape else ''} of {self.base}"
         bits = "" if self.size is None else str(8 * self.size)
         order = {"<": " little-endian", ">": " big-endian", "|": ""}[self.byte_order]
-        members = " {" + ", ".join(f"{name}={value}" for name, value in self.members) + "}" if self.members else ""
+        members = (
+            " {" + ", ".join(f"{printable(name)}={value}" for name, value in self.members) + "}" if self.members else ""
+        )
         return f"{self.kind}{bits}{order}{members}{detail}"
 
 

@@ -6,6 +6,7 @@ The texts of the columns come from a function, because they are in HDMF's terms.
 
 from __future__ import annotations
 
+import html
 import math
 import re
 import unicodedata
@@ -13,6 +14,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
+from hdmf_zarr_backend.errors import printable
 from hdmf_zarr_backend.model.nodes import Dataset, Group, Hierarchy, Node, join
 
 __all__ = [
@@ -27,6 +29,7 @@ __all__ = [
     "Sum",
     "Symbols",
     "counted",
+    "escape",
     "folded",
     "item_tree",
     "natural",
@@ -239,6 +242,11 @@ def _runs(members: list[Item]) -> Iterator[list[Item]]:
         start = stop
 
 
+def escape(text: str) -> str:
+    """Return text as HTML, with escapes for characters that are not printed; it may be of a crafted file."""
+    return html.escape(printable(text))
+
+
 def size_text(size: float) -> str:
     """Return a number of bytes as text, in powers of 1000: ``512 B``, ``1.3 MB``; ``10^40 B`` if only a claim."""
     if size > _MOST_BYTES:
@@ -416,7 +424,8 @@ def _item_row(item: Item, mark: str, *, cut: bool, is_root: bool) -> _Row:
     description = item.description
     text = description.instead or (str(item.sum if is_root else sum_of(item.members)) if cut else "")
     role: Role | None = None if isinstance(item.node, Dataset) else "group"
-    return _Row(mark + _printable(item.name), description.cells, f"({text})" if text else "", role, mark)
+    cells = [printable(cell) for cell in description.cells]
+    return _Row(mark + printable(item.name), cells, f"({printable(text)})" if text else "", role, mark)
 
 
 def _children(members: list[Item], *, show_all: bool, symbols: Symbols) -> Iterator[Item | _Row]:
@@ -424,18 +433,13 @@ def _children(members: list[Item], *, show_all: bool, symbols: Symbols) -> Itera
         if isinstance(item, Item):
             yield item
             continue
-        names = f"{_printable(item[0].name)} to {_printable(item[-1].name)}"
+        names = f"{printable(item[0].name)} to {printable(item[-1].name)}"
         yield _Row(f"{symbols.more} {len(item):,} more like these: {names}", text=f"({sum_of(item)})")
 
 
 def _leaf_row(leaf: Leaf, mark: str, symbols: Symbols) -> _Row:
-    text = f"{symbols.arrow} {_printable(leaf.target)}" if leaf.target else _printable(leaf.text)
-    return _Row(mark + _printable(leaf.name), (leaf.kind,), text, "link" if leaf.target else None, mark)
-
-
-def _printable(text: str) -> str:
-    """Return ``text`` on one line without control characters: it comes from the file, which may be crafted."""
-    return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+    text = f"{symbols.arrow} {printable(leaf.target)}" if leaf.target else printable(leaf.text)
+    return _Row(mark + printable(leaf.name), (printable(leaf.kind),), text, "link" if leaf.target else None, mark)
 
 
 # ---- lines --------------------------------------------------------------------------------------------------------

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from html import escape
 from typing import Any
 
 from hdmf_zarr_backend.checks.findings import Problem, Report, Validation
@@ -13,7 +12,7 @@ from hdmf_zarr_backend.checks.verify import Level, verify
 from hdmf_zarr_backend.errors import ZarrBackendError
 from hdmf_zarr_backend.files.outline import Outline
 from hdmf_zarr_backend.formats.reserved import SPECLOC
-from hdmf_zarr_backend.model.render import counted
+from hdmf_zarr_backend.model.render import counted, escape
 from hdmf_zarr_backend.report.html import advice, alike, and_more, command, paths_cell, table
 
 _ROWS = 200

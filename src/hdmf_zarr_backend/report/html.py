@@ -6,10 +6,9 @@ import posixpath
 import re
 import shlex
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from html import escape
 from typing import TypeVar
 
-from hdmf_zarr_backend.model.render import RUN, natural
+from hdmf_zarr_backend.model.render import RUN, escape, natural
 
 T = TypeVar("T")
 

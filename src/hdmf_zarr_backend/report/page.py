@@ -11,18 +11,17 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from html import escape
 from importlib.resources import files
 from typing import Any
 
 from hdmf_zarr_backend.checks.verify import Level
 from hdmf_zarr_backend.comparison import Difference, compare, summarise
-from hdmf_zarr_backend.errors import known_arguments
+from hdmf_zarr_backend.errors import known_arguments, printable
 from hdmf_zarr_backend.files.html_tree import TREE_STYLE, tree_html
 from hdmf_zarr_backend.files.outline import Outline, open_outline, outline_of
 from hdmf_zarr_backend.files.parser import parse
 from hdmf_zarr_backend.model.nodes import Dataset
-from hdmf_zarr_backend.model.render import UNICODE, Description, Item, item_tree, natural, pattern, size_text
+from hdmf_zarr_backend.model.render import UNICODE, Description, Item, escape, item_tree, natural, pattern, size_text
 from hdmf_zarr_backend.report.checks import checks_section, unchecked_section
 from hdmf_zarr_backend.report.html import alike, and_more, opening, path_cell, range_text, table
 from hdmf_zarr_backend.report.pictures import Area, chunk_grid_svg, treemap_svg
@@ -389,4 +388,4 @@ def _differences_section(found: Sequence[Difference]) -> str:
 
 def _difference_text(difference: Difference) -> str:
     """Return a difference without its path, which is in another column."""
-    return str(difference).removeprefix(difference.path).strip()
+    return str(difference).removeprefix(printable(difference.path)).strip()

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from html import escape
 
-from hdmf_zarr_backend.model.render import size_text
+from hdmf_zarr_backend.model.render import escape, size_text
 
 _TITLE = 16.0  # of a group, above its members
 _LEAST = 3.0  # narrower rectangles are drawn as one

@@ -18,12 +18,18 @@ import shutil
 import stat
 import sys
 import uuid
-import warnings
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from hdmf_zarr_backend.errors import ChunkError, StoreExistsError, StoreLockedError, StoreNotFoundError, UsageError
+from hdmf_zarr_backend.errors import (
+    ChunkError,
+    StoreExistsError,
+    StoreLockedError,
+    StoreNotFoundError,
+    UsageError,
+    warn,
+)
 
 NO_LINKS = (
     getattr(os, "O_NOFOLLOW", 0)
@@ -310,7 +316,7 @@ def replace(partial: str, target: str) -> None:
     try:
         remove(partial)
     except OSError as error:
-        warnings.warn(f"the new file is in its place; {partial!r}, the old one, stays: {error}", stacklevel=3)
+        warn(f"the new file is in its place; {partial!r}, the old one, stays: {error}", stacklevel=3)
 
 
 def place(partial: str, target: str) -> None:
@@ -570,7 +576,7 @@ def discard(path: str) -> None:
     except OSError as error:
         aside = f"{path}.{uuid.uuid4().hex[:8]}{_LEFT}"
         os.rename(path, aside)
-        warnings.warn(f"{aside!r} could not be deleted: {error}; it is not needed", stacklevel=3)
+        warn(f"{aside!r} could not be deleted: {error}; it is not needed", stacklevel=3)
 
 
 class Staged:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import datetime
 import math
-import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -17,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hdmf_zarr_backend.errors import NaNPayloadWarning, ValueRefusedError
+from hdmf_zarr_backend.errors import NaNPayloadWarning, ValueRefusedError, warn
 from hdmf_zarr_backend.formats import chunking, dtypes
 from hdmf_zarr_backend.formats.elements import TIME_WORDS, word_element
 from hdmf_zarr_backend.formats.new_datasets import Layout, as_scalar, new_dataset
@@ -338,7 +337,7 @@ def _number_encoder(kind: str, data: Any) -> Encode:
 
     def encode(value: Any) -> Any:
         if is_unusual_nan(value):
-            warnings.warn(
+            warn(
                 f"{getattr(data, 'name', 'a dataset')}: a NaN in rows with text or references loses its sign and "
                 f"payload. Store such numbers as a separate dataset to keep them.",
                 NaNPayloadWarning,

@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 import re
 import unicodedata
-import warnings
 from collections.abc import Iterable
 
 from hdmf_zarr_backend.changes.journal import JOURNAL
-from hdmf_zarr_backend.errors import NameRefusedError, NestingError, PortableNameWarning
+from hdmf_zarr_backend.errors import NameRefusedError, NestingError, PortableNameWarning, warn
 from hdmf_zarr_backend.model.nodes import absolute, split
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.files import partial_path
@@ -81,7 +80,7 @@ def warn_of_names(paths: Iterable[str], location: str) -> None:
             found.append(absolute(path))
     if found:
         shown = ", ".join(map(repr, found[:_SHOWN])) + (", ..." if len(found) > _SHOWN else "")
-        warnings.warn(
+        warn(
             f"names that are not valid on Windows, or equal to another one there: {shown} in {location}. They are "
             "stored; a copy of the file on such a system would lack them.",
             PortableNameWarning,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import math
-import warnings
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
@@ -12,7 +11,7 @@ import numpy as np
 
 from hdmf_zarr_backend.arrays.codecs import chunk_codec
 from hdmf_zarr_backend.arrays.objects import cell_width
-from hdmf_zarr_backend.errors import FilterReplacedWarning, UsageError, ValueRefusedError, ZarrBackendError
+from hdmf_zarr_backend.errors import FilterReplacedWarning, UsageError, ValueRefusedError, ZarrBackendError, warn
 from hdmf_zarr_backend.formats import chunking, zarr3, zarr3_codecs
 from hdmf_zarr_backend.formats.chunking import SHARD_BYTES
 from hdmf_zarr_backend.formats.dimensions import encode_dimensions
@@ -359,7 +358,7 @@ def _replace_codecs(planned: PlannedArray, where: str) -> None:
             f"Zarr format 3 cannot express the codecs {codecs} in this order",
             remedy="Put filters for numbers, such as delta, before those for bytes; or write with zarr_format=2.",
         )
-    warnings.warn(
+    warn(
         f"{where}: Zarr format 3 cannot express the codecs {codecs}; the copy is stored with "
         f"{chunking.DEFAULT_COMPRESSOR['id']} instead",
         FilterReplacedWarning,

@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from hdmf_zarr_backend.errors import NotZarrError, UsageError, known_arguments
+from hdmf_zarr_backend.errors import NotZarrError, UsageError, known_arguments, printable
 from hdmf_zarr_backend.extras import library_of
 from hdmf_zarr_backend.files.parser import check_outside, parse
 from hdmf_zarr_backend.formats import zarr2, zarr3
@@ -110,8 +110,8 @@ class ModelDifference:
 
     def __str__(self) -> str:
         if self.name in (ONLY_A, ONLY_B):
-            return f"{self.path}: {self.name}"
-        return f"{self.path}: {self.name}: {self.a!r} != {self.b!r}"
+            return printable(f"{self.path}: {self.name}")
+        return printable(f"{self.path}: {self.name}: {self.a!r} != {self.b!r}")
 
 
 def diff(a: Model, b: Model) -> list[ModelDifference]:

@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeAlias
 
 from hdmf_zarr_backend.builders.both import Fate, has_stored_chunks, keep_chunks
 from hdmf_zarr_backend.builders.from_zarr import ZarrPlanner
-from hdmf_zarr_backend.errors import FilterReplacedWarning, MetadataError, NameRefusedError, UsageError
+from hdmf_zarr_backend.errors import FilterReplacedWarning, MetadataError, NameRefusedError, UsageError, printable
 from hdmf_zarr_backend.formats import zarr2, zarr3
 from hdmf_zarr_backend.formats.elements import describe_any, stored_text
 from hdmf_zarr_backend.formats.nczarr import is_nczarr
@@ -361,7 +361,7 @@ class ModelProblem:
     message: str
 
     def __str__(self) -> str:
-        return f"{self.path}: {self.message} [{self.kind}]"
+        return printable(f"{self.path}: {self.message} [{self.kind}]")
 
 
 def find_problems(model: Model, *, rules: Iterable[Rule] | None = None) -> list[ModelProblem]:
