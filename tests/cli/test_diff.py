@@ -146,19 +146,21 @@ def test_each_dataset_has_a_line(
     assert [(one.path, one.count, one.largest) for one in compare(a, b)][:2] == [("/events", 1, 1), ("/nan", 101, 0.5)]
 
 
-def test_storage_of_each_dataset_has_a_line_and_attributes_that_agree_have_one(
+def test_what_is_not_said_in_the_same_words_has_its_own_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name, chunks, unit in (("a", (5,), "V"), ("b", (10,), "A")):
         boxes = [trees.group(f"g{n}", unit=unit, object_id=f"{name}{n}") for n in range(3)]
         arrays = [trees.dataset(f"x{n}", ZarrDataIO(np.arange(20), chunks=chunks)) for n in range(3)]
+        arrays.append(trees.dataset("x9", ZarrDataIO(np.arange(20), chunks=(chunks[0] + 1,))))
         with ZarrIO(tmp_path / name, "w") as io:
             io.write_builder(trees.root(*boxes, *arrays, trees.group("other", unit=f"m{unit}")))
     assert main(["diff", str(tmp_path / "a"), str(tmp_path / "b")]) == 1
     more = " (and 2 more like this one; --verbose shows each)"
     lines = capsys.readouterr().out.splitlines()
-    assert [line for line in lines if line.endswith(more)] == [lines[0], lines[1]]
-    assert sum("chunks: (5,) | (10,)" in line for line in lines) == 3
+    assert [line.split()[0] for line in lines if line.endswith(more)] == ["/g0", "/g0", "/x0"]
+    assert "/x0 chunks: (5,) | (10,)" + more in lines
+    assert "/x9 chunks: (6,) | (11,)" in lines
     assert sum("'mV'" in line for line in lines) == 1
 
 

@@ -17,6 +17,7 @@ import numcodecs
 import numpy as np
 import pytest
 from hdmf.backends.hdf5 import HDF5IO
+from hdmf.backends.warnings import BrokenLinkWarning
 from hdmf.common import get_manager
 from zarr.storage import MemoryStore
 
@@ -25,7 +26,7 @@ from hdmf_zarr_backend.arrays.crc32c import CRC32C
 from hdmf_zarr_backend.builders.schema import ContainerError
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.comparison import compare
-from hdmf_zarr_backend.errors import ChunkError, LimitError, MetadataError, ZarrBackendError
+from hdmf_zarr_backend.errors import ChunkError, LimitError, MetadataError, StoreError, UsageError, ZarrBackendError
 from tests import trees
 from tests.hostile.child import LIMITS, use
 from tests.hostile.operations import converted, diff, inspect, read, repair, report, validate
@@ -279,8 +280,8 @@ def end_well(path: Path) -> None:
 
 # ---- what is printed ------------------------------------------------------------------------------------------------
 
-MARKS = ["\x1b]0;owned\x07", "\x1b[31mred", "\x9b31mred", "\u202eevil", "a\rb", "x\nno damage found", "\x08\x08", "\x7f",
-         "\x85", "\u2028", "\u2066i", "\x1b[2K"]  # fmt: skip
+MARKS = ["\x1b]0;owned\x07", "\x1b[31mred", "\x9b31mred", "\u202eevil", "a\rb", "x\nno damage found", "\x08\x08",
+         "\x7f", "\x85", "\u2028", "\u2066i", "\x1b[2K"]  # fmt: skip
 
 
 def marked(path: Path, shift: float, *, is_linked: bool = True) -> Path:
@@ -396,6 +397,58 @@ def test_nothing_of_a_file_controls_the_terminal_of_a_python_program(marked_file
         shown += [str(caught.value), *(str(warning.message) for warning in heard)]
     assert len(heard) > len(MARKS)
     assert [ascii(text) for text in shown if not is_clean(text)] == []
+
+
+# ---- what a library in Rust panics at ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scheme", ["http", "s3", "gs", "az"])
+def test_a_link_to_a_url_that_nobody_can_request(tmp_path, scheme):
+    marked(tmp_path / "a.zarr", 0.0, is_linked=False)
+    links = [{"name": "far", "source": f"{scheme}://127.0.0.1:1/{'a' * 70_000}", "path": "/x"}]
+    document("", lambda attributes: attributes.update(zarr_link=links))(tmp_path / "a.zarr")
+    with pytest.warns(BrokenLinkWarning, match="70,0.. characters"), ZarrIO(tmp_path / "a.zarr", "r") as io:
+        assert not io.read_builder().links
+    found = verify(tmp_path / "a.zarr", "links").problems
+    assert [(problem.path, problem.kind) for problem in found] == [("/far", "link-dangling")]
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [({"endpoint_url": ""}, "endpoint '' is not a URL"), ({"endpoint_url": "host:9000"}, "'host:9000' is not a URL"),
+     ({"endpoint_url": "/relative"}, "'/relative' is not a URL"),
+     ({"token": "x\n"}, "'session_token' has a line break"),
+     ({"key": "a\r\n", "secret": "b"}, "'access_key_id' has a line break"),
+     ({"client_options": {"default_headers": {"authorization": "token x\n"}}}, "'authorization' has a line break")],
+    ids=str,
+)  # fmt: skip
+def test_options_of_a_bucket_that_are_refused(options, match, capsys, monkeypatch):
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "x")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "y")
+    options = {"endpoint_url": "http://127.0.0.1:9", "retry_config": {"max_retries": 0}, **options}
+    with pytest.raises(UsageError, match=match) as caught:
+        ZarrIO("s3://bucket/a.zarr", "r", storage_options=options).read_builder()
+    assert "\n" not in str(caught.value)
+    given = [f"-O{name}={value if isinstance(value, str) else json.dumps(value)}" for name, value in options.items()]
+    assert main(["inspect", "s3://bucket/a.zarr", *given]) == 2
+    assert "panicked" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("options", [{"allow_http": True}, {"timeout": "5s"}, {"user_agent": "me"}], ids=str)
+def test_options_of_the_connection_are_taken_without_client_options(options, s3):
+    place = s3.url("a.zarr")
+    with ZarrIO(place, "w", storage_options={**s3.options, **options}) as io:
+        io.write_builder(trees.root(trees.dataset("x", np.arange(3))))
+    with ZarrIO(place, "r", storage_options={**s3.options, **options}) as io:
+        assert io.read_builder()["x"].data[:].tolist() == [0, 1, 2]
+
+
+def test_a_panic_of_the_library_is_an_error_of_the_store(monkeypatch):
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "x\n")  # read by the library alone
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "y")
+    options = {"endpoint_url": "http://127.0.0.1:9", "retry_config": {"max_retries": 0}}
+    with pytest.raises(StoreError, match="its library failed"):
+        ZarrIO("s3://bucket/a.zarr", "r", storage_options=options)
 
 
 # ---- what takes the square of the time ------------------------------------------------------------------------------

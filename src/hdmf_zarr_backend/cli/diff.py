@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from hdmf_zarr_backend.comparison import Difference
 
 
+_STORAGE = frozenset({"byte-order", "chunks", "filters", "layout", "maxshape", "text-encoding"})
+
+
 def _configure(parser: ArgumentParser) -> None:
     parser.add_argument("a", metavar="A", help="a Zarr file (a path or a URL) or an HDF5 file (a path)")
     parser.add_argument("b", metavar="B", help="another file, in the same or the other format")
@@ -72,10 +75,11 @@ def _print(found: Sequence[Difference], counts: dict[str, int], arguments: Names
 
 
 def _alike(one: Difference) -> tuple[str, ...] | None:
-    """Return the same for attributes that differ in the same way; everything else has a line of its own."""
+    """Return the same for attributes, and ways of storing, that differ in the same way; content has its own lines."""
     if one.kind == "object_id":
         return (one.kind,)
-    return (one.kind, str(one.attribute), one.description) if one.kind.startswith("attribute") else None
+    is_about_storage = one.kind in _STORAGE or one.kind.startswith("attribute")
+    return (one.kind, str(one.attribute), one.description) if is_about_storage else None
 
 
 def _as_json(difference: Difference) -> dict[str, Any]:

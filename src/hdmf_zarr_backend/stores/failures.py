@@ -139,6 +139,7 @@ _ABSENT_STATUS = (404, 410)
 _NOT_OF_SERVER = (FileNotFoundError, IsADirectoryError, NotADirectoryError, ValueError, TypeError, RuntimeError)
 _ANONYMOUS = {"gs": 'token="anon"', "gcs": 'token="anon"'}
 _LETTERS = 300
+_OF_PANIC = "pyo3_runtime"  # the module of an exception of a library in Rust, which no `except Exception` catches
 
 
 def library_errors() -> tuple[type[BaseException], ...]:
@@ -159,6 +160,15 @@ def library_errors_named(location: str, key: str, doing: str) -> Iterator[None]:
         raise error.located(store=location) from error.__cause__
     except library_errors() as error:
         raise _library_failure(error, location, key, doing) from error
+    except BaseException as error:
+        if type(error).__module__ != _OF_PANIC:  # an interruption
+            raise
+        raise StoreError(
+            f"{repr(key) if key else 'the store'} could not be {doing}: its library failed: {_reason(error)}",
+            store=location,
+            path=node_of(key),
+            remedy="Check the URL, and the values of storage_options.",
+        ) from error
 
 
 def _library_failure(error: BaseException, location: str, key: str, doing: str) -> StoreError:

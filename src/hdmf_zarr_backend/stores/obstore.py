@@ -172,14 +172,13 @@ class ObjectStore(RemoteStore):
         import obstore
 
         self._refuse_change()
-        # only obstore knows which part has to be sent again
-        store = _opened(self.location, self._settings)
-        file = self._called(
-            lambda: obstore.open_writer(store, key, buffer_size=_PART_BYTES, max_concurrency=_PARTS_AT_ONCE),
-            key,
-            "written",
-            once=True,
-        )
+
+        def opened() -> Any:
+            # only obstore knows which part has to be sent again
+            store = _opened(self.location, self._settings)
+            return obstore.open_writer(store, key, buffer_size=_PART_BYTES, max_concurrency=_PARTS_AT_ONCE)
+
+        file = self._called(opened, key, "written", once=True)
         yield lambda data: self._called(lambda: file.write(data), key, "written", once=True)
         self._called(file.close, key, "written", once=True)  # only this creates the object
 
@@ -240,6 +239,13 @@ def _opened(location: str, settings: Mapping[str, Any]) -> Any:
 # ---- storage options -----------------------------------------------------------------------------------------------
 
 _CLIENT: dict[str, Any] = {"timeout": "30s", "connect_timeout": "10s"}
+_ADDRESS = re.compile(r"https?://[^/?#\s]+", re.IGNORECASE)
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_CLIENT_NAMES = frozenset({
+    "allow_http", "allow_invalid_certificates", "connect_timeout", "default_content_type", "default_headers",
+    "http1_only", "http2_keep_alive_interval", "http2_keep_alive_timeout", "http2_keep_alive_while_idle", "http2_only",
+    "pool_idle_timeout", "pool_max_idle_per_host", "proxy_url", "timeout", "user_agent",
+})  # fmt: skip
 _ANY_STORE = frozenset({"client_options", "retry_config", "credential_provider"})
 
 # names of s3fs, gcsfs and adlfs, and those of obstore; those of its dict client_kwargs
@@ -361,19 +367,47 @@ def object_settings(location: str, options: Mapping[str, Any]) -> dict[str, Any]
             settings = settings_of(location, dict(options))
             if settings is None or not _is_known(kind, frozenset(settings.keys() - _ANY_STORE)):
                 return None
-            endpoint = settings.get("endpoint") or settings.get("base_url")
-            variables = (os.environ.get(name) for name in _ENDPOINT_VARIABLES[kind])
-            return _with_bounds(settings, str(endpoint or next(filter(None, variables), "")), location)
+            given = [settings[name] for name in ("endpoint", "base_url") if name in settings]
+            variables = [value for name in _ENDPOINT_VARIABLES[kind] if (value := os.environ.get(name))]
+            endpoint = next(iter([*given, *variables]), None)
+            if endpoint is not None and not _ADDRESS.match(str(endpoint)):
+                raise UsageError(
+                    f"the endpoint {endpoint!r} is not a URL",
+                    store=location,
+                    remedy="Give it with its scheme and host, such as endpoint_url='http://host:9000'.",
+                )
+            return _with_bounds(settings, str(endpoint or ""), location)
     return None
 
 
 def _with_bounds(settings: dict[str, Any], endpoint: str, location: str) -> dict[str, Any]:
     """Return settings with default timeouts and retries; plain HTTP is allowed if the URL of the server is ``http``."""
-    client = {**_CLIENT, **settings.pop("client_options", {})}
+    _check_values(settings, location)
+    names = _CLIENT_NAMES & settings.keys()
+    client = {**_CLIENT, **{name: settings.pop(name) for name in names}, **settings.pop("client_options", {})}
     if endpoint.startswith("http://"):
         client.setdefault("allow_http", True)
     retries = completed(settings.pop("retry_config", None), location)
     return {**settings, "client_options": client, "retry_config": retries}
+
+
+def _check_values(settings: Mapping[str, Any], location: str) -> None:
+    """Refuse options with control characters, such as the line break at the end of a file with a token.
+
+    Raises
+    ------
+    UsageError
+        An option does; it is named, and its value, which may be secret, is not.
+    """
+    for name, value in settings.items():
+        if isinstance(value, Mapping):
+            _check_values(value, location)
+        elif isinstance(value, str) and name != "service_account_key" and _CONTROL.search(value):  # that is JSON
+            raise UsageError(
+                f"the storage option {name!r} has a line break or another control character",
+                store=location,
+                remedy="Remove it, for example with .strip().",
+            )
 
 
 @cache

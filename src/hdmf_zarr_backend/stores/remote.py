@@ -37,6 +37,9 @@ from hdmf_zarr_backend.stores.failures import (
     without_ranges,
 )
 
+_MOST_LETTERS = 5_000
+"""Most characters of a URL, which servers and libraries limit too, after they are quoted."""
+
 REQUESTS = 32
 """Requests of this process that may run at once."""
 
@@ -332,6 +335,12 @@ class RemoteStore(Store):
     def _called(self, function: Callable[[], B], key: str, doing: str, *, once: bool = False) -> B:
         """Call a function of the library; ``once``: without retries, because a second call would not be the same."""
         check_inside(key, self.location)
+        if len(self.location) + len(key) > _MOST_LETTERS:
+            raise StoreError(
+                f"a URL of {len(self.location) + len(key):,} characters cannot be requested",
+                store=f"{self.location[:100]}...",
+                remedy="Use a shorter path or name.",
+            )
         with library_errors_named(self.location, key, doing):
             return function() if once else self._retried(function)
 
