@@ -45,7 +45,7 @@ KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr
 
 _MARK = "installed.txt"
 _SECONDS = 300
-_WAIT = 60.0
+_WAIT = 300.0
 
 
 class CloudUnavailableError(Exception):
@@ -190,7 +190,7 @@ class GoogleFront(Proxy):
     def _absence(self, method: str, path: str, number: int) -> str | None:
         if method != "DELETE" or "?" in path:
             return None
-        connection = http.client.HTTPConnection(*self.target, timeout=30)
+        connection = http.client.HTTPConnection(*self.target, timeout=600)
         with contextlib.closing(connection):
             connection.request("HEAD", self.passed_path(path), headers=self.passed_on({}))
             return "404" if connection.getresponse().status == HTTPStatus.NOT_FOUND else None

@@ -1,9 +1,21 @@
-"""Whether the time of some work is in proportion to its size, on a machine of any speed."""
+"""Whether the time of some work is in proportion to its size, or it ends at all, on a machine of any speed and load."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+_HANGING = 600
+"""CPU seconds that no machine needs for what takes a fraction of one."""
+
+
+@contextmanager
+def ends() -> Iterator[None]:
+    """Make sure that the block, which takes a fraction of a second, does not take minutes."""
+    start = time.process_time()
+    yield
+    assert time.process_time() - start < _HANGING
 
 
 def assert_linear(work: Callable[[int], object], size: int) -> None:

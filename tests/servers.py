@@ -98,6 +98,10 @@ _ANSWERS = {
     "503": b"<Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>",
 }
 
+_TOGETHER = 60.0
+_STALL = 20.0
+"""Seconds of silence; the clients of the tests wait for five."""
+
 Fault = Callable[[str, str, int], str | None]
 """What is wrong with a request: of method, path and number, one of 503, 403, 404, ``cut``, ``stall``, ``reset``."""
 
@@ -113,6 +117,8 @@ class Proxy(ThreadingHTTPServer):
         What is wrong with a request; None: nothing.
     delay : float
         Seconds that each request takes longer.
+    together : tuple of str and int
+        Requests with this in their path wait, for a minute at most, until so many have been under way at once.
     """
 
     daemon_threads = True
@@ -125,6 +131,7 @@ class Proxy(ThreadingHTTPServer):
         self.requests: list[tuple[str, str]] = []
         self.fault: Fault = lambda method, path, number: None
         self.delay = 0.0
+        self.together = ("", 0)
         self.busy = 0
         self.most_busy = 0
         self.lock = threading.Lock()
@@ -147,6 +154,7 @@ class Proxy(ThreadingHTTPServer):
         self.requests.clear()
         self.fault = lambda method, path, number: None
         self.delay = 0.0
+        self.together = ("", 0)
         self.most_busy = 0
 
     def handle_error(self, request: Any, client_address: Any) -> None:
@@ -169,6 +177,10 @@ class _Passing(BaseHTTPRequestHandler):
             server.most_busy = max(server.most_busy, server.busy)
         try:
             time.sleep(server.delay)
+            part, wanted = server.together
+            end = time.monotonic() + _TOGETHER
+            while part in self.path and server.most_busy < wanted and time.monotonic() < end:
+                time.sleep(0.01)
             self._answer(body, fault)
         finally:
             with server.lock:
@@ -181,10 +193,10 @@ class _Passing(BaseHTTPRequestHandler):
             self._send(int(fault), {}, _ANSWERS[fault])
             return
         if fault in ("reset", "stall"):
-            time.sleep(3.0 if fault == "stall" else 0)
+            time.sleep(_STALL if fault == "stall" else 0)
             self.close_connection = True
             return
-        connection = http.client.HTTPConnection(*self.server.target, timeout=30)
+        connection = http.client.HTTPConnection(*self.server.target, timeout=600)
         with contextlib.closing(connection):
             headers = {name: value for name, value in self.headers.items() if name.lower() != "connection"}
             path = self.server.passed_path(self.path)
@@ -308,8 +320,8 @@ def quick() -> dict[str, Any]:
     from datetime import timedelta
 
     backoff = {"init_backoff": timedelta(seconds=0.02), "max_backoff": timedelta(seconds=0.1), "base": 2}
-    retries = {"max_retries": 4, "backoff": backoff, "retry_timeout": timedelta(seconds=10)}
-    return {"retry_config": retries, "client_options": {"timeout": "1s"}}
+    retries = {"max_retries": 4, "backoff": backoff, "retry_timeout": timedelta(seconds=60)}
+    return {"retry_config": retries, "client_options": {"timeout": "5s"}}
 
 
 @contextlib.contextmanager

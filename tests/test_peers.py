@@ -60,7 +60,7 @@ def test_the_switch_of_unsafe_pickles_is_off_unless_given(this_python, monkeypat
 )
 def test_a_failing_script_is_reported(this_python, script, message):
     with pytest.raises(PeerError, match=message):
-        this_python.run(script, timeout=1 if "sleep" in script else 60)
+        this_python.run(script, timeout=1 if "sleep" in script else 600)
 
 
 def test_a_named_interpreter_is_used(monkeypatch):

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import sys
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+
+import pytest
 
 from tests.sampling import makes_files, sample
 
@@ -26,3 +31,16 @@ def test_each_function_is_in_the_sample() -> None:
 def test_a_test_makes_files_where_it_has_a_folder(request, tmp_path) -> None:
     assert makes_files(request.node)
     assert not makes_files(SimpleNamespace(fixturenames=["capsys"]))
+
+
+def test_a_module_that_leaves_a_file_open_fails_itself(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And not the one that runs when the file happens to be collected."""
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(Path(__file__).parents[1]), *filter(None, sys.path)]))
+    pytester.makeconftest("from tests.conftest import _closes_its_files")
+    leaves = "def test_leaves():\n    cycle = [open(__file__)]\n    cycle.append(cycle)"
+    pytester.makepyfile(test_1=leaves, test_2="def test_next(): pass")
+    result = pytester.runpytest_subprocess("-W", "error", "-p", "no:cacheprovider")
+    result.assert_outcomes(passed=2, errors=1)
+    result.stdout.fnmatch_lines(["*ERROR at teardown of test_leaves*", "*ResourceWarning: unclosed file*"])

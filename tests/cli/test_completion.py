@@ -47,5 +47,5 @@ def test_bash_completes(words: list[str], wanted: str, tmp_path: Path, capsys: p
     asked = f"COMP_WORDS=({' '.join(words)}); COMP_CWORD={len(words) - 1}"
     call = "$(complete -p zarrio | sed 's/.*-F \\([^ ]*\\).*/\\1/') zarrio"
     lines = f'. "{path}"; {asked}; {call}; printf "%s\\n" "${{COMPREPLY[@]}}"'
-    told = subprocess.run([bash, "-c", lines], capture_output=True, text=True, check=True, timeout=60)
+    told = subprocess.run([bash, "-c", lines], capture_output=True, text=True, check=True, timeout=600)
     assert wanted in told.stdout.split()

@@ -58,7 +58,7 @@ def scheduler(folder: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
     address = f"127.0.0.1:{free_port()}"
     host, port = address.split(":")
     with running("dask_scheduler", "--host", host, "--port", port, "--no-dashboard", folder=folder) as process:
-        for _ in range(300):
+        for _ in range(3000):
             try:
                 socket.create_connection((host, int(port)), timeout=1).close()
                 break
@@ -132,11 +132,9 @@ def test_a_scheduler_that_does_not_answer(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(executors, "SECONDS", 1)
-    start = time.perf_counter()
     address = f"127.0.0.1:{free_port()}"
     assert main(["convert", "--scheduler", address, str(source), str(tmp_path / "a.zarr")]) == 2
     assert f"the dask scheduler at tcp://{address} does not answer within 1 s" in capsys.readouterr().err
-    assert time.perf_counter() - start < 15
     assert list(tmp_path.iterdir()) == []
 
 

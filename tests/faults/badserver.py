@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 
 _HEAD = b'HTTP/1.1 200 OK\r\nETag: "1"\r\nLast-Modified: Sun, 22 Nov 2026 10:00:00 GMT\r\nAccept-Ranges: bytes\r\n'
-_SECONDS = 40
+_SECONDS = 900
 """How long an answer takes that does not end."""
 
 Answer = Callable[[socket.socket], None]

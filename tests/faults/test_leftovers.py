@@ -120,7 +120,7 @@ target = {str(target)!r}
 {name}
 """
         before = set(os.listdir(target.parent))
-        subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parents[2], timeout=60, check=False)
+        subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parents[2], timeout=600, check=False)
         new = set(os.listdir(target.parent)) - before
         left += [target.parent / name for name in new if name.endswith(".partial")]
     return left
@@ -265,7 +265,7 @@ def _as_nobody(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
         cwd=Path(__file__).parents[2],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=600,
         check=False,
         **options,
     )
@@ -335,7 +335,7 @@ def test_a_fork_in_a_data_iterator_takes_nothing_away(how: str, mode: str, tmp_p
             io.write_builder(trees.root(trees.dataset("old", np.arange(3))))
     command = [sys.executable, "-c", _FORK, how, mode, str(target)]
     done = subprocess.run(
-        command, cwd=Path(__file__).parents[2], timeout=120, check=False, capture_output=True, text=True
+        command, cwd=Path(__file__).parents[2], timeout=600, check=False, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
     with ZarrIO(target, "r") as io:

@@ -87,7 +87,7 @@ def running(library: Path | None = None) -> Iterator[Run]:
 
         yield run
         process.stdin.close()
-        assert process.wait(timeout=60) == 0
+        assert process.wait(timeout=600) == 0
 
 
 def _copied(prepared: Path, tmp_path: Path, name: str) -> Path:

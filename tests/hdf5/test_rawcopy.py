@@ -940,7 +940,7 @@ def test_a_process_without_h5py_copies_and_decodes(tmp_path: Path, path: Path) -
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=600,
     )
     assert done.stdout.strip() == str(values[region].tolist())
     (tmp_path / "z" / "x" / ".zarray").write_bytes(dump(zarr2.encode_array(node)))
@@ -982,7 +982,7 @@ def test_nothing_waits_for_ever_while_zarr_runs_in_other_threads(tmp_path: Path)
         print("done")
     """)
     done = subprocess.run(
-        [sys.executable, "-c", program, os.fspath(tmp_path)], capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-c", program, os.fspath(tmp_path)], capture_output=True, text=True, timeout=600, check=False
     )
     assert done.stdout.strip() == "done", done.stderr
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import time
 import uuid
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import fsspec
 from hdmf_zarr_backend import Limits, ZarrIO, convert
 from tests import trees
 from tests.hostile.catalogue import CHUNKS, CODE, DOCUMENTS, LINKS, SIZES, Act, Case, document, link, opened, read, text
+from tests.proportion import ends
 
 _DEEP_KEY = b")" + b"\x85" * 100_000
 _ONE_HASH = ("Aa", "BB")
@@ -130,9 +130,8 @@ def _collide(path: Path) -> None:
 
 
 def _read_in_time(path: Path) -> None:
-    start = time.process_time()
-    assert len(opened(path)["box"].attributes) == 2**16
-    assert time.process_time() - start < 5
+    with ends():
+        assert len(opened(path)["box"].attributes) == 2**16
 
 
 def _only_here(path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import time
 import warnings
 import zipfile
 from collections.abc import Callable
@@ -32,7 +31,7 @@ from tests.hostile.child import LIMITS, use
 from tests.hostile.operations import converted, diff, inspect, read, repair, report, validate
 from tests.hostile.operations import verify as verify_all
 from tests.hostile.seeds import Files, listed, written
-from tests.proportion import assert_linear
+from tests.proportion import assert_linear, ends
 
 
 def change(files: Files, key: str, change: Callable[[dict[str, Any]], Any]) -> Files:
@@ -162,9 +161,8 @@ def test_shapes_beyond_what_an_index_can_be(shape):
 def test_a_grid_of_a_trillion_chunks_takes_no_time(name):
     files = change(listed(2), f"{name}/.zarray", lambda d: d.update(
         shape=[2**40, *d["shape"][1:]], chunks=[1, *d["chunks"][1:]]))  # fmt: skip
-    start = time.process_time()
-    look(files)
-    assert time.process_time() - start < 5
+    with ends():
+        look(files)
 
 
 @pytest.mark.parametrize("name", ["references", "rows"])
@@ -628,17 +626,16 @@ def test_a_copy_of_a_trillion_chunks_is_refused(tmp_path, name, target):
         shape=[2**40, *d["shape"][1:]], chunks=[1, *d["chunks"][1:]]))  # fmt: skip
     source = placed(files, tmp_path / "source.zarr")
     options: dict[str, Any] = {"zarr_format": 3} if target == "a.zarr" else {}
-    start = time.process_time()
-    with pytest.raises(LimitError, match="max_unwritten_bytes") as caught:
-        convert(source, tmp_path / target, missing_chunks="fill", **options)
-    assert caught.value.path == f"/{name}"
-    with (
-        ZarrIO(source, missing_chunks="fill") as io,
-        ZarrIO(tmp_path / "b.zarr", "w") as out,
-        pytest.raises(LimitError, match="max_unwritten_bytes"),
-    ):
-        out.export(io, write_args={"link_data": False})
-    assert time.process_time() - start < 5
+    with ends():
+        with pytest.raises(LimitError, match="max_unwritten_bytes") as caught:
+            convert(source, tmp_path / target, missing_chunks="fill", **options)
+        assert caught.value.path == f"/{name}"
+        with (
+            ZarrIO(source, missing_chunks="fill") as io,
+            ZarrIO(tmp_path / "b.zarr", "w") as out,
+            pytest.raises(LimitError, match="max_unwritten_bytes"),
+        ):
+            out.export(io, write_args={"link_data": False})
     assert [path.name for path in tmp_path.iterdir()] == ["source.zarr"]
 
 

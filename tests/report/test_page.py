@@ -352,7 +352,7 @@ def test_the_page_fits_its_window(width: int, rich: Path, tmp_path: Path) -> Non
         capture_output=True,
         check=True,
         text=True,
-        timeout=120,
+        timeout=600,
     )
     size = re.search(r"measured (\d+) of (\d+)", found.stdout)
     assert size is not None
@@ -374,13 +374,13 @@ def test_a_real_browser_draws_the_page(which: str, rich: Path, tmp_path: Path) -
         capture_output=True,
         check=False,
         text=True,
-        timeout=120,
+        timeout=600,
     )
     assert drawn.returncode == 0, drawn.stderr
     assert picture.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
     assert picture.stat().st_size > 20_000
     found = subprocess.run(
-        [browser, *options, "--dump-dom", page.as_uri()], capture_output=True, check=False, text=True, timeout=120
+        [browser, *options, "--dump-dom", page.as_uri()], capture_output=True, check=False, text=True, timeout=600
     )
     assert "Where the bytes are" in found.stdout
     assert "</footer>" in found.stdout

@@ -14,7 +14,6 @@ import pickle
 import random
 import struct
 import sys
-import time
 import tracemalloc
 import types
 from collections.abc import Iterator
@@ -30,6 +29,7 @@ from hypothesis.extra import numpy as hnp
 from hdmf_zarr_backend.arrays.codecs import DataPickle
 from hdmf_zarr_backend.oldfiles.pickles import UnsafePickleError, loads_data
 from tests.peers import Peer
+from tests.proportion import ends
 
 PROTOCOLS = range(6)
 
@@ -733,14 +733,11 @@ def test_hostile_pickles_are_refused_in_little_time_and_memory(name: str) -> Non
     data, reason = HOSTILE[name]
     tracemalloc.start()
     try:
-        begun = time.process_time()
-        with pytest.raises(UnsafePickleError, match=reason) as caught:
+        with ends(), pytest.raises(UnsafePickleError, match=reason) as caught:
             loads_data(data + b".", max_bytes=1 << 26)
-        spent = time.process_time() - begun
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert spent < 20  # under tracemalloc, which makes it about five times slower
     assert peak < 400_000_000
     assert len(str(caught.value)) < 400
 

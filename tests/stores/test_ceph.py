@@ -139,7 +139,7 @@ def test_a_killed_writer_leaves_no_file_that_looks_whole(server, zarr_format, be
                 return None
 
             server.proxy.fault = kill_at
-            process.wait(60)
+            process.wait(600)
         assert process.returncode == -signal.SIGKILL, at
         server.proxy.reset()
         seen.append(left_by_a_killed_writer(url, server.options))

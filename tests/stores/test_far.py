@@ -95,13 +95,10 @@ def test_a_slice_asks_for_its_chunks_at_once(s3, zarr_format):
     with ZarrIO(s3.url("a.zarr"), "r", storage_options=s3.options) as io:
         data = io.read_builder().groups["g"].datasets["data"].data
         s3.proxy.requests.clear()
-        s3.proxy.delay, s3.proxy.most_busy = 0.05, 0
-        start = time.perf_counter()
+        s3.proxy.together, s3.proxy.most_busy = ("/data/", 6), 0
         np.testing.assert_array_equal(data[150:1250], CHUNKED[150:1250])
-        taken = time.perf_counter() - start
         assert s3.count() == 12
         assert s3.proxy.most_busy >= 6
-        assert taken < 12 * 0.05  # one after the other
         s3.proxy.requests.clear()
         np.testing.assert_array_equal(data[:], CHUNKED)
         assert s3.count() <= 64
@@ -198,14 +195,10 @@ def test_requests_to_write_and_to_append(s3, zarr_format):
 
 
 def test_writes_are_under_way_together(s3):
-    s3.proxy.delay = 0.02
-    start = time.perf_counter()
+    s3.proxy.together = ("/data/", 5)
     write_chunked(s3.url("a.zarr"), storage_options=s3.options)
-    taken = time.perf_counter() - start
-    puts = s3.count("PUT")
-    assert puts > 64
+    assert s3.count("PUT") > 64
     assert 4 < s3.proxy.most_busy <= 2 * REQUESTS
-    assert taken < puts * 0.02
 
 
 @pytest.mark.parametrize(("zarr_format", "first", "last"), [(2, 2, [".zattrs", ".zmetadata"]), (3, 1, ["zarr.json"])])
@@ -333,7 +326,7 @@ io.read_builder().groups["g"].datasets["data"].data[0] = 7
 def test_what_nobody_closed_is_written_when_python_ends(s3):
     write_chunked(s3.url("a.zarr"), storage_options=s3.options)
     command = [sys.executable, "-W", "ignore", "-c", _LATE, s3.url("a.zarr"), s3.proxy.url]
-    subprocess.run(command, check=True, cwd=Path(__file__).parents[2], timeout=60)
+    subprocess.run(command, check=True, cwd=Path(__file__).parents[2], timeout=600)
     with ZarrIO(s3.url("a.zarr"), "r", storage_options=s3.options) as io:
         assert io.read_builder().groups["g"].datasets["data"].data[0].tolist() == [7] * 10
 
@@ -354,7 +347,7 @@ def test_pynwb_reads_urls_and_zip_files_by_the_other_name(web):
             io.write(samples.plain_nwbfile())
     places = [f"{web.url}/a.nwb.zarr", str(web.folder / "a.nwb.zarr.zip")]
     command = [sys.executable, "-W", "ignore", "-c", _ALIAS, *places]
-    answer = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60)
+    answer = subprocess.run(command, check=True, capture_output=True, text=True, timeout=600)
     assert answer.stdout.split() == ["plain", "plain"]
 
 
@@ -484,7 +477,7 @@ def test_a_killed_writer_leaves_no_file_that_looks_whole(s3, at, before, zarr_fo
             return None
 
         s3.proxy.fault = kill_at
-        process.wait(60)
+        process.wait(600)
     assert process.returncode == -signal.SIGKILL
     time.sleep(0.1)
     s3.proxy.reset()

@@ -185,14 +185,15 @@ def test_files_without_an_address_are_nobodys_neighbours(tmp_path):
 
 def test_at_once_is_in_order_and_bounded():
     running, most = 0, 0
-    lock = threading.Lock()
+    lock, both = threading.Lock(), threading.Barrier(2)
 
     def work(item: int) -> int:
         nonlocal running, most
         with lock:
             running += 1
             most = max(most, running)
-        time.sleep(0.002)
+        if item < 2:
+            both.wait(60)
         with lock:
             running -= 1
         return item * 2
