@@ -393,7 +393,7 @@ def test_nothing_of_a_file_controls_the_terminal_of_a_python_program(marked_file
         with pytest.raises(ZarrBackendError) as caught:
             ZarrIO("no\x1b\nfile.zarr", "r").read_builder()
         shown += [str(caught.value), *(str(warning.message) for warning in heard)]
-    assert len(heard) > len(MARKS)
+    assert len(heard) >= len(MARKS)
     assert [ascii(text) for text in shown if not is_clean(text)] == []
 
 
