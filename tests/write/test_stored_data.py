@@ -167,3 +167,34 @@ def stored_text(store: str, texts: Any) -> Any:
 def test_an_iterator_in_a_wrapper_is_iterated_over_as_before():
     assert [block.data.tolist() for block in ZarrDataIO(DataChunkIterator(data=[1, 2]))] == [[1], [2]]
     assert list(ZarrDataIO([1, 2])) == [1, 2]
+
+
+@pytest.mark.parametrize("source", [_member, _memory, _zip])
+def test_processes_copy_what_they_can_open(tmp_path, source):
+    """An array in the memory of this process is read in it."""
+    data = source(tmp_path)
+    large = zarr.open_array(
+        zarr.storage.MemoryStore() if source is _memory else str(tmp_path / "large.zarr"),
+        mode="w", shape=(400_000,), chunks=(100_000,), dtype="<i4", **({} if IS_ZARR_2 else {"zarr_format": 2}),
+    )  # fmt: skip
+    large[:] = np.arange(400_000)
+    tree = root(dataset("d", data), dataset("large", ZarrDataIO(large)))
+    found = read_builder(write_builder(tmp_path / "new.zarr", tree, executor="processes", link_data=False))
+    assert found["d"].data[()].tolist() == EXPECTED.tolist()
+    assert np.array_equal(found["large"].data[()], np.arange(400_000))
+    if hasattr(data.store, "close"):
+        data.store.close()
+
+
+@pytest.mark.parametrize("wrap", [plain, ZarrDataIO])
+@pytest.mark.parametrize("number", [2, pytest.param(3, marks=needs_zarr_3)])
+@pytest.mark.parametrize("is_member", [True, False])
+def test_a_scalar_of_zarr_itself(tmp_path, wrap, number, is_member):
+    formats = {} if IS_ZARR_2 else {"zarr_format": number}
+    if is_member:
+        zarr.open_group(str(tmp_path / "group.zarr"), mode="w", **formats)
+    place = str(tmp_path / "group.zarr" / "a") if is_member else str(tmp_path / "a.zarr")
+    array = zarr.open_array(place, mode="w", shape=(), dtype="<f8", fill_value=0.0, **formats)
+    array[...] = 5.5
+    path = write_builder(tmp_path / "new.zarr", root(dataset("d", wrap(array))), link_data=False)
+    assert read_builder(path)["d"].data == 5.5

@@ -248,6 +248,8 @@ class Planner:
             if reference is not None:
                 links.append(Link(path.rpartition("/")[2], reference))
                 return
+            given = unwrapped(builder.data)
+            data = data if given.shape else given[()]
         self._warn_of_copy(builder.data, data, path)
         sharding = options.sharding()
         kept = _kept(builder.data, options)

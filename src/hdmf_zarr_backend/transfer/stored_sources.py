@@ -18,7 +18,7 @@ from hdmf_zarr_backend.arrays.chunks import ChunkReader
 from hdmf_zarr_backend.arrays.fills import check_unwritten, fill_scalar
 from hdmf_zarr_backend.arrays.shards import ShardReader
 from hdmf_zarr_backend.arrays.stored_chunks import check_stored_form
-from hdmf_zarr_backend.errors import ChunkError
+from hdmf_zarr_backend.errors import ChunkError, UsageError
 from hdmf_zarr_backend.formats.chunking import WHOLE_BYTES
 from hdmf_zarr_backend.formats.dtypes import numpy_dtype
 from hdmf_zarr_backend.formats.elements import stored_text
@@ -130,7 +130,7 @@ class StoredChunks:
 
     def portable(self) -> ArraySource | None:
         """Return this source if the values can be sent to another process, else None."""
-        return self if isinstance(self._values, ZarrSource) else None
+        return self if isinstance(self._values, ZarrSource) and _can_be_sent(self._keys) else None
 
 
 class ZarrSource:
@@ -158,6 +158,10 @@ class ZarrSource:
     def __reduce__(self) -> tuple[Any, ...]:
         return (type(self), (self._keys.unwrapped, self._path, self._node, self._dtype))
 
+    def portable(self) -> ZarrSource | None:
+        """Return this source if another process can open the store, else None: it may be in this one's memory."""
+        return self if _can_be_sent(self._keys) else None
+
     def part(self, indices: Iterable[tuple[int, ...]]) -> ZarrSource:
         """Return this source, which is small already."""
         return self
@@ -172,6 +176,15 @@ class ZarrSource:
         """
         reader = ChunkReader(self._keys, self._path, self._node.stored, _cache_of(self._keys.location))
         return cast_block(reader.read(region), self._dtype)
+
+
+def _can_be_sent(keys: Store) -> bool:
+    """Tell whether a store can be pickled; one in memory, or a session that is open for writing, refuses it."""
+    try:
+        keys.unwrapped.__reduce_ex__(4)
+    except UsageError:
+        return False
+    return True
 
 
 def check_stored(data: Any, limits: Limits) -> None:

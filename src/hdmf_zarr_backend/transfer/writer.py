@@ -400,8 +400,8 @@ def _is_large(planned: PlannedArray) -> bool:
 
 def _by_name(source: ArraySource | None) -> ArraySource | None:
     """Return ``source`` in a form that can be sent to another process, None if it has none."""
-    if source is not None and hasattr(source, "part"):
-        return source
     described = getattr(source, "portable", None)
-    found: ArraySource | None = None if described is None else described()
-    return found
+    if described is not None:
+        found: ArraySource | None = described()
+        return found
+    return source if hasattr(source, "part") else None
