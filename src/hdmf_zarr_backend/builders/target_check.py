@@ -137,7 +137,8 @@ class _Check:
                     self.reference(join(path, entry["name"]), entry, "link")
                 continue
             for item in value if isinstance(value, list) else [value]:
-                if is_reference(item):
+                # an attribute of a user may look like a reference
+                if is_reference(item) and all(isinstance(item["value"].get(key), str) for key in ("source", "path")):
                     self.reference(path, item["value"], f"reference in the attribute {name!r}")
 
     def reference(self, path: str, reference: dict[str, Any], what: str) -> None:
