@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 import json
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -678,3 +680,65 @@ def test_what_is_not_a_container_is_refused_before_anything_is_written(tmp_path:
         assert caught.value.store == str(path)
         assert "NWBFile" in str(caught.value)
     assert not path.exists()
+
+
+# ---- another version of an extension ---------------------------------------------------------------------------------
+
+_VERSIONS = """
+import sys
+import warnings
+from pathlib import Path
+
+from pynwb import NWBHDF5IO, get_class, load_namespaces
+from pynwb.spec import NWBAttributeSpec, NWBGroupSpec, NWBNamespaceBuilder
+
+from hdmf_zarr_backend import NWBZarrIO, convert
+from hdmf_zarr_backend.errors import ZarrBackendError
+from tests.samples import plain_nwbfile
+
+warnings.simplefilter("ignore")
+version, field, folder = sys.argv[1], sys.argv[2], Path(sys.argv[3])
+namespace = NWBNamespaceBuilder(doc="d", name="ndx-thing", version=version, author=["a"], contact=["b"])
+namespace.include_type("NWBDataInterface", namespace="core")
+attributes = [NWBAttributeSpec(name=field, doc="d", dtype="float")]
+thing = NWBGroupSpec(doc="d", neurodata_type_def="Thing", neurodata_type_inc="NWBDataInterface", attributes=attributes)
+namespace.add_spec("ndx-thing.extensions.yaml", thing)
+place = folder / version
+place.mkdir()
+namespace.export("ndx-thing.namespace.yaml", outdir=str(place))
+load_namespaces(str(place / "ndx-thing.namespace.yaml"))
+if not (folder / "a.nwb").exists():
+    nwbfile = plain_nwbfile()
+    nwbfile.add_acquisition(get_class("Thing", "ndx-thing")(name="thing", **{field: 2.5}))
+    with NWBHDF5IO(folder / "a.nwb", "w") as io:
+        io.write(nwbfile)
+    convert(folder / "a.nwb", folder / "a.nwb.zarr")
+else:
+    def read(mode):
+        with NWBZarrIO(folder / "a.nwb.zarr", mode) as io:
+            io.read(check=True)
+    for call in (
+        lambda: read("r"),
+        lambda: read("r+"),
+        lambda: convert(folder / "a.nwb.zarr", folder / "b.nwb"),
+        lambda: convert(folder / "a.nwb", folder / "b.nwb.zarr"),
+    ):
+        try:
+            call()
+        except ZarrBackendError as error:
+            print(error)
+"""
+
+
+def test_another_version_of_an_extension_is_named_and_not_the_file(tmp_path):
+    for version, field in (("0.1.0", "gain"), ("0.2.0", "amplification")):
+        command = [sys.executable, "-c", _VERSIONS, version, field, str(tmp_path)]
+        answer = subprocess.run(command, cwd=Path(__file__).parents[1], capture_output=True, text=True, check=False)
+        assert answer.returncode == 0, answer.stderr
+    lines = answer.stdout.splitlines()
+    assert len(lines) == 4
+    for line in lines:
+        assert "'ndx-thing' 0.2.0 is loaded, and the file has 0.1.0" in line
+        assert line.endswith("a process that does not import the extension takes it from there.")
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith("b.")]
+    assert read(tmp_path / "a.nwb.zarr", load_namespaces=True).acquisition["thing"].gain == 2.5

@@ -569,7 +569,8 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
             )
         check_link_paths(builder, self._place.read_rules.limits, str(self.source))
         check_types(builder, self.manager.namespace_catalog, str(self.source))
-        with construction_errors(builder, str(self.source)):
+        hierarchy = None if self._parsed is None else self._parsed.hierarchy
+        with construction_errors(builder, str(self.source), self.manager.namespace_catalog, hierarchy):
             return self._construct()
 
     @gc_paused()  # what is made of a file is not garbage, and there is a lot of it to look through

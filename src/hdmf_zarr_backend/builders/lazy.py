@@ -28,6 +28,7 @@ from hdmf.spec import GroupSpec
 from hdmf.utils import LabelledDict, get_docval
 
 from hdmf_zarr_backend.builders.assembler import Assembler, make_dataset, make_group, set_link, taken
+from hdmf_zarr_backend.builders.namespaces import version_conflicts
 from hdmf_zarr_backend.builders.schema import (
     TYPE_KEYS,
     TypeCheck,
@@ -41,7 +42,7 @@ from hdmf_zarr_backend.errors import DamagedFileError, LimitError, StoreError, Z
 from hdmf_zarr_backend.formats.references import Reference, decode_attribute_reference
 from hdmf_zarr_backend.formats.reserved import LINKS, NCZARR_ATTR
 from hdmf_zarr_backend.model.nesting import limited_nesting
-from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, absolute, join, relative, split
+from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, absolute, join, relative, split
 from hdmf_zarr_backend.stores.gc_pause import gc_paused
 
 CONSTRUCTION_ERRORS = (ConstructError, ValueError, TypeError, KeyError, AttributeError, IndexError)
@@ -52,8 +53,19 @@ _FIELDS = "_AbstractContainer__field_values"
 
 
 @contextmanager
-def construction_errors(builder: Any, source: str) -> Iterator[None]:
+def construction_errors(builder: Any, source: str, catalog: Any, hierarchy: Hierarchy | None) -> Iterator[None]:
     """Raise a `ContainerError` for what hdmf raises while it makes the container of ``builder``.
+
+    Parameters
+    ----------
+    builder : Builder
+        The builder.
+    source : str
+        The file, for messages.
+    catalog : NamespaceCatalog
+        The namespaces that are loaded.
+    hierarchy : Hierarchy, optional
+        The nodes of the file, with its cached namespaces.
 
     Raises
     ------
@@ -70,7 +82,8 @@ def construction_errors(builder: Any, source: str) -> Iterator[None]:
     except CONSTRUCTION_ERRORS as error:
         if isinstance(error.__cause__, ZarrBackendError):  # its own message names what is wrong, and where
             raise error.__cause__ from None
-        raise container_error(error, builder, source) from error
+        conflicts = [] if hierarchy is None else version_conflicts(catalog, hierarchy)
+        raise container_error(error, builder, source, conflicts) from error
 
 
 # ---- builders -------------------------------------------------------------------------------------------------------
@@ -662,12 +675,15 @@ class LazyContainers:
         file.is_open_type = self._is_open_type
         file.on_made = self._on_made
 
+    def _namespaces(self) -> tuple[Any, Hierarchy]:
+        return self._manager.namespace_catalog, self._file.hierarchy
+
     def are_lazy(self) -> bool:
         """Return whether the container of the root can be made without its members."""
         root = self._file.hierarchy.root
         data_type = data_type_of(root)
         builder = _small_builder("root", {}, is_group=True)
-        with construction_errors(builder, self._file.source):
+        with construction_errors(builder, self._file.source, *self._namespaces()):
             is_open = data_type is not None and self._is_open_type(root.attributes.get("namespace"), data_type)
         return is_open and LazyBuildManager.serve(self._manager, self)
 
@@ -712,7 +728,7 @@ class LazyContainers:
         with self._lock:
             if "" not in self._made:
                 self._file.open_group("")
-                with construction_errors(self._file.builders[""], self._file.source):
+                with construction_errors(self._file.builders[""], self._file.source, *self._namespaces()):
                     self._made[""] = self._open_container("", None)
             return self._made[""]
 
@@ -817,7 +833,7 @@ class LazyContainers:
             builder.matched_spec = spec
         self._making.add(path)
         try:
-            with construction_errors(builder, self._file.source):
+            with construction_errors(builder, self._file.source, *self._namespaces()):
                 if isinstance(builder, OpenGroupBuilder):
                     container = self._open_container(path, home)
                 else:

@@ -37,6 +37,18 @@ def newest_versions(hierarchy: Hierarchy) -> dict[str, str]:
     return {name: newest_version(versions) for name, versions in cached_versions(hierarchy).items() if versions}
 
 
+_OF_HDMF = frozenset({"core", "hdmf-common", "hdmf-experimental"})
+
+
+def version_conflicts(catalog: Any, hierarchy: Hierarchy) -> list[str]:
+    """Return which extensions are loaded in another version than the file was written with."""
+    return [
+        f"{name!r} {catalog.get_namespace(name).version} is loaded, and the file has {version}"
+        for name, version in newest_versions(hierarchy).items()
+        if name in catalog.namespaces and name not in _OF_HDMF and catalog.get_namespace(name).version != version
+    ]
+
+
 def load_cached_namespaces(
     catalog: Any, keys: Store, hierarchy: Hierarchy, namespaces: list[str] | None = None
 ) -> dict[str, Any]:

@@ -290,11 +290,24 @@ def path_of(builder: Any) -> str:
     return "/" if builder.location is None else absolute(posixpath.join(builder.location, builder.name))
 
 
-def container_error(error: Exception, root: Any, source: str) -> ContainerError:
-    """Return a `ContainerError` for an error that hdmf raised while it constructed containers."""
+OTHER_VERSION = "Use the version that the file has; a process that does not import the extension takes it from there."
+
+
+def container_error(error: Exception, root: Any, source: str, conflicts: list[str]) -> ContainerError:
+    """Return a `ContainerError` for an error that hdmf raised while it constructed containers.
+
+    ``conflicts`` says which extensions are loaded in another version than that of the file, which is the likely cause.
+    """
     builder, problem = root, error.args[-1] if error.args else type(error).__name__
     if isinstance(error, ConstructError) and len(error.args) == 2:
         builder = error.args[0]
+    if conflicts:
+        return ContainerError(
+            f"an extension has another version than in the file: {'; '.join(conflicts)} ({str(problem).rstrip('.')})",
+            store=source,
+            path=path_of(builder),
+            remedy=OTHER_VERSION,
+        )
     return ContainerError(
         f"no container can be made from the file ({str(problem).rstrip('.')})",
         store=source,

@@ -85,10 +85,14 @@ def check_planned(source: str, keys: Store, hierarchy: Hierarchy, texts: Texts) 
     """
     if find_spec("pynwb") is None or _is_shown_readable(keys, hierarchy, texts):
         return
+    from hdmf_zarr_backend.builders.lazy import construction_errors
     from hdmf_zarr_backend.nwb import ParsedNWBIO
 
     def read() -> None:
-        with ParsedNWBIO(keys, ParsedFile(hierarchy, consolidated=True)) as io:
+        with (
+            ParsedNWBIO(keys, ParsedFile(hierarchy, consolidated=True)) as io,
+            construction_errors(io.read_builder(), source, io.manager.namespace_catalog, hierarchy),
+        ):
             io.read()
 
     try:
@@ -207,6 +211,8 @@ def _check_version(source: str, value: Any) -> None:
 def _check_read(source: str, read: Callable[[], None]) -> None:
     from hdmf.build.errors import BuildError, ConstructError, ContainerConfigurationError  # slow to import
 
+    from hdmf_zarr_backend.builders.schema import OTHER_VERSION
+
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the conversion itself warns
@@ -214,6 +220,9 @@ def _check_read(source: str, read: Callable[[], None]) -> None:
     except (BuildError, ConstructError, ContainerConfigurationError, *_UNREADABLE) as error:
         if isinstance(error, ZarrBackendError) and not isinstance(error, ConstructError):
             raise  # it has a message already
+        if isinstance(error, ZarrBackendError) and error.remedy == OTHER_VERSION:
+            problem = f"pynwb cannot read this file here: {error.problem}"
+            raise UnsupportedFileError(problem, store=source, path=error.path, remedy=OTHER_VERSION) from error
         raise UnsupportedFileError(
             f"pynwb cannot read this file ({_reason(error)})",
             store=source,
