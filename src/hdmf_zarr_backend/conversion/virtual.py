@@ -43,7 +43,7 @@ from hdmf_zarr_backend.stores.limits import ExternalLinks, Limits
 from hdmf_zarr_backend.stores.local import LocalStore
 from hdmf_zarr_backend.stores.locations import check_apart, split_location
 from hdmf_zarr_backend.stores.memory import MemoryStore
-from hdmf_zarr_backend.stores.opening import check_free, open_folder, open_store
+from hdmf_zarr_backend.stores.opening import check_free, open_folder, open_parent, open_store
 from hdmf_zarr_backend.stores.reference_files import RECORD, Recorded
 from hdmf_zarr_backend.transfer.plan import PlannedArray, WritePlan, adapt_plan, encode_fill
 from hdmf_zarr_backend.transfer.sources import IndexedSource
@@ -250,8 +250,7 @@ class _Sources:
         self._keys: dict[str, tuple[Store, str]] = {}
         self.recorded: dict[str, Recorded] = {}
         for location in locations:
-            folder, name = split_location(location)
-            keys = open_folder(folder, options if is_url(location) else {})
+            keys, name = open_parent(location, options if is_url(location) else {})
             state = keys.state(name)
             if state is None:
                 raise _has_changed(location)

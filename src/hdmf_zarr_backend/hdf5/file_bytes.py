@@ -26,8 +26,7 @@ from urllib.parse import quote
 from hdmf_zarr_backend.errors import ChunkError, StoreError, StoreNotFoundError
 from hdmf_zarr_backend.stores.base import FileState, Store
 from hdmf_zarr_backend.stores.gc_pause import gc_paused
-from hdmf_zarr_backend.stores.locations import split_location
-from hdmf_zarr_backend.stores.opening import open_folder
+from hdmf_zarr_backend.stores.opening import open_parent
 
 _State = tuple[str, int, int]
 _open: weakref.WeakValueDictionary[_State, FileBytes] = weakref.WeakValueDictionary()
@@ -204,8 +203,8 @@ class RemoteFile:
     def __init__(self, location: str, options: Mapping[str, Any], state: FileState | None = None) -> None:
         self.path = location
         self.options = dict(options)
-        folder, self._name = split_location(location)
-        self._keys: Store = open_folder(folder, self.options)
+        self._keys: Store
+        self._keys, self._name = open_parent(location, self.options)
         found = self._keys.state(self._name)
         if found is None:
             raise StoreNotFoundError("the file does not exist", store=location, remedy="Check the URL.")

@@ -339,6 +339,9 @@ class Store(ABC):
 
     # ---- other files ------------------------------------------------------------------------------------------------
 
+    named_key: str | None = None
+    """The key of the file that the user has named, in the store of its folder; a server may have moved it elsewhere."""
+
     def neighbour(self, location: str) -> Store | None:
         """Return another file of the same opened file system; None if files are opened by their location."""
         return None

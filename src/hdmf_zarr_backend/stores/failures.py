@@ -108,6 +108,7 @@ def _is_of_disk(error: OSError) -> bool:
 
 _FOREIGN = {
     "aiohttp": ("ClientError",),
+    "http.client": ("HTTPException",),
     "botocore.exceptions": ("BotoCoreError", "ClientError"),
     "obstore.exceptions": ("BaseError",),
     "gcsfs.retry": ("HttpError",),
@@ -206,6 +207,8 @@ def raise_if_not_absent(error: BaseException) -> None:
     if _is_no_bucket(error):
         raise error
     cause = error.__cause__  # fsspec reports any failure of a web server as absence
+    if isinstance(cause, ZarrBackendError):
+        raise cause
     is_of_server = isinstance(cause, library_errors()) and not isinstance(cause, _NOT_OF_SERVER)
     if cause is not None and is_of_server and status_of(cause) not in _ABSENT_STATUS:
         raise cause

@@ -7,14 +7,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
+from urllib.parse import urljoin
 
 from hdmf_zarr_backend.errors import UsageError
 from hdmf_zarr_backend.extras import install_command
 from hdmf_zarr_backend.stores.base import Abilities, FileState, Range, Write, size_limit
 from hdmf_zarr_backend.stores.failures import library_errors, raise_if_not_absent, status_of
-from hdmf_zarr_backend.stores.locations import AZURE_SCHEMES, GOOGLE_SCHEMES, S3_SCHEMES
+from hdmf_zarr_backend.stores.locations import AZURE_SCHEMES, GOOGLE_SCHEMES, S3_SCHEMES, WEB_SCHEMES
 from hdmf_zarr_backend.stores.memory import not_shared
 from hdmf_zarr_backend.stores.remote import RemoteStore, completed, plain_tag
+from hdmf_zarr_backend.stores.web import origin_of, redirect_refused
 
 _ABSENT = (FileNotFoundError, IsADirectoryError, NotADirectoryError, KeyError)
 _WEB_TIMEOUT = 30.0
@@ -99,8 +101,13 @@ class FsspecStore(RemoteStore):
                     remedy=f"Install it with: {install_command('remote')}",
                 ) from error
             options = {name: value for name, value in self.options.items() if name != "retry_config"}
-            if self.location.startswith("http"):
-                options["client_kwargs"] = {**_web_timeout(), **options.get("client_kwargs", {})}
+            behind = self.location.rpartition("::")[2].partition("://")[0]
+            if behind in WEB_SCHEMES:
+                web = options if behind == self._scheme else options.setdefault(behind, {})
+                options["skip_instance_cache"] = True  # its client knows the rules of this store
+                client = dict(web.get("client_kwargs", {}))
+                guards = [*client.pop("trace_configs", ()), self._redirect_guard(client.get("headers") or {})]
+                web["client_kwargs"] = {**_web_timeout(), **client, "trace_configs": guards}
             if self._scheme in S3_SCHEMES:  # botocore would try an unreachable server five times
                 options["config_kwargs"] = {"retries": {"total_max_attempts": 1}, **options.get("config_kwargs", {})}
             try:
@@ -117,6 +124,24 @@ class FsspecStore(RemoteStore):
             if self.location.startswith("dir::"):
                 self._root = ""  # the folder that follows is the root of that file system
         return self._fs
+
+    def _redirect_guard(self, headers: Mapping[str, str]) -> Any:
+        """Return what makes aiohttp stay on the server of the file; see `stores.web`."""
+        import aiohttp
+
+        async def check(session: Any, context: Any, params: Any) -> None:
+            target = urljoin(str(params.url), params.response.headers.get("Location", ""))
+            if origin_of(target) == origin_of(str(params.url)):
+                return
+            if self.read_rules.external_links != "follow":
+                params.response.close()
+                raise redirect_refused(self.location, "", target)
+            for name in headers:
+                params.headers.pop(name, None)
+
+        guard = aiohttp.TraceConfig()
+        guard.on_request_redirect.append(check)
+        return guard
 
     def check_url(self) -> None:
         """Make sure that fsspec can open the URL, without a request.

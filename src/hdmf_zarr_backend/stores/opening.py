@@ -47,6 +47,7 @@ from hdmf_zarr_backend.stores.locations import (
 from hdmf_zarr_backend.stores.memory import MemoryStore
 from hdmf_zarr_backend.stores.obstore import ObjectStore, object_settings
 from hdmf_zarr_backend.stores.reference_files import ReferenceStore
+from hdmf_zarr_backend.stores.web import WebStore, is_known
 from hdmf_zarr_backend.stores.zip import RemoteZipStore, ZipStore
 
 NOWHERE = "object://"
@@ -146,8 +147,7 @@ def _of_url(location: str, options: dict[str, Any]) -> Store:
     if location.endswith(reference_files.SUFFIX) and "::" not in location:
         return ReferenceStore(location, options, open_folder)
     if location.endswith(zip_files.SUFFIX) and "::" not in location:
-        folder, name = split_location(location)
-        return RemoteZipStore(location, open_folder(folder, options), name)
+        return RemoteZipStore(location, *open_parent(location, options))
     return open_folder(location, options)
 
 
@@ -155,8 +155,18 @@ def open_folder(location: str, options: Mapping[str, Any]) -> Store:
     """Return the store of a folder or a URL, without regard to suffixes."""
     if not is_url(location):
         return LocalStore(location)
+    if location.startswith(("http://", "https://")) and is_known(options):
+        return WebStore(location, options)
     settings = object_settings(location, options)
     return FsspecStore(location, options) if settings is None else ObjectStore(location, settings, options)
+
+
+def open_parent(location: str, options: Mapping[str, Any]) -> tuple[Store, str]:
+    """Return the store of the folder of a file that the user has named, and the key of the file in it."""
+    folder, name = split_location(location)
+    store = open_folder(folder, options)
+    store.named_key = name
+    return store, name
 
 
 def _of_object(place: Any) -> Store:
@@ -208,9 +218,10 @@ def is_of_hdf5(store: Store) -> bool:
         return is_hdf5(store.location)
     if not store.opens_by_url:
         return False
-    folder, name = split_location(store.location)
     try:
-        return open_folder(folder, store.options).beginning(name, len(HDF5_SIGNATURE)) == HDF5_SIGNATURE
+        folder, name = open_parent(store.location, store.options)
+        folder.read_rules = store.read_rules
+        return folder.beginning(name, len(HDF5_SIGNATURE)) == HDF5_SIGNATURE
     except ZarrBackendError:  # opening the location raises the error
         return False
 

@@ -25,7 +25,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -102,9 +102,11 @@ class ReferenceStore(RemoteStore):
         folder, name = split_location(self.location)
         if "remote_options" in self.options:
             options = {name: value for name, value in self.options.items() if name != "remote_options"}
-            text = self._opener(folder, options).get(name)
+            store = self._opener(folder, options)
         else:  # a file beside it is read over the same connections
-            text = self._folder(folder).get(name)
+            store = self._folder(folder)
+        store.named_key = name
+        text = store.get(name)
         if text is None:
             raise StoreNotFoundError("the file does not exist", store=self.location, remedy="Check the path.")
         self.read_rules.limits.check("max_document_bytes", len(text), f"the file of references has {len(text):,} bytes")
@@ -185,7 +187,9 @@ class ReferenceStore(RemoteStore):
         if not is_url(self.location):
             return os.path.lexists(self.location)
         folder, name = split_location(self.location)
-        return self._opener(folder, self.options).get_range(name, 0, 1) is not None
+        store = self._opener(folder, self.options)
+        store.named_key = name
+        return store.get_range(name, 0, 1) is not None
 
     # ---- the other files --------------------------------------------------------------------------------------------
 
@@ -329,7 +333,12 @@ class ReferenceStore(RemoteStore):
             if options is None:
                 is_same_server = not is_url(self.location) or authority(folder) == authority(self.location)
                 options = self.options if is_same_server else {}
-            self._folders.setdefault(folder, self._opener(folder, options))
+            store = self._opener(folder, options)
+            policy = self.read_rules.external_links
+            if policy is None and not is_url(self.location):
+                policy = "follow"  # a local file names files anywhere
+            store.read_rules = replace(store.read_rules, external_links=policy)
+            self._folders.setdefault(folder, store)
         return self._folders[folder]
 
 

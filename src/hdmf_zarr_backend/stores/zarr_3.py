@@ -30,8 +30,9 @@ from hdmf_zarr_backend.stores.fsspec import FsspecStore
 from hdmf_zarr_backend.stores.json_text import load
 from hdmf_zarr_backend.stores.local import LocalStore
 from hdmf_zarr_backend.stores.memory import MemoryStore, not_shared
-from hdmf_zarr_backend.stores.obstore import ObjectStore, store_of_bucket
+from hdmf_zarr_backend.stores.obstore import ObjectStore, object_settings, store_of_bucket
 from hdmf_zarr_backend.stores.remote import RemoteStore, at_once
+from hdmf_zarr_backend.stores.web import WebStore
 from hdmf_zarr_backend.stores.zip import ZipStore
 
 B = TypeVar("B")
@@ -381,6 +382,13 @@ def _zarr_location(store: Store) -> Any:
     store = store.unwrapped
     if isinstance(store, LocalStore):
         return store.root
+    if isinstance(store, WebStore):
+        settings = object_settings(store.location, store.options)
+        store = (
+            FsspecStore(store.location, store.options)
+            if settings is None
+            else ObjectStore(store.location, settings, store.options)
+        )
     if isinstance(store, ZarrPythonStore):
         return zarr.storage.StorePath(store.store, store.path)
     if isinstance(store, ObjectStore):

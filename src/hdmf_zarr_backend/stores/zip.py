@@ -355,6 +355,7 @@ class RemoteZipStore(ZipStore):
 
     def exists(self) -> bool:
         if self._size is None:
+            self._folder.read_rules = self.read_rules
             self._size = self._folder.size(self._name)
         return self._size is not None
 

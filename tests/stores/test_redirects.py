@@ -1,0 +1,209 @@
+"""Redirects of a web server: the bytes of a file come from its own server, and so do its options go."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+from hdmf.backends.warnings import BrokenLinkWarning
+
+from hdmf_zarr_backend import ZarrIO, convert, verify
+from hdmf_zarr_backend.errors import LinkRefusedError, StoreError
+from tests import trees
+from tests.servers import serving
+
+SECRET = {"X-Token": "secret", "Authorization": "token secret"}
+OBSTORE = {"client_options": {"default_headers": SECRET}, "retry_config": {"max_retries": 0}}
+FSSPEC = {"client_kwargs": {"headers": SECRET}, "retry_config": {"max_retries": 0}}
+BOTH = pytest.mark.parametrize("options", [OBSTORE, FSSPEC], ids=["own", "fsspec"])
+
+
+class _Handler(SimpleHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *args: Any) -> None:
+        """Write nothing."""
+
+    def do_GET(self) -> None:
+        server: Any = self.server
+        server.requests.append((self.path, {name.lower() for name in self.headers}))
+        target = server.target(self.path)
+        if target is None:
+            self._send()
+            return
+        self.send_response(server.status)
+        self.send_header("Location", target)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    do_HEAD = do_GET
+
+    def _send(self) -> None:
+        path = Path(self.translate_path(self.path))
+        data = path.read_bytes() if path.is_file() else None
+        wanted = self.headers.get("Range", "")
+        if data is None:
+            self.send_error(404)
+            return
+        first, _, last = wanted.removeprefix("bytes=").partition("-")
+        part = slice(int(first) if first else -int(last or 0), int(last) + 1 if first and last else None)
+        part = part if wanted else slice(None)
+        begin, end, _ = part.indices(len(data))
+        self.send_response(206 if wanted else 200)
+        if wanted:
+            self.send_header("Content-Range", f"bytes {begin}-{end - 1}/{len(data)}")
+        self.send_header("Accept-Ranges", "bytes")
+        self.send_header("Content-Length", str(end - begin))
+        self.end_headers()
+        if self.command == "GET":
+            self.wfile.write(data[begin:end])
+
+
+class Server(ThreadingHTTPServer):
+    """A folder behind ``http://``; ``target`` returns where a path is redirected to, None for nowhere."""
+
+    daemon_threads = True
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(("127.0.0.1", 0), functools.partial(_Handler, directory=str(folder)))
+        self.requests: list[tuple[str, set[str]]] = []
+        self.target: Callable[[str], str | None] = lambda path: None
+        self.status = 302
+
+    @property
+    def url(self) -> str:
+        """Its address."""
+        return f"http://127.0.0.1:{self.server_address[1]}"
+
+    def has_secret(self) -> bool:
+        """Return whether it got the headers of the user."""
+        return any(names & {name.lower() for name in SECRET} for _, names in self.requests)
+
+
+@pytest.fixture
+def near(tmp_path: Path) -> Iterator[Server]:
+    """The server of the file."""
+    (tmp_path / "near").mkdir()
+    with ExitStack() as stack:
+        yield stack.enter_context(serving(Server(tmp_path / "near")))
+
+
+@pytest.fixture
+def far(tmp_path: Path) -> Iterator[Server]:
+    """Another server, which has the same file with other values."""
+    (tmp_path / "far").mkdir()
+    with ExitStack() as stack:
+        yield stack.enter_context(serving(Server(tmp_path / "far")))
+
+
+def put(tmp_path: Path, name: str = "a.zarr", **options: Any) -> None:
+    """Write a file for both servers; that of the far one has other values."""
+    for folder, values in (("near", np.arange(5000.0)), ("far", np.full(5000, 666.0))):
+        with ZarrIO(tmp_path / folder / name, "w", **options) as io:
+            io.write_builder(trees.root(trees.dataset("x", values)))
+
+
+def values(place: str, options: dict[str, Any], **rules: Any) -> float:
+    """Return one value of the file."""
+    with ZarrIO(place, "r", storage_options=options, **rules) as io:
+        return float(io.read_builder()["x"].data[1])
+
+
+@BOTH
+@pytest.mark.parametrize("rules", [{}, {"external_links": "never"}, {"external_links": "within"}], ids=str)
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_no_chunk_comes_from_another_server(
+    tmp_path: Path, near: Server, far: Server, options: dict[str, Any], rules: dict[str, Any], status: int
+) -> None:
+    put(tmp_path)
+    near.status, near.target = status, lambda path: far.url + path if "/x/" in path else None
+    with pytest.raises(LinkRefusedError, match=far.url) as caught:
+        values(f"{near.url}/a.zarr", options, **rules)
+    assert caught.value.store == f"{near.url}/a.zarr"
+    assert not far.requests
+    assert near.has_secret()
+
+
+@BOTH
+@pytest.mark.parametrize("zarr_format", [2, 3])
+def test_no_document_comes_from_another_server(
+    tmp_path: Path, near: Server, far: Server, options: dict[str, Any], zarr_format: Any
+) -> None:
+    put(tmp_path, zarr_format=zarr_format)
+    near.target = lambda path: far.url + path
+    with pytest.raises(LinkRefusedError, match=far.url):
+        values(f"{near.url}/a.zarr", options)
+    with pytest.raises(LinkRefusedError):
+        verify(f"{near.url}/a.zarr", storage_options=options)
+    assert not far.requests
+
+
+@BOTH
+def test_followed_redirects_get_no_headers(tmp_path: Path, near: Server, far: Server, options: dict[str, Any]) -> None:
+    put(tmp_path)
+    near.target = lambda path: far.url + path if "/x/" in path else None
+    assert values(f"{near.url}/a.zarr", options, external_links="follow") == 666
+    assert near.has_secret()
+    assert far.requests
+    assert not far.has_secret()
+
+
+@BOTH
+def test_redirects_on_the_same_server_are_followed(tmp_path: Path, near: Server, options: dict[str, Any]) -> None:
+    put(tmp_path)
+    near.target = lambda path: path.replace("/old", "") if path.startswith("/old") else None
+    assert values(f"{near.url}/old/a.zarr", options, external_links="never") == 1
+    assert all(names >= {"x-token", "authorization"} for _, names in near.requests)
+    near.target = lambda path: path
+    with pytest.raises(StoreError):  # in a circle
+        values(f"{near.url}/a.zarr", options)
+
+
+@pytest.mark.parametrize("name", ["a.zarr.zip", "a.h5"])
+def test_the_url_that_the_user_gives_may_be_redirected(tmp_path: Path, near: Server, far: Server, name: str) -> None:
+    """As an archive does, whose addresses lead to a bucket."""
+    put(tmp_path, "a.zarr.zip")
+    with h5py.File(tmp_path / "far" / "a.h5", "w") as file:
+        file.create_dataset("x", data=666 + np.random.default_rng(1).random(100_000), chunks=(50_000,))
+    near.target = lambda path: f"{far.url}/{name}"
+    place = f"{near.url}/{name}"
+    if name == "a.h5":
+        place = str(tmp_path / "made.zarr.json")
+        convert(f"{near.url}/{name}", place, virtual=True, check=False, storage_options=OBSTORE)
+    assert 666 <= values(place, OBSTORE) < 667
+    assert not far.has_secret()
+
+
+def test_a_file_that_was_found_does_not_move_to_another_server(tmp_path: Path, near: Server, far: Server) -> None:
+    with ZarrIO(tmp_path / "near" / "a.zarr.zip", "w") as io:
+        io.write_builder(trees.root(trees.dataset("x", np.random.default_rng(1).random(500_000))))
+    with ZarrIO(f"{near.url}/a.zarr.zip", "r", storage_options=OBSTORE) as io:
+        data = io.read_builder()["x"].data
+        near.target = lambda path: far.url + path
+        with pytest.raises(LinkRefusedError):
+            data[:]
+    assert not far.requests
+
+
+def test_a_link_to_a_file_is_not_redirected(tmp_path: Path, near: Server, far: Server) -> None:
+    put(tmp_path, "b.zarr.zip")
+    near.target = lambda path: far.url + path
+    with ZarrIO(tmp_path / "a.zarr", "w") as io:
+        io.write_builder(trees.root(unit="V"))
+    entry = f'{{"name": "l", "source": "{near.url}/b.zarr.zip", "path": "/x"}}'
+    (tmp_path / "a.zarr" / ".zmetadata").unlink()
+    (tmp_path / "a.zarr" / ".zattrs").write_text(f'{{"zarr_link": [{entry}]}}')
+    with pytest.warns(BrokenLinkWarning, match="is not followed"), ZarrIO(tmp_path / "a.zarr", "r") as io:
+        assert not io.read_builder().links
+    assert not far.requests
+    with warnings.catch_warnings(), ZarrIO(tmp_path / "a.zarr", "r", external_links="follow") as io:
+        warnings.simplefilter("error")
+        assert io.read_builder().links["l"].builder.data[1] == 666
