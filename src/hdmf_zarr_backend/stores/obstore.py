@@ -374,7 +374,7 @@ def object_settings(location: str, options: Mapping[str, Any]) -> dict[str, Any]
                 raise UsageError(
                     f"the endpoint {endpoint!r} is not a URL",
                     store=location,
-                    remedy="Give it with its scheme and host, such as endpoint_url='http://host:9000'.",
+                    remedy="Give it with its scheme and host, such as http://host:9000.",
                 )
             return _with_bounds(settings, str(endpoint or ""), location)
     return None
