@@ -43,6 +43,7 @@ OUTSIDE: dict[str, str] = {
     # parts of the contract
     "tests.contract.test_converted_dimensions": "HDF5 and xarray take part, with local files; formats are parameters",
     "tests.contract.test_dates": "zarr and h5py take part, which open local files; formats are parameters",
+    "tests.contract.test_mixed_values": "about the types of values, which no store changes; formats are parameters",
     "tests.contract.test_append_old_schema": "compares with NWBHDF5IO on real files, which are local",
     "tests.contract.test_append_cost": "counts the calls of a local directory; requests in `tests/stores/test_far.py`",
     # workers, and what ends them

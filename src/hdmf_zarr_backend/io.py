@@ -355,6 +355,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         self._is_open = False
         self._zarr_group: Any = None
         self._edits: Edits | None = None
+        self._unchecked: tuple[Any, Any] | None = None
         self._location = self._place.location
         super().__init__(manager, source=self._location, herd_path=herd_path)
         self._HDMFIO__source = self._location  # hdmf takes most URLs for relative paths
@@ -830,6 +831,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         from hdmf_zarr_backend.builders.append import check_origin
 
         check_origin(container, self.manager, self.path)
+        self._unchecked = (container, lambda container, builder: self.get_written(builder))
         self._fields.check(self.manager, self.path, is_written=self.get_written)
         super().write(
             container=container,
@@ -923,6 +925,11 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
             False for a file of both formats.
         """
         self._check_options(expandable, nczarr=nczarr, consolidate=consolidate_metadata)
+        given, self._unchecked = self._unchecked, None  # not for builders that are given
+        if given is not None:
+            from hdmf_zarr_backend.builders.conversions import check_conversions
+
+            check_conversions(given[0], self.manager, self.path, is_stored=given[1])
         from hdmf_zarr_backend.builders.planner import WriteRequest
         from hdmf_zarr_backend.builders.specs import namespace_texts
 
@@ -1101,6 +1108,8 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         }
         if cache_spec and src_io.manager is not None:
             arguments["spec_catalogs"] = [src_io.manager.namespace_catalog, self.manager.namespace_catalog]
+        if container is not None:
+            self._unchecked = (container, lambda container, builder: container.container_source is not None)
         with copied:
             super().export(src_io=src_io, container=container, write_args=arguments, clear_cache=clear_cache)
 

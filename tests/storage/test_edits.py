@@ -419,16 +419,24 @@ AXES = "Give as many axes, with the same lengths except along the one that grows
         ),
         (
             lambda: editable(np.zeros(3, "<i4"), (4,))[0].append([1.5]),
-            "the data do not fit int32 without loss",
-            "Convert them, or write them to a new dataset.",
+            "element 0: the data do not fit int32 without loss: 1.5 of type float64",
+            "Convert the values, or write them to a dataset of another type.",
         ),
         (
             lambda: editable(np.zeros(3, "<i4"), (4,))[0].append(["a"]),
-            "the data are not of type int32 (invalid literal for int() with base 10: 'a')",
-            ValueRefusedError.advice,
+            "element 0: the data do not fit int32 without loss: 'a' of type str",
+            "Convert the values, or write them to a dataset of another type.",
         ),
-        (lambda: words().append([5]), "5 is not text", ValueRefusedError.advice),
-        (lambda: words().append([b"\xff"]), "b'\\xff' is not text", ValueRefusedError.advice),
+        (
+            lambda: words().append([5]),
+            "element 0: 5 of type int is not text, where text is expected",
+            "Replace it by text; an empty string for a missing value.",
+        ),
+        (
+            lambda: words().append([b"\xff"]),
+            "element 0: b'\\xff' is not UTF-8 and so is not text, where text is expected",
+            "Decode it, or give only bytes.",
+        ),
         (
             lambda: editable(np.empty((1, 2), object), (4, 2), filters=[dict(JSON2)])[0].append([[1, 2], [1]]),
             "rows differ in length",

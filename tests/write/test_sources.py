@@ -12,14 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hdmf_zarr_backend.errors import ValueRefusedError
+from hdmf_zarr_backend.formats.casting import Place, cast, to_bytes, to_text
 from hdmf_zarr_backend.transfer.sources import (
     ElementSource,
     IndexedSource,
     RowSource,
-    cast_block,
-    to_bytes,
-    to_json_number,
-    to_text,
+    json_numbers,
 )
 from tests.strategies import NUMBERS, TEXT, raw_arrays, shapes
 
@@ -70,13 +68,18 @@ def test_rows_that_differ_in_length_are_refused(rows):
 
 def test_rows_become_one_object_for_each_field():
     rows = [(1, "a", np.float32(0.5)), (2, "b", np.float32(1.5)), (3, "c", 2)]
-    source = RowSource(rows, 3, [to_json_number, to_text, to_json_number])
+    integer, single = np.dtype("i4"), np.dtype("f4")
+    source = RowSource(rows, 3, [integer, to_text, single], ["n", "text", "x"])
     assert source.shape == (3, 3)
     assert source.read((slice(0, 2), slice(0, 3))).tolist() == [[1, "a", 0.5], [2, "b", 1.5]]
     assert source.read((slice(2, 3), slice(1, 2))).tolist() == [["c"]]
     structured = np.array([(1, b"x")], [("a", "u1"), ("b", "S1")])
-    assert RowSource(structured, 1, [to_json_number, to_text]).read((slice(0, 1), slice(0, 2))).tolist() == [[1, "x"]]
-    assert RowSource(iter_only(rows), 3, [to_json_number] * 1).read((slice(1, 3), slice(0, 1))).tolist() == [[2], [3]]
+    assert RowSource(structured, 1, [integer, to_text], ["a", "b"]).read((slice(0, 1), slice(0, 2))).tolist() == [
+        [1, "x"]
+    ]
+    names = ["n", "text", "x"]
+    found = RowSource(iter_only(rows), 3, [integer, to_text, single], names).read((slice(1, 3), slice(0, 1)))
+    assert found.tolist() == [[2], [3]]
 
 
 def iter_only(rows: Any) -> Any:
@@ -94,10 +97,10 @@ def iter_only(rows: Any) -> Any:
 def test_a_cast_is_without_loss_or_refused(array, dtype):
     with np.errstate(all="ignore"):
         try:
-            made = cast_block(array, dtype)
+            made = cast(array, dtype)
         except ValueRefusedError as error:
             assert "without loss" in error.problem
-            assert dtype.kind in "iubf"
+            assert dtype.kind in "iubfc"
             return
         assert made.dtype == dtype
         if dtype.kind in "iub":
@@ -112,7 +115,7 @@ def test_a_cast_is_without_loss_or_refused(array, dtype):
 )
 def test_what_does_not_fit_is_refused(values, dtype):
     with pytest.raises(ValueRefusedError, match="without loss"):
-        cast_block(np.array(values), np.dtype(dtype))
+        cast(np.array(values), np.dtype(dtype))
     with pytest.raises(ValueRefusedError):
         IndexedSource(np.array(values), np.dtype(dtype)).read((slice(0, 1),))
 
@@ -121,7 +124,7 @@ def test_what_does_not_fit_is_refused(values, dtype):
     ("values", "dtype"), [([1.0], "i4"), ([1], "?"), ([0.1], "f4"), ([2 + 0j], "f8"), ([5], "<M8[s]"), ([1], ">i2")]
 )
 def test_what_fits_is_taken(values, dtype):
-    assert cast_block(np.array(values), np.dtype(dtype)).dtype == np.dtype(dtype)
+    assert cast(np.array(values), np.dtype(dtype)).dtype == np.dtype(dtype)
 
 
 @pytest.mark.parametrize(
@@ -151,8 +154,15 @@ def test_what_is_no_text_is_refused(value):
 
 
 @pytest.mark.parametrize(
-    ("value", "number"), [(np.int8(3), 3), (np.float32(0.5), 0.5), (np.bool_(1), True), (7, 7), (np.array(2), 2)]
+    ("values", "dtype", "numbers"),
+    [
+        ([np.int8(3), 7], "i2", [3, 7]),
+        ([np.float32(0.5), np.array(2.0)], "f8", [0.5, 2.0]),
+        ([np.bool_(1)], "?", [True]),
+        ([np.datetime64("1970-01-02")], "M8[s]", [86400]),
+    ],
 )
-def test_numbers_for_json(value, number):
-    assert to_json_number(value) == number
-    assert type(to_json_number(value)) is type(number)
+def test_numbers_for_json(values, dtype, numbers):
+    found = json_numbers(values, np.dtype(dtype), Place())
+    assert found == numbers
+    assert list(map(type, found)) == list(map(type, numbers))

@@ -15,98 +15,12 @@ from hdmf.query import ReferenceResolver
 from hdmf_zarr_backend.changes.editable import EditableArray
 from hdmf_zarr_backend.changes.edits import Edits
 from hdmf_zarr_backend.errors import ValueRefusedError
-from hdmf_zarr_backend.formats.dtypes import keeps_dates, number_name, zarr_type
+from hdmf_zarr_backend.formats.casting import count_axes, flatten
+from hdmf_zarr_backend.formats.dtypes import number_name, zarr_type
 from hdmf_zarr_backend.formats.reserved import DTYPE, NOTES, notes_of
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset
 
 Array = npt.NDArray[Any]
-
-_REMEDY = "Give a row as a tuple with as many values as there are fields, or convert the values."
-
-
-def count_axes(data: Any) -> int:
-    """Return the number of axes of ``data``, whose elements are rows; 0 for one row."""
-    if isinstance(data, (np.ndarray, np.void)):
-        return data.ndim if data.dtype.names is not None else max(data.ndim - 1, 0)
-    if isinstance(data, list) and (not data or isinstance(data[0], (list, tuple, np.ndarray, np.void))):
-        return 1 + (count_axes(data[0]) if data else 0)
-    return 0
-
-
-def structured_rows(data: Any, dtype: np.dtype[Any]) -> Array:
-    """Return rows as an array of ``dtype`` with `count_axes` axes.
-
-    Parameters
-    ----------
-    data : array-like
-        A row, or nested lists of rows; a row is a tuple, a list, an array, or an element of a structured array.
-    dtype : numpy.dtype
-        A structured type without objects.
-
-    Raises
-    ------
-    ValueRefusedError
-        A row has another number of values, or a value does not fit its field without loss.
-    """
-    try:
-        given = data if _is_structured(data) else _as_tuples(data, count_axes(data))
-        with np.errstate(invalid="ignore"):
-            rows = np.asarray(given, dtype)
-            _check(rows, np.asarray(given, _of_objects(dtype, given.dtype if _is_structured(given) else None)), "")
-    except (ValueError, TypeError, OverflowError) as error:
-        if isinstance(error, ValueRefusedError):
-            raise
-        raise ValueRefusedError(f"the data are not rows of {dtype} ({error})", remedy=_REMEDY) from error
-    return rows
-
-
-def _is_structured(data: Any) -> bool:
-    return isinstance(data, (np.ndarray, np.void)) and data.dtype.names is not None
-
-
-def _as_tuples(data: Any, ndim: int) -> Any:
-    if ndim:
-        return [_as_tuples(item, ndim - 1) for item in data]
-    if isinstance(data, np.ndarray) and data.ndim == 0:
-        data = data[()]
-    if isinstance(data, np.void):
-        return tuple(data[name] for name in data.dtype.names or ())
-    return tuple(data) if isinstance(data, (list, np.ndarray)) else data
-
-
-def _of_objects(dtype: np.dtype[Any], given: np.dtype[Any] | None) -> np.dtype[Any]:
-    """Return the same fields for elements of any type, to keep the given values; given dates keep their type."""
-    fields = []
-    for position, name in enumerate(dtype.names or ()):
-        base, shape = dtype[name].base, dtype[name].shape
-        own = None if given is None else given[position].base
-        held = own if own is not None and own.kind in "mM" else np.dtype(object)
-        fields.append((name, _of_objects(base, own) if base.names is not None else held, shape))
-    return np.dtype(fields)
-
-
-def _check(rows: Array, given: Array, path: str) -> None:
-    """Refuse integers and text that have changed; numbers may be rounded to the precision of a field, as elsewhere."""
-    for name in rows.dtype.names or ():
-        values, before = rows[name], given[name]
-        if values.dtype.names is not None:
-            _check(values, before, f"{path}{name}.")
-        elif not _is_kept(values, before):
-            raise ValueRefusedError(
-                f"the data do not fit {values.dtype} of the field {path + name!r} without loss", remedy=_REMEDY
-            )
-
-
-def _is_kept(values: Array, before: Array) -> bool:
-    if values.dtype.kind in "iub":
-        return bool(np.all(values == before))
-    if values.dtype.kind in "mM" and before.dtype == object and before.size:
-        before = np.asarray(before.tolist())
-    if before.dtype.kind in "mM":
-        return keeps_dates(values, before)
-    if values.dtype.kind in "SU" and before.size:
-        return before.astype(values.dtype.kind).dtype.itemsize <= values.dtype.itemsize
-    return True
 
 
 def _set_type(dtype: np.dtype[Any], node: Dataset[Attributes]) -> None:
@@ -116,6 +30,10 @@ def _set_type(dtype: np.dtype[Any], node: Dataset[Attributes]) -> None:
     node.attributes[DTYPE] = number_name(dtype)
     if NOTES in node.attributes:
         node.attributes[NOTES] = notes
+
+
+def _ndim(data: Any) -> int:
+    return int(data.ndim) if hasattr(data, "ndim") else len(flatten(data)[0])
 
 
 class EditableColumn(EditableArray, DataIO):  # type: ignore[misc]
@@ -132,25 +50,23 @@ class EditableColumn(EditableArray, DataIO):  # type: ignore[misc]
 
     def append(self, data: Any, axis: int = 0) -> tuple[int, ...]:
         """Append one element (as hdmf calls it), or a block of elements (as zarr does)."""
-        ndim = count_axes(data) if self._has_fields else np.ndim(data)
+        try:
+            ndim = count_axes(data) if self._has_fields else _ndim(data)
+        except ValueRefusedError as error:
+            raise error.located(store=self.location, path=self.name) from None
         return super().append(data if ndim == self.ndim else [data], axis)
 
     @property
     def _has_fields(self) -> bool:
         return self.dtype.names is not None and not self.dtype.hasobject
 
-    def _numbers(self, data: Any, dtype: np.dtype[Any]) -> Any:
-        if self._has_fields:
-            try:
-                return structured_rows(data, dtype)
-            except ValueRefusedError as error:
-                raise error.located(store=self.location, path=self.name) from error.__cause__
+    def _typed(self, data: Any, dtype: np.dtype[Any]) -> Array:
         if self._grows_wider and not self.node.stored.filters:
             wanted = np.min_scalar_type(np.max(data, initial=0))
             if wanted.kind == dtype.kind == "u" and wanted.itemsize > dtype.itemsize:
                 dtype = wanted.newbyteorder(dtype.byteorder)
                 self._edits.widen(self._reader, dtype, partial(_set_type, dtype, self.node))
-        return super()._numbers(data, dtype)
+        return super()._typed(data, dtype)
 
     def let_grow_wider(self) -> None:
         """Accept unsigned integers that exceed the data type, by changing to a wider one."""

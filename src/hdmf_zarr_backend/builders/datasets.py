@@ -17,14 +17,17 @@ import numpy.typing as npt
 from hdmf.query import BuilderResolver, ContainerResolver, HDMFDataset, ReferenceResolver
 
 from hdmf_zarr_backend.arrays.lazy import LazyArray
+from hdmf_zarr_backend.builders.targets import REFERENCES
 from hdmf_zarr_backend.changes.edits import DeferredReference
-from hdmf_zarr_backend.errors import DamagedFileError
+from hdmf_zarr_backend.errors import DamagedFileError, ValueRefusedError
 from hdmf_zarr_backend.formats import dtypes
+from hdmf_zarr_backend.formats.casting import Place, cast_text, count_axes, flatten, row_values, to_text
 from hdmf_zarr_backend.formats.elements import hdmf_type
 from hdmf_zarr_backend.formats.references import Reference, decode_reference
 from hdmf_zarr_backend.formats.regions import RegionReference
 from hdmf_zarr_backend.model.elements import Element
 from hdmf_zarr_backend.model.nodes import absolute
+from hdmf_zarr_backend.transfer.sources import json_numbers
 
 Array = npt.NDArray[Any]
 _ROWS = 65536
@@ -111,7 +114,11 @@ class _References(_Resolving):
         ModeError
             The file is open for reading.
         """
-        self.dataset.append(_block([DeferredReference(arg)], 1))
+        self.dataset.append(_deferred([arg]))
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        """Replace references by those to a container or builder, or to nested lists of them; errors as of `append`."""
+        self.dataset[key] = _deferred(value)
 
 
 def _nested(array: Array, targets: Callable[[Sequence[Any]], list[Any]]) -> list[Any]:
@@ -243,15 +250,37 @@ class _Table(_Resolving):
         return self[:]
 
     def append(self, arg: Any) -> None:
-        """Append a row; errors as of a dataset of references."""
+        """Append a row; errors as of a dataset of references, and `ValueRefusedError` for a value that does not fit."""
+        cast(LazyArray, self.dataset).append(self._block([arg]))
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        """Replace one row, or several rows by a list of them or by a structured array; errors as of `append`."""
         dataset = cast(LazyArray, self.dataset)
-        cells = [_cell(value, field) for value, field in zip(arg, self.fields.values(), strict=True)]
+        block = self._block([value] if count_axes(value) == 0 else list(value))
+        if dataset.ndim == 2 and isinstance(key, tuple):
+            key = (*key, slice(None))
+        dataset[key] = block
+
+    def _block(self, rows: list[Any]) -> Array:
+        """Return rows in their stored form."""
+        dataset = cast(LazyArray, self.dataset)
+        try:
+            ordered = [row_values(row, tuple(self.fields), n) for n, row in enumerate(rows)]
+            columns = [
+                _cells([row[position] for row in ordered], field, Place(field=name))
+                for position, (name, field) in enumerate(self.fields.items())
+            ]
+        except ValueRefusedError as error:
+            raise error.located(store=dataset.location, path=dataset.name) from error.__cause__
         if dataset.dtype.names is not None:
-            block = np.empty(1, dataset.dtype)
-            block[0] = tuple(cells)
-            dataset.append(block)
-        else:
-            dataset.append(_block([cells], 2))
+            records = np.empty(len(rows), dataset.dtype)
+            for name, column in zip(dataset.dtype.names, columns, strict=True):
+                records[name] = column
+            return records
+        block = np.empty((len(rows), len(columns)), object)
+        for position, column in enumerate(columns):
+            block[:, position] = column
+        return block
 
 
 class BuilderTable(_ToBuilders, _Table):
@@ -340,17 +369,21 @@ class FileResolver:
         return container
 
 
-def _cell(value: Any, field: Element) -> Any:
+def _cells(values: list[Any], field: Element, place: Place) -> Array:
+    """Return the values of one field of rows as JSON, or as references that are encoded when the file is written."""
     if field.kind in ("reference", "region"):
-        return DeferredReference(value)
-    if field.kind == "datetime":
-        return dtypes.date_number(value, dtypes.dtype_of(field))
-    return value.item() if isinstance(value, np.generic) else value
+        return _deferred(values)
+    if field.kind == "text":
+        return cast_text(values, to_text, place)
+    return np.fromiter(json_numbers(values, dtypes.dtype_of(field), place), object, len(values))
 
 
-def _block(rows: list[Any], ndim: int) -> Any:
-    block = np.empty((1,) if ndim == 1 else (1, len(rows[0])), object)
-    flat = block.reshape(-1)
-    for position, item in enumerate(rows if ndim == 1 else rows[0]):
-        flat[position] = item
-    return block
+def _deferred(targets: Any) -> Array:
+    """Return nested lists of containers and builders as an array of references."""
+    shape, leaves = flatten(targets)
+    for leaf in leaves:
+        if leaf is not None and not isinstance(leaf, REFERENCES):
+            problem = f"{leaf!r} of type {type(leaf).__name__} cannot be the target of a reference"
+            raise ValueRefusedError(problem, remedy="Give a container or builder of this file.")
+    references = (None if leaf is None else DeferredReference(leaf) for leaf in leaves)
+    return np.fromiter(references, object, len(leaves)).reshape(shape)

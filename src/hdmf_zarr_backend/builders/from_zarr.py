@@ -18,6 +18,7 @@ from hdmf_zarr_backend.arrays.lazy import LazyArray
 from hdmf_zarr_backend.builders.specs import text_array
 from hdmf_zarr_backend.errors import ZarrBackendError
 from hdmf_zarr_backend.files.links import resolver_of
+from hdmf_zarr_backend.formats.casting import to_bytes, to_text
 from hdmf_zarr_backend.formats.dimensions import decode_dimensions, encode_dimensions
 from hdmf_zarr_backend.formats.elements import describe, stored_text
 from hdmf_zarr_backend.formats.namespaces import spec_location
@@ -32,7 +33,7 @@ from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy,
 from hdmf_zarr_backend.model.stored import StoredArray
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.transfer.plan import PlannedArray, WritePlan
-from hdmf_zarr_backend.transfer.sources import ElementSource, IndexedSource, RowSource, to_bytes, to_text
+from hdmf_zarr_backend.transfer.sources import ElementSource, IndexedSource, RowSource
 from hdmf_zarr_backend.transfer.stored_sources import take_stored
 
 _REFERENCES = ("object", "region")
@@ -237,7 +238,7 @@ class ZarrPlanner:
         made, notes = self._new_objects(lazy, element, (length,))
         is_reference = [field.kind in ("reference", "region") for field in fields.values()]
         converters = [self._reference if is_one else _cell for is_one in is_reference]
-        source = RowSource(lazy if lazy.shape else self._scalar(lazy), length, converters)
+        source = RowSource(lazy if lazy.shape else self._scalar(lazy), length, converters, tuple(fields))
         return PlannedArray(made, source, notes=notes)
 
     def _scalar(self, lazy: LazyArray) -> list[Any]:

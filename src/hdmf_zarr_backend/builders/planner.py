@@ -21,6 +21,7 @@ from hdmf_zarr_backend.dataio import ZarrDataIO
 from hdmf_zarr_backend.errors import NameRefusedError, UsageError, ValueRefusedError, ZarrBackendError, warn
 from hdmf_zarr_backend.formats import dtypes
 from hdmf_zarr_backend.formats.attributes import encode_attributes
+from hdmf_zarr_backend.formats.casting import unmasked
 from hdmf_zarr_backend.formats.dimensions import encode_dimensions
 from hdmf_zarr_backend.formats.elements import describe
 from hdmf_zarr_backend.formats.links import Link, encode_link, link_or_copy
@@ -358,6 +359,7 @@ class Planner:
     def _plan_data(self, builder: Any, data: Any, options: Layout) -> PlannedArray:
         word = dtypes.word_of(builder.dtype)
         encode = self.targets.encode
+        data = unmasked(data)
         if isinstance(data, REFERENCES):
             return array_planner.plan_scalar_reference(data, options, encode)
         if isinstance(data, AbstractDataChunkIterator):
@@ -372,7 +374,8 @@ class Planner:
             word = None  # stored rows are copied as they are, with their fixed-length and multi-axis fields
         if array_planner.shape_of(data) == ():
             return array_planner.plan_scalar(data, word, options, encode)
-        return array_planner.plan_array(data, word, options, encode)
+        element_type = builder.dtype if isinstance(builder.dtype, type) else None
+        return array_planner.plan_array(data, word, options, encode, element_type=element_type)
 
     def _check_iterator(self, data: Any, path: str) -> None:
         """Refuse an iterator from which blocks are missing, or would be: they can be taken once only."""

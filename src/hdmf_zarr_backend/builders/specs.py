@@ -173,9 +173,10 @@ def _add_version(plan: WritePlan, parts: tuple[str, ...], sources: Mapping[str, 
 def text_array(text: str) -> PlannedArray:
     """Plan an array with one text, like each source of a namespace."""
     # imported here, since a program that reads does not need them
+    from hdmf_zarr_backend.formats.casting import to_text
     from hdmf_zarr_backend.formats.new_datasets import Layout, new_dataset
     from hdmf_zarr_backend.transfer.plan import PlannedArray
-    from hdmf_zarr_backend.transfer.sources import ElementSource, to_text
+    from hdmf_zarr_backend.transfer.sources import ElementSource
 
     values = np.array([text], dtype=object)
     node, notes = new_dataset(UTF8, (), Layout())

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 import itertools
+import typing
 from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +16,7 @@ from hdmf_zarr_backend.arrays.lazy import LazyArray
 from hdmf_zarr_backend.arrays.selection import Axis, normalise, positions
 from hdmf_zarr_backend.changes.edits import Edits
 from hdmf_zarr_backend.errors import ModeError, UsageError, ValueRefusedError
-from hdmf_zarr_backend.formats.dtypes import keeps_dates
+from hdmf_zarr_backend.formats.casting import cast, cast_text, to_bytes, to_text
 from hdmf_zarr_backend.formats.elements import stored_text
 
 Array = npt.NDArray[Any]
@@ -37,7 +38,7 @@ def _one_at_a_time(method: Method) -> Method:
                 )
             return method(self, *arguments, **options)
 
-    return cast(Method, changing)
+    return typing.cast(Method, changing)
 
 
 def _in_memory(value: Any) -> Any:
@@ -213,49 +214,18 @@ class EditableArray(LazyArray):
 
     def _values(self, data: Any) -> Array:
         codec = self._reader.codec
-        if not codec.is_object or codec.dtype.names is not None:
-            return self._numbers(data, codec.dtype)
-        try:
-            array = _object_array(data, self.ndim)
-        except ValueRefusedError as error:
-            raise error.located(store=self.location, path=self.name) from None
-        flat = array.reshape(-1)
-        convert = self._stored_element
-        for position, item in enumerate(flat):
-            flat[position] = convert(item)
-        return flat.reshape(array.shape)
-
-    def _numbers(self, data: Any, dtype: np.dtype[Any]) -> Array:
-        try:
-            with np.errstate(invalid="ignore"):
-                values = np.asarray(data, dtype=dtype)
-            fits = not _is_cut(values, data) and _is_kept(values, data)
-        except (ValueError, TypeError, OverflowError) as error:
-            problem = f"the data are not of type {dtype} ({error})"
-            raise ValueRefusedError(problem, store=self.location, path=self.name) from error
-        if not fits:
-            raise ValueRefusedError(
-                f"the data do not fit {dtype} without loss",
-                store=self.location,
-                path=self.name,
-                remedy="Convert them, or write them to a new dataset.",
-            )
-        return values
-
-    def _stored_element(self, item: Any) -> Any:
         stored = stored_text(self.node.stored)
-        if stored is None:
-            return item
-        if stored == "bytes" and isinstance(item, bytes):
-            return bytes(item)
         try:
-            text = item.decode("utf-8") if isinstance(item, bytes) else item
-            if isinstance(text, str):
-                raw = text.encode("utf-8")
-                return str(text) if stored == "text" else raw
-        except UnicodeError:
-            pass  # bytes of another encoding, or surrogates
-        raise ValueRefusedError(f"{item!r} is not text", store=self.location, path=self.name)
+            if not codec.is_object or codec.dtype.names is not None:
+                return self._typed(data, codec.dtype)
+            if stored is None:
+                return _object_array(data, self.ndim)
+            return cast_text(data, to_text if stored == "text" else to_bytes)
+        except ValueRefusedError as error:
+            raise error.located(store=self.location, path=self.name) from error.__cause__
+
+    def _typed(self, data: Any, dtype: np.dtype[Any]) -> Array:
+        return cast(data, dtype, same_kind=True)
 
     def _assign(self, axes: list[Axis], values: Array) -> None:
         reader = self._reader
@@ -272,41 +242,10 @@ class EditableArray(LazyArray):
             self._edits.grow(reader)
 
 
-def _is_kept(values: Array, data: Any) -> bool:
-    """Return whether integers, dates and durations of ``data`` are unchanged in ``values``."""
-    if values.dtype.kind not in "iubfcmM":
-        return True
-    given = np.asarray(data)
-    if given.dtype.kind in "mM":
-        return keeps_dates(values, given)
-    return values.dtype.kind not in "iub" or np.array_equal(values, given)
-
-
-def _is_cut(values: Array, data: Any) -> bool:
-    """Return whether text of ``data`` was cut by elements, or fields, of fixed length."""
-    dtype = values.dtype
-    if dtype.kind in "US":
-        return not np.array_equal(values, np.asarray(data, dtype.kind))
-    names = [name for name in dtype.names or () if dtype[name].kind in "US"]
-    if not names:
-        return False
-    uncut = np.asarray(data, [(name, object if name in names else dtype[name]) for name in dtype.names or ()])
-    return any(_is_cut(values[name], uncut[name]) for name in names)
-
-
 def _object_array(data: Any, ndim: int) -> Array:
     """Return nested lists as an object array of ``ndim`` axes, without looking into the elements."""
     if hasattr(data, "shape") and hasattr(data, "dtype"):
         return np.asarray(data).astype(object)
-    shape, elements = _flattened(data, ndim)
-    array: Array = np.empty(len(elements), object)
-    for position, element in enumerate(elements):
-        array[position] = element
-    return array.reshape(shape)
-
-
-def _flattened(data: Any, ndim: int) -> tuple[list[int], list[Any]]:
-    """Return the shape of nested lists, of ``ndim`` axes at most, and their elements in order."""
     shape: list[int] = []
     rows = [data]
     while len(shape) < ndim and rows and all(isinstance(row, (list, tuple, np.ndarray)) for row in rows):
@@ -315,4 +254,5 @@ def _flattened(data: Any, ndim: int) -> tuple[list[int], list[Any]]:
             raise ValueRefusedError("rows differ in length", remedy="Give as many elements in each.")
         shape.append(lengths.pop())
         rows = [item for row in rows for item in row]
-    return shape, rows
+    array: Array = np.fromiter(rows, object, len(rows))
+    return array.reshape(shape)

@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hdmf_zarr_backend.errors import MetadataError, ValueRefusedError, ZarrBackendError
+from hdmf_zarr_backend.formats.casting import infer, unmasked
 from hdmf_zarr_backend.formats.dtypes import from_zarr_type, plain, zarr_type
 from hdmf_zarr_backend.formats.references import is_reference
 from hdmf_zarr_backend.formats.reserved import NCZARR_ATTR, NOTES, escape, notes_of, visible
@@ -53,6 +54,7 @@ def _encode(value: Any, reference: Reference) -> Encoded:
     found = reference(value)
     if found is not None:
         return found, None, None
+    value = unmasked(value)
     if isinstance(value, (list, tuple, set, frozenset)):
         return _encode_list(list(value), reference)
     if isinstance(value, np.ndarray):
@@ -104,52 +106,28 @@ def _encode_list(items: list[Any], reference: Reference) -> Encoded:
         return references, None, None
     if references:
         raise ValueRefusedError("a list mixes references with other values")
-    leaves = list(_leaves(items))
-    found = _encode_leaves(items, leaves, reference) if leaves else None
-    if found is not None:
-        return found
-    if _is_json(items):
-        return items, None, {"dtype": "json"}
-    raise ValueRefusedError("a list holds values of several types, or rows that differ in length")
-
-
-def _encode_leaves(items: list[Any], leaves: list[Any], reference: Reference) -> Encoded | None:
-    """Encode nested lists of text, dates or numbers; None for others."""
-    shape = _shape(items)
-    if shape is not None and _all_of(leaves, (str, bytes, *_DATES)):
-        if _all_of(leaves, _DATES):
-            leaves = [leaf.isoformat() for leaf in leaves]
-        return _encode_objects(leaves, shape, reference)
-    array = _number_array(items, leaves)
-    return None if array is None else _encode_array(array, reference)
-
-
-def _all_of(leaves: list[Any], kinds: tuple[type, ...]) -> bool:
-    return bool(leaves) and all(isinstance(leaf, kinds) for leaf in leaves)
-
-
-def _number_array(items: list[Any], leaves: list[Any]) -> Array | None:
-    """Return nested lists of numbers as an array, None if that is impossible; integers and booleans stay such."""
-    if len({isinstance(leaf, (bool, np.bool_)) for leaf in leaves}) > 1:
-        return None  # NumPy would convert booleans to numbers
-    kinds = {type(leaf) for leaf in leaves}
-    dtype: Any = None
-    if int in kinds and all(issubclass(kind, (int, np.integer)) for kind in kinds):
-        dtype = _integer_type(int(min(leaves)), int(max(leaves)))
     try:
-        array = np.array(items, dtype=dtype)
-    except (ValueError, TypeError, OverflowError):
-        return None
-    if array.dtype.kind in "USTO" and not (dtype is object and _shape(items) == array.shape):
-        return None
-    return array
+        array = infer(items)
+    except ValueRefusedError:
+        if not _is_json(items):
+            raise
+        return _encode_mixed(items, reference)
+    if not array.size:
+        return items, None, {"dtype": "json"}
+    if array.dtype != object:
+        return _encode_array(array, reference)
+    leaves = array.reshape(-1).tolist()
+    if isinstance(leaves[0], _DATES):
+        leaves = [leaf.isoformat() for leaf in leaves]
+    return _encode_objects(leaves, array.shape, reference)
 
 
-def _integer_type(low: int, high: int) -> Any:
-    """Return a type for both integers; NumPy would use float64 for 2**63 and -1."""
-    if low >= -(2**63) and high < 2**63:
-        return "i8"
-    return "u8" if low >= 0 and high < 2**64 else object
+def _encode_mixed(items: list[Any], reference: Reference) -> Encoded:
+    """Encode a list that no array holds, so that it comes back as it is: integers of any size, or mixed values."""
+    leaves, shape = list(_leaves(items)), _shape(items)
+    if shape is not None and set(map(type, leaves)) == {int}:
+        return _encode_objects(leaves, shape, reference)
+    return items, None, {"dtype": "json"}
 
 
 def _leaves(value: Any) -> Iterable[Any]:
@@ -329,8 +307,12 @@ def _decode_list(value: list[Any], resolve: Resolve) -> Any:
     kinds = set(map(type, leaves))
     if kinds == {str}:
         return _object_array(leaves, shape)
-    array = _number_array(value, leaves) if kinds == {bool} or kinds <= {int, float} else None
-    return value if array is None else array
+    if not kinds <= {int, float, bool}:
+        return value
+    try:
+        return infer(value)
+    except ValueRefusedError:  # an integer that no type of NumPy holds, or booleans with numbers
+        return _object_array(leaves, shape) if kinds == {int} else value
 
 
 def _decode_remarked(value: Any, remark: dict[str, Any]) -> Any:

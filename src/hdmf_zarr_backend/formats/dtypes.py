@@ -33,7 +33,10 @@ def zarr_type(dtype: np.dtype[Any]) -> Any:
         Zarr has no such type: Python objects in fields, ``longdouble``, elements without bytes.
     """
     if dtype.hasobject:
-        raise ValueRefusedError(f"{dtype} holds Python objects", remedy="Give text, numbers or references.")
+        raise ValueRefusedError(
+            f"{dtype} holds Python objects",
+            remedy="Give numbers or text of a fixed length, such as S10.",
+        )
     if dtype.names is not None:
         return [_zarr_field(name, dtype[name]) for name in dtype.names]
     if dtype.kind not in _NOT_NUMBERS and f"{dtype.kind}{dtype.itemsize}" not in NAMES:
@@ -218,35 +221,6 @@ def _lacks_unit(dtype: np.dtype[Any]) -> bool:
     if dtype.names is not None:
         return any(_lacks_unit(dtype[name].base) for name in dtype.names)
     return dtype.kind in "mM" and np.datetime_data(dtype)[0] == "generic"
-
-
-def keeps_dates(values: Any, given: Any) -> bool:
-    """Return whether a cast of the dates or durations ``given`` to ``values`` lost nothing; False for numbers."""
-    if values.dtype.kind != given.dtype.kind:
-        return False
-    return np.array_equal(values.astype(given.dtype).view("i8"), given.view("i8"))
-
-
-def date_number(value: Any, dtype: np.dtype[Any]) -> int:
-    """Return the integer for a date or duration in a row of JSON, in the unit of its field.
-
-    Raises
-    ------
-    ValueRefusedError
-        The field has no unit, or the value is not a whole number of its unit.
-    """
-    check_units(dtype.str)
-    try:
-        given = np.asarray(value)
-        made = np.asarray(value, dtype)
-        fits = given.dtype.kind not in "mM" or keeps_dates(made, given)
-    except (ValueError, TypeError, OverflowError) as error:
-        raise ValueRefusedError(f"{value!r} is not {dtype} ({error})") from error
-    if not fits:
-        raise ValueRefusedError(
-            f"{value!r} does not fit {dtype} without loss", remedy="Convert it, or use a finer unit."
-        )
-    return int(made.astype("i8"))
 
 
 def check_units(data_type: Any) -> None:

@@ -8,9 +8,7 @@ Source: `formats.dtypes` for the stored types; docs/format for the specification
 from __future__ import annotations
 
 import datetime
-import math
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,6 +16,7 @@ import numpy.typing as npt
 
 from hdmf_zarr_backend.errors import NaNPayloadWarning, ValueRefusedError, warn
 from hdmf_zarr_backend.formats import chunking, dtypes
+from hdmf_zarr_backend.formats.casting import cast, cast_rows, cast_text, flatten, infer, to_bytes, to_text, unmasked
 from hdmf_zarr_backend.formats.elements import TIME_WORDS, word_element
 from hdmf_zarr_backend.formats.new_datasets import Layout, as_scalar, new_dataset
 from hdmf_zarr_backend.formats.regions import RegionReference
@@ -25,15 +24,7 @@ from hdmf_zarr_backend.hdf5.datasets import Description, default_type, describe,
 from hdmf_zarr_backend.hdf5.values import encoder
 from hdmf_zarr_backend.model.elements import ASCII, REFERENCE, REGION, UTF8, Element
 from hdmf_zarr_backend.transfer.plan import PlannedArray, encode_fill, encode_object_fill
-from hdmf_zarr_backend.transfer.sources import (
-    ElementSource,
-    IndexedSource,
-    RowSource,
-    cast_block,
-    to_bytes,
-    to_json_number,
-    to_text,
-)
+from hdmf_zarr_backend.transfer.sources import ElementSource, IndexedSource, RowSource
 from hdmf_zarr_backend.transfer.stored_sources import take_chunks
 
 Encode = Callable[[Any], Any]
@@ -77,7 +68,7 @@ def first_leaf(data: Any) -> Any:
 
 def _outer_shape(data: Any) -> tuple[int, ...] | None:
     """Return the shape of an array, or the length of a sequence; None for a single value, also a container of hdmf."""
-    is_value = isinstance(data, (str, bytes, dict, np.generic, RegionReference))
+    is_value = data is np.ma.masked or isinstance(data, (str, bytes, dict, np.generic, RegionReference))
     if is_value or hasattr(data, "container_source"):  # without importing hdmf for data that has no container
         return None
     if hasattr(data, "shape"):
@@ -110,12 +101,6 @@ def _numbers_dtype(word: Any) -> np.dtype[Any] | None:
     if any(dtype is None for dtype in fields.values()):  # `in` compares by ==, and float64 == None in numpy
         return None
     return np.dtype([(name, dtype) for name, dtype in fields.items() if dtype is not None])
-
-
-def _numbers_of(row: Any, dtype: np.dtype[Any]) -> tuple[Any, ...]:
-    """Return a row in the form for NumPy: a tuple, with tuples for inner compounds."""
-    names = dtype.names or ()
-    return tuple(_numbers_of(v, dtype[n]) if dtype[n].names else v for v, n in zip(row, names, strict=True))
 
 
 def _field_element(dtype: Any) -> Element:
@@ -161,11 +146,10 @@ def _plan_scalar_text(value: Any, word: Any, options: Layout, *, is_ascii: bool)
 
 
 def _plan_scalar_number(value: Any, word: Any, options: Layout) -> PlannedArray:
-    array = np.atleast_1d(np.array(value))
-    if array.dtype.hasobject:
-        raise ValueRefusedError(f"the number {value} has more than 64 bits", remedy="Store it as text.")
+    array = infer(value)
     if word is not None:
-        array = cast_block(array, dtypes.number_type(word, value.dtype if isinstance(value, np.generic) else None))
+        array = cast(array, dtypes.number_type(word, value.dtype if isinstance(value, np.generic) else None))
+    array = array.reshape(1)
     node, notes = new_dataset(array.dtype, (), options)
     return PlannedArray(node, IndexedSource(array, array.dtype), notes=notes)
 
@@ -197,7 +181,11 @@ def plan_references(
     ``element`` is an object or region reference; None: taken from the first one.
     """
     if element is None:
-        element = REFERENCE if getattr(first_leaf(data), "region", None) is None else REGION
+        _, leaves = flatten(data) if isinstance(data, (list, tuple, np.ndarray)) else ((), [first_leaf(data)])
+        are_regions = [getattr(leaf, "region", None) is not None for leaf in leaves]
+        if any(are_regions) and not all(are_regions):
+            raise ValueRefusedError("some references are to regions", remedy="Give references of one kind.")
+        element = REGION if any(are_regions) else REFERENCE
     return _plan_objects(element, data, shape, reference, options)
 
 
@@ -224,23 +212,25 @@ def plan_rows(
     """
     node, notes = new_dataset(Element("compound", fields=tuple(fields)), (length,), options)
     encode_object_fill(options.fill_value, node.stored.first_filter.get("id"))  # refuses any
-    source = RowSource(data, length, encoders or [_field_encoder(element, reference) for _, element in fields])
+    converters: Sequence[Encode | np.dtype[Any]] = encoders or [
+        _field_encoder(element, reference) for _, element in fields
+    ]
+    source = RowSource(data, length, converters, [name for name, _ in fields])
     planned = PlannedArray(node, source, notes=notes)
     if options.maxshape is not None and options.maxshape[:1] != (length,):  # otherwise the shape is the maximum
         planned.notes["maxshape"] = list(options.maxshape)[:1]
     return planned
 
 
-def _field_encoder(element: Element, reference: Encode) -> Encode:
+def _field_encoder(element: Element, reference: Encode) -> Encode | np.dtype[Any]:
     if element.kind == "text":
         return to_text
     if element.kind in ("reference", "region"):
         return reference
-    if element.kind != "datetime":
-        return to_json_number
     dtype = dtypes.dtype_of(element)
-    dtypes.check_units(dtype.str)
-    return partial(dtypes.date_number, dtype=dtype)
+    if element.kind == "datetime":
+        dtypes.check_units(dtype.str)
+    return dtype
 
 
 def plan_h5_dataset(dataset: Any, options: Layout, reference: Encode) -> PlannedArray:
@@ -333,7 +323,7 @@ def _plan_h5_rows(data: Any, found: Description, options: Layout, reference: Enc
 def _number_encoder(kind: str, data: Any) -> Encode:
     """Return a function that converts the numbers of a field to JSON."""
     if kind[1:2] != "f":
-        return to_json_number
+        return _json_number
 
     def encode(value: Any) -> Any:
         if is_unusual_nan(value):
@@ -343,61 +333,75 @@ def _number_encoder(kind: str, data: Any) -> Encode:
                 NaNPayloadWarning,
                 stacklevel=2,
             )
-        return to_json_number(value)
+        return _json_number(value)
 
     return encode
 
 
-def plan_array(data: Any, word: Any, options: Layout, reference: Encode) -> PlannedArray:
+def _json_number(value: Any) -> Any:
+    return value.item() if isinstance(value, (np.generic, np.ndarray)) else value
+
+
+def plan_array(
+    data: Any, word: Any, options: Layout, reference: Encode, *, element_type: type | None = None
+) -> PlannedArray:
     """Plan an array, or nested lists, of numbers, text, bytes or rows, of any rank above 0.
 
     ``word`` is the type as HDMF names it, or the list of fields; None: the type of the data. ``reference`` encodes a
-    reference.
+    reference. ``element_type`` is the type as a class: if it is that of an element of a list, hdmf has not looked at
+    the other elements, and all of them choose the type.
 
     Raises
     ------
     ValueRefusedError
         The type of the data cannot be stored.
     """
+    data = unmasked(data)
     if isinstance(word, list):
         return _plan_compound(data, word, options, reference)
     kind = dtypes.kind_of(word) if isinstance(word, str) else None
-    if hasattr(data, "dtype") and hasattr(data, "shape") and isinstance(data.dtype, np.dtype):
-        return _plan_typed(data, kind, word, options)
-    return _plan_lists(data, kind, word, options)
+    is_typed = hasattr(data, "dtype") and hasattr(data, "shape") and isinstance(data.dtype, np.dtype)
+    if isinstance(data, np.ndarray) and data.dtype == object:
+        if word == "utf8":  # hdmf's word for every array of objects
+            kind = None
+    elif is_typed:
+        return _plan_typed(data, kind, word, options, reference)
+    elif element_type is not None and _is_of_element(element_type, data):
+        kind = None
+    return _plan_elements(data, kind, word, options, reference)
 
 
-def _plan_lists(data: Any, kind: str | None, word: Any, options: Layout) -> PlannedArray:
-    """Plan nested lists, or other data without a NumPy type, by their first element."""
-    shape = shape_of(data)
-    first = first_leaf(data)
-    if isinstance(first, (np.datetime64, np.timedelta64)):
-        return _plan_typed(_to_array(data, None), kind, word, options)
-    if kind in _TEXT_KINDS or isinstance(first, (str, bytes, *_DATES)):
-        return _plan_text(data, shape, _text_kind(first) if kind in (None, "number") else kind, options, word)
-    if kind is None and math.prod(shape) == 0:
-        raise ValueRefusedError("empty data without a type", remedy="Give a NumPy array with a dtype.")
-    array = _to_array(data, dtypes.numpy_of(word) if kind == "number" else None)
-    return _plan_typed(array, kind, word, options)
+def _is_of_element(element_type: type, data: Any) -> bool:
+    """Tell whether a type is that of the first or the last element, which hdmf takes for all of them."""
+    for position in (0, -1):
+        leaf = data
+        while isinstance(leaf, (list, tuple)) or (isinstance(leaf, np.ndarray) and leaf.ndim):
+            if not len(leaf):
+                return False
+            leaf = leaf[position]
+        if type(leaf) is element_type:
+            return True
+    return False
 
 
-def _text_kind(first: Any) -> str:
-    """Return the kind of text with a given first element."""
-    return "ascii" if isinstance(first, bytes) else "text"
-
-
-def _to_array(data: Any, dtype: np.dtype[Any] | None) -> npt.NDArray[Any]:
-    try:
-        array = np.asarray(data, dtype=dtype)
-    except (ValueError, TypeError, OverflowError) as error:
-        raise ValueRefusedError(f"the data are not an array of {dtype or 'one type'} ({error})") from error
-    if array.dtype == object:
-        missing = [index for index, item in np.ndenumerate(array) if item is None][:1]
-        where = f": element {list(missing[0]) if array.ndim > 1 else missing[0][0]} is None" if missing else ""
-        raise ValueRefusedError(
-            f"the data are not an array of one type{where}", remedy="Rows must have one length and no None."
-        )
-    return array
+def _plan_elements(data: Any, kind: str | None, word: Any, options: Layout, reference: Encode) -> PlannedArray:
+    """Plan nested lists, or an array of objects; all elements choose the type if ``kind`` is None."""
+    array = infer(data)
+    if not array.size:
+        if kind is None and not isinstance(data, np.ndarray):
+            raise ValueRefusedError("empty data without a type", remedy="Give a NumPy array with a dtype.")
+        array = array.astype(dtypes.numpy_of(word) if kind == "number" else object)
+    if kind == "number":
+        array = cast(array, dtypes.number_type(word, array.dtype))
+    if array.dtype != object:
+        return _plan_typed(array, kind, word, options, reference)
+    types = set(map(type, array.reshape(-1)))
+    has_text, has_bytes = (any(issubclass(cls, base) for cls in types) for base in (str, bytes))
+    if kind not in _TEXT_KINDS:
+        kind = "ascii" if has_bytes and not has_text else "text"
+    if has_text and has_bytes and kind != "bytes":
+        kind, array = "text", cast_text(array, to_text)
+    return _plan_text(array, array.shape, kind, options, word)
 
 
 def _is_lazy(data: Any) -> bool:
@@ -406,20 +410,43 @@ def _is_lazy(data: Any) -> bool:
     return isinstance(data, LazyArray)
 
 
-def _plan_typed(data: Any, kind: str | None, word: Any, options: Layout) -> PlannedArray:
+def _plan_typed(data: Any, kind: str | None, word: Any, options: Layout, reference: Encode) -> PlannedArray:
     dtype: np.dtype[Any] = data.dtype
     if dtype.kind == "O" and kind not in _TEXT_KINDS:
         first = first_leaf(data)
         if isinstance(first, (str, bytes, *_DATES, type(None))):
             return _plan_text(data, tuple(data.shape), _text_kind(first), options, word)
-        return _plan_typed(_to_array(np.asarray(data).tolist(), None), kind, word, options)
+        return _plan_elements(np.asarray(data), kind, word, options, reference)
     is_text = dtype.kind == "S" and kind in ("text", "ascii") and not _is_lazy(data)
     if dtype.kind in "OTU" or is_text:  # a stored array of fixed-length text keeps its type
         return _plan_text(data, tuple(data.shape), kind if kind in _TEXT_KINDS else "text", options, word)
+    if dtype.names is not None and dtype.hasobject and isinstance(data, np.ndarray):
+        return plan_rows(data, len(data), _fields_of_objects(data), options, reference)
     stored = dtypes.plain(dtype)
     if kind == "number" and isinstance(word, str):
         stored = dtypes.number_type(word, stored)
     return _plan_stored(data, stored, options)
+
+
+def _text_kind(first: Any) -> str:
+    """Return the kind of text with a given first element."""
+    return "ascii" if isinstance(first, bytes) else "text"
+
+
+def _fields_of_objects(rows: npt.NDArray[Any]) -> Fields:
+    """Return the fields of structured rows with text as Python objects, each from all of its values."""
+    if rows.ndim != 1:
+        raise ValueRefusedError(f"rows with text have {rows.ndim} axes", remedy="Give them with one axis.")
+    fields: Fields = []
+    for name in rows.dtype.names or ():
+        column = infer(rows[name])
+        if column.ndim > 1 or column.dtype.names is not None:
+            problem = f"the field {name!r} of rows with text has several values"
+            raise ValueRefusedError(problem, remedy="Give a number or text for each field.")
+        is_bytes = column.dtype.kind == "S" or {bytes} == set(map(type, column))
+        text = ASCII if is_bytes else UTF8
+        fields.append((name, text if column.dtype.kind in "OSTU" else dtypes.element_of(column.dtype)))
+    return fields
 
 
 def _plan_stored(data: Any, dtype: np.dtype[Any], options: Layout) -> PlannedArray:
@@ -464,8 +491,11 @@ def _plan_compound(data: Any, fields: list[Any], options: Layout, reference: Enc
     given: Any = getattr(data, "dtype", None)
     is_structured = isinstance(given, np.dtype) and given.names is not None and hasattr(data, "shape")
     if is_structured and (dtype is not None or _holds_bytes(given, fields)):
+        names = [str(field["name"]) for field in fields]
+        if sorted(names) == sorted(given.names):
+            given = np.dtype([(name, given[name]) for name in names])
         return _plan_stored(data, dtypes.plain(given), options)
     if dtype is not None:
-        return _plan_stored(np.array([_numbers_of(row, dtype) for row in data], dtype=dtype), dtype, options)
+        return _plan_stored(cast_rows(data, dtype, 1), dtype, options)
     elements = [(str(field["name"]), _field_element(field["dtype"])) for field in fields]
     return plan_rows(data, len(data), elements, options, reference)

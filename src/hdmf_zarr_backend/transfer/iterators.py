@@ -26,6 +26,7 @@ from hdmf_zarr_backend.errors import StoreError, UsageError, ValueRefusedError
 from hdmf_zarr_backend.execution.executors import Sink
 from hdmf_zarr_backend.execution.tasks import ValuesTask
 from hdmf_zarr_backend.formats import chunking, dtypes, elements
+from hdmf_zarr_backend.formats.casting import cast, cast_text, infer, to_text, unmasked
 from hdmf_zarr_backend.formats.new_datasets import VLEN_BYTES, Layout, new_dataset
 from hdmf_zarr_backend.formats.reserved import DTYPE, NOTES
 from hdmf_zarr_backend.model.elements import ASCII, UTF8
@@ -33,7 +34,6 @@ from hdmf_zarr_backend.model.nodes import absolute, join
 from hdmf_zarr_backend.model.stored import StoredArray
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.transfer.plan import PlannedArray, encode_fill, encode_object_fill
-from hdmf_zarr_backend.transfer.sources import cast_block, to_text
 
 Index = tuple[int, ...]
 
@@ -225,9 +225,12 @@ def _chunks(data: Any, options: Layout, first_shape: tuple[int, ...], itemsize: 
 def _dtype(data: Any, word: Any) -> np.dtype[Any] | None:
     """Return the type of numbers; None for text."""
     given = getattr(data, "dtype", None)
+    own, listed = _numpy_type(given), _listed_type(data)
+    if listed is not None and own is not None and word in (None, own.name):
+        return listed
     kind = dtypes.kind_of(word) if isinstance(word, str) else None
     if kind == "number":
-        return dtypes.number_type(word, _numpy_type(given))
+        return dtypes.number_type(word, own)
     if kind is not None or (isinstance(given, str) and given in elements.WORDS):
         return None
     if given is None:
@@ -236,6 +239,22 @@ def _dtype(data: Any, word: Any) -> np.dtype[Any] | None:
         return dtypes.NUMPY_OF_WORD[given]
     dtype = np.dtype(given)
     return None if dtype.kind in "OUST" else dtypes.plain(dtype)
+
+
+def _listed_type(data: Any) -> np.dtype[Any] | None:
+    """Return the type of all numbers of an iterator over a list that has the type of the first one; else None.
+
+    Raises
+    ------
+    ValueRefusedError
+        No type holds all elements of the list; or the list or array has masked elements, which hdmf takes for values.
+    """
+    values = unmasked(getattr(data, "data", None))
+    if not isinstance(values, (list, tuple)) or not values:
+        return None
+    dtype = infer(values).dtype
+    is_of_first = np.asarray(values[0]).dtype == _numpy_type(getattr(data, "dtype", None))
+    return dtype if is_of_first and dtype.kind in "biufcmM" else None
 
 
 def _numpy_type(given: Any) -> np.dtype[Any] | None:
@@ -363,7 +382,7 @@ class GrowingArray:
         """
         if block.data is None:
             return
-        data = self._typed(block.data)
+        data = self._typed(block)
         try:
             shape = self._grown(block)
             axes = normalise(block.selection, shape)
@@ -407,15 +426,10 @@ class GrowingArray:
             chunk[_selection([part[1] for part in combination], chunk.shape)] = piece
             self._put_back(index, chunk, filled + piece.size)
 
-    def _typed(self, data: Any) -> Array:
+    def _typed(self, block: Any) -> Array:
         if self._codec.is_object:
-            array = np.asarray(data, dtype=object)
-            flat = np.empty(array.size, object)
-            encode = to_text if self.texts is None else self.texts.encode
-            for position, item in enumerate(array.reshape(-1)):
-                flat[position] = encode(item)
-            return flat.reshape(array.shape)
-        return cast_block(np.asarray(data), self._codec.dtype)
+            return cast_text(block.data, to_text if self.texts is None else self.texts.encode)
+        return cast(block.data, self._codec.dtype, same_kind=True)
 
     def _take(self, index: Index) -> tuple[Array, int]:
         waiting = self._waiting.pop(index, None)

@@ -13,6 +13,7 @@ from hdmf_zarr_backend.arrays.codecs import chunk_codec
 from hdmf_zarr_backend.arrays.objects import cell_width
 from hdmf_zarr_backend.errors import FilterReplacedWarning, UsageError, ValueRefusedError, ZarrBackendError, warn
 from hdmf_zarr_backend.formats import chunking, zarr3, zarr3_codecs
+from hdmf_zarr_backend.formats.casting import cast, to_bytes, to_text
 from hdmf_zarr_backend.formats.chunking import SHARD_BYTES
 from hdmf_zarr_backend.formats.dimensions import encode_dimensions
 from hdmf_zarr_backend.formats.elements import describe
@@ -22,7 +23,7 @@ from hdmf_zarr_backend.formats.zarr3 import KEY_ENCODINGS, ChunkKeyEncoding
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Hierarchy, absolute
 from hdmf_zarr_backend.model.stored import Shards, StoredArray
 from hdmf_zarr_backend.stores.base import Store
-from hdmf_zarr_backend.transfer.sources import Array, ArraySource, Region, cast_block, to_bytes, to_text
+from hdmf_zarr_backend.transfer.sources import Array, ArraySource, Region
 
 
 @dataclass(slots=True)
@@ -106,7 +107,7 @@ def encode_fill(value: Any, dtype: np.dtype[Any]) -> Any:
     """
     if value is None:
         return None
-    scalar = cast_block(np.asarray(value), dtype)
+    scalar = cast(value, dtype)
     if dtype.kind in "SV":
         return base64.standard_b64encode(scalar.tobytes()).decode()
     if dtype.kind in "mM":

@@ -6,8 +6,6 @@ converts values (text, references, rows) block by block.
 
 from __future__ import annotations
 
-import datetime
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
@@ -15,12 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from hdmf_zarr_backend.errors import ValueRefusedError
-from hdmf_zarr_backend.formats.dtypes import keeps_dates
+from hdmf_zarr_backend.formats.casting import Place, cast, row_values, to_text, unmasked
 
 Array = npt.NDArray[Any]
 Region = tuple[slice, ...]
-
-_NUMBERS = frozenset("biufc")
 
 
 def is_hdf5_dataset(data: Any) -> bool:
@@ -75,9 +71,7 @@ class IndexedSource:
     def can_be_refused(self) -> bool:
         """Whether `read` may raise an error, depending on the values."""
         given = getattr(self.data, "dtype", None)
-        if given is None or given == self.dtype:
-            return given is None
-        return given.kind in "mM" or not _holds_all(self.dtype, given)
+        return given is None or (given != self.dtype and not _is_widened(given, self.dtype))
 
     def read(self, region: Region) -> Array:
         """Return the block as ``dtype``.
@@ -87,7 +81,14 @@ class IndexedSource:
         ValueRefusedError
             ``dtype`` cannot hold the values.
         """
-        return cast_block(np.asarray(self.data[region] if region else self.data[()]), self.dtype)
+        place = Place(tuple(part.start for part in region))
+        block = unmasked(self.data[region] if region else self.data[()], place)
+        return cast(np.asarray(block), self.dtype, place)
+
+
+def _is_widened(given: np.dtype[Any], dtype: np.dtype[Any]) -> bool:
+    """Tell whether all numbers of a type are in another one of its kind, such as int8 in int16."""
+    return given.kind == dtype.kind and given.kind in "biufc" and np.can_cast(given, dtype)
 
 
 class H5FileSource:
@@ -115,62 +116,6 @@ class H5FileSource:
 
         with h5py.File(self._file, "r") as file:
             return IndexedSource(file[self._path], self.dtype).read(region)
-
-
-def cast_block(block: Array, dtype: np.dtype[Any]) -> Array:
-    """Return ``block`` as ``dtype``. Floating-point numbers may be rounded, other values must not change.
-
-    Raises
-    ------
-    ValueRefusedError
-        Integers would change, or numbers would lose a fraction or an imaginary part.
-    """
-    if block.dtype == dtype:
-        return block
-    if block.dtype.names is not None:
-        return _fields(block, dtype)
-    if block.dtype.kind in "mM":
-        return _dates(block, dtype)
-    if _holds_all(dtype, block.dtype):
-        return block.astype(dtype)
-    with np.errstate(invalid="ignore"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # an imaginary part is checked below
-        try:
-            made = block.astype(dtype)
-        except (ValueError, TypeError, OverflowError) as error:
-            raise ValueRefusedError(
-                f"the values are not {dtype} ({error})", remedy="Convert them first, or give the dataset their type."
-            ) from error
-    if block.dtype.kind in _NUMBERS and dtype.kind in _NUMBERS and not np.array_equal(made, block):
-        raise ValueRefusedError(
-            f"the values are {block.dtype} and do not fit {dtype} without loss",
-            remedy="Convert them first, or give the dataset their type.",
-        )
-    return made
-
-
-def _holds_all(dtype: np.dtype[Any], given: np.dtype[Any]) -> bool:
-    """Tell whether ``dtype`` can hold all values of another type, allowing floating-point numbers to be rounded."""
-    return np.can_cast(given, dtype, "safe" if dtype.kind in "iub" else "same_kind")
-
-
-def _dates(block: Array, dtype: np.dtype[Any]) -> Array:
-    """Return dates or durations in another unit or byte order; never as plain numbers, which have no unit."""
-    made = block.astype(dtype) if block.dtype.kind == dtype.kind else None
-    if made is not None and keeps_dates(made, block):
-        return made
-    raise ValueRefusedError(
-        f"the values are {block.dtype} and do not fit {dtype} without loss",
-        remedy="Convert them first, or give the dataset their type.",
-    )
-
-
-def _fields(block: Array, dtype: np.dtype[Any]) -> Array:
-    """Copy field by field: NumPy casts structured arrays by name only if padding and metadata agree."""
-    packed = np.empty(block.shape, dtype)
-    for name in dtype.names or ():
-        packed[name] = block[name]
-    return packed
 
 
 class ElementSource:
@@ -213,7 +158,7 @@ class ElementSource:
         if not region or getattr(self.data, "shape", None) == ():
             return [self.data[()] if hasattr(self.data, "shape") else self.data]
         if hasattr(self.data, "shape") and len(region) > 1:
-            return np.asarray(self.data[region], dtype=object).reshape(-1).tolist()
+            return np.asarray(unmasked(self.data[region]), dtype=object).reshape(-1).tolist()
         if len(region) == 1:
             first = region[0]
             if hasattr(self.data, "__getitem__"):
@@ -276,29 +221,54 @@ class RowSource:
     Parameters
     ----------
     data : sequence
-        Rows whose fields are accessed by position.
-    converters : sequence of callable
-        One for each field: converts a value to JSON.
+        Rows: tuples, or elements of a structured array, whose fields are matched by name.
+    length : int
+        Number of rows.
+    converters : sequence of callable or numpy.dtype
+        One for each field: converts a value to JSON; or the type of a number or date, to which the values are cast.
+    names : sequence of str
+        The names of the fields.
     """
 
     can_be_refused = True
 
-    def __init__(self, data: Any, length: int, converters: Sequence[Callable[[Any], Any]]) -> None:
+    def __init__(
+        self, data: Any, length: int, converters: Sequence[Callable[[Any], Any] | np.dtype[Any]], names: Sequence[str]
+    ) -> None:
         self.data = data
         self.shape: tuple[int, ...] = (length, len(converters))
         self._converters = converters
+        self._names = tuple(names)
 
     def read(self, region: Region) -> Array:
         """Return the rows of the block; always with all fields."""
-        rows = self.data[region[0]] if hasattr(self.data, "__getitem__") else list(self.data)[region[0]]
-        block = np.empty((region[0].stop - region[0].start, len(self._converters)), object)
-        for position, row in enumerate(rows):
-            for column, convert in enumerate(self._converters):
+        start = region[0].start
+        given = self.data[region[0]] if hasattr(self.data, "__getitem__") else list(self.data)[region[0]]
+        place = Place((start,))
+        rows = [row_values(row, self._names, n, place) for n, row in enumerate(given)]
+        block = np.empty((region[0].stop - start, len(self._converters)), object)
+        for column, convert in enumerate(self._converters):
+            values = [row[column] for row in rows]
+            if isinstance(convert, np.dtype):
+                block[:, column] = json_numbers(values, convert, place.inside(self._names[column]))
+                continue
+            for position, value in enumerate(values):
                 try:
-                    block[position, column] = convert(row[column])
+                    block[position, column] = convert(value)
                 except ValueRefusedError as error:
-                    raise _at(error, [region[0].start + position, column]) from error.__cause__
+                    raise _at(error, [start + position, column]) from error.__cause__
         return block[:, region[1]]
+
+
+def json_numbers(values: list[Any], dtype: np.dtype[Any], place: Place) -> list[Any]:
+    """Return the numbers of one field as JSON, and dates as integers in the unit of ``dtype``."""
+    array = cast(values, dtype, place)
+    if array.ndim > 1:
+        raise place.refused(
+            (0,), f"the field {place.field!r} has values of shape {array.shape[1:]}", "Give one number for each."
+        )
+    numbers: list[Any] = (array.astype("i8") if dtype.kind in "mM" else array).tolist()
+    return numbers
 
 
 def _at(error: ValueRefusedError, index: list[int]) -> ValueRefusedError:
@@ -307,54 +277,3 @@ def _at(error: ValueRefusedError, index: list[int]) -> ValueRefusedError:
         error.problem = f"element {index if len(index) > 1 else index[0]}: {error.problem}"
     error.located()
     return error
-
-
-def to_text(value: Any) -> str:
-    """Return a text element as ``str``: text, UTF-8 bytes, dates as ISO 8601.
-
-    Raises
-    ------
-    ValueRefusedError
-        The value is something else, such as None, which would silently become the text "None"; or it has surrogates.
-    """
-    if isinstance(value, str):
-        if not value.isascii():
-            _check_utf8(value)
-        return value if type(value) is str else str.__str__(value)
-    if isinstance(value, bytes):
-        try:
-            return value.decode("utf-8")
-        except UnicodeDecodeError as error:
-            raise ValueRefusedError(
-                f"{value!r} is not UTF-8, where text is expected", remedy="Decode it, or give only bytes."
-            ) from error
-    if isinstance(value, (datetime.datetime, datetime.date)):
-        return value.isoformat()
-    if isinstance(value, np.ndarray) and value.ndim == 0:
-        return to_text(value[()])
-    raise ValueRefusedError(
-        f"{value!r} of type {type(value).__name__} is not text, where text is expected",
-        remedy="Replace it by text; an empty string for a missing value.",
-    )
-
-
-def _check_utf8(value: str) -> None:
-    try:
-        value.encode("utf-8")
-    except UnicodeEncodeError as error:
-        raise ValueRefusedError(
-            f"{value!r} holds surrogates, which are not characters",
-            remedy="Encode it with 'surrogateescape' to give bytes.",
-        ) from error
-
-
-def to_bytes(value: Any) -> bytes:
-    """Return an element as ``bytes``; text becomes UTF-8."""
-    if isinstance(value, bytes):
-        return bytes(value)
-    return to_text(value).encode("utf-8")
-
-
-def to_json_number(value: Any) -> Any:
-    """Return a number as a JSON value."""
-    return value.item() if isinstance(value, (np.generic, np.ndarray)) else value

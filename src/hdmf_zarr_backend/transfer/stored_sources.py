@@ -19,6 +19,7 @@ from hdmf_zarr_backend.arrays.fills import check_unwritten, fill_scalar
 from hdmf_zarr_backend.arrays.shards import ShardReader
 from hdmf_zarr_backend.arrays.stored_chunks import check_stored_form
 from hdmf_zarr_backend.errors import ChunkError, UsageError
+from hdmf_zarr_backend.formats.casting import Place, cast
 from hdmf_zarr_backend.formats.chunking import WHOLE_BYTES
 from hdmf_zarr_backend.formats.dtypes import numpy_dtype
 from hdmf_zarr_backend.formats.elements import stored_text
@@ -37,7 +38,6 @@ from hdmf_zarr_backend.transfer.sources import (
     ArraySource,
     IndexedSource,
     Region,
-    cast_block,
     is_hdf5_dataset,
 )
 
@@ -175,7 +175,7 @@ class ZarrSource:
             A chunk does not decode; file and array are named.
         """
         reader = ChunkReader(self._keys, self._path, self._node.stored, _cache_of(self._keys.location))
-        return cast_block(reader.read(region), self._dtype)
+        return cast(reader.read(region), self._dtype, Place(tuple(part.start for part in region)))
 
 
 def _can_be_sent(keys: Store) -> bool:

@@ -1,0 +1,619 @@
+"""`infer` and `cast`: the one place where values get a type, and the one where their type changes.
+
+`infer` takes the type from all elements of nested lists or of an array of objects, never from the first one, and
+returns them as an array of it. `cast` converts to a type that is given: that of a dataset, or of a schema. Both refuse
+what would change a value, and name its index; `cast` may round to the precision of a floating-point type.
+
+Source: NumPy, "Array creation", for the types of Python's numbers: ``int`` is int64, ``float`` is float64.
+"""
+
+from __future__ import annotations
+
+import datetime
+import itertools
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from operator import itemgetter
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hdmf_zarr_backend.errors import ValueRefusedError
+from hdmf_zarr_backend.formats.regions import RegionReference
+
+__all__ = [
+    "Place",
+    "cast",
+    "cast_rows",
+    "cast_text",
+    "count_axes",
+    "flatten",
+    "infer",
+    "row_values",
+    "to_bytes",
+    "to_text",
+    "unmasked",
+]
+
+Array = npt.NDArray[Any]
+Shape = tuple[int, ...]
+
+_SHOWN_LETTERS = 60
+_MIXED = "Give each kind its own dataset; a missing number is NaN, and missing text is an empty string."
+_LARGE = "Give smaller integers, or store these as text."
+_CONVERT = "Convert the values, or write them to a dataset of another type."
+_ROWS = (
+    "Give rows as tuples with one value for each field, or as a structured array, and convert values that do not fit."
+)
+
+_KINDS: tuple[tuple[tuple[type, ...], str], ...] = (
+    ((bool, np.bool_), "a boolean"),
+    ((np.timedelta64,), "a duration"),  # NumPy derives it from its integers
+    ((int, float, complex, np.number), "a number"),
+    ((str, bytes), "text"),
+    ((np.datetime64,), "a date of NumPy"),
+    ((datetime.datetime,), "a time of Python"),  # Python derives it from its dates
+    ((datetime.date,), "a date of Python"),
+    ((np.void,), "a row"),
+)
+_OF_PYTHON = {int: np.dtype(np.int64), float: np.dtype(np.float64), complex: np.dtype(np.complex128)}
+_EXACT_BITS = {2: 11, 4: 24, 8: 53}
+"""Bits of the integers that a float of so many bytes can always hold."""
+_MOST_BITS = 1023
+"""Bits of the integers that are surely below the largest float."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where values belong in a dataset, for messages.
+
+    Attributes
+    ----------
+    start : tuple of int
+        Index of the first value.
+    shape : tuple of int or None
+        Shape that the first axis of the values stands for, if rows were flattened.
+    field : str
+        The field of a row.
+    """
+
+    start: Shape = ()
+    shape: Shape | None = None
+    field: str = ""
+
+    def inside(self, name: str) -> Place:
+        """Return the place of a field."""
+        return replace(self, field=f"{self.field}.{name}" if self.field else name)
+
+    def refused(self, index: Shape, problem: str, remedy: str = _CONVERT) -> ValueRefusedError:
+        """Return an error that names the element at ``index`` of the values."""
+        if self.shape is not None and index:
+            index = (*_unravel(index[0], self.shape), *index[1:])
+        start = (*self.start, *(0,) * (len(index) - len(self.start)))
+        where = [n + first for n, first in zip(index, start, strict=False)]
+        element = f"element {where if len(where) > 1 else where[0]}: " if where else ""
+        return ValueRefusedError(element + problem, remedy=_ROWS if self.field and remedy is _CONVERT else remedy)
+
+    def unfit(self, index: Shape, value: Any, given: Any, dtype: np.dtype[Any]) -> ValueRefusedError:
+        """Return an error for ``value`` of type ``given``, which ``dtype`` cannot hold."""
+        field = f" of the field {self.field!r}" if self.field else ""
+        return self.refused(index, f"the data do not fit {dtype}{field} without loss: {_shown(value)} of type {given}")
+
+    def check(self, bad: Any, values: Array, dtype: np.dtype[Any]) -> None:
+        """Raise an error for the first of the ``values`` that is marked in ``bad``."""
+        bad = np.asarray(bad)
+        if bad.any():
+            index = _unravel(int(np.argmax(bad)), bad.shape)
+            raise self.unfit(index, values[index], values.dtype, dtype)
+
+
+_ANYWHERE = Place()
+
+
+def _unravel(position: int, shape: Sequence[int]) -> Shape:
+    return tuple(map(int, np.unravel_index(position, tuple(shape)))) if shape else ()
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, np.generic) and value.dtype.kind not in "mMV":
+        value = value.item()
+    if isinstance(value, int) and value.bit_length() > _SHOWN_LETTERS * 3:
+        return f"an integer of {value.bit_length()} bits"
+    text = str(value) if isinstance(value, (np.generic, np.ndarray)) else repr(value)
+    return text if len(text) < _SHOWN_LETTERS else f"{text[: _SHOWN_LETTERS - 3]}..."
+
+
+def unmasked(data: Any, place: Place = _ANYWHERE, outer: Shape = ()) -> Any:
+    """Return a masked array as the array that it masks; other data are returned as they are.
+
+    Raises
+    ------
+    ValueRefusedError
+        An element is masked: a dataset has no mask, and the number below it is not a value.
+    """
+    if not isinstance(data, (np.ma.MaskedArray, np.ma.mvoid)):
+        return data
+    mask = np.ma.getmaskarray(data)
+    if np.ma.is_masked(data) if mask.dtype.names is None else mask.tobytes().strip(b"\0"):
+        index = _unravel(int(np.argmax(mask)), mask.shape) if mask.dtype.names is None else ()
+        remedy = "Give data.filled(value), such as data.filled(numpy.nan) for floating-point numbers."
+        raise place.refused((*outer, *index), "the array is masked here, and a dataset has no mask", remedy)
+    return np.ma.getdata(data)
+
+
+# ---- the type of all elements ---------------------------------------------------------------------------------------
+
+
+def infer(data: Any, place: Place = _ANYWHERE) -> Array:
+    """Return nested lists, or an array of objects, as an array of the smallest type that holds all elements unchanged.
+
+    Text, bytes and dates of Python remain objects; other arrays are returned as they are.
+
+    Raises
+    ------
+    ValueRefusedError
+        No type holds all elements, such as booleans with numbers, None, or an integer with floats that no float holds;
+        or rows differ in length.
+    """
+    if isinstance(data, (np.ndarray, np.generic)) and data.dtype.kind != "O":
+        return np.asarray(unmasked(data, place))
+    shape, leaves = flatten(data, place)
+    if not leaves:
+        return np.zeros(shape)
+    if isinstance(leaves[0], np.ndarray):
+        return np.stack(leaves).astype(leaves[0].dtype, copy=False).reshape(shape)
+    kind = _common_kind(leaves, shape, place)
+    if kind == "a number":
+        array = _infer_numbers(leaves, shape, place)
+    elif kind == "a row":
+        array = _infer_rows(leaves, place if place.shape is not None else replace(place, shape=shape))
+    elif kind in ("a date of NumPy", "a duration"):
+        dtype = np.result_type(*{leaf.dtype for leaf in leaves})
+        array = np.array([cast(leaf, dtype, place) for leaf in leaves], dtype)
+    else:
+        array = np.fromiter(leaves, bool if kind == "a boolean" else object, len(leaves))
+    return array.reshape(shape)
+
+
+def flatten(data: Any, place: Place = _ANYWHERE) -> tuple[Shape, list[Any]]:
+    """Return the shape of nested sequences, and their elements in order.
+
+    If the elements are arrays of one type and shape they are not divided; the shape has their axes too.
+
+    Raises
+    ------
+    ValueRefusedError
+        Rows differ in length, or an element is masked.
+    """
+    shape: list[int] = []
+    level = [data]
+    while level:
+        if any(map(_is_array, set(map(type, level)))):
+            level = [_undivided(item, _unravel(n, shape), place) for n, item in enumerate(level)]
+        types = set(map(type, level))
+        nested = set(filter(_is_nested, types))
+        if not nested:
+            break
+        is_uniform = nested == {np.ndarray} and len({(item.dtype, item.shape) for item in level}) == 1
+        if is_uniform and not level[0].dtype.hasobject:
+            shape.extend(level[0].shape)
+            break
+        lengths = {len(item) if type(item) in nested else None for item in level}
+        if len(lengths) > 1:
+            n = next(n for n, item in enumerate(level) if _length(item, nested) != _length(level[0], nested))
+            problem = f"the data are not an array: rows differ in length, {_shown(level[n])} and {_shown(level[0])}"
+            raise place.refused(_unravel(n, shape), problem, "Give as many elements in each row.")
+        shape.append(len(level[0]))
+        level = list(itertools.chain.from_iterable(level))
+    return tuple(shape), level
+
+
+def _length(item: Any, nested: set[type]) -> int | None:
+    return len(item) if type(item) in nested else None
+
+
+@lru_cache(maxsize=256)
+def _is_array(kind: type) -> bool:
+    return hasattr(kind, "__array__") and not issubclass(kind, np.generic) and not hasattr(kind, "container_source")
+
+
+@lru_cache(maxsize=256)
+def _is_nested(kind: type) -> bool:
+    """Tell whether elements of a type are sequences; a container of hdmf is one element, though it has a length."""
+    is_value = issubclass(kind, (str, bytes, dict, np.generic, RegionReference)) or hasattr(kind, "container_source")
+    return not is_value and hasattr(kind, "__len__") and hasattr(kind, "__iter__")
+
+
+def _undivided(item: Any, index: Shape, place: Place) -> Any:
+    """Return an element that is an array without its mask, and an array without axes as its element."""
+    if not _is_array(item.__class__):
+        return item
+    array = np.asarray(unmasked(item, place, index))
+    return array if array.ndim else array[()]
+
+
+def _kind_of(value: Any) -> str | None:
+    return _kind(value.__class__)
+
+
+@lru_cache(maxsize=256)
+def _kind(kind: Hashable) -> str | None:
+    return next((name for types, name in _KINDS if issubclass(kind, types)), None)  # type: ignore[arg-type]
+
+
+def _common_kind(leaves: list[Any], shape: Shape, place: Place) -> str:
+    """Return what all elements are, such as numbers; refuse the first one that is something else."""
+    first = _kind_of(leaves[0])
+    if first is not None and set(map(_kind, set(map(type, leaves)))) == {first}:
+        return first
+    n = next(n for n, leaf in enumerate(leaves) if first is None or _kind_of(leaf) != first)
+    value, kind = leaves[n], _kind_of(leaves[n])
+    if value is None:
+        problem = "None cannot be stored"
+    elif kind is None:
+        problem = f"{_shown(value)} of type {type(value).__name__} cannot be stored"
+    else:
+        problem = f"{_shown(value)} is {kind}, and {_shown(leaves[0])}, the first element, is {first}"
+    raise place.refused(_unravel(n, shape), problem, _MIXED)
+
+
+@lru_cache(maxsize=256)
+def _dtype_of_number(kind: type) -> np.dtype[Any]:
+    if issubclass(kind, np.generic):
+        return np.dtype(kind)
+    return next(dtype for base, dtype in _OF_PYTHON.items() if issubclass(kind, base))
+
+
+def _infer_numbers(leaves: list[Any], shape: Shape, place: Place) -> Array:
+    """Return numbers in the type that NumPy promotes them to, if it holds their integers unchanged."""
+    dtypes = set(map(_dtype_of_number, set(map(type, leaves))))
+    dtype = np.result_type(*dtypes)
+    integers = [given for given in dtypes if given.kind in "iu"]
+    if len(integers) == len(dtypes):
+        return np.array(leaves, _integer_type(leaves, dtype, shape, place))
+    bad = next((n for n, leaf in enumerate(leaves) if _is_huge(leaf)), None) if int in set(map(type, leaves)) else None
+    array = np.array(leaves if bad is None else (), dtype)
+    if bad is None and integers:
+        large = np.flatnonzero(np.abs(array.real) >= 2 ** _EXACT_BITS.get(array.real.itemsize, 63)).tolist()
+        bad = next((n for n in large if _is_integer(leaves[n]) and int(array.real[n]) != int(leaves[n])), None)
+    if bad is not None:
+        problem = f"the integer {_shown(leaves[bad])} is not exact in {dtype}, the type of the elements beside it"
+        raise place.refused(_unravel(bad, shape), problem, _LARGE)
+    return array
+
+
+def _is_huge(value: Any) -> bool:
+    """Tell whether an integer may be beyond all floats."""
+    return isinstance(value, int) and value.bit_length() > _MOST_BITS
+
+
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, (int, np.integer))
+
+
+def _integer_type(leaves: list[Any], dtype: np.dtype[Any], shape: Shape, place: Place) -> np.dtype[Any]:
+    """Return a type that holds all integers: NumPy has none for int64 with uint64, and Python's have any size."""
+    is_of_python = set(map(type, leaves)) == {int}
+    if not is_of_python and dtype.kind in "iu" and not any(isinstance(leaf, int) for leaf in leaves):
+        return dtype
+    numbers = leaves if is_of_python else list(map(int, leaves))
+    low, high = min(numbers), max(numbers)
+    for wanted in (dtype, np.dtype(np.int64), np.dtype(np.uint64)):
+        if wanted.kind in "iu" and np.iinfo(wanted).min <= low and high <= np.iinfo(wanted).max:
+            return wanted
+    n = next(n for n, number in enumerate(numbers) if not -(2**63) <= number < 2**63)
+    beside = " and the elements beside it" if 0 <= numbers[n] < 2**64 else ""
+    problem = f"no integer type holds {_shown(numbers[n])}{beside}"
+    raise place.refused(_unravel(n, shape), problem, _LARGE)
+
+
+def _infer_rows(rows: list[Any], place: Place) -> Array:
+    """Return elements of structured arrays as an array of the fields of the first, in types that hold all values."""
+    dtypes = {row.dtype for row in rows}
+    names = rows[0].dtype.names
+    if len(dtypes) == 1:
+        return np.array(rows, rows[0].dtype)
+    for n, row in enumerate(rows):
+        if row.dtype.names is None or names is None or set(row.dtype.names) != set(names):
+            raise place.refused((n,), f"the fields {row.dtype.names} are not those of the first row, {names}", _ROWS)
+    columns = {name: infer([row[name] for row in rows], place.inside(name)) for name in names}
+    made = np.empty(len(rows), [(name, column.dtype, column.shape[1:]) for name, column in columns.items()])
+    for name, column in columns.items():
+        made[name] = column
+    return made
+
+
+# ---- into a given type ----------------------------------------------------------------------------------------------
+
+
+def cast(values: Any, dtype: np.dtype[Any], place: Place = _ANYWHERE, *, same_kind: bool = False) -> Array:
+    """Return values as an array of ``dtype``.
+
+    Parameters
+    ----------
+    values : array-like
+        An array, a value, or nested lists; rows as for `cast_rows`.
+    dtype : numpy.dtype
+        The type.
+    place : Place
+        Where the values belong, for messages.
+    same_kind : bool
+        Whether booleans are not taken for numbers, nor numbers for dates. False: a schema may ask for True as 1.
+
+    Raises
+    ------
+    ValueRefusedError
+        A value would change, other than by rounding to the precision of a floating-point type.
+    """
+    if dtype.names is not None:
+        return cast_rows(values, dtype, count_axes(values), place)
+    array = infer(values, place)
+    if array.dtype == dtype or dtype.hasobject:
+        return array.astype(dtype, copy=False)
+    if not array.size:
+        return np.zeros(array.shape, dtype)
+    given, wanted = array.dtype.kind, dtype.kind
+    if wanted in "SU":
+        return _fixed_text(array, dtype, place)
+    is_other = same_kind and given != wanted and (given == "b" or not {given, wanted}.isdisjoint("mM"))
+    if wanted in "mM" and (given in "iumM" or _is_time(array.flat[0])) and not (is_other and given != "O"):
+        return _dates(array, dtype, place)
+    if given in "biufc" and wanted in "biufc" and not is_other:
+        with np.errstate(all="ignore"):  # what overflows is found below
+            return _numbers(array, dtype, place)
+    first = array.reshape(-1)[0]
+    index = (0,) * array.ndim
+    raise place.unfit(index, first, type(first).__name__ if given == "O" else array.dtype, dtype)
+
+
+def _is_time(value: Any) -> bool:
+    return isinstance(value, datetime.date)  # also one with a time
+
+
+def _numbers(array: Array, dtype: np.dtype[Any], place: Place) -> Array:
+    given, wanted = array.dtype.kind, dtype.kind
+    if given == "c" and wanted != "c":
+        place.check(array.imag != 0, array, dtype)  # also NaN
+        array, given = array.real, "f"
+    made = array.astype(dtype)
+    if given == "b" or (given == wanted and np.can_cast(array.dtype, dtype)):
+        return made
+    if wanted == "b":
+        bad = (array != 0) & (array != 1)
+    elif given in "iu" and wanted in "iu":
+        bad = (made.astype(array.dtype) != array) | ((made < 0) != (array < 0))
+    elif given in "iu":
+        bad = _changed_integers(array, made.real)
+    elif wanted in "iu":
+        wide = array if array.dtype.itemsize >= 8 else array.astype(np.float64)  # else the limits overflow
+        limits = np.iinfo(dtype)
+        bad = ~((wide == np.trunc(wide)) & (wide >= float(limits.min)) & (wide < float(limits.max + 1)))
+    else:
+        bad = (np.isinf(made.real) & ~np.isinf(array.real)) | (np.isinf(made.imag) & ~np.isinf(array.imag))
+    place.check(bad, array, dtype)
+    return made
+
+
+def _changed_integers(array: Array, made: Array) -> Any:
+    """Mark the integers that are not the same as floats."""
+    if 8 * array.dtype.itemsize <= _EXACT_BITS.get(made.dtype.itemsize, 63):
+        return np.False_
+    wide = made.astype(np.float64) if made.dtype.itemsize < 8 else made
+    beyond = ~np.isfinite(wide) | (wide >= float(np.iinfo(array.dtype).max + 1))  # cannot be converted back
+    return beyond | (np.where(beyond, 0, wide).astype(array.dtype) != array)
+
+
+def _dates(array: Array, dtype: np.dtype[Any], place: Place) -> Array:
+    """Return dates or durations in another unit or byte order; integers count in the unit of ``dtype``."""
+    if array.dtype.kind == "O":
+        aware = [getattr(item, "tzinfo", None) is not None for item in array.reshape(-1)]
+        place.check(np.reshape(aware, array.shape), array, dtype)
+        array = np.array(array.tolist(), "M8[us]")
+    if array.dtype.kind in "iu":
+        return cast(array, np.dtype(np.int64), place).astype(dtype)
+    if array.dtype.kind != dtype.kind:
+        place.check(np.ones(array.shape, bool), array, dtype)
+    made = array.astype(dtype)
+    place.check(made.astype(array.dtype).view("i8") != array.view("i8"), array, dtype)
+    return made
+
+
+def _fixed_text(array: Array, dtype: np.dtype[Any], place: Place) -> Array:
+    """Return text in elements of a fixed length, which must not be cut, nor end in NUL."""
+    items = array.reshape(-1).tolist()
+    made = np.empty(len(items), dtype)
+    for n, item in enumerate(items):
+        try:
+            value = item if isinstance(item, (bytes, str)) else None
+            if isinstance(value, str) and dtype.kind == "S":
+                value = value.encode("ascii")
+            elif isinstance(value, bytes) and dtype.kind == "U":
+                value = value.decode("utf-8")
+        except UnicodeError:
+            value = None
+        if value is not None:
+            made[n] = value
+        if value is None or made[n] != value:
+            raise place.unfit(_unravel(n, array.shape), item, type(item).__name__, dtype)
+    return made.reshape(array.shape)
+
+
+# ---- rows -----------------------------------------------------------------------------------------------------------
+
+
+def count_axes(data: Any) -> int:
+    """Return the number of axes of ``data``, whose elements are rows; 0 for one row."""
+    if isinstance(data, (np.ndarray, np.void)):
+        is_rows = data.dtype.names is not None or (data.dtype == object and not _is_row_of_objects(data))
+        return data.ndim if is_rows else max(data.ndim - 1, 0)
+    if isinstance(data, list) and (not data or isinstance(data[0], (list, tuple, np.ndarray, np.void))):
+        return 1 + (count_axes(data[0]) if data else 0)
+    return 0
+
+
+def _is_row_of_objects(data: Any) -> bool:
+    return bool(data.ndim and data.size and not isinstance(data.flat[0], (list, tuple, np.ndarray, np.void)))
+
+
+def cast_rows(data: Any, dtype: np.dtype[Any], ndim: int, place: Place = _ANYWHERE) -> Array:
+    """Return rows as an array of ``dtype``, each value as by `cast`; the fields of structured rows are matched by name.
+
+    Parameters
+    ----------
+    data : array-like
+        A row, or nested sequences of rows; a row is a tuple, a list, an array, or an element of a structured array.
+    dtype : numpy.dtype
+        A structured type without objects.
+    ndim : int
+        The number of axes whose elements are rows, as from `count_axes`.
+    place : Place
+        Where the rows belong, for messages.
+
+    Raises
+    ------
+    ValueRefusedError
+        A row has other fields, or another number of them; or a value does not fit its field.
+    """
+    data = unmasked(data, place)
+    if is_structured(data):
+        return _by_name(np.asarray(data), dtype, place)
+    shape, rows = _rows(data, ndim, place)
+    place = place if place.shape is not None else replace(place, shape=shape)
+    names = dtype.names or ()
+    ordered = [row_values(row, names, n, place) for n, row in enumerate(rows)]
+    made = np.empty(len(rows), dtype)
+    for position, name in enumerate(names):
+        made[name] = _column(list(map(itemgetter(position), ordered)), dtype[name], place.inside(name))
+    return made.reshape(shape)
+
+
+def is_structured(data: Any) -> bool:
+    """Tell whether ``data`` is an array, or an element, whose type has fields."""
+    return isinstance(data, (np.ndarray, np.void)) and data.dtype.names is not None
+
+
+def _rows(data: Any, ndim: int, place: Place) -> tuple[Shape, list[Any]]:
+    """Return the shape and the rows of nested sequences of ``ndim`` axes."""
+    shape: list[int] = []
+    rows = [data]
+    for _ in range(ndim):
+        if len(set(map(len, rows))) > 1:
+            raise place.refused((), "rows differ in length", "Give as many rows in each.")
+        shape.append(len(rows[0]) if rows else 0)
+        rows = list(itertools.chain.from_iterable(rows))
+    return tuple(shape), rows
+
+
+def row_values(row: Any, names: tuple[str, ...], n: int, place: Place = _ANYWHERE) -> Any:
+    """Return the values of row ``n`` in the order of ``names``; the fields of a structured row are matched by name."""
+    row = unmasked(row, place, (n,))
+    if isinstance(row, np.ndarray) and row.ndim == 0:
+        row = row[()]
+    if isinstance(row, np.void) and row.dtype.names is not None:
+        if row.dtype.names == names:
+            return row
+        if set(row.dtype.names) == set(names):
+            return [row[name] for name in names]
+        raise place.refused((n,), f"the fields {row.dtype.names} are not those of the dataset, {names}", _ROWS)
+    is_row = hasattr(row, "__getitem__") and hasattr(row, "__len__") and not isinstance(row, (str, bytes, dict))
+    if not is_row or len(row) != len(names):
+        raise place.refused(
+            (n,), f"the data are not rows with a value for each of the fields {names}: {_shown(row)}", _ROWS
+        )
+    return row
+
+
+def _column(values: Any, field: np.dtype[Any], place: Place) -> Array:
+    """Return the values of one field, whose first axis is that of the rows."""
+    if field.base.names is not None:
+        made = cast_rows(values, field.base, 1 + len(field.shape), place)
+    else:
+        made = cast(values, field.base, place)
+    if made.size and made.shape != (len(values), *field.shape):
+        problem = f"the field {place.field!r} needs a value of shape {field.shape}, not {made.shape[1:]}"
+        raise place.refused((0,), problem, _ROWS)
+    return made.reshape(len(values), *field.shape)
+
+
+def _by_name(array: Array, dtype: np.dtype[Any], place: Place) -> Array:
+    """Return structured rows with the fields of ``dtype``: copied one by one, since NumPy matches by position."""
+    if array.dtype == dtype:
+        return array
+    names = dtype.names or ()
+    if set(array.dtype.names or ()) != set(names):
+        raise place.refused((), f"the fields {array.dtype.names} are not those of the dataset, {names}", _ROWS)
+    made = np.empty(array.shape, dtype)
+    place = place if place.shape is not None else replace(place, shape=array.shape)
+    for name in names:
+        column = array[name].reshape(array.size, *array.dtype[name].shape)
+        made[name] = _column(column, dtype[name], place.inside(name)).reshape(*array.shape, *dtype[name].shape)
+    return made
+
+
+# ---- text -----------------------------------------------------------------------------------------------------------
+
+
+def cast_text(values: Any, convert: Callable[[Any], Any], place: Place = _ANYWHERE) -> Array:
+    """Return nested lists, or an array, of text as objects, each converted by `to_text` or `to_bytes`."""
+    shape, leaves = flatten(values, place)
+    items = list(itertools.chain.from_iterable(_items(leaf) for leaf in leaves))
+    made = np.empty(len(items), object)
+    for n, item in enumerate(items):
+        try:
+            made[n] = convert(item)
+        except ValueRefusedError as error:
+            raise place.refused(_unravel(n, shape), error.problem, error.remedy) from error.__cause__
+    return made.reshape(shape)
+
+
+def _items(leaf: Any) -> list[Any]:
+    return leaf.reshape(-1).tolist() if isinstance(leaf, np.ndarray) else [leaf]
+
+
+def to_text(value: Any) -> str:
+    """Return a text element as ``str``: text, UTF-8 bytes, dates as ISO 8601.
+
+    Raises
+    ------
+    ValueRefusedError
+        The value is something else, such as None, which would silently become the text "None"; or it has surrogates.
+    """
+    if isinstance(value, str):
+        if not value.isascii():
+            _check_utf8(value)
+        return value if type(value) is str else str.__str__(value)
+    if isinstance(value, bytes):
+        try:
+            return value.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise ValueRefusedError(
+                f"{value!r} is not UTF-8 and so is not text, where text is expected",
+                remedy="Decode it, or give only bytes.",
+            ) from error
+    if isinstance(value, (datetime.datetime, datetime.date)):
+        return value.isoformat()
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        return to_text(value[()])
+    raise ValueRefusedError(
+        f"{value!r} of type {type(value).__name__} is not text, where text is expected",
+        remedy="Replace it by text; an empty string for a missing value.",
+    )
+
+
+def _check_utf8(value: str) -> None:
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise ValueRefusedError(
+            f"{value!r} holds surrogates, which are not characters",
+            remedy="Encode it with 'surrogateescape' to give bytes.",
+        ) from error
+
+
+def to_bytes(value: Any) -> bytes:
+    """Return an element as ``bytes``; text becomes UTF-8."""
+    if isinstance(value, bytes):
+        return bytes(value)
+    return to_text(value).encode("utf-8")

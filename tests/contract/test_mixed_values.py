@@ -1,0 +1,455 @@
+"""Values of several types: all of them choose the type of a dataset, and none is changed on any way into a file."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from hdmf.build import GroupBuilder, ReferenceBuilder
+from hdmf.common import DynamicTable, VectorData, get_manager
+from hdmf.data_utils import DataChunk, DataChunkIterator, GenericDataChunkIterator
+from pynwb import TimeSeries
+from pynwb.testing.mock.file import mock_NWBFile
+from pynwb.testing.mock.ophys import mock_PlaneSegmentation
+
+from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO
+from hdmf_zarr_backend.errors import ValueRefusedError
+from tests.trees import dataset, root
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+
+FORMATS = (2, 3)
+NAN = float("nan")
+LARGE = 2**53 + 1
+MORNING = np.datetime64("2020-01-01T08:00", "s")
+
+
+class Mix(NamedTuple):
+    """Values, and what becomes of them."""
+
+    values: Any
+    listed: str
+    """The type of a list of them; or what its refusal says."""
+    base: str
+    """The type of a dataset that they are assigned and appended to."""
+    edited: str = ""
+    """What the refusal of that says; empty: they fit."""
+
+    @property
+    def dtype(self) -> np.dtype[Any] | None:
+        return None if " " in self.listed else np.dtype(self.listed)
+
+
+MIXES = {
+    "int, float": Mix([1, 2.5, 3], "f8", "i8", "int64 without loss: 2.5"),
+    "float, int": Mix([1.5, 2], "f8", "f8"),
+    "int, nan": Mix([1, NAN, 3], "f8", "i8", "int64 without loss: nan"),
+    "nan, int": Mix([NAN, 1], "f8", "f8"),
+    "int, None": Mix([1, None, 3], "element 1: None", "i8", "None"),
+    "float, None": Mix([1.5, None], "element 1: None", "f8", "None"),
+    "None, int": Mix([None, 1], "element 0: None", "i8", "None"),
+    "bool, int": Mix([True, 2, 0], "element 1: 2 is a number", "?", "2"),
+    "int, bool": Mix([1, True], "element 1: True is a boolean", "i8", "True"),
+    "bool, None": Mix([True, None], "element 1: None", "?", "None"),
+    "bool, nan": Mix([True, NAN], "element 1: nan is a number", "?", "nan"),
+    "bool, float": Mix([True, 0.5], "element 1: 0.5 is a number", "?", "0.5"),
+    "bool, bool": Mix([True, np.False_], "?", "?"),
+    "int, str": Mix([1, "a"], "element 1: 'a' is text", "i8", "'a'"),
+    "float, str": Mix([1.5, "2.5"], "element 1: '2.5' is text", "f8", "'2.5'"),
+    "str, int": Mix(["a", 1], "element 1: 1 is a number", "O", "1 of type int is not text"),
+    "str, nan": Mix(["a", NAN], "element 1: nan is a number", "O", "nan of type float is not text"),
+    "str, bytes": Mix(["a", b"b"], "O", "O"),
+    "bytes, str": Mix([b"a", "ü"], "O", "O"),
+    "int8, int": Mix([np.int8(1), 300], "i8", "i1", "int8 without loss: 300"),
+    "uint8, int": Mix([np.uint8(1), -1], "i8", "u1", "uint8 without loss: -1"),
+    "int8, int16": Mix([np.int8(1), np.int16(300)], "i2", "i1", "int8 without loss: 300"),
+    "int8, uint8": Mix([np.int8(-1), np.uint8(200)], "i2", "i1", "int8 without loss: 200"),
+    "float32, float": Mix([np.float32(1), 0.1], "f8", "f8"),
+    "float32, float16": Mix([np.float32(0.1), np.float16(0.5)], "f4", "f4"),
+    "int8, float32": Mix([np.int8(1), np.float32(0.5)], "f4", "f4"),
+    "int64, float": Mix([np.int64(1), 2.5], "f8", "i8", "int64 without loss: 2.5"),
+    "int, float64": Mix([1, np.float64(2.5)], "f8", "i8", "int64 without loss: 2.5"),
+    "int, 2**63": Mix([1, 2**63], "u8", "i8", "int64 without loss: 9223372036854775808"),
+    "int, 2**64": Mix([1, 2**64], "element 1: no integer type", "i8", "18446744073709551616"),
+    "-1, 2**63": Mix([-1, 2**63], "element 1: no integer type", "i8", "9223372036854775808"),
+    "int64, uint64": Mix([np.int64(-1), np.uint64(2**63)], "element 1: no integer type", "i8", "9223372036854775808"),
+    "float, 2**53+1": Mix([0.5, LARGE], "element 1: the integer 9007199254740993", "f8", "9007199254740993"),
+    "nested": Mix([[1, 2], [3, 4.5]], "f8", "i8", "int64 without loss: 4.5"),
+    "nested, nan": Mix([[1, 2], [NAN, 4]], "f8", "i8", "int64 without loss: nan"),
+    "nested, bool": Mix([[1, 2], [3, True]], r"element \[1, 1\]: True is a boolean", "i8", "True"),
+    "arrays of int, float": Mix([np.array([1, 2]), np.array([3.5, 4])], "f8", "i8", "int64 without loss: 3.5"),
+    "arrays of float32, float64": Mix([np.array([1, 2], "f4"), np.array([0.1, 0.2])], "f8", "f8"),
+    "arrays of int8, int64": Mix([np.array([1, 2], "i1"), np.array([300, 4])], "i8", "i1", "int8 without loss: 300"),
+    "arrays of bool, int": Mix([np.array([True]), np.array([2])], r"element \[1, 0\]: 2 is a number", "?", "2"),
+    "units of dates": Mix([np.datetime64("2020-01-01"), MORNING], "M8[s]", "M8[s]"),
+    "date, int": Mix([MORNING, 5], "element 1: 5 is a number", "M8[s]", "5"),
+    "date, datetime": Mix(
+        [datetime.date(2020, 1, 1), datetime.datetime(2020, 1, 1, 8)], "element 1: .* is a time", "i8", "2020"
+    ),
+}  # fmt: skip
+
+
+def plain(value: Any) -> Any:
+    """Return nested lists of plain values: text instead of bytes."""
+    if isinstance(value, (list, tuple, np.ndarray)):
+        return [plain(item) for item in value]
+    value = value.item() if isinstance(value, np.generic) and value.dtype.kind not in "mM" else value
+    return value.decode() if isinstance(value, bytes) else value
+
+
+def assert_same(found: Any, values: Any, dtype: np.dtype[Any]) -> None:
+    assert np.asarray(found).dtype.newbyteorder("=") == dtype
+    assert str(plain(found)) == str(plain(np.array(values, dtype) if dtype.kind in "fMiu" else values))
+
+
+def table_of(*columns: VectorData) -> DynamicTable:
+    return DynamicTable(name="table", description="x", columns=list(columns))
+
+
+def as_column(values: Any) -> DynamicTable:
+    return table_of(VectorData(name="c", description="x", data=list(values)))
+
+
+def as_rows(values: Any) -> DynamicTable:
+    table = DynamicTable(name="table", description="x")
+    table.add_column("c", "x")
+    for value in values:
+        table.add_row(c=value)
+    return table
+
+
+def as_ragged(values: Any) -> DynamicTable:
+    table = DynamicTable(name="table", description="x")
+    table.add_column("c", "x", index=True)
+    for value in values:
+        table.add_row(c=[value])
+    return table
+
+
+def as_objects(values: Any) -> DynamicTable:
+    array = np.empty(len(values), object)
+    array[:] = values
+    return table_of(VectorData(name="c", description="x", data=array))
+
+
+def as_wrapped(values: Any) -> DynamicTable:
+    return table_of(VectorData(name="c", description="x", data=ZarrDataIO(list(values), chunks=None)))
+
+
+WAYS: dict[str, Callable[[Any], DynamicTable]] = {
+    "column": as_column,
+    "add_row": as_rows,
+    "ragged column": as_ragged,
+    "array of objects": as_objects,
+    "ZarrDataIO": as_wrapped,
+}
+
+
+@pytest.mark.parametrize("zarr_format", FORMATS)
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", MIXES)
+def test_all_elements_of_a_column_choose_its_type(tmp_path, name, way, zarr_format):
+    mix = MIXES[name]
+    if way == "add_row" and None in plain(mix.values):
+        pytest.skip("hdmf refuses a row without a value")
+    with ZarrIO(str(tmp_path / "a.zarr"), "w", manager=get_manager(), zarr_format=zarr_format) as io:
+        table = WAYS[way](mix.values)
+        if mix.dtype is None:
+            with pytest.raises(ValueRefusedError, match=mix.listed) as caught:
+                io.write(table)
+            assert caught.value.path == "/c"
+            return
+        io.write(table)
+    with ZarrIO(str(tmp_path / "a.zarr"), "r", manager=get_manager()) as io:
+        column = io.read()["c"]
+        assert_same(getattr(column, "target", column).data[:], mix.values, mix.dtype)
+
+
+@pytest.mark.parametrize("zarr_format", FORMATS)
+@pytest.mark.parametrize("name", MIXES)
+def test_all_elements_of_a_series_choose_its_type(tmp_path, name, zarr_format):
+    mix = MIXES[name]
+    if mix.base == "?" or mix.base.startswith("M8") or name == "date, datetime" or mix.values[0] is None:
+        pytest.skip("hdmf refuses a series that starts with something else than a number or text")
+    file = mock_NWBFile()
+    file.add_acquisition(TimeSeries(name="x", data=list(mix.values), unit="V", rate=1.0))
+    with NWBZarrIO(str(tmp_path / "a.nwb.zarr"), "w", zarr_format=zarr_format) as io:
+        if mix.dtype is None:
+            with pytest.raises(ValueRefusedError, match=mix.listed) as caught:
+                io.write(file)
+            assert caught.value.path == "/acquisition/x/data"
+            return
+        io.write(file)
+    with NWBZarrIO(str(tmp_path / "a.nwb.zarr"), "r") as io:
+        assert_same(io.read().acquisition["x"].data[:], mix.values, mix.dtype)
+
+
+@pytest.mark.parametrize("zarr_format", FORMATS)
+@pytest.mark.parametrize("name", MIXES)
+def test_an_attribute_has_the_type_of_all_elements_or_comes_back_as_it_is(tmp_path, name, zarr_format):
+    """JSON holds mixed lists, so that only values that JSON lacks are refused."""
+    mix = MIXES[name]
+    leaves = [] if isinstance(mix.values[0], np.ndarray) else np.array(mix.values, object).reshape(-1).tolist()
+    is_json = bool(leaves) and all(type(leaf) in (int, float, bool, str, type(None)) for leaf in leaves)
+    with ZarrIO(str(tmp_path / "a.zarr"), "w", manager=get_manager(), zarr_format=zarr_format) as io:
+        tree = GroupBuilder("root", attributes={"x": mix.values})
+        if (mix.dtype is None and not is_json) or "bytes" in name:
+            with pytest.raises(ValueRefusedError, match="the attribute 'x' cannot be stored"):
+                io.write_builder(tree)
+            return
+        io.write_builder(tree)
+    with ZarrIO(str(tmp_path / "a.zarr"), "r", manager=get_manager()) as io:
+        found = io.read_builder().attributes["x"]
+    if mix.dtype is None:
+        found = found.tolist() if isinstance(found, np.ndarray) else found
+        assert str(found) == str(mix.values)
+    else:
+        assert_same(found, mix.values, mix.dtype)
+
+
+def write_base(path: Path, mix: Mix, zarr_format: int, length: int) -> None:
+    shape = (length, *np.shape(mix.values[0]))
+    base = np.full(shape, "") if mix.base == "O" else np.zeros(shape, mix.base)
+    column = VectorData(name="c", description="x", data=ZarrDataIO(base, maxshape=(None, *shape[1:])))
+    with ZarrIO(str(path), "w", manager=get_manager(), zarr_format=zarr_format) as io:
+        io.write(table_of(column))
+
+
+@pytest.mark.parametrize("zarr_format", FORMATS)
+@pytest.mark.parametrize("way", ["assign", "append", "add_row"])
+@pytest.mark.parametrize("name", MIXES)
+def test_what_is_put_into_a_dataset_is_kept_or_refused(tmp_path, name, way, zarr_format):
+    mix = MIXES[name]
+    if way == "add_row" and None in plain(mix.values):
+        pytest.skip("hdmf refuses a row without a value")
+    length = len(mix.values)
+    write_base(tmp_path / "a.zarr", mix, zarr_format, length)
+
+    def put(table: DynamicTable) -> None:
+        if way == "assign":
+            table["c"].data[0:length] = mix.values
+        elif way == "append":
+            table["c"].data.append(mix.values)
+        else:
+            for value in mix.values:
+                table.add_row(c=value)
+
+    with ZarrIO(str(tmp_path / "a.zarr"), "r+", manager=get_manager()) as io:
+        table = io.read()
+        if mix.edited:
+            with pytest.raises(ValueRefusedError, match=mix.edited) as caught:
+                put(table)
+            assert caught.value.path == "/c"
+            return
+        put(table)
+        io.write(table)
+    with ZarrIO(str(tmp_path / "a.zarr"), "r", manager=get_manager()) as io:
+        assert_same(io.read_builder()["c"].data[:][-length:], mix.values, np.dtype(mix.base))
+
+
+@pytest.mark.parametrize("zarr_format", FORMATS)
+@pytest.mark.parametrize("name", MIXES)
+def test_an_iterator_over_a_list_has_the_type_of_all_elements(tmp_path, name, zarr_format):
+    mix = MIXES[name]
+    if mix.values[0] is None or "date" in name or "str" in name:
+        pytest.skip("hdmf's iterator takes numbers")
+    values = DataChunkIterator(data=list(mix.values), buffer_size=1)
+    with ZarrIO(str(tmp_path / "a.zarr"), "w", manager=get_manager(), zarr_format=zarr_format) as io:
+        tree = root(dataset("c", values, values.dtype.type))
+        if mix.dtype is None:
+            with pytest.raises(ValueRefusedError, match=mix.listed):
+                io.write_builder(tree)
+            return
+        io.write_builder(tree)
+    with ZarrIO(str(tmp_path / "a.zarr"), "r", manager=get_manager()) as io:
+        assert_same(io.read_builder()["c"].data[:], mix.values, mix.dtype)
+
+
+@pytest.mark.parametrize("zarr_format", FORMATS)
+@pytest.mark.parametrize(
+    ("given", "base", "problem"),
+    [
+        (np.array([1 + 2j]), "f8", r"float64 without loss: \(1\+2j\)"),
+        (np.array([1e300]), "f4", "float32 without loss: 1e"),
+        (np.array([LARGE]), "f8", "float64 without loss: 9007199254740993"),
+        (np.array([16777217]), "f4", "float32 without loss: 16777217"),
+        (np.array([300]), "i1", "int8 without loss: 300"),
+        (np.array([1.7]), "i4", "int32 without loss: 1.7"),
+        (np.array([NAN]), "i4", "int32 without loss: nan"),
+        (np.array([2**64 - 1], "u8"), "i8", "int64 without loss"),
+        (np.array([-1]), "u8", "uint64 without loss: -1"),
+        (np.array([b"abcdef"]), "S3", "without loss: b'abcdef'"),
+        (["a\0"], "S3", "without loss"),
+        (np.ma.array([7], mask=[True]), "i4", "filled"),
+        ([np.ma.masked], "f8", "filled"),
+    ],
+    ids=str,
+)
+def test_what_a_dataset_does_not_hold_is_refused_on_every_way(tmp_path, given, base, problem, zarr_format):
+    path = str(tmp_path / "a.zarr")
+
+    def blocks() -> Any:
+        yield DataChunk(data=given, selection=np.s_[0:1])
+
+    with ZarrIO(path, "w", zarr_format=zarr_format) as io:
+        io.write_builder(root(dataset("a", ZarrDataIO(np.zeros(1, base), maxshape=(None,)))))
+    with ZarrIO(path, "r+") as io:
+        data = io.read_builder()["a"].data
+        for put in (
+            data.append,
+            lambda value: data.__setitem__(slice(0, 1), value),
+            lambda value: data.__setitem__(0, value[0]),
+        ):
+            with pytest.raises(ValueRefusedError, match=problem):
+                put(given)
+        assert data[:].tolist() == np.zeros(1, base).tolist()
+    if base != "S3":
+        with ZarrIO(path, "w", zarr_format=zarr_format) as io, pytest.raises(ValueRefusedError, match=problem):
+            io.write_builder(root(dataset("a", given, np.dtype(base).name)))
+
+
+def test_floats_are_rounded_to_a_dataset_of_less_precision(tmp_path):
+    with ZarrIO(str(tmp_path / "a.zarr"), "w") as io:
+        io.write_builder(root(dataset("a", np.zeros(2, "f4"))))
+    with ZarrIO(str(tmp_path / "a.zarr"), "r+") as io:
+        data = io.read_builder()["a"].data
+        data[:] = [0.1, float("-inf")]
+        assert data[:].tolist() == [float(np.float32(0.1)), float("-inf")]
+
+
+# ---- masks ----------------------------------------------------------------------------------------------------------
+
+MASKED = np.ma.array([1.0, 2.0, 3.0], mask=[False, True, False])
+ROWS = np.ma.array([(1, 2.0), (3, 4.0)], dtype=[("a", "i4"), ("b", "f8")], mask=[(False, True), (False, False)])
+
+
+def blocks_of(values: Any) -> Any:
+    class Blocks(GenericDataChunkIterator):  # type: ignore[misc]
+        def _get_data(self, selection: tuple[slice, ...]) -> Any:
+            return values[selection]
+
+        def _get_maxshape(self) -> tuple[int, ...]:
+            return tuple(values.shape)
+
+        def _get_dtype(self) -> np.dtype[Any]:
+            return np.dtype(values.dtype)
+
+    return Blocks(buffer_shape=values.shape, chunk_shape=values.shape)
+
+
+@pytest.mark.parametrize("zarr_format", FORMATS)
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: root(dataset("a", MASKED)),
+        lambda: root(dataset("a", ROWS)),
+        lambda: root(dataset("a", ZarrDataIO(MASKED, chunks=(2,)))),
+        lambda: root(dataset("a", [MASKED, np.zeros(3)])),
+        lambda: root(dataset("a", [1.0, np.ma.masked])),
+        lambda: root(dataset("a", np.ma.array(["x", "y"], mask=[False, True]))),
+        lambda: root(dataset("a", np.ma.array(5.0, mask=True))),
+        lambda: root(dataset("a", DataChunkIterator(data=MASKED, buffer_size=2))),
+        lambda: root(dataset("a", blocks_of(MASKED))),
+        lambda: GroupBuilder("root", attributes={"a": MASKED}),
+        lambda: GroupBuilder("root", attributes={"a": [MASKED, MASKED]}),
+    ],
+    ids=["array", "rows", "ZarrDataIO", "list of arrays", "list", "text", "scalar", "iterator", "blocks", "attribute",
+         "list in an attribute"],
+)  # fmt: skip
+def test_masked_elements_are_refused(tmp_path, make, zarr_format):
+    with ZarrIO(str(tmp_path / "a.zarr"), "w", zarr_format=zarr_format) as io:
+        with pytest.raises(ValueRefusedError, match="masked") as caught:
+            io.write_builder(make())
+        assert "filled" in caught.value.remedy
+
+
+def test_an_array_whose_mask_hides_nothing_is_stored(tmp_path):
+    free = np.ma.array([1.0, 2.0], mask=False)
+    with ZarrIO(str(tmp_path / "a.zarr"), "w") as io:
+        io.write_builder(GroupBuilder("root", attributes={"x": free}, datasets={"a": dataset("a", free)}))
+    with ZarrIO(str(tmp_path / "a.zarr"), "r") as io:
+        found = io.read_builder()
+        assert found["a"].data[:].tolist() == found.attributes["x"].tolist() == [1.0, 2.0]
+
+
+# ---- rows and references ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("zarr_format", FORMATS)
+def test_rows_with_text_as_objects_are_stored(tmp_path, zarr_format):
+    rows = np.array([("Rex", 9, 1.5), ("Fidö " * 30, 3, 2.5)], [("name", "O"), ("age", "i2"), ("weight", "f4")])
+    with ZarrIO(str(tmp_path / "a.zarr"), "w", manager=get_manager(), zarr_format=zarr_format) as io:
+        io.write(as_rows(rows))
+    with ZarrIO(str(tmp_path / "a.zarr"), "r", manager=get_manager()) as io:
+        found = io.read()["c"].data[:]
+        assert [tuple(row) for row in found] == [tuple(row) for row in rows]
+
+
+@pytest.mark.parametrize("zarr_format", FORMATS)
+def test_references_and_rows_with_them_are_replaced(tmp_path, zarr_format):
+    path = str(tmp_path / "a.zarr")
+    first, second = GroupBuilder("first"), GroupBuilder("second")
+    fields = [{"name": "n", "dtype": "int8"}, {"name": "to", "dtype": {"reftype": "object", "target_type": "x"}}]
+    tree = GroupBuilder("root", groups={"first": first, "second": second})
+    tree.set_dataset(dataset("one", [ReferenceBuilder(first)] * 3, "object"))
+    tree.set_dataset(dataset("rows", [(1, ReferenceBuilder(first)), (2, ReferenceBuilder(first))], fields))
+    with ZarrIO(path, "w", zarr_format=zarr_format) as io:
+        io.write_builder(tree)
+    with ZarrIO(path, "r+") as io:
+        found = io.read_builder()
+        found["one"].data[1] = found["second"]
+        found["rows"].data[1] = (3, found["second"])
+        with pytest.raises(ValueRefusedError, match="target of a reference"):
+            found["one"].data[0] = 5
+        with pytest.raises(ValueRefusedError, match="'n' without loss: 300"):
+            found["rows"].data[0] = (300, found["first"])
+    with ZarrIO(path, "r") as io:
+        found = io.read_builder()
+        assert [target.name for target in found["one"].data[:]] == ["first", "second", "first"]
+        assert [(row["n"], row["to"].name) for row in found["rows"].data[:]] == [(1, "first"), (3, "second")]
+
+
+@pytest.mark.parametrize("zarr_format", FORMATS)
+def test_fields_of_masks_are_matched_by_name(tmp_path, zarr_format):
+    file = mock_NWBFile()
+    plane = mock_PlaneSegmentation(n_rois=0, nwbfile=file)
+    plane.add_roi(pixel_mask=[(9, 9, 9.0)])
+    plane["pixel_mask"].target.data[0] = np.array([(0.5, 1, 2)], [("weight", "f4"), ("y", "u4"), ("x", "u4")])[0]
+    plane.add_roi(pixel_mask=[(3, 4, 0.25)])
+    with NWBZarrIO(str(tmp_path / "a.nwb.zarr"), "w", zarr_format=zarr_format) as io:
+        io.write(file)
+    with NWBZarrIO(str(tmp_path / "a.nwb.zarr"), "r") as io:
+        masks = io.read().processing["ophys"][plane.name]["pixel_mask"].target.data[:]
+        assert [(row["x"], row["y"], row["weight"]) for row in masks] == [(2, 1, 0.5), (3, 4, 0.25)]
+
+
+# ---- what hdmf makes of values --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("zarr_format", FORMATS)
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"timestamps": [0, True]}, "element 1: True is a boolean"),
+        ({"timestamps": [0.0, LARGE]}, "element 1: the integer 9007199254740993"),
+        ({"timestamps": np.array([0, LARGE])}, "float64 without loss: 9007199254740993"),
+        ({"control": np.array([0.5, 1.5]), "control_description": ["a", "b"]}, "without loss: 0.5"),
+        ({"control": np.array([1, -1]), "control_description": ["a", "b"]}, "without loss: -1"),
+        ({"control": [1, 2], "control_description": np.array(["a", None], object)}, "None is not text"),
+    ],
+    ids=str,
+)
+@pytest.mark.filterwarnings("ignore::hdmf.build.warnings.DtypeConversionWarning")
+def test_what_hdmf_would_change_for_a_schema_is_refused(tmp_path, change, problem, zarr_format):
+    times = {"timestamps": [0.0, 1.0]} | change
+    series = TimeSeries(name="x", data=[1.0, 2.0], unit="V", **times)
+    file = mock_NWBFile()
+    file.add_acquisition(series)
+    with NWBZarrIO(str(tmp_path / "a.nwb.zarr"), "w", zarr_format=zarr_format) as io:
+        with pytest.raises(ValueRefusedError, match=problem) as caught:
+            io.write(file)
+        assert caught.value.path.startswith("/acquisition/x/")
