@@ -32,6 +32,8 @@ Grouped by what a handler would do:
     │   └── WrongArgumentError      (also TypeError) no such argument, or one of another type
     ├── LimitError                  a limit of `Limits`; raise it if you trust the file
     ├── NestingError                (also RecursionError) nest less deeply
+    ├── ResourceError               too many files are open; close some, or raise the limit
+    │   └── OutOfMemoryError        (also MemoryError) free memory, or read less at a time
     └── UnsupportedFileError        a kind of file that cannot be read, e.g. NWB 1.x
 
 An error names the store, the path of the node and what to do; these parts are also attributes.
@@ -64,9 +66,11 @@ __all__ = [
     "NameRefusedError",
     "NestingError",
     "NotZarrError",
+    "OutOfMemoryError",
     "PortableNameWarning",
     "ReadOnlyStoreError",
     "ReferenceTargetError",
+    "ResourceError",
     "StoreError",
     "StoreExistsError",
     "StoreFullError",
@@ -210,6 +214,14 @@ class LinkRefusedError(StoreError):
 
 class IncompleteStoreError(StoreError):
     """A write to this store was interrupted."""
+
+
+class ResourceError(ZarrBackendError):
+    """The process, or the machine, is out of file descriptors or memory. The file is not at fault."""
+
+
+class OutOfMemoryError(ResourceError, MemoryError):
+    """There is not enough memory. The file is not at fault."""
 
 
 class DamagedFileError(ZarrBackendError):

@@ -11,17 +11,20 @@ import socket
 import subprocess
 import sys
 import threading
+import warnings
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hdmf.data_utils import DataChunkIterator
 
 from hdmf_zarr_backend import ZarrIO, convert, repair
 from hdmf_zarr_backend.changes import locks
 from hdmf_zarr_backend.changes.locks import FileLock, Holder, lock_path, writer_lock
 from hdmf_zarr_backend.cli.main import main
-from hdmf_zarr_backend.errors import StoreLockedError, StoreRefusedError, UsageError
+from hdmf_zarr_backend.errors import JournalWarning, StoreLockedError, StoreRefusedError, UsageError
 from hdmf_zarr_backend.stores.local import LocalStore
 from tests import trees
 from tests.storekinds import StoreKind
@@ -412,3 +415,25 @@ def test_a_synchronizer_is_no_lock(tmp_path: Path) -> None:
         ZarrIO(tmp_path / "a.zarr", "w", synchronizer=object()).close()
     with pytest.raises(UsageError):
         ZarrIO(tmp_path / "a.zarr", "rw")
+
+
+@pytest.mark.parametrize(("name", "mode"), [("a.zarr", "w"), ("a.zarr.zip", "w"), ("a.zarr", "r+")])
+def test_a_writer_whose_lock_file_is_deleted_meanwhile_commits_nothing(tmp_path: Path, name: str, mode: str) -> None:
+    path = trees.write_builder(tmp_path / name, trees.root(trees.dataset("old", [1])))
+
+    def blocks() -> Iterator[int]:
+        yield 1
+        (tmp_path / f".{name}.lock").unlink()
+        yield 2
+
+    data = DataChunkIterator(blocks(), buffer_size=1)
+    with pytest.raises(StoreLockedError, match="the lock of this writer was broken"), ZarrIO(path, mode) as io:
+        root = io.read_builder() if mode == "r+" else trees.root()
+        root.set_dataset(trees.dataset("new", data))
+        io.write_builder(root)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", JournalWarning)
+        if mode == "r+":
+            ZarrIO(path, "r+").close()  # undoes what was written
+        assert set(trees.read_builder(path).datasets) == {"old"}
+    assert [file.name for file in tmp_path.iterdir()] == [name]

@@ -12,8 +12,9 @@ from __future__ import annotations
 import struct
 import threading
 from collections.abc import Callable
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
+import numcodecs
 import numpy as np
 import numpy.typing as npt
 
@@ -28,6 +29,34 @@ _FORMAT = 2
 _NOT_COMPRESSED = 0x02  # among the flags; such a frame has no blocks
 _HEAD_BYTES = 512  # of a chunk not in memory: header and starts of as many blocks as most chunks have
 _SCRATCH_BYTES = 4 * 2**20
+_BLOCKS_IN_MEMORY = 4  # c-blosc has three at a time
+_LARGEST_BLOCK = 2 * 2**20  # that c-blosc chooses itself
+_STATE_BYTES = 2**20  # of the codecs inside
+
+
+class Blosc(numcodecs.Blosc):  # type: ignore[misc]
+    """The codec ``blosc``, which raises a MemoryError where there is no memory for a few of its blocks.
+
+    c-blosc does not check whether it gets that memory, and crashes the process where it does not.
+    """
+
+    def encode(self, buf: Any) -> Any:
+        """Return ``buf`` as a frame."""
+        _check_memory(self.blocksize or (buf.nbytes if isinstance(buf, np.ndarray) else len(buf)))
+        return super().encode(buf)
+
+    def decode(self, buf: Any, out: Any = None) -> Any:
+        """Return the bytes of a frame, in ``out`` unless that is None."""
+        raw = np.ravel(buf, order="A").view(np.uint8) if isinstance(buf, np.ndarray) else buf
+        head = bytes(raw[: _HEADER.size])
+        if len(head) == _HEADER.size:
+            _, _, _, _, decoded, length, _ = _HEADER.unpack(head)
+            _check_memory(min(decoded, length))
+        return super().decode(buf, out)
+
+
+def _check_memory(block: int) -> None:
+    np.empty(_BLOCKS_IN_MEMORY * min(block, _LARGEST_BLOCK) + _STATE_BYTES, np.uint8)
 
 
 def stated_bytes(data: bytes) -> tuple[int, int] | None:

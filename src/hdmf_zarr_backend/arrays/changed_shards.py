@@ -22,6 +22,7 @@ from hdmf_zarr_backend.errors import ChunkError, StoreError
 from hdmf_zarr_backend.model.nodes import absolute, join
 from hdmf_zarr_backend.model.stored import StoredArray
 from hdmf_zarr_backend.stores.base import Store
+from hdmf_zarr_backend.stores.failures import resource_failure
 
 Index = tuple[int, ...]
 
@@ -191,17 +192,17 @@ class ChangedShards:
         StoreError
             The disk has no space for the chunks that wait.
         """
-        if reader.path not in self._waiting:
-            stored = shard_grid(reader.array, grid)
-            self._waiting[reader.path] = (reader, WaitingShards(self._keys, reader.path, reader.array, stored))
+        where = {"store": self._keys.location, "path": absolute(reader.path)}
         try:
+            if reader.path not in self._waiting:
+                stored = shard_grid(reader.array, grid)
+                self._waiting[reader.path] = (reader, WaitingShards(self._keys, reader.path, reader.array, stored))
             self._waiting[reader.path][1].set(index, data)
         except OSError as error:
-            raise StoreError(
+            raise resource_failure(error, "kept until its shard is written", what="a chunk", **where) or StoreError(
                 f"a chunk could not be kept until its shard is written ({error})",
-                store=self._keys.location,
-                path=absolute(reader.path),
                 remedy="Check the disk, and run again.",
+                **where,
             ) from error
 
     def chunk(self, path: str, index: Index) -> Array | None:

@@ -20,7 +20,7 @@ import numcodecs
 import numpy as np
 import numpy.typing as npt
 
-from hdmf_zarr_backend.arrays.blosc_blocks import BloscBlocks, StoredValue, find_blocks
+from hdmf_zarr_backend.arrays.blosc_blocks import Blosc, BloscBlocks, StoredValue, find_blocks
 from hdmf_zarr_backend.arrays.bounded import (
     TooLargeError,
     between_filters,
@@ -31,11 +31,19 @@ from hdmf_zarr_backend.arrays.bounded import (
 from hdmf_zarr_backend.arrays.crc32c import CRC32C
 from hdmf_zarr_backend.arrays.objects import Elements, JSONRows, LittleRows, ReferenceTexts, SplitElements, StructRows
 from hdmf_zarr_backend.arrays.plug_ins import PACKAGES, PlugIn, PlugInError, make_plug_in
-from hdmf_zarr_backend.errors import ChunkError, LimitError, MetadataError, UnsafeDataError, ValueRefusedError
+from hdmf_zarr_backend.errors import (
+    ChunkError,
+    LimitError,
+    MetadataError,
+    ResourceError,
+    UnsafeDataError,
+    ValueRefusedError,
+)
 from hdmf_zarr_backend.formats.dtypes import numpy_dtype
 from hdmf_zarr_backend.model.memo import Memo
 from hdmf_zarr_backend.model.stored import Order, StoredArray
 from hdmf_zarr_backend.oldfiles.pickles import UnsafePickleError, loads_data
+from hdmf_zarr_backend.stores.failures import resource_failure
 from hdmf_zarr_backend.stores.limits import Limits
 
 Array = npt.NDArray[Any]
@@ -58,6 +66,7 @@ DECODE_ERRORS = (ValueError, TypeError, RuntimeError, LookupError, ArithmeticErr
 
 _TYPE_KEYS = frozenset({"dtype", "astype", "encode_dtype", "decode_dtype"})
 _LONGEST_ELEMENT = 32
+_SPARE_BYTES = 64 * 2**20
 numcodecs.blosc.use_threads = False
 """zarr sets this too when it is imported: with its own threads, Blosc stores the blocks of a chunk in any order, and
 the bytes of equal chunks differ."""
@@ -139,8 +148,9 @@ def is_plug_in(config: dict[str, Any]) -> bool:
 
 
 _OWN_CODECS: dict[str, Callable[[dict[str, Any], np.dtype[Any]], Codec]] = {
+    "blosc": lambda config, dtype: cast(Codec, Blosc.from_config(_without_id(config))),
     "byteorder": lambda config, dtype: LittleRows(dtype, numpy_dtype(config["stored"])),
-    "crc32c": lambda config, dtype: CRC32C(**{key: value for key, value in config.items() if key != "id"}),
+    "crc32c": lambda config, dtype: CRC32C(**_without_id(config)),
     "json2": JSONRows,
     "pickle": lambda config, dtype: DataPickle(),
     "references": lambda config, dtype: ReferenceTexts(),
@@ -153,6 +163,10 @@ def _guarded_codec(config: dict[str, Any], dtype: np.dtype[Any]) -> Codec:
     """Return the codec of a configuration; one of another package with its errors translated."""
     codec = make_codec(_with_checksum(config), dtype)
     return PlugIn(config["id"], codec) if is_plug_in(config) else codec
+
+
+def _without_id(config: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in config.items() if key != "id"}
 
 
 def _element_size(config: dict[str, Any], dtype: np.dtype[Any]) -> int:
@@ -260,7 +274,7 @@ class ChunkCodec:
         try:
             return _raw(cast(numcodecs.Blosc, self._compressor).decode(frame, out))
         except DECODE_ERRORS as error:
-            raise self._undecodable(error) from error
+            raise self._undecodable(error, frame.size) from error
 
     def decode(
         self,
@@ -293,15 +307,20 @@ class ChunkCodec:
                 raise Limits(max_object_bytes=max_object_bytes).exceeded(
                     "max_object_bytes", 2 * max_object_bytes, "a chunk decompresses to more bytes than that"
                 ) from error
-            raise self._undecodable(error) from error
+            raise self._undecodable(error, 0) from error
         except UnsafePickleError as error:
             raise UnsafeDataError(
                 f"a pickle holds more than data ({error})", remedy="Do not trust this file; nothing of it was run."
             ) from error
         except DECODE_ERRORS as error:
-            raise self._undecodable(error) from error
+            raise self._undecodable(error, math.prod(shape) * self.dtype.itemsize) from error
 
-    def _undecodable(self, error: Exception) -> ChunkError:
+    def _undecodable(self, error: Exception, nbytes: int) -> ChunkError | ResourceError:
+        """Return the error for a chunk of ``nbytes`` that does not decode: it is damaged, or there is no memory."""
+        if isinstance(error, MemoryError) and not _has_memory(nbytes):
+            lack = resource_failure(error, "decoded", what="a chunk")
+            assert lack is not None
+            return lack
         reason = str(error) if isinstance(error, PlugInError) else f"{type(error).__name__}: {error}"
         if self._plug_ins and not isinstance(error, PlugInError):
             reason += f"; codec {', '.join(map(repr, self._plug_ins))}"
@@ -371,6 +390,15 @@ class ChunkCodec:
             return made.reshape(shape, order=cast(Any, self.order))
         shaped: Array = objects.reshape(shape, order=cast(Any, self.order))
         return shaped
+
+
+def _has_memory(nbytes: int) -> bool:
+    """Return whether a chunk of ``nbytes`` could be decoded, if it were not damaged."""
+    try:
+        np.empty(2 * nbytes + _SPARE_BYTES, np.uint8)
+    except MemoryError:
+        return False
+    return True
 
 
 def _layout(order: Order) -> tuple[str, tuple[int, ...] | None]:

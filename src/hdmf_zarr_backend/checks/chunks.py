@@ -13,7 +13,14 @@ from hdmf_zarr_backend.arrays.chunks import ChunkReader
 from hdmf_zarr_backend.arrays.codecs import chunk_codec
 from hdmf_zarr_backend.arrays.shards import ShardReader, shard_named
 from hdmf_zarr_backend.checks.findings import Problem, Report
-from hdmf_zarr_backend.errors import ChunkError, LimitError, StoreError, UnsafeDataError, ZarrBackendError
+from hdmf_zarr_backend.errors import (
+    ChunkError,
+    LimitError,
+    ResourceError,
+    StoreError,
+    UnsafeDataError,
+    ZarrBackendError,
+)
 from hdmf_zarr_backend.execution.executors import Runner
 from hdmf_zarr_backend.execution.tasks import Index, task_bytes_for
 from hdmf_zarr_backend.formats.reserved import stores_all_chunks
@@ -195,6 +202,8 @@ class DecodeTask:
                     found.missing.append(index)
                     continue
                 reader.decode(index, data)
+            except ResourceError:
+                raise  # the chunk may be whole
             except ZarrBackendError as error:
                 found.problems.append((kind_of(error), error.problem))
                 continue

@@ -9,7 +9,13 @@ from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
 from hdmf_zarr_backend.arrays.chunks import ChunkReader
 from hdmf_zarr_backend.checks.chunks import stored_rows
 from hdmf_zarr_backend.checks.findings import Problem, Report
-from hdmf_zarr_backend.errors import LinkRefusedError, MetadataError, ReferenceTargetError, ZarrBackendError
+from hdmf_zarr_backend.errors import (
+    LinkRefusedError,
+    MetadataError,
+    ReferenceTargetError,
+    ResourceError,
+    ZarrBackendError,
+)
 from hdmf_zarr_backend.formats.attributes import decode_attributes
 from hdmf_zarr_backend.formats.elements import describe_any
 from hdmf_zarr_backend.formats.links import Link, LinkedFile, decode_links
@@ -126,6 +132,8 @@ class _Checker:
                 problem = None if cell is None else self._problem_of_value(cell, decode_reference)
                 if problem is not None:
                     found[problem] = found.get(problem, 0) + 1
+        except ResourceError:
+            raise  # the links may be right
         except (ZarrBackendError, OSError) as error:
             self._add(path, "reference-damaged", f"references cannot be read ({_message(error)})")
         for problem, count in found.items():
@@ -156,6 +164,8 @@ class _Checker:
             return "circular", error.problem
         except LinkRefusedError as error:
             return "refused", error.problem
+        except ResourceError:
+            raise  # the links may be right
         except (ZarrBackendError, OSError) as error:
             return "dangling", _message(error)
         for what, wanted, actual in (

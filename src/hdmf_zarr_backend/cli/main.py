@@ -233,6 +233,8 @@ def _run(arguments: Namespace) -> int:
         if extra is None:
             raise  # not an optional library: the installation is broken
         complain(f"this needs {error.name}; install it with: {install_command(extra)}")
+    except MemoryError:
+        complain("there is not enough memory")
     except OSError as error:
         remedy = ". Check the permissions" if isinstance(error, PermissionError) else ""
         complain(f"the operating system refuses: {error}{remedy}")

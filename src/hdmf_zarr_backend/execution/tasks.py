@@ -23,6 +23,7 @@ from hdmf_zarr_backend.errors import StoreError, ZarrBackendError
 from hdmf_zarr_backend.model.nodes import absolute, join
 from hdmf_zarr_backend.model.stored import StoredArray
 from hdmf_zarr_backend.stores.base import Store, Write
+from hdmf_zarr_backend.stores.failures import resource_failure
 
 Array = npt.NDArray[Any]
 Index = tuple[int, ...]
@@ -152,11 +153,11 @@ def task_on(keys: Store, path: str) -> Iterator[None]:
     except ZarrBackendError as error:
         raise error.located(store=keys.location, path=absolute(path)) from error.__cause__
     except OSError as error:
-        raise StoreError(
+        where = {"store": keys.location, "path": absolute(path)}
+        raise resource_failure(error, "read or written", what="a chunk", **where) or StoreError(
             f"a chunk could not be read or written ({error})",
-            store=keys.location,
-            path=absolute(path),
             remedy="The data written so far are incomplete; check the disk, and run again.",
+            **where,
         ) from error
 
 

@@ -28,6 +28,7 @@ import numpy.typing as npt
 from hdmf_zarr_backend.errors import ChunkError, StoreError, UsageError
 from hdmf_zarr_backend.hdf5.file_bytes import FileBytes, RemoteFile, file_bytes, remote_file
 from hdmf_zarr_backend.hdf5.values import Array
+from hdmf_zarr_backend.stores.failures import resource_failure
 
 Index = tuple[int, ...]
 
@@ -58,10 +59,11 @@ class _Direct:
         try:
             mask, data = self._dataset.id.read_direct_chunk(start)
         except (OSError, RuntimeError, ValueError) as error:
-            raise ChunkError(
+            store, path = self._dataset.file.filename, self._dataset.name
+            raise resource_failure(error, "read", store=store, path=path, what=f"the chunk {index}") or ChunkError(
                 f"HDF5 does not read the chunk {index} ({error})",
-                store=self._dataset.file.filename,
-                path=self._dataset.name,
+                store=store,
+                path=path,
                 remedy="The HDF5 file is damaged, or has changed since the copy was planned.",
             ) from error
         return bytes(data), int(mask)

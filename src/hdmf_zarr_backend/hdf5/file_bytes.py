@@ -25,6 +25,7 @@ from urllib.parse import quote
 
 from hdmf_zarr_backend.errors import ChunkError, StoreError, StoreNotFoundError
 from hdmf_zarr_backend.stores.base import FileState, Store
+from hdmf_zarr_backend.stores.failures import resource_failure
 from hdmf_zarr_backend.stores.gc_pause import gc_paused
 from hdmf_zarr_backend.stores.opening import open_parent
 
@@ -120,7 +121,8 @@ class FileBytes:
                 os.lseek(descriptor, offset, os.SEEK_SET)
                 return os.read(descriptor, size)
         except (OSError, OverflowError) as error:
-            raise StoreError(f"{size} bytes from {offset} cannot be read ({error})", store=self.path) from error
+            problem = f"{size} bytes from {offset} cannot be read ({error})"
+            raise resource_failure(error, "read", store=self.path) or StoreError(problem, store=self.path) from error
 
     def _opened(self) -> int:
         descriptor = self._descriptor
@@ -135,7 +137,8 @@ class FileBytes:
         try:
             descriptor = os.open(self.path, os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0))
         except OSError as error:
-            raise StoreError(f"the source cannot be opened ({error})", store=self.path) from error
+            problem = f"the source cannot be opened ({error})"
+            raise resource_failure(error, "opened", store=self.path) or StoreError(problem, store=self.path) from error
         try:
             self._check(os.fstat(descriptor))
         except StoreError:
@@ -161,7 +164,8 @@ def file_bytes(path: str) -> FileBytes:
     try:
         state = os.stat(absolute)
     except OSError as error:
-        raise StoreError(f"the source cannot be opened ({error})", store=absolute) from error
+        problem = f"the source cannot be opened ({error})"
+        raise resource_failure(error, "opened", store=absolute) or StoreError(problem, store=absolute) from error
     return _shared(absolute, state.st_size, state.st_mtime_ns)
 
 

@@ -43,6 +43,7 @@ from hdmf_zarr_backend.hdf5.values import Array, array_of, decode, decode_text, 
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, absolute, join
 from hdmf_zarr_backend.model.stored import StoredArray
 from hdmf_zarr_backend.stores.base import Store
+from hdmf_zarr_backend.stores.failures import resource_failure
 from hdmf_zarr_backend.stores.limits import MEMORY_BUDGET
 
 BLOCK_BYTES = 8 * 2**20
@@ -471,7 +472,7 @@ class BlockTask:
         except ZarrBackendError as error:
             raise error.located(store=self.keys.location, path=absolute(self.path)) from error.__cause__
         except OSError as error:
-            raise StoreError(
+            raise resource_failure(error, "read", store=self.keys.location, path=absolute(self.path)) or StoreError(
                 f"a chunk could not be read ({error})", store=self.keys.location, path=absolute(self.path)
             ) from error
 

@@ -22,6 +22,7 @@ from hdmf_zarr_backend.hdf5.safe_reading import warn_broken
 from hdmf_zarr_backend.model.link_sources import is_url, resolve_source
 from hdmf_zarr_backend.model.links import Resolver
 from hdmf_zarr_backend.model.nodes import Group, Node, absolute, join
+from hdmf_zarr_backend.stores.failures import resource_failure
 
 HDF5 = "hdf5"
 """Key of the note that describes an object in HDF5."""
@@ -268,5 +269,8 @@ def _holds(location: str, path: str) -> bool:
     try:
         with h5py.File(location, "r") as file:
             return path in file
-    except (OSError, RuntimeError, ValueError):
+    except (OSError, RuntimeError, ValueError) as error:
+        lack = resource_failure(error, "opened", store=location)
+        if lack is not None:
+            raise lack from error
         return False

@@ -37,6 +37,7 @@ from hdmf_zarr_backend.hdf5.types import encode_type, memory_type, text_of
 from hdmf_zarr_backend.hdf5.values import Array
 from hdmf_zarr_backend.model.link_sources import THIS_FILE, is_url, relative_source, resolve_source
 from hdmf_zarr_backend.model.nodes import absolute, join
+from hdmf_zarr_backend.stores.failures import resource_failure
 from hdmf_zarr_backend.stores.limits import ExternalLinks, Limits
 from hdmf_zarr_backend.stores.locations import why_not
 
@@ -109,6 +110,9 @@ class SourceFile:
         except H5_ERRORS as error:
             if isinstance(error, ZarrBackendError):  # an error of the server
                 raise
+            lack = resource_failure(error, "opened", store=location, what="the HDF5 file")
+            if lack is not None:
+                raise lack from error
             raise UnsupportedFileError(
                 f"HDF5 cannot open this file ({error})",
                 store=location,

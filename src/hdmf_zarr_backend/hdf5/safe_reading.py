@@ -21,6 +21,7 @@ from typing import Any
 
 from hdmf_zarr_backend.errors import DamagedFileError, LimitError, LinkRefusedError, ZarrBackendError, warn
 from hdmf_zarr_backend.model.link_sources import is_url
+from hdmf_zarr_backend.stores.failures import resource_failure
 from hdmf_zarr_backend.stores.limits import ExternalLinks, Limits
 from hdmf_zarr_backend.stores.locations import why_not
 
@@ -65,6 +66,9 @@ def reading(location: str, path: str | None, dataset: Any = None) -> Iterator[No
 
 def _explained(error: Exception, location: str, path: str | None, dataset: Any) -> ZarrBackendError:
     """Return the error to raise for an error of h5py."""
+    lack = resource_failure(error, "read", store=location, path=path)
+    if lack is not None:
+        return lack
     names = [] if dataset is None else _raw_names(dataset.get_create_plist())
     missing = [name for name in names if not os.path.exists(_raw_place(name, location))]
     if missing:
@@ -231,7 +235,10 @@ def _opened(dataset: Any, origin: str, place: str, path: bytes) -> Iterator[Any]
     else:
         try:
             file = h5py.File(place, "r")
-        except H5_ERRORS:
+        except H5_ERRORS as error:
+            lack = resource_failure(error, "opened", store=place)
+            if lack is not None:
+                raise lack from error
             yield None
             return
         with file:

@@ -14,6 +14,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from hdmf_zarr_backend.errors import (
+    OutOfMemoryError,
+    ResourceError,
     StoreError,
     StoreFullError,
     StoreNotFoundError,
@@ -27,6 +29,8 @@ from hdmf_zarr_backend.stores.base import node_of
 
 _FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
 _GONE = (errno.ENOENT, errno.ENOTDIR)
+_NO_FILES = re.compile(r"Too many open files")  # nor libraries in Rust
+_NO_MEMORY = re.compile(r"memory allocation failed|Cannot allocate memory")  # HDF5 has no type or number for it
 _DISK_FAILURES: tuple[tuple[tuple[int, ...], type[StoreError], str], ...] = (
     (_FULL, StoreFullError, "Free some space, and write it again."),
     ((errno.EACCES, errno.EPERM, errno.EROFS), StoreRefusedError, ""),  # `_refusal` has the remedy
@@ -57,7 +61,32 @@ def os_errors(location: str, doing: str, key: str = "") -> Iterator[None]:
         raise disk_failure(error, location, key, doing) from error
 
 
-def disk_failure(error: OSError, location: str, key: str, doing: str) -> StoreError:
+def resource_failure(
+    error: BaseException, doing: str, *, store: str | None = None, path: str | None = None, what: str = "this"
+) -> ResourceError | None:
+    """Return the error for a lack of memory or file descriptors, which no file is to blame for; else None.
+
+    ``doing`` as for `disk_failure`, ``what`` is that which could not be done.
+    """
+    number = error.errno if isinstance(error, OSError) else None
+    if isinstance(error, MemoryError) or number == errno.ENOMEM or _NO_MEMORY.search(str(error)):
+        return OutOfMemoryError(
+            f"{what} could not be {doing}: there is not enough memory",
+            store=store,
+            path=path,
+            remedy="Read or write a smaller part at a time, or free memory.",
+        )
+    if number in (errno.EMFILE, errno.ENFILE) or _NO_FILES.search(str(error)):
+        return ResourceError(
+            f"{what} could not be {doing}: too many files are open",
+            store=store,
+            path=path,
+            remedy="Close files that are not needed, or raise the limit (`ulimit -n`).",
+        )
+    return None
+
+
+def disk_failure(error: OSError, location: str, key: str, doing: str) -> ZarrBackendError:
     """Return the error of this package for an OSError.
 
     Parameters
@@ -72,6 +101,9 @@ def disk_failure(error: OSError, location: str, key: str, doing: str) -> StoreEr
         The operation: ``"read"``, ``"written"``, ``"deleted"``, ``"listed"``, ``"opened"``, ``"locked"``.
     """
     what = repr(key) if key else "the file"
+    lack = resource_failure(error, doing, store=location, path=node_of(key) if key else None, what=what)
+    if lack is not None:
+        return lack
     found = ((kind, remedy) for numbers, kind, remedy in _DISK_FAILURES if error.errno in numbers)
     kind, remedy = next(found, (StoreError, _DISK_MAY_FAIL))
     if kind is StoreRefusedError:
@@ -172,7 +204,10 @@ def library_errors_named(location: str, key: str, doing: str) -> Iterator[None]:
         ) from error
 
 
-def _library_failure(error: BaseException, location: str, key: str, doing: str) -> StoreError:
+def _library_failure(error: BaseException, location: str, key: str, doing: str) -> ZarrBackendError:
+    lack = resource_failure(error, doing, store=location, path=node_of(key) if key else None, what=repr(key))
+    if lack is not None:
+        return lack
     if isinstance(error, OSError) and _is_of_disk(error):
         return disk_failure(error, location, key, doing)
     text = _reason(error)

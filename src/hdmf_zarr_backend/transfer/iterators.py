@@ -33,6 +33,7 @@ from hdmf_zarr_backend.model.elements import ASCII, UTF8
 from hdmf_zarr_backend.model.nodes import absolute, join
 from hdmf_zarr_backend.model.stored import StoredArray
 from hdmf_zarr_backend.stores.base import Store
+from hdmf_zarr_backend.stores.failures import resource_failure
 from hdmf_zarr_backend.transfer.plan import PlannedArray, encode_fill, encode_object_fill
 
 Index = tuple[int, ...]
@@ -91,7 +92,8 @@ class ShardedValuesTask:
         try:
             self.shards.set(self.index, self.codec.encode(self.chunk))
         except OSError as error:
-            raise StoreError(
+            lack = resource_failure(error, "kept until its shard is full", path=absolute(self.path), what="a chunk")
+            raise lack or StoreError(
                 f"a chunk could not be kept until its shard is full ({error})",
                 path=absolute(self.path),
                 remedy="The data written so far are incomplete; check the disk, and run again.",

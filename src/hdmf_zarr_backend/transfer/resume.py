@@ -26,6 +26,7 @@ from hdmf_zarr_backend.errors import (
     ConflictError,
     DamagedFileError,
     MetadataError,
+    ResourceError,
     StoreError,
     WorkerLostError,
 )
@@ -243,7 +244,7 @@ def staged_conversion(
         except WorkerLostError as error:
             error.remedy = "The finished part is kept; pass resume=True to continue."
             raise error.located(store=target.location) from error.__cause__
-        except (StoreError, OSError):
+        except (StoreError, ResourceError, OSError):
             if not resume:
                 own.discard(keys.root)
             raise
