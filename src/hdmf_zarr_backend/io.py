@@ -351,6 +351,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         self._reading: ReadSession | None = None
         self._source_ids: dict[str, str | None] = {}
         self._source_manager: Any = None
+        self._replaced: list[tuple[Any, Any]] = []
         self._written_builders = WriteStatusTracker()
         self._is_open = False
         self._zarr_group: Any = None
@@ -933,18 +934,15 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         from hdmf_zarr_backend.builders.planner import WriteRequest
         from hdmf_zarr_backend.builders.specs import namespace_texts
 
+        targets = Targets(
+            self.path, export_source, self.manager, object_id(builder), self._file_ids(), builder, self._source_manager
+        )
+        for old, new in self._replaced:
+            targets.replace(old, new)
         catalogs = [self.manager.namespace_catalog] if spec_catalogs is None else spec_catalogs
         request = WriteRequest(
             builder,
-            Targets(
-                self.path,
-                export_source,
-                self.manager,
-                object_id(builder),
-                self._file_ids(),
-                builder,
-                self._source_manager,
-            ),
+            targets,
             namespace_texts(catalogs) if cache_spec else {},
             link_data=link_data,
             object_codec=self._object_codec,
@@ -1088,6 +1086,13 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
             src_io.read_builder()
             self._source_ids = src_io._file_ids()
             copied = src_io._session().copied()
+        if (write_args or {}).get("link_data") and not (isinstance(src_io, ZarrIO) and len(src_io._file_ids()) > 1):
+            warn(
+                f"{self.source}: link_data=True links to nothing here: an export copies the data of its source, and "
+                "only data that the source itself links to stay links",
+                UserWarning,
+                stacklevel=2,
+            )
         arguments = {
             "number_of_jobs": number_of_jobs,
             "max_threads_per_process": max_threads_per_process,
@@ -1111,7 +1116,15 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         if container is not None:
             self._unchecked = (container, lambda container, builder: container.container_source is not None)
         with copied:
-            super().export(src_io=src_io, container=container, write_args=arguments, clear_cache=clear_cache)
+            if container is None or clear_cache:
+                super().export(src_io=src_io, container=container, write_args=arguments, clear_cache=clear_cache)
+            else:
+                from hdmf_zarr_backend.builders.export import build_again
+
+                lazy = src_io._session().containers if isinstance(src_io, ZarrIO) else None
+                built = build_again(container, src_io, self.source, lazy)
+                self._source_manager, self._replaced = built.manager, built.replaced
+                self.write_builder(builder=built.builder, **arguments)
 
     @classmethod
     def export_io(cls, path: str | os.PathLike[str], src_io: HDMFIO, **kwargs: Any) -> None:

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from datetime import date
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from hdmf.build import GroupBuilder
-from hdmf.container import AbstractContainer
+from hdmf.container import AbstractContainer, Data
 from hdmf.data_utils import AbstractDataChunkIterator, DataIO
 from hdmf.query import ReferenceResolver
 from hdmf.spec import GroupSpec, LinkSpec
@@ -25,7 +25,7 @@ from hdmf_zarr_backend.builders.dimensions import names_in
 from hdmf_zarr_backend.builders.planner import Planner, WriteRequest, unwrapped
 from hdmf_zarr_backend.builders.targets import StoredReference, builder_path, object_id
 from hdmf_zarr_backend.dataio import ZarrDataIO
-from hdmf_zarr_backend.errors import ConflictError, UsageError, ValueRefusedError
+from hdmf_zarr_backend.errors import ConflictError, DroppedChangesWarning, UsageError, ValueRefusedError, warn
 from hdmf_zarr_backend.files.links import resolver_of
 from hdmf_zarr_backend.formats.attributes import decode_attributes, encode_attributes
 from hdmf_zarr_backend.formats.links import Link, encode_link
@@ -37,10 +37,10 @@ from hdmf_zarr_backend.transfer.plan import WritePlan
 
 _SHOWN_ELEMENTS = 5
 _SHOWN_LETTERS = 100
-_SCALARS = (str, bytes, int, float, date, np.generic)
+SCALARS = (str, bytes, int, float, date, np.generic)
 
 
-def _is_same(one: Any, other: Any) -> bool:
+def is_same(one: Any, other: Any) -> bool:
     """Tell whether two values are equal: dates, scalars, text, or arrays of the same shape; NaN equals NaN."""
     one, other = stored_array(one), stored_array(other)
     if one is other:
@@ -49,7 +49,7 @@ def _is_same(one: Any, other: Any) -> bool:
         return False
     if _is_array(one) or _is_array(other):
         return _is_same_array(one, other)
-    if isinstance(one, _SCALARS) and isinstance(other, _SCALARS):
+    if isinstance(one, SCALARS) and isinstance(other, SCALARS):
         return bool(one == other) or (one != one and other != other)  # noqa: PLR0124 - NaN equals NaN here
     return False
 
@@ -86,47 +86,99 @@ def shown(data: Any) -> str:
     return text if len(text) < _SHOWN_LETTERS else f"{text[: _SHOWN_LETTERS - 3]}..."
 
 
+class _Known(NamedTuple):
+    """A container, and what it held when it was last read or written."""
+
+    container: Any
+    fields: dict[str, Any]
+    children: tuple[Any, ...]
+    data: Any
+
+
 class KnownFields:
-    """The fields of the containers of one open file when they were last read or written."""
+    """What the containers of one open file held when they were last read or written."""
 
     def __init__(self) -> None:
-        self._known: dict[int, tuple[Any, dict[str, Any]]] = {}
+        self._known: dict[int, _Known] = {}
 
     def note(self, root: Any, *, is_written: bool = False) -> None:
-        """Record the fields of all containers below ``root``, of a recorded root only after it ``is_written``."""
+        """Record all containers below ``root``, of a recorded root only after it ``is_written``."""
         if id(root) in self._known and not is_written:
             return
         stack = [root]
         while stack:
             here = stack.pop()
-            stack.extend(here.children)
-            self._known[id(here)] = (here, dict(here.fields))
+            children = tuple(here.children)
+            stack.extend(children)
+            data = here.data if isinstance(here, Data) else None
+            self._known[id(here)] = _Known(here, dict(here.fields), children, data)
 
     def check(self, manager: Any, location: str, *, is_written: Callable[[Any], bool]) -> None:
-        """Refuse new values for datasets that are on disk.
+        """Mark the containers whose fields have changed as modified; refuse new values for datasets that are on disk.
 
         Raises
         ------
         ConflictError
             A dataset has a new value; the dataset and both values are named.
+
+        Warns
+        -----
+        DroppedChangesWarning
+            Something was removed, or a dataset that is on disk was given storage settings; neither can be written.
         """
-        for container, before in self._known.values():
+        for known in self._known.values():
+            container, before = known.container, known.fields
             fields = container.fields
             changed = {name for name, value in fields.items() if value is not None and value is not before.get(name)}
-            builder = manager.get_builder(container) if changed else None
-            if builder is None or not hasattr(builder, "datasets"):
+            builder = manager.get_builder(container)
+            if builder is None:
                 continue
-            mapper = manager.type_map.get_map(container)
-            for spec, stored in _untyped_datasets(mapper.spec, builder):
-                name = mapper.get_attribute(spec)
-                if name not in changed or not is_written(stored) or _is_same(fields[name], before.get(name)):
-                    continue
-                raise ConflictError(
-                    f"the dataset holds {shown(stored.data)} and {shown(fields[name])} is to be written",
-                    store=location,
-                    path=builder_path(stored),
-                    remedy="Change the values in place (dataset[...] = values), or export to a new file.",
-                )
+            if isinstance(container, Data) and container.data is not known.data and is_written(builder):
+                _check_data(builder, container.data, known.data, location)
+            if changed and hasattr(builder, "datasets"):
+                mapper = manager.type_map.get_map(container)
+                for spec, stored in _untyped_datasets(mapper.spec, builder):
+                    name = mapper.get_attribute(spec)
+                    if name in changed and is_written(stored):
+                        _check_data(stored, fields[name], before.get(name), location)
+            _warn_of_removed(known, location)
+            if changed:
+                container.set_modified()
+
+
+def _check_data(stored: Any, data: Any, before: Any, location: str) -> None:
+    """Refuse new values for a dataset that is on disk, and warn of settings that it cannot get any more."""
+    if not is_same(data, before):
+        raise ConflictError(
+            f"the dataset holds {shown(stored.data)} and {shown(data)} is to be written",
+            store=location,
+            path=builder_path(stored),
+            remedy="Change the values in place (dataset[...] = values), or export to a new file.",
+        )
+    if isinstance(data, DataIO) and data is not before and getattr(data, "io_settings", None):
+        _warn_of_dropped(location, f"the settings of {type(data).__name__} for {builder_path(stored)}")
+
+
+def _warn_of_removed(known: _Known, location: str) -> None:
+    """Warn of fields and members that a container had, since an append removes nothing."""
+    container = known.container
+    named = f"{type(container).__name__} {container.name!r}"
+    left = {id(child) for child in container.children}
+    for child in known.children:
+        if id(child) not in left:
+            _warn_of_dropped(location, f"that {type(child).__name__} {child.name!r} was removed from the {named}")
+    for name, value in known.fields.items():
+        is_member = isinstance(value, (AbstractContainer, dict, list, tuple))
+        if value is not None and not is_member and container.fields.get(name) is None:
+            _warn_of_dropped(location, f"that the field {name!r} was removed from the {named}")
+
+
+def _warn_of_dropped(location: str, what: str) -> None:
+    warn(
+        f"{location}: not written: {what}. The file has it already; export to a new file",
+        DroppedChangesWarning,
+        stacklevel=5,
+    )
 
 
 def check_origin(root: Any, manager: Any, location: str) -> None:
@@ -137,7 +189,8 @@ def check_origin(root: Any, manager: Any, location: str) -> None:
     root : Container
         The root of the containers to write.
     manager : BuildManager
-        Builds them. A container that it has built or read for another file becomes a link, which is allowed.
+        Builds them. A container that it has built or read for another file becomes a link, which is allowed, but the
+        root cannot.
     location : str
         The file.
 
@@ -152,7 +205,7 @@ def check_origin(root: Any, manager: Any, location: str) -> None:
         origin = here.container_source
         if origin is None or origin == location:
             stack += [*here.children, *_linked(here, manager)]
-        elif manager.get_builder(here) is None:
+        elif here is root or manager.get_builder(here) is None:
             what = f"{type(here).__name__} {here.name!r}"
             remedy = (
                 "Use export to copy a file: read it and pass its io as src_io, and the container if it was changed."
@@ -374,7 +427,7 @@ class AppendPlanner(Planner):
         if isinstance(before, list) and before and isinstance(before[0], StoredReference):
             given = isinstance(wanted, (list, tuple)) and len(wanted) == len(before)
             return given and all(map(self._same_value, wanted, before))
-        return _is_same(wanted, before)
+        return is_same(wanted, before)
 
     def _place(self, json: dict[str, Any]) -> tuple[Any, Any]:
         value = json.get("value", {})
@@ -411,7 +464,7 @@ class AppendPlanner(Planner):
             return True
         if isinstance(data, AbstractDataChunkIterator):
             return False  # it can be read only once, so it cannot be compared
-        return _is_same(data, self._original(path).data)
+        return is_same(data, self._original(path).data)
 
 
 def _stored_link(node: Group[Attributes], name: str) -> Reference | None:

@@ -18,7 +18,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property, wraps
-from threading import RLock
+from threading import RLock, get_ident
 from typing import Any, NamedTuple
 
 from hdmf.build import BuildManager, ConstructError, DatasetBuilder, GroupBuilder, LinkBuilder, ObjectMapper
@@ -329,6 +329,8 @@ class _Lazy(dict):  # type: ignore[type-arg]
 
     def _made(self, key: Any, value: Any) -> Any:
         if type(value) is Entry:
+            if value.file.hides(value.path):
+                return None
             value = value.file.container_at(value.path)
             dict.__setitem__(self, key, value)
         return value
@@ -339,6 +341,15 @@ class _Lazy(dict):  # type: ignore[type-arg]
             entries[0][1].file.make([value.path for _, value in entries])
             for key, value in entries:
                 self._made(key, value)
+
+    def _hidden(self) -> bool:
+        """Return whether entries are hidden from this thread."""
+        return any(type(value) is Entry and value.file.hides(value.path) for value in dict.values(self))
+
+    def _seen(self) -> dict[Any, Any]:
+        """Return the members that are made, while the others are hidden."""
+        made = [(key, self._made(key, value)) for key, value in dict.items(self)]
+        return {key: value for key, value in made if value is not None}
 
     def __getitem__(self, key: Any) -> Any:
         return self._made(key, dict.__getitem__(self, key))
@@ -352,11 +363,15 @@ class _Lazy(dict):  # type: ignore[type-arg]
 
     def values(self) -> Any:
         """Return the values, all of them made."""
+        if self._hidden():
+            return self._seen().values()
         self._make_all()
         return dict.values(self)
 
     def items(self) -> Any:
         """Return names and values, all of them made."""
+        if self._hidden():
+            return self._seen().items()
         self._make_all()
         return dict.items(self)
 
@@ -670,6 +685,7 @@ class LazyContainers:
         self._made: dict[str, Any] = {}
         self._making: set[str] = set()  # hdmf asks for what is in them, or for them, while it makes them
         self._above: dict[int, Any] = {}
+        self._hidden_from: int | None = None
         self._check = TypeCheck(manager.namespace_catalog, file.source)
         self._constructors = _known_constructors()
         file.is_open_type = self._is_open_type
@@ -686,6 +702,34 @@ class LazyContainers:
         with construction_errors(builder, self._file.source, *self._namespaces()):
             is_open = data_type is not None and self._is_open_type(root.attributes.get("namespace"), data_type)
         return is_open and LazyBuildManager.serve(self._manager, self)
+
+    def hides(self, path: str) -> bool:
+        """Return whether the member at ``path`` is not made and hidden from this thread."""
+        return self._hidden_from == get_ident() and path not in self._made
+
+    @contextmanager
+    def only_made(self) -> Iterator[list[tuple[Any, str, Any]]]:
+        """Hide the members that are not made from this thread; give the container, path and builder of each.
+
+        Those that the schema requires are made before, and those that are links, whose builders are elsewhere.
+        """
+        with self._lock:
+            self._file.complete()
+            for home, path in self._unmade():
+                home_of, spec = self._homes.get(path, (None, None))
+                if home_of is not home or spec is None or spec.required:
+                    self.container_at(path)
+            unmade = self._unmade()
+            self._hidden_from = get_ident()
+            try:
+                yield [(home, path, self._file.builder_at(path)) for home, path in unmade]
+            finally:
+                self._hidden_from = None
+
+    def _unmade(self) -> list[tuple[Any, str]]:
+        """Return the container and the path of each member that is not made."""
+        homes = {id(home): home for home, _ in self._homes.values()}.values()
+        return [(home, entry.path) for home in homes for entry in _entries(home) if entry.path not in self._made]
 
     def make_everything(self) -> None:
         """Make all containers, if that of the root was made."""
@@ -1106,6 +1150,12 @@ def _collections(cls: Any) -> set[str]:
     """Return the attributes of a class that are dictionaries of its members."""
     conf = getattr(cls, "__clsconf__", ())
     return {each["attr"] for each in ([conf] if isinstance(conf, dict) else conf)}
+
+
+def _entries(container: Any) -> list[Entry]:
+    """Return what a container has in the place of members that are not made."""
+    groups = [container.fields, *(getattr(container, name) for name in _collections(type(container)))]
+    return [each for group in groups for each in dict.values(group) if type(each) is Entry]
 
 
 _GETTER = "AbstractContainer._getter.<locals>.getter"

@@ -103,6 +103,7 @@ class Targets:
         self.root_id = root_id
         self._encoded: dict[Reference, dict[str, Any]] = {}
         self._known: dict[int, tuple[Any, Reference]] = {}
+        self._replaced: dict[int, tuple[Any, Any]] = {}
         self._file_ids = dict(file_ids or {})
         self._root = root
         self._source_manager = source_manager or manager
@@ -123,6 +124,7 @@ class Targets:
             The target is none of these, or is in a file that a Zarr file cannot point to.
         """
         builder = self._builder(target)
+        builder = self._replaced.get(id(builder), (None, builder))[1]
         known = self._known.get(id(builder))
         if known is None:
             # the builder stays alive, and so its id unique
@@ -139,6 +141,10 @@ class Targets:
             self._copied.add(id(here))
             for members in (here.groups, here.datasets) if isinstance(here, GroupBuilder) else ():
                 stack.extend((child, f"{place}/{name}") for name, child in members.items() if child is not None)
+
+    def replace(self, old: Any, new: Any) -> None:
+        """Let references and links to a builder that was read lead to the one that is written in its place."""
+        self._replaced[id(old)] = (old, new)
 
     def moved(self, builder: Any) -> Reference | None:
         """Return the reference to the copy of a builder from another file, None if it is not copied."""

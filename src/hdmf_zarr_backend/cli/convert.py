@@ -98,6 +98,11 @@ def _configure(parser: ArgumentParser) -> None:
         choices=(2, 3, "both"),
     )
     add_encoding_options(parser)
+    parser.add_argument(
+        "--chunks",
+        choices=("keep",),
+        help="HDF5 to Zarr: keep the chunk shape of each dataset (default: chunks of less than 64 KiB are joined)",
+    )
     add_key_encoding_option(parser, "to Zarr format 3")
     parser.add_argument(
         "--strict-json",
@@ -159,6 +164,7 @@ def _run(arguments: Namespace) -> Exit:
         "zarr_format": arguments.zarr_format,
         "external_links": arguments.external_links or arguments.linked_data,
         "codec": arguments.codec,
+        "chunks": arguments.chunks,
         "executor": _executor(arguments),
         "resume": arguments.resume,
         "virtual": arguments.virtual,

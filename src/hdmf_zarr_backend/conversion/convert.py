@@ -71,7 +71,8 @@ ExternalLinks = Literal["keep", "copy"]
 _HDF5_SUFFIXES = (".nwb", ".h5", ".hdf5", ".hdf")
 _NAMES: dict[Format, str] = {"zarr": "Zarr", "hdf5": "HDF5"}
 _MEANT_FOR: dict[str, tuple[Format | None, Format | None]] = {
-    "codec": ("hdf5", "zarr"), "resume": ("hdf5", "zarr"), "strict_json": ("hdf5", "zarr"), "nczarr": (None, "zarr"),
+    "codec": ("hdf5", "zarr"), "chunks": ("hdf5", "zarr"), "resume": ("hdf5", "zarr"),
+    "strict_json": ("hdf5", "zarr"), "nczarr": (None, "zarr"),
     "chunk_key_encoding": (None, "zarr"), "shards": (None, "zarr"),
     "external_links": ("zarr", "hdf5"), "missing_chunks": ("zarr", None),
 }  # fmt: skip
@@ -89,6 +90,7 @@ def convert(
     storage_options: Mapping[str, Any] | None = None,
     external_links: ExternalLinks | Policy = "keep",
     codec: Any = "keep",
+    chunks: Literal["keep"] | None = None,
     executor: Any = "threads",
     memory_budget: int = MEMORY_BUDGET,
     resume: bool = False,
@@ -140,9 +142,13 @@ def convert(
         link. Changes that were made to the copy in the Zarr file since its conversion are then not in the new file.
         If no such file exists, and with ``"copy"``, the target of the link is copied.
     codec : str, codec of numcodecs or zarr, dict or bool
-        HDF5 to Zarr only. ``"keep"``: the chunks of large datasets are copied without decoding if Zarr has their
-        filters. ``"blosc"`` (or True, the default codec), ``"zstd"``, ``"zlib"``, ``"none"`` (or False), a codec or
-        its configuration: all chunks are encoded again with this codec, without filters, which TensorStore can read.
+        HDF5 to Zarr only. ``"keep"``: each dataset keeps its codecs and their levels if Zarr has its filters, and
+        equal chunks are copied without decoding. ``"blosc"`` (or True, the default codec), ``"zstd"``, ``"zlib"``,
+        ``"none"`` (or False), a codec or its configuration: all chunks are encoded again with this codec, without
+        filters, which TensorStore can read.
+    chunks : "keep", optional
+        HDF5 to Zarr only. ``"keep"``: each dataset keeps the shape of its chunks. None: chunks of less than 64 KiB are
+        joined along the first axis, and a dataset of up to 1 MiB becomes one chunk; the report lists them.
     executor : None, "threads", "processes", int, concurrent.futures.Executor, dask.distributed.Client or address
         Where the chunks of large datasets are copied, decoded and encoded. None: in this thread; a number: in that
         many threads; an address such as ``"tcp://host:8786"``: on the workers of a running dask cluster. An HDF5 file
@@ -228,8 +234,10 @@ def convert(
     _check_commit(place, abilities, commit_message)
     storage = dict(storage_options or {})
     codec = codec_of_file(codec)
+    if chunks not in (None, "keep"):
+        raise UsageError(f"chunks={chunks!r} is unknown", store=place, remedy='Use "keep", or leave it out.')
     if virtual:
-        _check_virtual(origin, goal, (nczarr, shards, chunk_key_encoding, strict_json, limits))
+        _check_virtual(origin, goal, (nczarr, chunks, shards, chunk_key_encoding, strict_json, limits))
         from hdmf_zarr_backend.conversion.virtual import convert_virtual  # imported here, like other conversions below
 
         return convert_virtual(
@@ -247,7 +255,8 @@ def convert(
     if wanted == "zarr":
         zarr_format = zarr_format or format_for(abilities.formats, nczarr=nczarr, shards=shards)
     number = 3 if zarr_format == 3 else 2
-    _refuse_idle(place, found, wanted, codec=codec != "keep", resume=resume, strict_json=strict_json, nczarr=nczarr,
+    _refuse_idle(place, found, wanted, codec=codec != "keep", chunks=chunks is not None, resume=resume,
+                 strict_json=strict_json, nczarr=nczarr,
                  shards=shards is not None, chunk_key_encoding=chunk_key_encoding is not None,
                  external_links=external_links == "copy",
                  missing_chunks=missing_chunks is not None)  # fmt: skip
@@ -256,7 +265,8 @@ def convert(
     with opened(executor) as who:
         request = Request(
             overwrite=overwrite, check=check, progress=progress, codec=codec, executor=who,
-            memory_budget=memory_budget, zarr_format=number, storage=storage, resume=resume, nczarr=nczarr,
+            keeps_chunks=chunks == "keep", memory_budget=memory_budget, zarr_format=number, storage=storage,
+            resume=resume, nczarr=nczarr,
             shards=checked_shards(shards, number), missing_chunks=missing_chunks, limits=limits,
             strict_json=strict_json or abilities.strict_json, durable=durable, policy=policy,
             has_both=zarr_format == BOTH, chunk_key_encoding=checked_key_encoding(chunk_key_encoding, number),
@@ -295,12 +305,12 @@ def _name_of(place: str | Store) -> str:
 
 def _check_virtual(source: str | Store, target: str | Store, options: tuple[Any, ...]) -> None:
     """Refuse options that a virtual conversion does not have, and files without a path or URL."""
-    if options != (False, None, None, False, None):
+    if options != (False, None, None, None, False, None):
         raise UsageError(
             "data that stay in the HDF5 file cannot have shards, limits, NCZarr attributes or strict JSON",
             store=_name_of(target),
-            remedy="Leave nczarr=, shards=, chunk_key_encoding=, strict_json= and limits= out, or convert without "
-            "virtual=True.",
+            remedy="Leave nczarr=, chunks=, shards=, chunk_key_encoding=, strict_json= and limits= out, or convert "
+            "without virtual=True.",
         )
     if not isinstance(source, str) or not isinstance(target, str):
         raise UsageError(
@@ -421,6 +431,7 @@ class Request:
     check: bool
     progress: Progress
     codec: Any
+    keeps_chunks: bool
     executor: Any
     memory_budget: int
     zarr_format: int
@@ -441,6 +452,7 @@ class Request:
         """Return the options that a resumed conversion must have too."""
         shards = list(self.shards) if isinstance(self.shards, tuple) else self.shards
         asked = {
+            "chunks": "keep" if self.keeps_chunks else None,
             "nczarr": self.nczarr or None,
             "shards": shards,
             "strict_json": self.strict_json or None,
@@ -502,13 +514,15 @@ def _to_zarr(source: str, place: str | Store, request: Request) -> ConversionRep
     target = _name_of(place)
     is_nwb = request.check and check_version(source)
     with closing(Hdf5Tree(source, target, external_links=request.policy, limits=request.limits)) as tree:
-        plan = Hdf5Planner(
+        planner = Hdf5Planner(
             tree,
             codec=request.codec,
+            keeps_chunks=request.keeps_chunks,
             shards=request.shards,
             strict_json=request.strict_json,
             limits=request.limits,
-        ).plan_file()
+        )
+        plan = planner.plan_file()
         planned = PlannedKeys(plan, target)
         texts = namespaces_of(planned, plan.hierarchy, or_installed=is_nwb)
         if is_nwb:
@@ -520,7 +534,7 @@ def _to_zarr(source: str, place: str | Store, request: Request) -> ConversionRep
             request.write(new, plan)
             remove_empty_folder(keys)
         forget_decoded()
-        return report_of(plan, source, target)
+        return report_of(plan, source, target, joined=planner.joined)
 
 
 def _copy_zarr(source: str | Store, place: str | Store, request: Request) -> ConversionReport:

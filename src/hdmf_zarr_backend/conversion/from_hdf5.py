@@ -29,7 +29,7 @@ from hdmf_zarr_backend.stores.limits import Limits
 from hdmf_zarr_backend.transfer.array_planner import plan_described
 from hdmf_zarr_backend.transfer.names import checked_name
 from hdmf_zarr_backend.transfer.plan import PlannedArray, ShardsOfFile, WritePlan, ask_for_shards
-from hdmf_zarr_backend.transfer.stored_sources import take_chunks
+from hdmf_zarr_backend.transfer.stored_sources import is_joined, keep_codecs, take_chunks
 
 _SMALL = 1024
 
@@ -44,6 +44,8 @@ class Hdf5Planner:
     codec : dict, bool or "keep"
         "keep": copy the chunks of large datasets as they are if Zarr has their filters. Else encode all chunks with
         this compressor, as in `Layout`.
+    keeps_chunks : bool
+        Keep the chunk shape of each dataset, however small.
     shards : tuple of int, "auto" or None
         The requested shards, as for `transfer.plan.ask_for_shards`.
     strict_json : bool
@@ -57,6 +59,7 @@ class Hdf5Planner:
         tree: Hdf5Tree,
         *,
         codec: dict[str, Any] | bool | Literal["keep"] = "keep",
+        keeps_chunks: bool = False,
         shards: ShardsOfFile = None,
         strict_json: bool = False,
         limits: Limits | None = None,
@@ -64,12 +67,14 @@ class Hdf5Planner:
         self._tree = tree
         self._references = Hdf5References(tree)
         self._codec = codec
+        self._keeps_chunks = keeps_chunks
         self._shards = shards
         self._strict = strict_json
         self._limits = limits
         self._taken: dict[str, dict[str, int]] = {}
         self._has_types = any(placed.kind == "datatype" for placed in tree.nodes)
         self.plan = WritePlan(Hierarchy(Group()))
+        self.joined: list[str] = []  # paths of the arrays whose chunks are larger than in HDF5
 
     def plan_file(self) -> WritePlan:
         """Plan everything.
@@ -183,9 +188,15 @@ class Hdf5Planner:
         elif data.shape and found.kind in ("text", "ascii") and np.prod(data.shape) <= _SMALL:
             values = data[tuple(slice(0, n) for n in data.shape)]  # so that it is read only once
         options = Layout(compressor=None if self._codec == "keep" else self._codec)
+        if self._keeps_chunks and found.kind == "number" and found.chunks is not None:
+            options.chunks = found.chunks + found.inner
         planned = plan_described(values, found, options, self._encoder(placed.file))
+        if self._codec == "keep":
+            keep_codecs(found, planned)
         if found.kind == "number" and data.shape:
             take_chunks(data.dataset(), found, planned, keep=self._codec == "keep")
+        if is_joined(found, planned):
+            self.joined.append(placed.path)
         ask_for_shards(planned, self._shards)
         array: Dataset[Attributes] = planned.node
         self._note_maxshape(planned)

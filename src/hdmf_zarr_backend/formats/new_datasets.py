@@ -85,6 +85,11 @@ class Layout:
         """Whether the user gave filters or the configuration of a compressor."""
         return bool(self.filters) or isinstance(self.compressor, dict)
 
+    @property
+    def is_left_open(self) -> bool:
+        """Whether the user has chosen neither codecs nor chunks, so that those of a stored array may stay."""
+        return self.compressor is None and not self.filters and self.chunks is None and not self.chooses_by_elements
+
     def sharding(self) -> Sharding | None:
         """Return the requested shards. Call this before a planner has chosen chunks."""
         if self.shards is None:

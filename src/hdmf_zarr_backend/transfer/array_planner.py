@@ -25,7 +25,7 @@ from hdmf_zarr_backend.hdf5.values import encoder
 from hdmf_zarr_backend.model.elements import ASCII, REFERENCE, REGION, UTF8, Element
 from hdmf_zarr_backend.transfer.plan import PlannedArray, encode_fill, encode_object_fill
 from hdmf_zarr_backend.transfer.sources import ElementSource, IndexedSource, RowSource
-from hdmf_zarr_backend.transfer.stored_sources import take_chunks
+from hdmf_zarr_backend.transfer.stored_sources import keep_codecs, take_chunks
 
 Encode = Callable[[Any], Any]
 Fields = list[tuple[str, Element]]
@@ -234,11 +234,17 @@ def _field_encoder(element: Element, reference: Encode) -> Encode | np.dtype[Any
 
 
 def plan_h5_dataset(dataset: Any, options: Layout, reference: Encode) -> PlannedArray:
-    """Plan an exact copy of an ``h5py.Dataset``, with notes about what Zarr cannot express."""
+    """Plan an exact copy of an ``h5py.Dataset``, with notes about what Zarr cannot express.
+
+    Its codecs stay, and chunks are copied without decoding, unless the user has chosen codecs, chunks or shards.
+    """
+    keeps = options.is_left_open
     found = describe(dataset)
     planned = plan_described(dataset, found, options, reference)
+    if keeps:
+        keep_codecs(found, planned)
     if found.kind == "number" and dataset.shape:
-        take_chunks(dataset, found, planned, keep=False)
+        take_chunks(dataset, found, planned, keep=keeps)
     return planned
 
 

@@ -5,6 +5,7 @@ Source: `HDF5IO` also keeps chunks and filters of what it exports.
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -26,6 +27,7 @@ from hdmf_zarr_backend.formats.elements import stored_text
 from hdmf_zarr_backend.formats.new_datasets import Sharding
 from hdmf_zarr_backend.formats.zarr3_codecs import in_format_2
 from hdmf_zarr_backend.hdf5.datasets import Description
+from hdmf_zarr_backend.hdf5.filters import codecs_of
 from hdmf_zarr_backend.hdf5.rawcopy import plan_contiguous, plan_raw
 from hdmf_zarr_backend.hdf5.safe_reading import check_allocated
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, absolute, join
@@ -280,23 +282,45 @@ def _is_same(stored: StoredArray, old: StoredArray) -> bool:
     return same_grid and same_codecs and _has_type_of(stored, old)
 
 
+def keep_codecs(found: Description, planned: PlannedArray) -> None:
+    """Give a planned array the codecs that the HDF5 dataset has, whatever its chunks are, if Zarr has them all.
+
+    Of text and references, whose bytes differ from those in HDF5, it is the compressor alone.
+    """
+    stored = planned.node.stored
+    pipeline = codecs_of(found.note.get("filters", []), found.dtype)
+    if pipeline is None or not pipeline.codecs or stored.compressor is None:  # a scalar has no compressor
+        return
+    compressors = [config for config in pipeline.codecs if config["id"] not in _NO_COMPRESSORS]
+    if found.kind != "number":
+        stored.compressor = dict(compressors[-1]) if compressors else stored.compressor
+    elif pipeline.divides(math.prod(stored.chunks) * found.dtype.itemsize):
+        if compressors:
+            stored.filters, stored.compressor = pipeline.filters, pipeline.compressor
+        else:  # the default compressor comes after them
+            stored.filters = [dict(config) for config in pipeline.codecs]
+
+
+_NO_COMPRESSORS = ("shuffle", "fletcher32")
+
+
 def take_chunks(dataset: Any, found: Description, planned: PlannedArray, *, keep: bool) -> None:
-    """Use the chunks of a large HDF5 dataset as they are, or at least read its values without the HDF5 library.
+    """Use the chunks of an HDF5 dataset as they are, or at least read its values without the HDF5 library.
 
     A small dataset is one chunk in Zarr, and very small chunks are joined, so these are not copied. The source
-    of ``planned`` is replaced. ``keep``: keep chunks, and so their codecs, as they are if possible; otherwise they are
-    decoded, for the planned codecs.
+    of ``planned`` is replaced. ``keep``: the planned codecs are those of the dataset, so equal chunks can be copied.
     """
     node, old = planned.node, planned.source
+    is_small = node.stored.size * found.dtype.itemsize <= WHOLE_BYTES
     if (
-        node.stored.size * found.dtype.itemsize <= WHOLE_BYTES
+        (is_small and node.stored.chunks != _chunks_of(found))
         or not isinstance(old, IndexedSource)
         or old.dtype != found.dtype
     ):
         return
     chunked = plan_raw(dataset, found)
     if chunked is None:
-        contiguous = plan_contiguous(dataset, found)
+        contiguous = None if is_small else plan_contiguous(dataset, found)
         if contiguous is not None and contiguous.shape == node.stored.shape:
             planned.source = contiguous
         return
@@ -305,5 +329,21 @@ def take_chunks(dataset: Any, found: Description, planned: PlannedArray, *, keep
     if keep and chunked.chunks == node.stored.chunks:
         node.stored.filters, node.stored.compressor = chunked.pipeline.filters, chunked.pipeline.compressor
         planned.source = chunked
-    elif keep or chunked.raw.is_plain_file:
+    elif not is_small and (keep or chunked.raw.is_plain_file):
         planned.source = chunked.decoded()
+
+
+def is_joined(found: Description, planned: PlannedArray) -> bool:
+    """Tell whether the chunks of an array consist of several small chunks of the HDF5 dataset."""
+    chunks, stored = _chunks_of(found), planned.node.stored
+    return (
+        found.kind == "number"
+        and chunks is not None
+        and len(chunks) == len(stored.shape)
+        and any(length > min(chunk, n) for length, chunk, n in zip(stored.chunks, chunks, stored.shape, strict=True))
+    )
+
+
+def _chunks_of(found: Description) -> tuple[int, ...] | None:
+    """Return the chunk shape of an HDF5 dataset with the axes of an element, None if it is not chunked."""
+    return None if found.chunks is None else found.chunks + found.inner

@@ -1,0 +1,361 @@
+"""An export of containers is what the containers say, however they were changed; what is untouched is copied as it is.
+
+Source: ``HDF5IO.export`` and hdmf-zarr 0.13, which build all containers anew with ``link_data=False``.
+"""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+from numcodecs import GZip
+from pynwb import NWBHDF5IO, H5DataIO, NWBFile, TimeSeries
+from pynwb.file import Subject
+
+from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, convert
+from hdmf_zarr_backend.errors import ConflictError, DroppedChangesWarning, UsageError
+from tests.contract import production
+from tests.peers import Peer
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning:hdmf", "ignore::UserWarning:pynwb")
+
+GZIP = {"compression": "gzip", "compression_opts": 9, "shuffle": True}
+ZLIB = {"id": "zlib", "level": 9}
+SHUFFLE = [{"id": "shuffle", "elementsize": 8}]
+
+
+def session(wrap: Any = H5DataIO, **settings: Any) -> NWBFile:
+    """Return a session with two series, units, trials, a subject and a device."""
+    nwbfile = NWBFile(session_description="old", identifier="i", session_start_time=production.START, notes="old")
+    nwbfile.subject = Subject(subject_id="m", age="P1D")
+    data = wrap(np.arange(1000.0), **settings)
+    first = TimeSeries(name="first", data=data, unit="V", rate=1.0, description="old")
+    nwbfile.add_acquisition(first)
+    nwbfile.add_acquisition(TimeSeries(name="second", data=np.arange(5.0), timestamps=np.arange(5.0), unit="V"))
+    nwbfile.create_device(name="device", description="old")
+    nwbfile.add_trial_column(name="score", description="old")
+    for number in range(10):
+        nwbfile.add_trial(start_time=float(number), stop_time=number + 1.0, score=float(number), timeseries=[first])
+    nwbfile.add_unit(spike_times=[1.0, 2.0])
+    nwbfile.add_unit(spike_times=[3.0])
+    return nwbfile
+
+
+def written(folder: Path, kind: str) -> Path:
+    """Write the session as HDF5 or as a Zarr file."""
+    path = folder / ("source.nwb" if kind == "hdf5" else "source.nwb.zarr")
+    if kind == "hdf5":
+        with NWBHDF5IO(path, "w") as io:
+            io.write(session(chunks=(100,), **GZIP))
+    else:
+        with NWBZarrIO(path, "w", zarr_format=3 if kind == "zarr 3" else 2) as io:
+            io.write(session(ZarrDataIO, chunks=(100,), compressor=GZip(9)))
+    return path
+
+
+@contextmanager
+def opened(path: Path, kind: str) -> Iterator[Any]:
+    """Open a source; the lazy reader makes containers when they are touched."""
+    with ExitStack() as stack:
+        reader = NWBHDF5IO(path, "r") if kind == "hdf5" else NWBZarrIO(path, "r", lazy=kind != "eager")
+        yield stack.enter_context(reader)
+
+
+KINDS = ("hdf5", "zarr 2", "zarr 3", "eager")
+
+
+def exported(folder: Path, kind: str, change: Callable[[Any], Any], **options: Any) -> Path:
+    """Change what was read and export it."""
+    target = folder / "target.nwb.zarr"
+    with opened(written(folder, kind), kind) as source:
+        nwbfile = source.read()
+        change(nwbfile)
+        with NWBZarrIO(target, "w") as io:
+            io.export(src_io=source, nwbfile=nwbfile, **options)
+    return target
+
+
+def _set(container: Callable[[Any], Any], field: str, value: Any) -> Callable[[Any], None]:
+    return lambda nwbfile: container(nwbfile).fields.update({field: value})
+
+
+def _first(nwbfile: Any) -> Any:
+    return nwbfile.acquisition["first"]
+
+
+def _cast(nwbfile: Any) -> None:
+    index = nwbfile.units["spike_times"]
+    index._Data__data = np.asarray(index.data[:], "u8")
+
+
+CHANGES: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any], Any]] = {
+    "a field": (_set(lambda f: f, "session_description", "new"), lambda f: f.session_description, "new"),
+    "an empty field": (lambda f: setattr(f, "lab", "L"), lambda f: f.lab, "L"),
+    "an empty field of the subject": (
+        lambda f: setattr(f.subject, "genotype", "wt"),
+        lambda f: f.subject.genotype,
+        "wt",
+    ),
+    "a dataset": (_set(lambda f: f.subject, "age", "P9D"), lambda f: f.subject.age, "P9D"),
+    "an attribute": (_set(_first, "description", "new"), lambda f: _first(f).description, "new"),
+    "an attribute of a dataset": (_set(_first, "conversion", 2.5), lambda f: _first(f).conversion, 2.5),
+    "values": (
+        _set(_first, "data", np.arange(7) * 9),
+        lambda f: _first(f).data[:].tolist(),
+        [0, 9, 18, 27, 36, 45, 54],
+    ),
+    "a column's description": (
+        _set(lambda f: f.trials["score"], "description", "new"),
+        lambda f: f.trials["score"].description,
+        "new",
+    ),
+    "a removed field": (lambda f: f.fields.pop("notes"), lambda f: f.notes, None),
+    "a removed series": (lambda f: f.acquisition.pop("second"), lambda f: sorted(f.acquisition), ["first"]),
+    "an index that is cast": (_cast, lambda f: f.units["spike_times"].data.dtype.str, "<u8"),
+    "a new series": (
+        lambda f: f.add_acquisition(TimeSeries(name="third", data=[1.0], unit="V", rate=1.0)),
+        lambda f: sorted(f.acquisition),
+        ["first", "second", "third"],
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", CHANGES)
+def test_an_export_is_what_the_containers_say(tmp_path: Path, kind: str, name: str) -> None:
+    change, get, wanted = CHANGES[name]
+    with NWBZarrIO(exported(tmp_path, kind, change), "r") as io:
+        nwbfile = io.read()
+        assert get(nwbfile) == wanted
+        assert [row.timeseries.name for row in nwbfile.trials["timeseries"][3]] == ["first"]
+        assert nwbfile.units["spike_times"][0].tolist() == [1.0, 2.0]
+        assert nwbfile.acquisition["first"].unit == "V"
+        assert nwbfile.devices["device"].description == "old"
+
+
+@pytest.mark.parametrize("options", [{}, {"write_args": {"link_data": False}}, {"clear_cache": True}])
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_export_has_the_settings_that_were_chosen(tmp_path: Path, kind: str, options: dict[str, Any]) -> None:
+    def change(nwbfile: Any) -> None:
+        chosen = {"compressor": GZip(1), "chunks": (50,)}
+        _first(nwbfile).set_data_io("data", ZarrDataIO, data_io_kwargs=chosen)
+        nwbfile.trials["score"].set_data_io(ZarrDataIO, data_io_kwargs=chosen | {"chunks": (5,)})
+        nwbfile.trials["timeseries"].target.set_data_io(ZarrDataIO, data_io_kwargs=chosen | {"chunks": (3,)})
+
+    with NWBZarrIO(exported(tmp_path, kind, change, **options), "r") as io:
+        nwbfile = io.read()
+        columns = (_first(nwbfile).data, nwbfile.trials["score"].data)
+        assert [(data.compressor, data.chunks) for data in columns] == [(GZip(1), (50,)), (GZip(1), (5,))]
+        assert _first(nwbfile).data[:].tolist() == list(range(1000))
+        stored = json.loads((tmp_path / "target.nwb.zarr/intervals/trials/timeseries/.zarray").read_text())
+        if not options.get("clear_cache"):  # then hdmf itself drops the settings of columns of references
+            assert (stored["chunks"][0], stored["compressor"]["id"]) == (3, "gzip")
+
+
+@pytest.mark.parametrize("kind", ["zarr 2", "eager"])
+def test_untouched_arrays_are_copied_byte_by_byte(tmp_path: Path, kind: str) -> None:
+    target = exported(tmp_path, kind, lambda nwbfile: nwbfile.fields.update(notes="new"))
+    for path in (tmp_path / "source.nwb.zarr").rglob("*"):
+        place = path.relative_to(tmp_path / "source.nwb.zarr")
+        if (
+            path.is_file()
+            and path.name[0] != "."
+            and "specifications" not in place.parts
+            and "notes" not in place.parts
+        ):
+            assert (target / place).read_bytes() == path.read_bytes(), place
+
+
+def test_what_no_container_holds_is_exported_as_it_was_read(tmp_path: Path) -> None:
+    path = written(tmp_path, "hdf5")
+    with h5py.File(path, "r+") as file:
+        series = file["acquisition/first"]
+        series.attrs["not in the schema"] = "kept"
+        series["data"].attrs["conversion"] = np.float32(0.1)
+        series["starting_time"].attrs["unit"] = "Seconds"  # pynwb has a value of its own
+        series["more"] = np.arange(3)
+        file.create_group("general/more").attrs["kept"] = 1
+    with NWBHDF5IO(path, "r") as source, NWBZarrIO(tmp_path / "target.nwb.zarr", "w") as io:
+        nwbfile = source.read()
+        _first(nwbfile).fields["description"] = "new"
+        io.export(src_io=source, nwbfile=nwbfile)
+    with NWBZarrIO(tmp_path / "target.nwb.zarr", "r") as io:
+        root = io.read_builder()
+        series = root["acquisition/first"]
+        assert series.attributes["not in the schema"] == "kept"
+        assert series.attributes["description"] == "new"
+        assert series["data"].attributes["conversion"] == np.float32(0.1)
+        assert series["data"].attributes["conversion"].dtype == "f4"
+        assert series["starting_time"].attributes["unit"] == "Seconds"
+        assert series["more"].data[:].tolist() == [0, 1, 2]
+        assert root["general/more"].attributes["kept"] == 1
+
+
+def test_the_source_is_not_changed_by_an_export(tmp_path: Path) -> None:
+    with opened(written(tmp_path, "zarr 2"), "zarr 2") as source:
+        nwbfile = source.read()
+        _first(nwbfile).fields["description"] = "new"
+        for number in range(2):
+            with NWBZarrIO(tmp_path / f"{number}.nwb.zarr", "w") as io:
+                io.export(src_io=source, nwbfile=nwbfile)
+        assert nwbfile.trials["timeseries"][0][0].timeseries is _first(nwbfile)
+        assert not nwbfile.acquisition["second"].modified
+    for number in range(2):
+        with NWBZarrIO(tmp_path / f"{number}.nwb.zarr", "r") as io:
+            assert _first(io.read()).description == "new"
+
+
+def test_an_export_with_link_data_says_that_it_copies(tmp_path: Path) -> None:
+    with pytest.warns(UserWarning, match="link_data=True links to nothing here"):
+        exported(tmp_path, "zarr 2", lambda nwbfile: None, write_args={"link_data": True})
+
+
+# ---- beside hdmf-zarr -----------------------------------------------------------------------------------------------
+
+_CONVERSION = """
+import json, sys, warnings
+warnings.simplefilter("ignore")
+from pathlib import Path
+from hdmf_zarr import NWBZarrIO, ZarrDataIO
+folder = Path(sys.argv[1])
+convert(folder, folder / "peer.nwb.zarr", NWBZarrIO, ZarrDataIO)
+print(json.dumps(record(NWBZarrIO, folder / "peer.nwb.zarr")))
+"""
+
+
+@pytest.mark.peer
+@pytest.mark.filterwarnings("ignore")
+def test_a_production_conversion_keeps_all_that_hdmf_zarr_keeps(tmp_path: Path, peer013: Peer) -> None:
+    production.write_sources(tmp_path)
+    production.convert(tmp_path, tmp_path / "own.nwb.zarr", NWBZarrIO, ZarrDataIO)
+    own = json.loads(json.dumps(production.record(NWBZarrIO, tmp_path / "own.nwb.zarr")))
+    peer = peer013.run(Path(production.__file__).read_text(encoding="utf-8") + _CONVERSION, tmp_path)
+    assert own.keys() == peer.keys()
+    differing = {name for name in own if own[name] != peer[name]}
+    chosen = {name for name in own if isinstance(own[name], list) and len(own[name]) == 4}
+    assert not differing - chosen
+    for name in differing:  # hdmf-zarr gives all others its own chunks and codec
+        assert own[name][2:] == peer[name][2:]
+    for name in ("replaced", "repacked", "filtered", "lfp"):
+        series = "ElectricalSeries" if name == "lfp" else "TimeSeries"
+        assert f"{series} {name}.data" not in differing
+    assert not {"TimeSeries timed.timestamps", "VectorData score.data"} & differing
+    gzip = {"id": "zlib", "level": 9}
+    assert own["TimeSeries untouched.data"][:2] == [[50_000], gzip]  # small: one chunk
+    assert own["ElectricalSeries raw.data"][:2] == [[20_000, 4], gzip]
+    assert own["VectorIndex spike_times_index.data"][2] == "uint32"
+
+
+# ---- codecs of HDF5 -------------------------------------------------------------------------------------------------
+
+SIZES = {"small": (100, (10,)), "joined": (500_000, (1000,)), "kept": (500_000, (50_000,)), "one chunk": (500, (500,))}
+
+
+@pytest.mark.parametrize("way", ["convert", "export", "export containers", "chunks='keep'"])
+@pytest.mark.parametrize("size", SIZES)
+def test_gzip_and_its_level_stay(tmp_path: Path, way: str, size: str) -> None:
+    length, chunks = SIZES[size]
+    values = np.cumsum(np.random.default_rng(0).normal(0, 1, length)).round()
+    nwbfile = session(lambda _: H5DataIO(values, chunks=chunks, **GZIP))
+    with NWBHDF5IO(tmp_path / "a.nwb", "w") as io:
+        io.write(nwbfile)
+    target = tmp_path / "a.nwb.zarr"
+    if way.startswith("export"):
+        with NWBHDF5IO(tmp_path / "a.nwb", "r") as source, NWBZarrIO(target, "w") as io:
+            io.export(src_io=source, nwbfile=source.read() if way == "export containers" else None)
+    else:
+        report = convert(tmp_path / "a.nwb", target, chunks="keep" if "keep" in way else None)
+        is_joined = size in ("small", "joined") and "keep" not in way
+        assert any("/acquisition/first/data" in remark for remark in report.remarks) == is_joined
+    stored = json.loads((target / "acquisition/first/data/.zarray").read_text())
+    assert (stored["compressor"], stored["filters"]) == (ZLIB, SHUFFLE)
+    if "keep" in way or size in ("kept", "one chunk"):
+        assert stored["chunks"] == list(chunks)
+    with NWBZarrIO(target, "r") as io:
+        assert np.array_equal(_first(io.read()).data[:], values)
+
+
+def test_text_keeps_the_compressor_of_hdf5(tmp_path: Path) -> None:
+    nwbfile = session(**GZIP)
+    nwbfile.trials.add_column(name="tag", description="text", data=[f"t{number}" for number in range(10)])
+    nwbfile.trials["tag"].set_data_io(H5DataIO, data_io_kwargs=GZIP)
+    with NWBHDF5IO(tmp_path / "a.nwb", "w") as io:
+        io.write(nwbfile)
+    convert(tmp_path / "a.nwb", tmp_path / "a.nwb.zarr")
+    with NWBZarrIO(tmp_path / "a.nwb.zarr", "r") as io:
+        tags = io.read().trials["tag"].data
+        assert tags.compressor.get_config() == ZLIB
+        assert list(tags[:]) == [f"t{number}" for number in range(10)]
+
+
+# ---- the file that was read -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ["r+", "a"])
+@pytest.mark.parametrize("name", ["an empty field", "an empty field of the subject", "an attribute"])
+def test_an_append_writes_fields_without_set_modified(tmp_path: Path, mode: str, name: str) -> None:
+    change, get, wanted = CHANGES[name]
+    path = written(tmp_path, "zarr 2")
+    with NWBZarrIO(path, mode) as io:
+        nwbfile = io.read()
+        change(nwbfile)
+        io.write(nwbfile)
+    with NWBZarrIO(path, "r") as io:
+        assert get(io.read()) == wanted
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        (lambda f: f.acquisition.pop("second"), "TimeSeries 'second' was removed from the NWBFile"),
+        (lambda f: f.subject.fields.pop("age"), "field 'age' was removed from the Subject"),
+        (
+            lambda f: _first(f).set_data_io("data", ZarrDataIO, data_io_kwargs={"chunks": (5,)}),
+            "ZarrDataIO for /acquisition/first/data",
+        ),
+        (
+            lambda f: f.trials["score"].set_data_io(ZarrDataIO, data_io_kwargs={"chunks": (5,)}),
+            "ZarrDataIO for /intervals/trials/score",
+        ),
+    ],
+)
+def test_an_append_says_what_it_cannot_write(tmp_path: Path, change: Callable[[Any], Any], named: str) -> None:
+    path = written(tmp_path, "zarr 2")
+    with NWBZarrIO(path, "r+") as io, warnings.catch_warnings():
+        warnings.simplefilter("error")
+        nwbfile = io.read()
+        change(nwbfile)
+        with pytest.warns(DroppedChangesWarning, match=named):
+            io.write(nwbfile)
+    with NWBZarrIO(path, "r") as io:
+        nwbfile = io.read()
+        assert (sorted(nwbfile.acquisition), nwbfile.subject.age, _first(nwbfile).data.chunks) == (
+            ["first", "second"],
+            "P1D",
+            (100,),
+        )
+
+
+def test_an_append_refuses_other_values_of_a_column(tmp_path: Path) -> None:
+    path = written(tmp_path, "zarr 2")
+    with NWBZarrIO(path, "r+") as io:
+        nwbfile = io.read()
+        nwbfile.trials["score"]._Data__data = np.arange(10.0) * 2
+        with pytest.raises(ConflictError, match="/intervals/trials/score"):
+            io.write(nwbfile)
+
+
+def test_a_file_that_was_read_is_not_written_to_another_place(tmp_path: Path) -> None:
+    target = tmp_path / "target.nwb.zarr"
+    with NWBZarrIO(written(tmp_path, "zarr 2"), "r") as source:
+        nwbfile = source.read()
+        with NWBZarrIO(target, "w", manager=source.manager) as io, pytest.raises(UsageError, match="export"):
+            io.write(nwbfile)
+    assert not target.exists()
