@@ -1,6 +1,7 @@
-"""`ObjectStore`: object stores and web servers through obstore, without additional requests.
+"""`ObjectStore`: object stores through obstore, without additional requests.
 
-`s3://`, `gs://` and `az://` need only the wheel of obstore; a web server is read, never written or listed.
+`s3://`, `gs://` and `az://` need only the wheel of obstore. Web servers are read by `stores.web`; the settings for one
+are for zarr's own view of a file.
 ``storage_options`` are those of obstore, and equivalent names of s3fs, gcsfs and adlfs.
 """
 
@@ -26,9 +27,6 @@ _PARTS_AT_ONCE = 2  # 10,000 parts, the most that S3 takes, are 80 GB
 _DELETED_AT_ONCE = 1000
 
 _BUCKET = Abilities(is_remote=True, control_characters=False)  # not allowed in paths of obstore
-_WEB = Abilities(write=False, change=False, listing=False, is_remote=True, why="a web server is read only")
-
-_REFUSED_RANGE = re.compile(r"status code: 4(00|16)\b")
 
 # kinds of stores of obstore: scheme of their URL, and their name of the bucket
 _KINDS = {"S3Store": ("s3", "bucket"), "GCSStore": ("gs", "bucket"), "AzureStore": ("az", "container_name")}
@@ -58,7 +56,7 @@ def store_of_bucket(store: Any, path: str = "") -> ObjectStore | None:
 
 
 class ObjectStore(RemoteStore):
-    """One Zarr file of an object store or a web server.
+    """One Zarr file of an object store.
 
     Parameters
     ----------
@@ -81,8 +79,7 @@ class ObjectStore(RemoteStore):
         self._settings = settings
         self._scheme = location.partition("://")[0]
         self._retry_config = settings["retry_config"]
-        self.abilities = _WEB if self._scheme in WEB_SCHEMES else _BUCKET
-        self._counts_from_end = self._scheme not in AZURE_SCHEMES
+        self.abilities = _BUCKET
         self._store: Any = None
         self._pid = 0
 
@@ -128,18 +125,12 @@ class ObjectStore(RemoteStore):
         return bytes(obstore.get(self.opened, key, options={"range": {"offset": start}}).bytes())
 
     def _get_from_end(self, key: str, start: int, stop: int | None) -> bytes:
-        """Return a range that counts from the end, by the size of the value where the server refuses it."""
+        """Return a range that counts from the end; Azure has none, so there by the size of the value."""
         import obstore
 
-        if self._counts_from_end:
-            try:
-                part = bytes(obstore.get(self.opened, key, options={"range": {"suffix": -start}}).bytes())
-            except obstore.exceptions.GenericError as error:
-                if self._scheme not in WEB_SCHEMES or not _REFUSED_RANGE.search(str(error)):
-                    raise
-                self._counts_from_end = False  # some web servers have no such ranges, like Azure
-            else:
-                return part if stop is None else part[: stop - start]
+        if self._scheme not in AZURE_SCHEMES:
+            part = bytes(obstore.get(self.opened, key, options={"range": {"suffix": -start}}).bytes())
+            return part if stop is None else part[: stop - start]
         size = int(obstore.head(self.opened, key)["size"])
         first, last = max(0, size + start), size if stop is None else max(0, size + stop)
         return self._get_part(key, first, last) if first < last else b""

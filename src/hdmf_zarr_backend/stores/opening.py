@@ -6,7 +6,8 @@
 ``"/a/b.nwb.zarr.zip"``        `ZipStore`
 ``"/a/b.nwb.zarr.json"``       `ReferenceStore`
 ``"s3://"``, ``"gs://"``,      `ObjectStore` where obstore is installed and knows the options, else `FsspecStore`
-``"az://"``, ``"https://"``
+``"az://"``
+``"https://"``, ``"http://"``  `WebStore`; `FsspecStore` for options that only aiohttp has
 any other URL, ``"a::b"``      `FsspecStore`
 a UPath, an OpenFile           as its path or URL, with the options of its file system
 a mapping                      `MemoryStore`; `FsspecStore` for that of ``fsspec.get_mapper``

@@ -392,7 +392,8 @@ def _zarr_location(store: Store) -> Any:
     if isinstance(store, ZarrPythonStore):
         return zarr.storage.StorePath(store.store, store.path)
     if isinstance(store, ObjectStore):
-        return zarr.storage.ObjectStore(store.opened, read_only=not store.abilities.write)
+        is_web = store.location.startswith("http")
+        return zarr.storage.ObjectStore(store.opened, read_only=is_web or not store.abilities.write)
     if isinstance(store, FsspecStore):
         return zarr.storage.FsspecStore.from_url(store.location, storage_options=dict(store.options), read_only=True)
     if isinstance(store, MemoryStore):
