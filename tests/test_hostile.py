@@ -282,7 +282,7 @@ def test_pickles_that_are_only_data_are_read_without_a_switch(store, monkeypatch
 
 
 class EvilCodec(Codec):  # type: ignore[misc]  # numcodecs has no type hints
-    """A codec that somebody's package registered, and that runs code from a file."""
+    """A codec that somebody's package registered, and that no file here names."""
 
     codec_id = "evil"
     made = 0
@@ -311,7 +311,7 @@ class EvilCodec(Codec):  # type: ignore[misc]  # numcodecs has no type hints
 )
 @pytest.mark.parametrize("place", ["compressor", "filters"])
 def test_codecs_that_are_not_known(store, nothing_runs, monkeypatch, codec, place):
-    monkeypatch.setitem(numcodecs.registry.codec_registry, "evil", EvilCodec)
+    monkeypatch.setitem(numcodecs.registry.codec_registry, "not in any file", EvilCodec)
     EvilCodec.made = 0
     node = store / "acquisition" / "trace" / "data"
     change(node, **{place: codec if place == "compressor" else [codec]})
@@ -377,8 +377,8 @@ def test_a_chunk_that_claims_a_petabyte(store, nothing_runs):
 )  # fmt: skip
 def test_invalid_grids(store, changes):
     change(store / "acquisition" / "trace" / "data", **changes)
-    with pytest.raises(MetadataError) as caught:
-        opened(store)
+    with opened(store) as io, pytest.raises(MetadataError) as caught:
+        _ = io.read().acquisition["trace"]
     check(caught.value, store, "/acquisition/trace/data")
 
 

@@ -110,7 +110,7 @@ def parse_target(
         warn_of_pending(keys, only_dead=True)
     try:
         hint = likely if is_read and likely != BOTH else None
-        found = parse(keys, use_consolidated=mode != "r-", use_inlined=use_inlined, hint=hint)
+        found = parse(keys, use_consolidated=mode != "r-", use_inlined=use_inlined, hint=hint, leave_out=is_read)
     except StoreNotFoundError as error:
         raise _missing(error, mode) from error
     if found.is_foreign and not is_read:
@@ -562,6 +562,8 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         return container
 
     def _read_all(self) -> Any:
+        if self._is_open:
+            self._session().own.is_strict = False  # builders are complete, or an error; containers may lack a dataset
         builder = self.read_builder()
         if not (builder.groups or builder.datasets or builder.links or builder.attributes):
             raise NoValuesError(
@@ -697,7 +699,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
             ``{namespace: {dependency: types}}``, empty (with a warning) where no namespace is cached.
         """
         keys = _given(path, file, storage_options)
-        parsed = parse(keys)
+        parsed = parse(keys, leave_out=True)
         return load_cached_namespaces(namespace_catalog, parsed.keys(keys), parsed.hierarchy, namespaces)
 
     @classmethod
@@ -715,7 +717,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         path, file, storage_options
             As of `load_namespaces`.
         """
-        return newest_versions(parse(_given(path, file, storage_options)).hierarchy)
+        return newest_versions(parse(_given(path, file, storage_options), leave_out=True).hierarchy)
 
     def load_namespaces_io(
         self, namespace_catalog: NamespaceCatalog | TypeMap, namespaces: list[str] | None = None

@@ -24,6 +24,7 @@ from hdmf_zarr_backend.arrays.shards import ShardReader
 from hdmf_zarr_backend.arrays.stored_chunks import opened_chunk, stored_chunk
 from hdmf_zarr_backend.errors import ChunkError, LimitError, MetadataError, StoreError, ZarrBackendError
 from hdmf_zarr_backend.formats import zarr2, zarr3
+from hdmf_zarr_backend.formats.dtypes import numpy_dtype
 from hdmf_zarr_backend.model.nodes import absolute, join
 from hdmf_zarr_backend.model.stored import StoredArray
 from hdmf_zarr_backend.stores.base import Store
@@ -70,10 +71,10 @@ class ChunkReader:
         self.array = array
         self._cache = cache
         self.edits: ChangedChunks | None = None
-        self._codec_inputs: Any = None
+        self._codec_inputs: Any = (None, None)
         self._rules = keys.read_rules
         self._allowed: Any = None
-        self._codec = self._make_codec()
+        self._codec: ChunkCodec | None = None  # made on use: an array is looked at whose codec is not known
         self._is_remote = keys.abilities.is_remote
         self._opens = array.shards is None and keys.opens_values
         self._fetched_chunks: dict[tuple[int, ...], bytes | None] = {}
@@ -126,9 +127,14 @@ class ChunkReader:
     def codec(self) -> ChunkCodec:
         """The codec of the chunks; replaced when the data type or the filters of the array change."""
         data_type, filters = self._codec_inputs
-        if data_type is not self.array.data_type or filters is not self.array.filters:
+        if self._codec is None or data_type is not self.array.data_type or filters is not self.array.filters:
             self._codec = self._make_codec()
         return self._codec
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The data type of decoded chunks, which is known without the codec."""
+        return numpy_dtype(self.array.data_type) if self._codec is None else self.codec.dtype
 
     def read(self, key: Any = ()) -> Array:
         """Return what ``key`` selects, always as an array (0-d for a single element).

@@ -155,7 +155,7 @@ class LazyArray(ZarrArray):  # type: ignore[misc]
     @property
     def dtype(self) -> np.dtype[Any]:
         """NumPy data type; ``object`` for text, bytes and references."""
-        return self._reader.codec.dtype
+        return self._reader.dtype
 
     @property
     def text_type(self) -> type | None:
@@ -194,8 +194,13 @@ class LazyArray(ZarrArray):  # type: ignore[misc]
         return tuple(map(self._codec, stored.filters or ()))
 
     def _codec(self, config: dict[str, Any]) -> Any:
-        """Return the codec of a configuration, if those of this array can be used."""
-        return make_codec(config, self._reader.codec.dtype)
+        """Return the codec of a configuration."""
+        self.check_codecs()
+        return make_codec(config, self.dtype)
+
+    def check_codecs(self) -> None:
+        """Raise the error of a codec that cannot be used, before anything is read or copied."""
+        _ = self._reader.codec
 
     @property
     def fill_value(self) -> Any:

@@ -9,7 +9,7 @@ may need several.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,7 @@ from hdmf_zarr_backend.changes.editable import EditableArray
 from hdmf_zarr_backend.changes.edits import Edits
 from hdmf_zarr_backend.errors import (
     DamagedFileError,
+    DamagedMetadataWarning,
     LimitError,
     MetadataError,
     ReferenceTargetError,
@@ -256,9 +257,15 @@ class Assembler:
 
     Attributes
     ----------
+    is_strict : bool
+        Whether a damaged node is an error of the object that has it, rather than left out with a warning.
     levels : list of int
         How many files are being assembled, each for a link of the one before; shared by the files of a session.
+    left_out : dict
+        The errors of nodes that are left out because their documents are damaged, by path.
     """
+
+    is_strict = True
 
     def __init__(
         self,
@@ -284,6 +291,8 @@ class Assembler:
         self._scalar_references: dict[str, Reference] = {}  # scalar datasets that wait for the target, by path
         self._scalar_rows: dict[str, BuilderTable] = {}  # the same for rows with references
         self._wrong: set[tuple[str, str, str]] = set()  # what `check_ids` has warned of
+        self.left_out: dict[str, ZarrBackendError] = {}
+        self._warned: set[str] = set()
         self._hidden = spec_location(self.hierarchy.root.attributes.get(SPECLOC))
 
     @property
@@ -341,6 +350,8 @@ class Assembler:
             for path, node in nodes
             if isinstance(node, Dataset) and is_scalar(node)
         ]
+        paths = {path for path, _ in nodes}
+        self._check_left_out(paths, strict=self.is_strict)
         scalars = stored_chunks(self.keys, places)  # fetched together
         pending: list[tuple[str, str, Any]] = []
         for path, node in reversed(nodes):  # members before their group
@@ -352,12 +363,36 @@ class Assembler:
                 else:
                     builder = self._dataset(path, name, node, attributes, scalars)
             except ZarrBackendError as error:
-                raise error.located(store=self.source, path=absolute(path)) from error.__cause__
+                located = error.located(store=self.source, path=absolute(path))
+                if isinstance(error, MetadataError) and isinstance(node, Dataset) and split(path)[0] in paths:
+                    self._leave_out_damaged(path, located, strict=self.is_strict)
+                    pending = [attribute for attribute in pending if attribute[0] != path]
+                    continue
+                raise located from error.__cause__
             if path:  # the root has no place in a parent, and its name is not a part of any path
                 builder.location = absolute(split(path)[0])
             self.builders[path] = builder
             made.append(path)
         return pending
+
+    def _leave_out_damaged(self, path: str, error: ZarrBackendError, *, strict: bool) -> None:
+        """Leave out a node that cannot be read, with a warning; raise where a copy or a change would lose it."""
+        if strict or self._edits is not None or self.keys.read_rules.is_copied:
+            raise error from error.__cause__
+        self.left_out[path] = error
+        self._warned.add(path)
+        warn(f"{error} It is left out.", DamagedMetadataWarning, stacklevel=2)
+
+    def _check_left_out(self, parents: Collection[str], *, strict: bool) -> None:
+        """Warn of the nodes that are left out of groups; if strict, raise the error of one."""
+        for path, error in list(self.left_out.items()):
+            if split(path)[0] in parents and path not in self._warned:
+                self._leave_out_damaged(path, error, strict=strict)
+
+    def check_whole(self) -> None:
+        """Raise the error of a node that is left out: a copy would lack it."""
+        for error in self.left_out.values():
+            raise error from error.__cause__
 
     def _fill(self, nodes: list[tuple[str, Any]], pending: list[tuple[str, str, Any]]) -> None:
         """Fill in the references and links of builders that were made."""

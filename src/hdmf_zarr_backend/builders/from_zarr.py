@@ -144,6 +144,7 @@ class ZarrPlanner:
 
     def _array(self, path: str, node: Dataset[Attributes]) -> PlannedArray:
         lazy = LazyArray(self._keys, path, node, self._cache)
+        lazy.check_codecs()
         if self._reads_values and (lazy.dtype.hasobject or not self._is_in_place):
             check_unwritten(self._keys, path, node.stored)
         if self._specs is not None and path.startswith(f"{self._specs}/") and stored_text(node.stored) != "text":

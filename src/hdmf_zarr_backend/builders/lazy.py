@@ -177,6 +177,7 @@ class LazyAssembler(Assembler):
                 builder.location = absolute(split(path)[0])
             self.builders[path] = builder
             self._fill([], pending)
+            self._check_left_out([path], strict=False)  # an open group is needed for all others
             builder.__class__ = OpenGroupBuilder
             builder.file = self
             self._open_groups[path] = builder

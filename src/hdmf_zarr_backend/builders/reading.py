@@ -58,6 +58,7 @@ class ReadSession:
     ) -> None:
         self._manager = manager
         self._resolver = resolver_of(keys, parsed.hierarchy, source)
+        self._left_out = parsed.left_out
         self._assemblers: dict[str, Assembler] = {}
         self._restored: dict[str, int] = {}
         self._levels = [0]
@@ -77,6 +78,8 @@ class ReadSession:
         references = FileResolver(partial(self._resolve, file.location), self._construct, self._manager)
         assembler = cls(file, self._resolver, self._assembler_of, references, edits=edits)
         assembler.levels = self._levels
+        if file is self._resolver.main:
+            assembler.left_out.update(self._left_out)
         self._assemblers[file.location] = assembler
         return assembler
 
@@ -141,7 +144,14 @@ class ReadSession:
         """While the block runs, refuse a missing chunk of a file that states that it stores all of them.
 
         Where the rules of the file say what a missing chunk reads as, they apply.
+
+        Raises
+        ------
+        MetadataError
+            A node of the file is left out because its document is damaged.
         """
+        for assembler in self._assemblers.values():
+            assembler.check_whole()
         self._set_copied(is_copied=True)
         try:
             yield

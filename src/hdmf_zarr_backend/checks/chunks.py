@@ -314,8 +314,8 @@ class ChunkCheck:
     def _tasks(self, memory_budget: int, workers: int) -> Iterator[DecodeTask]:
         for path, node in self._arrays:
             try:
-                ChunkReader(self._keys, path, node.stored, ChunkCache(0))
-                size = max(1, _chunk_bytes(node.stored))
+                dtype = ChunkReader(self._keys, path, node.stored, ChunkCache(0)).codec.dtype
+                size = max(1, math.prod(node.stored.chunks) * dtype.itemsize)
                 stored = StoredObjects(node)
                 # the number of chunks that are checked if the store can list keys, else the number in the metadata
                 _check_count(self._keys, math.prod(stored.inner if self._keys.abilities.listing else node.stored.grid))

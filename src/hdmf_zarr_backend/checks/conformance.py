@@ -792,7 +792,7 @@ class _Check:
             for rule, (name, message) in _broken(_NAMES, unknown, node.stored):
                 self._report.add(rule, join(path, name), message)
             try:
-                ChunkReader(self._keys, path, node.stored, ChunkCache(0))
+                _ = ChunkReader(self._keys, path, node.stored, ChunkCache(0)).codec
             except ZarrBackendError as error:
                 self._report.undecoded[absolute(path)] = error.problem
                 self._report.chunks += len(found)

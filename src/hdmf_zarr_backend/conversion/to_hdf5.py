@@ -15,6 +15,7 @@ from hdmf_zarr_backend.conversion.report import ConversionReport, is_content
 from hdmf_zarr_backend.files.links import resolver_of
 from hdmf_zarr_backend.files.parser import check_outside, parse
 from hdmf_zarr_backend.formats.links import LinkedFile
+from hdmf_zarr_backend.hdf5.filling import named
 from hdmf_zarr_backend.hdf5.placement import Placement
 from hdmf_zarr_backend.hdf5.writer import Hdf5Writer
 from hdmf_zarr_backend.model.link_sources import is_url
@@ -48,8 +49,11 @@ def convert_to_hdf5(source: str | Store, target: str, request: Request) -> Conve
     typed = check_zarr(main) if request.check else {}
     resolver = resolver_of(main.keys, main.hierarchy, main.location)
     placement = Placement(resolver, target, copies_links=request.copies_links)
-    arrays = [placed.node.stored for placed in placement.nodes if isinstance(placed.node, Dataset)]
-    nbytes = sum(map(value_bytes, arrays))
+    nbytes = 0
+    for placed in placement.nodes:
+        if isinstance(placed.node, Dataset):
+            with named(placed):
+                nbytes += value_bytes(placed.node.stored)
     progress.start(nbytes)
     with staged_file(keys, exclusive=not request.overwrite, durable=request.durable) as path:
         Hdf5Writer(

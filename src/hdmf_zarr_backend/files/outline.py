@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hdmf_zarr_backend.changes.journal import warn_of_pending
-from hdmf_zarr_backend.errors import ZarrBackendError
+from hdmf_zarr_backend.errors import DamagedMetadataWarning, ZarrBackendError, warn
 from hdmf_zarr_backend.files.links import resolver_of
 from hdmf_zarr_backend.files.parser import ParsedFile, parse
 from hdmf_zarr_backend.formats.both import BOTH
@@ -345,7 +345,10 @@ def open_outline(
     keys = open_store(path, storage_options)
     if keys.folder is not None:  # elsewhere it takes a request
         warn_of_pending(keys)
-    return outline_of(keys, parse(keys, use_inlined=False), sizes=sizes, specs=specs, values=values)
+    parsed = parse(keys, use_inlined=False, leave_out=True)
+    for error in parsed.left_out.values():
+        warn(f"{error} It is left out.", DamagedMetadataWarning, stacklevel=2)
+    return outline_of(keys, parsed, sizes=sizes, specs=specs, values=values)
 
 
 def outline_of(

@@ -32,7 +32,7 @@ from hdmf_zarr_backend.formats import both, lindi, registry, zarr2, zarr3
 from hdmf_zarr_backend.formats.namespaces import spec_location
 from hdmf_zarr_backend.formats.reserved import CHANGING, DTYPE, NOTES, SPECLOC, WRITING, notes_of, stores_all_chunks
 from hdmf_zarr_backend.model.link_sources import ZARR_SUFFIXES, is_url
-from hdmf_zarr_backend.model.nodes import Group, Hierarchy, Node, absolute, join, split
+from hdmf_zarr_backend.model.nodes import Damaged, Group, Hierarchy, Node, absolute, join, split
 from hdmf_zarr_backend.stores.base import DOCUMENTS, Store
 from hdmf_zarr_backend.stores.files import folders_with, not_found
 from hdmf_zarr_backend.stores.gc_pause import gc_paused
@@ -149,6 +149,8 @@ class ParsedFile:
         Whether the documents are LINDI's, which are read only; the hierarchy is translated.
     state : {"alike", "2 is newer", "3 is newer", "both are newer"} or None
         For a file with metadata in both formats, whether they agree; None for other files.
+    left_out : dict
+        The errors of nodes that are left out, by path.
     """
 
     hierarchy: Hierarchy
@@ -156,6 +158,7 @@ class ParsedFile:
     inlined: dict[str, bytes] = field(default_factory=dict)
     is_foreign: bool = False
     state: both.State | None = None
+    left_out: Damaged = field(default_factory=dict)
 
     def keys(self, keys: Store) -> Store:
         """Return the store with the inlined chunks in memory."""
@@ -183,7 +186,12 @@ class ParsedFile:
 
 
 def parse(
-    keys: Store, *, use_consolidated: bool = True, use_inlined: bool = True, hint: int | None = None
+    keys: Store,
+    *,
+    use_consolidated: bool = True,
+    use_inlined: bool = True,
+    hint: int | None = None,
+    leave_out: bool = False,
 ) -> ParsedFile:
     """Return the metadata of the file in ``keys``.
 
@@ -202,6 +210,9 @@ def parse(
     hint : {2, 3}, optional
         The probable format of the file. Its document is requested first, and that of the other format only if it does
         not exist, or hides a file of both formats that is being changed.
+    leave_out : bool
+        Leave out an array whose document is damaged or has something unsupported, and record its error. Only for
+        readers: what is left out would be missing in a copy, and in a consolidated document.
 
     Raises
     ------
@@ -212,7 +223,7 @@ def parse(
     IncompleteStoreError
         The file is being written, or its writer died.
     MetadataError
-        A document is damaged; store and node are named.
+        A document is damaged, and not left out; store and node are named.
     StoreError
         The file has no consolidated document, and the server cannot list keys.
     LimitError
@@ -222,7 +233,10 @@ def parse(
     -----
     FormatsDifferWarning
         In a file of both formats, the metadata of one are out of date.
+    DamagedMetadataWarning
+        The consolidated document is damaged, and the others are read instead.
     """
+    damaged: Damaged | None = {} if leave_out else None
     keys.pin()  # chunks are read later and must belong to these documents
     try:
         first = _likely_documents(keys, hint, use_consolidated=use_consolidated)
@@ -232,21 +246,22 @@ def parse(
         _warn_of(state, keys.location)
         if not use_consolidated:
             check_outside(keys)
-            parsed = ParsedFile(_parse_listing(keys, texts.get(zarr3.DOCUMENT)), consolidated=False)
-        elif (found := _parse_consolidated(keys, texts, use_inlined=use_inlined)) is not None:
+            parsed = ParsedFile(_parse_listing(keys, texts.get(zarr3.DOCUMENT), damaged), consolidated=False)
+        elif (found := _parse_consolidated(keys, texts, damaged, use_inlined=use_inlined)) is not None:
             parsed = found
         else:
             check_outside(keys)
             document = texts.get(zarr3.DOCUMENT)
             _check_finished(keys, None if document else keys.get(zarr2.ATTRIBUTES), document)
-            parsed = ParsedFile(_parse_listing(keys, document), consolidated=False)
+            parsed = ParsedFile(_parse_listing(keys, document, damaged), consolidated=False)
             if _likely_documents(keys, hint, use_consolidated=True) != first:  # it changed while its keys were listed
-                return parse(keys, use_inlined=use_inlined, hint=hint)
+                return parse(keys, use_inlined=use_inlined, hint=hint, leave_out=leave_out)
         parsed.state = state
         if parsed.consolidated and parsed.zarr_format == 2:
             _add_late_namespaces(keys, parsed.hierarchy)
         _translate(keys, parsed)
         _drop_note(parsed)
+        _leave_out(parsed, damaged, keys.location)
     except ZarrBackendError as error:
         raise error.located(store=keys.location) from error.__cause__
     is_whole = stores_all_chunks(parsed.hierarchy.root.attributes)
@@ -300,6 +315,15 @@ def _warn_of(state: both.State | None, location: str) -> None:
     found = difference_of(state)
     if found is not None:
         warn(f"{location}: {'; '.join(found)}", FormatsDifferWarning, stacklevel=4)
+
+
+def _leave_out(parsed: ParsedFile, damaged: Damaged | None, location: str) -> None:
+    """Record the nodes that are left out; raise the error of a damaged root."""
+    if damaged and "" in damaged:
+        raise damaged[""]
+    for path, error in sorted((damaged or {}).items()):
+        error.located(store=location, path=absolute(path))
+        parsed.left_out[path] = error
 
 
 def _drop_note(parsed: ParsedFile) -> None:
@@ -400,14 +424,20 @@ def _first_documents(keys: Store, names: Sequence[str]) -> dict[str, bytes]:
 
 
 @gc_paused()
-def _parse_consolidated(keys: Store, texts: dict[str, bytes], *, use_inlined: bool) -> ParsedFile | None:
+def _parse_consolidated(
+    keys: Store, texts: dict[str, bytes], damaged: Damaged | None, *, use_inlined: bool
+) -> ParsedFile | None:
     key = zarr3.DOCUMENT if zarr3.DOCUMENT in texts else zarr2.CONSOLIDATED
     if key not in texts:
         return None
     try:
         document = load(texts[key], key=key)
         check_document(document, keys.read_rules.limits)
-        found = registry.parse_consolidated({key: document}, use_inlined=use_inlined)
+        found = registry.parse_consolidated({key: document}, use_inlined=use_inlined, damaged=damaged)
+        if damaged and not _are_damaged_alone(keys, damaged, key):
+            error = next(iter(damaged.values()))
+            damaged.clear()
+            raise error
     except MetadataError as error:
         warn(
             f"{error.located(store=keys.location)} The documents of the nodes are read instead.",
@@ -418,7 +448,31 @@ def _parse_consolidated(keys: Store, texts: dict[str, bytes], *, use_inlined: bo
     return None if found is None else ParsedFile(found[0], consolidated=True, inlined=found[1])
 
 
-def _parse_listing(keys: Store, document: bytes | None) -> Hierarchy:
+def _are_damaged_alone(keys: Store, damaged: Damaged, key: str) -> bool:
+    """Tell whether nodes that are damaged in the consolidated document ``key`` are so in their own documents too."""
+    names = [zarr3.DOCUMENT] if key == zarr3.DOCUMENT else sorted(zarr2.DOCUMENT_NAMES)
+    texts = keys.get_many([join(path, name) for path in damaged if path for name in names])
+    own: Damaged = {}
+    documents = _parse_texts(texts, own)
+    (zarr3 if key == zarr3.DOCUMENT else zarr2).parse_documents(documents, damaged=own)
+    return damaged.keys() <= own.keys()
+
+
+def _parse_texts(texts: Mapping[str, bytes], damaged: Damaged | None) -> dict[str, Any]:
+    """Return ``{key: document}``; ``damaged`` as of `registry.parse_documents`."""
+    documents: dict[str, Any] = {}
+    for key, text in texts.items():
+        try:
+            documents[key] = _document(text, key)
+        except MetadataError as error:
+            path, name = split(key)
+            if damaged is None or name == zarr2.GROUP or join(path, zarr2.GROUP) in texts:
+                raise
+            damaged[path] = error
+    return documents
+
+
+def _parse_listing(keys: Store, document: bytes | None, damaged: Damaged | None) -> Hierarchy:
     if document is None and keys.get(zarr2.GROUP) is None:
         _check_finished(keys, keys.get(zarr2.ATTRIBUTES), None)
         raise _nothing_to_read(keys)
@@ -432,7 +486,7 @@ def _parse_listing(keys: Store, document: bytes | None) -> Hierarchy:
     names = zarr2.DOCUMENT_NAMES if document is None else {zarr3.DOCUMENT}
     documents = read_documents(keys, names)
     _check_finished(keys, documents.get(zarr2.ATTRIBUTES), document)
-    hierarchy = registry.parse_documents({key: _document(text, key) for key, text in documents.items()})
+    hierarchy = registry.parse_documents(_parse_texts(documents, damaged), damaged=damaged)
     if not isinstance(hierarchy.root, Group):
         raise NotZarrError(
             "the root is an array, not a group", remedy="Give the path of the file, not of an array in it."

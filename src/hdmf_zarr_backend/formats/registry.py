@@ -9,7 +9,7 @@ from hdmf_zarr_backend.formats import zarr2, zarr3
 from hdmf_zarr_backend.formats.both import BOTH, ZarrFormat
 from hdmf_zarr_backend.formats.chosen import named_format
 from hdmf_zarr_backend.formats.inlined import inlined_chunks
-from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Hierarchy, Node
+from hdmf_zarr_backend.model.nodes import Attributes, Damaged, Dataset, Hierarchy, Node
 
 Documents = dict[str, dict[str, Any]]
 
@@ -65,7 +65,7 @@ FIRST_KEY = {2: zarr2.CONSOLIDATED, 3: zarr3.DOCUMENT}
 
 
 def parse_consolidated(
-    documents: Mapping[str, Any], *, use_inlined: bool = True
+    documents: Mapping[str, Any], *, use_inlined: bool = True, damaged: Damaged | None = None
 ) -> tuple[Hierarchy, dict[str, bytes]] | None:
     """Return the content of consolidated documents, None without any.
 
@@ -75,6 +75,8 @@ def parse_consolidated(
         Those of `FIRST_KEYS` that exist. If both exist, the file has format 3.
     use_inlined : bool
         False: ignore the chunks in them.
+    damaged : dict, optional
+        Receives the errors of single arrays, by path, which are left out. None: they are raised.
 
     Returns
     -------
@@ -89,7 +91,7 @@ def parse_consolidated(
         A document is damaged.
     """
     if zarr3.DOCUMENT in documents:
-        found = zarr3.parse_consolidated(documents[zarr3.DOCUMENT])
+        found = zarr3.parse_consolidated(documents[zarr3.DOCUMENT], damaged=damaged)
         if found is None:
             return None
         return found[0], inlined_chunks(found[1]) if use_inlined else {}
@@ -97,11 +99,13 @@ def parse_consolidated(
     if document is None:
         return None
     inlined = inlined_chunks(document) if use_inlined else {}
-    return zarr2.parse_consolidated(document), inlined
+    return zarr2.parse_consolidated(document, damaged=damaged), inlined
 
 
-def parse_documents(documents: Mapping[str, Any]) -> Hierarchy:
+def parse_documents(documents: Mapping[str, Any], *, damaged: Damaged | None = None) -> Hierarchy:
     """Return the hierarchy for ``{key: document}`` of all nodes, of format 3 if there is a ``zarr.json``.
+
+    ``damaged`` is as for `parse_consolidated`.
 
     Raises
     ------
@@ -109,8 +113,8 @@ def parse_documents(documents: Mapping[str, Any]) -> Hierarchy:
         A document is damaged.
     """
     if zarr3.DOCUMENT in documents:
-        return zarr3.parse_documents(documents)
-    return zarr2.parse_documents(documents)
+        return zarr3.parse_documents(documents, damaged=damaged)
+    return zarr2.parse_documents(documents, damaged=damaged)
 
 
 def parse_array(documents: Mapping[str, Any], path: str) -> Dataset[Attributes] | None:

@@ -19,6 +19,7 @@ from hdmf_zarr_backend.errors import MetadataError
 from hdmf_zarr_backend.formats.inlined import inline_block
 from hdmf_zarr_backend.model.nodes import (
     Attributes,
+    Damaged,
     Dataset,
     Group,
     Hierarchy,
@@ -27,6 +28,7 @@ from hdmf_zarr_backend.model.nodes import (
     check_axes,
     checked_lengths,
     split,
+    without_damaged,
 )
 from hdmf_zarr_backend.model.stored import ChunkKeys, StoredArray
 
@@ -86,13 +88,15 @@ def encode_documents(hierarchy: Hierarchy) -> dict[str, dict[str, Any]]:
     return found
 
 
-def parse_documents(documents: Mapping[str, Any]) -> Hierarchy:
+def parse_documents(documents: Mapping[str, Any], *, damaged: Damaged | None = None) -> Hierarchy:
     """Return the hierarchy for ``{key: document}``.
+
+    ``damaged`` receives the errors of single arrays, by path, which are left out.
 
     Raises
     ------
     MetadataError
-        A document is not an object, lacks a key, or has a value of the wrong type.
+        A document is not an object, lacks a key, or has a value of the wrong type, and is not left out.
 
     Notes
     -----
@@ -102,13 +106,18 @@ def parse_documents(documents: Mapping[str, Any]) -> Hierarchy:
     described: list[str] = []
     for key, document in documents.items():
         path, name = split(key)
-        if name == ARRAY:
-            nodes[path] = parse_array(document, _attributes(documents, path), path)
-        elif name == GROUP and path not in nodes:
-            nodes[path] = parse_group(document, _attributes(documents, path), path)
-        elif name == ATTRIBUTES:
-            described.append(path)
-    hierarchy = Hierarchy.from_flat(nodes, zarr_format=2)
+        try:
+            if name == ARRAY:
+                nodes[path] = parse_array(document, _attributes(documents, path), path)
+            elif name == GROUP and path not in nodes:
+                nodes[path] = parse_group(document, _attributes(documents, path), path)
+            elif name == ATTRIBUTES:
+                described.append(path)
+        except MetadataError as error:
+            if damaged is None or name == GROUP:
+                raise
+            damaged[path] = error
+    hierarchy = Hierarchy.from_flat(without_damaged(nodes, damaged), zarr_format=2)
     for path in described:
         node = nodes.get(path)
         if node is None and (node := hierarchy.get(path)) is not None:
@@ -163,9 +172,9 @@ def unwrap(document: Any) -> dict[str, Any]:
     return metadata
 
 
-def parse_consolidated(document: Any) -> Hierarchy:
-    """Return the hierarchy for a ``.zmetadata`` document."""
-    return parse_documents(unwrap(document))
+def parse_consolidated(document: Any, *, damaged: Damaged | None = None) -> Hierarchy:
+    """Return the hierarchy for a ``.zmetadata`` document; ``damaged`` as for `parse_documents`."""
+    return parse_documents(unwrap(document), damaged=damaged)
 
 
 # ---- one node -------------------------------------------------------------------------------------------------------

@@ -38,6 +38,7 @@ from hdmf_zarr_backend.formats.zarr3_codecs import Chain
 from hdmf_zarr_backend.model.memo import Memo
 from hdmf_zarr_backend.model.nodes import (
     Attributes,
+    Damaged,
     Dataset,
     Group,
     Hierarchy,
@@ -46,6 +47,7 @@ from hdmf_zarr_backend.model.nodes import (
     check_axes,
     checked_lengths,
     split,
+    without_damaged,
 )
 from hdmf_zarr_backend.model.stored import ChunkKeys, Order, Original, StoredArray
 
@@ -222,8 +224,10 @@ def stale(*, consolidate: bool) -> list[str]:
     return []
 
 
-def parse_consolidated(document: Any) -> tuple[Hierarchy, dict[str, Any]] | None:
+def parse_consolidated(document: Any, *, damaged: Damaged | None = None) -> tuple[Hierarchy, dict[str, Any]] | None:
     """Return the hierarchy for the document of a root, None if it has no consolidated block.
+
+    ``damaged`` is as for `parse_documents`.
 
     Returns
     -------
@@ -238,22 +242,33 @@ def parse_consolidated(document: Any) -> tuple[Hierarchy, dict[str, Any]] | None
         A document in it is damaged or has something unsupported; the node is named.
     """
     found = split_consolidated(document)
-    return None if found is None else (_hierarchy(found[0].items()), found[1])
+    return None if found is None else (_hierarchy(found[0].items(), damaged), found[1])
 
 
-def parse_documents(documents: Mapping[str, Any]) -> Hierarchy:
+def parse_documents(documents: Mapping[str, Any], *, damaged: Damaged | None = None) -> Hierarchy:
     """Return the hierarchy for ``{key: document}``.
+
+    ``damaged`` receives the errors of single nodes, by path, which are left out.
 
     Raises
     ------
     MetadataError
-        A document is damaged or has something unsupported; the node is named.
+        A document is damaged or has something unsupported, and is not left out; the node is named.
     """
-    return _hierarchy((split(key)[0], document) for key, document in documents.items() if split(key)[1] == DOCUMENT)
+    named = ((split(key)[0], document) for key, document in documents.items() if split(key)[1] == DOCUMENT)
+    return _hierarchy(named, damaged)
 
 
-def _hierarchy(documents: Iterable[tuple[str, Any]]) -> Hierarchy:
-    return Hierarchy.from_flat({path: parse_node(document, path) for path, document in documents}, zarr_format=3)
+def _hierarchy(documents: Iterable[tuple[str, Any]], damaged: Damaged | None) -> Hierarchy:
+    nodes: dict[str, Node] = {}
+    for path, document in documents:
+        try:
+            nodes[path] = parse_node(document, path)
+        except MetadataError as error:
+            if damaged is None:
+                raise
+            damaged[path] = error
+    return Hierarchy.from_flat(without_damaged(nodes, damaged), zarr_format=3)
 
 
 # ---- documents -> nodes ---------------------------------------------------------------------------------------------

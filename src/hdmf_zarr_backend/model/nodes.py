@@ -221,6 +221,23 @@ def _group_at(flat: dict[str, Node], path: str) -> Group[Attributes]:
     return node
 
 
+Damaged: TypeAlias = "dict[str, MetadataError]"
+"""The errors of nodes whose documents are damaged or have something unsupported, by path."""
+
+
+def without_damaged(nodes: Mapping[str, Node], damaged: Damaged | None) -> Mapping[str, Node]:
+    """Return the nodes without damaged ones; raise the error of one that has members, whose parent they would lack."""
+    if not damaged:
+        return nodes
+    for path in nodes:
+        above = split(path)[0]
+        while above:
+            if above in damaged:
+                raise damaged[above]
+            above = split(above)[0]
+    return {path: node for path, node in nodes.items() if path not in damaged}
+
+
 def copy_hierarchy(hierarchy: Hierarchy) -> Hierarchy:
     """Return a hierarchy whose nodes can be changed without changing those of ``hierarchy``. Documents are shared."""
     copied = Hierarchy(_copied(hierarchy.root), hierarchy.zarr_format)

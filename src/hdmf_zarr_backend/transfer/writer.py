@@ -180,8 +180,15 @@ class Writer:
         warn_of_names(paths, self._keys.location)
         adapt_plan(self._plan, location=self._keys.location, shard_bytes=shard_bytes_for(self._keys, self._budget))
         arrays = self._plan.arrays
-        self._progress.start(sum(planned_bytes(planned) for planned in arrays.values()))
+        self._progress.start(sum(self._bytes_of(path, planned) for path, planned in arrays.items()))
         return {path: planned for path, planned in arrays.items() if planned.iterator is not None}
+
+    def _bytes_of(self, path: str, planned: PlannedArray) -> int:
+        """Return the bytes of the values of an array; an error names the array whose codec cannot be used."""
+        try:
+            return planned_bytes(planned)
+        except ZarrBackendError as error:
+            raise error.located(store=self._keys.location, path=absolute(path)) from error.__cause__
 
     def _all_documents(self, without: Collection[str] = ()) -> None:
         for path, node in self._plan.hierarchy.walk():
