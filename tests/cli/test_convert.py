@@ -27,6 +27,7 @@ DEFAULTS = {
     "zarr_format": None,
     "external_links": "keep",
     "codec": "keep",
+    "chunks": None,
     "executor": "threads",
     "resume": False,
     "virtual": False,
@@ -80,6 +81,7 @@ def test_a_source_and_a_target(calls: Calls, capsys: pytest.CaptureFixture[str])
 
 def test_the_options_are_passed_on(calls: Calls) -> None:
     given = ["--overwrite", "--no-check", "--to", "zarr", "--linked-data", "copy", "--codec", "zstd", "--jobs", "3"]
+    given += ["--chunks", "keep"]
     given += ["--resume", "--virtual", "-O", "anon=true", "-O", "key=a=b"]
     given += ["--chunk-key-encoding", "v2"]
     given += ["--nczarr", "--shards", "40000,64", "--missing-chunks", "fill", "--strict-json"]
@@ -91,6 +93,7 @@ def test_the_options_are_passed_on(calls: Calls) -> None:
         "zarr_format": None,
         "external_links": "copy",
         "codec": "zstd",
+        "chunks": "keep",
         "executor": 3,
         "resume": True,
         "virtual": True,
