@@ -119,14 +119,14 @@ def test_values_are_changed_in_place(repository):
     assert read(repository).datasets["data"].data[:].tolist() == [0, 1, 22, 3, 4]
 
 
-def test_what_is_not_possible(repository):
+def test_what_is_not_possible(repository, tmp_path):
     write(repository, trees.dataset("data", np.arange(5)))
     with pytest.raises(ReadOnlyStoreError, match="read only"):
         ZarrIO(repository.readonly_session("main").store, "a")
     source = np.arange(2**19)
     with (
         pytest.raises(UsageError, match="threads"),
-        ZarrIO({}, "w") as held,
+        ZarrIO(tmp_path / "held.zarr", "w") as held,
         ZarrIO(repository.writable_session("main").store, "w", zarr_format=3) as io,
     ):
         held.write_builder(trees.root(trees.dataset("data", source)))

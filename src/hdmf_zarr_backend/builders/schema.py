@@ -296,7 +296,7 @@ OTHER_VERSION = "Use the version that the file has; a process that does not impo
 def container_error(error: Exception, root: Any, source: str, conflicts: list[str]) -> ContainerError:
     """Return a `ContainerError` for an error that hdmf raised while it constructed containers.
 
-    ``conflicts`` says which extensions are loaded in another version than that of the file, which is the likely cause.
+    ``conflicts`` lists the extensions that are loaded in another version than that of the file: the likely cause.
     """
     builder, problem = root, error.args[-1] if error.args else type(error).__name__
     if isinstance(error, ConstructError) and len(error.args) == 2:
