@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pynwb import NWBFile, TimeSeries
+from pynwb import NWBHDF5IO, NWBFile, TimeSeries
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrIO
 from tests.clients.work import ALIAS, HDF5, report, same, session, written
@@ -39,6 +39,26 @@ def check(path: Path) -> None:
         same(found.electrodes["channel_name"][:], wanted.electrodes["channel_name"].data)
 
 
+def check_settings(path: Path, chosen: Any) -> None:
+    """Compare chunks, codecs and their levels of each dataset with those of a backend configuration."""
+    with NWBZarrIO(path, "r") as io:
+        objects = io.read(check=True).objects
+        for name, configured in chosen.dataset_configurations.items():
+            array = getattr(objects[configured.object_id], configured.dataset_name)
+            wanted = configured.get_data_io_kwargs()
+            filters = [codec.get_config() for codec in array.filters or ()]
+            filters = [codec for codec in filters if not codec["id"].startswith("vlen-")]  # text needs it; not chosen
+            found = [array.chunks, codec_of(array.compressor), filters]
+            settings = [wanted["chunks"], codec_of(wanted["compressor"]), list(map(codec_of, wanted["filters"] or ()))]
+            if found != settings:
+                raise AssertionError(f"{name} has {found}, and {settings} were chosen")
+
+
+def codec_of(codec: Any) -> dict[str, Any] | None:
+    """Return the configuration of a codec, None for no codec."""
+    return codec.get_config() if codec else None
+
+
 def configuration() -> None:
     found = nwb_helpers.get_default_backend_configuration(nwbfile=session(), backend="zarr")
     if not found.dataset_configurations:
@@ -46,8 +66,13 @@ def configuration() -> None:
 
 
 def write(folder: Path) -> None:
-    nwb_helpers.configure_and_write_nwbfile(nwbfile=session(), nwbfile_path=folder / "new.nwb.zarr", backend="zarr")
-    check(folder / "new.nwb.zarr")
+    nwbfile, path = session(), folder / "new.nwb.zarr"
+    chosen: Any = nwb_helpers.get_default_backend_configuration(nwbfile=nwbfile, backend="zarr")
+    series = chosen.dataset_configurations["acquisition/ElectricalSeries/data"]
+    series.chunk_shape, series.compression_options = (500, 2), {"level": 7}
+    nwb_helpers.configure_and_write_nwbfile(nwbfile=nwbfile, nwbfile_path=path, backend_configuration=chosen)
+    check(path)
+    check_settings(path, chosen)
 
 
 def codecs(folder: Path) -> None:
@@ -62,6 +87,7 @@ def codecs(folder: Path) -> None:
         try:
             nwb_helpers.configure_and_write_nwbfile(nwbfile=nwbfile, nwbfile_path=path, backend_configuration=chosen)
             check(path)
+            check_settings(path, chosen)
         except Exception as error:
             error.args = (f"{name}: {error}",)
             raise
@@ -115,6 +141,10 @@ def repack(source: Path, folder: Path, backend: str) -> None:
     nwb_helpers.repack_nwbfile(nwbfile_path=source, export_nwbfile_path=target, export_backend=backend)
     if backend == "zarr":
         check(target)
+        reader = NWBHDF5IO if source.suffix == ".nwb" else NWBZarrIO
+        with reader(source, "r") as io:
+            chosen = nwb_helpers.get_default_backend_configuration(nwbfile=io.read(), backend="zarr")
+            check_settings(target, chosen)
     else:
         import h5py
 
