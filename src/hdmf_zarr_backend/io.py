@@ -942,14 +942,15 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         for old, new in self._replaced:
             targets.replace(old, new)
         catalogs = [self.manager.namespace_catalog] if spec_catalogs is None else spec_catalogs
+        manager = self._source_manager or self.manager  # what was built for an export is of the types of its source
         request = WriteRequest(
             builder,
             targets,
             namespace_texts(catalogs) if cache_spec else {},
             link_data=link_data,
             object_codec=self._object_codec,
-            max_shape=lambda child: largest_shape(self.manager, child, expandable),
-            doc=partial(documentation, self.manager) if doc else lambda child: None,
+            max_shape=lambda child: largest_shape(manager, child, expandable),
+            doc=partial(documentation, manager) if doc else lambda child: None,
             strict_json=self._strict_json,
             zarr_format=self._number,
             has_both=self.zarr_format == BOTH,
@@ -1118,7 +1119,10 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         if container is not None:
             self._unchecked = (container, lambda container, builder: container.container_source is not None)
         with copied:
-            if container is None or clear_cache:
+            known = None if container is None or src_io.manager is None else src_io.manager.get_builder(container)
+            if (
+                clear_cache or known is None or known.parent is not None
+            ):  # hdmf refuses what is not a root of the source
                 super().export(src_io=src_io, container=container, write_args=arguments, clear_cache=clear_cache)
             else:
                 from hdmf_zarr_backend.builders.export import build_again

@@ -33,7 +33,7 @@ from hdmf_zarr_backend.builders.lazy import CONSTRUCTION_ERRORS, LazyContainers
 from hdmf_zarr_backend.builders.schema import TYPE_KEYS
 from hdmf_zarr_backend.builders.targets import builder_path
 from hdmf_zarr_backend.dataio import ZarrDataIO
-from hdmf_zarr_backend.errors import DroppedChangesWarning, MissingTargetError, UsageError, ZarrBackendError, warn
+from hdmf_zarr_backend.errors import DroppedChangesWarning, MissingTargetError, ZarrBackendError, warn
 from hdmf_zarr_backend.model.nodes import relative
 
 _BUILD_ERRORS = (BuildError, ContainerConfigurationError, ValueError, TypeError, KeyError, AttributeError, IndexError)
@@ -41,6 +41,13 @@ _BUILD_ERRORS = (BuildError, ContainerConfigurationError, ValueError, TypeError,
 
 _OF_CONTAINERS = frozenset({*TYPE_KEYS, "namespace", "object_id"})
 """Attributes that hdmf makes of the container itself, whatever the schema says."""
+
+
+class OrphanError(MissingTargetError, OrphanContainerBuildError):  # type: ignore[misc]
+    """The target of a link was removed from its parent; hdmf's own error for it as well, in its words."""
+
+    def __str__(self) -> str:
+        return self.problem
 
 
 class _ExportManager(BuildManager):  # type: ignore[misc]
@@ -79,7 +86,11 @@ class _ExportManager(BuildManager):  # type: ignore[misc]
             return super().build(container, **options)
         except ZarrBackendError:
             raise
-        except (OrphanContainerBuildError, ReferenceTargetNotBuiltError) as error:
+        except OrphanContainerBuildError as error:
+            orphan = OrphanError(str(error), store=self._location)
+            orphan.add_note(f"This would be a link to nothing in {self._location}.")
+            raise orphan from error
+        except ReferenceTargetNotBuiltError as error:
             raise MissingTargetError(
                 f"the {type(container).__name__} {container.name!r} would have a link or reference to nothing: {error}",
                 store=self._location,
@@ -140,28 +151,8 @@ def build_again(root: Any, src_io: Any, location: str, lazy: LazyContainers | No
     """Build ``root``, which ``src_io`` has read, for an export to ``location``.
 
     ``lazy`` are the containers of a lazy source. Members that nobody has touched have no container and are not built.
-
-    Raises
-    ------
-    UsageError
-        The container was not read by ``src_io``, or is not the root of its file.
     """
     read_by = src_io.manager
-    if read_by is None:
-        raise UsageError("src_io has no build manager", remedy="Create it with manager=, or leave the container out.")
-    read = read_by.get_builder(root)
-    if read is None:
-        raise UsageError(
-            "The provided container must have been read by the provided src_io.",
-            store=location,
-            remedy="Use write for a new container, or pass the io that has read it.",
-        )
-    if read.parent is not None:
-        raise UsageError(
-            "The provided container must be the root of the hierarchy of the source used to read the container.",
-            store=location,
-            remedy="Pass the root, such as the NWBFile.",
-        )
     manager = _ExportManager(read_by, root, location)
     untouched: AbstractContextManager[list[tuple[Any, str, Any]]] = nullcontext([])
     if lazy is not None:

@@ -252,7 +252,10 @@ def _listed_type(data: Any) -> np.dtype[Any] | None:
         No type holds all elements of the list; or the list or array has masked elements, which hdmf takes for values.
     """
     values = unmasked(getattr(data, "data", None))
-    if not isinstance(values, (list, tuple)) or not values:
+    if not isinstance(values, (list, tuple)):
+        return None
+    values = [value for value in values if value is not None]  # hdmf leaves these out: they get the fill value
+    if not values:
         return None
     dtype = infer(values).dtype
     is_of_first = np.asarray(values[0]).dtype == _numpy_type(getattr(data, "dtype", None))

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterator, MutableMapping
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
+from unittest.mock import MagicMock, patch
 
 import h5py
 import numpy as np
@@ -252,7 +252,7 @@ def write_into(group: GroupView, builder: DatasetBuilder, **options: Any) -> Non
         below = child
     below.set_dataset(builder)
     # the test writes through the io that it has open, and that one holds the lock
-    with patch.object(locks, "writer_lock", return_value=None), ZarrIO(str(group.file.place), "a") as io:
+    with patch.object(locks, "writer_lock", return_value=MagicMock()), ZarrIO(str(group.file.place), "a") as io:
         io.write_builder(root, **options)
 
 
