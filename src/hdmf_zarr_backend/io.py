@@ -1122,7 +1122,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
             known = None if container is None or src_io.manager is None else src_io.manager.get_builder(container)
             if (
                 clear_cache or known is None or known.parent is not None
-            ):  # hdmf refuses what is not a root of the source
+            ):  # hdmf refuses what src_io has not read as a root
                 super().export(src_io=src_io, container=container, write_args=arguments, clear_cache=clear_cache)
             else:
                 from hdmf_zarr_backend.builders.export import build_again
