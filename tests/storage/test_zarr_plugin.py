@@ -266,7 +266,8 @@ print(json.dumps([before, ours()]))
 """
     before, after = _python(code, ours, installed=installed)
     assert before == []
-    assert set(after) == {"hdmf_zarr_backend", "hdmf_zarr_backend.arrays", plugin.__name__}
+    package = "hdmf_zarr_backend"
+    assert set(after) == {package, f"{package}.arrays", f"{package}.extras", plugin.__name__}
 
 
 def test_installing_changes_nothing_that_zarr_or_numcodecs_had(ours: Path, installed: Path) -> None:
