@@ -143,7 +143,8 @@ def test_rows_are_added_and_assigned(folder, rows):
 @pytest.mark.parametrize(
     ("row", "field"),
     [((1.5, (0, 0), (b"", True)), "'n'"), ((1, (0, 0), (b"long", True)), "'inner.word'"),
-     ((1, (0, 0), (b"", 2)), "'inner.flag'"), ((1, (0, 0, 0), (b"", True)), "not rows"), ((1, (0, 0)), "not rows")],
+     ((1, (0, 0), (b"", 2)), "'inner.flag'"), ((1, (0, 0, 0), (b"", True)), r"'at' needs a value of shape \(2,\)"),
+     ((1, (0, 0)), "not rows")],
     ids=["integer", "text", "flag", "length", "fields"],
 )  # fmt: skip
 def test_rows_that_do_not_fit_are_refused(folder, row, field):

@@ -311,7 +311,7 @@ def test_values_are_spread_as_numpy_spreads_them():
 )
 def test_numbers_that_do_not_fit_are_refused(dtype, value):
     lazy, _ = editable(np.zeros(3, dtype), (4,))
-    with pytest.raises(ValueRefusedError, match=r"do not fit|are no") as caught:
+    with pytest.raises(ValueRefusedError, match=r"do not fit|are no|None cannot be stored") as caught:
         lazy[0] = value
     assert (caught.value.store, caught.value.path) == ("/memory.zarr", "/g/a")
     assert lazy[...].tolist() == np.zeros(3, dtype).tolist()
@@ -339,7 +339,7 @@ def test_numbers_that_fit_are_taken(dtype, value):
 @pytest.mark.parametrize("item", [5, None, b"\xff", "\udcff", {"a": 1}])
 def test_what_is_no_text_is_refused(item):
     lazy, _ = editable(np.array(["a"], object), (4,), filters=[{"id": "vlen-utf8"}])
-    with pytest.raises(ValueRefusedError, match="is not text"):
+    with pytest.raises(ValueRefusedError, match=r"is not text|holds surrogates"):
         lazy.append(np.array([item], object))
     assert lazy[...].tolist() == ["a"]
 

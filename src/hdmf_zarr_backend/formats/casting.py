@@ -196,10 +196,12 @@ def flatten(data: Any, place: Place = _ANYWHERE) -> tuple[Shape, list[Any]]:
         nested = set(filter(_is_nested, types))
         if not nested:
             break
-        is_uniform = nested == {np.ndarray} and len({(item.dtype, item.shape) for item in level}) == 1
-        if is_uniform and not level[0].dtype.hasobject:
+        if nested == types == {np.ndarray} and len({item.shape for item in level}) == 1:
             shape.extend(level[0].shape)
-            break
+            if len({item.dtype for item in level}) == 1 and not level[0].dtype.hasobject:
+                break
+            level = list(itertools.chain.from_iterable(item.flat for item in level))
+            continue
         lengths = {len(item) if type(item) in nested else None for item in level}
         if len(lengths) > 1:
             n = next(n for n, item in enumerate(level) if _length(item, nested) != _length(level[0], nested))
@@ -216,14 +218,18 @@ def _length(item: Any, nested: set[type]) -> int | None:
 
 @lru_cache(maxsize=256)
 def _is_array(kind: type) -> bool:
-    return hasattr(kind, "__array__") and not issubclass(kind, np.generic) and not hasattr(kind, "container_source")
+    return hasattr(kind, "__array__") and not _is_value(kind)
 
 
 @lru_cache(maxsize=256)
 def _is_nested(kind: type) -> bool:
-    """Tell whether elements of a type are sequences; a container of hdmf is one element, though it has a length."""
-    is_value = issubclass(kind, (str, bytes, dict, np.generic, RegionReference)) or hasattr(kind, "container_source")
-    return not is_value and hasattr(kind, "__len__") and hasattr(kind, "__iter__")
+    """Tell whether elements of a type are sequences."""
+    return hasattr(kind, "__len__") and hasattr(kind, "__iter__") and not _is_value(kind)
+
+
+def _is_value(kind: type) -> bool:
+    """Tell whether a type is of one element, such as what refers to data, though it has a length or is an array."""
+    return issubclass(kind, (str, bytes, dict, np.generic, RegionReference)) or hasattr(kind, "container_source")
 
 
 def _undivided(item: Any, index: Shape, place: Place) -> Any:
