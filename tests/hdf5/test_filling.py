@@ -211,19 +211,29 @@ def test_a_chunk_that_is_missing_is_the_fill_value(tmp_path: Path, dtype: str, f
         assert file["x"][...].tobytes() == values.tobytes()
 
 
-def test_a_fill_value_that_only_hdf5_knows_is_not_read_for_a_missing_chunk(tmp_path: Path) -> None:
-    """Rows have no fill value in Zarr; where the note says one for HDF5, a missing chunk is zero all the same."""
-    rows = np.dtype([("a", "<i4"), ("b", "<f4")])
+@pytest.mark.parametrize(
+    ("dtype", "fill", "value", "filled"),
+    [
+        (np.dtype([("a", "<i4"), ("b", "<f4")]), (7, 1.5), (1, 2), (7, 1.5)),
+        (h5py.string_dtype(), b"\xff", b"a", b""),  # not UTF-8, which text in Zarr has to be
+    ],
+    ids=["rows", "text"],
+)
+def test_a_missing_chunk_is_the_fill_value_that_zarr_knows(
+    tmp_path: Path, dtype: np.dtype[Any], fill: Any, value: Any, filled: Any
+) -> None:
+    """Where only the note says a fill value, for HDF5, a missing chunk is empty all the same."""
     with h5py.File(tmp_path / "a.h5", "w") as file:
-        fill = np.array((7, 1.5), rows)
-        data = file.create_dataset("x", (400_000,), rows, chunks=(50_000,), compression="gzip", fillvalue=fill)
-        data[...] = np.array((1, 2), rows)
+        fill = np.array(fill, dtype)[()]
+        data = file.create_dataset("x", (400_000,), dtype, chunks=(50_000,), compression="gzip", fillvalue=fill)
+        data[...] = np.array(value, dtype)
     convert(tmp_path / "a.h5", tmp_path / "a.zarr")
+    length = json.loads((tmp_path / "a.zarr/x/.zarray").read_text())["chunks"][0]
     (tmp_path / "a.zarr/x/2").unlink()
     convert(tmp_path / "a.zarr", tmp_path / "b.h5", missing_chunks="fill")
     with h5py.File(tmp_path / "b.h5") as file:
         assert file["x"].fillvalue == fill
-        assert file["x"][99_999:100_001].tolist() == [(1, 2), (0, 0)]
+        assert file["x"][2 * length - 1 : 2 * length + 1].tolist() == [value, filled]
 
 
 def test_a_level_that_was_changed_makes_no_difference(tmp_path: Path, watched: Watched) -> None:

@@ -155,8 +155,13 @@ RUST = "zarrs.ZarrsCodecPipeline"
     ids=["zarr 2.18", "zarr 3.1.5", "zarr 3.4", "zarrs"],
 )
 def test_zarr_without_this_package(files, request, tmp_path, name, zarr_format, pipeline):
-    """Every array is read, the numbers are the same, and there are no warnings but one about the root."""
+    """Every array is read, the numbers are the same, and there are no warnings but about the root and what is given.
+
+    zarr 3.1 warns of gzip of HDF5 too: chunks that are copied keep the frame of zlib, and the name of numcodecs for it.
+    """
     peer = request.getfixturevalue(name)
+    known = ["zarr.json", "ZarrsCodecPipeline: data type struct"]  # zarrs leaves rows to zarr
+    known += ["Numcodecs codecs are not in the Zarr version 3 specification"] if name == "zarr315" else []
     for path in files.values():
         expected = arrays_in(path, zarr_format)
         answer = ask(peer, _PLAIN, [str(path), zarr_format, pipeline], tmp_path)
@@ -166,8 +171,7 @@ def test_zarr_without_this_package(files, request, tmp_path, name, zarr_format, 
             if values.dtype.kind in "biufc":
                 assert digest == hashlib.sha256(values.tobytes()).hexdigest(), place
         assert "text" in answer["read"].values()
-        about_nodes = [text for text in answer["warnings"] if "zarr.json" not in text]
-        assert all("ZarrsCodecPipeline: data type struct" in text for text in about_nodes)  # it leaves rows to zarr
+        assert [text for text in answer["warnings"] if not any(part in text for part in known)] == []
 
 
 _ALONE = """
