@@ -24,12 +24,12 @@ import pytest
 import zarr
 import zarr.codecs
 from hdmf.build import DatasetBuilder, GroupBuilder
-from pynwb import NWBHDF5IO, TimeSeries
+from pynwb import NWBHDF5IO, NWBFile, TimeSeries
 
 import hdmf_zarr_backend
 from hdmf_zarr_backend import Limits, NWBZarrIO, ZarrDataIO, ZarrIO, convert, dry_run, verify
 from hdmf_zarr_backend.cli.main import main
-from hdmf_zarr_backend.errors import NotZarrError, StoreError, UsageError, WrongArgumentError
+from hdmf_zarr_backend.errors import MissingTargetError, NotZarrError, StoreError, UsageError, WrongArgumentError
 from hdmf_zarr_backend.progress import Progress
 from hdmf_zarr_backend.report.page import report
 from tests.samples import plain_nwbfile, write_hdf5
@@ -279,17 +279,34 @@ def test_a_part_of_another_file_is_not_written(how: str, nwb: Path, tmp_path: Pa
     assert not (tmp_path / "b.nwb.zarr").exists()
 
 
-def test_links_to_another_file_are_written_as_before(nwb: Path, tmp_path: Path) -> None:
+def test_links_to_another_file_are_written_with_the_manager_that_has_read_it(nwb: Path, tmp_path: Path) -> None:
+    """Only that manager knows where in its file an object is."""
+
+    def sharing() -> NWBFile:
+        shares = plain_nwbfile()
+        shares.add_acquisition(TimeSeries(name="shares", data=series, rate=1.0, unit="m"))
+        return shares
+
     with NWBZarrIO(nwb, "r") as io:
         series = io.read().acquisition["trace"]
         made = plain_nwbfile()
         made.create_processing_module("module", "x").add(series)
         with NWBZarrIO(tmp_path / "b.nwb.zarr", "w", manager=io.manager) as out:
             out.write(made)
-        shares = plain_nwbfile()
-        shares.add_acquisition(TimeSeries(name="shares", data=series, rate=1.0, unit="m"))
-        with NWBZarrIO(tmp_path / "c.nwb.zarr", "w") as out:
-            out.write(shares)
+        with NWBZarrIO(tmp_path / "c.nwb.zarr", "w", manager=io.manager) as out:
+            out.write(sharing())
+        with (
+            NWBZarrIO(tmp_path / "d.nwb.zarr", "w") as out,
+            pytest.raises(MissingTargetError, match="'data' of the TimeSeries 'trace'") as caught,
+        ):
+            out.write(sharing())
+        expected = series.data[:].tolist()
+    assert "the manager of the io that has read it" in caught.value.remedy
+    assert not (tmp_path / "d.nwb.zarr").exists()
+    with NWBZarrIO(tmp_path / "b.nwb.zarr", "r") as io:
+        assert io.read().processing["module"]["trace"].data[:].tolist() == expected
+    with NWBZarrIO(tmp_path / "c.nwb.zarr", "r") as io:
+        assert io.read().acquisition["shares"].data[:].tolist() == expected
 
 
 @pytest.mark.parametrize(

@@ -247,10 +247,6 @@ def test_without_the_consolidated_document(nwb: Path, tmp_path: Path, capsys: py
     assert shown.splitlines()[1:] == before.splitlines()[1:]
 
 
-def test_a_group_inside_a_file_can_be_looked_at(nwb: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "TimeSeries" in inspect(capsys, nwb / "acquisition")
-
-
 @pytest.mark.parametrize(
     ("make", "said"),
     [

@@ -457,11 +457,19 @@ def test_a_chunk_of_another_size_is_damage(size):
         squeezed[0]
 
 
-def test_metadata_that_make_no_codec_are_said_when_the_array_is_made():
+@pytest.mark.parametrize(
+    "use",
+    [lambda array: array[:], lambda array: array[0], lambda array: array.compressor],
+    ids=["slice", "element", "compressor"],
+)
+def test_metadata_that_make_no_codec_are_said_when_it_is_needed(use):
     node = StoredArray(shape=(3,), chunks=(3,), data_type="<i4", compressor={"id": "exec"})
-    with pytest.raises(MetadataError, match="'exec'") as caught:
-        LazyArray(MemoryKeys(), "g/a", Dataset(node), ChunkCache())
-    assert (caught.value.store, caught.value.path) == ("/memory.zarr", "/g/a")
+    array = LazyArray(MemoryKeys(), "g/a", Dataset(node), ChunkCache())
+    assert (array.shape, array.dtype) == ((3,), np.dtype("i4"))
+    for _ in range(2):
+        with pytest.raises(MetadataError, match="'exec'") as caught:
+            use(array)
+        assert (caught.value.store, caught.value.path) == ("/memory.zarr", "/g/a")
 
 
 # ---- the cache -----------------------------------------------------------------------------------------------------

@@ -134,7 +134,12 @@ class ChunkReader:
     @property
     def dtype(self) -> np.dtype[Any]:
         """The data type of decoded chunks, which is known without the codec."""
-        return numpy_dtype(self.array.data_type) if self._codec is None else self.codec.dtype
+        if self._codec is not None:
+            return self.codec.dtype
+        try:
+            return numpy_dtype(self.array.data_type)
+        except MetadataError as error:
+            raise error.located(store=self.keys.location, path=absolute(self.path)) from error.__cause__
 
     def read(self, key: Any = ()) -> Array:
         """Return what ``key`` selects, always as an array (0-d for a single element).

@@ -38,8 +38,8 @@ _Key: TypeAlias = "tuple[str, str, str | None]"
 """Source, path and object id of a target."""
 
 _REMEDY = (
-    "Add the target to the file that is written (if it belongs to another file, call its reset_parent() first), "
-    "or remove the {}."
+    "Add the target to the file that is written (if it belongs to another file, call its reset_parent() first, or "
+    "write with the manager of the io that has read it), or remove the {}."
 )
 
 
