@@ -252,7 +252,7 @@ def test_it_is_a_zarr_array_and_touches_nothing_until_it_is_indexed():
     assert isinstance(lazy, zarr.Array)
     assert (lazy.chunks, lazy.nchunks, lazy.maxshape, lazy.fill_value) == ((3, 2), 4, (6, 4), None)
     assert (lazy.name, lazy.path, lazy.basename, lazy.location) == ("/g/a", "g/a", "a", "/memory.zarr")
-    assert (lazy.compressor, lazy.filters, dict(lazy.attrs)) == (None, (), {})
+    assert (lazy.compressor, lazy.filters or None, dict(lazy.attrs)) == (None, None, {})  # () with zarr 3
     assert "/memory.zarr/g/a" in repr(lazy)
     assert "(6, 4)" in repr(lazy)
     assert bool(lazy)

@@ -182,7 +182,7 @@ class LazyArray(ZarrArray):  # type: ignore[misc]
 
     @property
     def filters(self) -> Any:
-        """The filters as the zarr-python that is installed returns them: None or a list in version 2, a tuple in 3.
+        """The filters as the installed zarr-python returns them, None or a list in version 2 and a tuple in 3.
 
         In version 3, those of an array of format 3 are the codecs that encode an array as an array.
         """

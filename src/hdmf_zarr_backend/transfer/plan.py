@@ -135,7 +135,7 @@ def encode_object_fill(value: Any, codec_id: Any) -> str | None:
             f"references, and rows with text or references, have no fill value {value!r}",
             remedy="Leave out fillvalue; a reference that was never written is null.",
         )
-    item = value[()] if isinstance(value, (np.ndarray, np.generic)) else value
+    item: Any = value.item() if isinstance(value, np.generic) else value[()] if isinstance(value, np.ndarray) else value
     try:
         return to_text(item) if codec_id == "vlen-utf8" else base64.b64encode(to_bytes(item)).decode()
     except ValueRefusedError as error:
