@@ -209,9 +209,11 @@ def test_a_codec_is_given_by_name_or_as_it_is(
     assert (node.stored.compressor or {"id": None})["id"] == stored
     with ZarrIO(path) as io:
         assert np.array_equal(io.read_builder()["values"].data[:], VALUES)
-    chunks = [len(value) for key, value in contents(path).items() if key.startswith("values/") and key[-1].isdigit()]
+    chunks = [value for key, value in contents(path).items() if key.startswith("values/") and key[-1].isdigit()]
+    if stored == "gzip":
+        assert {chunk[4:8] for chunk in chunks} == {bytes(4)}  # no time: equal values are equal chunks
     planned = dry_run(tmp_path / "a.h5", folder / "planned.zarr", codec=codec)
-    assert planned.arrays["/values"].stored_bytes == pytest.approx(sum(chunks), rel=0.5)
+    assert planned.arrays["/values"].stored_bytes == pytest.approx(sum(map(len, chunks)), rel=0.5)
 
 
 def test_the_report_and_the_progress_say_what_was_done(folder: Place, tmp_path: Path) -> None:
