@@ -90,6 +90,7 @@ def test_upgraded(tmp_path):
     assert compare(tmp_path / "b.zarr", path) == []
 
 
+@pytest.mark.filterwarnings("ignore::hdmf_zarr_backend.errors.JournalWarning")
 def test_an_upgrade_that_is_killed(tmp_path):
     """Whenever it is: the file is one of format 2 or 3, and the next upgrade leaves nothing of the first."""
     path = tmp_path / "a.zarr"

@@ -8,7 +8,7 @@ A change of an existing file runs in this order::
     (delete)  keys that are no longer read, then the journal
 
 The next writer of the file looks for the first key of a journal. If the documents have the digests of the last record,
-the change was complete and only the deletions are repeated; otherwise all old values are restored. Both can stop at any
+readers see the change and only the deletions are repeated; otherwise all old values are restored. Both can stop at any
 point and be repeated. Readers never look for a journal.
 
 A record is one line of JSON, which names keys and lengths, followed by the old values. The keys of a journal are plain
@@ -554,7 +554,8 @@ def recover(keys: Store) -> str | None:
         folders |= {key.rpartition("/")[0] for key in (*record.old, *record.absent, *record.aside)}
     last, steps = _last_record(store, first.id), _Steps(store.location)
     if last is not None and _is_complete(store, last["final"]):
-        steps.delete(store, last["delete"])
+        gone = [key for key, wanted in last["final"].items() if wanted is None]
+        steps.delete(store, [*gone, *last["delete"]])
         done = "was complete, and its journal was removed"
     else:
         store.delete([LAST_RECORD])  # a half restored state must not look complete
@@ -648,8 +649,10 @@ def _last_record(store: Store, change: str) -> dict[str, Any] | None:
 
 
 def _is_complete(store: Store, final: Mapping[str, str | None]) -> bool:
-    found = store.get_many(final)
-    return all((_digest(found[key]) if key in found else None) == wanted for key, wanted in final.items())
+    """Tell whether all documents of a commit are set, after which readers see the change, and only deletions follow."""
+    keys = [key for key, wanted in final.items() if wanted is not None] or list(final)
+    found = store.get_many(keys)
+    return all((_digest(found[key]) if key in found else None) == final[key] for key in keys)
 
 
 class _Steps:
