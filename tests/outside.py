@@ -193,7 +193,6 @@ OUTSIDE: dict[str, str] = {
     "tests.test_extending": _PROJECT,
     "tests.test_import_rules": _PROJECT,
     "tests.test_peers": _PROJECT,
-    "tests.test_frozen": "real files, which are local; formats are parameters",
     "tests.test_links": "links between local files, spoiled by hand; formats are parameters",
     "tests.test_project": _PROJECT,
     "tests.test_typing": _PROJECT,
