@@ -177,11 +177,6 @@ def compare_values(path: str, a: DatasetContent, b: DatasetContent) -> Iterator[
 
     Values that are damaged in one of the files are a difference of the kind ``unreadable``; those before them are
     compared.
-
-    Raises
-    ------
-    ZarrBackendError
-        Values cannot be read for another reason.
     """
     if not aligned(a.shape, b.shape):
         return
@@ -419,23 +414,7 @@ _MARKS = (zarr2.CONSOLIDATED, zarr2.GROUP, zarr3.DOCUMENT, zarr2.ARRAY)
 
 @dataclass(frozen=True, slots=True)
 class ContentProvider:
-    """A file format that can be compared.
-
-    Parameters
-    ----------
-    name : str
-        For messages.
-    recognises : callable
-        Tells from a path or URL, cheaply, whether the file is of this format.
-    open : callable
-        Opens the file and returns its content.
-    open_as_hdf5 : callable, optional
-        Returns the content that the file would have as HDF5, for comparing with a file of another format; default
-        `open`.
-    takes_keys : bool
-        Whether these functions also take the keys of a store; they then get the store of a URL, opened with its
-        options.
-    """
+    """A file format that can be compared."""
 
     name: str
     recognises: Callable[[Any], bool]
@@ -473,13 +452,7 @@ _PROVIDERS: list[ContentProvider] = [
 
 
 def register_provider(provider: ContentProvider) -> None:
-    """Add a format to those that `open_content` knows. It is tried after those already registered.
-
-    Raises
-    ------
-    UsageError
-        If a provider of that name is registered.
-    """
+    """Add a format to those that `open_content` knows. It is tried after those already registered."""
     if any(known.name == provider.name for known in _PROVIDERS):
         raise UsageError(f"a provider named {provider.name!r} is registered already", remedy="Choose another name.")
     _PROVIDERS.append(provider)
@@ -488,26 +461,7 @@ def register_provider(provider: ContentProvider) -> None:
 def open_content(
     path: str | os.PathLike[str] | Any, *, as_hdf5: bool = False, storage_options: Mapping[str, Any] | None = None
 ) -> FileContent:
-    """Open a file for comparing with the first provider that recognises it; HDF5 is recognised by its signature.
-
-    Parameters
-    ----------
-    path : str, PathLike, or anything else that `ZarrIO` takes
-        The file.
-    as_hdf5 : bool
-        Return the content that the file would have as HDF5.
-    storage_options : mapping, optional
-        Options for a URL.
-
-    Raises
-    ------
-    StoreRefusedError, StoreUnreachableError
-        If a server refuses the request or does not answer.
-    StoreNotFoundError
-        If no provider recognises the path and the file does not exist.
-    UsageError
-        If something exists there but no provider recognises it.
-    """
+    """Open a file for comparing with the first provider that recognises it; HDF5 is recognised by its signature."""
     provider, place = _provider_of(path, storage_options)
     return _opener(provider, as_hdf5=as_hdf5)(place)
 

@@ -23,25 +23,7 @@ _STARTUP = str(Path(__file__).parent / "alias" / "startup")
 
 
 def run_with_alias(command: Sequence[str], zarr_format: str | None = None) -> int:
-    """Run a command with the alias. On POSIX systems it replaces this process, so the function does not return.
-
-    Parameters
-    ----------
-    command : sequence of str
-        A console script of this environment or of ``PATH``, or ``python``, and its arguments.
-    zarr_format : {"2", "3", "both"}, optional
-        Format of the files that the command creates without naming one.
-
-    Returns
-    -------
-    int
-        The exit code of the command, on Windows.
-
-    Raises
-    ------
-    UsageError
-        The command does not exist.
-    """
+    """Run a command with the alias. On POSIX systems it replaces this process, so the function does not return."""
     program = _program(command[0])
     path = [_STARTUP, *filter(None, [os.environ.get("PYTHONPATH")])]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path)}

@@ -29,13 +29,7 @@ DISTRIBUTION = "hdmf-zarr-backend"
 
 
 def check_required() -> None:
-    """Make sure that the required libraries are installed, without importing them.
-
-    Raises
-    ------
-    ModuleNotFoundError
-        Some are not, as after ``pip install --no-deps``.
-    """
+    """Make sure that the required libraries are installed, without importing them."""
     missing = [name for name in REQUIRED if sys.modules.get(name) is None and find_spec(name) is None]
     if missing:
         command = f"pip install {DISTRIBUTION if _is_installed() else ' '.join(missing)}"
@@ -62,11 +56,6 @@ def install_command(extra: str) -> str:
     It names this package only if pip knows it here under that name: pip then keeps the installed release and adds the
     libraries. Elsewhere, as in a copy of the source, it names the libraries themselves, since a package of that name
     on an index need not be this one.
-
-    Parameters
-    ----------
-    extra : str
-        One of `EXTRAS`.
     """
     return f"pip install '{DISTRIBUTION}[{extra}]'" if _is_installed() else f"pip install {' '.join(EXTRAS[extra])}"
 

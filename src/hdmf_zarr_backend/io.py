@@ -93,15 +93,6 @@ def parse_target(
 
     ``likely`` is the format that the user names: a hint for `parse` where the file is only read, since what is changed
     has to be what everybody else reads. In a file of both formats, those that differ are made alike before a change.
-
-    Raises
-    ------
-    TargetMissingError
-        Nothing is there.
-    ReadOnlyStoreError
-        The file is one of LINDI, and is to be changed.
-    ConflictError
-        The file is of both formats, those of format 3 are newer, and it is to be changed.
     """
     is_read = mode in READING_MODES
     if not is_read:

@@ -313,15 +313,7 @@ NWBZarrIO.__init__.__doc__ = NWBZarrIO.__doc__  # help() shows hdmf's otherwise
 
 
 class ParsedNWBIO(NWBZarrIO):
-    """Reads an NWB file whose metadata are at hand, such as one that is planned and not written yet.
-
-    Parameters
-    ----------
-    keys : Store
-        Has the chunks.
-    parsed : ParsedFile
-        The metadata.
-    """
+    """Reads an NWB file whose metadata are at hand, such as one that is planned and not written yet."""
 
     def __init__(self, keys: Store, parsed: ParsedFile) -> None:
         self._given = parsed

@@ -35,15 +35,7 @@ def _write(text: str) -> None:
 
 
 class TerminalProgress(Progress):
-    """A bar on standard error, by tqdm.
-
-    Parameters
-    ----------
-    label : str
-        Text before the bar.
-    at_once : bool
-        Show the label now, also without tqdm; the bar replaces it.
-    """
+    """A bar on standard error, by tqdm."""
 
     def __init__(self, label: str, *, at_once: bool = False) -> None:
         self._label = label = printable(label)
@@ -89,15 +81,7 @@ def clear_line() -> None:
 
 
 def terminal_progress(label: str, *, at_once: bool = False) -> Progress:
-    """Return a progress bar if standard error is a terminal and tqdm is installed, else a silent `Progress`.
-
-    Parameters
-    ----------
-    label : str
-        Text before the bar.
-    at_once : bool
-        On a terminal, show the label now, also without tqdm.
-    """
+    """Return a progress bar if standard error is a terminal and tqdm is installed, else a silent `Progress`."""
     if not sys.stderr.isatty():
         return SILENT
     if at_once:

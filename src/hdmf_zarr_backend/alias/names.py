@@ -78,13 +78,7 @@ class ZarrDataIO(dataio.ZarrDataIO, metaclass=SameAsOurs):
 
     @staticmethod
     def hdf5_to_zarr_filters(h5dataset: Any) -> list[Any]:
-        """Return the codecs that read the chunks of an HDF5 dataset as Zarr chunks.
-
-        Warns
-        -----
-        UserWarning
-            A filter has no counterpart, so the list is empty.
-        """
+        """Return the codecs that read the chunks of an HDF5 dataset as Zarr chunks."""
         filters = filters_of(h5dataset.id.get_create_plist())
         found = codecs_of(filters, h5dataset.dtype)
         if found is None:
@@ -131,22 +125,7 @@ def get_store_path(store: Any) -> str:
 
 
 class ReadsOnly:
-    """Mixin for an io class that only reads, with the arguments of hdmf-zarr's classes for old files.
-
-    Parameters
-    ----------
-    path, mode, manager, storage_options
-        As for `hdmf_zarr_backend.ZarrIO`; the mode is ``r`` or ``r-``.
-    force_overwrite, allow_pickle : bool
-        No effect: nothing is written, and pickles are read without running code in them.
-    **options
-        All other arguments of the class.
-
-    Raises
-    ------
-    ModeError
-        The mode is another one. Also a ValueError, as with hdmf-zarr.
-    """
+    """Mixin for an io class that only reads, with the arguments of hdmf-zarr's classes for old files."""
 
     def __init__(
         self,
@@ -190,24 +169,7 @@ class MakesFormat3:
         write_args: Mapping[str, Any] | None = None,
         storage_options: Mapping[str, Any] | None = None,
     ) -> None:
-        """Write this file, or ``nwbfile`` read from it, to a new file of format 3. All data are copied.
-
-        Parameters
-        ----------
-        path : str, Path or zarr.abc.store.Store
-            The new file.
-        nwbfile : NWBFile, optional
-            The container that was read, possibly changed; None: everything.
-        write_args : dict, optional
-            Arguments of ``write_builder``.
-        storage_options : dict, optional
-            Options for the new file.
-
-        Raises
-        ------
-        IncompleteConversionError
-            Something cannot be read.
-        """
+        """Write this file, or ``nwbfile`` read from it, to a new file of format 3. All data are copied."""
         arguments = {**(write_args or {}), "link_data": False}
         try:
             with self.writer(path, mode="w", storage_options=storage_options, zarr_format=3) as io:
@@ -244,15 +206,7 @@ def _opened(io_class: Any, path: str | os.PathLike[str], *, allow_pickle: bool) 
 
 
 class ZarrIO(hdmf_zarr_backend.io.ZarrIO, metaclass=SameAsOurs):
-    """`hdmf_zarr_backend.ZarrIO` with the members of hdmf-zarr's class.
-
-    Parameters
-    ----------
-    *arguments, **options
-        As for `hdmf_zarr_backend.ZarrIO`, whose first arguments have hdmf-zarr's order.
-    driver, aws_region : None
-        Passed by ``pynwb.validate``; only used for HDF5.
-    """
+    """`hdmf_zarr_backend.ZarrIO` with the members of hdmf-zarr's class."""
 
     ours: ClassVar[type] = hdmf_zarr_backend.io.ZarrIO
 
@@ -323,13 +277,7 @@ class ZarrIO(hdmf_zarr_backend.io.ZarrIO, metaclass=SameAsOurs):
         return os.path.join(self.path if filepath is None else filepath, *reversed(names))
 
     def resolve_ref(self, zarr_ref: Mapping[str, Any]) -> tuple[str | None, Any]:
-        """Return name and array or group of the target of a stored reference, the root for one without a path.
-
-        Raises
-        ------
-        UsageError
-            The target does not exist. Also a ValueError, as with hdmf-zarr.
-        """
+        """Return name and array or group of the target of a stored reference, the root for one without a path."""
         reference = ZarrReference(zarr_ref.get("source") or THIS_FILE, zarr_ref.get("path") or "/")
         self.read_builder()
         try:
@@ -361,13 +309,7 @@ def _stores() -> tuple[type, ...]:
 
 
 def members_of(module: str) -> dict[str, Any]:
-    """Return the members of a module of the alias.
-
-    Parameters
-    ----------
-    module : str
-        ``""`` for ``hdmf_zarr``, ``"utils"`` for ``hdmf_zarr.utils``.
-    """
+    """Return the members of a module of the alias."""
     of_pynwb: dict[str, Any] = {}
     if module in ("", "nwb", "nwb_zarrv2") and find_spec("pynwb") is not None:
         from hdmf_zarr_backend.alias.nwb_names import NWBZarrIO, NWBZarrV2IO

@@ -79,13 +79,7 @@ class StoredValue(Protocol):
     size: int
 
     def read_into(self, start: int, out: memoryview) -> None:
-        """Fill ``out`` with the bytes that begin at ``start``.
-
-        Raises
-        ------
-        ChunkError
-            There are fewer bytes.
-        """
+        """Fill ``out`` with the bytes that begin at ``start``."""
 
 
 class _BytesValue:
@@ -217,13 +211,7 @@ def _read(value: StoredValue, start: int, length: int) -> bytes:
 
 
 class DecodedBlocks:
-    """Decoded blocks of one chunk; blocks are added and never change.
-
-    Parameters
-    ----------
-    length, total : int
-        Decoded bytes of a block and of the chunk.
-    """
+    """Decoded blocks of one chunk; blocks are added and never change."""
 
     def __init__(self, length: int, total: int) -> None:
         self.length = length
@@ -250,29 +238,6 @@ def read_range(target: Bytes, start: int, known: DecodedBlocks, blocks: Blocks, 
     Blocks that lie completely in the range are decoded straight into ``target``. For a range of at most one block, the
     blocks at its ends are kept in ``known``, because reading row by row needs them again; for longer ranges keeping
     them costs as much as decoding them once more.
-
-    Parameters
-    ----------
-    target : numpy.ndarray of uint8
-        Contiguous.
-    start : int
-        Offset of its first byte in the decoded chunk.
-    known : DecodedBlocks
-        Used and added to.
-    blocks : callable
-        Returns the stored blocks, None if the chunk no longer has any; called only when a block is not in ``known``.
-    decode : callable
-        ``decode(frame, out)`` returns the decoded bytes of a frame, in ``out`` unless that is None.
-
-    Returns
-    -------
-    bool
-        Whether blocks were added to ``known``.
-
-    Raises
-    ------
-    ChunkError
-        The chunk has changed since ``known`` was created.
     """
     stop, length, grown = start + target.size, known.length, False
     number = start // length

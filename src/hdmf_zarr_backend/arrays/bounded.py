@@ -56,24 +56,7 @@ def between_filters(nbytes: int) -> int:
 
 
 def decode_bounded(codec: Any, data: Any, most: int) -> Any:
-    """Return ``data`` decoded by ``codec``, to ``most`` bytes at most.
-
-    Parameters
-    ----------
-    codec : numcodecs codec
-        A codec that decodes to bytes or numbers; others are called without a check, and bound their output themselves.
-    data : bytes-like
-        The stored bytes.
-    most : int
-        The limit in bytes.
-
-    Raises
-    ------
-    TooLargeError
-        The output would be larger.
-    ValueError, zlib.error, lzma.LZMAError, OSError, EOFError
-        ``data`` does not decode.
-    """
+    """Return ``data`` decoded by ``codec``, to ``most`` bytes at most."""
     kind = getattr(codec, "codec_id", "")
     incremental = _INCREMENTAL.get(kind)
     if incremental is not None:
@@ -92,15 +75,7 @@ def _check_length(stated: Callable[[bytes], int], most_per_byte: int, data: byte
 
 
 def check_stated(codec: Any, data: bytes, most: int) -> None:
-    """Make sure that the output fits into ``most`` bytes, and that no decoder reads beyond the end of ``data``.
-
-    Raises
-    ------
-    TooLargeError
-        A Zstandard frame that does not state its length has too many blocks.
-    ValueError
-        ``data`` is cut short.
-    """
+    """Make sure that the output fits into ``most`` bytes, and that no decoder reads beyond the end of ``data``."""
     if codec.codec_id == "zstd" and zstd_bound(data) > most + _ZSTD_BLOCK:
         raise _too_large(most)
     if codec.codec_id == "blosc":

@@ -33,17 +33,6 @@ SPOOLED_BYTES = 16 * 2**20
 class WaitingShards:
     """Collects encoded chunks of one array in any order, and writes its shards.
 
-    Parameters
-    ----------
-    keys : Store
-        The store that the shards are written to.
-    path : str
-        Path of the array, in the model's spelling.
-    array : StoredArray
-        Its metadata; a change of its shape is seen at once.
-    stored : tuple of int, optional
-        Number of shards that are stored along each axis; None if the array is new.
-
     Attributes
     ----------
     size : int
@@ -111,13 +100,7 @@ class WaitingShards:
         return data
 
     def write(self, shard: Index) -> None:
-        """Write a shard: the chunks that were set, and the stored ones for all others.
-
-        Raises
-        ------
-        ChunkError
-            A chunk of a new shard was not set, or one that is stored cannot be read.
-        """
+        """Write a shard: the chunks that were set, and the stored ones for all others."""
         positions = self._positions.pop(shard, {})
         reader = ShardReader(self._keys, self._path, self._array)
         before = reader.extents(shard) if self.is_stored(shard) else {}
@@ -162,13 +145,7 @@ ShardId = tuple[str, Index]
 
 
 class ChangedShards:
-    """Collects changed chunks of the arrays of a file, and writes their shards.
-
-    Parameters
-    ----------
-    keys : Store
-        The store of the file.
-    """
+    """Collects changed chunks of the arrays of a file, and writes their shards."""
 
     def __init__(self, keys: Store) -> None:
         self._keys = keys
@@ -185,13 +162,7 @@ class ChangedShards:
         return known
 
     def add(self, reader: ChunkReader, index: Index, data: bytes, grid: Index) -> None:
-        """Add the stored bytes of a changed chunk of an array, which has a ``grid`` of chunks on disk.
-
-        Raises
-        ------
-        StoreError
-            The disk has no space for the chunks that wait.
-        """
+        """Add the stored bytes of a changed chunk of an array, which has a ``grid`` of chunks on disk."""
         where = {"store": self._keys.location, "path": absolute(reader.path)}
         try:
             if reader.path not in self._waiting:
@@ -232,13 +203,7 @@ class ChangedShards:
         ]
 
     def write(self, shards: Iterable[ShardId]) -> None:
-        """Write shards.
-
-        Raises
-        ------
-        StoreError, ChunkError
-            A shard cannot be written, or its stored chunks cannot be read.
-        """
+        """Write shards."""
         paths = set()
         try:
             for path, shard in shards:

@@ -24,13 +24,7 @@ BLOCKS = "/@"
 
 
 class ChunkCache:
-    """Decoded chunks of one file by key, bounded in bytes.
-
-    Parameters
-    ----------
-    max_bytes : int
-        Bound of the sum; a chunk larger than a quarter of it is not kept.
-    """
+    """Decoded chunks of one file by key, bounded in bytes."""
 
     def __init__(self, max_bytes: int = CACHE_BYTES) -> None:
         self._max = max_bytes

@@ -51,19 +51,7 @@ class ChangedChunks(Protocol):
 
 
 class ChunkReader:
-    """Reads selections of one array.
-
-    Parameters
-    ----------
-    keys : Store
-        The store that holds the chunks.
-    path : str
-        Path of the array in the model's spelling.
-    array : StoredArray
-        Its metadata; a change of its shape is seen at once.
-    cache : ChunkCache
-        Shared by the arrays of a file.
-    """
+    """Reads selections of one array."""
 
     def __init__(self, keys: Store, path: str, array: StoredArray, cache: ChunkCache) -> None:
         self.keys = keys
@@ -142,15 +130,7 @@ class ChunkReader:
             raise error.located(store=self.keys.location, path=absolute(self.path)) from error.__cause__
 
     def read(self, key: Any = ()) -> Array:
-        """Return what ``key`` selects, always as an array (0-d for a single element).
-
-        Raises
-        ------
-        IndexError
-            Out of range.
-        ChunkError, UnsafeDataError
-            A chunk does not decode.
-        """
+        """Return what ``key`` selects, always as an array (0-d for a single element)."""
         if (piece := self._piece(key)) is not None:
             return piece
         masked = full_mask(key, self.array.shape)
@@ -318,13 +298,7 @@ class ChunkReader:
         return self._load((0,) * len(array.shape))
 
     def element(self, position: int) -> Any:
-        """Return one element along the first axis of an array of references or rows, without decoding its chunk.
-
-        Raises
-        ------
-        LookupError
-            It cannot be decoded alone; read the chunk.
-        """
+        """Return one element along the first axis of an array of references or rows, without decoding its chunk."""
         array = self.array
         index = (position // array.chunks[0], *(0 for _ in array.shape[1:]))
         key = join(self.path, array.chunk_name(index))

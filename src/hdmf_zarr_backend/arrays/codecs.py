@@ -111,15 +111,7 @@ class GZip(numcodecs.GZip):  # type: ignore[misc]
 
 
 def make_codec(config: dict[str, Any], dtype: np.dtype[Any]) -> Codec:
-    """Return the codec of a configuration.
-
-    Raises
-    ------
-    MetadataError
-        No codec has the id, or the configuration is wrong.
-    UnsafeDataError
-        A codec of another package would unpickle.
-    """
+    """Return the codec of a configuration."""
     codec_id = config.get("id")
     if is_plug_in(config):
         plug_in = make_plug_in(config)
@@ -230,13 +222,7 @@ class ChunkCodec:
         self._keeps_shape = self.is_object and not self._has_count  # JSON, MessagePack and pickles store the shape
 
     def encode(self, chunk: Array) -> bytes:
-        """Return the stored form of one complete chunk.
-
-        Raises
-        ------
-        ValueRefusedError
-            The codec does not accept an element.
-        """
+        """Return the stored form of one complete chunk."""
         try:
             return self._encode(chunk)
         except (TypeError, ValueError, OverflowError, RecursionError) as error:
@@ -274,13 +260,7 @@ class ChunkCodec:
         return first if isinstance(first, StructRows) and isinstance(self._compressor, numcodecs.Blosc) else None
 
     def decode_blocks(self, frame: npt.NDArray[np.uint8], out: npt.NDArray[np.uint8] | None) -> npt.NDArray[np.uint8]:
-        """Return the decoded bytes of a frame of `blocks`, in ``out`` unless that is None.
-
-        Raises
-        ------
-        ChunkError
-            They do not decode.
-        """
+        """Return the decoded bytes of a frame of `blocks`, in ``out`` unless that is None."""
         try:
             return _raw(cast(numcodecs.Blosc, self._compressor).decode(frame, out))
         except DECODE_ERRORS as error:
@@ -297,15 +277,6 @@ class ChunkCodec:
         """Return one complete chunk of ``shape``; numbers in a new, writable array, or in ``out``.
 
         Objects may decompress to at most ``max_object_bytes``, numbers to the bytes of their shape.
-
-        Raises
-        ------
-        ChunkError
-            The bytes do not decode to a chunk of that shape.
-        LimitError
-            Text, references or rows decompress to more bytes than that.
-        UnsafeDataError
-            The bytes are a pickle that would run code.
         """
         try:
             if self._axes is None:
@@ -424,13 +395,7 @@ def _exportable(array: Array) -> Array:
 
 
 def _raw(buffer: Any) -> npt.NDArray[np.uint8]:
-    """Return the output of a codec as bytes.
-
-    Raises
-    ------
-    TypeError, ValueError
-        The output is objects.
-    """
+    """Return the output of a codec as bytes."""
     if isinstance(buffer, np.ndarray):
         return np.ravel(buffer, order="A").view(np.uint8)
     return np.frombuffer(buffer, np.uint8)
@@ -456,15 +421,7 @@ def chunk_codec(array: StoredArray) -> ChunkCodec:
 
 
 def reading_codec(array: StoredArray, limits: Limits) -> ChunkCodec:
-    """Return the codec that reads chunks of ``array`` from a file.
-
-    Raises
-    ------
-    LimitError
-        It is a codec of another package, and ``limits`` forbids those.
-    MetadataError, UnsafeDataError
-        As for `make_codec`.
-    """
+    """Return the codec that reads chunks of ``array`` from a file."""
     if not limits.plug_in_codecs:
         refused = sorted({str(config.get("id")) for config in array.codecs if is_plug_in(config)})
         if refused:

@@ -42,18 +42,7 @@ def checksum(data: bytes) -> int:
 
 
 class CRC32C:
-    """A checksum of four bytes, little-endian.
-
-    Parameters
-    ----------
-    location : {"end", "start"}
-        Where the checksum is.
-
-    Raises
-    ------
-    ValueError
-        Another location.
-    """
+    """A checksum of four bytes, little-endian."""
 
     codec_id = "crc32c"
 
@@ -73,13 +62,7 @@ class CRC32C:
         return data + stored if self.location == "end" else stored + data
 
     def decode(self, buf: Any, out: Any = None) -> Any:
-        """Return the bytes of ``buf`` without their checksum.
-
-        Raises
-        ------
-        ValueError
-            The bytes are too few, or have another checksum.
-        """
+        """Return the bytes of ``buf`` without their checksum."""
         data = memoryview(buf).tobytes()
         if len(data) < _SIZE:
             raise ValueError(f"{len(data)} bytes are too few for a checksum")

@@ -30,13 +30,6 @@ def fill_array(stored: StoredArray, dtype: np.dtype[Any], shape: tuple[int, ...]
     """Return the content of a chunk that is not stored.
 
     With a fill value of null the elements are undefined; they read as zero, empty text or None, as in zarr-python.
-
-    Raises
-    ------
-    ChunkError
-        The values are in another file, which only LINDI reads.
-    MetadataError
-        The fill value does not fit the data type.
     """
     elsewhere = external_of(stored)
     if elsewhere is not None:
@@ -60,13 +53,7 @@ _EMPTY: dict[Any, Any] = {"vlen-utf8": "", "vlen-bytes": b""}
 
 
 def fill_scalar(array: StoredArray, dtype: np.dtype[Any]) -> Any:
-    """Return the fill value of ``array`` as a NumPy scalar or object, or None if it is undefined.
-
-    Raises
-    ------
-    MetadataError
-        The fill value does not fit the data type.
-    """
+    """Return the fill value of ``array`` as a NumPy scalar or object, or None if it is undefined."""
     value = array.fill_value
     if value is None or (dtype.hasobject and dtype.names is not None):
         return None  # a fill of rows with references is a pickle in old files: never decoded, never needed
@@ -124,20 +111,6 @@ def check_unwritten(keys: Store, path: str, array: StoredArray) -> None:
     """Make sure that the chunks that an array lacks are few enough to be created.
 
     The keys of the array are listed only where it states more than the limit in all.
-
-    Parameters
-    ----------
-    keys : Store
-        The store of the array.
-    path : str
-        Path of the array in the model's spelling.
-    array : StoredArray
-        Its metadata.
-
-    Raises
-    ------
-    LimitError
-        Their values have more than ``max_unwritten_bytes``; if the store cannot list its keys, all chunks count.
     """
     limits = keys.read_rules.limits
     cost = max(math.prod(array.chunks) * numpy_dtype(array.data_type).itemsize, _LEAST_BYTES)

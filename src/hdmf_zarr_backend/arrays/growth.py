@@ -40,17 +40,7 @@ _OBJECT_BYTES = 64
 
 
 def larger_chunks(array: StoredArray, dtype: np.dtype[Any], shape: tuple[int, ...]) -> tuple[int, ...] | None:
-    """Return larger chunks for an array that grows to ``shape``, None if it keeps its chunks.
-
-    Parameters
-    ----------
-    array : StoredArray
-        The array before it grows. One with shards keeps its chunks.
-    dtype : numpy.dtype
-        Data type of its elements in memory.
-    shape : tuple of int
-        Elements along each axis; chunks become longer on the first axis only.
-    """
+    """Return larger chunks for an array that grows to ``shape``, None if it keeps its chunks."""
     if array.shards is not None or not shape or shape[0] <= FEW * array.chunks[0]:
         return None
     row = max(1, _row_bytes(array, dtype))
@@ -79,17 +69,7 @@ def _row_bytes(array: StoredArray, dtype: np.dtype[Any]) -> int:
 
 
 def wider_fields(array: StoredArray, chunks: Iterable[Array], max_bytes: int) -> list[Any] | None:
-    """Return fields that are long enough for all text in ``chunks``; None if they are already, or cannot be.
-
-    Parameters
-    ----------
-    array : StoredArray
-        An array that `has_records`.
-    chunks : iterable of array
-        Rows of it.
-    max_bytes : int
-        The most bytes that a decoded chunk may have.
-    """
+    """Return fields that are long enough for all text in ``chunks``; None if they are already, or cannot be."""
     fields: list[Any] = array.first_filter["fields"]
     rows = [chunk.reshape(-1, len(fields)) for chunk in chunks]
     try:

@@ -29,20 +29,7 @@ _MANY_BYTES = 2**16
 
 
 class JSONRows:
-    """The ``json2`` filter, structured rows included (numcodecs refuses to decode those).
-
-    Parameters
-    ----------
-    config : dict
-        The codec's configuration; ``ensure_ascii``, ``sort_keys`` and ``encoding`` are honoured, and the mark of LINDI.
-    dtype : numpy.dtype
-        Data type of the array.
-
-    Raises
-    ------
-    ValueError
-        The encoding is not one of JSON text, or the mark is not a number of fields.
-    """
+    """The ``json2`` filter, structured rows included (numcodecs refuses to decode those)."""
 
     def __init__(self, config: dict[str, Any], dtype: np.dtype[Any]) -> None:
         encoder = json.JSONEncoder(
@@ -88,13 +75,7 @@ class JSONRows:
         return split_elements(buf) if is_simple else None
 
     def decode(self, buf: Any, out: Any = None) -> Array:
-        """Return the elements as an object array of the stored shape, or as a structured one.
-
-        Raises
-        ------
-        ValueError
-            The bytes are not such a list, or the elements do not fill the shape.
-        """
+        """Return the elements as an object array of the stored shape, or as a structured one."""
         text = bytes(buf)
         repeated = self._decode_repeated(text) if len(text) > _MANY_BYTES else None
         if repeated is not None:
@@ -141,19 +122,6 @@ class SplitElements:
     """The elements of one chunk as text, each of which is parsed when it is read.
 
     Callers read single rows of a table of a hundred thousand references much more often than all of them.
-
-    Parameters
-    ----------
-    text : bytes
-        The text of the chunk.
-    borders : numpy.ndarray of int
-        Positions of the separators.
-    end : int
-        End of the last element.
-    separator : bytes
-        The end of an element, a comma, and the beginning of the next.
-    shape : tuple of int
-        Shape of the chunk, which may have nulls after the elements.
     """
 
     def __init__(
@@ -178,14 +146,7 @@ class SplitElements:
         return len(self._borders) + 1
 
     def __getitem__(self, position: int) -> Any:
-        """Return one element.
-
-        Raises
-        ------
-        ValueError
-            The text between two borders is not an element, because text contains a separator; or the position is not in
-            the array.
-        """
+        """Return one element."""
         if position >= len(self):
             raise ValueError(position)
         start = int(self._borders[position - 1]) + 2 if position else 1
@@ -241,13 +202,7 @@ _MANY = 64
 
 
 def reference_text(reference: Any) -> str:
-    """Return the text of a reference: the path of a target in the same file, JSON for any other, "" for None.
-
-    Raises
-    ------
-    ValueRefusedError
-        It is not a reference.
-    """
+    """Return the text of a reference: the path of a target in the same file, JSON for any other, "" for None."""
     if reference is None:
         return ""
     if isinstance(reference, str):
@@ -300,13 +255,7 @@ _DECODE: dict[str, Callable[[str], Any]] = {"text": _text_cell, "reference": tex
 
 
 def cell_texts(cells: Iterable[Any], kind: str) -> list[str]:
-    """Return ``cells``, which the caller holds, as a field of ``kind`` holds them.
-
-    Raises
-    ------
-    TypeError, ValueError
-        One is not text, JSON or a reference.
-    """
+    """Return ``cells``, which the caller holds, as a field of ``kind`` holds them."""
     return _texts(cells, _ENCODE[kind])
 
 
@@ -359,17 +308,7 @@ class ReferenceTexts:
 
 
 class Elements:
-    """The elements of one chunk, each of which is decoded when it is read.
-
-    Parameters
-    ----------
-    element : callable
-        Returns the element at a position.
-    count : int
-        Number of elements.
-    nbytes : int
-        Bytes of the elements before decoding.
-    """
+    """The elements of one chunk, each of which is decoded when it is read."""
 
     def __init__(self, element: Callable[[int], Any], count: int, nbytes: int) -> None:
         self._element = element
@@ -381,13 +320,7 @@ class Elements:
         return self._count
 
     def __getitem__(self, position: int) -> Any:
-        """Return one element.
-
-        Raises
-        ------
-        ValueError
-            No element has this position.
-        """
+        """Return one element."""
         if not 0 <= position < self._count:
             raise ValueError(position)
         return self._element(position)
@@ -397,18 +330,7 @@ class Elements:
 
 
 class StructRows:
-    """The filter ``struct``: rows, which are lists of their fields along the last axis, as packed records.
-
-    Parameters
-    ----------
-    fields : list
-        ``[name, data type, kind]`` of each; the type is one of format 2, the kind "number", "text" or "reference".
-
-    Raises
-    ------
-    ValueError, TypeError
-        The fields are not valid.
-    """
+    """The filter ``struct``: rows, which are lists of their fields along the last axis, as packed records."""
 
     def __init__(self, fields: list[Any], dtype_of: Callable[[Any], np.dtype[Any]]) -> None:
         self._fields: list[tuple[str, np.dtype[Any], str]] = []
@@ -421,13 +343,7 @@ class StructRows:
         self._characters = np.dtype([(name, _characters(dtype)) for name, dtype, _ in self._fields])
 
     def encode(self, buf: Any) -> bytes:
-        """Return the bytes of rows.
-
-        Raises
-        ------
-        ValueError
-            A text is too long for its field.
-        """
+        """Return the bytes of rows."""
         cells = buf.reshape(-1, len(self._fields))
         records = np.zeros(len(cells), self.dtype)
         for column, (name, dtype, kind) in enumerate(self._fields):
@@ -509,18 +425,7 @@ def _characters(dtype: np.dtype[Any]) -> Any:
 
 
 class LittleRows:
-    """The filter ``byteorder``: rows of numbers with fields of both byte orders, stored as records of one byte order.
-
-    Parameters
-    ----------
-    dtype, stored : numpy.dtype
-        Data types of the rows, and of the records.
-
-    Raises
-    ------
-    ValueError
-        The fields are not the same.
-    """
+    """The filter ``byteorder``: rows of numbers with fields of both byte orders, stored as records of one order."""
 
     def __init__(self, dtype: np.dtype[Any], stored: np.dtype[Any]) -> None:
         if dtype.names is None or dtype.names != stored.names or dtype.itemsize != stored.itemsize:

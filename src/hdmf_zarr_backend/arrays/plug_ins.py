@@ -30,15 +30,7 @@ class PlugInError(ValueError):
 
 
 class PlugIn:
-    """A codec of another package, whose errors are a `PlugInError`.
-
-    Parameters
-    ----------
-    codec_id : str
-        The id under which it is registered.
-    codec : numcodecs.abc.Codec
-        The codec.
-    """
+    """A codec of another package, whose errors are a `PlugInError`."""
 
     def __init__(self, codec_id: str, codec: Any) -> None:
         self.codec_id = codec_id
@@ -60,15 +52,7 @@ class PlugIn:
 
 
 def make_plug_in(config: Mapping[str, Any]) -> Any:
-    """Return the codec of another package for a configuration, None if none is registered or installed.
-
-    Raises
-    ------
-    MetadataError
-        Its package cannot be imported, or it does not take the configuration.
-    UnsafeDataError
-        A codec in the configuration would unpickle.
-    """
+    """Return the codec of another package for a configuration, None if none is registered or installed."""
     codec_id = config.get("id")
     found = _class_of(codec_id) if isinstance(codec_id, str) else None
     if found is None:

@@ -69,13 +69,7 @@ def _index_parts(indices: IntArray, chunk: int) -> Iterator[AxisPart]:
 
 
 def normalise(key: Any, shape: tuple[int, ...]) -> list[Axis]:
-    """Return the selection of ``key`` on each axis of an array of ``shape``.
-
-    Raises
-    ------
-    IndexError
-        Out of range, with h5py's message, or more indices than axes.
-    """
+    """Return the selection of ``key`` on each axis of an array of ``shape``."""
     keys = list(key) if isinstance(key, tuple) else [key]
     ellipses = sum(1 for item in keys if item is Ellipsis)
     if ellipses > 1:
@@ -91,13 +85,7 @@ def normalise(key: Any, shape: tuple[int, ...]) -> list[Axis]:
 
 
 def full_mask(key: Any, shape: tuple[int, ...]) -> tuple[tuple[slice, ...], npt.NDArray[np.bool_]] | None:
-    """Return the bounding box of a mask of the full shape, and the mask in it; None for any other key.
-
-    Raises
-    ------
-    IndexError
-        The mask has another shape.
-    """
+    """Return the bounding box of a mask of the full shape, and the mask in it; None for any other key."""
     mask = key[0] if isinstance(key, tuple) and len(key) == 1 else key
     if not isinstance(mask, np.ndarray) or mask.dtype != bool or mask.ndim < 2:
         return None

@@ -46,17 +46,7 @@ class _Run(NamedTuple):
 
 
 class ShardReader:
-    """Finds the bytes of the chunks of one array.
-
-    Parameters
-    ----------
-    keys : Store
-        The store.
-    path : str
-        Path of the array in the model's spelling.
-    array : StoredArray
-        Its metadata; it has shards.
-    """
+    """Finds the bytes of the chunks of one array."""
 
     def __init__(self, keys: Store, path: str, array: StoredArray) -> None:
         assert array.shards is not None
@@ -68,15 +58,7 @@ class ShardReader:
         self._indices: OrderedDict[Index, Offsets | None] = OrderedDict()
 
     def get(self, index: Index) -> bytes | None:
-        """Return the stored bytes of the chunk at ``index``, None if it is not stored.
-
-        Raises
-        ------
-        ChunkError
-            The index of its shard is damaged.
-        LimitError
-            The chunk, or the index, is larger than the limit ``max_stored_bytes``.
-        """
+        """Return the stored bytes of the chunk at ``index``, None if it is not stored."""
         with self._located():
             shard = self._shard(index)
             extent = self._extent(index, self._offsets(shard))
@@ -102,13 +84,7 @@ class ShardReader:
         return found
 
     def extents(self, shard: Index) -> dict[Index, Extent]:
-        """Return start and end of each chunk in a shard, in the order in which they are stored.
-
-        Raises
-        ------
-        ChunkError, LimitError
-            As for `get`.
-        """
+        """Return start and end of each chunk in a shard, in the order in which they are stored."""
         with self._located():
             offsets = self._offsets(shard)
             chunks = product(*(range(i * n, (i + 1) * n) for i, n in zip(shard, self._grid, strict=True)))
@@ -192,13 +168,6 @@ class ShardWriter:
     """Writes one shard: its chunks one after the other, and then the index.
 
     If the index comes first, as other programs may choose, the chunks wait in memory.
-
-    Parameters
-    ----------
-    write : callable
-        Appends bytes to the shard.
-    array : StoredArray
-        The array; it has shards.
     """
 
     def __init__(self, write: Callable[[bytes], Any], array: StoredArray) -> None:
@@ -266,13 +235,7 @@ def shard_named(array: StoredArray, name: str) -> Index | None:
 
 
 def split_shard(data: bytes, array: StoredArray, shard: Index) -> Iterator[bytes]:
-    """Yield the stored bytes of those chunks of a shard that hold elements of the array.
-
-    Raises
-    ------
-    ChunkError
-        The index is damaged, or a chunk is absent.
-    """
+    """Yield the stored bytes of those chunks of a shard that hold elements of the array."""
     assert array.shards is not None
     grid, name = inner_grid(array), array.chunk_name(shard)
     size = index_bytes(grid, array.shards)
@@ -291,13 +254,7 @@ def index_bytes(grid: Index, shards: Shards) -> int:
 
 
 def decode_index(data: bytes, grid: Index, shards: Shards, key: str) -> Offsets:
-    """Return the offsets and lengths of the chunks of a shard, as an array of shape ``(*grid, 2)``.
-
-    Raises
-    ------
-    ChunkError
-        The index has another length, or another checksum.
-    """
+    """Return the offsets and lengths of the chunks of a shard, as an array of shape ``(*grid, 2)``."""
     try:
         if len(data) != index_bytes(grid, shards):
             raise ValueError(f"{len(data)} bytes")

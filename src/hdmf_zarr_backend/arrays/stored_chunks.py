@@ -16,22 +16,7 @@ from hdmf_zarr_backend.stores.files import OpenValue
 
 
 def stored_chunk(keys: Store, path: str, name: str) -> bytes | None:
-    """Return the stored bytes of a chunk, None if it is not stored.
-
-    Parameters
-    ----------
-    keys : Store
-        The store.
-    path, name : str
-        Path of the array, and name of the chunk in it.
-
-    Raises
-    ------
-    ChunkError
-        A folder, a pipe or a device has its name.
-    StoreError
-        It cannot be read.
-    """
+    """Return the stored bytes of a chunk, None if it is not stored."""
     try:
         return keys.get(join(path, name))
     except StoreError as error:
@@ -39,13 +24,7 @@ def stored_chunk(keys: Store, path: str, name: str) -> bytes | None:
 
 
 def stored_chunks(keys: Store, chunks: Sequence[tuple[str, str]]) -> dict[str, bytes]:
-    """Return the chunks that are stored, by key, fetched together; ``chunks`` are paths of arrays and names of chunks.
-
-    Raises
-    ------
-    ChunkError, StoreError
-        As for `stored_chunk`.
-    """
+    """Return the chunks that are stored, by key, fetched together; ``chunks`` are paths of arrays and chunk names."""
     try:
         return keys.get_many([join(path, name) for path, name in chunks])
     except StoreError as error:
@@ -54,13 +33,7 @@ def stored_chunks(keys: Store, chunks: Sequence[tuple[str, str]]) -> dict[str, b
 
 
 def opened_chunk(keys: Store, path: str, name: str) -> OpenValue | None:
-    """Open a stored chunk to read parts of it; None if it is not stored, or the store cannot open it.
-
-    Raises
-    ------
-    ChunkError, StoreError
-        As for `stored_chunk`.
-    """
+    """Open a stored chunk to read parts of it; None if it is not stored, or the store cannot open it."""
     try:
         return keys.open_value(join(path, name))
     except StoreError as error:
@@ -82,13 +55,7 @@ _CHECKSUM = 4
 
 
 def check_stored_form(array: StoredArray, name: str, data: bytes) -> None:
-    """Check what the stored bytes of a chunk state about themselves, without decoding them.
-
-    Raises
-    ------
-    ChunkError
-        It cannot be. The error names the chunk; the caller adds file and array.
-    """
+    """Check what the stored bytes of a chunk state about themselves, without decoding them."""
     configs = array.codecs
     identity = str(configs[-1].get("id")) if configs else ""
     check = _CHECKS.get(identity)

@@ -33,11 +33,6 @@ def stored_view(data: Any) -> Any:
 
     The file is the outermost group around an array in a local folder, since the user may have opened the array itself.
     An array that this package cannot decode is left to zarr.
-
-    Parameters
-    ----------
-    data : object
-        Data that a user passed.
     """
     if isinstance(data, LazyArray) or not isinstance(data, zarr.Array) or getattr(data, "is_view", False):
         return data

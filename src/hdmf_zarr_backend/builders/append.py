@@ -114,18 +114,7 @@ class KnownFields:
             self._known[id(here)] = _Known(here, dict(here.fields), children, data)
 
     def check(self, manager: Any, location: str, *, is_written: Callable[[Any], bool]) -> None:
-        """Mark the containers whose fields have changed as modified; refuse new values for datasets that are on disk.
-
-        Raises
-        ------
-        ConflictError
-            A dataset has a new value; the dataset and both values are named.
-
-        Warns
-        -----
-        DroppedChangesWarning
-            Something was removed, or a dataset that is on disk was given storage settings; neither can be written.
-        """
+        """Mark the containers whose fields have changed as modified; refuse new values for stored datasets."""
         for known in self._known.values():
             container, before = known.container, known.fields
             fields = container.fields
@@ -182,23 +171,7 @@ def _warn_of_dropped(location: str, what: str) -> None:
 
 
 def check_origin(root: Any, manager: Any, location: str) -> None:
-    """Refuse containers from other files that hdmf cannot build for this file.
-
-    Parameters
-    ----------
-    root : Container
-        The root of the containers to write.
-    manager : BuildManager
-        Builds them. A container that it has built or read for another file becomes a link, which is allowed, but the
-        root cannot.
-    location : str
-        The file.
-
-    Raises
-    ------
-    UsageError
-        A container belongs to another file; both are named.
-    """
+    """Refuse containers from other files that hdmf cannot build for this file."""
     stack = [root]
     while stack:
         here = stack.pop()
@@ -251,19 +224,7 @@ _KEPT = frozenset({DTYPE, DIMENSIONS, LINKS, ".specloc"})
 
 
 class AppendPlanner(Planner):
-    """Plans a write to an existing file.
-
-    Parameters
-    ----------
-    request : WriteRequest
-        As for `Planner`.
-    hierarchy : Hierarchy
-        The metadata on disk; changed to the planned metadata.
-    is_written : callable
-        Tells whether a builder was read from or written to this file.
-    original : callable
-        Returns the builder on disk for the path of an array.
-    """
+    """Plans a write to an existing file."""
 
     def __init__(
         self,
@@ -282,13 +243,7 @@ class AppendPlanner(Planner):
         self._original = original
 
     def plan_root(self, builder: Any) -> WritePlan:
-        """Plan everything that is new or differs; ``changed`` and ``added`` have the paths.
-
-        Raises
-        ------
-        ConflictError
-            The file has another object with the name of a new one, or another root object.
-        """
+        """Plan everything that is new or differs; ``changed`` and ``added`` have the paths."""
         root = self.plan.hierarchy.root
         there, wanted = root.attributes.get("object_id"), object_id(builder)
         if isinstance(there, str) and wanted is not None and there != wanted and not self._is_written(builder):

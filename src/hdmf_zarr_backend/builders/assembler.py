@@ -68,13 +68,6 @@ class _Pattern:
     """Makes builders of one class by copying one that hdmf made, which is faster than its constructor.
 
     Where a version of hdmf keeps the arguments of the constructor in an unknown way, the constructor is called.
-
-    Parameters
-    ----------
-    cls : type
-        Class of the builder.
-    **arguments
-        Arguments of the constructor; each value differs from all others and from all defaults.
     """
 
     def __init__(self, cls: type, **arguments: Any) -> None:
@@ -138,13 +131,7 @@ def taken(name: str, **where: str) -> MetadataError:
 def make_group(
     name: str, *, groups: Mapping[str, Any], datasets: Mapping[str, Any], attributes: Mapping[str, Any], source: str
 ) -> Any:
-    """Return a ``GroupBuilder`` with its members.
-
-    Raises
-    ------
-    MetadataError
-        An attribute has the name of a member: hdmf has one name space for both.
-    """
+    """Return a ``GroupBuilder`` with its members."""
     builder = _GROUP.copy(name=name, source=source)
     kinds = builder.obj_type
     builder.attributes.update(attributes)
@@ -161,13 +148,7 @@ def make_group(
 
 
 def set_link(group: Any, name: str, target: Any, *, path: str) -> None:
-    """Give the builder of the group at ``path`` a link to a builder.
-
-    Raises
-    ------
-    MetadataError
-        It has the name of another member, or of an attribute.
-    """
+    """Give the builder of the group at ``path`` a link to a builder."""
     if group.obj_type.get(name, "links") != "links":
         raise MetadataError(
             f"a link has the name {name!r} of another member", store=group.source, path=join(path, name), remedy=_RENAME
@@ -183,11 +164,6 @@ def check_link_paths(root: Any, limits: Limits, source: str) -> None:
     """Refuse builders in which links multiply the paths: pynwb and hdmf's validator go along each one.
 
     With two links from each group to the next one, 40 groups have 2**40 paths.
-
-    Raises
-    ------
-    LimitError
-        There are more than a million paths, and more than ``max_links`` for each group and dataset.
     """
     paths: dict[int, int] = {}
     stack = [(root, False)]
@@ -241,19 +217,6 @@ def _to_ascii(values: Any) -> Any:
 
 class Assembler:
     """Makes the builders of one file, and keeps them.
-
-    Parameters
-    ----------
-    file : LinkedFile
-        The file; its location is the ``source`` of the builders, which is exactly that of the io.
-    resolver : Resolver
-        Follows links and references of the files of a session.
-    assembler_of : callable
-        Returns the assembler of a file of the resolver.
-    references : FileResolver
-        Resolves references of datasets.
-    edits : Edits, optional
-        Records changes to arrays, where the file is open for changes.
 
     Attributes
     ----------
@@ -578,13 +541,7 @@ class Assembler:
             set_link(builder, link.name, target, path=absolute(path))
 
     def resolve(self, reference: Reference) -> Any:
-        """Return the builder that ``reference`` points to, in this file or another.
-
-        Raises
-        ------
-        ReferenceTargetError
-            Nothing is there; file and path are named.
-        """
+        """Return the builder that ``reference`` points to, in this file or another."""
         file = self._assembler_of(self._resolver.file(self.file, reference.source))
         try:
             target = file.builder_at(reference.node_path)
@@ -614,13 +571,7 @@ class Assembler:
             )
 
     def builder_at(self, path: str) -> Any:
-        """Return the builder at ``path``, through links where the path goes through some.
-
-        Raises
-        ------
-        ReferenceTargetError
-            Nothing is there, or only links that go round in a circle.
-        """
+        """Return the builder at ``path``, through links where the path goes through some."""
         found = self.builders.get(relative(path))
         if found is not None:
             return found

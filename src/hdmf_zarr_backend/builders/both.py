@@ -46,22 +46,7 @@ def has_stored_chunks(planned: PlannedArray) -> bool:
 
 
 def keep_chunks(plan: WritePlan, hierarchy: Hierarchy, *, encoded: Collection[str] = ()) -> dict[str, Fate]:
-    """Let the arrays of a plan keep the chunks whose keys and bytes are the same.
-
-    Parameters
-    ----------
-    plan : WritePlan
-        Of the same file in the other format, adapted to it. Arrays that keep their chunks are taken out of its arrays.
-    hierarchy : Hierarchy
-        The file as it is.
-    encoded : collection of str
-        Paths of arrays whose chunks are known to need a new encoding.
-
-    Returns
-    -------
-    dict
-        ``{path: fate}`` of all arrays.
-    """
+    """Let the arrays of a plan keep the chunks whose keys and bytes are the same."""
     fates: dict[str, Fate] = {}
     for path, planned in list(plan.arrays.items()):
         old, node = hierarchy.get(path), planned.node
@@ -143,32 +128,7 @@ def derive(
     strict_json: bool = False,
     **options: Any,
 ) -> Derived:
-    """Set the documents and chunks of format 3 of a file whose documents of format 2 are complete.
-
-    Parameters
-    ----------
-    keys : Store
-        The file. Its ``.zmetadata`` is set.
-    hierarchy : Hierarchy
-        What the documents of format 2 say.
-    change : Change, optional
-        Only this has changed since the documents were alike. None: everything is compared with what is stored.
-    journal : Journal, optional
-        Of an existing file. If everything is compared, it records what is set, so that it is undone if this fails.
-        After a ``change``, it only commits the document of the root: what is interrupted is derived again by the next
-        writer, since the note of the root does not fit.
-    is_new : bool
-        Nothing of format 3 is stored.
-    strict_json : bool
-        As of `ZarrIO`.
-    **options
-        As of `Writer`: ``progress``, ``executor``, ``memory_budget``.
-
-    Raises
-    ------
-    ZarrBackendError, OSError
-        A chunk cannot be read, or a key cannot be set. Format 2 is as it was.
-    """
+    """Set the documents and chunks of format 3 of a file whose documents of format 2 are complete."""
     with nullcontext() if journal is None else undone_on_error(journal):
         return _derive(keys, hierarchy, change, journal, is_new=is_new, strict_json=strict_json, **options)
 
@@ -319,11 +279,6 @@ def derive_or_warn(
     """Derive a change that is committed in format 2; if that fails, warn, since the change is in the file.
 
     The state of ``parsed``, which is the file as it is now, is updated.
-
-    Warns
-    -----
-    FormatsDifferWarning
-        Format 3 could not be derived.
     """
     parsed.state = "2 is newer"
     try:
@@ -341,13 +296,7 @@ def derive_or_warn(
 
 
 def check_derivable(keys: Store, state: both.State | None) -> None:
-    """Refuse to change a file of both formats whose documents of format 3 are newer, which would be lost.
-
-    Raises
-    ------
-    ConflictError
-        They are.
-    """
+    """Refuse to change a file of both formats whose documents of format 3 are newer, which would be lost."""
     if state in ("3 is newer", "both are newer"):
         raise ConflictError(
             "the metadata of Zarr format 3 were changed by a program that does not know those of format 2",
@@ -374,17 +323,6 @@ def _has_own_chunks(text: bytes, key: str) -> bool:
 
 class ChangedKeys(WrapperStore):
     """A store that does not set a key to the value that it has.
-
-    Parameters
-    ----------
-    store : Store
-        The store.
-    known : dict
-        ``{key: bytes}`` of values that are known to be stored; others are read before they are set.
-    is_empty : bool
-        Whether nothing else is stored.
-    before : callable, optional
-        Called once, before the first key is set.
 
     Attributes
     ----------

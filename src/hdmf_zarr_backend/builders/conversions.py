@@ -33,11 +33,6 @@ def check_conversions(root: Any, manager: Any, location: str, *, is_stored: Call
 
     ``is_stored`` tells whether a container, with its builder, is in a file already: then its builder has other values
     than the container, if those were changed, and they are not written.
-
-    Raises
-    ------
-    ValueRefusedError
-        hdmf has changed a value; the dataset or attribute, the element and its value are named.
     """
     stack = [root]
     while stack:

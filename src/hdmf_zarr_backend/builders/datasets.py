@@ -107,13 +107,7 @@ class _References(_Resolving):
         return _nested(found, self._targets)
 
     def append(self, arg: Any) -> None:
-        """Append a reference to a container or builder of this file, whose path is looked up when it is written.
-
-        Raises
-        ------
-        ModeError
-            The file is open for reading.
-        """
+        """Append a reference to a container or builder of this file, whose path is looked up when it is written."""
         self.dataset.append(_deferred([arg]))
 
     def __setitem__(self, key: Any, value: Any) -> None:
@@ -144,17 +138,7 @@ class ContainerReferences(_ToContainers, _References):
 
 
 class _Table(_Resolving):
-    """A compound dataset: rows of named fields, some of which are references or text.
-
-    Parameters
-    ----------
-    dataset : LazyArray
-        An ``(n, k)`` array of objects, an array of tuples, or a structured array.
-    resolver : Resolver
-        Finds the targets.
-    fields : dict
-        Elements of the fields, by name.
-    """
+    """A compound dataset: rows of named fields, some of which are references or text."""
 
     def __init__(self, dataset: LazyArray, resolver: FileResolver, fields: dict[str, Element]) -> None:
         super().__init__(dataset, resolver)
@@ -302,17 +286,7 @@ class ContainerTable(_ToContainers, _Table):
 
 
 class FileResolver:
-    """Finds the builders and containers that the datasets of one file refer to, each distinct target once.
-
-    Parameters
-    ----------
-    resolve : callable
-        Returns the builder that a `Reference` of the file points to.
-    construct : callable
-        Returns the container of a builder.
-    manager : BuildManager
-        Knows the builders of containers.
-    """
+    """Finds the builders and containers that the datasets of one file refer to, each distinct target once."""
 
     def __init__(self, resolve: Callable[[Reference], Any], construct: Callable[[Any], Any], manager: Any) -> None:
         self._resolve = resolve
@@ -322,13 +296,7 @@ class FileResolver:
         self._containers: dict[tuple[Any, Any, bool], Any] = {}
 
     def builders(self, references: Sequence[Any]) -> list[Any]:
-        """Return the builders that stored ``references`` point to, None for null references.
-
-        Raises
-        ------
-        ReferenceTargetError
-            A target does not exist.
-        """
+        """Return the builders that stored ``references`` point to, None for null references."""
         return self._targets(references, self._builders, self._find_builder)
 
     def containers(self, references: Sequence[Any]) -> list[Any]:

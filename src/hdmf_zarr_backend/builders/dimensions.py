@@ -87,17 +87,7 @@ def rename_axes(hierarchy: Hierarchy, paths: Iterable[str]) -> None:
 
 
 def dimension_labels(find_spec: FindSpec, hierarchy: Hierarchy) -> dict[str, tuple[str | None, ...]]:
-    """Return ``{path: labels of the axes}`` of the arrays in a file, as hdmf takes them from the schema when it writes.
-
-    Parameters
-    ----------
-    find_spec : callable
-        As for `FindSpec`, for the types of the file in its own version of the schema.
-    hierarchy : Hierarchy
-        The nodes of the file.
-
-    Source: ``hdmf.build.ObjectMapper.build``, for the choice of the specification and of one of its shapes.
-    """
+    """Return ``{path: labels of the axes}`` of the arrays in a file, as hdmf derives them from the schema."""
     found: dict[str, tuple[str | None, ...]] = {}
     stack: list[tuple[str, Any, Any]] = [("", hierarchy.root, None)]
     while stack:

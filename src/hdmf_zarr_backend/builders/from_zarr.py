@@ -41,23 +41,7 @@ _BLOCK_ROWS = 65536
 
 
 class ZarrPlanner:
-    """Plans the copy of a Zarr file.
-
-    Parameters
-    ----------
-    keys : Store
-        The file.
-    hierarchy : Hierarchy
-        Its metadata.
-    target : str or None
-        Location of the copy. None: the file is not copied, and sources are left as they are.
-    zarr_format : {2, 3}
-        Format of the copy.
-    is_in_place : bool
-        Whether the file is converted in place. Missing chunks then stay missing.
-    reads_values : bool
-        False: do not read chunks, and plan arrays that depend on values as if they were empty.
-    """
+    """Plans the copy of a Zarr file."""
 
     def __init__(
         self,
@@ -85,13 +69,7 @@ class ZarrPlanner:
         self.plan = WritePlan(Hierarchy(Group(), zarr_format))
 
     def plan_file(self) -> WritePlan:
-        """Plan everything.
-
-        Raises
-        ------
-        ZarrBackendError
-            Something cannot be copied; file and node are named.
-        """
+        """Plan everything."""
         for path, node in self._hierarchy.walk():
             try:
                 if isinstance(node, Group):

@@ -22,25 +22,7 @@ _TABLES = ("files", "keys", "entities", "objects", "object_keys", "entity_keys")
 
 
 def attach_herd(container: Any, path: str) -> Any:
-    """Attach the HERD in the archive at ``path`` to a container, and return the HERD; None, with a warning, on failure.
-
-    Parameters
-    ----------
-    container : Container
-        The root. Not every type supports external resources.
-    path : str
-        Path of the zip file.
-
-    Raises
-    ------
-    StoreError
-        The file is not an archive, or does not contain the tables of a HERD.
-
-    Warns
-    -----
-    UserWarning
-        The archive is missing, its tables contradict each other, or the file already has a HERD (as hdmf warns).
-    """
+    """Attach the HERD in the archive at ``path`` to a container, and return it; None, with a warning, on failure."""
     from hdmf.common import HERD
 
     with tempfile.TemporaryDirectory() as folder:

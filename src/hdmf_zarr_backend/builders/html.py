@@ -21,13 +21,7 @@ _KIND = "Zarr Array"
 
 
 def dataset_html(dataset: Any) -> str:
-    """Return an HTML table of the data type, shape, chunks, codecs and stored size of ``dataset``.
-
-    Parameters
-    ----------
-    dataset : array
-        A lazy array, a dataset of references or rows, or any other array, which is described only as far as NumPy does.
-    """
+    """Return an HTML table of the data type, shape, chunks, codecs and stored size of ``dataset``."""
     lazy = getattr(dataset, "dataset", dataset)
     info = get_basic_array_info(lazy if isinstance(lazy, LazyArray) else dataset)
     if isinstance(lazy, LazyArray):

@@ -54,26 +54,7 @@ _FIELDS = "_AbstractContainer__field_values"
 
 @contextmanager
 def construction_errors(builder: Any, source: str, catalog: Any, hierarchy: Hierarchy | None) -> Iterator[None]:
-    """Raise a `ContainerError` for what hdmf raises while it makes the container of ``builder``.
-
-    Parameters
-    ----------
-    builder : Builder
-        The builder.
-    source : str
-        The file, for messages.
-    catalog : NamespaceCatalog
-        The namespaces that are loaded.
-    hierarchy : Hierarchy, optional
-        The nodes of the file, with its cached namespaces.
-
-    Raises
-    ------
-    ContainerError
-        It does not fit the namespaces that are loaded.
-    NestingError
-        Groups are nested deeper than Python can recurse.
-    """
+    """Raise a `ContainerError` for what hdmf raises while it makes the container of ``builder``."""
     try:
         with limited_nesting(builder, store=source, doing="read"):
             yield
@@ -308,15 +289,7 @@ def restore_types_of(builder: Any, node: Any, catalog: Any) -> None:
 
 
 class Entry:
-    """A member of a container that is not made yet.
-
-    Parameters
-    ----------
-    file : LazyContainers
-        Makes it.
-    path : str
-        Its path.
-    """
+    """A member of a container that is not made yet."""
 
     __slots__ = ("file", "path")
 
@@ -663,17 +636,7 @@ def _small_builder(name: str, attributes: dict[str, Any], *, is_group: bool) -> 
 
 
 class LazyContainers:
-    """Makes the containers of one file when they are touched.
-
-    Parameters
-    ----------
-    file : LazyAssembler
-        Makes the builders.
-    manager : BuildManager
-        Makes the containers of everything but open groups.
-    on_made : callable
-        Receives the paths of builders that were made; those of linked files may have been made too.
-    """
+    """Makes the containers of one file when they are touched."""
 
     def __init__(self, file: LazyAssembler, manager: Any, on_made: Callable[[list[str]], None]) -> None:
         self._file = file
@@ -785,15 +748,7 @@ class LazyContainers:
         return self._manager.construct(builder)
 
     def container_at(self, path: str) -> Any:
-        """Return the container of the node at ``path``, which has a type.
-
-        Raises
-        ------
-        ContainerError
-            It does not fit the namespaces that are loaded.
-        ZarrBackendError
-            Its metadata are damaged.
-        """
+        """Return the container of the node at ``path``, which has a type."""
         found = self._made.get(path)
         if found is None:
             self.make([path])

@@ -52,18 +52,7 @@ def version_conflicts(catalog: Any, hierarchy: Hierarchy) -> list[str]:
 def load_cached_namespaces(
     catalog: Any, keys: Store, hierarchy: Hierarchy, namespaces: list[str] | None = None
 ) -> dict[str, Any]:
-    """Load the newest version of each cached namespace into ``catalog`` (a NamespaceCatalog or TypeMap).
-
-    Returns
-    -------
-    dict
-        ``{namespace: {dependency: types}}``.
-
-    Raises
-    ------
-    MetadataError
-        A requested namespace is not cached, or a cached one cannot be read.
-    """
+    """Load the newest version of each cached namespace into ``catalog`` (a NamespaceCatalog or TypeMap)."""
     from hdmf_zarr_backend.builders.specs import TextSpecReader  # imported here: reading only texts does not need hdmf
 
     versions = cached_versions(hierarchy)

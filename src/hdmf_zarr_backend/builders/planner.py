@@ -126,13 +126,7 @@ class WriteRequest:
 
 
 class Planner:
-    """Makes a `WritePlan` from builders.
-
-    Parameters
-    ----------
-    request : WriteRequest
-        What to write, and how.
-    """
+    """Makes a `WritePlan` from builders."""
 
     def __init__(self, request: WriteRequest) -> None:
         self.request = request
@@ -142,13 +136,7 @@ class Planner:
         self.plan = WritePlan()
 
     def plan_root(self, builder: Any) -> WritePlan:
-        """Plan the complete file.
-
-        Raises
-        ------
-        NameRefusedError, ValueRefusedError
-            The input cannot be written; store, node and remedy are named.
-        """
+        """Plan the complete file."""
         root: Group[Attributes] = Group()
         self.plan.hierarchy.root = root
         self.plan.hierarchy.zarr_format = self.request.zarr_format

@@ -25,25 +25,7 @@ _A = TypeVar("_A", bound=Assembler)
 
 
 class ReadSession:
-    """Reads one file, and the files that it links to.
-
-    Parameters
-    ----------
-    keys : Store
-        The store of the file.
-    parsed : ParsedFile
-        Its metadata.
-    source : str
-        The ``source`` of its builders.
-    manager : BuildManager
-        Makes containers, and knows the namespaces.
-    edits : Edits, optional
-        Takes changes to the arrays of the file.
-    is_lazy : bool
-        Make containers and builders when they are touched, where the type of the root allows it.
-    on_made : callable, optional
-        Receives each builder of the file that was made.
-    """
+    """Reads one file, and the files that it links to."""
 
     def __init__(
         self,
@@ -126,13 +108,7 @@ class ReadSession:
                 restore_types_of(builder, node, self._manager.namespace_catalog)
 
     def builder_of(self, stored: Any) -> Any:
-        """Return the builder of a group or array of the file, or of one that it links to.
-
-        Raises
-        ------
-        ReferenceTargetError
-            Its path has none.
-        """
+        """Return the builder of a group or array of the file, or of one that it links to."""
         location = stored.location if isinstance(stored, LazyArray) else self.own.source
         assembler = self._assemblers.get(location, self.own)
         if assembler is self.own and self.containers is None:
@@ -144,11 +120,6 @@ class ReadSession:
         """While the block runs, refuse a missing chunk of a file that states that it stores all of them.
 
         Where the rules of the file say what a missing chunk reads as, they apply.
-
-        Raises
-        ------
-        MetadataError
-            A node of the file is left out because its document is damaged.
         """
         for assembler in self._assemblers.values():
             assembler.check_whole()

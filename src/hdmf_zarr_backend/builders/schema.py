@@ -166,19 +166,7 @@ class ContainerError(MetadataError, ConstructError):  # type: ignore[misc]
 
 
 def check_types(root: Any, catalog: Any, source: str) -> None:
-    """Check that the namespaces in ``catalog`` define the types of the builders of a file.
-
-    Raises
-    ------
-    ContainerError
-        The root has no type; a type has no namespace, or one that is not loaded; or the file has a group where the
-        schema has a dataset.
-
-    Warns
-    -----
-    UnreadTypeWarning
-        A type is not in its namespace, or the file has a dataset where the schema has a group.
-    """
+    """Check that the namespaces in ``catalog`` define the types of the builders of a file."""
     key = catalog.group_spec_cls.type_key()
     if key not in root.attributes:
         raise ContainerError(f"the root has no {key}", store=source, path="/", remedy=_OTHER_SCHEMA)

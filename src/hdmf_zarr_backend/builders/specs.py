@@ -54,17 +54,7 @@ def _text(value: Any) -> str:
 
 
 class TextSpecReader(SpecReader):  # type: ignore[misc]
-    """Gives hdmf the sources of one cached namespace.
-
-    Parameters
-    ----------
-    store : str
-        The file, for messages.
-    text : callable
-        Returns the JSON text of a source by its name.
-    path : str
-        Absolute path of the group of sources.
-    """
+    """Gives hdmf the sources of one cached namespace."""
 
     def __init__(self, store: str, text: Callable[[str], str], *, path: str = "/") -> None:
         super().__init__(source=f"{store}:{path}")
@@ -117,18 +107,7 @@ def namespace_texts(catalogs: Iterable[Any]) -> dict[str, dict[str, dict[str, st
 
 
 def add_specs(plan: WritePlan, texts: Texts, *, location: str) -> set[str]:
-    """Add the cached namespaces to ``plan``; existing ones are kept.
-
-    Returns
-    -------
-    set of str
-        Paths of the topmost groups and arrays that were added.
-
-    Raises
-    ------
-    NameRefusedError
-        The file has another group or dataset with the name of the group of namespaces.
-    """
+    """Add the cached namespaces to ``plan``; existing ones are kept."""
     root = plan.hierarchy.root
     assert isinstance(root, Group)
     if not texts:

@@ -52,26 +52,7 @@ def check_targets(
     changed: Iterable[str] = (),
     known: Hierarchy | None = None,
 ) -> None:
-    """Refuse a plan with a link or reference to nothing.
-
-    Parameters
-    ----------
-    plan : WritePlan
-        The complete plan; the sources of its columns of references are replaced by encoded ones.
-    targets : Targets
-        Has made the references.
-    store : Store
-        The store of the file, for its links to other files.
-    added, changed : iterable of str
-        Paths of the nodes that are new, with all below them, and of those with other attributes.
-    known : Hierarchy, optional
-        What the file holds before; links and references that it has already are not checked.
-
-    Raises
-    ------
-    MissingTargetError
-        Both ends are named.
-    """
+    """Refuse a plan with a link or reference to nothing."""
     check = _Check(plan, targets, store)
     for path, node in (*_below(plan.hierarchy, added), *((path, plan.hierarchy.get(path)) for path in changed)):
         if node is None:

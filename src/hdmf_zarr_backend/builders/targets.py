@@ -67,25 +67,7 @@ class StoredReference:
 
 
 class Targets:
-    """Converts builders to references, each distinct target once.
-
-    Parameters
-    ----------
-    location : str
-        The file to write.
-    export_location : str or None
-        The file that is exported; its objects will be in the file to write.
-    manager : BuildManager or None
-        Finds the builder for a container.
-    root_id : str or None
-        Object id of the root of the file to write.
-    file_ids : mapping, optional
-        Object ids of the roots of other files, by location.
-    root : Builder, optional
-        The root of the builders to write.
-    source_manager : BuildManager, optional
-        The manager of the io that is exported, which has built them.
-    """
+    """Converts builders to references, each distinct target once."""
 
     def __init__(
         self,
@@ -116,13 +98,7 @@ class Targets:
         return source is None or source in places or _full(source) in places
 
     def reference_to(self, target: Any) -> Reference:
-        """Return the reference to a builder, a reference builder or a container.
-
-        Raises
-        ------
-        ValueRefusedError
-            The target is none of these, or is in a file that a Zarr file cannot point to.
-        """
+        """Return the reference to a builder, a reference builder or a container."""
         builder = self._builder(target)
         builder = self._replaced.get(id(builder), (None, builder))[1]
         known = self._known.get(id(builder))
@@ -224,13 +200,7 @@ class Targets:
         return self.reference_to(target)
 
     def encode_stored(self, target: Any, *, is_written: Callable[[Any], bool]) -> dict[str, Any] | None:
-        """Return the JSON of a reference to an object that is in a file already.
-
-        Raises
-        ------
-        ConflictError
-            The target is not in a file: it has no builder, or one of this file that was not written.
-        """
+        """Return the JSON of a reference to an object that is in a file already."""
         builder = self._manager.get_builder(target) if isinstance(target, AbstractContainer) else target
         if builder is None or (isinstance(builder, Builder) and self.is_own(builder) and not is_written(builder)):
             raise ConflictError(

@@ -47,20 +47,7 @@ def plan_new(request: WriteRequest, store: Store) -> WritePlan:
 
 
 def write_new(request: WriteRequest, store: Store, lock: WriterLock | None) -> tuple[Hierarchy, dict[str, bytes]]:
-    """Write a new file, whose lock the caller has. When complete, it replaces an old one if ``exclusive`` is not set.
-
-    Returns
-    -------
-    Hierarchy
-        The metadata on disk.
-    dict
-        ``{key: bytes}`` of the scalars.
-
-    Raises
-    ------
-    StoreExistsError
-        Another writer created a file there first; it is not replaced.
-    """
+    """Write a new file, whose lock the caller has. When complete, it replaces an old one unless ``exclusive``."""
     plan = plan_new(request, store)
     if not can_stage(store):
         adapt_plan(plan, location=store.location, shard_bytes=shard_bytes_for(store, request.memory_budget))
@@ -217,11 +204,6 @@ def drop_changes(edits: Edits, location: str, error: BaseException) -> None:
     A table may have added a refused row to some of its columns only, and only the interrupted program knew which
     changes belong together. So none of them is written, as if the process had died. Nothing is done if there are no
     changes, or if writing them failed and was undone.
-
-    Warns
-    -----
-    DroppedChangesWarning
-        Naming the file and the arrays.
     """
     if edits.has_failed or not edits.pending:
         return

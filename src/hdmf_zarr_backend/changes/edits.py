@@ -52,13 +52,7 @@ Documents = dict[str, list[tuple[str, Any]]]
 
 
 class DeferredReference:
-    """A reference whose target may not be in the file yet; its path is known when the file is written.
-
-    Parameters
-    ----------
-    target : object
-        A container or a builder.
-    """
+    """A reference whose target may not be in the file yet; its path is known when the file is written."""
 
     __slots__ = ("target",)
 
@@ -338,19 +332,6 @@ class Edits:
 
         The change is complete when the caller has committed the journal and called `done`; chunks beyond the arrays are
         deleted then. If a data type changes, the root refuses readers until then.
-
-        Parameters
-        ----------
-        encode : callable
-            Returns the stored form of the target of a deferred reference; its ConflictError, for a target that is not
-            in a file, is raised before anything is written.
-        keys, below : iterable of str
-            Other keys and nodes that will be written before the commit, as for `Journal.keep`.
-
-        Raises
-        ------
-        StoreError
-            An earlier write failed, and some of the changes that were undone are not in memory any more.
         """
         if self._is_lost:
             raise StoreError(
@@ -446,13 +427,7 @@ class Edits:
 
 
 def _resolved(chunk: Array, encode: Encode, path: str, location: str) -> Array:
-    """Return ``chunk``, which is changed in place, with its deferred references in the form that ``encode`` returns.
-
-    Raises
-    ------
-    ConflictError
-        A target is not in a file.
-    """
+    """Return ``chunk``, which is changed in place, with its deferred references in the form that ``encode`` returns."""
     if not chunk.dtype.hasobject:
         return chunk
     names: Sequence[str | None] = chunk.dtype.names or (None,)

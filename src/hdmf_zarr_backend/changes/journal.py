@@ -219,16 +219,6 @@ class Journal:
     """The journal of the changes of one open file.
 
     A store that undoes changes itself has none: a session of Icechunk is a transaction.
-
-    Parameters
-    ----------
-    keys : Store
-        The store, perhaps behind a queue.
-    zarr_format : int
-        Of the file: its consolidated document commits a change.
-    lock : WriterLock, optional
-        The lock of the file. It is checked before each record and before each commit; if it was broken, nothing more is
-        written, not even to undo the change, since another writer may have undone it already.
     """
 
     def __init__(self, keys: Store, zarr_format: int, lock: WriterLock | None = None) -> None:
@@ -271,30 +261,7 @@ class Journal:
         below: Iterable[str] = (),
         mark: Mark | None = None,
     ) -> None:
-        """Record the state of keys before they change, in one put; large values are copied after it, each to its key.
-
-        Parameters
-        ----------
-        keys : iterable of str
-            Keys that will be set or deleted.
-        new : iterable of str
-            Keys that will be set, and are known to be absent.
-        large : iterable of str
-            Keys that will be set, and whose values are too large to be held in memory.
-        below : iterable of str
-            Paths of groups and arrays that will be created; all keys below them are new.
-        mark : Mark, optional
-            Will be set before a part of the change that readers must not see.
-
-        Raises
-        ------
-        ConflictError
-            A new path has keys already; nothing was changed.
-        StoreError
-            An earlier change could not be undone.
-        StoreLockedError
-            The lock was broken; nothing was changed.
-        """
+        """Record the state of keys before they change, in one put; large values are then copied, each to its key."""
         if self._is_stuck:
             raise StoreError(
                 "an earlier change could not be undone yet",
@@ -374,11 +341,6 @@ class Journal:
         """Set the documents that complete the change, in order, delete the keys ``gone``, and end the journal.
 
         If that fails, the caller must undo the change.
-
-        Raises
-        ------
-        StoreLockedError
-            The lock was broken; nothing was committed.
         """
         if self.is_open or len(documents) + len(gone) + bool(self._discarded) > 1:
             self.keep([*documents, *gone])
@@ -425,22 +387,6 @@ def changing(
     """Open an existing file for a change: take its lock, and finish or undo what a dead writer has left.
 
     What changes a file in place begins here, or with the same two steps in `ZarrIO`, and ends with a `Journal`.
-
-    Parameters
-    ----------
-    keys : Store
-        The file.
-    break_lock : bool
-        As for `writer_lock`.
-    report : callable, optional
-        Receives what was finished or undone. None: it is a warning.
-
-    Raises
-    ------
-    StoreLockedError
-        Another writer has the file open.
-    MetadataError, StoreError
-        As for `recover`.
     """
     with writer_lock(keys, break_lock=break_lock) as lock:
         if report is None:
@@ -535,13 +481,6 @@ def recover(keys: Store) -> str | None:
     """Undo an interrupted change, or finish it if it was complete; return a report, None without a journal.
 
     The caller must hold the lock of the file.
-
-    Raises
-    ------
-    MetadataError
-        The journal is damaged.
-    StoreError
-        It names keys outside of this file, or some keys cannot be restored; all others are, and the journal stays.
     """
     first = pending(keys)
     if first is None:
@@ -575,15 +514,7 @@ def recover_with_warning(keys: Store) -> None:
 
 
 def warn_of_pending(keys: Store, *, only_dead: bool = False) -> None:
-    """Warn if a change of a file that is read is not complete: values assigned to its arrays may be old or new.
-
-    Parameters
-    ----------
-    keys : Store
-        The file.
-    only_dead : bool
-        Warn only if the writer is known to have died.
-    """
+    """Warn if a change of a file that is read is not complete: values assigned to its arrays may be old or new."""
     if keys.folder is not None and not os.path.lexists(os.path.join(keys.folder, JOURNAL)):
         return  # the usual case, without reading a key
     try:

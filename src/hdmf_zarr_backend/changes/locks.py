@@ -145,13 +145,7 @@ class WriterLock(ABC):
         return self._is_held and self._pid == os.getpid()
 
     def check(self) -> None:
-        """Make sure that the lock is still held; called immediately before each commit, and before the first put.
-
-        Raises
-        ------
-        StoreLockedError
-            The process was forked, or the lock was released or broken.
-        """
+        """Make sure that the lock is still held; called immediately before each commit, and before the first put."""
         if self.is_held:
             return
         forked = self._pid != os.getpid()
@@ -186,26 +180,7 @@ class WriterLock(ABC):
 
 
 def writer_lock(keys: Store, *, break_lock: bool = False, replaces: bool = False) -> WriterLock:
-    """Acquire the lock of a file.
-
-    Parameters
-    ----------
-    keys : Store
-        The store of the file, which need not exist yet.
-    break_lock : bool
-        Take the lock from a writer that has ended, or may have ended on another machine; never from a live process of
-        this machine.
-    replaces : bool
-        Whether a new file is written there: what a dead writer has left beside a local file is then deleted. Otherwise
-        it is kept, since the values in a file that was never finished may exist nowhere else.
-
-    Raises
-    ------
-    StoreLockedError
-        Another writer holds it.
-    StoreExistsError
-        The location is a symbolic link to a file that does not exist.
-    """
+    """Acquire the lock of a file."""
     store = keys.unwrapped
     local = store.folder or store.zip_file
     if local is not None:

@@ -53,11 +53,6 @@ def _indices_of(grid: Index) -> Iterator[Index]:
 class StoredObjects:
     """The store objects that contain the chunks of an array: single chunks, or shards of several.
 
-    Parameters
-    ----------
-    node : Dataset
-        The array.
-
     Attributes
     ----------
     grid : tuple of int
@@ -112,13 +107,7 @@ def _stored_names(keys: Store, path: str) -> list[str]:
 
 
 def stored_rows(keys: Store, path: str, node: Dataset[Attributes]) -> list[int]:
-    """Return the indices of the stored chunks along the first axis; all of them if the store cannot list keys.
-
-    Raises
-    ------
-    LimitError
-        The chunks are more than ``max_read_chunks``.
-    """
+    """Return the indices of the stored chunks along the first axis; all of them if the store cannot list keys."""
     if not node.stored.shape:
         return [0]
     stored = StoredObjects(node)
@@ -243,22 +232,7 @@ _OF_EITHER_FORMAT = re.compile(r"c(/[0-9]+)*|[0-9]+([./][0-9]+)*")
 
 
 class ChunkCheck:
-    """Decodes all chunks of a file, and reports missing and damaged ones.
-
-    Parameters
-    ----------
-    keys : Store
-        The store.
-    hierarchy : Hierarchy
-        Its nodes.
-    report : Report
-        Receives the findings.
-    reported : set of str
-        Paths of arrays with a missing or damaged chunk that is already in the report. An array without further damage
-        is not reported again.
-    has_other_chunks : bool
-        As of `checks.structure.Structure`.
-    """
+    """Decodes all chunks of a file, and reports missing and damaged ones."""
 
     def __init__(
         self,

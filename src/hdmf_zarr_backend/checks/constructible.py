@@ -55,17 +55,7 @@ _TIMES = ("session_start_time", "timestamps_reference_time", "file_create_date")
 
 
 def is_constructible(keys: Store, hierarchy: Hierarchy, types: Types) -> bool:
-    """Tell whether the metadata show that pynwb can read a file. False means that only pynwb itself can tell.
-
-    Parameters
-    ----------
-    keys : Store
-        The store; chunks of a few times are read.
-    hierarchy : Hierarchy
-        The nodes.
-    types : Types
-        The installed namespace ``core``: pynwb reads files with it, whatever namespaces they have cached.
-    """
+    """Tell whether the metadata show that pynwb can read a file. False means that only pynwb itself can tell."""
     try:
         file = _File(keys, hierarchy)
         return file.root.data_type == "NWBFile" and file.is_plain() and _Strict(types, file).is_valid()

@@ -27,17 +27,6 @@ def compare_copies(keys: Store, hierarchy: Hierarchy, own: Hierarchy, report: Re
     """Report arrays that have other values in format 3 than in format 2.
 
     Chunks that cannot be read are left to the check of each format.
-
-    Parameters
-    ----------
-    keys : Store
-        A file of both formats, in a store that can list its keys.
-    hierarchy : Hierarchy
-        What it is in format 2.
-    own : Hierarchy
-        Arrays that have chunks of their own in format 3, as they are there.
-    report : Report
-        Receives the findings.
     """
     for path, node in own.walk():
         if isinstance(node, Dataset):

@@ -36,22 +36,7 @@ _SHOWN = 3
 
 
 def check_dandi(keys: Store, add: Callable[[Problem], None]) -> DandiAsset:
-    """Check the requirements of the archive for a file, and return its checksum.
-
-    Parameters
-    ----------
-    keys : Store
-        The file; all its values are read.
-    add : callable
-        Receives each finding.
-
-    Raises
-    ------
-    UsageError
-        The store cannot be listed.
-    DamagedFileError
-        A value was deleted while the file was read.
-    """
+    """Check the requirements of the archive for a file, and return its checksum."""
     if not keys.abilities.listing:
         raise UsageError(
             "this store cannot list its keys, so its checksum cannot be computed",
@@ -67,15 +52,7 @@ def check_dandi(keys: Store, add: Callable[[Problem], None]) -> DandiAsset:
 
 
 def checksum(digests: Mapping[str, str], sizes: Mapping[str, int]) -> str:
-    """Return the checksum of a tree of values.
-
-    Parameters
-    ----------
-    digests : mapping
-        ``{key: MD5 of the value, in hexadecimal}``.
-    sizes : mapping
-        ``{key: bytes}``.
-    """
+    """Return the checksum of a tree of values."""
     files: dict[str, list[Any]] = {"": []}
     folders: dict[str, list[Any]] = {}
     for key, digest in digests.items():

@@ -35,13 +35,7 @@ _KINDS = {
 
 
 def findings_of_hdmf(keys: Store, parsed: ParsedFile, texts: Texts, namespaces: list[str]) -> list[Finding]:
-    """Return the findings of hdmf's validator for each of the namespaces, which ``texts`` contains.
-
-    Raises
-    ------
-    MetadataError
-        hdmf cannot load the namespaces.
-    """
+    """Return the findings of hdmf's validator for each of the namespaces, which ``texts`` contains."""
     found: list[Finding] = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # broken links, and versions that differ from the installed ones

@@ -24,18 +24,6 @@ def core_texts(cached: Texts, versions: Mapping[str, str]) -> Texts:
     """Return the namespaces with which pynwb reads a file: the installed ones, whatever the file has cached.
 
     If the cached ones have the versions of the installed ones, they are returned instead, and no YAML is read.
-
-    Parameters
-    ----------
-    cached : tuple
-        The cached namespaces of the file, from `validate.cached_texts`.
-    versions : mapping
-        ``{namespace: version}`` of these.
-
-    Returns
-    -------
-    tuple
-        Empty if pynwb is not installed.
     """
     installed = installed_versions()
     same = tuple((name, sources) for name, sources in cached if versions.get(name) == installed.get(name))

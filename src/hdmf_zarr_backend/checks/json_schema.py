@@ -161,13 +161,7 @@ def _value_document(value: Value) -> dict[str, Any]:
 
 
 def schema_of(types: Types) -> Schema:
-    """Return the JSON Schema of a namespace: for a file, and in ``$defs`` for each of its types.
-
-    Parameters
-    ----------
-    types : Types
-        The namespace.
-    """
+    """Return the JSON Schema of a namespace: for a file, and in ``$defs`` for each of its types."""
     return _Emitter(types).whole()
 
 

@@ -73,15 +73,7 @@ def accepts(expected: str, received: Any) -> bool:
 
 
 def fits(expected: Any, shape: Any) -> bool:
-    """Tell whether a specification allows a shape.
-
-    Parameters
-    ----------
-    expected : None, int or list
-        None for any shape; the length of an axis; a list with the expectation for each axis, or a list of such lists.
-    shape : None, int or tuple
-        The shape, None for a value that is not an array; or the length of an axis.
-    """
+    """Tell whether a specification allows a shape."""
     if expected is None:
         return True
     if not isinstance(expected, (list, tuple)):
@@ -285,20 +277,7 @@ def frozen_texts(texts: Mapping[str, Mapping[str, str]]) -> Texts:
 
 @lru_cache(maxsize=32)
 def compile_types(texts: Texts, namespace: str) -> Types:
-    """Return the types of a namespace. The same texts are compiled once in a process.
-
-    Parameters
-    ----------
-    texts : tuple
-        The namespace and all that it includes, from `frozen_texts`.
-    namespace : str
-        Its name.
-
-    Raises
-    ------
-    MetadataError
-        A namespace or a source is missing, or is not valid.
-    """
+    """Return the types of a namespace. The same texts are compiled once in a process."""
     documents = {name: dict(sources) for name, sources in texts}
     with _understanding(namespace):
         found = _Namespaces(documents).registered(namespace)
@@ -309,13 +288,7 @@ def compile_types(texts: Texts, namespace: str) -> Types:
 
 
 def included(texts: Texts) -> dict[str, set[str]]:
-    """Return ``{namespace: namespaces}`` that each includes directly.
-
-    Raises
-    ------
-    MetadataError
-        As for `compile_types`.
-    """
+    """Return ``{namespace: namespaces}`` that each includes directly."""
     documents = {name: dict(sources) for name, sources in texts}
     found: dict[str, set[str]] = {}
     for name in documents:

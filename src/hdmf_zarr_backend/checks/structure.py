@@ -91,11 +91,6 @@ def check_structure(keys: Store, report: Report, *, is_own_change: bool = False)
     """Check all documents of a file. Returns None if nothing can be read; the report then has the reason.
 
     With ``is_own_change``, a journal is that of the caller, who is changing the file.
-
-    Raises
-    ------
-    StoreNotFoundError, NotZarrError
-        No Zarr file exists there.
     """
     try:
         structure = _Check(keys, report, is_own_change=is_own_change).run()
@@ -383,13 +378,7 @@ def _other_than_consolidated(texts: Mapping[str, bytes]) -> Iterator[str]:
 
 
 def _unknown_keys(key: str, document: Any) -> Collection[str]:
-    """Return the keys of a document that its format does not define.
-
-    Raises
-    ------
-    MetadataError
-        The document is damaged.
-    """
+    """Return the keys of a document that its format does not define."""
     path, name = split(key)
     if name == zarr3.DOCUMENT:
         is_array = zarr3.check_document(document, path) == "array"

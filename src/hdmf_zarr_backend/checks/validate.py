@@ -214,13 +214,6 @@ def namespaces_for(
 
     An NWB file is checked against the cached namespaces that no other includes, or against the installed core, as in
     ``pynwb.validate``; another file against the namespace that the root names.
-
-    Raises
-    ------
-    UsageError
-        The namespace ``wanted`` does not exist.
-    MetadataError
-        The root does not name any of them.
     """
     is_nwb = type_key_of(parsed.hierarchy.root) == "neurodata_type"
     texts = cached_texts(keys, parsed.hierarchy) if use_cached else ()
@@ -265,22 +258,7 @@ def _named(hierarchy: Hierarchy, known: list[str]) -> str:
 
 
 def check(root: Item, types: Types) -> tuple[list[Finding], int]:
-    """Check a file against the types of a namespace.
-
-    Parameters
-    ----------
-    root : Item
-        The root of the file.
-    types : Types
-        The types of the namespace.
-
-    Returns
-    -------
-    list of Finding
-        Without duplicates, sorted by path.
-    int
-        Number of groups and datasets that were checked.
-    """
+    """Check a file against the types of a namespace."""
     checker = Checker(types)
     checker.run(root)
     found = sorted(dict.fromkeys(checker.findings), key=lambda finding: (finding.path, finding.attribute or ""))

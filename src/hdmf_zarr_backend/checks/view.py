@@ -53,15 +53,7 @@ _TIME = re.compile(
 
 
 def text_format(text: Any, *, is_scalar: bool = True) -> str:
-    """Return which of `FORMATS` a text is.
-
-    Parameters
-    ----------
-    text : str, bytes or None
-        None if it was not read.
-    is_scalar : bool
-        False for an element of an array, which needs no time zone.
-    """
+    """Return which of `FORMATS` a text is."""
     if isinstance(text, bytes):
         text = text.decode("utf-8", "replace")
     if not isinstance(text, str):
@@ -151,13 +143,7 @@ def type_key_of(root: Node) -> str:
 
 
 def view(resolver: Resolver[LinkedFile]) -> Item:
-    """Return the root of a file with everything below it.
-
-    Raises
-    ------
-    MetadataError
-        Attributes are damaged.
-    """
+    """Return the root of a file with everything below it."""
     return _Viewer(resolver).item(resolver.main, "", resolver.main.hierarchy.root)
 
 

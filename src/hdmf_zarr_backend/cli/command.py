@@ -39,25 +39,7 @@ class Exit(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One command of `zarrio`.
-
-    Parameters
-    ----------
-    name : str
-        The name of the command.
-    usage : str
-        Its arguments, for the line about its usage.
-    summary : str
-        One line, for the list of commands.
-    description : str
-        Description, for the help of the command.
-    examples : str
-        At least one example.
-    configure : callable
-        Adds the arguments to a parser.
-    run : callable
-        Runs the command and returns the exit code; for ``exec`` that of the other tool.
-    """
+    """One command of `zarrio`."""
 
     name: str
     usage: str
@@ -69,15 +51,7 @@ class Command:
 
 
 def complain(message: str | BaseException, command: Command | None = None) -> None:
-    """Write one line to standard error.
-
-    Parameters
-    ----------
-    message : str or BaseException
-        A message, or an error.
-    command : Command, optional
-        The command that runs: arguments of Python in the message are replaced by its options.
-    """
+    """Write one line to standard error."""
     from hdmf_zarr_backend.cli.wording import error_text, remedy_text  # imported here: most commands succeed
 
     text = remedy_text(message, command) if isinstance(message, str) else error_text(message, command)
@@ -96,20 +70,7 @@ def finding_lines(
     *,
     verbose: bool,
 ) -> list[str]:
-    """Return lines about findings, with those that are alike in one line.
-
-    Parameters
-    ----------
-    findings : iterable
-        The findings.
-    line : callable
-        Returns the line about one of them.
-    alike : callable
-        Returns a text that is the same for findings that are alike; names in quotation marks and numbers in it are
-        ignored, which they are not in a tuple. None: the finding is not like any other.
-    verbose : bool
-        One line for each finding.
-    """
+    """Return lines about findings, with those that are alike in one line."""
     groups: dict[object, list[T]] = {}
     for number, finding in enumerate(findings):
         likeness = None if verbose else alike(finding)
@@ -189,13 +150,7 @@ def add_storage_option(parser: ArgumentParser) -> None:
 
 
 def storage_options(arguments: Namespace) -> dict[str, Any]:
-    """Return the values of ``--storage-option``.
-
-    Raises
-    ------
-    UsageError
-        One of them has no name.
-    """
+    """Return the values of ``--storage-option``."""
     options: dict[str, Any] = {}
     for pair in arguments.storage_option:
         name, mark, text = pair.partition("=")
@@ -317,16 +272,7 @@ def name_of(path: str) -> str:
 
 @contextmanager
 def shown_progress(path: str, position: int, count: int) -> Iterator[Progress]:
-    """Show a progress bar, and always remove it at the end, so that it does not share its line with a message.
-
-    Parameters
-    ----------
-    path : str
-        Path or URL of the file, whose name is shown.
-    position, count : int
-        Position of the file in a batch, from 1, and the number of its files. Of several files the position is shown,
-        such as 3/55, also where tqdm is not installed.
-    """
+    """Show a progress bar, and always remove it at the end, so that it does not share its line with a message."""
     label = name_of(path) if count == 1 else f"{position}/{count} {name_of(path)}"
     progress = terminal_progress(label, at_once=count > 1)
     try:
@@ -337,14 +283,7 @@ def shown_progress(path: str, position: int, count: int) -> Iterator[Progress]:
 
 @contextmanager
 def grouped_warnings(arguments: Namespace) -> Iterator[list[str]]:
-    """Show the warnings of the block at its end, those that are alike in one line; yield the list of all of them.
-
-    Parameters
-    ----------
-    arguments : Namespace
-        With ``command``, and ``verbose`` if the command has that option; if it is set, each warning has a line, as
-        in commands without it.
-    """
+    """Show the warnings of the block at its end, those that are alike in one line; yield the list of all of them."""
     found: list[str] = []
     shows_each = getattr(arguments, "verbose", True)
     with warnings.catch_warnings():
@@ -380,24 +319,7 @@ def each_file(
     as_json: Callable[[T], dict[str, Any]],
     is_good: Callable[[T], bool] = lambda _: True,
 ) -> Exit:
-    """Do the same work with each of ``arguments.paths``, and write the JSON of all or the totals of several.
-
-    Parameters
-    ----------
-    arguments : Namespace
-        With ``paths``, ``json`` and ``command``.
-    work : callable
-        Takes a path and its progress, and returns a result. If it raises an error, that is reported, and the other
-        files follow.
-    show : callable
-        Prints the result of a path, as soon as it is known; not called if the output is JSON.
-    labels : tuple of str or None
-        For a good file, and for one with an error, such as "valid" and "not validated". None: print no totals.
-    as_json : callable
-        Returns a result as JSON.
-    is_good : callable
-        Returns whether a result has no findings.
-    """
+    """Do the same work with each of ``arguments.paths``, and write the JSON of all or the totals of several."""
     documents: list[dict[str, Any]] = []
     bad: list[str] = []
     failed: dict[str, str] = {}

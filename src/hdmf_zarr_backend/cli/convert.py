@@ -270,17 +270,6 @@ def pairs_of(arguments: Namespace) -> list[tuple[str, str]]:
     A source that is a folder, other than a Zarr file, represents the files in it. As with ``cp``, the last of several
     paths is the target, and a folder if it is an existing folder, other than a Zarr file, or ends in a slash. Without a
     target, the new file is written beside its source, and that of a URL in the current folder.
-
-    Parameters
-    ----------
-    arguments : Namespace
-        With ``paths``, ``output``, ``to``, ``zarr_format`` and ``virtual``.
-
-    Raises
-    ------
-    UsageError
-        Several sources have a target that is not a folder; or two sources have the same target; or the folder is a
-        file.
     """
     paths, folder = list(arguments.paths), arguments.output
     if folder is None and len(paths) > 1:
@@ -411,11 +400,6 @@ def is_done(source: str, target: str, arguments: Namespace, storage_options: dic
     """Tell whether the target is a complete file of the requested format that is not older than the source.
 
     The times of local files are compared, not those of URLs. No chunk of a Zarr file is read.
-
-    Raises
-    ------
-    StoreRefusedError, StoreUnreachableError
-        A server does not answer, or refuses.
     """
     to_zarr = arguments.virtual or target.rstrip("/").endswith(ZARR_SUFFIXES)
     wanted = arguments.to or ("zarr" if to_zarr else "hdf5")

@@ -120,16 +120,7 @@ def error_text(error: BaseException, command: Command | None) -> str:
 
 
 def remedy_text(text: str, command: Command | None) -> str:
-    """Return a remedy for the command that runs.
-
-    Parameters
-    ----------
-    text : str
-        Sentences with arguments of Python, such as ``resume=True``. A clause with an argument for which the command has
-        no option is marked as being about Python.
-    command : Command, optional
-        The command; None: the text is not changed.
-    """
+    """Return a remedy for the command that runs."""
     if command is None:
         return text
     options = _options(command)

@@ -463,13 +463,7 @@ class Request:
         return {"codec": self.codec, "zarr_format": self.zarr_format, **given}
 
     def new_file(self, keys: Store, plan: WritePlan, sources: Iterable[str]) -> AbstractContextManager[Store]:
-        """Return the context with the store to write the target to; a local folder can be resumed after an error.
-
-        Raises
-        ------
-        UsageError
-            ``resume`` is True, and the target is not a local folder.
-        """
+        """Return the context with the store to write the target to; a local folder can be resumed after an error."""
         exclusive = not self.overwrite
         if keys.folder is not None:
             check_names((path for path, _ in plan.hierarchy.walk()), keys)

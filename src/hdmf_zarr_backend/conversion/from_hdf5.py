@@ -35,24 +35,7 @@ _SMALL = 1024
 
 
 class Hdf5Planner:
-    """Plans the copy of an HDF5 file.
-
-    Parameters
-    ----------
-    tree : Hdf5Tree
-        The file, which must stay open until the plan is written.
-    codec : dict, bool or "keep"
-        "keep": copy the chunks of large datasets as they are if Zarr has their filters. Else encode all chunks with
-        this compressor, as in `Layout`.
-    keeps_chunks : bool
-        Keep the chunk shape of each dataset, however small.
-    shards : tuple of int, "auto" or None
-        The requested shards, as for `transfer.plan.ask_for_shards`.
-    strict_json : bool
-        Write NaN and infinities in attributes as typed text.
-    limits : Limits, optional
-        Limits, among them for values that were never stored; None: no limits, for plans without copies of values.
-    """
+    """Plans the copy of an HDF5 file."""
 
     def __init__(
         self,
@@ -77,15 +60,7 @@ class Hdf5Planner:
         self.joined: list[str] = []  # paths of the arrays whose chunks are larger than in HDF5
 
     def plan_file(self) -> WritePlan:
-        """Plan everything.
-
-        Raises
-        ------
-        NameRefusedError, ValueRefusedError
-            A Zarr file cannot store something; file and path in HDF5 are named.
-        LimitError
-            As for `hdf5.safe_reading.check_allocated`.
-        """
+        """Plan everything."""
         notes: dict[str, dict[str, Any]] = {"": root_notes()}
         for placed in self._tree.nodes:
             with reading(placed.file.location, text_of(placed.raw)):

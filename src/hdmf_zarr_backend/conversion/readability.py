@@ -31,22 +31,7 @@ _UNREADABLE = (
 
 
 def check_version(source: str, storage: Mapping[str, Any] | None = None) -> bool:
-    """Refuse an HDF5 file whose NWB version pynwb does not support; tell whether it is an NWB file.
-
-    Parameters
-    ----------
-    source : str
-        Path or URL.
-    storage : mapping, optional
-        ``storage_options``, for a URL.
-
-    Raises
-    ------
-    UnsupportedFileError
-        pynwb cannot read it, or HDF5 cannot open it.
-    DamagedFileError
-        HDF5 cannot read the version.
-    """
+    """Refuse an HDF5 file whose NWB version pynwb does not support; tell whether it is an NWB file."""
     import h5py
 
     with closing(SourceFile(source, storage)) as opened, reading(source, "/"):
@@ -66,22 +51,6 @@ def check_planned(source: str, keys: Store, hierarchy: Hierarchy, texts: Texts) 
     """Refuse an NWB file that pynwb cannot read, from the plan of its copy, before anything is written.
 
     For most files the metadata show that pynwb can read them; the others are read with pynwb, which is slow to import.
-
-    Parameters
-    ----------
-    source : str
-        The source of the conversion, for messages.
-    keys : Store
-        The planned chunks.
-    hierarchy : Hierarchy
-        The planned nodes.
-    texts : tuple
-        The cached namespaces of the file, from `namespaces_of`.
-
-    Raises
-    ------
-    UnsupportedFileError
-        pynwb cannot read the file.
     """
     if find_spec("pynwb") is None or _is_shown_readable(keys, hierarchy, texts):
         return
@@ -115,15 +84,6 @@ def namespaces_of(keys: Store, hierarchy: Hierarchy, *, or_installed: bool = Fal
     """Return the cached namespaces of a file; empty if it has none, or if they cannot be read.
 
     Damaged namespaces are reported by `validate`. Here, a file without them only lacks the names of its axes.
-
-    Parameters
-    ----------
-    keys : Store
-        The store with the chunks.
-    hierarchy : Hierarchy
-        The nodes.
-    or_installed : bool
-        Return the installed ones if none are cached.
     """
     try:
         cached = cached_texts(keys, hierarchy)
@@ -148,18 +108,7 @@ def schema_of(texts: Texts) -> FindSpec | None:
 
 
 def check_zarr(main: LinkedFile) -> dict[str, dict[str, Any]]:
-    """Refuse a Zarr file that pynwb cannot read as NWB; return the attributes whose types are only in the schema.
-
-    Returns
-    -------
-    dict
-        ``{path: {name: value}}``.
-
-    Raises
-    ------
-    UnsupportedFileError
-        pynwb cannot read the file.
-    """
+    """Refuse a Zarr file that pynwb cannot read as NWB; return the attributes whose types are only in the schema."""
     attributes = main.hierarchy.root.attributes
     version = attributes.get("nwb_version")
     if attributes.get("neurodata_type") != "NWBFile" and version is None:

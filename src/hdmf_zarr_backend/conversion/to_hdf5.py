@@ -30,17 +30,7 @@ if TYPE_CHECKING:
 
 
 def convert_to_hdf5(source: str | Store, target: str, request: Request) -> ConversionReport:
-    """Convert a Zarr file to HDF5; raises the errors of `conversion.convert`.
-
-    Parameters
-    ----------
-    source : str or Store
-        Absolute path or URL, or the store of the file.
-    target : str
-        Absolute path.
-    request : Request
-        The options.
-    """
+    """Convert a Zarr file to HDF5; raises the errors of `conversion.convert`."""
     progress = request.progress
     keys = LocalStore(target)
     check_free(keys, overwrite=request.overwrite, empty_folder=False)

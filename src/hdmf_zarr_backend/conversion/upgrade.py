@@ -59,29 +59,7 @@ def write_in_place(
     executor: Any,
     memory_budget: int,
 ) -> int:
-    """Set the documents and chunks of format 3 beside those of format 2, and commit: the latter are deleted then.
-
-    Parameters
-    ----------
-    keys : Store
-        The file.
-    plan : WritePlan
-        The plan, after `builders.both.keep_chunks`.
-    journal : Journal
-        Of the file. The caller undoes what is set if this fails.
-    progress, executor, memory_budget
-        As for `Writer`.
-
-    Returns
-    -------
-    int
-        Number of deleted keys.
-
-    Raises
-    ------
-    ZarrBackendError, OSError
-        A chunk cannot be read, or a key cannot be set.
-    """
+    """Set the documents and chunks of format 3 beside those of format 2, and commit: the latter are deleted then."""
     forget(keys, plan)
     paths = [path for path, _ in plan.hierarchy.walk()]
     record_format_3(keys, journal, paths, {path: planned.node for path, planned in plan.arrays.items()})
@@ -128,20 +106,7 @@ def forget(keys: Store, plan: WritePlan) -> None:
 
 
 def keys_of_format_2(keys: Store, hierarchy: Hierarchy) -> list[str]:
-    """Return the documents of format 2 of a file that has format 3 too, and the chunks that only they refer to.
-
-    Parameters
-    ----------
-    keys : Store
-        The file.
-    hierarchy : Hierarchy
-        The nodes in format 3.
-
-    Raises
-    ------
-    ConflictError
-        Some nodes exist only in format 2.
-    """
+    """Return the documents of format 2 of a file that has format 3 too, and the chunks that only they refer to."""
     documents = {key for key in _listed(keys) if split(key)[1] in _OLD}
     unknown = sorted({split(key)[0] for key in documents if hierarchy.get(split(key)[0]) is None})
     if unknown:

@@ -75,28 +75,7 @@ def convert_virtual(
     durable: bool = False,
     external_links: ExternalLinks | None = None,
 ) -> ConversionReport:
-    """Write the references of an HDF5 file; other parameters and errors as for `conversion.convert`.
-
-    Parameters
-    ----------
-    source, target : str
-        Absolute paths or URLs.
-
-    Raises
-    ------
-    UsageError
-        The target is not JSON, ``codec`` or ``resume`` is given, or the source is local and the target on a server.
-    StoreExistsError
-        Something exists at the target that may not be replaced.
-    StoreNotFoundError
-        Nothing exists at the source.
-    ReadOnlyStoreError
-        The target is on a server that is read only.
-    WriteError
-        Too many bytes would be stored in the JSON; the datasets are named.
-    StoreError
-        The source has changed during the conversion.
-    """
+    """Write the references of an HDF5 file; other parameters and errors as for `conversion.convert`."""
     _check_request(source, target, to=to or "zarr", codec=codec, resume=resume)
     if zarr_format not in (2, 3):
         raise UsageError(f"zarr_format={zarr_format!r} is not a format of Zarr", remedy="Use 2 or 3.")

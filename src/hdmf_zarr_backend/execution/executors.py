@@ -37,13 +37,7 @@ SECONDS = 15
 
 @contextmanager
 def opened(executor: Any) -> Iterator[Any]:
-    """Yield ``executor`` itself, or a client if it is the address of a scheduler: ``"tcp://host:8786"``.
-
-    Raises
-    ------
-    UsageError, WorkerLostError
-        As for `connected`.
-    """
+    """Yield ``executor`` itself, or a client if it is the address of a scheduler: ``"tcp://host:8786"``."""
     if isinstance(executor, str) and "://" in executor:
         with connected(executor) as client:
             yield client
@@ -53,20 +47,7 @@ def opened(executor: Any) -> Iterator[Any]:
 
 @contextmanager
 def connected(address: str) -> Iterator[Any]:
-    """Yield a ``dask.distributed.Client`` of the scheduler at ``address``, which keeps running afterwards.
-
-    Parameters
-    ----------
-    address : str
-        Address with a protocol.
-
-    Raises
-    ------
-    UsageError
-        distributed is not installed, or the address is not valid.
-    WorkerLostError
-        The scheduler does not answer, or has no workers.
-    """
+    """Yield a ``dask.distributed.Client`` of the scheduler at ``address``, which keeps running afterwards."""
     try:
         from distributed import Client
     except ModuleNotFoundError as error:
@@ -135,24 +116,7 @@ class Runner:
     def run(
         self, tasks: Iterable[Task[R]], *, memory_budget: int = MEMORY_BUDGET, in_order: bool = False
     ) -> Iterator[tuple[Task[R], R]]:
-        """Yield each task with its result.
-
-        Parameters
-        ----------
-        tasks : iterable of Task
-            Consumed one by one, as others end.
-        memory_budget : int
-            Bytes that all running tasks may hold together; a single task may exceed it.
-        in_order : bool
-            Yield in the order of ``tasks``; otherwise in the order in which they end.
-
-        Raises
-        ------
-        ZarrBackendError
-            The error of a task; a `WriteError` that names the node for any error of another package.
-        WorkerLostError
-            A worker died.
-        """
+        """Yield each task with its result."""
         for task in tasks:
             yield task, task.run()
 
@@ -184,17 +148,7 @@ class Sink:
 
 
 class PoolRunner(Runner):
-    """Runs tasks in a pool.
-
-    Parameters
-    ----------
-    pool : concurrent.futures.Executor
-        The pool.
-    workers : int
-        Number of tasks that run at once.
-    needs_pickle : bool
-        Whether the workers are other processes.
-    """
+    """Runs tasks in a pool."""
 
     def __init__(self, pool: Executor, workers: int, *, needs_pickle: bool) -> None:
         self._pool = pool
@@ -337,20 +291,7 @@ def _sendable_plug_ins() -> dict[str, Any]:
 
 @contextmanager
 def runner(executor: Any = None) -> Iterator[Runner]:
-    """Yield the runner for an ``executor`` argument, and shut down what was started for it.
-
-    Parameters
-    ----------
-    executor : None, "serial", "threads", "processes", int, concurrent.futures.Executor, dask.distributed.Client or str
-        An integer is a number of threads; ``"tcp://host:8786"`` is the address of a dask scheduler.
-
-    Raises
-    ------
-    UsageError
-        ``executor`` is something else.
-    WorkerLostError
-        The scheduler does not answer, or has no workers.
-    """
+    """Yield the runner for an ``executor`` argument, and shut down what was started for it."""
     with opened(executor) as given:
         if given is None or given in ("serial", 1):
             yield Runner()

@@ -87,18 +87,7 @@ class ChunkTask(ArrayWrite):
         return len(self.indices) * chunk_bytes(self.array)
 
     def run(self) -> int:
-        """Write the chunks.
-
-        Returns
-        -------
-        int
-            Bytes of their values in memory.
-
-        Raises
-        ------
-        ZarrBackendError
-            Naming the store and the array.
-        """
+        """Write the chunks."""
         codec = chunk_codec(self.array)
         done = 0
         with task_on(self.keys, self.path):
@@ -212,19 +201,7 @@ def task_bytes_for(memory_budget: int, workers: int) -> int:
 def cut(
     array: ArrayWrite, *, task_bytes: int = TASK_BYTES, to_send: bool = False, complete: Collection[str] = ()
 ) -> Iterator[ChunkTask]:
-    """Yield the tasks that write all chunks of an array.
-
-    Parameters
-    ----------
-    array : ArrayWrite
-        The array.
-    task_bytes : int
-        Bytes of values that a task handles at most; a task writes at least one chunk.
-    to_send : bool
-        Tasks go to other processes: each takes only its own part of the source along.
-    complete : collection of str
-        Keys of chunks that need not be written.
-    """
+    """Yield the tasks that write all chunks of an array."""
     stored = array.array
     count = max(1, task_bytes // chunk_bytes(stored))
     indices = (index for index in chunk_indices(stored) if not array.is_complete(index, complete))
@@ -259,18 +236,7 @@ class ShardTask(ArrayWrite):
         return size + self.keys.held_bytes(math.prod(inner_grid(self.array)) * size)
 
     def run(self) -> int:
-        """Write the shard.
-
-        Returns
-        -------
-        int
-            Bytes of its values in memory.
-
-        Raises
-        ------
-        ZarrBackendError
-            Naming the store and the array.
-        """
+        """Write the shard."""
         key = join(self.path, self.array.chunk_name(self.shard))
         with task_on(self.keys, self.path), self.keys.stream(key) as write:
             return encode_shard(self.array, self.source, self.shard, write)

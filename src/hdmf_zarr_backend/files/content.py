@@ -173,13 +173,7 @@ def _null(_: Any) -> Reference:
 
 
 def _attribute_content(value: Any) -> AttributeContent:
-    """Return a decoded attribute as HDF5 would store it.
-
-    Parameters
-    ----------
-    value : object
-        As `formats.attributes.decode_attributes` returns it, with references resolved to `Reference`.
-    """
+    """Return a decoded attribute as HDF5 would store it."""
     if isinstance(value, Reference):
         return AttributeContent(_reference_type(value), (), _objects([value], ()))
     if isinstance(value, list) and set(map(type, value)) == {Reference}:
@@ -256,17 +250,7 @@ def _objects(items: Sequence[object], shape: tuple[int, ...]) -> Values:
 
 
 class ArrayReader:
-    """Describes the arrays of one file. The modules that decode values are imported when the first value is read.
-
-    Parameters
-    ----------
-    keys : Store
-        The store.
-    resolve : callable
-        Returns the `Reference` for a stored reference.
-    as_hdf5 : bool
-        Describe chunks, filters, layout and fill value of the HDF5 dataset.
-    """
+    """Describes the arrays of one file. The modules that decode values are imported when the first value is read."""
 
     def __init__(self, keys: Store, resolve: Callable[[Any], Reference], *, as_hdf5: bool) -> None:
         self._keys = keys
@@ -282,22 +266,7 @@ class ArrayReader:
     def content(
         self, path: str, node: Dataset[Attributes], attributes: Mapping[str, AttributeContent], *, is_spec: bool
     ) -> DatasetContent:
-        """Return the content of the array at ``path``, in the terms of `model.content`.
-
-        Parameters
-        ----------
-        path, node
-            The array.
-        attributes : mapping
-            Its attributes.
-        is_spec : bool
-            Whether it is a cached specification, which old files do not mark as a scalar.
-
-        Raises
-        ------
-        MetadataError, ValueRefusedError
-            Its type is not valid.
-        """
+        """Return the content of the array at ``path``, in the terms of `model.content`."""
         stored = node.stored
         means = describe(node, is_spec=is_spec)
         shape = means.shape
@@ -427,19 +396,6 @@ class ZarrContent(Mapping[str, NodeContent]):
 
     Links are not followed. References are resolved to the path of their target, also through links. The consolidated
     document is used if there is one, but values are read from the chunks.
-
-    Parameters
-    ----------
-    path : str or PathLike
-        A local directory, zip file or file of references, or a URL.
-    as_hdf5 : bool
-        Describe the objects as HDF5: chunks, filters, layouts, fill values, forms of links. An object that was copied
-        because an external link pointed to it is described as that link.
-
-    Raises
-    ------
-    StoreNotFoundError, NotZarrError, MetadataError
-        As for `files.parser.parse`.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, as_hdf5: bool = False) -> None:

@@ -35,15 +35,7 @@ def outline_html(outline: Outline) -> str:
 
 
 def tree_html(outline: Outline, *, show_all: bool = False) -> str:
-    """Return the tree of a file.
-
-    Parameters
-    ----------
-    outline : Outline
-        The file.
-    show_all : bool
-        Show each of many similar members.
-    """
+    """Return the tree of a file."""
     root = item_tree(outline.hierarchy, outline.describe)
     titles = [column.title for column in outline.columns]
     return f'<div class="zarr-tree">{"".join(_parts(root, titles, show_all=show_all))}</div>'

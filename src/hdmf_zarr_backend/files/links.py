@@ -18,20 +18,7 @@ from hdmf_zarr_backend.stores.opening import NOWHERE, may_exist, open_neighbour
 
 
 def check_link(target: str, origin: str, policy: ExternalLinks | None) -> None:
-    """Refuse a link that the policy does not allow.
-
-    Parameters
-    ----------
-    target, origin : str
-        Locations of the other file, and of the file with the link.
-    policy : {"follow", "within", "never"} or None
-        As in `ReadRules`.
-
-    Raises
-    ------
-    LinkRefusedError
-        The message names the policy, and the setting that allows the link.
-    """
+    """Refuse a link that the policy does not allow."""
     if target.startswith(NOWHERE) and policy != "never":
         return  # such a location cannot be opened
     refused = why_not(target, origin, policy, free=True)
@@ -45,17 +32,7 @@ def check_link(target: str, origin: str, policy: ExternalLinks | None) -> None:
 
 
 def resolver_of(keys: Store | None, hierarchy: Hierarchy, location: str = "") -> Resolver[LinkedFile]:
-    """Return the resolver of a file; it reads the files that links lead to by the same rules, and does not change them.
-
-    Parameters
-    ----------
-    keys : Store or None
-        The store of the file. None: the resolver opens no other file, and `Resolver.locate` is all that is needed.
-    hierarchy : Hierarchy
-        Its nodes.
-    location : str, optional
-        Its location; default: that of the store.
-    """
+    """Return the resolver of a file; it reads linked files by the same rules, and does not change them."""
     rules = DEFAULT_RULES if keys is None else keys.read_rules
 
     def open_other(other: str) -> LinkedFile:

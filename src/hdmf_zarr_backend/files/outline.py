@@ -95,13 +95,7 @@ class Outline:
     # ---- as a document ------------------------------------------------------------------------------------------
 
     def document(self, *, depth: int | None = None) -> dict[str, Any]:
-        """Return the content as one JSON object, down to `depth` levels below the root.
-
-        Raises
-        ------
-        MetadataError
-            Links or references are not valid.
-        """
+        """Return the content as one JSON object, down to `depth` levels below the root."""
         nodes = []
         for path, node in self._visible():
             level = path.count("/") + 1 if path else 0
@@ -208,13 +202,7 @@ class Outline:
         return (*_COLUMNS, *shards, *_SIZE_COLUMNS, *stored)
 
     def describe(self, path: str, node: Node) -> Description:
-        """Return the description of a node for `model.render`.
-
-        Raises
-        ------
-        MetadataError
-            Links or references are not valid.
-        """
+        """Return the description of a node for `model.render`."""
         attributes = self._attribute_leaves(path, node)
         if isinstance(node, Dataset):
             return self._describe_array(path, node, attributes)
@@ -324,24 +312,7 @@ def open_outline(
     values: bool = False,
     storage_options: Mapping[str, Any] | None = None,
 ) -> Outline:
-    """Read the metadata of a file.
-
-    Parameters
-    ----------
-    path : str or PathLike
-        A local directory, zip file or file of references, or a URL.
-    sizes : bool
-        Request the stored size of each array, which lists all keys of the store.
-    specs, values : bool
-        As for `Outline`.
-    storage_options : mapping, optional
-        For URLs.
-
-    Raises
-    ------
-    StoreNotFoundError, NotZarrError, MetadataError
-        As for `files.parser.parse`.
-    """
+    """Read the metadata of a file."""
     keys = open_store(path, storage_options)
     if keys.folder is not None:  # elsewhere it takes a request
         warn_of_pending(keys)
@@ -354,17 +325,7 @@ def open_outline(
 def outline_of(
     keys: Store, parsed: ParsedFile, *, sizes: bool = False, specs: bool = False, values: bool = False
 ) -> Outline:
-    """Return the outline of a file whose metadata are parsed.
-
-    Parameters
-    ----------
-    keys : Store
-        The store of the file.
-    parsed : ParsedFile
-        Its metadata.
-    sizes, specs, values : bool
-        As for `open_outline`.
-    """
+    """Return the outline of a file whose metadata are parsed."""
     stored = _stored_sizes(keys, parsed.hierarchy) if sizes else None
     has_both = parsed.state is not None
     return Outline(keys.location, parsed.hierarchy, parsed.consolidated, stored, specs, values, has_both=has_both)

@@ -49,25 +49,13 @@ _IMPLIED_BYTES = 2**28
 
 
 def check_texts(texts: Iterable[bytes], limits: Limits) -> None:
-    """Check that documents are not too large to be parsed.
-
-    Raises
-    ------
-    LimitError
-        Together they are larger than ``max_document_bytes``.
-    """
+    """Check that documents are not too large to be parsed."""
     size = sum(map(len, texts))
     limits.check("max_document_bytes", size, f"the metadata documents have {size:,} bytes")
 
 
 def check_document(document: Any, limits: Limits) -> None:
-    """Check that a consolidated document is within the limits.
-
-    Raises
-    ------
-    LimitError
-        It has too many documents, or groups are nested too deep.
-    """
+    """Check that a consolidated document is within the limits."""
     found = document if isinstance(document, dict) else {}
     block = found.get(zarr3.CONSOLIDATED) if "node_type" in found else found
     metadata = block.get("metadata") if isinstance(block, dict) else None
@@ -76,13 +64,7 @@ def check_document(document: Any, limits: Limits) -> None:
 
 
 def check_keys(keys: Collection[str], limits: Limits) -> None:
-    """Check the number and depth of documents with these keys, or nodes with these paths.
-
-    Raises
-    ------
-    LimitError
-        They are too many or too deep.
-    """
+    """Check the number and depth of documents with these keys, or nodes with these paths."""
     limits.check("max_documents", len(keys), f"there are {len(keys):,} metadata documents")
     if not keys or max(map(len, keys)) <= min(_LONG_KEY, 2 * limits.max_depth):
         return
@@ -105,13 +87,7 @@ def _has_parent(key: str, keys: Collection[str]) -> bool:
 
 
 def read_documents(keys: Store, names: Collection[str], below: str = "") -> dict[str, bytes]:
-    """Return all documents below a path of a store whose names are in ``names``.
-
-    Raises
-    ------
-    LimitError
-        They are too many, or too large in total.
-    """
+    """Return all documents below a path of a store whose names are in ``names``."""
     limits = keys.read_rules.limits
     listed = keys.list_prefix(below) if below else keys.list_documents()
     wanted = sorted(islice(_named(listed, names), limits.max_documents + 1))
@@ -198,43 +174,6 @@ def parse(
     Takes one round of requests if there is a consolidated document. In a file of both formats, format 2 is read unless
     format 3 is newer. If the metadata of both formats exist without a note about them, format 3 is read, as in
     hdmf-zarr 0.14. ``hint`` is used in either case.
-
-    Parameters
-    ----------
-    keys : Store
-        The store.
-    use_consolidated : bool
-        False to list the store and read each document (mode ``r-``, and files changed by other programs).
-    use_inlined : bool
-        False to ignore the values inside the consolidated document.
-    hint : {2, 3}, optional
-        The probable format of the file. Its document is requested first, and that of the other format only if it does
-        not exist, or hides a file of both formats that is being changed.
-    leave_out : bool
-        Leave out an array whose document is damaged or has something unsupported, and record its error. Only for
-        readers: what is left out would be missing in a copy, and in a consolidated document.
-
-    Raises
-    ------
-    StoreNotFoundError
-        Nothing exists there.
-    NotZarrError
-        Something exists there, but not a Zarr group.
-    IncompleteStoreError
-        The file is being written, or its writer died.
-    MetadataError
-        A document is damaged, and not left out; store and node are named.
-    StoreError
-        The file has no consolidated document, and the server cannot list keys.
-    LimitError
-        The metadata exceed the limits of the store.
-
-    Warns
-    -----
-    FormatsDifferWarning
-        In a file of both formats, the metadata of one are out of date.
-    DamagedMetadataWarning
-        The consolidated document is damaged, and the others are read instead.
     """
     damaged: Damaged | None = {} if leave_out else None
     keys.pin()  # chunks are read later and must belong to these documents
@@ -271,22 +210,7 @@ def parse(
 
 
 def current(keys: Store, texts: dict[str, bytes]) -> tuple[dict[str, bytes], both.State | None]:
-    """Select the documents of the root that are read in a file of both formats, and return the state of the file.
-
-    Parameters
-    ----------
-    keys : Store
-        The file.
-    texts : dict
-        Those of `registry.FIRST_KEYS` that were requested and exist.
-
-    Returns
-    -------
-    dict
-        The same without those that are not read.
-    State or None
-        None for a file of one format; its documents are returned unchanged.
-    """
+    """Select the documents of the root that are read in a file of both formats, and return the state of the file."""
     if both.state_of(texts) is None:
         return texts, None
     if zarr2.CONSOLIDATED not in texts:
@@ -565,22 +489,7 @@ def _root_without_document(keys: Store) -> ZarrBackendError | None:
 
 
 def check_outside(keys: Store, *, is_new: bool = False) -> None:
-    """Refuse a path inside an HDMF Zarr file, such as that of one of its groups; a file of its own may be there.
-
-    Parameters
-    ----------
-    keys : Store
-        The store at that path.
-    is_new : bool
-        Whether a file is made there. Otherwise there has to be something that is taken for a file.
-
-    Raises
-    ------
-    StoreExistsError
-        A new file would be inside another one.
-    NotZarrError
-        What is there is a part of a file.
-    """
+    """Refuse a path inside an HDMF Zarr file, such as that of one of its groups; a file of its own may be there."""
     if keys.read_rules.is_linked:  # nothing is looked for around the target of a link
         return
     around = next((place for place in _folders_above(keys) if _is_root(place)), None)
@@ -668,22 +577,7 @@ def is_empty_group(keys: Store) -> bool:
 
 
 def is_whole(place: str, zarr_format: int | str | None, storage_options: Mapping[str, Any] | None = None) -> bool:
-    """Tell whether an HDMF Zarr file of a format is at a path or URL, written to its end; its chunks are not looked at.
-
-    Parameters
-    ----------
-    place : str
-        Path or URL.
-    zarr_format : {2, 3, "both"} or None
-        The format; None: any.
-    storage_options : mapping, optional
-        For a URL.
-
-    Raises
-    ------
-    StoreRefusedError, StoreUnreachableError
-        The store does not answer.
-    """
+    """Tell whether an HDMF Zarr file of a format is at a path or URL, written to its end; chunks are not read."""
     keys = open_store(place, storage_options if is_url(place) else None)
     try:
         if not is_hdmf_zarr(keys):

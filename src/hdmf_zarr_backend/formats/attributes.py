@@ -388,24 +388,7 @@ def encode_attributes(
     reference: Reference = lambda value: None,
     strict: bool = False,
 ) -> dict[str, Any]:
-    """Return the JSON attributes of a node.
-
-    Parameters
-    ----------
-    attributes : dict
-        Values by name: text, bytes, numbers, bool, dates, NumPy scalars and arrays, lists of those, references, JSON.
-    notes : dict
-        The note of the node. What JSON and NCZarr cannot express is added to it, and it is added to the result.
-    reference : callable
-        Returns the JSON of a value that is a reference, None for other values.
-    strict : bool
-        Write NaN and infinities as typed text, so that the document is strict JSON (hdmf-zarr 0.13 cannot read those).
-
-    Raises
-    ------
-    ValueRefusedError
-        A value cannot be stored in an attribute; the message has the name.
-    """
+    """Return the JSON attributes of a node."""
     types: dict[str, str] = {}
     remarks: dict[str, Any] = {}
     encoded: dict[str, Any] = {}
@@ -451,20 +434,7 @@ def strict_attributes(attributes: dict[str, Any]) -> dict[str, Any]:
 
 
 def decode_attributes(attributes: dict[str, Any], *, resolve: Resolve) -> dict[str, Any]:
-    """Return the values of the JSON attributes of a node, without the reserved ones.
-
-    Parameters
-    ----------
-    attributes : dict
-        As in the document.
-    resolve : callable
-        Returns the value for the JSON of a reference.
-
-    Raises
-    ------
-    MetadataError
-        A value does not fit its recorded type; the message has the name.
-    """
+    """Return the values of the JSON attributes of a node, without the reserved ones."""
     types = _mapping(attributes.get(NCZARR_ATTR), _TYPES)
     remarks = _mapping(notes_of(attributes), _NOTE)
     decoded: dict[str, Any] = {}

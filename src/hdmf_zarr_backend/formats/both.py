@@ -48,15 +48,7 @@ def _digest(text: bytes | None) -> str:
 
 
 def with_note(document: Mapping[str, Any], consolidated: bytes | None) -> dict[str, Any]:
-    """Return the ``zarr.json`` of a root with a note, to be completed by `sealed`.
-
-    Parameters
-    ----------
-    document : mapping
-        Without a note.
-    consolidated : bytes or None
-        The ``.zmetadata`` that it was derived from. None: a reader will not find one, so format 2 is newer.
-    """
+    """Return the ``zarr.json`` of a root with a note, to be completed by `sealed`."""
     attributes = document.get("attributes") or {}
     note = {"zmetadata": _ZEROS if consolidated is None else _digest(consolidated), zarr3.DOCUMENT: _ZEROS}
     return {**document, "attributes": {**attributes, NOTES: {**notes_of(attributes), BOTH: note}}}
@@ -129,13 +121,7 @@ def without_note(attributes: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def state_of(texts: Mapping[str, bytes]) -> State | None:
-    """Return the state of a file of both formats from the root's documents, None for a file of one format.
-
-    Parameters
-    ----------
-    texts : mapping
-        ``{key: text}`` of ``zarr.json`` and ``.zmetadata``, if they exist.
-    """
+    """Return the state of a file of both formats from the root's documents, None for a file of one format."""
     text = texts.get(zarr3.DOCUMENT)
     found = None if text is None else _find(text)
     if text is None or found is None:

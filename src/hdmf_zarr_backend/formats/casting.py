@@ -126,13 +126,7 @@ def _shown(value: Any) -> str:
 
 
 def unmasked(data: Any, place: Place = _ANYWHERE, outer: Shape = ()) -> Any:
-    """Return a masked array as the array that it masks; other data are returned as they are.
-
-    Raises
-    ------
-    ValueRefusedError
-        An element is masked: a dataset has no mask, and the number below it is not a value.
-    """
+    """Return a masked array as the array that it masks; other data are returned as they are."""
     if not isinstance(data, (np.ma.MaskedArray, np.ma.mvoid)):
         return data
     mask = np.ma.getmaskarray(data)
@@ -150,12 +144,6 @@ def infer(data: Any, place: Place = _ANYWHERE) -> Array:
     """Return nested lists, or an array of objects, as an array of the smallest type that holds all elements unchanged.
 
     Text, bytes and dates of Python remain objects; other arrays are returned as they are.
-
-    Raises
-    ------
-    ValueRefusedError
-        No type holds all elements, such as booleans with numbers, None, or an integer with floats that no float holds;
-        or rows differ in length.
     """
     if isinstance(data, (np.ndarray, np.generic)) and data.dtype.kind != "O":
         return np.asarray(unmasked(data, place))
@@ -181,11 +169,6 @@ def flatten(data: Any, place: Place = _ANYWHERE) -> tuple[Shape, list[Any]]:
     """Return the shape of nested sequences, and their elements in order.
 
     If the elements are arrays of one type and shape they are not divided; the shape has their axes too.
-
-    Raises
-    ------
-    ValueRefusedError
-        Rows differ in length, or an element is masked.
     """
     shape: list[int] = []
     level = [data]
@@ -335,24 +318,7 @@ def _infer_rows(rows: list[Any], place: Place) -> Array:
 
 
 def cast(values: Any, dtype: np.dtype[Any], place: Place = _ANYWHERE, *, same_kind: bool = False) -> Array:
-    """Return values as an array of ``dtype``.
-
-    Parameters
-    ----------
-    values : array-like
-        An array, a value, or nested lists; rows as for `cast_rows`.
-    dtype : numpy.dtype
-        The type.
-    place : Place
-        Where the values belong, for messages.
-    same_kind : bool
-        Whether booleans are not taken for numbers, nor numbers for dates. False: a schema may ask for True as 1.
-
-    Raises
-    ------
-    ValueRefusedError
-        A value would change, other than by rounding to the precision of a floating-point type.
-    """
+    """Return values as an array of ``dtype``."""
     if dtype.names is not None:
         return cast_rows(values, dtype, count_axes(values), place)
     array = infer(values, place)
@@ -464,24 +430,7 @@ def _is_row_of_objects(data: Any) -> bool:
 
 
 def cast_rows(data: Any, dtype: np.dtype[Any], ndim: int, place: Place = _ANYWHERE) -> Array:
-    """Return rows as an array of ``dtype``, each value as by `cast`; the fields of structured rows are matched by name.
-
-    Parameters
-    ----------
-    data : array-like
-        A row, or nested sequences of rows; a row is a tuple, a list, an array, or an element of a structured array.
-    dtype : numpy.dtype
-        A structured type without objects.
-    ndim : int
-        The number of axes whose elements are rows, as from `count_axes`.
-    place : Place
-        Where the rows belong, for messages.
-
-    Raises
-    ------
-    ValueRefusedError
-        A row has other fields, or another number of them; or a value does not fit its field.
-    """
+    """Return rows as an array of ``dtype``, each value as by `cast`; fields of structured rows match by name."""
     data = unmasked(data, place)
     if is_structured(data):
         return _by_name(np.asarray(data), dtype, place)
@@ -579,13 +528,7 @@ def _items(leaf: Any) -> list[Any]:
 
 
 def to_text(value: Any) -> str:
-    """Return a text element as ``str``: text, UTF-8 bytes, dates as ISO 8601.
-
-    Raises
-    ------
-    ValueRefusedError
-        The value is something else, such as None, which would silently become the text "None"; or it has surrogates.
-    """
+    """Return a text element as ``str``: text, UTF-8 bytes, dates as ISO 8601."""
     if isinstance(value, str):
         if not value.isascii():
             _check_utf8(value)

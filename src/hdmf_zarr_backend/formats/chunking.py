@@ -46,13 +46,6 @@ def default_chunks(shape: tuple[int, ...], itemsize: int, *, target: int = CHUNK
 
     The first axis (time, rows) is divided first. If one row is larger than the target, the longest other axis is halved
     until it fits.
-
-    Parameters
-    ----------
-    shape : tuple of int
-        Shape of the array; an axis of length 0 is of unknown length and may grow.
-    itemsize : int
-        Bytes of one element.
     """
     if not shape:
         return ()
@@ -89,15 +82,6 @@ def chunks_by_elements(
 
     The length on each axis is its part of the ratio times a common factor, rounded down, at least 1 and at most the
     length of the axis. The factor is the largest with which the chunk has at most ``elements`` elements.
-
-    Parameters
-    ----------
-    shape : tuple of int or None
-        Length of each axis; None: not known.
-    elements : int, optional
-        Number of elements aimed at; None: `TENSORSTORE_ELEMENTS`.
-    aspect_ratio : sequence of float, optional
-        Ratio of the lengths of a chunk; 0 counts as 1, and None as 1 for each axis.
 
     Notes
     -----
@@ -140,15 +124,6 @@ def shards_by_bytes(
 
     The last axes are filled first, so that a shard is a range on the first one (time, rows) if possible. It is not
     longer than the array, rounded up to complete chunks.
-
-    Parameters
-    ----------
-    shape : tuple of int or None
-        Length of each axis; None if unknown.
-    chunks : tuple of int
-        Shape of a chunk.
-    itemsize : int
-        Bytes of one element.
     """
     left = max(1, min(SHARD_CHUNKS, target // max(1, math.prod(chunks) * itemsize)))
     counts: list[int] = []

@@ -22,44 +22,12 @@ CODECS: dict[str, Any] = {
 
 
 def codec_of_file(codec: Any) -> Any:
-    """Return the compression for a file.
-
-    Parameters
-    ----------
-    codec : str, bool, codec of numcodecs or zarr, or dict
-        "keep", or as for `compressor_config`.
-
-    Returns
-    -------
-    "keep", dict or bool
-
-    Raises
-    ------
-    UsageError
-        The argument is none of these.
-    """
+    """Return the compression for a file."""
     return codec if isinstance(codec, str) and codec == "keep" else compressor_config(codec, ("keep", *CODECS))
 
 
 def compressor_config(codec: Any, names: Iterable[str] = CODECS) -> Any:
-    """Return the compression for a dataset.
-
-    Parameters
-    ----------
-    codec : str, bool, codec of numcodecs or zarr, or dict
-        A name of `CODECS`, a codec or its configuration; True: the default codec; False: none.
-    names : iterable of str
-        The names to list in an error message.
-
-    Returns
-    -------
-    dict or bool
-
-    Raises
-    ------
-    UsageError
-        The argument is none of these.
-    """
+    """Return the compression for a dataset."""
     if isinstance(codec, bool):
         return codec
     if isinstance(codec, str):
@@ -85,13 +53,7 @@ def _of_format_3(config: dict[str, Any], tunable: Collection[str]) -> dict[str, 
 
 
 def codec_config(codec: Any) -> dict[str, Any]:
-    """Return the configuration of a codec object of numcodecs or zarr, or of a configuration of either.
-
-    Raises
-    ------
-    UsageError
-        The argument is none of these.
-    """
+    """Return the configuration of a codec object of numcodecs or zarr, or of a configuration of either."""
     config = _config_of(codec)
     if isinstance(config, dict) and "id" not in config and "name" in config:
         config = _of_format_3(config, tunable=getattr(codec, "_tunable_attrs", ()))
@@ -109,23 +71,7 @@ def _config_of(codec: Any) -> Any:
 
 
 def pipeline_of_zarr3(filters: Any, compressors: Any, serializer: Any) -> tuple[list[Any] | None, Any]:
-    """Return the filters and the compressor for the arguments with which hdmf-zarr 0.14 describes a pipeline of zarr 3.
-
-    Parameters
-    ----------
-    filters : sequence of codecs, optional
-        Codecs that encode the array, of zarr 3 or of numcodecs.
-    compressors : codec, name, bool, or sequence of codecs, optional
-        Codecs that encode bytes: the last one is the compressor, those before it are filters. False: none; True and
-        None: the default.
-    serializer : codec, optional
-        Codec that converts the array to bytes: only ``BytesCodec``, little-endian, which is the default.
-
-    Raises
-    ------
-    UsageError
-        The serializer is another one.
-    """
+    """Return the filters and the compressor for the arguments by which hdmf-zarr 0.14 describes a pipeline."""
     if serializer is not None and _named(serializer) not in ("bytes", "bytes (little)"):
         raise UsageError(
             f"the serializer {serializer!r} is not accepted: text and byte order depend on the data",
@@ -147,18 +93,7 @@ def _named(serializer: Any) -> str:
 
 
 def object_codec(codec_class: type | None) -> dict[str, Any]:
-    """Return the configuration of the codec for references and rows.
-
-    Parameters
-    ----------
-    codec_class : type or None
-        ``numcodecs.JSON``, ``numcodecs.MsgPack`` or ``numcodecs.Pickle``; None: JSON.
-
-    Raises
-    ------
-    UsageError
-        The class is another one.
-    """
+    """Return the configuration of the codec for references and rows."""
     if codec_class is None:
         return dict(DEFAULT_OBJECT_CODEC)
     name = codec_class.__name__

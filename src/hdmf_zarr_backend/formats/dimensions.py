@@ -17,17 +17,7 @@ _NOTE = "dims"
 
 
 def stored_names(labels: Sequence[str | None] | None, shape: tuple[int, ...], taken: dict[str, int]) -> list[str]:
-    """Return the names of the axes of an array.
-
-    Parameters
-    ----------
-    labels : sequence or None
-        HDMF's labels; entries may be None, and the number may not fit.
-    shape : tuple of int
-        Shape of the array.
-    taken : dict
-        ``{name: length}`` of the group so far; updated.
-    """
+    """Return the names of the axes of an array."""
     given = list(labels or ())[: len(shape)]
     given += [None] * (len(shape) - len(given))
     names: list[str] = []
@@ -58,13 +48,7 @@ def encode_dimensions(
 
 
 def decode_dimensions(attributes: dict[str, Any]) -> tuple[str | None, ...] | None:
-    """Return HDMF's labels of an array, None if it has none.
-
-    Raises
-    ------
-    MetadataError
-        The note has something other than labels.
-    """
+    """Return HDMF's labels of an array, None if it has none."""
     notes = notes_of(attributes)
     if _NOTE not in notes:
         return _labels_of(attributes.get(DIMENSIONS))

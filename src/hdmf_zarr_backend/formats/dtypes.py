@@ -25,13 +25,7 @@ _NOT_NUMBERS = "mMSUV"
 
 
 def zarr_type(dtype: np.dtype[Any]) -> Any:
-    """Return the format-2 data type for a NumPy dtype: explicit byte order, fields as lists. Padding is dropped.
-
-    Raises
-    ------
-    ValueRefusedError
-        Zarr has no such type: Python objects in fields, ``longdouble``, elements without bytes.
-    """
+    """Return the format-2 data type for a NumPy dtype: explicit byte order, fields as lists. Padding is dropped."""
     if dtype.hasobject:
         raise ValueRefusedError(
             f"{dtype} holds Python objects",
@@ -54,18 +48,7 @@ def _zarr_field(name: str, dtype: np.dtype[Any]) -> list[Any]:
 
 
 def numpy_dtype(data_type: Any) -> np.dtype[Any]:
-    """Return the NumPy dtype for the data type of a node; the inverse of `zarr_type`.
-
-    Parameters
-    ----------
-    data_type : str or list
-        ``"<f4"``, ``"|O"``, or a list of ``[name, type]`` or ``[name, type, shape]``.
-
-    Raises
-    ------
-    MetadataError
-        ``data_type`` is not a data type of Zarr.
-    """
+    """Return the NumPy dtype for the data type of a node; the inverse of `zarr_type`."""
     try:
         return from_zarr_type(data_type)
     except (TypeError, ValueError, SyntaxError, RecursionError) as error:
@@ -76,13 +59,7 @@ def numpy_dtype(data_type: Any) -> np.dtype[Any]:
 
 
 def from_zarr_type(data_type: Any) -> np.dtype[Any]:
-    """Return the result of `numpy_dtype`, for data types that are part of a value.
-
-    Raises
-    ------
-    ValueError, TypeError, SyntaxError, RecursionError
-        The argument is not a data type of Zarr.
-    """
+    """Return the result of `numpy_dtype`, for data types that are part of a value."""
     if isinstance(data_type, str):
         split_code(data_type)  # NumPy accepts other names
         return np.dtype(data_type)
@@ -145,13 +122,7 @@ def dtype_of(element: Element) -> np.dtype[Any]:
 
 
 def word_of(dtype: Any) -> Any:
-    """Return HDMF's name for the type of a builder: a str, a list of field dicts, or None.
-
-    Parameters
-    ----------
-    dtype : str, type, numpy.dtype, dict or list
-        ``DatasetBuilder.dtype``, or the ``dtype`` of one field of a compound.
-    """
+    """Return HDMF's name for the type of a builder: a str, a list of field dicts, or None."""
     if dtype is None or isinstance(dtype, str):
         return dtype
     if isinstance(dtype, list):
@@ -180,13 +151,7 @@ def _word_of_numpy(dtype: np.dtype[Any]) -> Any:
 
 
 def kind_of(word: str) -> Kind | None:
-    """Return the kind of element for HDMF's type ``word``, None if it leaves the type open.
-
-    Raises
-    ------
-    ValueRefusedError
-        HDMF does not have this type.
-    """
+    """Return the kind of element for HDMF's type ``word``, None if it leaves the type open."""
     if word in OPEN_WORDS:
         return None
     if word in WORDS:

@@ -70,20 +70,7 @@ _OBJECTS = "|O"
 
 
 def type_element(data_type: Any, objects: dict[str, Element] | None = None) -> Element:
-    """Return the `Element` for a data type of format 2.
-
-    Parameters
-    ----------
-    data_type : str or list
-        ``"<f4"``, or a list of ``[name, type]`` or ``[name, type, shape]``.
-    objects : dict, optional
-        Elements of the fields with objects; by default they are references.
-
-    Raises
-    ------
-    MetadataError
-        The argument is not a data type.
-    """
+    """Return the `Element` for a data type of format 2."""
     try:
         return _type_element(data_type, objects or {}, 0)
     except (TypeError, ValueError) as error:
@@ -114,13 +101,7 @@ def _type_element(data_type: Any, objects: dict[str, Element], depth: int) -> El
 
 
 def word_element(word: Any) -> Element:
-    """Return the `Element` for the type of a field of rows in ``zarr_dtype``.
-
-    Raises
-    ------
-    ValueRefusedError
-        The type does not exist.
-    """
+    """Return the `Element` for the type of a field of rows in ``zarr_dtype``."""
     if isinstance(word, dict):
         return REGION if word.get("reftype") == "region" else REFERENCE
     word = str(word)
@@ -138,13 +119,7 @@ def word_element(word: Any) -> Element:
 
 
 def row_fields(word: Any) -> dict[str, Element]:
-    """Return the fields of rows by name from their ``zarr_dtype``; hdmf-zarr repeated some.
-
-    Raises
-    ------
-    ValueRefusedError
-        A field has a type that does not exist.
-    """
+    """Return the fields of rows by name from their ``zarr_dtype``; hdmf-zarr repeated some."""
     fields: dict[str, Any] = {}
     for entry in word if isinstance(word, list) else ():
         if isinstance(entry, dict) and "name" in entry:
@@ -216,13 +191,7 @@ class Described:
 
     @property
     def noted(self) -> Element | None:
-        """The type of the dataset in HDF5, if it is recorded and fits the stored elements.
-
-        Raises
-        ------
-        MetadataError
-            The recorded type is not valid.
-        """
+        """The type of the dataset in HDF5, if it is recorded and fits the stored elements."""
         if self.note is None or "type" not in self.note:
             return None
         from hdmf_zarr_backend.formats.hdf5_types import noted_element  # most files never were in HDF5
@@ -249,24 +218,7 @@ class Described:
 
 
 def describe(node: Dataset[Attributes], notes: dict[str, Any] | None = None, *, is_spec: bool = False) -> Described:
-    """Return the meaning of a stored array.
-
-    Parameters
-    ----------
-    node : Dataset
-        The array.
-    notes : dict, optional
-        Its note, if it is not among its attributes yet.
-    is_spec : bool
-        Whether it is a cached specification, which old files do not mark as a scalar.
-
-    Raises
-    ------
-    MetadataError
-        Its data type is unknown.
-    ValueRefusedError
-        A field of its rows has a type that does not exist.
-    """
+    """Return the meaning of a stored array."""
     notes = notes_of(node.attributes) if notes is None else notes
     note = notes.get("hdf5")
     note = note if isinstance(note, dict) else None

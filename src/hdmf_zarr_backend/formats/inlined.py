@@ -27,13 +27,7 @@ _VERSION = 1
 
 
 def inline_block(inlined: Mapping[str, bytes]) -> dict[str, Any]:
-    """Return the block of a consolidated document with inlined chunks; ``{}`` without any.
-
-    Parameters
-    ----------
-    inlined : mapping
-        ``{key: bytes}``; chunks beyond `INLINE_BYTES` are left out.
-    """
+    """Return the block of a consolidated document with inlined chunks; ``{}`` without any."""
     block = _encode_block(inlined)
     return {INLINE_KEY: {"version": _VERSION, "chunks": block}} if block else {}
 
@@ -53,11 +47,6 @@ def inlined_chunks(document: Any) -> dict[str, bytes]:
     """Return the chunks inside a consolidated document; ``{}`` without a known block.
 
     ``document`` is ``.zmetadata``, or the consolidated block of format 3.
-
-    Raises
-    ------
-    MetadataError
-        The block is damaged.
     """
     block = document.get(INLINE_KEY) if isinstance(document, dict) else None
     if not isinstance(block, dict) or block.get("version") != _VERSION or not isinstance(block.get("chunks"), dict):

@@ -56,18 +56,7 @@ _SPELLED = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
 def translate(hierarchy: Hierarchy) -> bool:
-    """Translate a hierarchy if it is LINDI's; return whether it is.
-
-    Parameters
-    ----------
-    hierarchy : Hierarchy
-        The parsed hierarchy; its nodes are changed.
-
-    Raises
-    ------
-    MetadataError
-        A link without a path, or fields without names; the node is named.
-    """
+    """Translate a hierarchy if it is LINDI's; return whether it is."""
     root = hierarchy.root
     if hierarchy.zarr_format != 2 or not isinstance(root, Group) or "version" in notes_of(root.attributes):
         return False

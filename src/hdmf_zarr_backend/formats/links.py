@@ -50,13 +50,7 @@ def encode_link(link: Link) -> dict[str, Any]:
 
 
 def decode_links(attributes: dict[str, Any]) -> list[Link]:
-    """Return the links of a group, in the order of the file.
-
-    Raises
-    ------
-    MetadataError
-        ``zarr_link`` is not a list of entries with a name and a path.
-    """
+    """Return the links of a group, in the order of the file."""
     entries = attributes.get(LINKS, [])
     if not isinstance(entries, list):
         raise MetadataError(f"{LINKS} is not a list", remedy="Run `zarrio verify` on the file.")
@@ -72,13 +66,7 @@ def decode_links(attributes: dict[str, Any]) -> list[Link]:
 
 
 def find_link(attributes: dict[str, Any], name: str) -> Link | None:
-    """Return the link of a group with a name, None if it does not exist.
-
-    Raises
-    ------
-    MetadataError
-        ``zarr_link`` is not a list, or the entry with this name is not a link.
-    """
+    """Return the link of a group with a name, None if it does not exist."""
     entries = attributes.get(LINKS, [])
     if isinstance(entries, list):  # decoding all of them for each step of a long chain would take too long
         entries = [entry for entry in entries if isinstance(entry, dict) and entry.get("name") == name][:1]
@@ -141,22 +129,6 @@ def link_or_copy(
     link_data: bool,
 ) -> Decision:
     """Decide whether a stored array that is given as data is linked or copied.
-
-    Parameters
-    ----------
-    data_location, data_path : str
-        File and path of the given array.
-    own_location, own_path : str
-        File and path of the dataset to write.
-    export_location : str or None
-        The file that is being exported, None for a write.
-    link_data : bool
-        Whether links are allowed.
-
-    Returns
-    -------
-    {"copy", "soft", "external"}
-        ``soft``: the array is, or will be, in the file to write.
 
     Notes
     -----

@@ -53,13 +53,7 @@ def is_nczarr(hierarchy: Hierarchy) -> bool:
 
 
 def overlay(hierarchy: Hierarchy) -> set[str]:
-    """Set the attributes of NCZarr on the nodes of a file of format 2, replacing existing ones.
-
-    Returns
-    -------
-    set of str
-        Paths of the nodes whose attributes have changed.
-    """
+    """Set the attributes of NCZarr on the nodes of a file of format 2, replacing existing ones."""
     wanted: dict[str, Attributes] = {"": {PROPERTIES: _PROPERTIES, SUPERBLOCK: {"version": _VERSION}}}
     for path, node in hierarchy.walk():
         if isinstance(node, Group):

@@ -102,13 +102,7 @@ class Layout:
         return self.chunk_elements is not None or self.chunk_aspect_ratio is not None
 
     def choose_chunks(self, shape: tuple[int | None, ...], itemsize: int) -> tuple[int, ...]:
-        """Return a chunk shape, chosen by bytes or by elements; None is an unknown length.
-
-        Raises
-        ------
-        UsageError
-            The ratio has another number of axes.
-        """
+        """Return a chunk shape, chosen by bytes or by elements; None is an unknown length."""
         if not self.chooses_by_elements:
             return default_chunks(tuple(n or 0 for n in shape), itemsize)
         ratio = self.chunk_aspect_ratio
@@ -134,26 +128,7 @@ _SCALAR = "scalar"
 def new_dataset(
     element: Element | np.dtype[Any], shape: tuple[int, ...], layout: Layout, *, as_bytes: bool = False
 ) -> tuple[Dataset[Attributes], Notes]:
-    """Return a new dataset and the entries of its note.
-
-    Parameters
-    ----------
-    element : Element or numpy.dtype
-        Text of variable length, a reference, or a compound with text or references; a NumPy type for all others.
-    shape : tuple of int
-        Shape of the dataset: ``()`` for a scalar, ``(n,)`` for n compounds.
-    layout : Layout
-        Chunks and codecs. A scalar has no compressor, but the filters.
-    as_bytes : bool
-        Whether text is not valid UTF-8, and stored as bytes.
-
-    Raises
-    ------
-    UsageError
-        The chunks have another number of axes.
-    ValueRefusedError
-        Zarr has no such type, or the element is given where a NumPy type is needed.
-    """
+    """Return a new dataset and the entries of its note."""
     if isinstance(element, np.dtype):
         return _plain(element, shape, layout)
     if element.kind == "compound":

@@ -85,13 +85,7 @@ def encode_reference(reference: Reference) -> dict[str, Any]:
 
 
 def decode_reference(value: Any) -> Reference:
-    """Return the reference for a dict; unknown keys are ignored.
-
-    Raises
-    ------
-    MetadataError
-        The argument is not a reference.
-    """
+    """Return the reference for a dict; unknown keys are ignored."""
     if not isinstance(value, dict) or not isinstance(value.get("path"), str):
         raise MetadataError(f"{value!r} is not a reference", remedy="Run `zarrio verify` on the file.")
     source = value.get("source")

@@ -18,19 +18,7 @@ _POINTS = 'Give {"points": [[...], ...]}.'
 
 
 def encode_region(selection: Any) -> Any:
-    """Return the JSON of a selection.
-
-    Parameters
-    ----------
-    selection : tuple, dict or list
-        One slice, integer or list of integers for each axis; ``{"points": array of shape (n, axes)}``; or a region as
-        JSON.
-
-    Raises
-    ------
-    UsageError
-        The argument is not a selection.
-    """
+    """Return the JSON of a selection."""
     if isinstance(selection, dict):
         if set(selection) != {"points"}:
             raise UsageError(f"{selection!r} is not a region", remedy=_POINTS)
@@ -81,18 +69,7 @@ def _number(value: Any) -> int | None:
 
 
 def decode_region(region: Any) -> Any:
-    """Return the selection for the JSON of a region.
-
-    Returns
-    -------
-    tuple or numpy.ndarray
-        One slice or index array for each axis; or points, an array of shape ``(n, axes)``.
-
-    Raises
-    ------
-    MetadataError
-        The argument is not a region.
-    """
+    """Return the selection for the JSON of a region."""
     try:
         if isinstance(region, dict):
             return _rows(np.array(region["points"], dtype=np.intp))

@@ -38,20 +38,7 @@ FORMATS: dict[int, Format] = {2: zarr2, 3: zarr3}
 
 
 def default_format(possible: Sequence[int], *, needed: int | None = None) -> ZarrFormat:
-    """Return the format of a new file for which the caller names none.
-
-    Parameters
-    ----------
-    possible : sequence of int
-        The formats that the store supports.
-    needed : int, optional
-        The only format that has what the caller asks for, such as shards.
-
-    Raises
-    ------
-    UsageError
-        The environment names a format that does not exist.
-    """
+    """Return the format of a new file for which the caller names none."""
     supported: list[Any] = [*possible, *((BOTH,) if {2, 3} <= {*possible} else ())]
     wanted: tuple[Any, ...] = (needed, named_format(), DEFAULT_FORMAT)
     return next((number for number in wanted if number in supported), supported[0])
@@ -67,29 +54,7 @@ FIRST_KEY = {2: zarr2.CONSOLIDATED, 3: zarr3.DOCUMENT}
 def parse_consolidated(
     documents: Mapping[str, Any], *, use_inlined: bool = True, damaged: Damaged | None = None
 ) -> tuple[Hierarchy, dict[str, bytes]] | None:
-    """Return the content of consolidated documents, None without any.
-
-    Parameters
-    ----------
-    documents : mapping
-        Those of `FIRST_KEYS` that exist. If both exist, the file has format 3.
-    use_inlined : bool
-        False: ignore the chunks in them.
-    damaged : dict, optional
-        Receives the errors of single arrays, by path, which are left out. None: they are raised.
-
-    Returns
-    -------
-    Hierarchy
-        All nodes.
-    dict
-        ``{key: bytes}`` of the chunks inside the document.
-
-    Raises
-    ------
-    MetadataError
-        A document is damaged.
-    """
+    """Return the content of consolidated documents, None without any."""
     if zarr3.DOCUMENT in documents:
         found = zarr3.parse_consolidated(documents[zarr3.DOCUMENT], damaged=damaged)
         if found is None:
@@ -106,11 +71,6 @@ def parse_documents(documents: Mapping[str, Any], *, damaged: Damaged | None = N
     """Return the hierarchy for ``{key: document}`` of all nodes, of format 3 if there is a ``zarr.json``.
 
     ``damaged`` is as for `parse_consolidated`.
-
-    Raises
-    ------
-    MetadataError
-        A document is damaged.
     """
     if zarr3.DOCUMENT in documents:
         return zarr3.parse_documents(documents, damaged=damaged)

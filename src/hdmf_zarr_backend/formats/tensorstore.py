@@ -84,13 +84,7 @@ _CONVERT = "Convert the file with codec='zstd' or another one"
 
 
 def find_obstacle(node: Dataset[Attributes]) -> Obstacle | None:
-    """Return the reason why TensorStore cannot open an array, None if it can.
-
-    Parameters
-    ----------
-    node : Dataset
-        The array.
-    """
+    """Return the reason why TensorStore cannot open an array, None if it can."""
     stored = node.stored
     if not isinstance(stored.data_type, list) and not is_number(stored.data_type):
         return no_such_elements(stored.data_type)

@@ -75,24 +75,7 @@ _MOST_IN_FIELD = 2**31 - 1  # NumPy's maximum for the bytes of a field
 
 
 def split_code(data_type: str) -> tuple[str, str, str, str | None]:
-    """Return the parts of a data type of format 2 that is a code.
-
-    Returns
-    -------
-    str
-        The byte order: ``"<"``, ``">"``, ``"|"`` or nothing.
-    str
-        The letter.
-    str
-        Bytes, or characters of text; may be empty.
-    str or None
-        The text in brackets: the unit of a date or duration.
-
-    Raises
-    ------
-    ValueError
-        The argument is not a code of Zarr. NumPy has other names for types, and warns about some.
-    """
+    """Return the parts of a data type of format 2 that is a code."""
     match = _CODE.fullmatch(data_type)
     if match is None:
         raise ValueError(f"{data_type!r} is not one of Zarr's")
@@ -101,13 +84,7 @@ def split_code(data_type: str) -> tuple[str, str, str, str | None]:
 
 
 def split_unit(text: str | None) -> tuple[int, str]:
-    """Return the unit of a date and how many of it are one step; ``"generic"`` where there is none.
-
-    Raises
-    ------
-    ValueError
-        It is not a unit of NumPy.
-    """
+    """Return the unit of a date and how many of it are one step; ``"generic"`` where there is none."""
     if not text:
         return 1, "generic"
     match = _UNIT.fullmatch(text)
@@ -118,13 +95,7 @@ def split_unit(text: str | None) -> tuple[int, str]:
 
 
 def field_shape(rest: list[Any]) -> tuple[int, ...]:
-    """Return the axes of a field from its entry without name and type: ``[]``, ``[3]`` or ``[[3, 2]]``.
-
-    Raises
-    ------
-    ValueError
-        It has more elements than NumPy allows.
-    """
+    """Return the axes of a field from its entry without name and type: ``[]``, ``[3]`` or ``[[3, 2]]``."""
     shape = tuple(map(int, rest[0] if isinstance(rest[0], list) else rest)) if rest else ()
     if any(length > _MOST_IN_FIELD for length in shape) or math.prod(shape) > _MOST_IN_FIELD:
         raise ValueError(f"a field has at most {_MOST_IN_FIELD:,} elements")
@@ -143,13 +114,7 @@ def itemsize(data_type: Any) -> int:
 
 
 def code_element(data_type: str) -> Element:
-    """Return the `Element` for a data type of format 2 that is a code; a field of objects is text.
-
-    Raises
-    ------
-    ValueError
-        The argument is not a code of Zarr.
-    """
+    """Return the `Element` for a data type of format 2 that is a code; a field of objects is text."""
     order, kind, digits, unit = split_code(data_type)
     size = int(digits or 0)
     byte_order: Literal["<", ">"] = ">" if order == ">" else "<"

@@ -93,11 +93,6 @@ def parse_documents(documents: Mapping[str, Any], *, damaged: Damaged | None = N
 
     ``damaged`` receives the errors of single arrays, by path, which are left out.
 
-    Raises
-    ------
-    MetadataError
-        A document is not an object, lacks a key, or has a value of the wrong type, and is not left out.
-
     Notes
     -----
     A node with both documents is an array. A group without ``.zgroup`` that its members imply keeps its attributes.
@@ -155,13 +150,7 @@ def wrap(documents: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def unwrap(document: Any) -> dict[str, Any]:
-    """Return ``{key: document}`` of a ``.zmetadata`` document.
-
-    Raises
-    ------
-    MetadataError
-        The document is not an object of the only existing version.
-    """
+    """Return ``{key: document}`` of a ``.zmetadata`` document."""
     metadata = document.get("metadata") if isinstance(document, dict) and document.get(FORMAT_KEY) == 1 else None
     if not isinstance(metadata, dict):
         raise MetadataError(
@@ -188,13 +177,7 @@ def parse_group(document: Any, attributes: Attributes, path: str) -> Group[Attri
 
 
 def parse_array(document: Any, attributes: Attributes, path: str) -> Dataset[Attributes]:
-    """Return the array for a ``.zarray`` document and its attributes.
-
-    Raises
-    ------
-    MetadataError
-        A key is missing or wrong; node and key are named.
-    """
+    """Return the array for a ``.zarray`` document and its attributes."""
     _check_format(document, ARRAY, path)
     if not document.keys() >= _REQUIRED:
         missing = [key for key in _ARRAY_KEYS if key not in document]

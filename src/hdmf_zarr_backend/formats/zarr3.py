@@ -104,13 +104,7 @@ def key_of(path: str) -> str:
 
 
 def check_document(document: Any, path: str) -> Literal["array", "group"]:
-    """Return the kind of node of a ``zarr.json``; its data type, codecs and fill value may be unknown.
-
-    Raises
-    ------
-    MetadataError
-        A key is missing or wrong; node and key are named.
-    """
+    """Return the kind of node of a ``zarr.json``; its data type, codecs and fill value may be unknown."""
     kind = _kind(document, path)
     if kind == "array":
         _grid(document, path)
@@ -176,15 +170,7 @@ def _chunk_keys(encoding: Any, path: str) -> ChunkKeys:
 
 
 def split_consolidated(document: Any) -> tuple[dict[str, Any], dict[str, Any]] | None:
-    """Return the documents inside that of a root, by path; None if it has no consolidated block.
-
-    Returns
-    -------
-    dict
-        ``{path: document}``; that of the root without the block.
-    dict
-        The block without its documents.
-    """
+    """Return the documents inside that of a root, by path; None if it has no consolidated block."""
     block = document.get(CONSOLIDATED) if isinstance(document, dict) else None
     if not isinstance(block, dict) or not isinstance(block.get("metadata"), dict):
         return None
@@ -228,18 +214,6 @@ def parse_consolidated(document: Any, *, damaged: Damaged | None = None) -> tupl
     """Return the hierarchy for the document of a root, None if it has no consolidated block.
 
     ``damaged`` is as for `parse_documents`.
-
-    Returns
-    -------
-    Hierarchy
-        All nodes.
-    dict
-        The block without its documents.
-
-    Raises
-    ------
-    MetadataError
-        A document in it is damaged or has something unsupported; the node is named.
     """
     found = split_consolidated(document)
     return None if found is None else (_hierarchy(found[0].items(), damaged), found[1])
@@ -249,11 +223,6 @@ def parse_documents(documents: Mapping[str, Any], *, damaged: Damaged | None = N
     """Return the hierarchy for ``{key: document}``.
 
     ``damaged`` receives the errors of single nodes, by path, which are left out.
-
-    Raises
-    ------
-    MetadataError
-        A document is damaged or has something unsupported, and is not left out; the node is named.
     """
     named = ((split(key)[0], document) for key, document in documents.items() if split(key)[1] == DOCUMENT)
     return _hierarchy(named, damaged)
@@ -275,13 +244,7 @@ def _hierarchy(documents: Iterable[tuple[str, Any]], damaged: Damaged | None) ->
 
 
 def parse_node(document: Any, path: str) -> Node:
-    """Return the node for a ``zarr.json``.
-
-    Raises
-    ------
-    MetadataError
-        A key is missing or wrong, or the data type, a codec or the fill value is not supported; node and key are named.
-    """
+    """Return the node for a ``zarr.json``."""
     if _kind(document, path) == "array":
         return _parse_array(document, path)
     extra = {key: document[key] for key in document if key not in GROUP_KEYS and key != CONSOLIDATED}
@@ -473,13 +436,7 @@ def _fields_of(data_type: list[Any], zarr_dtype: Any) -> list[Any]:
 
 
 def encode_node(node: Node) -> dict[str, Any]:
-    """Return the ``zarr.json`` of a node.
-
-    Raises
-    ------
-    UsageError
-        Format 3 cannot express a filter.
-    """
+    """Return the ``zarr.json`` of a node."""
     if isinstance(node, Dataset):
         return _encode_array(node)
     attributes = zarr3_attributes.encode_values(node.attributes)
@@ -492,13 +449,7 @@ def in_order(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def checked_key_encoding(encoding: Any, zarr_format: int) -> ChunkKeyEncoding | None:
-    """Return the requested encoding of chunk keys, after checking it.
-
-    Raises
-    ------
-    UsageError
-        The encoding is unknown, or the format has only one.
-    """
+    """Return the requested encoding of chunk keys, after checking it."""
     if encoding is not None and encoding not in KEY_ENCODINGS:
         known = " or ".join(map(repr, KEY_ENCODINGS))
         raise UsageError(f"chunk_key_encoding {encoding!r} is unknown", remedy=f"Use {known}.")
@@ -642,15 +593,7 @@ UsageError
 
 
 def store_in_format_3(node: Dataset[Attributes], widths: dict[str, int]) -> None:
-    """Convert the node of a new array from format 2 to format 3.
-
-    Parameters
-    ----------
-    node : Dataset
-        Of a new array; changed.
-    widths : dict of str to int
-        For rows: number of characters of the longest text in each field of text or references.
-    """
+    """Convert the node of a new array from format 2 to format 3."""
     stored = node.stored
     stored.zarr_format, stored.chunk_keys = 3, NEW_KEYS
     stored.extra, node.keeps_attributes = {}, True

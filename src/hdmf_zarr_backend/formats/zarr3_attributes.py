@@ -129,17 +129,7 @@ def _decode_reference(value: dict[str, Any]) -> dict[str, Any]:
 
 
 def encode_array_attributes(node: Dataset[Attributes], default: Any, *, rows: bool) -> Attributes:
-    """Return the format-3 attributes of an array.
-
-    Parameters
-    ----------
-    node : Dataset
-        Has ``stored_axes`` if its document has other axes.
-    default : object
-        The default ``zarr_dtype`` of the data type.
-    rows : bool
-        Whether it has rows with text or references.
-    """
+    """Return the format-3 attributes of an array."""
     encoded = encode_values(node.attributes)
     notes = dict(notes_of(encoded))
     word = node.attributes.get(DTYPE)
@@ -211,15 +201,7 @@ def _looks_like_rows(default: Any, references: Any) -> bool:
 
 
 def decode_array_attributes(attributes: Attributes, default: Any) -> tuple[Attributes, bool]:
-    """Return the format-2 attributes of an array without ``zarr_dtype``, and whether it has rows.
-
-    Parameters
-    ----------
-    attributes : dict
-        As in the document.
-    default : object
-        The default ``zarr_dtype`` of the data type: a name, or the fields.
-    """
+    """Return the format-2 attributes of an array without ``zarr_dtype``, and whether it has rows."""
     decoded = decode_values(attributes)
     decoded.pop(DTYPE, None)
     if not isinstance(default, list):
@@ -232,19 +214,7 @@ def decode_array_attributes(attributes: Attributes, default: Any) -> tuple[Attri
 
 
 def decode_word(attributes: Attributes, default: Any, *, rows: bool, is_text: bool) -> Any:
-    """Return ``zarr_dtype`` of an array with axes.
-
-    Parameters
-    ----------
-    attributes : dict
-        As in the document.
-    default : object
-        The default of the data type.
-    rows : bool
-        Whether it has rows with text or references.
-    is_text : bool
-        Whether its elements are text, as which references are stored.
-    """
+    """Return ``zarr_dtype`` of an array with axes."""
     kept = notes_of(attributes).get(_WORD)
     if kept is not None:
         return kept

@@ -107,26 +107,7 @@ def encode_codecs(
     endian: Endian | None,
     itemsize: int,
 ) -> list[dict[str, Any]]:
-    """Return the codecs of format 3.
-
-    Parameters
-    ----------
-    filters, compressor
-        Configurations of format 2.
-    is_object : bool
-        The data type is ``"|O"``.
-    axes : list of int
-        The axes of the array in its format-3 document, in the order in which a chunk has them.
-    endian : {"little", "big"} or None
-        Of the elements; None if they do not have a byte order.
-    itemsize : int
-        Bytes of an element, for Blosc; 1 for text.
-
-    Raises
-    ------
-    UsageError
-        Format 3 cannot express the chain.
-    """
+    """Return the codecs of format 3."""
     steps = _steps(filters, compressor)
     first: list[dict[str, Any]] = []
     if axes != sorted(axes):
@@ -190,13 +171,7 @@ def _encode_blosc(config: dict[str, Any], itemsize: int) -> dict[str, Any]:
 
 
 def decode_codecs(codecs: list[Any], ndim: int) -> Chain:
-    """Return the codecs of an array with ``ndim`` axes as its node has them.
-
-    Raises
-    ------
-    MetadataError
-        A chain that this package cannot follow.
-    """
+    """Return the codecs of an array with ``ndim`` axes as its node has them."""
     steps = list(map(_parts, codecs))
     if len(steps) == 1 and steps[0][0] == "sharding_indexed":
         return _decode_sharded(steps[0][1], ndim)
@@ -247,13 +222,7 @@ def _endian(configuration: dict[str, Any]) -> Endian | None:
 
 
 def decode_codec(codec: Any) -> dict[str, Any]:
-    """Return the format-2 configuration of a format-3 codec, which is given as ``{"name": ..., "configuration": ...}``.
-
-    Raises
-    ------
-    MetadataError
-        It is not a filter or a compressor, or not one that this package has.
-    """
+    """Return the format-2 configuration of a format-3 codec, given as ``{"name": ..., "configuration": ...}``."""
     return _decode(*_parts(codec))
 
 
@@ -328,13 +297,7 @@ def _decode_sharded(configuration: dict[str, Any], ndim: int) -> Chain:
 
 
 def _has_checksum(configuration: dict[str, Any]) -> bool:
-    """Tell whether the index of shards has a checksum.
-
-    Raises
-    ------
-    MetadataError
-        The index is encoded in another way than as little-endian numbers, with or without CRC32C.
-    """
+    """Tell whether the index of shards has a checksum."""
     index = [_parts(codec) for codec in configuration.get("index_codecs", [{"name": "bytes"}, {"name": "crc32c"}])]
     names = [name for name, _ in index]
     if names not in (["bytes"], ["bytes", "crc32c"]) or index[0][1].get("endian", "little") != "little":

@@ -40,15 +40,7 @@ def default_fill(data_type: Any) -> Any:
 
 
 def encode_fill(value: Any, data_type: Any, stored: Any) -> Any:
-    """Return the fill value in format 3.
-
-    Parameters
-    ----------
-    value : object
-        Of a node; None becomes `default_fill`, because format 3 requires a value.
-    data_type, stored : object
-        The data type in format 2 and in format 3.
-    """
+    """Return the fill value in format 3."""
     if value is None or (value == 0 and type(value) is int and not isinstance(stored, str)):
         return default_fill(stored)  # zarr 2 declared 0 for all types
     if object_kind(stored) == STRING and not isinstance(value, str):
@@ -59,20 +51,7 @@ def encode_fill(value: Any, data_type: Any, stored: Any) -> Any:
 
 
 def decode_fill(value: Any, data_type: Any, stored: Any) -> Any:
-    """Return the fill value of a node; None for the zero of the type.
-
-    Parameters
-    ----------
-    value : object
-        As in the document.
-    data_type, stored : object
-        The data type in format 2 and in format 3.
-
-    Raises
-    ------
-    MetadataError
-        The value does not fit the data type.
-    """
+    """Return the fill value of a node; None for the zero of the type."""
     if value is None or _is_zero(value):
         return None
     if isinstance(value, str):

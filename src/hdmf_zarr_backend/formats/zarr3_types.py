@@ -116,20 +116,7 @@ def little(data_type: Any) -> Any:
 
 
 def decode_type(data_type: Any, endian: Endian | None = "little") -> Any:
-    """Return the format-2 data type for a format-3 one.
-
-    Parameters
-    ----------
-    data_type : str or dict
-        As in the document; also ``structured``, and the names that other programs write.
-    endian : {"little", "big"}, optional
-        Of the codec ``bytes``; None counts as little.
-
-    Raises
-    ------
-    MetadataError
-        The type is not supported.
-    """
+    """Return the format-2 data type for a format-3 one."""
     number = NUMBERS.get(data_type) if isinstance(data_type, str) else None
     if number is not None:  # the most frequent case
         return number.ordered(">" if endian == "big" else "<")

@@ -71,20 +71,7 @@ class NewerFormatNeededError(Exception):
 
 
 def read_attribute(attribute: Any, encode: Encode) -> tuple[Any, dict[str, Any]]:
-    """Return the value of an attribute, or None if it is kept in the note only, and the note, which may be empty.
-
-    Parameters
-    ----------
-    attribute : h5py.h5a.AttrID
-        The attribute.
-    encode : callable
-        Makes JSON of an h5py reference.
-
-    Raises
-    ------
-    ValueRefusedError
-        A type that cannot be read.
-    """
+    """Return the value of an attribute, or None if it is kept in the note only, and the note, which may be empty."""
     import h5py
 
     tid = attribute.get_type()
@@ -159,29 +146,7 @@ class AttributeWriter(NamedTuple):
     named_type: NamedType
 
     def write(self, node: Any, name: str, value: Any, note: dict[str, Any], refer: Refer) -> None:
-        """Write one attribute.
-
-        Parameters
-        ----------
-        node : h5py.h5g.GroupID, h5py.h5d.DatasetID or h5py.h5t.TypeID
-            The object.
-        name : str
-            Name of the attribute.
-        value : object
-            As `formats.attributes.decode_attributes` returns it; references as `Reference`. None if the note has the
-            value.
-        note : dict
-            The note of the attribute, which may be empty.
-        refer : callable
-            Makes an h5py reference.
-
-        Raises
-        ------
-        ValueRefusedError
-            HDF5 cannot store it.
-        NewerFormatNeededError
-            The format version of the file cannot store it.
-        """
+        """Write one attribute."""
         from h5py import h5a, h5s
 
         with refusing(f"the attribute {name!r}"):
@@ -227,13 +192,7 @@ def refusing(what: str = "this") -> Iterator[None]:
 
 
 def default_attribute_type(value: Any) -> TypeJSON:
-    """Return the JSON of the HDF5 type for an attribute whose note has no type.
-
-    Parameters
-    ----------
-    value : object
-        The value, as `formats.attributes.decode_attributes` returns it.
-    """
+    """Return the JSON of the HDF5 type for an attribute whose note has no type."""
     array = value if isinstance(value, np.ndarray) else np.asarray(value)
     if array.dtype.kind != "O":
         return UTF8 if array.dtype.kind in "UT" else type_of_dtype(array.dtype)
@@ -374,17 +333,7 @@ def attribute_names(node: Any) -> Iterator[tuple[str, Any]]:
 
 
 def note_orders(node: Any, created: Any, note: dict[str, Any]) -> None:
-    """Add the creation orders that a group or dataset keeps to its note.
-
-    Parameters
-    ----------
-    node : h5py.h5g.GroupID or h5py.h5d.DatasetID
-        The object.
-    created : h5py.h5p.PropOCID
-        Its creation property list.
-    note : dict
-        The note of the object.
-    """
+    """Add the creation orders that a group or dataset keeps to its note."""
     from h5py import h5, h5a, h5g
 
     flags = created.get_attr_creation_order()
@@ -410,15 +359,7 @@ def _links(group: Any) -> list[bytes]:
 
 
 def set_orders(properties: Any, note: dict[str, Any]) -> None:
-    """Make a new object keep the creation orders in the note.
-
-    Parameters
-    ----------
-    properties : h5py.h5p.PropOCID or h5py.h5p.PropFCID
-        Creation property list of the object, or of the file for its root.
-    note : dict
-        The note of the object.
-    """
+    """Make a new object keep the creation orders in the note."""
     if flags := _flags(note, ATTRIBUTE_ORDER):
         properties.set_attr_creation_order(flags)
     if flags := _flags(note, LINK_ORDER):
@@ -443,17 +384,7 @@ def in_order(names: Iterable[str], note: dict[str, Any], key: str) -> list[str]:
 
 
 def order_links(group: Any, note: dict[str, Any], creation: Any) -> None:
-    """Bring the links of a group into the noted order. Moving a link counts as creating it.
-
-    Parameters
-    ----------
-    group : h5py.h5g.GroupID
-        The group, with all links.
-    note : dict
-        The note of the group.
-    creation : h5py.h5p.PropLCID
-        Property list of the links.
-    """
+    """Bring the links of a group into the noted order. Moving a link counts as creating it."""
     if not _flags(note, LINK_ORDER):
         return
     found = _links(group)

@@ -78,11 +78,6 @@ class _Direct:
 class RawChunks:
     """The stored chunks of a chunked dataset.
 
-    Parameters
-    ----------
-    dataset : h5py.Dataset
-        Must be open while the index is made; afterwards only if its file is not a plain local one.
-
     Attributes
     ----------
     shape, chunks : tuple of int
@@ -91,11 +86,6 @@ class RawChunks:
         Number of chunks along each axis, stored or not.
     location : str
         Name of the file, for messages.
-
-    Raises
-    ------
-    UsageError
-        The dataset is not chunked, or its chunks cannot be located with certainty.
     """
 
     def __init__(self, dataset: Any, inner: tuple[int, ...] = ()) -> None:
@@ -132,13 +122,7 @@ class RawChunks:
         return self._bytes
 
     def find(self, index: Index) -> StoredChunk | None:
-        """Return the position of the chunk at ``index``, None if it is not stored.
-
-        Raises
-        ------
-        UsageError
-            This is a `part` that does not include the chunk.
-        """
+        """Return the position of the chunk at ``index``, None if it is not stored."""
         position = self._position(index)
         if self._wanted is not None and position not in self._wanted:
             problem = f"the chunk {index} is not in this part of the dataset"
@@ -151,17 +135,7 @@ class RawChunks:
         return StoredChunk(offset, size, mask)
 
     def read(self, index: Index) -> bytes | None:
-        """Return the bytes of the chunk at ``index`` as stored in the file, None if it is not stored.
-
-        Raises
-        ------
-        ChunkError
-            The file ends before the chunk does.
-        StoreError
-            The file is gone or has changed.
-        UsageError
-            This is a `part` that does not include the chunk.
-        """
+        """Return the bytes of the chunk at ``index`` as stored in the file, None if it is not stored."""
         found = self.find(index)
         return None if found is None else self.read_found(index, found)
 

@@ -45,16 +45,6 @@ class Hdf5Content(Mapping[str, NodeContent]):
 
     Objects are found depth first, sorted by name. An object with several hard links is a node at its first path and a
     link of form ``hard`` at the others, so cycles end. Links are not followed.
-
-    Parameters
-    ----------
-    path : str or PathLike
-        A local file.
-
-    Raises
-    ------
-    UnreadableHdf5Error
-        The file cannot be opened, or one of its nodes cannot be read.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:

@@ -191,17 +191,7 @@ def _as_text(value: Any) -> str | None:
 
 
 def stored_fill(created: Any, dtype: np.dtype[Any], *, is_text: bool = False) -> Array:
-    """Return the fill value of a dataset as an array without axes, zero if it is undefined.
-
-    Parameters
-    ----------
-    created : h5py.h5p.PropDCID
-        Creation property list of the dataset.
-    dtype : numpy.dtype
-        Type of the value in memory. h5py cannot read fill values of arrays or sequences.
-    is_text : bool
-        Whether the elements are text of variable length.
-    """
+    """Return the fill value of a dataset as an array without axes, zero if it is undefined."""
     from h5py import h5d
 
     value = np.zeros((1,) if is_text else (), dtype)  # h5py needs an axis for text, and none for other types
@@ -246,15 +236,7 @@ class DatasetForm:
 
 
 def dataset_form(node: Dataset[Attributes], *, is_spec: bool = False) -> DatasetForm:
-    """Return the type and shape of the dataset that an array becomes.
-
-    Parameters
-    ----------
-    node : Dataset
-        The array.
-    is_spec : bool
-        Whether the array holds a cached specification.
-    """
+    """Return the type and shape of the dataset that an array becomes."""
     found = elements.describe(node, is_spec=is_spec)
     recorded = found.note["type"] if found.note is not None and found.noted is not None else None
     shape = found.shape
@@ -269,19 +251,7 @@ def default_type(node: Dataset[Attributes], notes: dict[str, Any]) -> TypeJSON:
 def creation_list(
     stored: StoredArray, note: dict[str, Any] | None, kind: TypeJSON, tid: Any, shape: Shape, maxshape: MaxShape
 ) -> Any:
-    """Return the ``h5py.h5p.PropDCID`` to create a dataset with.
-
-    Parameters
-    ----------
-    stored : StoredArray
-        The array in Zarr.
-    note : dict or None
-        The note of the dataset; None if it was never in HDF5.
-    kind, tid
-        Its type, as JSON and as HDF5 type.
-    shape, maxshape : tuple
-        Shapes of the dataset; an axis of ``maxshape`` is None if it is unlimited.
-    """
+    """Return the ``h5py.h5p.PropDCID`` to create a dataset with."""
     from h5py import h5d, h5p
 
     properties = h5p.create(h5p.DATASET_CREATE)

@@ -51,17 +51,7 @@ def _changed(location: str) -> StoreError:
 
 
 class FileBytes:
-    """A local file that must not change while it is read, made by `file_bytes`.
-
-    Parameters
-    ----------
-    path : str
-        Absolute path.
-    size : int
-        Its length in bytes.
-    mtime_ns : int
-        Time of its last change.
-    """
+    """A local file that must not change while it is read, made by `file_bytes`."""
 
     def __init__(self, path: str, size: int, mtime_ns: int) -> None:
         self.path = path
@@ -77,13 +67,7 @@ class FileBytes:
         return (_shared, (self.path, self.size, self.mtime_ns))
 
     def check(self) -> None:
-        """Check that the file is still in the recorded state.
-
-        Raises
-        ------
-        StoreError
-            The file does not exist any more, or its size or time has changed.
-        """
+        """Check that the file is still in the recorded state."""
         self._check(os.fstat(self._opened()))
 
     def identity(self) -> tuple[int, int]:
@@ -92,15 +76,7 @@ class FileBytes:
         return state.st_dev, state.st_ino
 
     def read(self, offset: int, size: int) -> bytes:
-        """Return ``size`` bytes from ``offset``. Threads may read concurrently.
-
-        Raises
-        ------
-        ChunkError
-            The file ends before ``offset + size``.
-        StoreError
-            The file cannot be read, does not exist any more, or has changed.
-        """
+        """Return ``size`` bytes from ``offset``. Threads may read concurrently."""
         data = self._read(offset, size)
         while len(data) < size:  # one read returns at most 2 GB
             more = self._read(offset + len(data), size - len(data))
@@ -153,13 +129,7 @@ class FileBytes:
 
 
 def file_bytes(path: str) -> FileBytes:
-    """Return the local file ``path`` in its present state.
-
-    Raises
-    ------
-    StoreError
-        The file does not exist.
-    """
+    """Return the local file ``path`` in its present state."""
     absolute = os.path.abspath(path)
     try:
         state = os.stat(absolute)
@@ -180,28 +150,12 @@ def _shared(path: str, size: int, mtime_ns: int) -> FileBytes:
 class RemoteFile:
     """A file at a URL, which must not change while it is read.
 
-    Parameters
-    ----------
-    location : str
-        URL.
-    options : mapping
-        ``storage_options``.
-    state : FileState, optional
-        The required state; None: the present one.
-
     Attributes
     ----------
     path : str
         The URL, for messages.
     state : FileState
         Size, ETag and time.
-
-    Raises
-    ------
-    StoreNotFoundError
-        Nothing exists at the URL.
-    StoreError
-        The file has changed.
     """
 
     def __init__(self, location: str, options: Mapping[str, Any], state: FileState | None = None) -> None:
@@ -232,26 +186,12 @@ class RemoteFile:
         return self.state.size
 
     def check(self) -> None:
-        """Check that the file is still in the recorded state.
-
-        Raises
-        ------
-        StoreError
-            The file does not exist any more or has changed.
-        """
+        """Check that the file is still in the recorded state."""
         if self._keys.state(self._name) != self.state:
             raise _changed(self.path)
 
     def read(self, offset: int, size: int) -> bytes:
-        """Return ``size`` bytes from ``offset``. Threads may read concurrently.
-
-        Raises
-        ------
-        ChunkError
-            The file ends before ``offset + size``.
-        StoreError
-            The file cannot be read.
-        """
+        """Return ``size`` bytes from ``offset``. Threads may read concurrently."""
         data = self.read_up_to(offset, size)
         if len(data) < size:
             problem = f"the file ends before byte {offset + size}"

@@ -78,13 +78,7 @@ class _Target:
         return self.form.stored_as == "plain" and bool(self.form.shape) and nbytes > _LARGE_BYTES
 
     def values(self, block: Array, shape: tuple[int, ...]) -> Array:
-        """Return a block of the array in the memory layout of the dataset.
-
-        Raises
-        ------
-        MetadataError
-            The stored values do not fit the type.
-        """
+        """Return a block of the array in the memory layout of the dataset."""
         dtype: np.dtype[Any] = self.dataset.get_type().dtype
         kind, stored_as = self.form.type, self.form.stored_as
         try:
@@ -126,21 +120,7 @@ def _text(item: Any) -> bytes:
 
 
 class Filler:
-    """Fills the datasets of a new HDF5 file.
-
-    Parameters
-    ----------
-    groups : OpenGroups
-        The open groups of the new file. All datasets exist, without values.
-    refer : callable
-        Returns the h5py reference for a reference in a Zarr file.
-    executor : object
-        As for `execution.executors.runner`: decodes and encodes large arrays.
-    memory_budget : int
-        Bytes of values that may be in flight.
-    advance : callable
-        Called with a path and the number of bytes written.
-    """
+    """Fills the datasets of a new HDF5 file."""
 
     def __init__(
         self,
@@ -160,13 +140,7 @@ class Filler:
         self._caches: dict[str, ChunkCache] = {}
 
     def fill(self, planned: list[tuple[Placed, DatasetForm]]) -> None:
-        """Write all values.
-
-        Raises
-        ------
-        ZarrBackendError
-            A chunk cannot be read, or HDF5 cannot store its values; store and node are named.
-        """
+        """Write all values."""
         later: list[_Target] = []
         for placed, form in planned:
             assert isinstance(placed.node, Dataset)
@@ -343,17 +317,6 @@ def block_slices(
 
     A region consists of complete HDF5 chunks, so each of those is compressed once. Of the possible shapes, the one is
     chosen that decodes the fewest Zarr chunks: each once, if a common multiple of both chunk shapes fits.
-
-    Parameters
-    ----------
-    stored : StoredArray
-        The Zarr array; it may have more axes than the dataset.
-    shape, chunks : tuple of int
-        Of the HDF5 dataset; ``chunks`` is None for a contiguous one.
-    block_bytes : int
-        Maximum size of a region.
-    most_bytes : int
-        Maximum size used where a smaller region would decode more chunks twice.
     """
     steps = _block_shape(stored, shape, chunks, block_bytes, most_bytes)
     for corner in itertools.product(*(range(0, n, step) for n, step in zip(shape, steps, strict=True))):
@@ -457,13 +420,7 @@ class BlockTask:
         return math.prod([*lengths, *inner]) * numpy_dtype(self.node.stored.data_type).itemsize
 
     def run(self) -> Array | Encoded:
-        """Return the values, or the chunks of the dataset with their indices.
-
-        Raises
-        ------
-        ZarrBackendError
-            A chunk cannot be read; store and array are named.
-        """
+        """Return the values, or the chunks of the dataset with their indices."""
         try:
             reader = ChunkReader(self.keys, self.path, self.node.stored, self.cache)
             inner = len(self.node.stored.shape) - len(self.region)

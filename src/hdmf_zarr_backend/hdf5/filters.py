@@ -82,25 +82,7 @@ class CodecPipeline:
         return lz4_from_hdf5(data) if self.reframed else data
 
     def decode(self, data: bytes, *, mask: int = 0) -> Any:
-        """Return the decoded bytes of a chunk as HDF5 stores it.
-
-        Parameters
-        ----------
-        data : bytes
-            The chunk in the file.
-        mask : int
-            Filter mask of HDF5: bit ``i`` is set if filter ``i`` was not applied.
-
-        Returns
-        -------
-        bytes-like
-            Type of the first codec's output.
-
-        Raises
-        ------
-        ChunkError
-            The chunk does not decode.
-        """
+        """Return the decoded bytes of a chunk as HDF5 stores it."""
         buffer: Any = data
         try:
             for number in reversed(range(len(self.codecs))):
@@ -127,15 +109,7 @@ def _codec(items: tuple[tuple[str, Any], ...]) -> Codec:
 
 
 def codecs_of(pipeline: Sequence[Sequence[Any]], dtype: np.dtype[Any]) -> CodecPipeline | None:
-    """Return the codecs that read the raw chunks of a dataset as Zarr chunks, None if a filter has no counterpart.
-
-    Parameters
-    ----------
-    pipeline : sequence of (number, flags, options)
-        The filters in the order of ``h5py.h5p.PropDCID.get_filter(i)``.
-    dtype : numpy.dtype
-        Type of the elements, packed.
-    """
+    """Return the codecs that read the raw chunks of a dataset as Zarr chunks, None if a filter has no counterpart."""
     entries = _entries(pipeline)
     if entries is None or not _is_ordered(entries):
         return None
@@ -221,15 +195,6 @@ def pipeline_of(
     filters: Sequence[Config] | None, compressor: Config | None, dtype: np.dtype[Any], *, noted: Any = None
 ) -> Pipeline | None:
     """Return the HDF5 filters whose raw chunks equal the chunks of a Zarr array, None if a codec has no counterpart.
-
-    Parameters
-    ----------
-    filters, compressor
-        Those of format 2.
-    dtype : numpy.dtype
-        Type of the elements.
-    noted : list, optional
-        The pipeline that the dataset had in HDF5; it is returned if its chunks have the same bytes.
 
     Notes
     -----
@@ -328,13 +293,7 @@ def set_filters(created: Any, pipeline: Pipeline) -> None:
 
 
 def _lz4_blocks(data: Any) -> tuple[int, list[tuple[int, memoryview]]]:
-    """Return the length of a chunk and ``(length, block)`` of each of its blocks.
-
-    Raises
-    ------
-    ValueError
-        The data are not an LZ4 chunk.
-    """
+    """Return the length of a chunk and ``(length, block)`` of each of its blocks."""
     view = memoryview(data).cast("B")
     if len(view) < _LZ4_HEADER.size:
         raise ValueError("no LZ4 header")
@@ -364,13 +323,7 @@ def _lz4_decoded(data: Any) -> bytes:
 
 
 def lz4_from_hdf5(data: bytes) -> bytes | None:
-    """Return an LZ4 chunk of HDF5 in the frame of numcodecs, None if it must be encoded again.
-
-    Raises
-    ------
-    ChunkError
-        The data are not an LZ4 chunk.
-    """
+    """Return an LZ4 chunk of HDF5 in the frame of numcodecs, None if it must be encoded again."""
     try:
         total, blocks = _lz4_blocks(data)
     except ValueError as error:
@@ -382,13 +335,7 @@ def lz4_from_hdf5(data: bytes) -> bytes | None:
 
 
 def lz4_to_hdf5(data: bytes) -> bytes:
-    """Return an LZ4 chunk of numcodecs in the frame of HDF5's filter.
-
-    Raises
-    ------
-    ChunkError
-        The data are not an LZ4 chunk.
-    """
+    """Return an LZ4 chunk of numcodecs in the frame of HDF5's filter."""
     total, block = int.from_bytes(data[:4], "little"), data[4:]
     if not block or not 0 < total < 2**31:
         raise ChunkError("an LZ4 chunk has no header", remedy="Run `zarrio verify`.")

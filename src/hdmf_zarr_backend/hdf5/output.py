@@ -20,18 +20,6 @@ class OutputFile:
     """A new file for the driver ``fileobj`` of h5py.
 
     At the end of the ``with`` block the file is closed and the first error is raised.
-
-    Parameters
-    ----------
-    path : str
-        The new file.
-    exclusive : bool
-        Refuse to replace an existing file.
-
-    Raises
-    ------
-    OSError
-        The file cannot be created; or, at the end of the block, the first failed write.
     """
 
     def __init__(self, path: str, *, exclusive: bool) -> None:

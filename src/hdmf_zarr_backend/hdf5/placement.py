@@ -68,15 +68,6 @@ def hdf5_note(node: Node) -> dict[str, Any]:
 class Placement:
     """The objects of the new file, with their paths.
 
-    Parameters
-    ----------
-    resolver : Resolver
-        Follows the links of the file to convert.
-    target : str
-        Absolute path of the HDF5 file; external links are relative to its folder.
-    copies_links : bool
-        Copy the targets of links to other files; False: such links may become external links.
-
     Attributes
     ----------
     nodes : list of Placed
@@ -236,15 +227,7 @@ class Placement:
             return None
 
     def place_of(self, reference: Reference, file: LinkedFile) -> str | None:
-        """Return the path of a reference's target in the HDF5 file, None if the target is not in it.
-
-        Parameters
-        ----------
-        reference : Reference
-            As stored.
-        file : LinkedFile
-            The file that contains the reference.
-        """
+        """Return the path of a reference's target in the HDF5 file, None if the target is not in it."""
         if reference.node_path in self._types and self._resolver.locate(file, reference.source) == self.main.location:
             return reference.node_path
         found = self._find(file, reference)

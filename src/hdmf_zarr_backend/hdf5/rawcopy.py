@@ -100,17 +100,6 @@ class DecodedH5Source:
 
     It can be sent to another process if ``raw.is_plain_file``.
 
-    Parameters
-    ----------
-    raw : RawChunks
-        The chunks.
-    dtype : numpy.dtype
-        Type of the elements, packed.
-    pipeline : CodecPipeline
-        Decodes the chunks.
-    fill : bytes
-        Bytes of the fill value, for chunks that are not stored.
-
     Attributes
     ----------
     shape, chunks : tuple of int
@@ -141,13 +130,7 @@ class DecodedH5Source:
         return {index for region in regions for index in self._overlapping(region)}
 
     def decode(self, index: Index) -> Array:
-        """Return the complete chunk at ``index``, which may be read-only; the fill value if it is not stored.
-
-        Raises
-        ------
-        ChunkError
-            The chunk does not decode; file and dataset are named.
-        """
+        """Return the complete chunk at ``index``, which may be read-only; the fill value if it is not stored."""
         try:
             found = self.raw.find(index)
             if found is None:
@@ -216,11 +199,6 @@ class RawH5Source(DecodedH5Source):
 
         A chunk with all filters applied is not decoded. A chunk that HDF5 could not compress is encoded here, and for a
         chunk that is not stored the fill value is returned.
-
-        Raises
-        ------
-        ChunkError
-            The chunk cannot be read, or must be decoded and cannot be.
         """
         found = self.raw.find(index)
         if found is None:
@@ -250,21 +228,7 @@ class RawH5Source(DecodedH5Source):
 
 
 class ContiguousH5Source:
-    """The values of a contiguous dataset. It can be sent to another process.
-
-    Parameters
-    ----------
-    file : FileBytes or RemoteFile
-        The file.
-    offset : int
-        Offset of the first element.
-    shape : tuple of int
-        Of the dataset, including the axes of elements that are arrays.
-    dtype : numpy.dtype
-        Type of the elements, packed.
-    name : str
-        Name of the dataset, for messages.
-    """
+    """The values of a contiguous dataset. It can be sent to another process."""
 
     def __init__(
         self, file: FileBytes | RemoteFile, offset: int, shape: tuple[int, ...], dtype: np.dtype[Any], name: str
@@ -280,15 +244,7 @@ class ContiguousH5Source:
         return self
 
     def read(self, region: Region) -> Array:
-        """Return the values of ``region``, which may be read-only.
-
-        Raises
-        ------
-        StoreError
-            The file does not exist any more or has changed.
-        ChunkError
-            The file ends before the values do.
-        """
+        """Return the values of ``region``, which may be read-only."""
         lengths = tuple(part.stop - part.start for part in region)
         if not math.prod(lengths):
             return np.empty(lengths, self.dtype)
@@ -338,15 +294,7 @@ class ContiguousH5Source:
 
 
 def plan_contiguous(dataset: Any, description: Description) -> ContiguousH5Source | None:
-    """Return a source for a contiguous dataset, None if HDF5 has to read it.
-
-    Parameters
-    ----------
-    dataset : h5py.Dataset
-        The dataset; not kept.
-    description : Description
-        Its description, as `describe` returns it.
-    """
+    """Return a source for a contiguous dataset, None if HDF5 has to read it."""
     from h5py import h5d
 
     if not description.is_raw or not dataset.shape or not dataset.size:
@@ -379,13 +327,6 @@ def _reads_as(source: ContiguousH5Source, dataset: Any) -> bool:
 
 def plan_raw(dataset: Any, description: Description) -> RawH5Source | None:
     """Return a source for a dataset whose chunks can be copied as they are, None if HDF5 has to decode it.
-
-    Parameters
-    ----------
-    dataset : h5py.Dataset
-        The dataset. It is not kept, unless its file is not a plain local one.
-    description : Description
-        Its description, as `describe` returns it.
 
     Notes
     -----
@@ -489,28 +430,7 @@ def _is_filtered(dataset: Any, source: RawH5Source, index: Index) -> bool | None
 
 
 def write_direct(dataset: Any, chunks: Iterable[tuple[Index, bytes | None]]) -> int:
-    """Write the chunks of a Zarr array into a new HDF5 dataset as they are.
-
-    Parameters
-    ----------
-    dataset : h5py.Dataset
-        Created with the shape, the chunks and the fill value of the array, and with the filters that `pipeline_of`
-        returns.
-    chunks : iterable of (index, bytes)
-        None for a missing chunk, which stays unallocated and reads as the fill value.
-
-    Returns
-    -------
-    int
-        Number of bytes written.
-
-    Raises
-    ------
-    UsageError
-        A chunk is outside of the dataset.
-    ChunkError
-        The size of a chunk without filters does not fit its values.
-    """
+    """Write the chunks of a Zarr array into a new HDF5 dataset as they are."""
     pipeline = filters_of(dataset.id.get_create_plist())
     is_framed = bool(pipeline) and pipeline[-1][0] == LZ4
     size = math.prod(dataset.chunks) * dataset.id.get_type().get_size()

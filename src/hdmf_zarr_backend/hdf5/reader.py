@@ -52,11 +52,6 @@ class OpenGroups:
     """The groups above the object that was opened last, kept open.
 
     HDF5 resolves each path from its start, so opening nested groups by path takes quadratic time.
-
-    Parameters
-    ----------
-    file : h5py.h5f.FileID
-        The file.
     """
 
     def __init__(self, file: Any) -> None:
@@ -85,20 +80,7 @@ class OpenGroups:
 
 
 class SourceFile:
-    """One open HDF5 file.
-
-    Parameters
-    ----------
-    location : str
-        Absolute path or URL.
-    options : mapping
-        ``storage_options``, for a URL.
-
-    Raises
-    ------
-    UnsupportedFileError
-        HDF5 cannot open it.
-    """
+    """One open HDF5 file."""
 
     def __init__(self, location: str, options: Mapping[str, Any] | None = None) -> None:
         import h5py
@@ -135,24 +117,7 @@ class SourceFile:
         return self._last[1]
 
     def walk(self, top: bytes, known: Container[Address]) -> Iterator[tuple[bytes, int, Any]]:
-        """Yield the object at a path and everything below it, depth first, sorted by name. Links are not followed.
-
-        Parameters
-        ----------
-        top : bytes
-            The path.
-        known : container of Address
-            Objects that were visited before. The members of a group in it are skipped, unless the group was added after
-            the walk yielded it.
-
-        Yields
-        ------
-        path : bytes
-        form : int
-            Class of the link at the path; `h5py.h5l.TYPE_HARD` for an object.
-        info : h5py.h5o.ObjInfo or None
-            Of the object; None for a link.
-        """
+        """Yield the object at a path and everything below it, depth first, sorted by name. Links are not followed."""
         from h5py import h5g, h5l, h5o
 
         pending = [top]
@@ -203,19 +168,6 @@ class _Pending:
 
 class Hdf5Tree:
     """The objects of a file, with their paths in the new file.
-
-    Parameters
-    ----------
-    location : str
-        Absolute path of the HDF5 file.
-    target : str
-        Absolute path of the Zarr file; sources of links are relative to it.
-    options : mapping
-        ``storage_options``, if the HDF5 file is at a URL.
-    external_links : {"follow", "within", "never"}, optional
-        Which other files may be read; None: the default of `convert`.
-    limits : Limits, optional
-        Limit of nesting depth.
 
     Attributes
     ----------
@@ -453,13 +405,6 @@ def _warn_broken(link: _Pending, target: str) -> None:
 class Hdf5Data:
     """The values of one dataset, which is opened when values are read.
 
-    Parameters
-    ----------
-    file : SourceFile
-        The file.
-    raw : bytes
-        Path of the dataset.
-
     Attributes
     ----------
     shape : tuple of int or None
@@ -480,13 +425,7 @@ class Hdf5Data:
         return f"{self._file.location}, {text_of(self._raw)}"
 
     def describe(self) -> Description:
-        """Return type, shape and storage of the dataset. Registers filters of hdf5plugin if it needs them.
-
-        Raises
-        ------
-        ValueRefusedError
-            The type has no counterpart in HDMF or Zarr.
-        """
+        """Return type, shape and storage of the dataset. Registers filters of hdf5plugin if it needs them."""
         found = describe(self.dataset())
         usable(found.note.get("filters", []))
         return found
@@ -498,18 +437,7 @@ class Hdf5Data:
         return h5py.Dataset(self._file.open(self._raw))
 
     def __getitem__(self, key: Any) -> Any:
-        """Return a block, or the value of a scalar dataset.
-
-        Parameters
-        ----------
-        key : int, slice, tuple of slices or ()
-            At most one per axis; steps are 1. An integer drops the first axis.
-
-        Raises
-        ------
-        DamagedFileError, UnsupportedFileError
-            HDF5 cannot read the values or lacks a filter; file and dataset are named.
-        """
+        """Return a block, or the value of a scalar dataset."""
         if isinstance(key, int):
             return self[key : key + 1][0]
         shape = self.shape or ()
@@ -549,19 +477,7 @@ def _missing_filter(node: Any) -> int | None:
 
 
 def read_block(node: Any, bounds: Bounds, dtype: np.dtype[Any], memory: Any) -> Array:
-    """Return a block of a dataset as an array.
-
-    Parameters
-    ----------
-    node : h5py.h5d.DatasetID
-        The dataset.
-    bounds : sequence of (int, int)
-        Start and stop on each axis.
-    dtype : numpy.dtype
-        Type of the array.
-    memory : h5py.h5t.TypeID
-        The HDF5 type with the layout of ``dtype``.
-    """
+    """Return a block of a dataset as an array."""
     from h5py import h5s
 
     lengths = tuple(stop - start for start, stop in bounds)

@@ -30,13 +30,7 @@ from hdmf_zarr_backend.model.nodes import absolute
 
 
 class Hdf5References:
-    """The references of a file, and of the files that it links to.
-
-    Parameters
-    ----------
-    tree : Hdf5Tree
-        The objects of the file with their new paths.
-    """
+    """The references of a file, and of the files that it links to."""
 
     def __init__(self, tree: Hdf5Tree) -> None:
         self._tree = tree
@@ -82,15 +76,7 @@ class Hdf5References:
         return None if found is None else encode_reference(found)
 
     def encode_addresses(self, addresses: Array, file: SourceFile) -> Array | None:
-        """Return the JSON of references given as addresses, None if one of them has no placed target.
-
-        Parameters
-        ----------
-        addresses : numpy.ndarray of uint64
-            0 is a null reference.
-        file : SourceFile
-            The file that contains the references.
-        """
+        """Return the JSON of references given as addresses, None if one of them has no placed target."""
         from h5py import h5o
 
         number = h5o.get_info(file.file.id).fileno
@@ -107,15 +93,7 @@ class Hdf5References:
 
 
 class ReferenceData(Hdf5Data):
-    """The values of a dataset of references, or of rows with references, which are converted to JSON.
-
-    Parameters
-    ----------
-    file, raw
-        As for `Hdf5Data`.
-    references : Hdf5References
-        Resolves the references.
-    """
+    """The values of a dataset of references, or of rows with references, which are converted to JSON."""
 
     def __init__(self, file: SourceFile, raw: bytes, references: Hdf5References) -> None:
         super().__init__(file, raw)
@@ -189,13 +167,7 @@ def _axis(indices: list[int]) -> dict[str, list[int]]:
 
 
 def decode_region(region: Any, space: Any) -> None:
-    """Select in ``space``, the dataspace of the target, the elements that the JSON of a region lists.
-
-    Raises
-    ------
-    MetadataError
-        The region is invalid or does not fit the space.
-    """
+    """Select in ``space``, the dataspace of the target, the elements that the JSON of a region lists."""
     try:
         _select(region, space)
         if not space.select_valid():

@@ -45,17 +45,7 @@ class UnreadableHdf5Error(DamagedFileError, OSError):
 
 @contextmanager
 def reading(location: str, path: str | None, dataset: Any = None) -> Iterator[None]:
-    """Turn errors of h5py into errors of this package that name the file and the node.
-
-    Parameters
-    ----------
-    location : str
-        The HDF5 file.
-    path : str or None
-        The node that is read, None if not yet known.
-    dataset : h5py.h5d.DatasetID, optional
-        The dataset whose values are read.
-    """
+    """Turn errors of h5py into errors of this package that name the file and the node."""
     try:
         yield
     except ZarrBackendError as error:
@@ -98,20 +88,7 @@ def warn_broken(message: str) -> None:
 
 
 def check_depth(limits: Limits, location: str, path: str) -> None:
-    """Check that a group is not nested too deep.
-
-    Parameters
-    ----------
-    limits : Limits
-        The limits.
-    location, path : str
-        The file, and the absolute path of the group in it.
-
-    Raises
-    ------
-    LimitError
-        The group is deeper than ``max_depth``; the file and the beginning of the path are named.
-    """
+    """Check that a group is not nested too deep."""
     depth = 0 if path == "/" else path.count("/")
     try:
         limits.check("max_depth", depth, f"groups are nested {depth:,} deep or deeper")
@@ -123,29 +100,7 @@ def check_depth(limits: Limits, location: str, path: str) -> None:
 
 
 def check_other_files(dataset: Any, location: str, path: str, policy: ExternalLinks | None) -> None:
-    """Refuse a dataset with values in files that the policy does not allow, before any of them is opened.
-
-    Parameters
-    ----------
-    dataset : h5py.h5d.DatasetID
-        The dataset.
-    location, path : str
-        The file and the dataset.
-    policy : {"follow", "within", "never"} or None
-        As for `convert`; None: raw files inside the folder of the HDF5 file, and any source of a virtual dataset.
-
-    Raises
-    ------
-    LinkRefusedError
-        The policy does not allow another file, which the message names.
-    DamagedFileError
-        A virtual dataset is its own source, directly or through others.
-
-    Warns
-    -----
-    UserWarning
-        A raw file is followed.
-    """
+    """Refuse a dataset with values in files that the policy does not allow, before any of them is opened."""
     _Followed(location, path, policy).follow(dataset, location, ())
 
 
@@ -287,18 +242,6 @@ def check_allocated(dataset: Any, limits: Limits) -> None:
     """Check that filling the unwritten values of a dataset stays within the limit.
 
     Storage is inspected only if the dataset declares more than the limit in total.
-
-    Parameters
-    ----------
-    dataset : h5py.Dataset
-        A virtual dataset, and one with values in other files, is never refused.
-    limits : Limits
-        The limits.
-
-    Raises
-    ------
-    LimitError
-        The unwritten values exceed ``max_unwritten_bytes``; the message names file and dataset.
     """
     element = dataset.id.get_type().get_size()
     if not dataset.shape or dataset.is_virtual or dataset.id.get_create_plist().get_external_count():

@@ -63,13 +63,7 @@ def raw_of(text: Any) -> bytes:
 
 
 def encode_type(tid: Any) -> TypeJSON:
-    """Return the JSON of an ``h5py.h5t.TypeID``.
-
-    Raises
-    ------
-    ValueRefusedError
-        NumPy has no such type (for example HDF5's times), or the elements are arrays of arrays.
-    """
+    """Return the JSON of an ``h5py.h5t.TypeID``."""
     from h5py import h5t
 
     found = any_type(tid)
@@ -83,13 +77,7 @@ def encode_type(tid: Any) -> TypeJSON:
 
 
 def any_type(tid: Any) -> TypeJSON:
-    """Return the JSON of a type. An array of arrays becomes one array with more axes, as in NumPy.
-
-    Raises
-    ------
-    ValueRefusedError
-        NumPy has no such type.
-    """
+    """Return the JSON of a type. An array of arrays becomes one array with more axes, as in NumPy."""
     from h5py import h5t
 
     encode: dict[int, Callable[[Any], TypeJSON]] = {
@@ -230,15 +218,7 @@ def type_of_element(element: Element) -> TypeJSON:
 
 
 def decode_type(value: Any) -> Any:
-    """Return the ``h5py.h5t.TypeID`` for the JSON of a type.
-
-    Raises
-    ------
-    MetadataError
-        The JSON does not describe a type.
-    ValueRefusedError
-        The type is, or has a field that is, one of NumPy's dates or durations, which HDF5 lacks, or a long double.
-    """
+    """Return the ``h5py.h5t.TypeID`` for the JSON of a type."""
     try:
         return _decode(value, 0)
     except ValueRefusedError:
@@ -377,16 +357,7 @@ def _size(value: Any) -> int:
 
 
 def memory_type(tid: Any, *, writing: bool) -> Any:
-    """Return the memory type for values of ``tid`` in a NumPy array of ``tid.dtype``.
-
-    Parameters
-    ----------
-    tid : h5py.h5t.TypeID
-        The type in the file.
-    writing : bool
-        Write null-terminated text unchanged, as such text need not end with the terminator; HDF5 would replace its last
-        byte by one.
-    """
+    """Return the memory type for values of ``tid`` in a NumPy array of ``tid.dtype``."""
     from h5py import h5t
 
     form = tid.get_class()
@@ -425,13 +396,7 @@ _NOT_IN_NUMPY = frozenset({"number", "sequence", "offsets"})
 
 
 def kind_of_type(kind: TypeJSON) -> Kind:
-    """Return the kind of the elements of a dataset.
-
-    Raises
-    ------
-    ValueRefusedError
-        Sequences of variable length, which HDMF and Zarr lack.
-    """
+    """Return the kind of the elements of a dataset."""
     if isinstance(kind, str):
         return _REFERENCE_KINDS.get(kind, "number")
     if "text" in kind:
@@ -452,13 +417,6 @@ def kind_of_type(kind: TypeJSON) -> Kind:
 
 def is_same_layout(kind: TypeJSON, dtype: np.dtype[Any]) -> bool:
     """Tell whether raw elements of an HDF5 type are elements of ``dtype`` without conversion.
-
-    Parameters
-    ----------
-    kind : TypeJSON
-        The type, as `encode_type` returns it.
-    dtype : numpy.dtype
-        Packed, as `formats.dtypes.plain` returns it; a subarray if elements are arrays.
 
     Notes
     -----

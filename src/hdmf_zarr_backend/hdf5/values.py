@@ -37,15 +37,7 @@ _DECODE_ERRORS = (ValueError, TypeError, KeyError, IndexError, OverflowError, At
 
 
 def encoder(kind: TypeJSON, reference: Convert) -> Convert:
-    """Return a function that converts one value of type ``kind`` to JSON.
-
-    Parameters
-    ----------
-    kind : str or dict
-        As `encode_type` returns it.
-    reference : callable
-        Converts an h5py reference to JSON.
-    """
+    """Return a function that converts one value of type ``kind`` to JSON."""
     if isinstance(kind, str):
         return reference if kind in (OBJECT, REGION) else _encode_number
     if "text" in kind:
@@ -137,26 +129,7 @@ def encode_array(values: Array, kind: TypeJSON, reference: Convert) -> Any:
 
 
 def decode_array(value: Any, shape: Any, kind: TypeJSON, dtype: np.dtype[Any], reference: Convert) -> Array:
-    """Return the array for nested lists.
-
-    Parameters
-    ----------
-    value : list or scalar
-        As `encode_array` returns it.
-    shape : sequence of int
-        Shape of the array, without the axes of an array type.
-    kind : str or dict
-        Type of an element.
-    dtype : numpy.dtype
-        The ``dtype`` of that type.
-    reference : callable
-        Converts JSON to an h5py reference.
-
-    Raises
-    ------
-    MetadataError
-        The value does not fit.
-    """
+    """Return the array for nested lists."""
     try:
         flat = _flatten(value, len(shape))
         return array_of([decode(flat_item, kind, dtype, reference) for flat_item in flat], tuple(shape), dtype)

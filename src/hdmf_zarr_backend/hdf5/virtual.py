@@ -83,13 +83,7 @@ class VirtualSource(ABC):
 
     @abstractmethod
     def pieces(self) -> Iterator[Piece]:
-        """Yield the stored chunks.
-
-        Raises
-        ------
-        ChunkError
-            A chunk that must be decoded cannot be.
-        """
+        """Yield the stored chunks."""
 
 
 class _VirtualChunks(VirtualSource):
@@ -194,13 +188,7 @@ class _Unwritten(VirtualSource):
 
 
 def virtual_source(source: object) -> VirtualSource | None:
-    """Return a source that lets a dataset stay in its file, None if that is impossible.
-
-    Parameters
-    ----------
-    source : object
-        The source that a copy would use, as `transfer.stored_sources.take_chunks` sets it.
-    """
+    """Return a source that lets a dataset stay in its file, None if that is impossible."""
     if isinstance(source, ContiguousH5Source):
         return _VirtualRows(source)
     if not isinstance(source, DecodedH5Source) or not source.raw.is_plain_file:
@@ -212,15 +200,7 @@ def virtual_source(source: object) -> VirtualSource | None:
 
 
 def unwritten(dataset: Any, shape: tuple[int, ...]) -> VirtualSource | None:
-    """Return the source of a contiguous numeric dataset that was never written, None for any other dataset.
-
-    Parameters
-    ----------
-    dataset : h5py.Dataset
-        The dataset.
-    shape : tuple of int
-        Shape of the array.
-    """
+    """Return the source of a contiguous numeric dataset that was never written, None for any other dataset."""
     from h5py import h5d
 
     created = dataset.id.get_create_plist()

@@ -42,23 +42,7 @@ _MANY_ATTRIBUTES = 1000
 
 
 class Hdf5Writer:
-    """Writes the content of a Zarr file to a new HDF5 file.
-
-    Parameters
-    ----------
-    path : str
-        Path of the new HDF5 file, which must not exist.
-    placement : Placement
-        The objects and their paths.
-    typed : dict
-        ``{path: {name: value}}`` for attributes of the main file with types from another source.
-    allows_null : bool
-        Whether a reference into another file becomes a null reference, with a warning; pynwb cannot read these.
-    executor, memory_budget
-        As for `Filler`.
-    advance : callable
-        Called with a path and the number of bytes written.
-    """
+    """Writes the content of a Zarr file to a new HDF5 file."""
 
     def __init__(
         self,
@@ -86,13 +70,7 @@ class Hdf5Writer:
         self._references: dict[str, Any] = {}
 
     def write(self) -> None:
-        """Write everything.
-
-        Raises
-        ------
-        ZarrBackendError
-            Something cannot be read, or HDF5 cannot store it; store and node are named.
-        """
+        """Write everything."""
         try:
             self._write(is_new=False)
         except NewerFormatNeededError:  # HDF5 before 1.8 cannot read the newer format, so it is the second choice
@@ -258,13 +236,7 @@ class Hdf5Writer:
             values[SPECLOC] = Reference(".", location)
 
     def _refer(self, reference: Reference, file: LinkedFile) -> Any:
-        """Return an h5py reference; with a warning a null reference, if the target is not in the new file.
-
-        Raises
-        ------
-        MissingTargetError
-            The target is in another file, and null references are not allowed.
-        """
+        """Return an h5py reference; with a warning a null reference, if the target is not in the new file."""
         from h5py import h5d, h5r
 
         place = self._placement.place_of(reference, file)

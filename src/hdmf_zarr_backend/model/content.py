@@ -87,19 +87,7 @@ class DatatypeContent:
 
 @dataclass(frozen=True, slots=True)
 class LinkContent:
-    """A link: a member of a group that points to another node.
-
-    Parameters
-    ----------
-    form : str
-        ``soft``, ``external``, ``hard`` (another name of an object; `target` is its first name) or ``user-defined``.
-    target : str
-        Absolute path in this file or in the other one.
-    file : str
-        The other file as written in the link; empty for a link within the file.
-    location : str
-        The other file as an absolute path, resolved from the folder of this file; empty for a link within the file.
-    """
+    """A link: a member of a group that points to another node."""
 
     kind: ClassVar[str] = "link"
     form: str
@@ -113,32 +101,7 @@ class LinkContent:
 
 @dataclass(frozen=True, slots=True)
 class DatasetContent:
-    """A dataset, with a function that reads its values.
-
-    Parameters
-    ----------
-    attributes : mapping of str to AttributeContent
-    dtype : Element
-    shape : tuple of int or None
-        None for an empty dataspace.
-    maxshape : tuple of (int or None) or None
-        An entry is None for an axis without a limit.
-    chunks : tuple of int or None
-    layout : tuple of str
-        How a dataset without chunks is stored, with the names of external files; empty, and not compared, for a
-        format that has only one layout.
-    filters : tuple of FilterStep
-        In the order in which they were applied.
-    fill : numpy.ndarray or None
-        One element, in the form of the values; None if it is undefined or cannot be read.
-    read : callable
-        ``read(selection)`` returns the values of a selection, which is one slice per axis.
-    grid : tuple of int or None
-        The chunk shape in which values are best read, if it is not `chunks`; not compared.
-    has_storage : bool
-        Whether `chunks`, `layout` and `filters` can be compared. False if another format is described than the one
-        that the dataset is stored in, and it never was in that format.
-    """
+    """A dataset, with a function that reads its values."""
 
     kind: ClassVar[str] = "dataset"
     attributes: Mapping[str, AttributeContent]
@@ -195,17 +158,7 @@ FILTER_NAMES: dict[int, str] = {
 
 
 def hdf5_filter(code: int, options: tuple[int, ...], itemsize: int | None) -> FilterStep:
-    """Return one step of an HDF5 pipeline.
-
-    Parameters
-    ----------
-    code : int
-        Registered number of the filter.
-    options : tuple of int
-        Its client data, as in HDF5 and in the notes of converted files.
-    itemsize : int or None
-        Bytes of one element, None if unknown. A shuffle with this size is HDF5's default, and gets no options.
-    """
+    """Return one step of an HDF5 pipeline."""
     name = FILTER_NAMES.get(code, f"hdf5-{code}")
     if name == "shuffle" and (itemsize is None or options == (itemsize,)):
         options = ()
@@ -220,17 +173,7 @@ def text_of(item: Any) -> str:
 
 
 def plain_values(values: Values, dtype: Element, resolve: Callable[[Any], Reference]) -> Values:
-    """Convert values as h5py or Zarr return them to the form described in `model.content`.
-
-    Parameters
-    ----------
-    values : numpy.ndarray
-        Any shape; text as ``bytes`` or ``str``, references in the form of the format.
-    dtype : Element
-        Type of the values.
-    resolve : callable
-        Returns the `Reference` for a stored reference.
-    """
+    """Convert values as h5py or Zarr return them to the form described in `model.content`."""
     if dtype.kind == "text":
         return _objects(values, text_of)
     if dtype.kind in {"reference", "region"}:
@@ -275,15 +218,7 @@ def _even_steps(indices: list[int]) -> tuple[str, tuple[Any, ...]] | None:
 
 
 def canonical_region(region: Any, shape: tuple[int, ...] | None) -> Region | None:
-    """Return the selection of a region reference in the canonical form of `Region`, None for a null reference.
-
-    Parameters
-    ----------
-    region : list, dict or None
-        The JSON of `formats.references`. An invalid region is kept as text, so that it differs from every valid one.
-    shape : tuple of int or None
-        Shape of the target, needed for slices with open ends.
-    """
+    """Return the selection of a region reference in the canonical form of `Region`, None for a null reference."""
     if region is None:
         return None
     try:

@@ -20,18 +20,7 @@ entry for all axes: ``("points", ((...), ...))`` in the order of the file, or ``
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """An object or region reference, resolved.
-
-    Parameters
-    ----------
-    path : str or None
-        Absolute path of the target; None for a null reference, ``"<dangling>"`` if the target does not exist,
-        ``"<unlinked>"`` if no path leads to it.
-    region : tuple, optional
-        The selection, see `Region`; None for an object reference.
-    source : str
-        The file of the target; empty for the same file.
-    """
+    """An object or region reference, resolved."""
 
     path: str | None
     region: Region | None = None
@@ -44,31 +33,7 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class Element:
-    """The type of one element, in the terms of HDF5.
-
-    Parameters
-    ----------
-    kind : str
-        ``int``, ``uint``, ``float``, ``complex``, ``bool``, ``enum``, ``bitfield``, ``text``, ``opaque``, ``datetime``,
-        ``reference``, ``region``, ``compound``, ``array`` (fixed shape) or ``sequence`` (variable length); in
-        listings also ``unknown``.
-    size : int or None
-        Bytes of one element; None if it varies, and for compounds, whose padding is not compared.
-    byte_order : {'<', '>', '|'}
-        ``|`` if the type has no byte order.
-    encoding : str
-        ``utf-8`` or ``ascii``, for text.
-    detail : str
-        Other properties that distinguish types: padding of fixed text, unit, tag, a non-standard float.
-    members : tuple of (str, int)
-        Names and values, for enums.
-    fields : tuple of (str, Element)
-        In stored order, for compounds.
-    base : Element or None
-        Element of an array or sequence.
-    shape : tuple of int
-        Shape of an array.
-    """
+    """The type of one element, in the terms of HDF5."""
 
     kind: str
     size: int | None = None

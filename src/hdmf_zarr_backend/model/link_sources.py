@@ -45,18 +45,7 @@ def to_posix(path: str) -> str:
 
 
 def relative_source(target: str, origin: str) -> str:
-    """Return the source with which the file at ``origin`` refers to the file at ``target``.
-
-    Parameters
-    ----------
-    target, origin : str
-        Locations: absolute local paths or URLs.
-
-    Returns
-    -------
-    str
-        ``"."``, a relative path with ``/``, or ``target`` itself if no relative path exists.
-    """
+    """Return the source with which the file at ``origin`` refers to the file at ``target``."""
     if target == origin:
         return THIS_FILE
     how, place = split_chain(target)
@@ -97,15 +86,7 @@ def _split_url(url: str) -> tuple[str, str]:
 
 
 def resolve_source(source: str, origin: str) -> str:
-    """Return the location for a ``source`` in the file at ``origin``.
-
-    Parameters
-    ----------
-    source : str
-        As stored: ``"."``, relative, absolute or a URL.
-    origin : str
-        Location of the file with the source.
-    """
+    """Return the location for a ``source`` in the file at ``origin``."""
     if source in (THIS_FILE, "", "./"):
         return origin
     if is_url(source):

@@ -52,21 +52,7 @@ class CircularLinkError(ReferenceTargetError):
 
 
 class Resolver(Generic[F]):
-    """Finds the targets of links and references of one file, and of the files that it leads to, each opened once.
-
-    Parameters
-    ----------
-    main : LinkedFile
-        The file.
-    open_other : callable
-        Opens another file by its location.
-    may_follow : callable
-        ``may_follow(target, origin)`` raises a `LinkRefusedError` if the policy does not allow the link.
-    may_exist : callable
-        Tells whether there may be a file at a location, without a request.
-    check_limit : callable
-        ``check_limit(name, number, description)`` raises a `LimitError`; as ``Limits.check``.
-    """
+    """Finds the targets of links and references of one file, and of the files that it leads to, each opened once."""
 
     def __init__(
         self,
@@ -85,19 +71,7 @@ class Resolver(Generic[F]):
         self._check_limit = check_limit
 
     def find(self, file: F, source: str, path: str) -> tuple[F, str, Node]:
-        """Return file, path and node that a link or reference in ``file`` leads to.
-
-        Raises
-        ------
-        ReferenceTargetError
-            The object or its file does not exist, or the links are circular.
-        LinkRefusedError
-            The target is in a file that the policy does not allow.
-        LimitError
-            There are too many links from one to the next, or too many files.
-        ZarrBackendError, OSError
-            The other file cannot be opened, or an entry of the links is damaged.
-        """
+        """Return file, path and node that a link or reference in ``file`` leads to."""
         target, _, path, node = self._follow(self.file, file, source, path)
         assert target is not None and node is not None
         return target, path, node

@@ -17,13 +17,6 @@ class Memo(Generic[T]):
 
     Arguments are equal if they are equal as JSON: 0, 0.0, -0.0 and false are four values, and NaN is one. Results are
     shared, so they must not be changed. Errors are not cached.
-
-    Parameters
-    ----------
-    make : callable
-        The function; its result must depend only on its arguments.
-    most : int
-        Maximum number of cached results. When it is reached, the cache is cleared.
     """
 
     def __init__(self, make: Callable[..., T], *, most: int = 1024) -> None:

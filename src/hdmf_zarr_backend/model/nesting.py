@@ -15,22 +15,7 @@ from hdmf_zarr_backend.errors import NestingError
 
 @contextmanager
 def limited_nesting(root: Any, *, store: object, doing: str) -> Iterator[None]:
-    """Turn a RecursionError in the block into an error that names the limit and the deepest group.
-
-    Parameters
-    ----------
-    root : Group or builder
-        The tree; its nodes have ``members`` or ``groups`` by name.
-    store : object
-        The file, for the message.
-    doing : str
-        The operation that failed, such as ``"written"``.
-
-    Raises
-    ------
-    NestingError
-        In place of a RecursionError.
-    """
+    """Turn a RecursionError in the block into an error that names the limit and the deepest group."""
     try:
         yield
     except RecursionError as error:

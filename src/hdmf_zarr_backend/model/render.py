@@ -51,19 +51,7 @@ SHOWN = 3
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """A line that is not a node: a link, an attribute.
-
-    Parameters
-    ----------
-    name : str
-        Its text in the tree.
-    kind : str
-        Its text in the first column.
-    target : str
-        The target of a link, shown after an arrow.
-    text : str
-        Text shown without an arrow.
-    """
+    """A line that is not a node: a link, an attribute."""
 
     name: str
     kind: str = ""
@@ -73,23 +61,7 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """The text for one node.
-
-    Parameters
-    ----------
-    cells : sequence of str
-        One for each column; missing ones are empty.
-    size : int
-        Bytes, for the sums of hidden nodes.
-    attributes : sequence of Leaf
-        Lines directly below the node.
-    links : sequence of Leaf
-        Lines among the members.
-    instead : str
-        Text in place of the members, which are not shown.
-    likeness : hashable
-        Nodes with different values here are not similar.
-    """
+    """The text for one node."""
 
     cells: Sequence[str] = ()
     size: int = 0
@@ -157,15 +129,7 @@ class Item:
 
 
 def item_tree(hierarchy: Hierarchy, describe: Describe) -> Item:
-    """Return the root of the tree of items, with sums and likenesses.
-
-    Parameters
-    ----------
-    hierarchy : Hierarchy
-        The hierarchy to show.
-    describe : callable
-        ``describe(path, node)`` returns the `Description` of a node; called once for each node that may be shown.
-    """
+    """Return the root of the tree of items, with sums and likenesses."""
     root = _items(hierarchy, describe)
     _summarise(root)
     return root
@@ -264,15 +228,7 @@ def counted(count: int, noun: str) -> str:
 
 
 def folded(members: list[Item], *, show_all: bool) -> Iterator[Item | list[Item]]:
-    """Yield members as a tree shows them: single ones, and for a long run the first ones, and the rest as a list.
-
-    Parameters
-    ----------
-    members : list of Item
-        Members of a group.
-    show_all : bool
-        Yield all members as single ones.
-    """
+    """Yield members as a tree shows them: single ones, and for a long run the first ones, and the rest as a list."""
     for run in _runs(members):
         if show_all or len(run) < RUN:
             yield from run
@@ -328,15 +284,7 @@ ASCII = Symbols("|-- ", "`-- ", "|   ", "    ", "...", "->", "x", "...")
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column beside the tree.
-
-    Parameters
-    ----------
-    title : str
-        Heading of the column.
-    align : {"left", "right"}
-        Right for numbers.
-    """
+    """A column beside the tree."""
 
     title: str
     align: Literal["left", "right"] = "left"
@@ -360,23 +308,7 @@ def render(
     symbols: Symbols = UNICODE,
     width: int | None = None,
 ) -> list[str]:
-    """Return a tree as text, one line for each node, link and shown attribute, below a line of titles.
-
-    Parameters
-    ----------
-    root : Item
-        The tree, from `item_tree`.
-    columns : sequence of Column
-        The columns beside the tree.
-    depth : int, optional
-        Number of levels to show, with the sum of deeper ones; 0 shows only the root.
-    show_all : bool
-        Show all members of long runs.
-    symbols : Symbols
-        Symbols and colours that the tree is drawn with.
-    width : int, optional
-        Columns of the terminal. Longer lines are shortened, the widest column first. None: do not shorten lines.
-    """
+    """Return a tree as text, one line for each node, link and shown attribute, below a line of titles."""
     rows = list(_rows(root, depth=depth, show_all=show_all, symbols=symbols))
     rows.insert(0, _Row("", [column.title for column in columns], role="title"))
     lines = _aligned(rows, columns, width=width, ellipsis=symbols.ellipsis)

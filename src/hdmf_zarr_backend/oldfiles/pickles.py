@@ -55,31 +55,7 @@ _MEMOIZE: Final = 0x94
 
 
 def loads_data(buffer: bytes | memoryview, *, max_items: int = MAX_ITEMS, max_bytes: int | None = None) -> Any:
-    """Return the data of a pickle, protocols 0 to 5.
-
-    Parameters
-    ----------
-    buffer : bytes or memoryview
-        One complete pickle and nothing after it.
-    max_items : int
-        Limit for each of three numbers: opcodes that are run, array elements that are created, and values in the
-        result, with shared parts counted as often as they occur. 100,000 references take 2 million opcodes. In the
-        worst case each takes 100 bytes of memory.
-    max_bytes : int, optional
-        The most bytes of array memory and of copies; by default 256 MiB and four times the length of `buffer`.
-
-    Returns
-    -------
-    object
-        None, bool, int, float, str, bytes, list, tuple, dict with str keys, NumPy scalars and arrays (own, writable
-        memory; object elements are again of these types). A ``hdmf_zarr.utils.ZarrReference`` is a plain dict.
-        dtype metadata (h5py's notes on strings) are left out.
-
-    Raises
-    ------
-    UnsafePickleError
-        For any other content of `buffer`. No other error is raised.
-    """
+    """Return the data of a pickle, protocols 0 to 5."""
     data = bytes(buffer)
     machine = Machine(data, max_items, _FREE_BYTES + 4 * len(data) if max_bytes is None else max_bytes)
     try:

@@ -25,19 +25,7 @@ def checks_section(
     level: Level,
     storage_options: Mapping[str, Any] | None,
 ) -> str:
-    """Return what is wrong with a file, as HTML.
-
-    Parameters
-    ----------
-    outline : Outline
-        The file.
-    source : str or PathLike
-        Its path or URL.
-    level : {"structure", "links", "chunks", "schema"}
-        As for `verify`.
-    storage_options : mapping or None
-        For URLs.
-    """
+    """Return what is wrong with a file, as HTML."""
     report = verify(source, level, storage_options=storage_options, executor="threads")
     return f"<h2>Checks</h2>{_damage(report)}<h3>Schema</h3>{_schema(outline, source, storage_options)}"
 

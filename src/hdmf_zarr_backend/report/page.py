@@ -125,11 +125,6 @@ def _page(title: str, body: list[str]) -> str:
 class _FileFigures:
     """The figures of a file on the page, from its metadata and the sizes of its objects.
 
-    Parameters
-    ----------
-    outline : Outline
-        The file, with stored sizes.
-
     Attributes
     ----------
     arrays : list of dict

@@ -50,13 +50,6 @@ def lay_out(sizes: Sequence[float], place: Rectangle) -> list[Rectangle]:
     """Divide a rectangle into one for each size, with proportional areas.
 
     They are as square as possible ("squarified treemaps": Bruls, Huizing, van Wijk 2000).
-
-    Parameters
-    ----------
-    sizes : sequence of float
-        Positive, the largest first.
-    place : Rectangle
-        The rectangle to divide, completely.
     """
     found: list[Rectangle] = []
     scale = place.width * place.height / sum(sizes) if sizes else 0.0

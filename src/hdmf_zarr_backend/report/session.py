@@ -64,21 +64,7 @@ _UNITS: Final = ("year", "month", "week", "day")
 
 
 def session_of(keys: Store, hierarchy: Hierarchy) -> list[tuple[str, str]]:
-    """Return the session in an NWB file.
-
-    Parameters
-    ----------
-    keys : Store
-        The store of the file.
-    hierarchy : Hierarchy
-        Its metadata.
-
-    Returns
-    -------
-    list of (str, str)
-        Label and text of each part that the file has; empty if it is not an NWB file. Values that are damaged are
-        reported in the text.
-    """
+    """Return the session in an NWB file."""
     return _Session(keys, hierarchy).parts() if _is_nwb(hierarchy) else []
 
 
@@ -145,13 +131,7 @@ class _Session:
             return keys  # which of them cannot be read is reported with their labels
 
     def _values(self, path: str, *selection: slice) -> Values | None:
-        """Return values of a dataset, all by default; None if it does not exist or is too long.
-
-        Raises
-        ------
-        ZarrBackendError, OSError
-            It cannot be read.
-        """
+        """Return values of a dataset, all by default; None if it does not exist or is too long."""
         node = self._hierarchy.get(path)
         if not isinstance(node, Dataset) or not (selection or _is_small(node.stored)):
             return None

@@ -211,13 +211,7 @@ class Store(ABC):
             self.set(key, value)
 
     def create(self, key: str, value: bytes) -> bool | None:
-        """Set ``key`` if it does not exist, in one step.
-
-        Returns
-        -------
-        bool or None
-            Whether it was set; None if the store has no such request.
-        """
+        """Set ``key`` if it does not exist, in one step."""
         return None
 
     @contextmanager
@@ -247,13 +241,7 @@ class Store(ABC):
         """Delete files in ``folders`` that a writer left unfinished when it died."""
 
     def drain(self) -> None:
-        """Wait until everything that was set is in the store.
-
-        Raises
-        ------
-        ZarrBackendError
-            A value could not be written.
-        """
+        """Wait until everything that was set is in the store."""
 
     def abandon(self) -> None:
         """Wait until all writes have ended, successfully or not."""
@@ -305,18 +293,7 @@ class Store(ABC):
         return None if parts is None else hashlib.sha256(b"".join(parts)).hexdigest()
 
     def keys_outside(self, arrays: Collection[str]) -> Iterator[str]:
-        """Yield the keys that are not below an array.
-
-        Parameters
-        ----------
-        arrays : set of str
-            Paths of the arrays, whose folders are not searched in a store with folders.
-
-        Raises
-        ------
-        StoreError
-            The store cannot be listed.
-        """
+        """Yield the keys that are not below an array."""
         return (key for key in self.list_prefix("") if not _is_below(key, arrays))
 
     def names_without_values(self, path: str) -> Iterator[str]:
@@ -328,13 +305,7 @@ class Store(ABC):
         return False
 
     def check_inside(self, names: Iterable[str], paths: Iterable[str]) -> None:
-        """Refuse keys and paths of nodes that lead out of the store, by their name or by a symbolic link.
-
-        Raises
-        ------
-        StoreError
-            A key or path does.
-        """
+        """Refuse keys and paths of nodes that lead out of the store, by their name or by a symbolic link."""
         refuse_outside([name for name in (*names, *paths) if not name or is_outside(name)], self.location)
 
     # ---- other files ------------------------------------------------------------------------------------------------
@@ -347,13 +318,7 @@ class Store(ABC):
         return None
 
     def check_url(self) -> None:
-        """Make sure that a library can open the location, without a request.
-
-        Raises
-        ------
-        UsageError
-            No library can.
-        """
+        """Make sure that a library can open the location, without a request."""
 
 
 def cut_ranges(value: bytes, ranges: Sequence[Range]) -> list[bytes]:
@@ -371,24 +336,7 @@ def _is_below(key: str, arrays: Collection[str]) -> bool:
 
 
 def check_value_size(store: Store, key: str, size: int, *, is_inflated: bool = False) -> None:
-    """Refuse a value that is larger than the limits allow, before memory is allocated for it.
-
-    Parameters
-    ----------
-    store : Store
-        The store.
-    key : str
-        Key of the value, which distinguishes documents from chunks.
-    size : int
-        Bytes of the value.
-    is_inflated : bool
-        The store holds the value compressed.
-
-    Raises
-    ------
-    LimitError
-        Naming the limit.
-    """
+    """Refuse a value that is larger than the limits allow, before memory is allocated for it."""
     limits = store.read_rules.limits
     name = size_limit(key)
     if is_inflated:
@@ -424,25 +372,13 @@ def is_outside(key: str) -> bool:
 
 
 def check_inside(key: str, location: str) -> None:
-    """Refuse a key that leads out of the store at ``location``.
-
-    Raises
-    ------
-    StoreError
-        The key leads out.
-    """
+    """Refuse a key that leads out of the store at ``location``."""
     if is_outside(key):
         raise StoreError(f"the key {key!r} leads out of the store", store=location, remedy="Do not trust it.")
 
 
 def refuse_outside(outside: Sequence[str], location: str) -> None:
-    """Refuse the first of the keys and paths that lead out of the store at ``location``.
-
-    Raises
-    ------
-    StoreError
-        ``outside`` is not empty.
-    """
+    """Refuse the first of the keys and paths that lead out of the store at ``location``."""
     if outside:
         raise StoreError(
             f"{outside[0]!r} leads out of the store",

@@ -87,19 +87,7 @@ def resource_failure(
 
 
 def disk_failure(error: OSError, location: str, key: str, doing: str) -> ZarrBackendError:
-    """Return the error of this package for an OSError.
-
-    Parameters
-    ----------
-    error : OSError
-        The error.
-    location : str
-        Path of the file.
-    key : str
-        The key, ``""`` for the complete file.
-    doing : str
-        The operation: ``"read"``, ``"written"``, ``"deleted"``, ``"listed"``, ``"opened"``, ``"locked"``.
-    """
+    """Return the error of this package for an OSError."""
     what = repr(key) if key else "the file"
     lack = resource_failure(error, doing, store=location, path=node_of(key) if key else None, what=what)
     if lack is not None:

@@ -53,15 +53,7 @@ _READ_BYTES = 2**24
 
 
 class OpenValue:
-    """The open file of one value; all reads return bytes of the same version of the value.
-
-    Parameters
-    ----------
-    file : int
-        Descriptor of the file, which is closed at the end of the ``with`` block.
-    size : int
-        Bytes of the file when it was opened.
-    """
+    """The open file of one value; all reads return bytes of the same version of the value."""
 
     def __init__(self, file: int, size: int) -> None:
         self.size = size
@@ -74,13 +66,7 @@ class OpenValue:
         close_read(self._file)
 
     def read_into(self, start: int, buffer: memoryview) -> None:
-        """Fill ``buffer`` with the bytes that begin at ``start``.
-
-        Raises
-        ------
-        ChunkError
-            The file has fewer bytes: it was cut since it was opened.
-        """
+        """Fill ``buffer`` with the bytes that begin at ``start``."""
         while buffer.nbytes:
             if hasattr(os, "preadv"):
                 count = os.preadv(self._file, [buffer], start)
@@ -119,20 +105,7 @@ def read_part(file: Any, start: int, stop: int) -> bytes:
 
 
 def make_folder(path: str, *, inside: str = "") -> None:
-    """Create a folder, and those above it.
-
-    Parameters
-    ----------
-    path : str
-        The folder.
-    inside : str
-        A folder above it that must exist, so that a removed file is not created again with a part of its content.
-
-    Raises
-    ------
-    FileNotFoundError
-        ``inside`` does not exist.
-    """
+    """Create a folder, and those above it."""
     if inside:
         os.stat(inside)
     try:
@@ -144,20 +117,7 @@ def make_folder(path: str, *, inside: str = "") -> None:
 
 
 def create_file(path: str, *, exclusive: bool = True) -> int:
-    """Open a file for writing and return its descriptor; a symbolic link, pipe or device in its place is refused.
-
-    Parameters
-    ----------
-    path : str
-        The file.
-    exclusive : bool
-        The file must not exist yet. False: a regular file that exists is emptied.
-
-    Raises
-    ------
-    OSError
-        The error names ``path``.
-    """
+    """Open a file for writing and return its descriptor; a symbolic link, pipe or device in its place is refused."""
     file = os.open(path, os.O_WRONLY | os.O_CREAT | NO_LINKS | (os.O_EXCL if exclusive else 0), 0o666)
     try:
         if not stat.S_ISREG(os.fstat(file).st_mode):
@@ -195,13 +155,7 @@ def follow_link(path: str) -> str:
 
 
 def check_link(path: str) -> None:
-    """Refuse to write to a symbolic link whose target does not exist: a disk may be missing.
-
-    Raises
-    ------
-    StoreExistsError
-        ``path`` is such a link.
-    """
+    """Refuse to write to a symbolic link whose target does not exist: a disk may be missing."""
     if os.path.islink(path) and not os.path.exists(path):
         raise StoreExistsError(
             f"this is a symbolic link to {os.readlink(path)!r}, which does not exist",
@@ -242,18 +196,6 @@ def sync_files(path: str) -> None:
 
     One call for everything takes a few hundredths of the time of writing thousands of files; one call per file takes
     five times that time.
-
-    Parameters
-    ----------
-    path : str
-        An existing file or folder.
-
-    Raises
-    ------
-    UsageError
-        The system has no such call.
-    OSError
-        A write to the disk failed.
     """
     call = _linux_call("syncfs")
     if call is not None:
@@ -294,13 +236,7 @@ _UNSUPPORTED = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EPERM)
 
 
 def replace(partial: str, target: str) -> None:
-    """Move ``partial`` to ``target``, and delete the old target; if the move fails, the old target stays.
-
-    Warns
-    -----
-    UserWarning
-        The old target could not be deleted.
-    """
+    """Move ``partial`` to ``target``, and delete the old target; if the move fails, the old target stays."""
     if not os.path.lexists(target):
         os.rename(partial, target)
         return
@@ -320,13 +256,7 @@ def replace(partial: str, target: str) -> None:
 
 
 def place(partial: str, target: str) -> None:
-    """Move ``partial`` to ``target``, which must not exist, in one step among competing processes.
-
-    Raises
-    ------
-    StoreExistsError
-        ``target`` exists; ``partial`` is not moved.
-    """
+    """Move ``partial`` to ``target``, which must not exist, in one step among competing processes."""
     try:
         _move_to_free(partial, target)
     except FileExistsError as error:
@@ -557,18 +487,7 @@ def _folders(descriptor: int) -> list[str]:
 
 
 def discard(path: str) -> None:
-    """Delete a file or folder; one that cannot be deleted is renamed.
-
-    Raises
-    ------
-    OSError
-        It cannot be renamed either.
-
-    Warns
-    -----
-    UserWarning
-        It could not be deleted, and stays.
-    """
+    """Delete a file or folder; one that cannot be deleted is renamed."""
     try:
         remove(path)
     except FileNotFoundError:
@@ -583,13 +502,6 @@ class Staged:
     """Files that this process writes beside their target, and removes if it fails.
 
     A fork of this process never removes them.
-
-    Parameters
-    ----------
-    target : str
-        Absolute path of the file.
-    check_lock : callable, optional
-        Raises an error if the lock of the file is not held any more.
     """
 
     def __init__(self, target: str, check_lock: Callable[[], None] | None = None) -> None:
@@ -603,13 +515,7 @@ class Staged:
         return self._pid == os.getpid()
 
     def check(self) -> None:
-        """Make sure that this is the process that started to write, and that it still has the lock of the file.
-
-        Raises
-        ------
-        StoreLockedError
-            It is a fork of that process, or the lock was broken.
-        """
+        """Make sure that this is the process that started to write, and that it still has the lock of the file."""
         if not self.is_own:
             raise StoreLockedError(
                 f"this file is written by process {self._pid}, of which this process is a fork",

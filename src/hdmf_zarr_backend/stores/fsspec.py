@@ -39,19 +39,7 @@ _GROUPS = {"https": "http", "tar": "zip", "filecache": "cache", "blockcache": "c
 
 
 class FsspecStore(RemoteStore):
-    """One Zarr file of a file system of fsspec.
-
-    Parameters
-    ----------
-    location : str
-        URL, perhaps a chain with ``::``, without a trailing slash.
-    options : mapping
-        ``storage_options`` of fsspec.
-    filesystem : fsspec.AbstractFileSystem, optional
-        Used instead of the file system of the URL and the options.
-    root : str, optional
-        Path of the file in ``filesystem``.
-    """
+    """One Zarr file of a file system of fsspec."""
 
     opens_by_url = True
     stream_bytes = 3 * _PART_BYTES  # the collected bytes, and the copies that the library makes for a request
@@ -144,13 +132,7 @@ class FsspecStore(RemoteStore):
         return guard
 
     def check_url(self) -> None:
-        """Make sure that fsspec can open the URL, without a request.
-
-        Raises
-        ------
-        UsageError
-            fsspec does not know the URL, or a library is not installed.
-        """
+        """Make sure that fsspec can open the URL, without a request."""
         self._filesystem  # noqa: B018 - creates it
 
     def _path(self, key: str) -> str:

@@ -44,25 +44,13 @@ _STRICT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=
 
 
 def dump(value: Any, *, strict: bool = False) -> bytes:
-    """Return ``value`` as compact UTF-8 JSON.
-
-    Raises
-    ------
-    ValueError
-        With ``strict``: ``value`` has a NaN or an infinity.
-    """
+    """Return ``value`` as compact UTF-8 JSON."""
     # the escape that Python writes for a surrogate is the one of JSON: \udcb5
     return (_STRICT if strict else _COMPACT).encode(value).encode("utf-8", "backslashreplace")
 
 
 def check_strict(hierarchy: Hierarchy, location: str) -> None:
-    """Make sure that a file has only strict JSON before it is changed, since its attributes are written unchanged.
-
-    Raises
-    ------
-    UsageError
-        Attributes hold a NaN or an infinity.
-    """
+    """Make sure that a file has only strict JSON before it is changed, since its attributes are written unchanged."""
     for path, node in hierarchy.walk():
         try:
             dump(node.attributes, strict=True)
@@ -76,15 +64,7 @@ def check_strict(hierarchy: Hierarchy, location: str) -> None:
 
 
 def parse_fast(text: bytes, *, encoding: str = "utf-8") -> Any:
-    """Return the value of JSON ``text``, by orjson if it is installed and accepts the text.
-
-    Raises
-    ------
-    ValueError
-        It is not JSON.
-    RecursionError
-        It is nested too deep.
-    """
+    """Return the value of JSON ``text``, by orjson if it is installed and accepts the text."""
     is_utf8 = encoding.lower().replace("_", "-") in _UTF8
     if _loads is not None and is_utf8 and _LONG_INTEGER not in text.translate(_DIGITS):
         try:
@@ -114,13 +94,7 @@ def _highest(text: bytes) -> int:
 
 
 def load(text: bytes, *, key: str) -> Any:
-    """Return the value of JSON ``text``; ``key`` is named if it does not parse.
-
-    Raises
-    ------
-    MetadataError
-        The text is not JSON, or nested too deep.
-    """
+    """Return the value of JSON ``text``; ``key`` is named if it does not parse."""
     try:
         return parse_fast(text)
     except (ValueError, RecursionError) as error:

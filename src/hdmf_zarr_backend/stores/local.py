@@ -47,18 +47,7 @@ _PARTIAL = re.compile(r"\.[0-9a-f]{32}\.partial$")
 
 
 class LocalStore(Store):
-    """A local directory.
-
-    Parameters
-    ----------
-    root : str
-        Absolute path of the directory, which need not exist. A symbolic link is followed, once.
-    replace : bool
-        Write each value to another file and rename it (for files that others may be reading). This is not needed in a
-        directory that is not at its final path yet.
-    location : str, optional
-        Location for links and messages, if it is not ``root`` (a directory that will be renamed).
-    """
+    """A local directory."""
 
     opens_values = True
     streams_values = True
@@ -360,15 +349,6 @@ class OpenFolder:
     A file is replaced by a rename, after which a reader would find chunks of the new file by its path, under documents
     of the old one. While a descriptor of a directory is open, the system does not reuse its number, and names are
     looked up in it wherever it was moved.
-
-    Parameters
-    ----------
-    descriptor : int
-        Descriptor of the directory, closed by this object. Negative if the directory did not exist any more.
-    identity : int
-        Number of the directory in its file system.
-    root : str
-        Path of the directory when it was opened.
     """
 
     def __init__(self, descriptor: int, identity: int, root: str) -> None:
@@ -404,25 +384,13 @@ class OpenFolder:
             close_read(self._descriptor)
 
     def open(self, key: str, flags: int) -> int:
-        """Open a file in the directory.
-
-        Raises
-        ------
-        OSError
-            As for ``os.open``.
-        """
+        """Open a file in the directory."""
         if self._descriptor < 0:
             raise FileNotFoundError(self._root)
         return os.open(key, flags, dir_fd=self._descriptor)
 
     def check(self, location: str) -> None:
-        """Make sure that this directory still has its path.
-
-        Raises
-        ------
-        StoreError
-            It was replaced, moved or removed. The error names the file ``location``.
-        """
+        """Make sure that this directory still has its path."""
         with os_errors(location, "read"):
             is_present = self._is_present()
         if not is_present:

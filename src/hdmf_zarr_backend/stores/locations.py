@@ -30,13 +30,7 @@ _CACHES = frozenset({"simplecache", "filecache", "blockcache", "cached"})
 
 
 def local_path(path: str | os.PathLike[str]) -> str:
-    """Return the absolute path of ``path``, which stays valid when the working directory changes.
-
-    Raises
-    ------
-    UsageError
-        ``path`` is neither a path nor a URL of a local file.
-    """
+    """Return the absolute path of ``path``, which stays valid when the working directory changes."""
     if not isinstance(path, (str, os.PathLike)):
         raise UsageError(f"{path!r} is not a path", remedy="Give a str or a pathlib.Path.")
     text = os.fspath(path)
@@ -50,13 +44,7 @@ def local_path(path: str | os.PathLike[str]) -> str:
 
 
 def location_of(path: str | os.PathLike[str]) -> str:
-    """Return the location of a file: an absolute path, or a URL without a slash at its end.
-
-    Raises
-    ------
-    UsageError
-        ``path`` is neither a path nor a URL.
-    """
+    """Return the location of a file: an absolute path, or a URL without a slash at its end."""
     if isinstance(path, str) and is_url(path) and not path.startswith(LOCAL_URLS):
         scheme, mark, rest = path.partition("://")
         stripped = rest.rstrip("/")
@@ -65,20 +53,7 @@ def location_of(path: str | os.PathLike[str]) -> str:
 
 
 def check_apart(source: str, target: str) -> None:
-    """Refuse a target that is the source, contains the source, or is inside of the source.
-
-    Parameters
-    ----------
-    source, target : str
-        Absolute paths.
-
-    Raises
-    ------
-    StoreExistsError
-        They are the same file, or one is inside the other.
-    StoreNotFoundError
-        The folder of the target does not exist.
-    """
+    """Refuse a target that is the source, contains the source, or is inside of the source."""
     is_local = not is_url(source) and not is_url(target)
     one, other = (os.path.realpath(source), os.path.realpath(target)) if is_local else (source, target)
     if (
@@ -151,17 +126,6 @@ def why_not(
     """Return why a file may not refer to another one, and a remedy; None if it may.
 
     This rule holds for links, references, files in chunk references, and external files of HDF5.
-
-    Parameters
-    ----------
-    target, origin : str
-        Locations of the other file, and of the file that refers to it.
-    policy : {"follow", "within", "never"} or None
-        As in `ReadRules`.
-    free : bool
-        Whether a local file may refer to files outside of its folder if ``policy`` is None.
-    kind : str
-        Kind of reference, for messages.
     """
     if policy == "never":
         return f"{kind} to other files are not followed", 'Pass external_links="within" or "follow"'

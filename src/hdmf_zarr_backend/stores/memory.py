@@ -22,15 +22,7 @@ def not_shared(location: str) -> UsageError:
 
 
 class MemoryStore(Store):
-    """A mapping.
-
-    Parameters
-    ----------
-    mapping : Mapping
-        ``{key: bytes}``; a mutable mapping can be written.
-    location : str, optional
-        Location for links and messages; by default an id of the mapping in this process.
-    """
+    """A mapping."""
 
     def __init__(self, mapping: Mapping[str, bytes], location: str | None = None) -> None:
         self.mapping = mapping

@@ -36,13 +36,6 @@ def store_of_bucket(store: Any, path: str = "") -> ObjectStore | None:
     """Return a file in a bucket that a user has opened with obstore; None for another kind of store.
 
     Its settings are passed on to neighbours and workers, like ``storage_options``.
-
-    Parameters
-    ----------
-    store : obstore store
-        The file begins at its prefix.
-    path : str
-        Path of the file below that.
     """
     if type(store).__name__ not in _KINDS:
         return None
@@ -56,17 +49,7 @@ def store_of_bucket(store: Any, path: str = "") -> ObjectStore | None:
 
 
 class ObjectStore(RemoteStore):
-    """One Zarr file of an object store.
-
-    Parameters
-    ----------
-    location : str
-        URL, without a trailing slash.
-    settings : dict
-        Arguments of obstore's ``from_url``, from `object_settings`.
-    options : mapping
-        The user's ``storage_options``.
-    """
+    """One Zarr file of an object store."""
 
     opens_by_url = True
     streams_values = True
@@ -331,18 +314,6 @@ def object_settings(location: str, options: Mapping[str, Any]) -> dict[str, Any]
     That is the case if obstore is not installed, for schemes that it does not support, for options that only s3fs,
     gcsfs or adlfs has, and if the credentials are in an AWS profile or have to be found by the library of Google or
     Azure.
-
-    Parameters
-    ----------
-    location : str
-        The URL.
-    options : mapping
-        The user's ``storage_options``.
-
-    Raises
-    ------
-    UsageError
-        There is no such option; or the URL and the options name different accounts of Azure.
     """
     scheme = location.partition("://")[0]
     if find_spec("obstore") is None:
@@ -383,13 +354,7 @@ def _with_bounds(settings: dict[str, Any], endpoint: str, location: str) -> dict
 
 
 def _check_values(settings: Mapping[str, Any], location: str) -> None:
-    """Refuse options with control characters, such as the line break at the end of a file with a token.
-
-    Raises
-    ------
-    UsageError
-        An option does; it is named, and its value, which may be secret, is not.
-    """
+    """Refuse options with control characters, such as the line break at the end of a file with a token."""
     for name, value in settings.items():
         if isinstance(value, Mapping):
             _check_values(value, location)

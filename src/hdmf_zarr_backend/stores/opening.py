@@ -59,20 +59,7 @@ FILE_SUFFIXES = (zip_files.SUFFIX, reference_files.SUFFIX)
 
 
 def open_store(place: Any, storage_options: Mapping[str, Any] | None = None) -> Store:
-    """Return the store of the file at ``place``, without opening the file.
-
-    Parameters
-    ----------
-    place : str, Path, UPath, OpenFile, Mapping, zarr.abc.store.Store, StorePath, zarr.Group or icechunk.Session
-        Path or URL, or an object that holds the file.
-    storage_options : mapping, optional
-        Options of obstore or fsspec, for URLs. They take precedence over those of a UPath or an OpenFile.
-
-    Raises
-    ------
-    UsageError
-        ``place`` cannot hold a file.
-    """
+    """Return the store of the file at ``place``, without opening the file."""
     options = dict(storage_options or {})
     found = _path_of(place)
     if found is not None:
@@ -85,18 +72,7 @@ def open_store(place: Any, storage_options: Mapping[str, Any] | None = None) -> 
 
 
 def located(place: Any) -> str | Store:
-    """Return the absolute path or URL of a file, or its store if neither alone opens it.
-
-    Parameters
-    ----------
-    place : object
-        As for `open_store`.
-
-    Raises
-    ------
-    UsageError
-        ``place`` cannot hold a file.
-    """
+    """Return the absolute path or URL of a file, or its store if neither alone opens it."""
     found = _path_of(place)
     if found is None:
         return _of_object(place)
@@ -193,11 +169,6 @@ def open_neighbour(store: Store, location: str) -> Store:
 
     Options, which may be credentials, are passed on to the same kind of store only, and only to the same host of a web
     server. The rules for reading are always passed on.
-
-    Raises
-    ------
-    StoreError
-        The other file cannot be opened.
     """
     origin = store.unwrapped
     found = origin.neighbour(location)
@@ -249,22 +220,7 @@ def check_abilities(keys: Store, mode: str) -> None:
 
 
 def check_free(store: Store, *, overwrite: bool, empty_folder: bool = True) -> None:
-    """Refuse to create a file at an existing path.
-
-    Parameters
-    ----------
-    store : Store
-        Store of the new file.
-    overwrite : bool
-        Accept an existing target.
-    empty_folder : bool
-        Whether an empty folder may be used.
-
-    Raises
-    ------
-    StoreExistsError
-        The target exists, or is a symbolic link whose target does not exist.
-    """
+    """Refuse to create a file at an existing path."""
     check_link(store.location)
     if not overwrite and store.exists() and not (empty_folder and store.is_empty_folder()):
         raise StoreExistsError(

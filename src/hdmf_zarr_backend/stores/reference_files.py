@@ -63,17 +63,7 @@ B = TypeVar("B")
 
 
 class ReferenceStore(RemoteStore):
-    """A file of references.
-
-    Parameters
-    ----------
-    location : str
-        Absolute path or URL of the JSON.
-    options : mapping
-        ``storage_options``; ``remote_options`` in it are for the other files, if they differ.
-    opener : callable
-        Returns the store of a folder or of a prefix, by location and options; a function that can be pickled.
-    """
+    """A file of references."""
 
     abilities = Abilities(write=False, change=False, is_remote=True, why=_WHY)
 
@@ -217,17 +207,7 @@ class ReferenceStore(RemoteStore):
         return None
 
     def _source(self, url: str) -> _Found:
-        """Return another file by its URL in the references.
-
-        Raises
-        ------
-        LinkRefusedError
-            The rules for links forbid it.
-        StoreNotFoundError
-            It is recorded but does not exist.
-        StoreError
-            It is recorded but has changed.
-        """
+        """Return another file by its URL in the references."""
         with self._choosing:
             found = self._found.get(url)
             if found is None:

@@ -121,18 +121,7 @@ GAP_BYTES = 2**15
 
 
 def joined(extents: Mapping[Name, Extent]) -> Iterator[dict[Name, Extent]]:
-    """Yield the ranges to read with one request each: ranges with small gaps between them, up to `RUN_BYTES`.
-
-    Parameters
-    ----------
-    extents : mapping
-        Start and end of each range, in any order; they may overlap.
-
-    Yields
-    ------
-    dict
-        Some of them, by start.
-    """
+    """Yield the ranges to read with one request each: ranges with small gaps between them, up to `RUN_BYTES`."""
     run: dict[Name, Extent] = {}
     first = last = 0
     for name, (start, stop) in sorted(extents.items(), key=itemgetter(1)):
@@ -176,17 +165,7 @@ _reported: set[str] = set()
 
 
 def retried(function: Callable[[], A], config: Mapping[str, Any], location: str) -> A:
-    """Call ``function`` until it returns or raises an error that is not transient, and return its result.
-
-    Parameters
-    ----------
-    function : callable
-        Sends a request.
-    config : mapping
-        A ``retry_config`` from `completed`.
-    location : str
-        URL of the file.
-    """
+    """Call ``function`` until it returns or raises an error that is not transient, and return its result."""
     backoff, seconds = config["backoff"], config["retry_timeout"].total_seconds()
     start, pause = time.monotonic(), backoff["init_backoff"].total_seconds()
     for _ in range(int(config["max_retries"])):
@@ -203,13 +182,7 @@ def retried(function: Callable[[], A], config: Mapping[str, Any], location: str)
 
 
 def completed(config: Mapping[str, Any] | None, location: str) -> dict[str, Any]:
-    """Return a ``retry_config`` with missing values from `DEFAULT`; durations may be in seconds.
-
-    Raises
-    ------
-    UsageError
-        ``config`` is not a ``retry_config`` of obstore.
-    """
+    """Return a ``retry_config`` with missing values from `DEFAULT`; durations may be in seconds."""
     try:
         found = {**DEFAULT, **(config or {})}
         found["backoff"] = {**DEFAULT["backoff"], **found["backoff"]}
@@ -270,15 +243,7 @@ def _report(location: str, seconds: float) -> None:
 
 
 class RemoteStore(Store):
-    """The contract of `stores.base.Store` for stores that answer in milliseconds.
-
-    Parameters
-    ----------
-    location : str
-        URL of the file, without a trailing slash.
-    options : mapping, optional
-        The user's ``storage_options``.
-    """
+    """The contract of `stores.base.Store` for stores that answer in milliseconds."""
 
     abilities = Abilities(is_remote=True)
 

@@ -87,15 +87,7 @@ def redirect_refused(location: str, key: str, target: str) -> LinkRefusedError:
 
 
 class WebStore(RemoteStore):
-    """One Zarr file, or the folder of a file, on a web server; read only.
-
-    Parameters
-    ----------
-    location : str
-        URL, without a trailing slash.
-    options : mapping
-        ``storage_options``: ``client_options`` and ``retry_config``, with the names of obstore.
-    """
+    """One Zarr file, or the folder of a file, on a web server; read only."""
 
     abilities = Abilities(write=False, change=False, listing=False, is_remote=True, why="a web server is read only")
     opens_by_url = True

@@ -24,13 +24,7 @@ _PUT_ERRORS = (ZarrBackendError, OSError, RuntimeError, ValueError, TypeError)
 
 
 class WrapperStore(Store):
-    """A wrapper of a store, which forwards everything that a subclass does not override.
-
-    Parameters
-    ----------
-    store : Store
-        The wrapped store.
-    """
+    """A wrapper of a store, which forwards everything that a subclass does not override."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
@@ -96,15 +90,7 @@ for _name in (
 
 
 class InlinedStore(WrapperStore):
-    """A store with some values in memory: those in the consolidated document of the file.
-
-    Parameters
-    ----------
-    store : Store
-        The store, which has all other values.
-    values : dict
-        ``{key: bytes}``.
-    """
+    """A store with some values in memory: those in the consolidated document of the file."""
 
     def __init__(self, store: Store, values: dict[str, bytes]) -> None:
         super().__init__(store)
@@ -153,13 +139,6 @@ class QueuedStore(WrapperStore):
 
     `get` returns new values at once. The error of a failed put is raised by the next call that writes, or by `flush`,
     after all others have ended. Values that were set before `drain` are in the store when it returns.
-
-    Parameters
-    ----------
-    store : Store
-        The store; safe for threads.
-    held : sequence of str
-        Keys that commit a file: only `commit` sets them, in that order.
     """
 
     def __init__(self, store: Store, held: Sequence[str] = ()) -> None:
@@ -181,13 +160,7 @@ class QueuedStore(WrapperStore):
     # ---- writing ----------------------------------------------------------------------------------------------------
 
     def set(self, key: str, value: bytes) -> None:
-        """Set ``key`` in the background.
-
-        Raises
-        ------
-        ZarrBackendError
-            An earlier put has failed.
-        """
+        """Set ``key`` in the background."""
         if key in self._held:
             self._held[key] = value
             return
@@ -228,13 +201,7 @@ class QueuedStore(WrapperStore):
             raise self._failed
 
     def flush(self) -> None:
-        """Wait until everything that was set is in the store.
-
-        Raises
-        ------
-        ZarrBackendError
-            A put has failed. The others have ended.
-        """
+        """Wait until everything that was set is in the store."""
         with self._changed:
             self._changed.wait_for(lambda: not self._pending)
             self._raise_failed()

@@ -153,11 +153,6 @@ def open_zarr_group(store: Store, *, mode: Literal["r", "r+"] = "r", zarr_format
     """Return the file as a ``zarr.Group``, without using a consolidated document, which may be stale.
 
     ``mode`` is that of zarr; ``zarr_format`` is the known format, which must be 2.
-
-    Raises
-    ------
-    NotZarrError
-        zarr does not find a group, or the file is of format 3.
     """
     try:
         if zarr_format == 3:
@@ -168,15 +163,7 @@ def open_zarr_group(store: Store, *, mode: Literal["r", "r+"] = "r", zarr_format
 
 
 def open_zarr_array(store: Store, path: str, zarr_format: int) -> Any:
-    """Return the array at ``path``, of that format, as a ``zarr.Array``.
-
-    Raises
-    ------
-    NotZarrError
-        zarr-python cannot open it, or it is of format 3.
-    UnsafeDataError
-        It is an array of pickles.
-    """
+    """Return the array at ``path``, of that format, as a ``zarr.Array``."""
     try:
         if zarr_format == 3:
             raise ValueError("the array is of format 3")

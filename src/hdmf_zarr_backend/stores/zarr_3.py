@@ -58,17 +58,7 @@ _READ_ONLY = "this store was opened for reading, or cannot be written"
 
 
 class ZarrPythonStore(RemoteStore):
-    """One Zarr file in a store of zarr-python.
-
-    Parameters
-    ----------
-    store : zarr.abc.store.Store
-        The store.
-    path : str
-        Path of the file in it.
-    location : str
-        Location for links and messages.
-    """
+    """One Zarr file in a store of zarr-python."""
 
     def __init__(self, store: Any, path: str, location: str) -> None:
         super().__init__(location)
@@ -160,11 +150,6 @@ class IcechunkStore(ZarrPythonStore):
 
     A chunk that is set before the document of its array, or before the document of the grown array, waits in a
     temporary folder until the document is set.
-
-    Parameters
-    ----------
-    store, path, location
-        As for `ZarrPythonStore`.
     """
 
     def __init__(self, store: Any, path: str, location: str) -> None:
@@ -333,22 +318,7 @@ def _location(store: Any) -> str:
 
 
 def open_zarr_group(store: Store, *, mode: Literal["r", "r+"] = "r", zarr_format: int | None = None) -> Any:
-    """Return the file as a ``zarr.Group``, without using a consolidated document, which may be stale.
-
-    Parameters
-    ----------
-    store : Store
-        The file.
-    mode : {"r", "r+"}
-        Whether it can be changed.
-    zarr_format : {2, 3}, optional
-        The format that is known.
-
-    Raises
-    ------
-    NotZarrError
-        zarr does not find a group.
-    """
+    """Return the file as a ``zarr.Group``, without using a consolidated document, which may be stale."""
     try:
         known: Any = zarr_format
         return zarr.open_group(_zarr_location(store), mode=mode, use_consolidated=False, zarr_format=known)
@@ -358,13 +328,7 @@ def open_zarr_group(store: Store, *, mode: Literal["r", "r+"] = "r", zarr_format
 
 
 def open_zarr_array(store: Store, path: str, zarr_format: int) -> Any:
-    """Return the array at ``path``, of that format, as a ``zarr.Array``.
-
-    Raises
-    ------
-    NotZarrError
-        This release of zarr-python cannot open it: before 3.2 it does not know ``struct``.
-    """
+    """Return the array at ``path``, of that format, as a ``zarr.Array``."""
     try:
         known: Any = zarr_format
         return zarr.open_array(_zarr_location(store), path=path, mode="r", zarr_format=known)

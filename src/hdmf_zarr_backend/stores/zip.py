@@ -70,13 +70,7 @@ _NO_ZIP = (zipfile.BadZipFile, RuntimeError, ValueError, OverflowError, struct.e
 
 
 class ZipStore(Store):
-    """A zip file that exists, or will be written by `new_zip`.
-
-    Parameters
-    ----------
-    path : str
-        Absolute path. A symbolic link is followed, once, when a new file is written.
-    """
+    """A zip file that exists, or will be written by `new_zip`."""
 
     abilities = Abilities(change=False, why=_WHY)
 
@@ -198,15 +192,7 @@ def _inflated(file: Any, info: zipfile.ZipInfo) -> bytes:
 
 
 class NewZipStore(ZipStore):
-    """A zip file that is being written.
-
-    Parameters
-    ----------
-    path : str
-        Path where it is written.
-    location : str
-        Final path.
-    """
+    """A zip file that is being written."""
 
     def __init__(self, path: str, location: str) -> None:
         super().__init__(location)
@@ -263,26 +249,7 @@ def new_zip(
     location: str | None = None,
     check_lock: Callable[[], None] | None = None,
 ) -> Iterator[NewZipStore]:
-    """Yield the store of a new zip file, which replaces ``target`` when the block ends without an error.
-
-    Parameters
-    ----------
-    target : str
-        Absolute path of the file. An existing file is replaced.
-    exclusive : bool
-        Do not replace an existing file.
-    durable : bool
-        Return when the file is on the disk.
-    location : str, optional
-        Path that the user gave, if it is not ``target`` (a symbolic link to it).
-    check_lock : callable, optional
-        As for `Staged`.
-
-    Raises
-    ------
-    StoreExistsError
-        With ``exclusive``: ``target`` was created meanwhile.
-    """
+    """Yield the store of a new zip file, which replaces ``target`` when the block ends without an error."""
     partial, own = partial_path(target), Staged(target, check_lock)
     with os_errors(target, "written"):
         os.makedirs(os.path.dirname(target), exist_ok=True)
@@ -325,17 +292,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class RemoteZipStore(ZipStore):
-    """A zip file on a server, read by ranges of bytes.
-
-    Parameters
-    ----------
-    location : str
-        URL of the zip file.
-    folder : Store
-        Store of the folder of the zip file.
-    name : str
-        Name of the zip file in it.
-    """
+    """A zip file on a server, read by ranges of bytes."""
 
     abilities = Abilities(write=False, change=False, is_remote=True, why="a zip file on a server is read only")
 

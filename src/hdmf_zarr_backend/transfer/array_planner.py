@@ -104,13 +104,7 @@ def _numbers_dtype(word: Any) -> np.dtype[Any] | None:
 
 
 def _field_element(dtype: Any) -> Element:
-    """Return the `Element` of a field in rows of objects.
-
-    Raises
-    ------
-    ValueRefusedError
-        The field is a compound with other fields than numbers.
-    """
+    """Return the `Element` of a field in rows of objects."""
     word = dtypes.word_of(dtype)
     if not isinstance(word, str):
         raise ValueRefusedError(f"a field of type {dtype!r} cannot be stored: an inner compound may have numbers only")
@@ -356,11 +350,6 @@ def plan_array(
     ``word`` is the type as HDMF names it, or the list of fields; None: the type of the data. ``reference`` encodes a
     reference. ``element_type`` is the type as a class: if it is that of an element of a list, hdmf has not looked at
     the other elements, and all of them choose the type.
-
-    Raises
-    ------
-    ValueRefusedError
-        The type of the data cannot be stored.
     """
     data = unmasked(data)
     if isinstance(word, list):

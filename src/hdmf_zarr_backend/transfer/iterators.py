@@ -113,13 +113,7 @@ class Texts:
         self._is_utf8 = True
 
     def encode(self, item: Any) -> bytes:
-        """Return an element as it is stored.
-
-        Raises
-        ------
-        ValueRefusedError
-            It is not text, or bytes that are not UTF-8 are mixed with text.
-        """
+        """Return an element as it is stored."""
         if isinstance(item, bytes):
             self._has_bytes = True
             if self._has_text or _is_utf8(item):
@@ -173,15 +167,7 @@ _GUESS = 1024
 
 
 def plan_iterator(data: Any, word: Any, options: Layout) -> PlannedArray:
-    """Plan an array whose values come from an iterator. Its shape is known when the iterator is exhausted.
-
-    Raises
-    ------
-    ValueRefusedError
-        The iterator has neither a type nor a number of axes.
-    UsageError
-        The chunks have another number of axes.
-    """
+    """Plan an array whose values come from an iterator. Its shape is known when the iterator is exhausted."""
     maxshape = getattr(data, "maxshape", None)
     if maxshape is None:
         raise ValueRefusedError("the iterator has no maxshape", remedy="Give one, with None for axes that grow.")
@@ -244,13 +230,7 @@ def _dtype(data: Any, word: Any) -> np.dtype[Any] | None:
 
 
 def _listed_type(data: Any) -> np.dtype[Any] | None:
-    """Return the type of all numbers of an iterator over a list that has the type of the first one; else None.
-
-    Raises
-    ------
-    ValueRefusedError
-        No type holds all elements of the list; or the list or array has masked elements, which hdmf takes for values.
-    """
+    """Return the type of all numbers of an iterator over a list that has the type of the first one; else None."""
     values = unmasked(getattr(data, "data", None))
     if not isinstance(values, (list, tuple)):
         return None
@@ -332,23 +312,7 @@ def _end(item: Any, length: int) -> int:
 
 
 class GrowingArray:
-    """Takes blocks of one array and writes its chunks.
-
-    Parameters
-    ----------
-    keys : Store
-        Store of the array.
-    path : str
-        Path of the array, as in the model.
-    array : StoredArray
-        Its metadata; the shape grows with the blocks.
-    maxshape : tuple of int or None, optional
-        The shape beyond which no block may reach.
-    sink : Sink, optional
-        Encodes and writes the chunks; at the end the caller waits for it. None: this thread.
-    waiting_bytes : int
-        Maximum bytes of chunks that are not full yet.
-    """
+    """Takes blocks of one array and writes its chunks."""
 
     def __init__(
         self,
@@ -377,14 +341,7 @@ class GrowingArray:
         self._chunk_bytes = max(1, int(np.prod(array.chunks)) * self._codec.dtype.itemsize)
 
     def put(self, block: Any) -> None:
-        """Add one `hdmf.data_utils.DataChunk`; the array grows as needed.
-
-        Raises
-        ------
-        ValueRefusedError
-            Its data do not have the shape of its selection; it reaches beyond the largest shape; or its rows are
-            longer than those before.
-        """
+        """Add one `hdmf.data_utils.DataChunk`; the array grows as needed."""
         if block.data is None:
             return
         data = self._typed(block)
@@ -475,13 +432,7 @@ class GrowingArray:
         return join(self._path, self.array.chunk_name(index))
 
     def finish(self) -> None:
-        """Write the chunks that are not full, and every chunk without a block (a missing chunk counts as damage).
-
-        Raises
-        ------
-        ValueRefusedError
-            There was no block, although the shape is known.
-        """
+        """Write the chunks that are not full, and every chunk without a block (a missing chunk counts as damage)."""
         if self.array.size and not self._has_blocks and None not in self._maxshape:
             raise ValueRefusedError(
                 f"the iterator has given no block of an array of shape {self.array.shape}",
@@ -514,11 +465,6 @@ def _shaped(data: Array, axes: list[Axis]) -> Array:
     """Return the values of a block with all axes of the array; a single value, or a row, is repeated.
 
     An axis that the data have is not repeated: ``[3]`` is a row that is too short.
-
-    Raises
-    ------
-    ValueError
-        The shapes do not fit.
     """
     lengths = tuple(axis.length for axis in axes)
     kept = tuple(axis.length for axis in axes if not axis.drop)

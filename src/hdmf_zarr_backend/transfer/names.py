@@ -23,13 +23,7 @@ _LONGEST_KEY_NAME = 64
 
 
 def checked_name(name: str) -> str:
-    """Return ``name`` if it is valid for a group, a dataset or a link.
-
-    Raises
-    ------
-    NameRefusedError
-        The name is not text, or not valid in any store.
-    """
+    """Return ``name`` if it is valid for a group, a dataset or a link."""
     is_taken = name in _STORE_NAMES or name.startswith(JOURNAL)
     if name in ("", ".", "..") or any(mark in name for mark in "/\\\0") or is_taken:
         raise NameRefusedError(f"the name {name!r} cannot be stored", remedy="Rename it.")
@@ -39,15 +33,7 @@ def checked_name(name: str) -> str:
 
 
 def check_names(paths: Iterable[str], keys: Store) -> None:
-    """Refuse names in ``paths``, those of the nodes to be written, that are not valid in the keys of a store.
-
-    Raises
-    ------
-    NameRefusedError
-        A name has a control character, which the store does not allow.
-    NestingError
-        A path is too long for the file system.
-    """
+    """Refuse names in ``paths``, those of the nodes to be written, that are not valid in the keys of a store."""
     if keys.folder is not None:
         paths = list(paths)
         _check_lengths(paths, keys.folder)
@@ -64,13 +50,7 @@ def check_names(paths: Iterable[str], keys: Store) -> None:
 
 
 def warn_of_names(paths: Iterable[str], location: str) -> None:
-    """Warn of names that are not valid on Windows, or equal to another one there or on macOS (case, accents).
-
-    Warns
-    -----
-    PortableNameWarning
-        There are such names among the ``paths``; one warning for all of them.
-    """
+    """Warn of names that are not valid on Windows, or equal to another one there or on macOS (case, accents)."""
     first: dict[tuple[str, str], str] = {}
     found = []
     for path in paths:

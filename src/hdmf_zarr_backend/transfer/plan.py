@@ -96,15 +96,7 @@ def set_dimensions(
 
 
 def encode_fill(value: Any, dtype: np.dtype[Any]) -> Any:
-    """Return a fill value as JSON: numbers, "NaN" and the like as text, bytes and rows in Base64.
-
-    Raises
-    ------
-    ValueRefusedError
-        ``dtype`` cannot hold the value.
-
-    Source: Zarr v2 specification, "Fill value encoding".
-    """
+    """Return a fill value as JSON: numbers, "NaN" and the like as text, bytes and rows in Base64."""
     if value is None:
         return None
     scalar = cast(value, dtype)
@@ -121,13 +113,7 @@ def encode_fill(value: Any, dtype: np.dtype[Any]) -> Any:
 
 
 def encode_object_fill(value: Any, codec_id: Any) -> str | None:
-    """Return the fill value of text or bytes of variable length as JSON; bytes in Base64.
-
-    Raises
-    ------
-    ValueRefusedError
-        It is something else, or the elements are references or rows, which have no fill value.
-    """
+    """Return the fill value of text or bytes of variable length as JSON; bytes in Base64."""
     if value is None:
         return None
     if codec_id not in ("vlen-utf8", "vlen-bytes"):
@@ -151,17 +137,7 @@ ShardsOfFile: TypeAlias = tuple[int, ...] | Literal["auto"] | None
 
 
 def ask_for_shards(planned: PlannedArray, shards: ShardsOfFile) -> None:
-    """Set the requested shards of an array in a file conversion. Copied chunks are not changed.
-
-    Parameters
-    ----------
-    planned : PlannedArray
-        Changed, before it gets its form in format 3.
-    shards : tuple of int, "auto" or None
-        "auto": by bytes, and no shards for a small array. A shape is for arrays with that number of axes and more than
-        one chunk, each length rounded up to complete chunks; rows and other arrays are stored without shards. None: no
-        change.
-    """
+    """Set the requested shards of an array in a file conversion. Copied chunks are not changed."""
     node = planned.node
     if shards == "auto":
         planned.sharding = Sharding("auto")
@@ -179,13 +155,7 @@ def asks_for_shards(planned: PlannedArray) -> bool:
 
 
 def checked_shards(shards: Any, zarr_format: int) -> ShardsOfFile:
-    """Return the requested shards of a file, after checking them.
-
-    Raises
-    ------
-    UsageError
-        The value is neither "auto" nor a shape, or the format has no shards.
-    """
+    """Return the requested shards of a file, after checking them."""
     if shards is None:
         return None
     if zarr_format != 3:
@@ -203,20 +173,7 @@ def shard_bytes_for(keys: Store, memory_budget: int) -> int:
 
 
 def give_shards(planned: PlannedArray, shard_bytes: int = SHARD_BYTES) -> None:
-    """Set the shards of a planned array in its format-3 form, and chunks that fit into them.
-
-    Parameters
-    ----------
-    planned : PlannedArray
-        Changed.
-    shard_bytes : int
-        Maximum bytes of values in an automatic shard.
-
-    Raises
-    ------
-    UsageError
-        The requested shards do not fit the array or its chunks.
-    """
+    """Set the shards of a planned array in its format-3 form, and chunks that fit into them."""
     sharding, stored = planned.sharding, planned.node.stored
     if sharding is None:
         return
@@ -274,13 +231,7 @@ _BLOCK_CELLS = 65536
 
 
 class ValuesOnly:
-    """The values of a source whose encoded chunks cannot be used, because the array is encoded differently.
-
-    Parameters
-    ----------
-    source : ArraySource
-        The source.
-    """
+    """The values of a source whose encoded chunks cannot be used, because the array is encoded differently."""
 
     def __init__(self, source: ArraySource) -> None:
         self.shape = source.shape
@@ -292,29 +243,7 @@ class ValuesOnly:
 
 
 def adapt_plan(plan: WritePlan, *, location: str, shard_bytes: int = SHARD_BYTES) -> None:
-    """Convert the new arrays of a plan for format 3 to their stored form. For format 2 it only refuses shards.
-
-    Parameters
-    ----------
-    plan : WritePlan
-        Changed.
-    location : str
-        Location of the file, for messages.
-    shard_bytes : int
-        Maximum bytes of values in an automatic shard.
-
-    Raises
-    ------
-    ZarrBackendError
-        A value cannot be stored; array and element are named.
-    UsageError
-        Shards do not fit the array, its chunks or its format; the user gave codecs that format 3 cannot express.
-
-    Warns
-    -----
-    FilterReplacedWarning
-        Format 3 cannot express the codecs of a stored array; the copy has the default codec.
-    """
+    """Convert the new arrays of a plan for format 3 to their stored form. For format 2 it only refuses shards."""
     is_3 = plan.hierarchy.zarr_format == 3
     for path, planned in plan.arrays.items():
         if planned.node.stored.zarr_format == 2:

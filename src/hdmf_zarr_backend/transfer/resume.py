@@ -106,19 +106,7 @@ class ConversionRecord:
 
 
 class StagedKeys(LocalStore):
-    """The folder of a conversion.
-
-    Parameters
-    ----------
-    root : str
-        Absolute path of the folder, which exists.
-    location : str
-        The target.
-    is_resumed : bool
-        Whether it may have keys already, which are not set again.
-    is_doubtful : bool
-        Whether the machine was restarted since, so that files may be incomplete.
-    """
+    """The folder of a conversion."""
 
     def __init__(self, root: str, location: str, *, is_resumed: bool, is_doubtful: bool) -> None:
         super().__init__(root, replace=True, location=location)
@@ -127,14 +115,7 @@ class StagedKeys(LocalStore):
         self._is_there = False
 
     def set(self, key: str, value: bytes) -> None:
-        """Set ``key``, unless it has this value already.
-
-        Raises
-        ------
-        StoreError
-            The folder does not exist: a worker on another machine does not see it. It is not created, because its keys
-            would be missing in the file.
-        """
+        """Set ``key``, unless it has this value already."""
         self._check_folder()
         if not (self.is_resumed and self._has(key, value)):
             super().set(key, value)
@@ -205,29 +186,6 @@ def staged_conversion(
     The folder is kept, to be resumed, if the process dies, is interrupted or stopped (KeyboardInterrupt, SystemExit) or
     loses its workers, and with ``resume`` also after an error of the operating system. After other errors it is
     removed.
-
-    Parameters
-    ----------
-    target : LocalStore
-        The file.
-    record : ConversionRecord
-        The inputs of the conversion.
-    resume : bool
-        Continue an interrupted conversion with the same record, or start a new one. False: start, and remove what
-        exists.
-    exclusive : bool
-        Do not replace anything. False: replace what is at ``target``.
-    durable : bool
-        Return after the file has reached the disk itself.
-
-    Raises
-    ------
-    StoreLockedError
-        Another writer makes the same target or has it open.
-    ConflictError
-        ``resume`` is True, and the existing folder has another record.
-    StoreExistsError
-        ``exclusive`` is True, and ``target`` exists now.
     """
     with writer_lock(target, replaces=True) as lock:
         own = Staged(target.root, lock.check)

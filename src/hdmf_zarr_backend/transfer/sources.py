@@ -46,15 +46,7 @@ class ArraySource(Protocol):
 
 
 class IndexedSource:
-    """An array that is read by indexing: NumPy, h5py, zarr, or similar.
-
-    Parameters
-    ----------
-    data : array
-        Has ``shape`` and ``__getitem__``.
-    dtype : numpy.dtype
-        Stored type; blocks are cast to it.
-    """
+    """An array that is read by indexing: NumPy, h5py, zarr, or similar."""
 
     def __init__(self, data: Any, dtype: np.dtype[Any]) -> None:
         self.data = data
@@ -74,13 +66,7 @@ class IndexedSource:
         return given is None or (given != self.dtype and not _is_widened(given, self.dtype))
 
     def read(self, region: Region) -> Array:
-        """Return the block as ``dtype``.
-
-        Raises
-        ------
-        ValueRefusedError
-            ``dtype`` cannot hold the values.
-        """
+        """Return the block as ``dtype``."""
         place = Place(tuple(part.start for part in region))
         block = unmasked(self.data[region] if region else self.data[()], place)
         return cast(np.asarray(block), self.dtype, place)
@@ -92,17 +78,7 @@ def _is_widened(given: np.dtype[Any], dtype: np.dtype[Any]) -> bool:
 
 
 class H5FileSource:
-    """A dataset of an HDF5 file by file and path; each worker opens the file itself.
-
-    Parameters
-    ----------
-    file, path : str
-        Position of the dataset.
-    shape : tuple of int
-        Its shape.
-    dtype : numpy.dtype
-        Stored type.
-    """
+    """A dataset of an HDF5 file by file and path; each worker opens the file itself."""
 
     def __init__(self, file: str, path: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
         self._file = file
@@ -119,17 +95,7 @@ class H5FileSource:
 
 
 class ElementSource:
-    """Objects made one by one from the elements of a sequence.
-
-    Parameters
-    ----------
-    data : sequence or array
-        The elements along the first axis, or an array of any rank.
-    shape : tuple of int
-        Shape of the stored array.
-    convert : callable
-        Converts an element to the stored object.
-    """
+    """Objects made one by one from the elements of a sequence."""
 
     can_be_refused = True
 
@@ -172,13 +138,7 @@ class ElementSource:
 
 
 class EncodedSource(ElementSource):
-    """An array of objects that are encoded already.
-
-    Parameters
-    ----------
-    data : numpy.ndarray
-        All of them.
-    """
+    """An array of objects that are encoded already."""
 
     can_be_refused = False
 
@@ -216,19 +176,7 @@ def _leaves(data: Any, shape: tuple[int, ...]) -> Iterator[Any]:
 
 
 class RowSource:
-    """Rows of a compound as an ``(n, k)`` array of objects.
-
-    Parameters
-    ----------
-    data : sequence
-        Rows: tuples, or elements of a structured array, whose fields are matched by name.
-    length : int
-        Number of rows.
-    converters : sequence of callable or numpy.dtype
-        One for each field: converts a value to JSON; or the type of a number or date, to which the values are cast.
-    names : sequence of str
-        The names of the fields.
-    """
+    """Rows of a compound as an ``(n, k)`` array of objects."""
 
     can_be_refused = True
 

@@ -49,26 +49,6 @@ def staged(
     """Yield the store of a directory beside ``target`` that replaces it when the block ends without an error.
 
     The caller must be the only writer of ``target``.
-
-    Parameters
-    ----------
-    target : str
-        Absolute path of the file. An existing file is replaced.
-    exclusive : bool
-        Do not replace anything, not even what another program has created there since.
-    durable : bool
-        As for `moved`.
-    location : str, optional
-        The path given by the user, if it is not ``target`` (a symbolic link to it).
-    check_lock : callable, optional
-        As for `Staged`.
-
-    Raises
-    ------
-    StoreExistsError
-        ``target`` was created since, and may not be replaced.
-    StoreError
-        The system refuses an operation.
     """
     partial, own = partial_path(target), Staged(target, check_lock)
     made = _missing(os.path.dirname(target))
@@ -91,24 +71,7 @@ def staged(
 
 @contextmanager
 def staged_file(target: LocalStore, *, exclusive: bool, durable: bool) -> Iterator[str]:
-    """Yield a path beside a local file; the file written there replaces it when the block ends without an error.
-
-    Parameters
-    ----------
-    target : LocalStore
-        Store at the path of the file.
-    exclusive, durable : bool
-        As for `moved`.
-
-    Raises
-    ------
-    StoreExistsError
-        ``exclusive`` is True, and the file was created since.
-    StoreLockedError
-        Another writer is making the file.
-    StoreError
-        The system refuses an operation.
-    """
+    """Yield a path beside a local file; the file written there replaces it when the block ends without an error."""
     with writer_lock(target, replaces=True) as lock:
         partial, own = partial_path(target.root), Staged(target.root, lock.check)
         try:
@@ -122,23 +85,7 @@ def staged_file(target: LocalStore, *, exclusive: bool, durable: bool) -> Iterat
 
 
 def moved(partial: str, target: str, *, exclusive: bool, durable: bool) -> None:
-    """Move a complete file to its place.
-
-    Parameters
-    ----------
-    partial, target : str
-        Present path and final path.
-    exclusive : bool
-        Do not replace anything.
-    durable : bool
-        Return after everything is on the disk under its name: one call for all files before the move, and one for the
-        folder after it.
-
-    Raises
-    ------
-    StoreExistsError
-        ``exclusive`` is True, and ``target`` exists now.
-    """
+    """Move a complete file to its place."""
     with os_errors(target, "written"):
         if durable:
             sync_files(partial)
@@ -174,34 +121,7 @@ def new_file(
     durable: bool = False,
     lock: WriterLock | None = None,
 ) -> Iterator[Store]:
-    """Yield the store to write a new file to. The file appears, complete, when the block ends without an error.
-
-    Parameters
-    ----------
-    keys : Store
-        Store of the new file. An existing file is replaced.
-    paths : iterable of str
-        Paths of the nodes to be written.
-    zarr_format : {2, 3}
-        Format of the file.
-    exclusive : bool
-        Do not replace anything.
-    durable : bool
-        Return after a local file has reached the disk itself.
-    lock : WriterLock, optional
-        The lock of the file, if the caller has it; otherwise it is acquired here.
-
-    Raises
-    ------
-    ReadOnlyStoreError
-        The store cannot hold a new file of this format.
-    NameRefusedError
-        A name is not valid in the keys of the store.
-    StoreExistsError
-        Something exists there that may not be replaced.
-    StoreLockedError
-        Another writer has the file open.
-    """
+    """Yield the store to write a new file to. The file appears, complete, when the block ends without an error."""
     store = keys.unwrapped
     abilities = store.abilities
     if not abilities.write or zarr_format not in abilities.formats:

@@ -75,19 +75,7 @@ def source_caches(memory_budget: int) -> Iterator[None]:
 
 
 class StoredChunks:
-    """The chunks of a stored array as they are, and other values for missing chunks.
-
-    Parameters
-    ----------
-    keys : Store
-        The store of the array.
-    path : str
-        The array.
-    node : Dataset
-        Its metadata; the array to write has the same chunks and codecs.
-    values : ArraySource
-        The decoded values.
-    """
+    """The chunks of a stored array as they are, and other values for missing chunks."""
 
     def __init__(self, keys: Store, path: str, node: Dataset[Attributes], values: ArraySource) -> None:
         self.shape: tuple[int, ...] = values.shape
@@ -106,13 +94,7 @@ class StoredChunks:
         return (type(self), (self._keys.unwrapped, self._path, self._node, self._values))
 
     def encoded(self, index: tuple[int, ...]) -> bytes | None:
-        """Return the chunk at ``index`` as stored, None if it is missing.
-
-        Raises
-        ------
-        ChunkError
-            Its size is impossible. It is not decoded to check it.
-        """
+        """Return the chunk at ``index`` as stored, None if it is missing."""
         name = self._node.stored.chunk_name(index)
         data = (
             self._shards().get(index)
@@ -136,19 +118,7 @@ class StoredChunks:
 
 
 class ZarrSource:
-    """The values of a stored array; it can be sent to another process.
-
-    Parameters
-    ----------
-    keys : Store
-        The store of the array.
-    path : str
-        The array.
-    node : Dataset
-        Its metadata.
-    dtype : numpy.dtype
-        Stored type; blocks are cast to it.
-    """
+    """The values of a stored array; it can be sent to another process."""
 
     def __init__(self, keys: Store, path: str, node: Dataset[Attributes], dtype: np.dtype[Any]) -> None:
         self.shape: tuple[int, ...] = node.stored.shape
@@ -169,13 +139,7 @@ class ZarrSource:
         return self
 
     def read(self, region: Region) -> Array:
-        """Return the block as ``dtype``.
-
-        Raises
-        ------
-        ChunkError
-            A chunk does not decode; file and array are named.
-        """
+        """Return the block as ``dtype``."""
         reader = ChunkReader(self._keys, self._path, self._node.stored, _cache_of(self._keys.location))
         return cast(reader.read(region), self._dtype, Place(tuple(part.start for part in region)))
 
@@ -193,11 +157,6 @@ def check_stored(data: Any, limits: Limits) -> None:
     """Check that a stored array to be copied, or its resolver of references, has most of its chunks.
 
     ``limits`` are for an HDF5 dataset; a Zarr array is read with the limits of its own store.
-
-    Raises
-    ------
-    LimitError
-        As for `arrays.fills.check_unwritten` and `hdf5.safe_reading.check_allocated`; other data are never refused.
     """
     from hdmf_zarr_backend.arrays.lazy import LazyArray  # imported here and below: zarr is slow to import
     from hdmf_zarr_backend.changes.editable import EditableArray

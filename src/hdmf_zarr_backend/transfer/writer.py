@@ -44,28 +44,14 @@ from hdmf_zarr_backend.transfer.stored_sources import source_caches
 
 
 class PlannedKeys(Store):
-    """The chunks of a plan as a read-only store. Documents are not among its keys, since the plan has the hierarchy.
-
-    Parameters
-    ----------
-    plan : WritePlan
-        Its sources must be open.
-    location : str
-        Location of the new file, from which its links are resolved.
-    """
+    """The chunks of a plan as a read-only store. Documents are not among its keys, since the plan has the hierarchy."""
 
     def __init__(self, plan: WritePlan, location: str) -> None:
         self.location = location
         self._plan = plan
 
     def get(self, key: str) -> bytes | None:
-        """Return the chunk of ``key``, or None.
-
-        Raises
-        ------
-        ZarrBackendError
-            The source cannot return its values.
-        """
+        """Return the chunk of ``key``, or None."""
         path, _, name = key.rpartition("/")
         while path and path not in self._plan.arrays:
             path, _, last = path.rpartition("/")
@@ -112,21 +98,6 @@ _LARGE_BYTES = 2**20
 class Writer:
     """Writes a plan: a new file to an empty store, or what an append adds.
 
-    Parameters
-    ----------
-    keys : Store
-        The store.
-    plan : WritePlan
-        What to write.
-    strict_json : bool
-        Write strict JSON, without NaN and Infinity tokens.
-    progress : Progress
-        Receives the bytes of each array.
-    executor : object
-        As for `execution.executors.runner`; None: do everything in this thread.
-    memory_budget : int
-        Maximum bytes of values in memory, beyond the caller's own arrays.
-
     Attributes
     ----------
     inlined : dict
@@ -153,15 +124,7 @@ class Writer:
         self._progress = progress
 
     def write(self, *, consolidate: bool = True, exhaust_in_turn: bool = True) -> None:
-        """Write everything.
-
-        Parameters
-        ----------
-        consolidate : bool
-            Set the consolidated document at the end.
-        exhaust_in_turn : bool
-            Exhaust iterators one after the other; False: take one block of each in turn.
-        """
+        """Write everything."""
         growing = self._begin(path for path, _ in self._plan.hierarchy.walk())
         if not self._plan.is_nczarr:
             self._all_documents(without=growing)
@@ -198,17 +161,7 @@ class Writer:
     def write_changes(
         self, *, added: Collection[str], changed: Collection[str], keep: Callable[[Iterable[str]], None]
     ) -> None:
-        """Write an append: new nodes first, then changed documents. The caller sets the consolidated document.
-
-        Parameters
-        ----------
-        added : collection of str
-            Paths of new groups and arrays, whose members are new too.
-        changed : collection of str
-            Paths of nodes whose attributes differ.
-        keep : callable
-            Called with the keys of the documents that change, before they are set.
-        """
+        """Write an append: new nodes first, then changed documents. The caller sets the consolidated document."""
         growing = self._begin(added)
         self._write_arrays()
         self._exhaust(growing, in_turn=True)
