@@ -21,9 +21,8 @@ PACKAGES: dict[str, frozenset[str]] = {
         "__init__": "alias io nwb dataio conversion checks comparison zom interop formats "
         "changes arrays stores progress",
         "alias": "io nwb dataio hdf5 builders files formats arrays stores model",
-        "exec": "formats",
         "testing": "conversion checks io changes formats stores dataio",
-        "cli": "__init__ exec conversion report checks comparison zom interop io files model progress",
+        "cli": "__init__ conversion report checks comparison zom interop io files formats model progress",
         "report": "comparison checks files formats stores model",
         "conversion": "checks nwb builders transfer hdf5 execution files changes arrays formats stores model progress",
         "checks": "nwb io builders transfer execution files changes arrays formats stores model progress",
@@ -76,7 +75,7 @@ def _on_use_in(*places: str) -> Library:
 
 
 #: Know the standard library only; the command line must start fast.
-_PURE = frozenset({"errors", "extras", "progress", "cli", "exec", "__init__"})
+_PURE = frozenset({"errors", "extras", "progress", "cli", "__init__"})
 
 LIBRARIES: dict[str, Library] = {
     "numpy": Library(frozenset(PACKAGES) - _PURE),

@@ -48,11 +48,10 @@ sys.exit(7)
 """
 
 
-@pytest.mark.parametrize("start", [ZARRIO, ["-m", "hdmf_zarr_backend.exec"]], ids=["zarrio", "module"])
-def test_arguments_and_the_exit_code_are_passed_on(tmp_path, start):
+def test_arguments_and_the_exit_code_are_passed_on(tmp_path):
     (tmp_path / "script.py").write_text(SCRIPT)
     arguments = ["-h", "--", "--version", "a b", "", "*"]
-    answer = run(tmp_path, "python", "script.py", *arguments, start=start)
+    answer = run(tmp_path, "python", "script.py", *arguments)
     assert (answer.stdout, answer.returncode) == (f"{arguments} {VERSION} {VERSION}\n", 7), answer.stderr
 
 
@@ -177,12 +176,3 @@ def test_commands_that_there_are_not(capsys):
     assert "the following arguments are required: COMMAND" in capsys.readouterr().err
     assert main(["exec", "--option", "python"]) == 2
     assert "--option" in capsys.readouterr().err
-
-
-def test_the_module_reports_errors_in_one_line(tmp_path):
-    answer = run(tmp_path, "no-such-command", start=["-m", "hdmf_zarr_backend.exec"])
-    assert answer.returncode == 2
-    assert answer.stderr.startswith("zarrio exec: there is no command 'no-such-command'")
-    assert len(answer.stderr.splitlines()) == 1
-    answer = run(tmp_path, start=["-m", "hdmf_zarr_backend.exec"])
-    assert (answer.returncode, answer.stderr) == (2, "usage: python -m hdmf_zarr_backend.exec COMMAND ...\n")
