@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -220,6 +221,28 @@ def test_a_group_inside_a_file_is_not_a_file(whole, use):
     assert caught.value.remedy == f"Give the path of the file: {str(whole)!r}."
     assert not NWBZarrIO.can_read(whole / "acquisition")
     assert stored_files(whole.parent) == before
+
+
+@pytest.mark.parametrize("place", ["memory://whole.nwb.zarr", "memory://whole", "store of zarr", "open zip file"])
+def test_a_group_in_memory_or_in_a_zip_file_is_not_a_file(tmp_path, place):
+    """zarr-python 2 opens no files of format 3, so these have format 2."""
+    file: Any = place
+    if place == "store of zarr":
+        file = zarr.storage.MemoryStore()
+    elif place == "open zip file":
+        file = tmp_path / "whole.nwb.zarr.zip"
+    with NWBZarrIO(file, "w") as io:
+        io.write(samples.plain_nwbfile())
+    if place == "open zip file":
+        file = zarr.storage.ZipStore(file, mode="r")
+    inside = f"{file}/acquisition" if isinstance(file, str) else zarr.open_group(file, mode="r")["acquisition"]
+    for use in (lambda: NWBZarrIO(inside, "r"), partial(verify, inside), partial(convert, inside, tmp_path / "a.nwb")):
+        with pytest.raises(NotZarrError, match="a part of the Zarr file") as caught:
+            use()
+        assert caught.value.store.endswith("/acquisition")
+    if not isinstance(file, str):
+        file.close()
+    assert not (tmp_path / "a.nwb").exists()
 
 
 @pytest.mark.parametrize("command", ["inspect", "verify", "validate", "repair", "consolidate", "upgrade", "convert"])

@@ -8,7 +8,6 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
 from typing import Any
-from urllib.parse import urlsplit
 
 from hdmf_zarr_backend.changes.journal import Mark
 from hdmf_zarr_backend.changes.locks import Holder
@@ -513,7 +512,12 @@ def check_outside(keys: Store, *, is_new: bool = False) -> None:
 
 
 def _folders_above(keys: Store) -> Iterator[Store]:
-    """Yield the folders above a path that may be Zarr files: any on a disk, and on a server those that are named so."""
+    """Yield the folders above that may be Zarr files: any on a disk or in memory, those with the name on a server."""
+    group = keys.unwrapped.group_above
+    while group is not None:
+        store = group()
+        yield store
+        group = store.group_above
     location = keys.folder or keys.location
     is_local = os.path.isabs(location)
     if not is_local and not (keys.unwrapped.opens_by_url and is_url(location)):
@@ -526,7 +530,7 @@ def _folders_above(keys: Store) -> Iterator[Store]:
         if is_local:
             if any(os.path.isfile(os.path.join(location, document)) for document in (zarr2.ATTRIBUTES, zarr3.DOCUMENT)):
                 yield LocalStore(location)
-        elif urlsplit(location).path.endswith(ZARR_SUFFIXES):
+        elif not keys.abilities.is_remote or location.partition("?")[0].endswith(ZARR_SUFFIXES):
             yield open_neighbour(keys, location)
 
 

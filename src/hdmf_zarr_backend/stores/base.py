@@ -313,6 +313,9 @@ class Store(ABC):
     named_key: str | None = None
     """The key of the file that the user has named, in the store of its folder; a server may have moved it elsewhere."""
 
+    group_above: Callable[[], Store] | None = None
+    """Opens the group that this group of zarr-python is in; None for the root, and for a path or a URL."""
+
     def neighbour(self, location: str) -> Store | None:
         """Return another file of the same opened file system; None if files are opened by their location."""
         return None

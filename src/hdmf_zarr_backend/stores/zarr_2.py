@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, MutableMapping
+from functools import partial
 from typing import Any, Literal
 
 import zarr
@@ -79,6 +80,7 @@ def _adapted(store: Any, path: str, *, is_read_only: bool = False) -> Store:
     else:
         base = _location(store)
         found = MemoryStore(_Below(store, path) if path else store, f"{base}/{path}" if path else base)
+        found.group_above = partial(_adapted, store, path.rpartition("/")[0]) if path else None
     if is_read_only or not store.is_writeable():
         found.abilities = _READ_ONLY
     return found

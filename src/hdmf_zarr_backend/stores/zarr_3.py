@@ -14,6 +14,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, Literal, TypeVar
 
 import zarr
@@ -284,7 +285,9 @@ def _adapted(store: zarr.abc.store.Store, path: str) -> Store:
         return found
     base = _location(store)
     kind = IcechunkStore if _is_icechunk(store) else ZarrPythonStore
-    return kind(store, path, base if not path else f"{base}/{path}")
+    found = kind(store, path, base if not path else f"{base}/{path}")
+    found.group_above = partial(_adapted, store, path.rpartition("/")[0]) if path else None
+    return found
 
 
 def _folder(store: zarr.abc.store.Store) -> str | None:
