@@ -285,9 +285,9 @@ def _adapted(store: zarr.abc.store.Store, path: str) -> Store:
         return found
     base = _location(store)
     kind = IcechunkStore if _is_icechunk(store) else ZarrPythonStore
-    found = kind(store, path, base if not path else f"{base}/{path}")
-    found.group_above = partial(_adapted, store, path.rpartition("/")[0]) if path else None
-    return found
+    group = kind(store, path, base if not path else f"{base}/{path}")
+    group.group_above = partial(_adapted, store, path.rpartition("/")[0]) if path else None
+    return group
 
 
 def _folder(store: zarr.abc.store.Store) -> str | None:
