@@ -7,11 +7,12 @@ import copy
 import pickle
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from hdmf_zarr_backend import errors
-from hdmf_zarr_backend.errors import ZarrBackendError
+from hdmf_zarr_backend.errors import ZarrBackendError, at
 
 CLASSES = [getattr(errors, name) for name in errors.__all__ if name.endswith("Error")]
 
@@ -25,34 +26,46 @@ def test_all_errors_are_listed_and_drawn():
 
 @pytest.mark.parametrize("cls", CLASSES)
 def test_the_message_has_all_parts(cls):
-    error = cls("it is broken", store="/a.zarr", path="/g/x", remedy="Mend it.")
-    assert str(error) == "it is broken (store '/a.zarr', node '/g/x'). Mend it."
-    assert (error.problem, error.store, error.path, error.remedy) == ("it is broken", "/a.zarr", "/g/x", "Mend it.")
+    error = cls("it is broken", store="/a.zarr", path="/g/x", remedy="Mend it.", remedy_cli="Use --mend.")
+    assert str(error) == "/a.zarr: it is broken (/g/x). Mend it."
+    assert error.message(error.remedy_cli) == "/a.zarr: it is broken (/g/x). Use --mend."
+    assert (error.problem, error.store, error.path) == ("it is broken", "/a.zarr", "/g/x")
+    assert (error.remedy, error.remedy_cli) == ("Mend it.", "Use --mend.")
     advice = f". {cls.advice}" if cls.advice else ""
     assert str(cls("it is broken")) == f"it is broken{advice}"
-    assert str(cls("it is broken", path="/")) == f"it is broken (node '/'){advice}"
+    assert str(cls("it is broken", path="")) == f"it is broken (/){advice}"
     assert isinstance(error, ZarrBackendError)
 
 
 @pytest.mark.parametrize("cls", CLASSES)
 def test_an_error_comes_complete_from_another_process(cls):
-    error = cls("it is broken", store="/a.zarr", path="/g/x", remedy="Mend it.")
+    error = cls("it is broken", store="/a.zarr", path="/g/x", remedy="Mend it.", remedy_cli="Use --mend.")
     for other in (pickle.loads(pickle.dumps(error)), copy.copy(error), copy.deepcopy(error)):
         assert type(other) is cls
         assert str(other) == str(error)
-        assert (other.store, other.path, other.remedy) == ("/a.zarr", "/g/x", "Mend it.")
+        assert (other.store, other.path, other.remedy, other.remedy_cli) == (
+            "/a.zarr",
+            "/g/x",
+            "Mend it.",
+            "Use --mend.",
+        )
 
 
 @pytest.mark.parametrize("cls", CLASSES)
 def test_places_are_filled_in_where_they_were_not_known(cls):
     error = cls("it is broken", remedy="Mend it.")
-    assert error.located(path="/x") is error
-    assert str(error) == "it is broken (node '/x'). Mend it."
-    error.located(store="/a.zarr", path="/other")
-    assert (error.store, error.path) == ("/a.zarr", "/x")
+    with pytest.raises(cls) as caught, at(SimpleNamespace(location="/a.zarr"), "other"), at(path="x"):
+        raise error
+    assert caught.value is error
+    assert str(error) == "/a.zarr: it is broken (/x). Mend it."
     error.problem = "it is worse"
-    assert str(error.located()) == "it is worse (store '/a.zarr', node '/x'). Mend it."
+    assert str(error) == "/a.zarr: it is worse (/x). Mend it."
     assert str(pickle.loads(pickle.dumps(error))) == str(error)
+
+
+def test_errors_of_others_are_left_as_they_are():
+    with pytest.raises(ValueError, match="none of ours"), at("/a.zarr", "x"):
+        raise ValueError("none of ours")
 
 
 @pytest.mark.parametrize(

@@ -36,14 +36,14 @@ Grouped by what a handler would do:
     │   └── OutOfMemoryError        (also MemoryError) free memory, or read less at a time
     └── UnsupportedFileError        a kind of file that cannot be read, e.g. NWB 1.x
 
-An error names the store, the path of the node and what to do; these parts are also attributes.
+An error reads ``FILE: problem (node). Remedy.``; these parts are also attributes. `at` gives errors their place.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable
-from functools import wraps
+from functools import partial, wraps
 from typing import ClassVar, ParamSpec, TypeVar
 
 __all__ = [
@@ -123,9 +123,11 @@ class ZarrBackendError(Exception):
     store : object, optional
         The path or URL of the file; shown as text.
     path : str, optional
-        Absolute path of the node inside the file.
+        Path of the node inside the file; shown with a leading slash.
     remedy : str, optional
         What to do about it, as a sentence; by default the advice of the class.
+    remedy_cli : str, optional
+        The same for the command line, where it differs: with options of `zarrio` in place of arguments of Python.
 
     Attributes
     ----------
@@ -135,39 +137,62 @@ class ZarrBackendError(Exception):
 
     advice: ClassVar[str] = ""
 
-    def __init__(self, problem: str, *, store: object = None, path: str | None = None, remedy: str = "") -> None:
+    def __init__(
+        self, problem: str, *, store: object = None, path: str | None = None, remedy: str = "", remedy_cli: str = ""
+    ) -> None:
+        super().__init__(problem)
         self.problem = problem
-        self.store = None if store is None else str(store)
-        self.path = path
+        self.store: str | None = None
+        self.path: str | None = None
         self.remedy = remedy or self.advice
-        super().__init__(self._message())
+        self.remedy_cli = remedy_cli
+        self.locate(store, path)
 
-    def _message(self) -> str:
-        problem = _one_line(self.problem)
-        where = [f"store {self.store!r}"] if self.store is not None else []
-        if self.path is not None:
-            where.append(f"node {self.path!r}")
-        text = problem + (f" ({', '.join(where)})" if where else "")
-        return f"{text}. {printable(self.remedy)}" if self.remedy else text
-
-    def located(self, *, store: object = None, path: str | None = None) -> ZarrBackendError:
-        """Return this error, with ``store`` and ``path`` filled in if they are not set."""
+    def locate(self, store: object = None, path: str | None = None) -> None:
+        """Name the store and the node, each unless it is known already; arguments as for `at`."""
         if self.store is None and store is not None:
-            self.store = str(store)
+            self.store = str(getattr(store, "location", store))
         if self.path is None and path is not None:
-            self.path = path
-        self.args = (self._message(),)
-        return self
+            self.path = path if path.startswith("/") else f"/{path}"
+
+    def __str__(self) -> str:
+        return self.message(self.remedy)
+
+    def message(self, remedy: str) -> str:
+        """Return the message with ``remedy``, that for Python or that for the command line."""
+        file = "" if self.store is None else f"{printable(self.store)}: "
+        node = "" if self.path is None else f" ({printable(self.path)})"
+        return f"{file}{_one_line(self.problem)}{node}{f'. {printable(remedy)}' if remedy else ''}"
 
     def __reduce__(self) -> tuple[object, ...]:
         # errors of worker processes are pickled, which would lose keyword-only arguments
-        return (_rebuild, (type(self), self.problem, self.store, self.path, self.remedy))
+        make = partial(type(self), store=self.store, path=self.path, remedy=self.remedy, remedy_cli=self.remedy_cli)
+        return make, (self.problem,)
 
 
-def _rebuild(
-    cls: type[ZarrBackendError], problem: str, store: str | None, path: str | None, remedy: str
-) -> ZarrBackendError:
-    return cls(problem, store=store, path=path, remedy=remedy)
+class at:  # reads as a part of the statement: with at(store, path)
+    """Name the store and the node in errors of this package that are raised in the block and do not name them.
+
+    Parameters
+    ----------
+    store : object, optional
+        A store, a file or an array, which has a ``location``; or the location itself.
+    path : str, optional
+        Path of the node, with or without the leading slash.
+    """
+
+    __slots__ = ("path", "store")
+
+    def __init__(self, store: object = None, path: str | None = None) -> None:
+        self.store = store
+        self.path = path
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if isinstance(error, ZarrBackendError):
+            error.locate(self.store, self.path)
 
 
 class StoreError(ZarrBackendError):
@@ -240,9 +265,6 @@ class ChunkError(DamagedFileError):
 
 class ReferenceTargetError(DamagedFileError, KeyError):
     """A link or reference points to something that does not exist."""
-
-    def __str__(self) -> str:
-        return str(self.args[0])  # KeyError would show the repr
 
 
 class UnsafeDataError(DamagedFileError):

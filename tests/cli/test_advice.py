@@ -398,8 +398,7 @@ def test_a_folder_without_files_to_convert(tmp_path: Path, capsys: pytest.Captur
     (folder / "day1").mkdir(parents=True)
     assert main(["convert", str(folder), "-o", str(tmp_path)]) == 2
     assert capsys.readouterr().err == (
-        f"zarrio: the folder has no HDF5 files (.h5, .hdf5, .nwb) or Zarr files (store {str(folder)!r}). "
-        "Give the path of a file.\n"
+        f"zarrio: {folder}: the folder has no HDF5 files (.h5, .hdf5, .nwb) or Zarr files. Give the path of a file.\n"
     )
     write_hdf5(folder / "day1" / "a.nwb", plain_nwbfile())
     assert main(["convert", str(folder)]) == 2

@@ -165,7 +165,7 @@ def test_a_batch_goes_on_past_bad_files_and_tells_at_the_end(
     assert [source for source, *_ in calls] == ["a.nwb", "bad.nwb", "lost.nwb", "c.nwb"]
     captured = capsys.readouterr()
     assert captured.err.splitlines() == [
-        "zarrio: NWB 1.x is not supported (store 'bad.nwb'). Upgrade it.",
+        "zarrio: bad.nwb: NWB 1.x is not supported. Upgrade it.",
         "zarrio: lost.nwb: [Errno 13] Permission denied",
     ]
     assert captured.out.splitlines()[-3:] == [

@@ -174,7 +174,7 @@ def test_an_error_of_ours_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: p
     error = StoreNotFoundError("the file\ndoes not exist", store="/a/b", remedy="Check the path.")
     assert run_with(monkeypatch, error) == 2
     captured = capsys.readouterr()
-    assert captured.err == "zarrio: the file does not exist (store '/a/b'). Check the path.\n"
+    assert captured.err == "zarrio: /a/b: the file does not exist. Check the path.\n"
     assert captured.out == ""
 
 

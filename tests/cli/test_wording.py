@@ -122,9 +122,9 @@ def test_the_parts_of_an_error_are_worded_and_names_of_files_are_not() -> None:
     remedy = "Leave zarr_format= out."
     error = UsageError("zarr_format=3 is none", store="/a/resume=True", path="/check=False", remedy=remedy)
     assert error_text(error, COMMAND["convert"]) == (
-        "--zarr-format 3 is none (store '/a/resume=True', node '/check=False'). Leave --zarr-format out."
+        "/a/resume=True: --zarr-format 3 is none (/check=False). Leave --zarr-format out."
     )
-    assert error_text(error, COMMAND["inspect"]).startswith("zarr_format=3 is none (store")
+    assert error_text(error, COMMAND["inspect"]).startswith("/a/resume=True: zarr_format=3 is none (")
     assert error_text(error, None) == str(error)
     assert error_text(ReferenceTargetError("gone", remedy="Look."), COMMAND["diff"]) == "gone. Look."
     assert error_text(OSError("resume=True"), COMMAND["convert"]) == "resume=True"

@@ -352,7 +352,7 @@ I4 = np.dtype("i4")
     ids=["list", "generator", "with a type", "at its end", "generator itself", "generic", "generic at its end"],
 )
 def test_an_iterator_that_has_been_started_is_refused(folder, iterator):
-    with pytest.raises(ValueRefusedError, match=r"taken from the iterator already.*'/it'"):
+    with pytest.raises(ValueRefusedError, match=r"taken from the iterator already.*\(/it\)"):
         write_builder(folder / "file.zarr", root(dataset("it", iterator())))
     assert list(folder.iterdir()) == []
 
@@ -391,12 +391,12 @@ def test_rows_of_another_length_are_refused_with_their_block(folder, iterator, b
     with pytest.raises(ValueRefusedError, match="does not fit its selection") as caught:
         write_builder(folder / "file.zarr", root(dataset("it", iterator())))
     assert block in str(caught.value)
-    assert "'/it'" in str(caught.value)
+    assert "(/it)" in str(caught.value)
 
 
 def test_rows_that_differ_inside_a_block_are_refused_by_name(folder):
     data = DataChunkIterator(data=rows([1, 2], [3, 4, 5]), buffer_size=2, dtype=I4, maxshape=(None, None))
-    with pytest.raises(ValueRefusedError, match=r"differ in length.*'/it'"):
+    with pytest.raises(ValueRefusedError, match=r"differ in length.*\(/it\)"):
         write_builder(folder / "file.zarr", root(dataset("it", data)))
 
 

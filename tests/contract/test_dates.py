@@ -123,7 +123,7 @@ def test_dates_in_rows_with_references_keep_the_unit(tmp_path, zarr_format):
         found = io.read_builder()["rows"].data
         assert_same(found[:]["when"], np.array(["2020-01-01T00:00:01", "NaT"], "M8[ns]"))
     fields[0]["dtype"] = "datetime64"
-    with pytest.raises(ValueRefusedError, match=r"no unit.*node '/rows'"):
+    with pytest.raises(ValueRefusedError, match=r"no unit.*\(/rows\)"):
         write(tmp_path / "b.zarr", root(target, dataset("rows", rows, fields)), zarr_format)
 
 
@@ -151,7 +151,7 @@ def test_fill_values_are_dates(tmp_path, fill, zarr_format):
     ids=["dates", "durations", "scalar", "field"],
 )
 def test_dates_without_a_unit_are_refused_by_name(tmp_path, data, zarr_format):
-    with pytest.raises(ValueRefusedError, match=r"no unit.*a\.zarr', node '/when'"):
+    with pytest.raises(ValueRefusedError, match=r"a\.zarr: .*no unit.*\(/when\)"):
         write(tmp_path / "a.zarr", root(dataset("when", data)), zarr_format)
 
 
@@ -159,7 +159,7 @@ def test_dates_without_a_unit_are_refused_by_name(tmp_path, data, zarr_format):
 @pytest.mark.parametrize("as_list", [False, True])
 def test_dates_are_not_written_as_something_else(tmp_path, dtype, as_list):
     values = np.array(["2020-01-01T12:00", "2020-01-01"], "M8[s]")
-    with pytest.raises(ValueRefusedError, match=r"without loss.*node '/when'"):
+    with pytest.raises(ValueRefusedError, match=r"without loss.*\(/when\)"):
         write(tmp_path / "a.zarr", root(dataset("when", list(values) if as_list else values, dtype)), 2)
 
 
@@ -228,7 +228,7 @@ def test_the_commands_take_dates(tmp_path, capsys, zarr_format):
 )
 def test_hdf5_has_no_dates_and_the_conversion_says_so(tmp_path, tree, zarr_format):
     write(tmp_path / "a.zarr", tree, zarr_format)
-    with pytest.raises(ValueRefusedError, match=r"HDF5 has no data type for .*\[.*a\.zarr', node '/when'"):
+    with pytest.raises(ValueRefusedError, match=r"a\.zarr: HDF5 has no data type for .*\[.*\(/when\)"):
         convert(tmp_path / "a.zarr", tmp_path / "a.h5")
     assert sorted(p.name for p in tmp_path.iterdir() if not p.name.startswith(".")) == ["a.zarr"]
 

@@ -194,7 +194,7 @@ VERIFY = "Run `zarrio verify` on the file."
 def test_what_is_wrong_is_named(document, problem, remedy):
     with pytest.raises(MetadataError) as caught:
         zarr3.parse_node(document, "group/a")
-    assert str(caught.value) == f"{problem} (node '/group/a'). {remedy}"
+    assert str(caught.value) == f"{problem} (/group/a). {remedy}"
 
 
 NODE_NAMES = st.text("abc", min_size=1, max_size=2)

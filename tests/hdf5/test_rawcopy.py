@@ -543,7 +543,7 @@ def test_an_impossible_list_of_chunks_is_refused(path: Path, start: tuple[int, i
             real.id.chunk_iter(callback)
             callback(h5py.h5d.StoreInfo(start, 0, 100, 20))
 
-        with pytest.raises(UsageError, match=r"not certain.*a\.h5.*'/x'"):
+        with pytest.raises(UsageError, match=r"a\.h5.*not certain.*\(/x\)"):
             RawChunks(_listing(real, chunk_iter))
 
 
@@ -605,7 +605,7 @@ def test_a_chunk_that_hdf5_does_not_find_is_an_error(path: Path) -> None:
         source = _planned(dataset)
         assert not source.raw.is_plain_file
         shown = _listing(dataset, lambda callback: callback(h5py.h5d.StoreInfo((20,), 0, 100, 20)))
-        with pytest.raises(ChunkError, match=r"chunk \(2,\).*a\.h5.*'/x'"):
+        with pytest.raises(ChunkError, match=r"a\.h5.*chunk \(2,\).*\(/x\)"):
             RawChunks(shown).read((2,))
 
 
@@ -767,7 +767,7 @@ def test_a_chunk_that_is_written_after_the_plan_is_an_error(filled: Path) -> Non
         assert source.encoded((2,)) is not None
         file["x"][200:300] = np.random.default_rng(0).integers(0, 2**31, 100)
         file.flush()
-        with pytest.raises(StoreError, match=r"changed since.*a\.h5.*'/x'"):
+        with pytest.raises(StoreError, match=r"a\.h5.*changed since.*\(/x\)"):
             source.encoded((2,))
 
 
@@ -818,7 +818,7 @@ def test_a_file_that_changed_since_is_an_error(filled: Path) -> None:
     sent = pickle.dumps(source)
     later = time.time_ns() + 10**9
     os.utime(filled, ns=(later, later))
-    with pytest.raises(StoreError, match=r"changed since.*a\.h5.*'/x'"):
+    with pytest.raises(StoreError, match=r"a\.h5.*changed since.*\(/x\)"):
         source.read((slice(0, 10),))
     del source
     gc.collect()
@@ -1151,7 +1151,7 @@ def test_errors_of_a_dataset_in_one_piece_name_file_and_dataset(path: Path) -> N
     with h5py.File(path) as file:
         source = _contiguous(file["g/x"])
     os.utime(path, ns=(0, 0))
-    with pytest.raises(StoreError, match=r"changed since.*a\.h5.*'/g/x'"):
+    with pytest.raises(StoreError, match=r"a\.h5.*changed since.*\(/g/x\)"):
         source.read((slice(0, 5),))
 
 

@@ -184,10 +184,10 @@ CASES: tuple[Case, ...] = (
          link(source=".", path="/"), lambda path: opened(path).links["link"].builder.groups["box"]),
     Case(LINKS, "an entry of `zarr_link` that is not an object", "`MetadataError` that names the group",
          document(".zattrs", lambda d: d.update(zarr_link=["x"])), opened,
-         raises="MetadataError", says="node '/'", finds="link-damaged"),
+         raises="MetadataError", says="(/)", finds="link-damaged"),
     Case(LINKS, "`zarr_link` is not a list", "`MetadataError` that names the group",
          document(".zattrs", lambda d: d.update(zarr_link={"link": "/box"})), opened,
-         raises="MetadataError", says="node '/'", finds="link-damaged"),
+         raises="MetadataError", says="(/)", finds="link-damaged"),
     # sizes
     Case(SIZES, "links to more files than `max_files`", "a warning that names the limit", _many_neighbours,
          lambda path: opened(path, limits=Limits(max_files=2)), warns="BrokenLinkWarning", says="max_files"),

@@ -124,17 +124,17 @@ def test_other_keys_are_not_nodes():
 def test_a_wrong_value_is_named_with_its_node(change, problem):
     with pytest.raises(MetadataError) as caught:
         zarr2.parse_documents({".zgroup": {"zarr_format": 2}, "g/a/.zarray": {**ARRAY, **change}})
-    assert str(caught.value) == f"{problem} (node '/g/a'). Run `zarrio verify` on the file."
+    assert str(caught.value) == f"{problem} (/g/a). Run `zarrio verify` on the file."
 
 
 @pytest.mark.parametrize(
     ("documents", "problem"),
     [
-        ({"g/.zgroup": {}}, ".zgroup is not a document of Zarr format 2 (node '/g')"),
-        ({".zgroup": {"zarr_format": 2}, ".zattrs": []}, ".zattrs is not a JSON object (node '/')"),
+        ({"g/.zgroup": {}}, ".zgroup is not a document of Zarr format 2 (/g)"),
+        ({".zgroup": {"zarr_format": 2}, ".zattrs": []}, ".zattrs is not a JSON object (/)"),
         (
             {"a/.zarray": {"zarr_format": 2, "shape": [1]}},
-            ".zarray lacks chunks, compressor, dtype, fill_value, filters, order (node '/a')",
+            ".zarray lacks chunks, compressor, dtype, fill_value, filters, order (/a)",
         ),
     ],
     ids=["group", "attributes", "keys"],

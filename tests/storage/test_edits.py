@@ -448,7 +448,7 @@ AXES = "Give as many axes, with the same lengths except along the one that grows
 def test_an_error_names_the_array_and_what_to_do(act, problem, remedy):
     with pytest.raises((UsageError, ValueRefusedError)) as caught:
         act()
-    assert str(caught.value) == f"{problem} (store '/memory.zarr', node '/g/a'). {remedy}"
+    assert str(caught.value) == f"/memory.zarr: {problem} (/g/a). {remedy}"
 
 
 def test_axes_count_from_the_last_too():

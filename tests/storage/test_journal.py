@@ -352,8 +352,8 @@ def test_an_undo_that_fails_is_told_and_nothing_more_is_written():
     with pytest.raises(StoreError) as caught:
         journal.keep(["a/1"])
     assert str(caught.value) == (
-        f"an earlier change could not be undone yet (store '{keys.location}'). Close the file, and open it with mode "
-        "'r+' when the store takes values again."
+        f"{keys.location}: an earlier change could not be undone yet. Close the file, and open it with mode 'r+' when "
+        "the store takes values again."
     )
     assert recover(keys) is not None
     assert of_the_file(keys) == BEFORE
@@ -364,8 +364,8 @@ def test_keys_of_a_new_node_that_exist_are_not_touched():
     with pytest.raises(ConflictError) as caught:
         Journal(keys, 2).keep([], below=["new", "a"])
     assert str(caught.value) == (
-        f"the store has keys below a new node, although the metadata have no such node (store '{keys.location}', node "
-        "'/a'). Run `zarrio verify`; `zarrio consolidate` adds existing nodes to the metadata."
+        f"{keys.location}: the store has keys below a new node, although the metadata have no such node (/a). Run "
+        "`zarrio verify`; `zarrio consolidate` adds existing nodes to the metadata."
     )
     assert keys.values == BEFORE
 
@@ -402,9 +402,9 @@ def test_what_is_wrong_with_a_record_is_named(change, reason):
     with pytest.raises(MetadataError) as caught:
         Record.decode(_changed(lambda said: said.update(change)), "/a.zarr")
     assert str(caught.value) == (
-        f"the journal '.hdmf_zarr_journal' of an interrupted change cannot be understood ({reason}) "
-        "(store '/a.zarr'). Export what mode 'r' reads to a new file: it is as before the change, except values that "
-        "were assigned to existing arrays."
+        f"/a.zarr: the journal '.hdmf_zarr_journal' of an interrupted change cannot be understood ({reason}). Export "
+        "what mode 'r' reads to a new file: it is as before the change, except values that were assigned to existing "
+        "arrays."
     )
 
 

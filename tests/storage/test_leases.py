@@ -138,9 +138,8 @@ def test_a_machine_that_was_asleep_finds_out_that_its_lease_was_broken(folder: F
     with pytest.raises(StoreLockedError) as caught:
         held.check()
     assert str(caught.value) == (
-        f"the lock of this writer was broken: by process {os.getpid()} on another-machine since "
-        f"{said(folder)['since']} (store 's3://bucket/a.zarr'). Another writer has the file open now. Open it again "
-        "when that writer is done."
+        f"s3://bucket/a.zarr: the lock of this writer was broken: by process {os.getpid()} on another-machine since "
+        f"{said(folder)['since']}. Another writer has the file open now. Open it again when that writer is done."
     )
     held.release()
     assert KEY in folder.values  # it is the other's

@@ -355,8 +355,8 @@ def test_in_a_folder_that_cannot_be_written_the_file_itself_is_locked(
 def test_a_lock_says_what_a_user_can_do() -> None:
     text = str(locks.locked_error(ELSEWHERE, "/data/a.zarr"))
     assert text == (
-        "another writer has this file open: process 1 on another-machine since 2026-01-01T00:00:00+00:00 "
-        "(store '/data/a.zarr'). Wait until it has closed the file, or end it. If it is gone for certain, pass "
+        "/data/a.zarr: another writer has this file open: process 1 on another-machine since "
+        "2026-01-01T00:00:00+00:00. Wait until it has closed the file, or end it. If it is gone for certain, pass "
         "break_lock=True, or run `zarrio repair --break-lock`."
     )
 
@@ -374,7 +374,7 @@ def test_what_to_do_depends_on_the_writer() -> None:
         (None, "", "a process that has left no name", f"{wait} {gone}"),
     ):
         text = str(locks.locked_error(holder, "/a.zarr", stale=stale))
-        assert text == f"another writer has this file open: {problem} (store '/a.zarr'). {remedy}"
+        assert text == f"/a.zarr: another writer has this file open: {problem}. {remedy}"
 
 
 def test_a_lock_that_is_not_held_any_more_writes_nothing(tmp_path: Path) -> None:
@@ -384,13 +384,13 @@ def test_a_lock_that_is_not_held_any_more_writes_nothing(tmp_path: Path) -> None
     with pytest.raises(StoreLockedError) as broken:
         lock.check()
     assert str(broken.value) == (
-        f"the lock of this writer was broken: its file is gone (store '{path}'). Another writer may have the file open "
-        "now. Open it again."
+        f"{path}: the lock of this writer was broken: its file is gone. Another writer may have the file open now. "
+        "Open it again."
     )
     lock.release()
     with pytest.raises(StoreLockedError) as closed:
         lock.check()
-    assert str(closed.value) == f"this file is closed (store '{path}'). Open the file again."
+    assert str(closed.value) == f"{path}: this file is closed. Open the file again."
 
 
 @pytest.mark.parametrize("content", [b"not ours at all", b'x{"host": "h"}', None], ids=str)
@@ -404,8 +404,8 @@ def test_a_file_with_the_name_of_a_lock_that_is_not_ours_stays(tmp_path: Path, c
         locks.FileLock(str(target))
     problem = "is not a regular file" if content is None else "holds something other than the record of a lock"
     assert str(caught.value) == (
-        f"the lock file {str(note)!r} {problem}, and is left as it is (store {str(target)!r}). This package did not "
-        "make it. Look at it, and move or delete it before you write here."
+        f"{target}: the lock file {str(note)!r} {problem}, and is left as it is. This package did not make it. Look at "
+        "it, and move or delete it before you write here."
     )
     assert note.is_dir() if content is None else note.read_bytes() == content
 

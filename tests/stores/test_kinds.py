@@ -473,7 +473,7 @@ class _Failing(dict[str, Any]):
 
 def test_what_a_mapping_raises_names_the_key():
     keys = open_store(_Failing())
-    with pytest.raises(StoreUnreachableError, match=r"'a/\.zarray' could not be read: gone.*node '/a'"):
+    with pytest.raises(StoreUnreachableError, match=r"'a/\.zarray' could not be read: gone.*\(/a\)"):
         keys.get("a/.zarray")
     with pytest.raises(StoreUnreachableError, match="'a/0' could not be written: full"):
         keys.set("a/0", b"")

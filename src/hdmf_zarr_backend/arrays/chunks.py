@@ -22,10 +22,10 @@ from hdmf_zarr_backend.arrays.objects import Elements, SplitElements
 from hdmf_zarr_backend.arrays.selection import Axis, AxisPart, copy_part, full_mask, is_plain, normalise
 from hdmf_zarr_backend.arrays.shards import ShardReader
 from hdmf_zarr_backend.arrays.stored_chunks import opened_chunk, stored_chunk
-from hdmf_zarr_backend.errors import ChunkError, LimitError, MetadataError, StoreError, ZarrBackendError
+from hdmf_zarr_backend.errors import ChunkError, MetadataError, StoreError, ZarrBackendError, at
 from hdmf_zarr_backend.formats import zarr2, zarr3
 from hdmf_zarr_backend.formats.dtypes import numpy_dtype
-from hdmf_zarr_backend.model.nodes import absolute, join
+from hdmf_zarr_backend.model.nodes import join
 from hdmf_zarr_backend.model.stored import StoredArray
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.json_text import load
@@ -99,17 +99,15 @@ class ChunkReader:
             raise self._exceeded("max_read_chunks", count, f"{count:,} chunks are requested at once")
 
     def _exceeded(self, name: str, value: int, what: str) -> ZarrBackendError:
-        error = self._rules.limits.exceeded(name, value, what)
-        if name.startswith("max_read"):
-            error.remedy = f"Read a smaller part at a time. {error.remedy}"
-        return error.located(store=self.keys.location, path=absolute(self.path))
+        advice = "Read a smaller part at a time. " if name.startswith("max_read") else ""
+        error = self._rules.limits.exceeded(name, value, what, advice)
+        error.locate(self.keys, self.path)
+        return error
 
     def _make_codec(self) -> ChunkCodec:
         self._codec_inputs = self.array.data_type, self.array.filters
-        try:
+        with at(self.keys, self.path):
             return reading_codec(self.array, self._rules.limits)
-        except ZarrBackendError as error:
-            raise error.located(store=self.keys.location, path=absolute(self.path)) from error.__cause__
 
     @property
     def codec(self) -> ChunkCodec:
@@ -124,10 +122,8 @@ class ChunkReader:
         """The data type of decoded chunks, which is known without the codec."""
         if self._codec is not None:
             return self.codec.dtype
-        try:
+        with at(self.keys, self.path):
             return numpy_dtype(self.array.data_type)
-        except MetadataError as error:
-            raise error.located(store=self.keys.location, path=absolute(self.path)) from error.__cause__
 
     def read(self, key: Any = ()) -> Array:
         """Return what ``key`` selects, always as an array (0-d for a single element)."""
@@ -214,10 +210,11 @@ class ChunkReader:
             return False
         with ExitStack() as files:
             stored = functools.cache(lambda: self._stored_blocks(index, key, files))
+            what = functools.partial(self._named, index)
             try:
-                return self._fill_from_blocks((first, stop), combination, result, (key, stored))
+                return self._fill_from_blocks((first, stop), combination, result, (key, stored), what)
             except ChunkError as error:
-                raise self._located(error, index) from error.__cause__
+                raise self._explained(error) from error.__cause__
 
     def _fill_from_blocks(
         self,
@@ -225,6 +222,7 @@ class ChunkReader:
         combination: Sequence[AxisPart],
         result: Array,
         source: tuple[str, Callable[[], BloscBlocks | None]],
+        what: Callable[[], str],
     ) -> bool:
         """Decode rows of a chunk from its blocks; return False if it has none."""
         (first, stop), (key, stored) = rows, source
@@ -238,7 +236,8 @@ class ChunkReader:
         target = _direct_target(combination, result, shape)
         read = np.empty(shape, self.codec.dtype) if target is None else target
         flat = read.reshape(-1).view(np.uint8)
-        if read_range(flat, first * (flat.size // shape[0]), known, stored, self.codec.decode_blocks):
+        decode = functools.partial(self.codec.decode_blocks, what=what)
+        if read_range(flat, first * (flat.size // shape[0]), known, stored, decode):
             self._cache.put(key, known, BLOCKS)
         if target is None:
             inner = [slice(None), *(part[1] for part in combination[1:])]
@@ -398,23 +397,29 @@ class ChunkReader:
         try:
             if data is None:
                 if self.keys.read_rules.refuses_absent:
-                    raise ChunkError("a chunk is not stored", remedy='Restore it, or read with missing_chunks="fill".')
+                    raise ChunkError(
+                        f"{self._named(index)} is not stored",
+                        remedy='Restore it, or read with missing_chunks="fill".',
+                        remedy_cli="Restore it, or convert it with `zarrio convert --missing-chunks fill`.",
+                    )
                 if self.edits is None and (outdated := _error_of_absent(self.keys, self.path, self.array)) is not None:
                     raise outdated
                 return fill_array(self.array, self.codec.dtype, self.array.chunks)
-            return self.codec.decode(
-                data, self.array.chunks, out=out, max_object_bytes=self._rules.limits.max_object_bytes
-            )
+            most = self._rules.limits.max_object_bytes
+            what = functools.partial(self._named, index)
+            return self.codec.decode(data, self.array.chunks, out=out, max_object_bytes=most, what=what)
         except ZarrBackendError as error:
-            raise self._located(error, index) from error.__cause__
+            raise self._explained(error) from error.__cause__
 
-    def _located(self, error: ZarrBackendError, index: tuple[int, ...]) -> ZarrBackendError:
-        if isinstance(error, (ChunkError, LimitError)):
-            error.problem = error.problem.replace("a chunk", f"the chunk {self.array.chunk_name(index)!r}", 1)
-        outdated = None
+    def _named(self, index: tuple[int, ...]) -> str:
+        return f"the chunk {self.array.chunk_name(index)!r}"
+
+    def _explained(self, error: ZarrBackendError) -> ZarrBackendError:
+        """Return an error with its place, or that of an array that was changed while it was open."""
         if isinstance(error, ChunkError) and self.edits is None:
-            outdated = _error_of_undecodable(self.keys, self.path, self.array)
-        return (outdated or error).located(store=self.keys.location, path=absolute(self.path))
+            error = _error_of_undecodable(self.keys, self.path, self.array) or error
+        error.locate(self.keys, self.path)
+        return error
 
 
 def _direct_target(combination: Sequence[AxisPart], result: Array, shape: tuple[int, ...]) -> Array | None:

@@ -48,6 +48,11 @@ from hdmf_zarr_backend.stores.limits import Limits
 
 Array = npt.NDArray[Any]
 
+
+def _a_chunk() -> str:
+    return "a chunk"
+
+
 MAX_OBJECT_BYTES = Limits().max_object_bytes
 
 OBJECT_CODECS = frozenset(
@@ -259,12 +264,14 @@ class ChunkCodec:
         first = self._filters[0] if len(self._filters) == 1 else None
         return first if isinstance(first, StructRows) and isinstance(self._compressor, numcodecs.Blosc) else None
 
-    def decode_blocks(self, frame: npt.NDArray[np.uint8], out: npt.NDArray[np.uint8] | None) -> npt.NDArray[np.uint8]:
+    def decode_blocks(
+        self, frame: npt.NDArray[np.uint8], out: npt.NDArray[np.uint8] | None, what: Callable[[], str] = _a_chunk
+    ) -> npt.NDArray[np.uint8]:
         """Return the decoded bytes of a frame of `blocks`, in ``out`` unless that is None."""
         try:
             return _raw(cast(numcodecs.Blosc, self._compressor).decode(frame, out))
         except DECODE_ERRORS as error:
-            raise self._undecodable(error, frame.size) from error
+            raise self._undecodable(error, frame.size, what()) from error
 
     def decode(
         self,
@@ -273,10 +280,12 @@ class ChunkCodec:
         *,
         out: Array | None = None,
         max_object_bytes: int = MAX_OBJECT_BYTES,
+        what: Callable[[], str] = _a_chunk,
     ) -> Array:
         """Return one complete chunk of ``shape``; numbers in a new, writable array, or in ``out``.
 
-        Objects may decompress to at most ``max_object_bytes``, numbers to the bytes of their shape.
+        Objects may decompress to at most ``max_object_bytes``, numbers to the bytes of their shape. ``what`` names the
+        chunk in errors.
         """
         try:
             if self._axes is None:
@@ -286,27 +295,27 @@ class ChunkCodec:
         except TooLargeError as error:
             if self.is_object:
                 raise Limits(max_object_bytes=max_object_bytes).exceeded(
-                    "max_object_bytes", 2 * max_object_bytes, "a chunk decompresses to more bytes than that"
+                    "max_object_bytes", 2 * max_object_bytes, f"{what()} decompresses to more bytes than that"
                 ) from error
-            raise self._undecodable(error, 0) from error
+            raise self._undecodable(error, 0, what()) from error
         except UnsafePickleError as error:
             raise UnsafeDataError(
                 f"a pickle holds more than data ({error})", remedy="Do not trust this file; nothing of it was run."
             ) from error
         except DECODE_ERRORS as error:
-            raise self._undecodable(error, math.prod(shape) * self.dtype.itemsize) from error
+            raise self._undecodable(error, math.prod(shape) * self.dtype.itemsize, what()) from error
 
-    def _undecodable(self, error: Exception, nbytes: int) -> ChunkError | ResourceError:
+    def _undecodable(self, error: Exception, nbytes: int, what: str) -> ChunkError | ResourceError:
         """Return the error for a chunk of ``nbytes`` that does not decode: it is damaged, or there is no memory."""
         if isinstance(error, MemoryError) and not _has_memory(nbytes):
-            lack = resource_failure(error, "decoded", what="a chunk")
+            lack = resource_failure(error, "decoded", what=what)
             assert lack is not None
             return lack
         reason = str(error) if isinstance(error, PlugInError) else f"{type(error).__name__}: {error}"
         if self._plug_ins and not isinstance(error, PlugInError):
             reason += f"; codec {', '.join(map(repr, self._plug_ins))}"
         return ChunkError(
-            f"a chunk cannot be decoded ({reason})",
+            f"{what} cannot be decoded ({reason})",
             remedy="Restore it from a copy; `zarrio verify` lists all such chunks.",
         )
 

@@ -15,11 +15,10 @@ import numpy.typing as npt
 
 from hdmf_zarr_backend.arrays.objects import StructRows
 from hdmf_zarr_backend.arrays.shards import inner_grid
-from hdmf_zarr_backend.errors import ChunkError, MetadataError, ZarrBackendError
+from hdmf_zarr_backend.errors import ChunkError, MetadataError, at
 from hdmf_zarr_backend.formats.dtypes import numpy_dtype
 from hdmf_zarr_backend.formats.lindi import external_of
 from hdmf_zarr_backend.formats.zarr3 import has_records
-from hdmf_zarr_backend.model.nodes import absolute
 from hdmf_zarr_backend.model.stored import StoredArray
 from hdmf_zarr_backend.stores.base import DOCUMENTS, Store
 
@@ -124,7 +123,5 @@ def check_unwritten(keys: Store, path: str, array: StoredArray) -> None:
         stored = objects * min(math.prod(inner_grid(array)), limits.max_stored_bytes // _INDEX_ENTRY)
     absent = stated - stored
     what = f"{stated:,} chunks are stated, and at most {stored:,} of them are stored"
-    try:
+    with at(keys, path):
         limits.check("max_unwritten_bytes", absent * cost, what)
-    except ZarrBackendError as error:
-        raise error.located(store=keys.location, path=absolute(path)) from None

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from itertools import islice, product
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from hdmf_zarr_backend.arrays.crc32c import CRC32C
-from hdmf_zarr_backend.errors import ChunkError, ZarrBackendError
-from hdmf_zarr_backend.model.nodes import absolute, join
+from hdmf_zarr_backend.errors import ChunkError, at
+from hdmf_zarr_backend.model.nodes import join
 from hdmf_zarr_backend.model.stored import Shards, StoredArray
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.remote import Extent, at_once, joined
@@ -59,7 +59,7 @@ class ShardReader:
 
     def get(self, index: Index) -> bytes | None:
         """Return the stored bytes of the chunk at ``index``, None if it is not stored."""
-        with self._located():
+        with at(self._keys, self._path):
             shard = self._shard(index)
             extent = self._extent(index, self._offsets(shard))
             return None if extent is None else self._fetch(_Run(self.key(shard), {index: extent}))[index]
@@ -69,7 +69,7 @@ class ShardReader:
 
         Adjacent chunks of a shard are fetched together. Raises what `get` raises.
         """
-        with self._located():
+        with at(self._keys, self._path):
             shards = list(dict.fromkeys(map(self._shard, indices)))
             offsets = dict(zip(shards, at_once(self._offsets, shards), strict=True))
             found: dict[Index, bytes | None] = dict.fromkeys(indices)
@@ -85,7 +85,7 @@ class ShardReader:
 
     def extents(self, shard: Index) -> dict[Index, Extent]:
         """Return start and end of each chunk in a shard, in the order in which they are stored."""
-        with self._located():
+        with at(self._keys, self._path):
             offsets = self._offsets(shard)
             chunks = product(*(range(i * n, (i + 1) * n) for i, n in zip(shard, self._grid, strict=True)))
             found = {index: extent for index in chunks if (extent := self._extent(index, offsets)) is not None}
@@ -99,7 +99,7 @@ class ShardReader:
         extents = {index: extent for index, extent in self.extents(shard).items() if index in wanted}
         runs = _runs(self.key(shard), extents)
         while batch := list(islice(runs, _RUNS_AT_ONCE if self._keys.abilities.is_remote else 1)):
-            with self._located():
+            with at(self._keys, self._path):
                 parts = list(at_once(self._fetch, batch)) if len(batch) > 1 else [self._fetch(batch[0])]
             for part in parts:
                 yield from part.values()
@@ -130,13 +130,6 @@ class ShardReader:
                 )
             found[index] = data[start - first : stop - first]
         return found
-
-    @contextmanager
-    def _located(self) -> Iterator[None]:
-        try:
-            yield
-        except ZarrBackendError as error:
-            raise error.located(store=self._keys.location, path=absolute(self._path)) from error.__cause__
 
     def key(self, shard: Index) -> str:
         """Return the key of a shard."""

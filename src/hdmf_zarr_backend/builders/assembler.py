@@ -35,6 +35,7 @@ from hdmf_zarr_backend.errors import (
     StoreError,
     WrongTargetWarning,
     ZarrBackendError,
+    at,
     warn,
 )
 from hdmf_zarr_backend.formats.attributes import decode_attributes
@@ -178,8 +179,8 @@ def check_link_paths(root: Any, limits: Limits, source: str) -> None:
             stack.extend((each, False) for each in below)
     count = paths[id(root)]
     if count > max(_MOST_PATHS, limits.max_links * len(paths)):
-        error = limits.exceeded("max_links", -(-count // len(paths)), f"links make {count:,} paths to the objects")
-        raise error.located(store=source, path="/")
+        with at(source, "/"):
+            raise limits.exceeded("max_links", -(-count // len(paths)), f"links make {count:,} paths to the objects")
 
 
 def make_dataset(
@@ -289,8 +290,8 @@ class Assembler:
 
     def _check_links(self, count: int, path: str) -> None:
         if count > self._rules.limits.max_links:
-            error = self._rules.limits.exceeded("max_links", count, f"{count} links lead from one to the next")
-            raise error.located(store=self.source, path=absolute(path))
+            with at(self.source, path):
+                raise self._rules.limits.exceeded("max_links", count, f"{count} links lead from one to the next")
 
     def _is_hidden(self, path: str) -> bool:
         return self._hidden is not None and (path == self._hidden or path.startswith(f"{self._hidden}/"))
@@ -321,17 +322,17 @@ class Assembler:
             attributes = self._attributes(path, node, pending)
             name = split(path)[1] or ROOT
             try:
-                if isinstance(node, Group):
-                    builder = self._group(path, name, node, attributes)
-                else:
-                    builder = self._dataset(path, name, node, attributes, scalars)
-            except ZarrBackendError as error:
-                located = error.located(store=self.source, path=absolute(path))
-                if isinstance(error, MetadataError) and isinstance(node, Dataset) and split(path)[0] in paths:
-                    self._leave_out_damaged(path, located, strict=self.is_strict)
-                    pending = [attribute for attribute in pending if attribute[0] != path]
-                    continue
-                raise located from error.__cause__
+                with at(self.source, path):
+                    if isinstance(node, Group):
+                        builder = self._group(path, name, node, attributes)
+                    else:
+                        builder = self._dataset(path, name, node, attributes, scalars)
+            except MetadataError as error:
+                if not isinstance(node, Dataset) or split(path)[0] not in paths:
+                    raise
+                self._leave_out_damaged(path, error, strict=self.is_strict)
+                pending = [attribute for attribute in pending if attribute[0] != path]
+                continue
             if path:  # the root has no place in a parent, and its name is not a part of any path
                 builder.location = absolute(split(path)[0])
             self.builders[path] = builder
@@ -386,10 +387,8 @@ class Assembler:
         return make_group(name, groups=groups, datasets=datasets, attributes=attributes, source=self.source)
 
     def _attributes(self, path: str, node: Any, pending: list[tuple[str, str, Any]]) -> dict[str, Any]:
-        try:
+        with at(self.source, path):
             values = decode_attributes(node.attributes, resolve=StoredReference)
-        except ZarrBackendError as error:
-            raise error.located(store=self.source, path=absolute(path)) from error.__cause__
         ready: dict[str, Any] = {}
         for name, value in values.items():
             if isinstance(value, StoredReference) or (
@@ -520,10 +519,8 @@ class Assembler:
 
     def links(self, path: str, node: Group[Attributes]) -> list[Link]:
         """Return the links in the group at ``path``; of several with one name, the first."""
-        try:
+        with at(self.source, path):
             links = decode_links(node.attributes)
-        except ZarrBackendError as error:
-            raise error.located(store=self.source, path=absolute(path)) from None
         return list({link.name: link for link in reversed(links)}.values())[::-1]
 
     def set_links(self, builder: Any, path: str, links: Iterable[Link]) -> None:
@@ -548,7 +545,7 @@ class Assembler:
         except ReferenceTargetError as error:
             if reference.object_id is not None:
                 error.problem += f"; what is meant has the object_id {reference.object_id}"
-            raise error.located() from None
+            raise
         self.check_ids(reference, target.attributes.get("object_id"), file)
         return target
 

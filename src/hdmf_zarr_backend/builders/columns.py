@@ -14,7 +14,7 @@ from hdmf.query import ReferenceResolver
 
 from hdmf_zarr_backend.changes.editable import EditableArray
 from hdmf_zarr_backend.changes.edits import Edits
-from hdmf_zarr_backend.errors import ValueRefusedError
+from hdmf_zarr_backend.errors import at
 from hdmf_zarr_backend.formats.casting import count_axes, flatten
 from hdmf_zarr_backend.formats.dtypes import number_name, zarr_type
 from hdmf_zarr_backend.formats.reserved import DTYPE, NOTES, notes_of
@@ -50,10 +50,8 @@ class EditableColumn(EditableArray, DataIO):  # type: ignore[misc]
 
     def append(self, data: Any, axis: int = 0) -> tuple[int, ...]:
         """Append one element (as hdmf calls it), or a block of elements (as zarr does)."""
-        try:
+        with at(self.location, self.name):
             ndim = count_axes(data) if self._has_fields else _ndim(data)
-        except ValueRefusedError as error:
-            raise error.located(store=self.location, path=self.name) from None
         return super().append(data if ndim == self.ndim else [data], axis)
 
     @property

@@ -19,7 +19,7 @@ from hdmf.query import BuilderResolver, ContainerResolver, HDMFDataset, Referenc
 from hdmf_zarr_backend.arrays.lazy import LazyArray
 from hdmf_zarr_backend.builders.targets import REFERENCES
 from hdmf_zarr_backend.changes.edits import DeferredReference
-from hdmf_zarr_backend.errors import DamagedFileError, ValueRefusedError
+from hdmf_zarr_backend.errors import DamagedFileError, ValueRefusedError, at
 from hdmf_zarr_backend.formats import dtypes
 from hdmf_zarr_backend.formats.casting import Place, cast_text, count_axes, flatten, row_values, to_text
 from hdmf_zarr_backend.formats.elements import hdmf_type
@@ -248,14 +248,12 @@ class _Table(_Resolving):
     def _block(self, rows: list[Any]) -> Array:
         """Return rows in their stored form."""
         dataset = cast(LazyArray, self.dataset)
-        try:
+        with at(dataset, dataset.name):
             ordered = [row_values(row, tuple(self.fields), n) for n, row in enumerate(rows)]
             columns = [
                 _cells([row[position] for row in ordered], field, Place(field=name))
                 for position, (name, field) in enumerate(self.fields.items())
             ]
-        except ValueRefusedError as error:
-            raise error.located(store=dataset.location, path=dataset.name) from error.__cause__
         if dataset.dtype.names is not None:
             records = np.empty(len(rows), dataset.dtype)
             for name, column in zip(dataset.dtype.names, columns, strict=True):

@@ -16,7 +16,7 @@ from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
 from hdmf_zarr_backend.arrays.fills import check_unwritten
 from hdmf_zarr_backend.arrays.lazy import LazyArray
 from hdmf_zarr_backend.builders.specs import text_array
-from hdmf_zarr_backend.errors import ZarrBackendError
+from hdmf_zarr_backend.errors import at
 from hdmf_zarr_backend.files.links import resolver_of
 from hdmf_zarr_backend.formats.casting import to_bytes, to_text
 from hdmf_zarr_backend.formats.dimensions import decode_dimensions, encode_dimensions
@@ -29,7 +29,7 @@ from hdmf_zarr_backend.formats.zarr3_codecs import in_format_2
 from hdmf_zarr_backend.formats.zarr3_types import word_of_type
 from hdmf_zarr_backend.model.elements import ASCII, UTF8, Element
 from hdmf_zarr_backend.model.link_sources import THIS_FILE, relative_source
-from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, absolute, copy_hierarchy, split
+from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, copy_hierarchy, split
 from hdmf_zarr_backend.model.stored import StoredArray
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.transfer.plan import PlannedArray, WritePlan
@@ -71,15 +71,13 @@ class ZarrPlanner:
     def plan_file(self) -> WritePlan:
         """Plan everything."""
         for path, node in self._hierarchy.walk():
-            try:
+            with at(self._keys, path):
                 if isinstance(node, Group):
                     self.plan.hierarchy.add(path, Group(self._attributes(node.attributes, is_root=not path)))
                 else:
                     planned = self._array(path, node)
                     self.plan.hierarchy.add(path, planned.node)
                     self.plan.arrays[path] = planned
-            except ZarrBackendError as error:
-                raise error.located(store=self._keys.location, path=absolute(path)) from error.__cause__
         return self.plan
 
     # ---- attributes -------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import numpy as np
 
 from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
 from hdmf_zarr_backend.arrays.chunks import ChunkReader
-from hdmf_zarr_backend.errors import MetadataError, MissingNamespacesWarning, ZarrBackendError, warn
+from hdmf_zarr_backend.errors import MetadataError, MissingNamespacesWarning, ZarrBackendError, at, warn
 from hdmf_zarr_backend.formats.namespaces import NAMESPACE, newest_version, spec_location
 from hdmf_zarr_backend.formats.reserved import SPECLOC
 from hdmf_zarr_backend.model.nodes import Dataset, Group, Hierarchy, absolute, join
@@ -122,10 +122,8 @@ def _chunk_keys(hierarchy: Hierarchy, path: str) -> list[str]:
 
 def _spec_text(keys: Store, path: str, stored: StoredArray, cache: ChunkCache) -> str:
     """Return the JSON text of one cached source, in any of the stored forms."""
-    try:
+    with at(keys, path):
         value: Any = ChunkReader(keys, path, stored, cache).read()
-    except ZarrBackendError as error:
-        raise error.located(store=keys.location, path=absolute(path)) from error.__cause__
     value = np.asarray(value, dtype=object).reshape(-1)
     text = value[0] if len(value) == 1 else None
     if isinstance(text, bytes):

@@ -18,7 +18,7 @@ from hdmf_zarr_backend.builders.schema import TYPE_KEYS
 from hdmf_zarr_backend.builders.specs import Texts
 from hdmf_zarr_backend.builders.targets import REFERENCES, Targets, builder_path, can_be_named
 from hdmf_zarr_backend.dataio import ZarrDataIO
-from hdmf_zarr_backend.errors import NameRefusedError, UsageError, ValueRefusedError, ZarrBackendError, warn
+from hdmf_zarr_backend.errors import UsageError, ValueRefusedError, at, warn
 from hdmf_zarr_backend.formats import dtypes
 from hdmf_zarr_backend.formats.attributes import encode_attributes
 from hdmf_zarr_backend.formats.casting import unmasked
@@ -161,10 +161,8 @@ class Planner:
             node.attributes[LINKS] = [encode_link(link) for link in links]
 
     def _name(self, name: str, path: str) -> str:
-        try:
+        with at(self.targets, path):
             return checked_name(name)
-        except NameRefusedError as error:
-            raise error.located(store=self.targets.location, path=absolute(path)) from None
 
     def _attributes(self, builder: Any, path: str, notes: dict[str, Any]) -> Attributes:
         attributes = dict(builder.attributes)
@@ -172,12 +170,10 @@ class Planner:
         if doc is not None:
             attributes[DOC] = doc
             notes[DOC] = True
-        try:
+        with at(self.targets, path):
             return encode_attributes(
                 attributes, notes=notes, reference=self.targets.encode_attribute, strict=self.request.strict_json
             )
-        except ZarrBackendError as error:
-            raise error.located(store=self.targets.location, path=absolute(path)) from error.__cause__
 
     # ---- links ------------------------------------------------------------------------------------------------------
 
@@ -242,15 +238,13 @@ class Planner:
         self._warn_of_copy(builder.data, data, path)
         sharding = options.sharding()
         kept = _kept(builder.data, options)
-        try:
+        with at(self.targets, path):
             check_stored(data, self.request.limits)
             if isinstance(data, AbstractDataChunkIterator):
                 self._check_iterator(data, absolute(path))
             planned = self._plan_data(builder, data, options)
             if not isinstance(data, LazyArray) and not is_hdf5_dataset(data):  # copies of stored dates may have no unit
                 dtypes.check_units(planned.node.stored.data_type)
-        except ZarrBackendError as error:
-            raise error.located(store=self.targets.location, path=absolute(path)) from error.__cause__
         planned.sharding, planned.has_given_codecs = sharding, options.has_given_codecs
         if isinstance(data, LazyArray):
             keep_layout(planned, data, kept)

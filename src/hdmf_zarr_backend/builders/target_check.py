@@ -19,6 +19,7 @@ from hdmf_zarr_backend.errors import (
     ReferenceTargetError,
     StoreNotFoundError,
     ZarrBackendError,
+    at,
 )
 from hdmf_zarr_backend.files.links import resolver_of
 from hdmf_zarr_backend.formats.elements import describe
@@ -60,11 +61,9 @@ def check_targets(
         before = None if known is None else known.get(path)
         check.attributes(path, node, {} if before is None else before.attributes)
     for path, planned in plan.arrays.items():
-        try:
+        with at(targets, path):
             for reference in _references_in(planned):
                 check.reference(path, reference, "reference")
-        except ZarrBackendError as error:
-            raise error.located(store=targets.location, path=absolute(path)) from error.__cause__
 
 
 def _below(hierarchy: Hierarchy, tops: Iterable[str]) -> Iterator[tuple[str, Node]]:

@@ -15,7 +15,7 @@ from hdmf_zarr_backend.builders.specs import add_specs
 from hdmf_zarr_backend.builders.target_check import check_targets
 from hdmf_zarr_backend.changes.edits import Edits
 from hdmf_zarr_backend.changes.locks import WriterLock
-from hdmf_zarr_backend.errors import DroppedChangesWarning, ZarrBackendError, warn
+from hdmf_zarr_backend.errors import DroppedChangesWarning, at, warn
 from hdmf_zarr_backend.files.parser import ParsedFile
 from hdmf_zarr_backend.formats import zarr2
 from hdmf_zarr_backend.formats.nczarr import is_nczarr, overlay
@@ -95,11 +95,9 @@ def _check_values(plan: WritePlan, location: str) -> None:
         source = planned.source
         if source is None or not getattr(source, "can_be_refused", False):
             continue
-        try:
+        with at(location, path):
             for region in _blocks(source, planned.node.stored.chunks[0] if source.shape else 0):
                 source.read(region)
-        except ZarrBackendError as error:
-            raise error.located(store=location, path=absolute(path)) from error.__cause__
 
 
 def _blocks(source: ArraySource, rows: int) -> Iterator[tuple[slice, ...]]:

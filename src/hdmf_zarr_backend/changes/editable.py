@@ -15,7 +15,7 @@ from hdmf_zarr_backend.arrays.growth import larger_chunks
 from hdmf_zarr_backend.arrays.lazy import LazyArray
 from hdmf_zarr_backend.arrays.selection import Axis, normalise, positions
 from hdmf_zarr_backend.changes.edits import Edits
-from hdmf_zarr_backend.errors import ModeError, UsageError, ValueRefusedError
+from hdmf_zarr_backend.errors import ModeError, UsageError, ValueRefusedError, at
 from hdmf_zarr_backend.formats.casting import cast, cast_text, to_bytes, to_text
 from hdmf_zarr_backend.formats.elements import stored_text
 
@@ -215,14 +215,12 @@ class EditableArray(LazyArray):
     def _values(self, data: Any) -> Array:
         codec = self._reader.codec
         stored = stored_text(self.node.stored)
-        try:
+        with at(self.location, self.name):
             if not codec.is_object or codec.dtype.names is not None:
                 return self._typed(data, codec.dtype)
             if stored is None:
                 return _object_array(data, self.ndim)
             return cast_text(data, to_text if stored == "text" else to_bytes)
-        except ValueRefusedError as error:
-            raise error.located(store=self.location, path=self.name) from error.__cause__
 
     def _typed(self, data: Any, dtype: np.dtype[Any]) -> Array:
         return cast(data, dtype, same_kind=True)

@@ -27,9 +27,9 @@ from hdmf_zarr_backend.arrays.growth import for_long_texts, set_fields, wider_fi
 from hdmf_zarr_backend.arrays.shards import shard_grid, shard_of
 from hdmf_zarr_backend.changes.journal import Journal, Mark
 from hdmf_zarr_backend.changes.locks import WriterLock
-from hdmf_zarr_backend.errors import ConflictError, StoreError
+from hdmf_zarr_backend.errors import StoreError, at
 from hdmf_zarr_backend.formats.zarr3 import has_records
-from hdmf_zarr_backend.model.nodes import Attributes, Dataset, absolute, join
+from hdmf_zarr_backend.model.nodes import Attributes, Dataset, join
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.files import Staged
 from hdmf_zarr_backend.stores.json_text import dump
@@ -435,10 +435,8 @@ def _resolved(chunk: Array, encode: Encode, path: str, location: str) -> Array:
         flat = (chunk if name is None else chunk[name]).reshape(-1)
         for position, item in enumerate(flat):
             if isinstance(item, DeferredReference):
-                try:
+                with at(location, path):
                     flat[position] = encode(item.target)
-                except ConflictError as error:
-                    raise error.located(store=location, path=absolute(path)) from None
     return chunk
 
 

@@ -454,7 +454,7 @@ class Lease(WriterLock):
                 self._create_after(break_lock=break_lock)
         except StoreError as error:
             error.store = location  # the user named the file, not the key beside it
-            raise error.located() from error.__cause__
+            raise
         self._is_held = True
         if self._key.missing:
             problem = f"a second writer of {location} cannot be kept away: {self._key.missing}"

@@ -31,6 +31,7 @@ from hdmf_zarr_backend.errors import (
     StoreNotFoundError,
     UsageError,
     ZarrBackendError,
+    at,
     known_arguments,
     printable,
 )
@@ -192,14 +193,12 @@ def conformance(
     keys = open_store(source, storage_options)
     keys.read_rules = ReadRules(limits=limits or Limits())
     report = ConformanceReport(keys.location)
-    try:
+    with at(keys):
         check = _Check(keys, report)
         check.documents()
         check.hierarchy()
         with runner(executor) as workers:
             check.chunks(workers if decode else None, memory_budget=memory_budget, progress=progress)
-    except ZarrBackendError as error:
-        raise error.located(store=keys.location) from error.__cause__
     return report
 
 

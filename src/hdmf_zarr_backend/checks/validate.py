@@ -30,7 +30,7 @@ from hdmf_zarr_backend.checks.rules import (
     included,
 )
 from hdmf_zarr_backend.checks.view import NAIVE, OTHER, Item, Member, Value, type_key_of, view
-from hdmf_zarr_backend.errors import MetadataError, UsageError, ZarrBackendError, known_arguments
+from hdmf_zarr_backend.errors import MetadataError, UsageError, ZarrBackendError, at, known_arguments
 from hdmf_zarr_backend.files.links import resolver_of
 from hdmf_zarr_backend.files.parser import ParsedFile, parse
 from hdmf_zarr_backend.formats.links import LinkedFile
@@ -141,10 +141,8 @@ def opened(
     keys = open_store(source, storage_options)
     keys.read_rules = ReadRules(limits=limits or Limits(), external_links=external_links)
     parsed = parse(keys)
-    try:
+    with at(keys):
         yield parsed.keys(keys), parsed
-    except ZarrBackendError as error:
-        raise error.located(store=keys.location) from error.__cause__
 
 
 def problems_by_schema(keys: Store, hierarchy: Hierarchy) -> Iterator[Problem]:

@@ -18,7 +18,7 @@ from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
 from hdmf_zarr_backend.arrays.chunks import ChunkReader
 from hdmf_zarr_backend.checks.links import links_of
 from hdmf_zarr_backend.checks.rules import NATURAL, REFERENCE
-from hdmf_zarr_backend.errors import ZarrBackendError
+from hdmf_zarr_backend.errors import ZarrBackendError, at
 from hdmf_zarr_backend.formats.attributes import decode_attributes
 from hdmf_zarr_backend.formats.elements import describe, hdmf_type
 from hdmf_zarr_backend.formats.links import LinkedFile
@@ -211,12 +211,10 @@ class _Viewer:
     # ---- attributes -------------------------------------------------------------------------------------------------
 
     def _attributes(self, file: LinkedFile, path: str, node: Node) -> dict[str, Value]:
-        try:
+        with at(file.keys, path):
             decoded = decode_attributes(node.attributes, resolve=_Pending)
             keeps_types = NCZARR_ATTR in node.attributes
             values = {name: self._attribute(file, value, keeps_types=keeps_types) for name, value in decoded.items()}
-        except ZarrBackendError as error:
-            raise error.located(store=file.keys.location, path=absolute(path)) from error.__cause__
         return {name: value for name, value in values.items() if value is not None}
 
     def _attribute(self, file: LinkedFile, value: Any, *, keeps_types: bool) -> Value | None:

@@ -69,7 +69,8 @@ def check_planned(source: str, keys: Store, hierarchy: Hierarchy, texts: Texts) 
     except ZarrBackendError as error:
         if not isinstance(error, UnsupportedFileError):
             error.store = None  # the planned file does not exist yet
-        raise error.located(store=source) from error.__cause__
+        error.locate(source)
+        raise
 
 
 def _is_shown_readable(keys: Store, hierarchy: Hierarchy, texts: Texts) -> bool:

@@ -140,7 +140,8 @@ def task_on(keys: Store, path: str) -> Iterator[None]:
         yield
         keys.end_task()
     except ZarrBackendError as error:
-        raise error.located(store=keys.location, path=absolute(path)) from error.__cause__
+        error.locate(keys, path)
+        raise
     except OSError as error:
         where = {"store": keys.location, "path": absolute(path)}
         raise resource_failure(error, "read or written", what="a chunk", **where) or StoreError(

@@ -21,7 +21,14 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from hdmf_zarr_backend.changes.journal import warn_of_pending
-from hdmf_zarr_backend.errors import DamagedFileError, ReferenceTargetError, StoreError, UsageError, ZarrBackendError
+from hdmf_zarr_backend.errors import (
+    DamagedFileError,
+    ReferenceTargetError,
+    StoreError,
+    UsageError,
+    ZarrBackendError,
+    at,
+)
 from hdmf_zarr_backend.files.links import resolver_of
 from hdmf_zarr_backend.files.parser import parse
 from hdmf_zarr_backend.formats import zarr2, zarr3
@@ -276,13 +283,11 @@ class ArrayReader:
         def read(selection: Selection) -> Values:
             from hdmf_zarr_backend.arrays.fills import check_unwritten
 
-            try:
+            with at(self._keys, path):
                 if path not in self._checked:
                     check_unwritten(self._keys, path, stored)
                     self._checked.add(path)
                 return self._read(path, stored, means, selection)
-            except ZarrBackendError as error:
-                raise error.located(store=self._keys.location, path=absolute(path)) from error.__cause__
 
         return DatasetContent(
             attributes=attributes,
@@ -448,10 +453,8 @@ class ZarrContent(Mapping[str, NodeContent]):
     def _links_of(self, path: str, node: Group[Attributes]) -> dict[str, Link]:
         if LINKS not in node.attributes:
             return {}
-        try:
+        with at(self.source, path):
             links = decode_links(node.attributes)
-        except ZarrBackendError as error:
-            raise error.located(store=self.source, path=absolute(path)) from None
         found: dict[str, Link] = {}
         for link in links:
             if link.name not in node.members:
@@ -471,7 +474,7 @@ class ZarrContent(Mapping[str, NodeContent]):
     def __getitem__(self, path: str) -> NodeContent:
         if path in self._links:
             return self._links[path]
-        try:
+        with at(self.source, path):
             if path in self._datatypes:
                 return self._datatype(self._datatypes[path])
             node = self._hierarchy.get(path)
@@ -483,8 +486,6 @@ class ZarrContent(Mapping[str, NodeContent]):
             specs = self._spec_path
             is_spec = specs is not None and path.startswith(f"/{specs}/")
             return self._arrays.content(relative(path), node, attributes, is_spec=is_spec)
-        except ZarrBackendError as error:
-            raise error.located(store=self.source, path=path) from error.__cause__
 
     def _datatype(self, note: dict[str, Any]) -> DatatypeContent:
         attributes = {}

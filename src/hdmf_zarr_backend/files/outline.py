@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hdmf_zarr_backend.changes.journal import warn_of_pending
-from hdmf_zarr_backend.errors import DamagedMetadataWarning, ZarrBackendError, warn
+from hdmf_zarr_backend.errors import DamagedMetadataWarning, at, warn
 from hdmf_zarr_backend.files.links import resolver_of
 from hdmf_zarr_backend.files.parser import ParsedFile, parse
 from hdmf_zarr_backend.formats.both import BOTH
@@ -167,10 +167,8 @@ class Outline:
     def _links(self, path: str, node: Group[Attributes]) -> list[dict[str, Any]]:
         if LINKS not in node.attributes:
             return []
-        try:
+        with at(self.location, path):
             links = decode_links(node.attributes)
-        except ZarrBackendError as error:
-            raise error.located(store=self.location, path=absolute(path)) from None
         return [
             {"name": link.name, "target": self._reference(link.target), "source": link.target.source} for link in links
         ]
@@ -180,10 +178,8 @@ class Outline:
         for name, value in _values(node).items():
             items = value if isinstance(value, list) and value else [value]
             if all(_is_reference(item) for item in items):
-                try:
+                with at(self.location, path):
                     found[name] = [decode_attribute_reference(item) for item in items]
-                except ZarrBackendError as error:
-                    raise error.located(store=self.location, path=absolute(path)) from None
         return found
 
     def _cached(self) -> dict[str, list[str]]:

@@ -25,13 +25,14 @@ from hdmf_zarr_backend.errors import (
     StoreRefusedError,
     StoreUnreachableError,
     ZarrBackendError,
+    at,
     warn,
 )
 from hdmf_zarr_backend.formats import both, lindi, registry, zarr2, zarr3
 from hdmf_zarr_backend.formats.namespaces import spec_location
 from hdmf_zarr_backend.formats.reserved import CHANGING, DTYPE, NOTES, SPECLOC, WRITING, notes_of, stores_all_chunks
 from hdmf_zarr_backend.model.link_sources import ZARR_SUFFIXES, is_url
-from hdmf_zarr_backend.model.nodes import Damaged, Group, Hierarchy, Node, absolute, join, split
+from hdmf_zarr_backend.model.nodes import Damaged, Group, Hierarchy, Node, join, split
 from hdmf_zarr_backend.stores.base import DOCUMENTS, Store
 from hdmf_zarr_backend.stores.files import folders_with, not_found
 from hdmf_zarr_backend.stores.gc_pause import gc_paused
@@ -176,7 +177,7 @@ def parse(
     """
     damaged: Damaged | None = {} if leave_out else None
     keys.pin()  # chunks are read later and must belong to these documents
-    try:
+    with at(keys):
         first = _likely_documents(keys, hint, use_consolidated=use_consolidated)
         check_texts(first.values(), keys.read_rules.limits)
         is_chosen = hint == 3 and not both.is_hiding(first.get(zarr3.DOCUMENT))
@@ -200,8 +201,6 @@ def parse(
         _translate(keys, parsed)
         _drop_note(parsed)
         _leave_out(parsed, damaged, keys.location)
-    except ZarrBackendError as error:
-        raise error.located(store=keys.location) from error.__cause__
     is_whole = stores_all_chunks(parsed.hierarchy.root.attributes)
     if is_whole != keys.read_rules.is_whole:
         keys.read_rules = replace(keys.read_rules, is_whole=is_whole)
@@ -245,7 +244,7 @@ def _leave_out(parsed: ParsedFile, damaged: Damaged | None, location: str) -> No
     if damaged and "" in damaged:
         raise damaged[""]
     for path, error in sorted((damaged or {}).items()):
-        error.located(store=location, path=absolute(path))
+        error.locate(location, path)
         parsed.left_out[path] = error
 
 
@@ -273,11 +272,8 @@ def _add_late_namespaces(keys: Store, hierarchy: Hierarchy) -> None:
             hierarchy.add(location, found)
         hierarchy.root.attributes = {**attributes, SPECLOC: location}
     except (MetadataError, StoreRefusedError) as error:
-        warn(
-            f"{error.located(store=keys.location)} The file is read without its cached namespaces.",
-            DamagedMetadataWarning,
-            stacklevel=4,
-        )
+        error.locate(keys)
+        warn(f"{error} The file is read without its cached namespaces.", DamagedMetadataWarning, stacklevel=4)
 
 
 def _stored_spec_location(keys: Store) -> str | None:
@@ -362,11 +358,8 @@ def _parse_consolidated(
             damaged.clear()
             raise error
     except MetadataError as error:
-        warn(
-            f"{error.located(store=keys.location)} The documents of the nodes are read instead.",
-            DamagedMetadataWarning,
-            stacklevel=3,
-        )
+        error.locate(keys)
+        warn(f"{error} The documents of the nodes are read instead.", DamagedMetadataWarning, stacklevel=3)
         return None
     return None if found is None else ParsedFile(found[0], consolidated=True, inlined=found[1])
 
@@ -435,10 +428,8 @@ def _check_finished(keys: Store, text: bytes | None, document: bytes | None) -> 
 
 
 def _document(text: bytes, key: str) -> Any:
-    try:
+    with at(path=split(key)[0]):
         return load(text, key=key)
-    except ZarrBackendError as error:
-        raise error.located(path=absolute(split(key)[0])) from error.__cause__
 
 
 def _nothing_to_read(keys: Store) -> ZarrBackendError:

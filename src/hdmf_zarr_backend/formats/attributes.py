@@ -398,7 +398,7 @@ def encode_attributes(
         except ValueRefusedError as error:
             error.problem = f"the attribute {name!r} cannot be stored: {error.problem}"
             error.remedy = _REMEDY if error.remedy == error.advice else error.remedy
-            raise error.located() from error.__cause__
+            raise
         encoded[stored] = value
         if kind is not None:
             types[stored] = kind

@@ -25,7 +25,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from hdmf_zarr_backend.errors import MetadataError
+from hdmf_zarr_backend.errors import MetadataError, at
 from hdmf_zarr_backend.formats.reserved import DTYPE, LINKS, NOTES, SPECLOC, notes_of
 from hdmf_zarr_backend.formats.zarr3_attributes import REFERENCE_3, decode_values
 from hdmf_zarr_backend.model.link_sources import THIS_FILE
@@ -64,14 +64,12 @@ def translate(hierarchy: Hierarchy) -> bool:
     if not _is_reference(root.attributes.get(SPECLOC)) and not any(_is_marked(node) for _, node in nodes):
         return False
     for path, node in nodes:
-        try:
+        with at(path=path):
             node.attributes = {name: _number(value) for name, value in decode_values(node.attributes).items()}
             if isinstance(node, Dataset):
                 _translate_array(node)
             else:
                 _add_links(path, node)
-        except MetadataError as error:
-            raise error.located(path=absolute(path)) from error.__cause__
     return True
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
-from hdmf_zarr_backend.errors import MetadataError
+from hdmf_zarr_backend.errors import MetadataError, at
 from hdmf_zarr_backend.formats.references import Reference, decode_reference, encode_reference
 from hdmf_zarr_backend.formats.reserved import LINKS, notes_of
 from hdmf_zarr_backend.model.nodes import Group, Hierarchy
@@ -109,10 +109,8 @@ class LinkedFile:
 
     def link_in(self, group: Group[Any], name: str) -> tuple[str, str] | None:
         """Return source and path of the target of a link, None if the group has no such link."""
-        try:
+        with at(self.location):
             link = find_link(group.attributes, name)
-        except MetadataError as error:
-            raise error.located(store=self.location) from None
         return None if link is None else (link.target.source, link.target.node_path)
 
 

@@ -255,8 +255,9 @@ def _parse_array(document: dict[str, Any], path: str) -> Dataset[Attributes]:
     shape, cell, keys = _grid(document, path)
     try:
         return _decode_array(document, shape, cell, keys)
-    except ZarrBackendError as error:  # some errors of this package are ValueErrors or TypeErrors too
-        raise error.located(path=absolute(path)) from error.__cause__
+    except ZarrBackendError as error:  # some of which are ValueErrors or TypeErrors too
+        error.locate(path=path)
+        raise
     except _DAMAGE as error:
         raise MetadataError(
             f"the document contradicts itself ({type(error).__name__}: {error})",

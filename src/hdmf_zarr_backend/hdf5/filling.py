@@ -287,16 +287,17 @@ def _fill_chunk(stored: StoredArray, dtype: np.dtype[Any]) -> bytes:
 
 def named(placed: Placed) -> AbstractContextManager[None]:
     """Add the node to errors raised in this block."""
-    return located(placed.file.location, absolute(placed.own))
+    return writing_at(placed.file.location, absolute(placed.own))
 
 
 @contextmanager
-def located(store: str, path: str) -> Iterator[None]:
-    """Add store and path to errors raised in this block."""
+def writing_at(store: str, path: str) -> Iterator[None]:
+    """Add store and path to errors raised in this block, also to those of the system."""
     try:
         yield
     except ZarrBackendError as error:
-        raise error.located(store=store, path=path) from error.__cause__
+        error.locate(store, path)
+        raise
     except OSError as error:
         error.add_note(f"while writing {path!r} of {store!r}")
         raise
@@ -427,7 +428,8 @@ class BlockTask:
             block = reader.read((*self.region, *[slice(None)] * inner))
             return block if self.pipeline is None else self._encoded(block, self.pipeline)
         except ZarrBackendError as error:
-            raise error.located(store=self.keys.location, path=absolute(self.path)) from error.__cause__
+            error.locate(self.keys, self.path)
+            raise
         except OSError as error:
             raise resource_failure(error, "read", store=self.keys.location, path=absolute(self.path)) or StoreError(
                 f"a chunk could not be read ({error})", store=self.keys.location, path=absolute(self.path)

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from hdmf_zarr_backend.errors import ZarrBackendError
+from hdmf_zarr_backend.errors import ZarrBackendError, at
 from hdmf_zarr_backend.formats.links import Link, LinkedFile, decode_links
 from hdmf_zarr_backend.formats.references import Reference
 from hdmf_zarr_backend.formats.reserved import LINKS, notes_of
@@ -132,10 +132,8 @@ class Placement:
     ) -> Iterator[_Pending]:
         if LINKS not in node.attributes:
             return
-        try:
+        with at(file, own):
             links = decode_links(node.attributes)
-        except ZarrBackendError as error:
-            raise error.located(store=file.location, path=absolute(own)) from error.__cause__
         seen = set(node.members)
         for link in links:
             if link.name not in seen:  # a member hides a link with the same name, as when the file is read

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from hdmf_zarr_backend.arrays.codecs import ChunkCodec
-from hdmf_zarr_backend.errors import ChunkError, StoreError, UsageError, ZarrBackendError
+from hdmf_zarr_backend.errors import ChunkError, StoreError, UsageError, at
 from hdmf_zarr_backend.formats.dtypes import zarr_type
 from hdmf_zarr_backend.hdf5.chunks import UNFILTERED, Index, RawChunks, is_listable, plain_file
 from hdmf_zarr_backend.hdf5.datasets import Description, stored_fill
@@ -131,7 +131,7 @@ class DecodedH5Source:
 
     def decode(self, index: Index) -> Array:
         """Return the complete chunk at ``index``, which may be read-only; the fill value if it is not stored."""
-        try:
+        with at(self.raw, self.raw.name):
             found = self.raw.find(index)
             if found is None:
                 return np.broadcast_to(self.fill_scalar(), self.chunks)
@@ -144,8 +144,6 @@ class DecodedH5Source:
                     remedy="The HDF5 file is damaged; restore it from a copy.",
                 )
             return np.frombuffer(buffer, self.dtype).reshape(self.chunks)
-        except ZarrBackendError as error:
-            raise error.located(store=self.raw.location, path=self.raw.name) from error.__cause__
 
     def fill_scalar(self) -> Array:
         """Return the fill value as an array without axes."""
@@ -205,12 +203,10 @@ class RawH5Source(DecodedH5Source):
             if self._fill_chunk is None:
                 self._fill_chunk = self._encode(self.decode(index))
             return self._fill_chunk
-        try:
+        with at(self.raw, self.raw.name):
             is_filtered = not found.mask & ((1 << len(self.pipeline.codecs)) - 1)
             data = self.raw.read_found(index, found) if is_filtered else None
             stored = None if data is None else self.pipeline.stored(data)
-        except ZarrBackendError as error:
-            raise error.located(store=self.raw.location, path=self.raw.name) from error.__cause__
         return stored if stored is not None else self._encode(self.decode(index))
 
     def decoded(self) -> DecodedH5Source:
@@ -248,10 +244,8 @@ class ContiguousH5Source:
         lengths = tuple(part.stop - part.start for part in region)
         if not math.prod(lengths):
             return np.empty(lengths, self.dtype)
-        try:
+        with at(self.file.path, self.name):
             return self._read(region, lengths)
-        except ZarrBackendError as error:
-            raise error.located(store=self.file.path, path=self.name) from error.__cause__
 
     def _read(self, region: Region, lengths: tuple[int, ...]) -> Array:
         axis = len(region) - 1  # the last axis that is read in part: all axes after it form one run of bytes

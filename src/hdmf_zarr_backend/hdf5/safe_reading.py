@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from hdmf_zarr_backend.errors import DamagedFileError, LimitError, LinkRefusedError, ZarrBackendError, warn
+from hdmf_zarr_backend.errors import DamagedFileError, LinkRefusedError, ZarrBackendError, at, warn
 from hdmf_zarr_backend.model.link_sources import is_url
 from hdmf_zarr_backend.stores.failures import resource_failure
 from hdmf_zarr_backend.stores.limits import ExternalLinks, Limits
@@ -49,7 +49,8 @@ def reading(location: str, path: str | None, dataset: Any = None) -> Iterator[No
     try:
         yield
     except ZarrBackendError as error:
-        raise error.located(store=location, path=path) from error.__cause__
+        error.locate(location, path)
+        raise
     except H5_ERRORS as error:
         raise _explained(error, location, path, dataset) from error
 
@@ -90,10 +91,8 @@ def warn_broken(message: str) -> None:
 def check_depth(limits: Limits, location: str, path: str) -> None:
     """Check that a group is not nested too deep."""
     depth = 0 if path == "/" else path.count("/")
-    try:
+    with at(location, f"{path[:_LETTERS]}..."):
         limits.check("max_depth", depth, f"groups are nested {depth:,} deep or deeper")
-    except LimitError as error:
-        raise error.located(store=location, path=f"{path[:_LETTERS]}...") from None
 
 
 # ---- other files ----------------------------------------------------------------------------------------------------
@@ -257,7 +256,5 @@ def check_allocated(dataset: Any, limits: Limits) -> None:
         count = stated - dataset.id.get_num_chunks()
         absent = count * chunk
         what = f"{count:,} of its {stated:,} chunks were never written, and would be {absent:,} bytes of fill values"
-    try:
+    with at(dataset.file.filename, dataset.name):
         limits.check("max_unwritten_bytes", absent, what)
-    except ZarrBackendError as error:
-        raise error.located(store=dataset.file.filename, path=dataset.name) from None

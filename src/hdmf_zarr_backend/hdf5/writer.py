@@ -27,7 +27,7 @@ from hdmf_zarr_backend.hdf5.attributes import (
     set_orders,
 )
 from hdmf_zarr_backend.hdf5.datasets import DatasetForm, creation_list, dataset_form
-from hdmf_zarr_backend.hdf5.filling import Filler, located, named
+from hdmf_zarr_backend.hdf5.filling import Filler, named, writing_at
 from hdmf_zarr_backend.hdf5.output import OutputFile
 from hdmf_zarr_backend.hdf5.placement import HDF5, Placed, Placement, hdf5_note
 from hdmf_zarr_backend.hdf5.reader import OpenGroups
@@ -184,7 +184,7 @@ class Hdf5Writer:
         root = h5g.open(self._file, b"/")
         creation = _link_creation()
         for link in self._placement.links:
-            with located(self._placement.main.location, absolute(link.path)), refusing("this link"):
+            with writing_at(self._placement.main.location, absolute(link.path)), refusing("this link"):
                 group, name = self._within(link.path)
                 if link.form == "hard":
                     group.links.create_hard(name, root, _raw(link.target), lcpl=creation)

@@ -30,7 +30,7 @@ from hdmf.build import ObjectMapper
 
 from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
 from hdmf_zarr_backend.arrays.lazy import ArrayContext, LazyArray
-from hdmf_zarr_backend.errors import ChunkError, MetadataError, NotZarrError, ZarrBackendError, known_arguments
+from hdmf_zarr_backend.errors import ChunkError, MetadataError, NotZarrError, at, known_arguments
 from hdmf_zarr_backend.files.parser import check_texts, parse, read_documents
 from hdmf_zarr_backend.formats import nczarr, zarr2
 from hdmf_zarr_backend.formats.attributes import decode_attributes
@@ -267,10 +267,8 @@ class TextArray(CopiedArray):
         raise LookupError(position)
 
     def __getitem__(self, key: Any) -> Any:
-        try:
+        with at(self.keys, self.name):
             return super().__getitem__(key)
-        except ChunkError as error:
-            raise error.located(store=self.keys.location, path=self.name) from error.__cause__
 
 
 for _kind in (DraftArray, TextArray):
@@ -313,10 +311,8 @@ def read_draft(keys: Store) -> Group[Attributes] | None:
     dataset = keys.get(_DATASET)
     if dataset is None:
         return None
-    try:
+    with at(keys):
         root = zarr2.parse_documents(_documents(keys, dataset)).root
-    except ZarrBackendError as error:
-        raise error.located(store=keys.location) from error.__cause__
     if not isinstance(root, Group):
         raise NotZarrError("the root is an array, not a group", store=keys.location, remedy="Open the array with zarr.")
     return root
@@ -623,10 +619,8 @@ class _Reader:
         types = _stored(node, NCZARR_ATTR).get("types")
         if types is not None:
             shown[NCZARR_ATTR] = {"types": types}
-        try:
+        with at(self.keys, path):
             return as_attributes(decode_attributes(shown, resolve=dict))
-        except ZarrBackendError as error:
-            raise error.located(store=self.keys.location, path=absolute(path)) from error.__cause__
 
 
 def _stored(node: Node, name: str) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from hdmf_zarr_backend.arrays.lazy import LazyArray
-from hdmf_zarr_backend.errors import UsageError, known_arguments
+from hdmf_zarr_backend.errors import UsageError, at, known_arguments
 from hdmf_zarr_backend.formats.dtypes import numpy_dtype
 from hdmf_zarr_backend.formats.reserved import DIMENSIONS
 from hdmf_zarr_backend.formats.tensorstore import COMPRESSORS, Obstacle, find_obstacle, is_number, no_such_elements
@@ -107,10 +107,8 @@ def _labels(node: Dataset[Attributes]) -> list[str]:
 
 def _check(array: LazyArray, field: str | None) -> np.dtype[Any]:
     """Return the type to read, with its own axes; refuse types that TensorStore cannot read."""
-    try:
+    with at(array, array.name):
         return _readable_type(array.node, field)
-    except UsageError as error:
-        raise error.located(store=array.location, path=array.name) from None
 
 
 def _readable_type(node: Dataset[Attributes], field: str | None) -> np.dtype[Any]:

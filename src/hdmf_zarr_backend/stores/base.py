@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from hdmf_zarr_backend.errors import LimitError, StoreError
+from hdmf_zarr_backend.errors import StoreError, at
 from hdmf_zarr_backend.model.nodes import absolute, split
 from hdmf_zarr_backend.model.stored import StoredArray
 from hdmf_zarr_backend.stores.files import OpenValue
@@ -344,10 +344,8 @@ def check_value_size(store: Store, key: str, size: int, *, is_inflated: bool = F
     name = size_limit(key)
     if is_inflated:
         name = min(name, "max_object_bytes", key=lambda each: int(getattr(limits, each)))
-    try:
+    with at(store):
         limits.check(name, size, f"the value of the key {key!r} has {size:,} bytes")
-    except LimitError as error:
-        raise error.located(store=store.location) from None
 
 
 def size_limit(key: str) -> str:

@@ -178,7 +178,8 @@ def library_errors_named(location: str, key: str, doing: str) -> Iterator[None]:
     try:
         yield
     except ZarrBackendError as error:
-        raise error.located(store=location) from error.__cause__
+        error.locate(location)
+        raise
     except library_errors() as error:
         raise _library_failure(error, location, key, doing) from error
     except BaseException as error:

@@ -55,8 +55,9 @@ _READ_BYTES = 2**24
 class OpenValue:
     """The open file of one value; all reads return bytes of the same version of the value."""
 
-    def __init__(self, file: int, size: int) -> None:
+    def __init__(self, file: int, size: int, name: str) -> None:
         self.size = size
+        self.name = name
         self._file = file
 
     def __enter__(self) -> OpenValue:
@@ -76,7 +77,7 @@ class OpenValue:
                 count = len(part)
                 buffer[:count] = part
             if not count:
-                raise ChunkError("a chunk was cut while it was read", remedy="Restore it from a copy.")
+                raise ChunkError(f"{self.name!r} was cut while it was read", remedy="Restore it from a copy.")
             start, buffer = start + count, buffer[count:]
 
 

@@ -107,11 +107,13 @@ class Limits:
         if value > getattr(self, name):
             raise self.exceeded(name, value, what)
 
-    def exceeded(self, name: str, value: int, what: str) -> LimitError:
-        """Return the error of `check` for the limit ``name``; ``value`` and ``what`` as for `check`."""
+    def exceeded(self, name: str, value: int, what: str, advice: str = "") -> LimitError:
+        """Return the error of `check` for the limit ``name``; ``advice`` is what else to do about it."""
+        limits = f"limits=Limits({name}={_rounded(value)})"
         return LimitError(
             f"{what}: the limit {name} is {getattr(self, name):,}",
-            remedy=f"If you trust this file, raise it: limits=Limits({name}={_rounded(value)}).",
+            remedy=f"{advice}If you trust this file, raise it: {limits}.",
+            remedy_cli=f"{advice}If you trust this file, raise it in Python: {limits}.",
         )
 
 

@@ -95,7 +95,7 @@ class LocalStore(Store):
 
     def open_value(self, key: str) -> OpenValue | None:
         found = self._open(key)
-        return None if found is None else OpenValue(*found)
+        return None if found is None else OpenValue(*found, key)
 
     def _open(self, key: str) -> tuple[int, int] | None:
         """Open the file of a value, and return it with its size."""

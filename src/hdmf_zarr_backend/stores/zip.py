@@ -24,13 +24,13 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from hdmf_zarr_backend.errors import (
-    LimitError,
     NotZarrError,
     ReadOnlyStoreError,
     StoreError,
     StoreNotFoundError,
     UsageError,
     ZarrBackendError,
+    at,
 )
 from hdmf_zarr_backend.stores.base import (
     Abilities,
@@ -145,10 +145,8 @@ class ZipStore(Store):
         infos = (self._info(key) for key in keys if is_document(key))
         size = sum(info.file_size for info in infos if info is not None)
         what = f"the metadata documents have {size:,} bytes"
-        try:
+        with at(self.location):
             self.read_rules.limits.check("max_document_bytes", size, what)
-        except LimitError as error:
-            raise error.located(store=self.location) from None
 
     def get_many(self, keys: Iterable[str]) -> dict[str, bytes]:
         keys = list(keys)

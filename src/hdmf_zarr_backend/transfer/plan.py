@@ -11,7 +11,7 @@ import numpy as np
 
 from hdmf_zarr_backend.arrays.codecs import chunk_codec
 from hdmf_zarr_backend.arrays.objects import cell_width
-from hdmf_zarr_backend.errors import FilterReplacedWarning, UsageError, ValueRefusedError, ZarrBackendError, warn
+from hdmf_zarr_backend.errors import FilterReplacedWarning, UsageError, ValueRefusedError, at, warn
 from hdmf_zarr_backend.formats import chunking, zarr3, zarr3_codecs
 from hdmf_zarr_backend.formats.casting import cast, to_bytes, to_text
 from hdmf_zarr_backend.formats.chunking import SHARD_BYTES
@@ -247,14 +247,12 @@ def adapt_plan(plan: WritePlan, *, location: str, shard_bytes: int = SHARD_BYTES
     is_3 = plan.hierarchy.zarr_format == 3
     for path, planned in plan.arrays.items():
         if planned.node.stored.zarr_format == 2:
-            try:
+            with at(location, path):
                 if is_3:
                     _store_in_format_3(planned, shard_bytes, f"{location}, {absolute(path)}")
                     planned.node.stored.chunk_keys = KEY_ENCODINGS[plan.chunk_key_encoding]
                 elif asks_for_shards(planned):
                     raise UsageError(_NO_SHARDS, remedy=_USE_FORMAT_3)
-            except ZarrBackendError as error:
-                raise error.located(store=location, path=absolute(path)) from error.__cause__
 
 
 def _store_in_format_3(planned: PlannedArray, shard_bytes: int, where: str) -> None:

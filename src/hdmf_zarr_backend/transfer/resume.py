@@ -200,8 +200,10 @@ def staged_conversion(
             stop.add_note(f"The finished part of {target.location!r} is kept; pass resume=True to continue.")
             raise
         except WorkerLostError as error:
+            error.locate(target)
             error.remedy = "The finished part is kept; pass resume=True to continue."
-            raise error.located(store=target.location) from error.__cause__
+            error.remedy_cli = "The finished part is kept; `zarrio convert --resume` continues."
+            raise
         except (StoreError, ResourceError, OSError):
             if not resume:
                 own.discard(keys.root)

@@ -223,5 +223,4 @@ def _at(error: ValueRefusedError, index: list[int]) -> ValueRefusedError:
     """Return ``error`` with the index of the element added to its message."""
     if index:
         error.problem = f"element {index if len(index) > 1 else index[0]}: {error.problem}"
-    error.located()
     return error

@@ -19,7 +19,7 @@ from hdmf_zarr_backend.arrays.chunks import ChunkReader
 from hdmf_zarr_backend.arrays.fills import check_unwritten, fill_scalar
 from hdmf_zarr_backend.arrays.shards import ShardReader
 from hdmf_zarr_backend.arrays.stored_chunks import check_stored_form
-from hdmf_zarr_backend.errors import ChunkError, UsageError
+from hdmf_zarr_backend.errors import UsageError, at
 from hdmf_zarr_backend.formats.casting import Place, cast
 from hdmf_zarr_backend.formats.chunking import WHOLE_BYTES
 from hdmf_zarr_backend.formats.dtypes import numpy_dtype
@@ -30,7 +30,7 @@ from hdmf_zarr_backend.hdf5.datasets import Description
 from hdmf_zarr_backend.hdf5.filters import codecs_of
 from hdmf_zarr_backend.hdf5.rawcopy import plan_contiguous, plan_raw
 from hdmf_zarr_backend.hdf5.safe_reading import check_allocated
-from hdmf_zarr_backend.model.nodes import Attributes, Dataset, absolute, join
+from hdmf_zarr_backend.model.nodes import Attributes, Dataset, join
 from hdmf_zarr_backend.model.stored import StoredArray
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.limits import Limits
@@ -102,10 +102,8 @@ class StoredChunks:
             else self._keys.get(join(self._path, name))
         )
         if data is not None:
-            try:
+            with at(self._keys, self._path):
                 check_stored_form(self._node.stored, name, data)
-            except ChunkError as error:
-                raise error.located(store=self._keys.location, path=absolute(self._path)) from None
         return data
 
     def read(self, region: Region) -> Array:

@@ -12,7 +12,7 @@ from typing import Any
 
 from hdmf_zarr_backend.arrays.codecs import chunk_codec
 from hdmf_zarr_backend.arrays.shards import inner_grid, shard_named
-from hdmf_zarr_backend.errors import ModeError, ValueRefusedError, ZarrBackendError
+from hdmf_zarr_backend.errors import ModeError, ValueRefusedError, at
 from hdmf_zarr_backend.execution.executors import Runner, runner
 from hdmf_zarr_backend.execution.tasks import (
     TASK_BYTES,
@@ -63,14 +63,12 @@ class PlannedKeys(Store):
         index = shard_named(stored, name)
         if index is None:
             return None
-        try:
+        with at(self.location, path):
             if stored.shards is not None:
                 pieces: list[bytes] = []
                 encode_shard(stored, planned.source, index, pieces.append)
                 return b"".join(pieces)
             return encode_chunk(stored, chunk_codec(stored), planned.source, index)[0]
-        except ZarrBackendError as error:
-            raise error.located(store=self.location, path=absolute(path)) from error.__cause__
 
     def set(self, key: str, value: bytes) -> None:
         """Raise an error: a plan is read only."""
@@ -148,10 +146,8 @@ class Writer:
 
     def _bytes_of(self, path: str, planned: PlannedArray) -> int:
         """Return the bytes of the values of an array; an error names the array whose codec cannot be used."""
-        try:
+        with at(self._keys, path):
             return planned_bytes(planned)
-        except ZarrBackendError as error:
-            raise error.located(store=self._keys.location, path=absolute(path)) from error.__cause__
 
     def _all_documents(self, without: Collection[str] = ()) -> None:
         for path, node in self._plan.hierarchy.walk():
@@ -231,10 +227,8 @@ class Writer:
         stored = node.stored
         index = (0,) * len(stored.shape)
         key = join(path, stored.chunk_name(index))
-        try:
+        with at(self._keys, path):
             data, size = encode_chunk(stored, chunk_codec(stored), source, index)
-        except ZarrBackendError as error:
-            raise error.located(store=self._keys.location, path=absolute(path)) from error.__cause__
         self._keys.set(key, data)
         if is_inlined(node, data):
             self.inlined[key] = data
@@ -303,14 +297,12 @@ class Writer:
 
     def _put(self, path: str, array: GrowingArray, blocks: Iterator[Any]) -> bool:
         """Write the next block of an iterator; return False if there is none and the array is complete."""
-        try:
+        with at(self._keys, path):
             block = _next(blocks)
             if block is None:
                 array.finish()
                 return False
             array.put(block)
-        except ZarrBackendError as error:
-            raise error.located(store=self._keys.location, path=absolute(path)) from error.__cause__
         self._progress.advance(absolute(path), getattr(block.data, "nbytes", 0))
         return True
 

@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeAlias
 
 from hdmf_zarr_backend.builders.both import Fate, has_stored_chunks, keep_chunks
 from hdmf_zarr_backend.builders.from_zarr import ZarrPlanner
-from hdmf_zarr_backend.errors import FilterReplacedWarning, MetadataError, NameRefusedError, UsageError, printable
+from hdmf_zarr_backend.errors import FilterReplacedWarning, MetadataError, UsageError, at, printable
 from hdmf_zarr_backend.formats import zarr2, zarr3
 from hdmf_zarr_backend.formats.elements import describe_any, stored_text
 from hdmf_zarr_backend.formats.nczarr import is_nczarr
@@ -202,11 +202,9 @@ def _checked_nodes(model: Model) -> Iterator[tuple[str, Model]]:
 
 def _check_names(group: GroupModel, path: str) -> None:
     """Refuse names that would make a member another node, or put it outside the file."""
-    try:
+    with at(path=path):
         for name in group.members:
             checked_name(name)
-    except NameRefusedError as error:
-        raise error.located(path=path) from None
 
 
 def _node_2(model: Model, path: str) -> Node:

@@ -32,6 +32,7 @@ from hdmf_zarr_backend.errors import (
     UnsupportedFileError,
     UsageError,
     ZarrBackendError,
+    at,
     unknown_argument,
 )
 from hdmf_zarr_backend.execution.tasks import encode_chunk
@@ -250,7 +251,6 @@ def _left_out(place: str) -> Iterator[None]:
     except ZarrBackendError as error:
         if error.store == place:
             error.store = None
-            error.located()  # renews the message
         raise
 
 
@@ -389,10 +389,8 @@ def _arrays(plan: WritePlan, location: str, inlined: dict[str, bytes], *, estima
     arrays: dict[str, PlannedStorage] = {}
     for path, planned in plan.arrays.items():
         lengths = _lengths(planned)
-        try:
+        with at(location, path):
             stored = _stored(path, planned, inlined) if estimate and None not in lengths else None
-        except ZarrBackendError as error:
-            raise error.located(store=location, path=absolute(path)) from error.__cause__
         arrays[absolute(path)] = _storage(absolute(path), planned, lengths, stored)
     return arrays
 
