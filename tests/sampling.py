@@ -20,7 +20,7 @@ from tests import zarrs
 VARIABLE = "HDMF_ZARR_BACKEND_SAMPLE"
 VARIABLE_OF_FILES = f"{VARIABLE}_OF_FILES"
 
-_IN_FULL = ("test_docs_", "test_vectors")
+_IN_FULL = ("test_docs_", "test_kinds", "test_vectors")
 """Modules of tests that run in full; they begin with one of these names."""
 
 

@@ -198,7 +198,10 @@ class _Table(_Resolving):
         if isinstance(key, (int, np.integer)) and lazy.ndim == 2:
             return self._stored_row(lazy, int(key)), ()
         if lazy.dtype.names is not None or lazy.ndim != 2:
-            found = np.asarray(lazy[key], dtype=lazy.dtype)
+            found = lazy[key]
+            if not isinstance(found, np.ndarray):  # one row; a tuple is not an array of its cells
+                row, found = found, np.empty((), lazy.dtype)
+                found[()] = row
             return found.reshape(-1), found.shape
         if key is Ellipsis or (isinstance(key, tuple) and not key):
             key = slice(None)

@@ -175,9 +175,11 @@ class Outline:
 
     def _references(self, path: str, node: Node) -> dict[str, list[Reference]]:
         found = {}
+        remarks = notes_of(node.attributes).get("attributes")
         for name, value in _values(node).items():
             items = value if isinstance(value, list) and value else [value]
-            if all(_is_reference(item) for item in items):
+            is_noted = isinstance(remarks, dict) and name in remarks  # JSON that looks like a reference
+            if not is_noted and all(_is_reference(item) for item in items):
                 with at(self.location, path):
                     found[name] = [decode_attribute_reference(item) for item in items]
         return found

@@ -145,8 +145,8 @@ def _word_of_class(dtype: type) -> Any:
 
 
 def _word_of_numpy(dtype: np.dtype[Any]) -> Any:
-    if dtype.names is not None or dtype.hasobject:
-        return None  # the fields are taken from the data
+    if dtype.kind == "V" or dtype.hasobject:
+        return None  # the fields, or the size of opaque elements, are taken from the data
     return dtype.name if dtype.kind not in "SU" else {"S": "ascii", "U": "utf8"}[dtype.kind]
 
 
