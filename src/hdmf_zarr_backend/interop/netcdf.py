@@ -323,7 +323,7 @@ def _documents(keys: Store, dataset: bytes) -> Documents:
     paths = sorted({split(key)[0] for key in texts} | {""})
     beside = [zarr2.key_of(path, name) for path in paths for name in (_ATTRIBUTE_TYPES, _DIMENSIONS, _TYPEDEFS)]
     texts |= keys.get_many(beside) | {_DATASET: dataset}
-    check_texts(texts.values(), keys.read_rules.limits)
+    check_texts(texts.values(), keys.read_rules)
     stored = {key: load(text, key=key) for key, text in texts.items()}
     made = {zarr2.key_of(path, name): found for path in paths for name, found in _of_node(stored, path)}
     made[zarr2.ATTRIBUTES][nczarr.SUPERBLOCK] = {"version": _object(stored, "", _DATASET).get("nczarr_version")}
