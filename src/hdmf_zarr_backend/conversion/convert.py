@@ -509,9 +509,11 @@ def _copy_zarr(source: str | Store, place: str | Store, request: Request) -> Con
     target = _name_of(place)
     if request.check:
         check_zarr(main)
-    for problem in without_target(resolver_of(main.keys, main.hierarchy, main.location), reads_values=False):
+    planner = ZarrPlanner(main.keys, main.hierarchy, target, zarr_format=request.zarr_format)
+    plan = planner.plan_file()
+    resolver = resolver_of(main.keys, main.hierarchy, main.location)
+    for problem in without_target(resolver, reads_values=True, cache=planner.cache):
         warn_broken(f"{main.location}, {problem.path}: {problem.message}; the link or reference is kept as it is.")
-    plan = ZarrPlanner(main.keys, main.hierarchy, target, zarr_format=request.zarr_format).plan_file()
     for path, planned in plan.arrays.items():
         node = main.hierarchy.get(path)
         if request.shards is None and isinstance(node, Dataset) and node.stored.shards is not None:
