@@ -41,7 +41,7 @@ _BLOCK_ROWS = 65536
 
 
 class ZarrPlanner:
-    """Plans the copy of a Zarr file; chunks that are decoded for the plan, or before the write, stay in its ``cache``."""
+    """Plans the copy of a Zarr file; chunks that are decoded before the write stay in its ``cache``."""
 
     def __init__(
         self,
