@@ -20,7 +20,8 @@ import tensorstore
 import xarray
 from pynwb import NWBFile, TimeSeries
 
-from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, tensorstore_spec
+from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO
+from hdmf_zarr_backend.interop import tensorstore_spec
 
 _temporary = tempfile.TemporaryDirectory(prefix="other-tools-")
 path = Path(_temporary.name) / "session.nwb.zarr"

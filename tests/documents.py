@@ -8,8 +8,7 @@ from typing import Any
 
 from hdmf_zarr_backend.files.parser import parse
 from hdmf_zarr_backend.formats import registry, zarr2, zarr3, zarr3_attributes
-from hdmf_zarr_backend.formats.inlined import INLINE_KEY
-from hdmf_zarr_backend.model.nodes import Dataset
+from hdmf_zarr_backend.model.nodes import Dataset, Hierarchy
 from hdmf_zarr_backend.model.stored import StoredArray
 from hdmf_zarr_backend.stores.opening import open_store
 from tests.places import Place, delete, put
@@ -33,6 +32,17 @@ def document(place: Place, key: str) -> Any:
     found_node = hierarchy.get("x")
     assert found_node is not None
     return dict(zarr2.documents("", found_node))[name]
+
+
+def metadata(source: Place | Hierarchy) -> dict[str, str]:
+    """Return the documents of all nodes of a file, or of a planned one, as text, in which NaN equals itself."""
+    hierarchy = source if isinstance(source, Hierarchy) else parse(open_store(source)).hierarchy
+    kind = registry.FORMATS[hierarchy.zarr_format]
+    return {
+        key: json.dumps(found, sort_keys=True)
+        for path, node in hierarchy.walk()
+        for key, found in kind.documents(path, node)
+    }
 
 
 def arrays(place: Place) -> dict[str, Dataset]:
@@ -74,15 +84,6 @@ def forget_consolidated(place: Place) -> None:
         return
     root.pop(zarr3.CONSOLIDATED, None)
     _store(place, zarr3.DOCUMENT, root)
-
-
-def forget_inlined(place: Place) -> None:
-    """Take the inlined chunks out of the consolidated document; they are still in the file."""
-    root = _load(place, zarr3.DOCUMENT)
-    key = zarr2.CONSOLIDATED if root is None else zarr3.DOCUMENT
-    consolidated = _there(place, key)
-    del (consolidated if root is None else consolidated[zarr3.CONSOLIDATED])[INLINE_KEY]
-    _store(place, key, consolidated)
 
 
 def change_attributes(place: Place, node: str, change: Callable[[dict[str, Any]], Any]) -> None:

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(find_spec("hdmf_zarr") is not None, reason="hdmf
 def run(folder: Path, code: str) -> str:
     """Run code in a process of its own, since the alias is for good, with the alias installed."""
     script = folder / "script.py"
-    start = "import hdmf_zarr_backend\nhdmf_zarr_backend.install_hdmf_zarr_alias()\n"
+    start = "import hdmf_zarr_backend.alias\nhdmf_zarr_backend.alias.install_hdmf_zarr_alias()\n"
     script.write_text(start + code, encoding="utf-8")
     command = [sys.executable, "-W", "error", "-W", "default::DeprecationWarning", str(script)]
     answer = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
@@ -116,7 +116,7 @@ MODULES = """
 import importlib, json
 import hdmf_zarr
 
-hdmf_zarr_backend.install_hdmf_zarr_alias()
+hdmf_zarr_backend.alias.install_hdmf_zarr_alias()
 assert importlib.import_module("hdmf_zarr") is hdmf_zarr, "a second call changes nothing"
 print(json.dumps({name: importlib.import_module(name).__all__ for name in (
     "hdmf_zarr", "hdmf_zarr.backend", "hdmf_zarr.nwb", "hdmf_zarr.utils", "hdmf_zarr.zarr_utils")}))
@@ -203,7 +203,7 @@ def write_real_hdmf_zarr(folder: Path) -> None:
 
 def run_beside(folder: Path, code: str) -> list[str]:
     """Run code that finds hdmf-zarr in ``folder``, and return the lines that it prints."""
-    start = "import sys\nsys.path.insert(0, sys.argv[1])\nimport hdmf_zarr_backend\n"
+    start = "import sys\nsys.path.insert(0, sys.argv[1])\nimport hdmf_zarr_backend.alias\n"
     command = [sys.executable, "-c", start + code, str(folder)]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
 
@@ -211,7 +211,7 @@ def run_beside(folder: Path, code: str) -> list[str]:
 REFUSED = """
 for replace in (False, True):
     try:
-        hdmf_zarr_backend.install_hdmf_zarr_alias(replace=replace)
+        hdmf_zarr_backend.alias.install_hdmf_zarr_alias(replace=replace)
     except ImportError as error:
         print(error)
     import hdmf_zarr
@@ -230,7 +230,7 @@ def test_hdmf_zarr_that_is_installed_or_imported_is_not_replaced_unasked(tmp_pat
 
 FORMATS = """
 from hdmf_zarr_backend.errors import UsageError
-hdmf_zarr_backend.install_hdmf_zarr_alias(replace=True, zarr_format=3)
+hdmf_zarr_backend.alias.install_hdmf_zarr_alias(replace=True, zarr_format=3)
 import hdmf_zarr
 from hdmf.build import DatasetBuilder, GroupBuilder
 def write(name, **options):
@@ -238,12 +238,12 @@ def write(name, **options):
         io.write_builder(GroupBuilder("root", datasets={"data": DatasetBuilder("data", [1, 2])}))
         return io.zarr_format
 print(write("a.zarr"), write("b.zarr", zarr_format=2))
-hdmf_zarr_backend.install_hdmf_zarr_alias(zarr_format="both")
+hdmf_zarr_backend.alias.install_hdmf_zarr_alias(zarr_format="both")
 print(write("c.zarr"))
-hdmf_zarr_backend.install_hdmf_zarr_alias()
+hdmf_zarr_backend.alias.install_hdmf_zarr_alias()
 print(write("d.zarr"))
 try:
-    hdmf_zarr_backend.install_hdmf_zarr_alias(zarr_format=4)
+    hdmf_zarr_backend.alias.install_hdmf_zarr_alias(zarr_format=4)
 except UsageError as error:
     print(error)
 """
@@ -259,8 +259,8 @@ REPLACED = """
 from importlib.metadata import distributions, version
 from importlib.util import find_spec
 assert version("hdmf-zarr") == "0.13.0"
-hdmf_zarr_backend.install_hdmf_zarr_alias(replace=True)
-hdmf_zarr_backend.install_hdmf_zarr_alias()
+hdmf_zarr_backend.alias.install_hdmf_zarr_alias(replace=True)
+hdmf_zarr_backend.alias.install_hdmf_zarr_alias()
 assert find_spec("hdmf_zarr").name == "hdmf_zarr"
 import hdmf_zarr.utils
 assert not hasattr(hdmf_zarr, "real") and not hasattr(hdmf_zarr.utils, "real")
@@ -532,7 +532,7 @@ def test_nwbinspector_by_path(tmp_path):
     """It validates the file by its path, reads it with pynwb, and names the place of each object."""
     samples.write_zarr(tmp_path / "file.nwb.zarr")
     script = tmp_path / "script.py"
-    start = "import hdmf_zarr_backend\nhdmf_zarr_backend.install_hdmf_zarr_alias()\n"
+    start = "import hdmf_zarr_backend.alias\nhdmf_zarr_backend.alias.install_hdmf_zarr_alias()\n"
     script.write_text(start + NWBINSPECTOR, encoding="utf-8")
     command = [sys.executable, "-W", "ignore", str(script)]
     answer = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)

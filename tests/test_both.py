@@ -26,7 +26,7 @@ from hdmf_zarr_backend.errors import (
     UsageError,
     ZarrBackendError,
 )
-from hdmf_zarr_backend.interop.nczarr import add_nczarr, remove_nczarr
+from hdmf_zarr_backend.interop import add_nczarr
 from hdmf_zarr_backend.stores.base import DOCUMENTS
 from hdmf_zarr_backend.stores.memory import MemoryStore
 from tests import samples, trees
@@ -219,8 +219,6 @@ def test_the_attributes_of_nczarr_are_in_format_2_only():
             io.write(samples.plain_nwbfile(), nczarr=True)
     assert b"_nczarr_group" in files[".zattrs"]
     assert b"_nczarr_group" not in files["zarr.json"]
-    assert_alike(files)
-    remove_nczarr(Keys(files))
     assert_alike(files)
     add_nczarr(Keys(files))
     assert_alike(files)

@@ -95,14 +95,14 @@ def test_what_is_allowed_is_not_found(tmp_path, module, code):
 
 
 def test_sub_packages_have_empty_init():
-    """An import in one of them would bring a whole package along with any of its modules."""
-    filled = {}
+    """An import in one of them would bring a whole package along with any of its modules; but two have public names."""
+    filled = set()
     for path in sorted(SOURCE.glob("*/**/__init__.py")):
         body = ast.parse(path.read_text(encoding="utf-8")).body
         is_docstring = len(body) == 1 and isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant)
         if not is_docstring:
-            filled[path.relative_to(SOURCE).as_posix()] = len(body)
-    assert filled == {}
+            filled.add(path.relative_to(SOURCE).as_posix())
+    assert filled == {"alias/__init__.py", "interop/__init__.py"}
 
 
 def test_no_module_is_a_drawer():

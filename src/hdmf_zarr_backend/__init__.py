@@ -16,26 +16,19 @@ __all__ = [
     "LazyArray",
     "Limits",
     "NWBZarrIO",
-    "ReadOptions",
     "RegionReference",
-    "WriteOptions",
     "ZarrBackendError",
     "ZarrDataIO",
     "ZarrIO",
     "ZarrReference",
     "__version__",
-    "add_nczarr",
     "compare",
     "conformance",
     "consolidate",
     "convert",
     "dry_run",
     "enable_legacy_files",
-    "install_hdmf_zarr_alias",
-    "open_netcdf",
-    "remove_nczarr",
     "repair",
-    "tensorstore_spec",
     "to_zom",
     "upgrade",
     "validate",
@@ -43,7 +36,6 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from hdmf_zarr_backend.alias.installing import install_hdmf_zarr_alias
     from hdmf_zarr_backend.arrays.lazy import LazyArray
     from hdmf_zarr_backend.arrays.zarr_legacy import enable_legacy_files
     from hdmf_zarr_backend.changes.editable import EditableArray
@@ -58,12 +50,9 @@ if TYPE_CHECKING:
     from hdmf_zarr_backend.errors import ZarrBackendError
     from hdmf_zarr_backend.formats.references import ZarrReference
     from hdmf_zarr_backend.formats.regions import RegionReference
-    from hdmf_zarr_backend.interop.nczarr import add_nczarr, remove_nczarr
-    from hdmf_zarr_backend.interop.netcdf import open_netcdf
-    from hdmf_zarr_backend.interop.tensorstore import tensorstore_spec
     from hdmf_zarr_backend.io import ZarrIO
     from hdmf_zarr_backend.nwb import NWBZarrIO
-    from hdmf_zarr_backend.options import Limits, ReadOptions, WriteOptions
+    from hdmf_zarr_backend.stores.limits import Limits
     from hdmf_zarr_backend.zom.api import to_zom
     from hdmf_zarr_backend.zom.dryrun import dry_run
 
@@ -71,27 +60,20 @@ if TYPE_CHECKING:
 _MODULES = {
     "EditableArray": "changes.editable",
     "LazyArray": "arrays.lazy",
-    "Limits": "options",
+    "Limits": "stores.limits",
     "NWBZarrIO": "nwb",
-    "ReadOptions": "options",
     "RegionReference": "formats.regions",
-    "WriteOptions": "options",
     "ZarrBackendError": "errors",
     "ZarrDataIO": "dataio",
     "ZarrIO": "io",
     "ZarrReference": "formats.references",
-    "add_nczarr": "interop.nczarr",
     "compare": "comparison",
     "conformance": "checks.conformance",
     "consolidate": "checks.repair",
     "convert": "conversion.convert",
     "dry_run": "zom.dryrun",
     "enable_legacy_files": "arrays.zarr_legacy",
-    "install_hdmf_zarr_alias": "alias.installing",
-    "open_netcdf": "interop.netcdf",
-    "remove_nczarr": "interop.nczarr",
     "repair": "checks.repair",
-    "tensorstore_spec": "interop.tensorstore",
     "to_zom": "zom.api",
     "upgrade": "conversion.upgrade",
     "validate": "checks.validate",

@@ -459,11 +459,13 @@ def test_validate_names_its_own_option(nwb: Path, capsys: pytest.CaptureFixture[
     assert shown(capsys, "validate", "--installed", nwb)
 
 
-def test_convert_names_the_option_that_has_no_effect(
+def test_convert_names_the_option_for_links_that_fits(
     nwb: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    said = shown(capsys, "convert", nwb, tmp_path / "b.zarr", "--zarr-format", "3", "--no-link-data", code=2)
-    assert "Leave --no-link-data out." in said
+    said = shown(capsys, "convert", nwb, tmp_path / "b.nwb", "--external-links", "follow", code=2)
+    assert "Use --linked-data keep or copy." in said
+    said = shown(capsys, "convert", nwb, tmp_path / "b.zarr", "--zarr-format", "3", "--linked-data", "copy", code=2)
+    assert "Leave --linked-data out." in said
 
 
 def test_a_damaged_chunk_has_one_remedy(nwb: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -492,15 +494,6 @@ def test_what_is_true_of_most_files_is_told_if_asked_for(nwb: Path, capsys: pyte
     assert "Write with a codec that has a checksum" in shown(capsys, "verify", "--verbose", nwb)
     (report,) = json.loads(shown(capsys, "verify", "--json", nwb))
     assert report["counts"] == {"unchecked": 1}
-
-
-def test_arrays_that_tensorstore_cannot_open_are_told_if_asked_for(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = _stored(tmp_path, 2, compressor=numcodecs.LZMA())
-    assert "TensorStore" not in shown(capsys, "inspect", path)
-    assert "TensorStore cannot open 1 of 1" in shown(capsys, "inspect", "--verbose", path)
-    assert "lzma" in json.loads(shown(capsys, "inspect", "--json", path))[0]["nodes"][1]["tensorstore"]
 
 
 def _many(path: Path, compressor: Any) -> Path:

@@ -17,7 +17,6 @@ from hdmf_zarr_backend.cli.command import CODECS
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.errors import UnsupportedFileError
 from hdmf_zarr_backend.formats import codec_options
-from hdmf_zarr_backend.options import ReadOptions
 from hdmf_zarr_backend.progress import SILENT
 from tests.samples import plain_nwbfile, write_hdf5
 
@@ -26,7 +25,7 @@ DEFAULTS = {
     "overwrite": False,
     "check": True,
     "zarr_format": None,
-    "link_data": True,
+    "external_links": "keep",
     "codec": "keep",
     "chunks": None,
     "executor": "threads",
@@ -35,7 +34,7 @@ DEFAULTS = {
     "nczarr": False,
     "shards": None,
     "chunk_key_encoding": None,
-    "read_options": ReadOptions(),
+    "missing_chunks": None,
     "strict_json": False,
     "durable": False,
     "storage_options": {},
@@ -81,10 +80,10 @@ def test_a_source_and_a_target(calls: Calls, capsys: pytest.CaptureFixture[str])
 
 
 def test_the_options_are_passed_on(calls: Calls) -> None:
-    given = ["--overwrite", "--no-check", "--to", "zarr", "--no-link-data", "--codec", "zstd", "--jobs", "3"]
+    given = ["--overwrite", "--no-check", "--to", "zarr", "--linked-data", "copy", "--codec", "zstd", "--jobs", "3"]
     given += ["--chunks", "keep"]
     given += ["--resume", "--virtual", "-O", "anon=true", "-O", "key=a=b"]
-    given += ["--chunk-key-encoding", "v2", "--external-links", "never"]
+    given += ["--chunk-key-encoding", "v2"]
     given += ["--nczarr", "--shards", "40000,64", "--missing-chunks", "fill", "--strict-json"]
     assert main(["convert", *given, "a.nwb", "b"]) == 0
     changed = {
@@ -92,7 +91,7 @@ def test_the_options_are_passed_on(calls: Calls) -> None:
         "overwrite": True,
         "check": False,
         "zarr_format": None,
-        "link_data": False,
+        "external_links": "copy",
         "codec": "zstd",
         "chunks": "keep",
         "executor": 3,
@@ -101,7 +100,7 @@ def test_the_options_are_passed_on(calls: Calls) -> None:
         "nczarr": True,
         "shards": (40000, 64),
         "chunk_key_encoding": "v2",
-        "read_options": ReadOptions(missing_chunks="fill", external_links="never"),
+        "missing_chunks": "fill",
         "strict_json": True,
         "durable": False,
         "storage_options": {"anon": True, "key": "a=b"},
@@ -130,9 +129,16 @@ def test_each_option_has_one_spelling(calls: Calls, capsys: pytest.CaptureFixtur
     assert calls == []
     assert main(["convert", "--help"]) == 0
     shown = capsys.readouterr().out
-    assert "--no-link-data" in shown
+    assert "--linked-data {keep,copy}" in shown
     assert "--external-links {follow,within,never}" in shown
     assert set(CODECS) == {"keep", *codec_options.CODECS}
+
+
+def test_the_two_options_for_links_exclude_each_other(calls: Calls, capsys: pytest.CaptureFixture[str]) -> None:
+    given = ["--linked-data", "copy", "--external-links", "follow"]
+    assert main(["convert", *given, "a.nwb", "b.zarr"]) == 2
+    assert calls == []
+    assert "not allowed with" in capsys.readouterr().err
 
 
 def test_threads_and_a_scheduler_exclude_each_other(calls: Calls, capsys: pytest.CaptureFixture[str]) -> None:

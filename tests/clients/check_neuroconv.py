@@ -18,7 +18,7 @@ from tests.clients.work import ALIAS, HDF5, report, same, session, written
 CLIENT = "neuroconv, with the alias" if ALIAS else "neuroconv, with its own hdmf-zarr"
 
 if ALIAS:
-    from hdmf_zarr_backend import install_hdmf_zarr_alias
+    from hdmf_zarr_backend.alias import install_hdmf_zarr_alias
 
     install_hdmf_zarr_alias(replace=True)
 

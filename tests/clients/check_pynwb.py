@@ -31,7 +31,7 @@ def command(path: Path) -> None:
 
 
 def main() -> None:
-    from hdmf_zarr_backend import install_hdmf_zarr_alias
+    from hdmf_zarr_backend.alias import install_hdmf_zarr_alias
 
     install_hdmf_zarr_alias(replace=True)
     with written() as files:

@@ -22,7 +22,7 @@ from tests.clients.work import ALIAS, HDF5, ONLY, report, same, written
 CLIENT = "spikeinterface, with the alias" if ALIAS else "spikeinterface, with its own hdmf-zarr"
 
 if ALIAS:
-    from hdmf_zarr_backend import install_hdmf_zarr_alias
+    from hdmf_zarr_backend.alias import install_hdmf_zarr_alias
 
     install_hdmf_zarr_alias(replace=True)
 

@@ -356,7 +356,7 @@ def test_more_files_are_open_than_a_process_may_have(local):
 
 ALIAS = """
 import sys, numcodecs, hdmf_zarr_backend
-hdmf_zarr_backend.install_hdmf_zarr_alias()
+hdmf_zarr_backend.alias.install_hdmf_zarr_alias()
 import pynwb
 path, copy = sys.argv[1:]
 print(pynwb.read_nwb(path).identifier)
@@ -398,7 +398,7 @@ def test_the_name_is_refused_where_the_real_one_is_installed(tmp_path):
     (tmp_path / "hdmf_zarr").mkdir()
     (tmp_path / "hdmf_zarr" / "__init__.py").write_text("")
     done = in_another_process(
-        "import hdmf_zarr_backend; hdmf_zarr_backend.install_hdmf_zarr_alias()",
+        "import hdmf_zarr_backend.alias; hdmf_zarr_backend.alias.install_hdmf_zarr_alias()",
         PYTHONPATH=os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])]),
     )
     assert done.returncode != 0

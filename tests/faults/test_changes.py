@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hdmf_zarr_backend import ZarrDataIO, ZarrIO, add_nczarr, consolidate, remove_nczarr, repair, upgrade, verify
+from hdmf_zarr_backend import ZarrDataIO, ZarrIO, consolidate, repair, upgrade, verify
 from hdmf_zarr_backend.errors import JournalWarning, StoreError, StoreRefusedError
+from hdmf_zarr_backend.interop import add_nczarr
 from hdmf_zarr_backend.stores.local import LocalStore
 from hdmf_zarr_backend.testing.faults import Fault, Killed, Kind, Operations, failing
 from tests import trees
@@ -63,7 +64,6 @@ def by_another_program(path: Path) -> None:
 CHANGES: dict[str, tuple[Any, Act, Act]] = {
     "add_nczarr": (2, lambda path: None, add_nczarr),
     "add_nczarr to both": ("both", lambda path: None, add_nczarr),
-    "remove_nczarr": (2, add_nczarr, remove_nczarr),
     "repair": (2, lose, repair),
     "consolidate": (2, by_another_program, consolidate),
     "consolidate both": ("both", by_another_program, consolidate),

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hdmf_zarr_backend import NWBZarrIO, add_nczarr, convert, repair, upgrade, verify
+from hdmf_zarr_backend import NWBZarrIO, convert, repair, upgrade, verify
 from hdmf_zarr_backend.errors import FormatsDifferWarning
+from hdmf_zarr_backend.interop import add_nczarr
 from tests import samples
 from tests.interop.exchange import SWITCH, ask
 from tests.interop.test_matrix import arrays_in

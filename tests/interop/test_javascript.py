@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 from hdmf.build import DatasetBuilder, GroupBuilder
 
-from hdmf_zarr_backend import ZarrDataIO, ZarrIO, add_nczarr, consolidate
+from hdmf_zarr_backend import ZarrDataIO, ZarrIO, consolidate
 from hdmf_zarr_backend.errors import DroppedChangesWarning, UsageError
+from hdmf_zarr_backend.interop import add_nczarr
 from tests import samples
 from tests.interop.test_matrix import (
     GAPS,
@@ -24,8 +25,6 @@ from tests.interop.test_matrix import (
     write_matrix_file,
 )
 from tests.javascript import run_node
-
-pytestmark = pytest.mark.peer
 
 _PARSE = """
 import fs from "node:fs";

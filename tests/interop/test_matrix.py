@@ -23,7 +23,7 @@ from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
 from hdmf_zarr_backend.arrays.lazy import LazyArray
 from hdmf_zarr_backend.errors import UsageError
 from hdmf_zarr_backend.files.parser import parse
-from hdmf_zarr_backend.interop.tensorstore import tensorstore_spec
+from hdmf_zarr_backend.interop import tensorstore_spec
 from hdmf_zarr_backend.model.nodes import Dataset
 from hdmf_zarr_backend.stores.local import LocalStore
 from tests import samples

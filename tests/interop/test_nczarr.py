@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -15,17 +14,15 @@ from hdmf.build import DatasetBuilder, GroupBuilder
 from hdmf.data_utils import DataChunkIterator
 from pynwb import TimeSeries
 
-from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO, convert
+from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO, convert, dry_run
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.comparison import compare
 from hdmf_zarr_backend.errors import ReadOnlyStoreError, UsageError
 from hdmf_zarr_backend.formats import nczarr
 from hdmf_zarr_backend.formats.reserved import RESERVED
-from hdmf_zarr_backend.interop.nczarr import add_nczarr, remove_nczarr
-from hdmf_zarr_backend.interop.netcdf import open_netcdf
-from hdmf_zarr_backend.zom.api import diff, to_zom
-from hdmf_zarr_backend.zom.dryrun import dry_run
+from hdmf_zarr_backend.interop import add_nczarr, open_netcdf
 from tests import samples
+from tests.documents import metadata
 
 pytest.importorskip("netCDF4")
 
@@ -201,9 +198,9 @@ def test_a_name_has_one_length_in_a_group(tmp_path):
         "a_b_2": [2, False], "_(y)_": [2, False],
     }  # fmt: skip
     assert_equal_values(reported, path)
-    root = open_netcdf(path)
-    assert {name: found.dimension_names for name, found in root.variables.items()} == {
-        name[1:]: tuple(array["dims"]) for name, array in reported["arrays"].items()
+    root = open_netcdf(path)["/"]
+    assert {name: list(root[name].dims) for name in data} == {
+        name[1:]: array["dims"] for name, array in reported["arrays"].items()
     }
     for name, names in labels.items():  # to others they are what they were
         assert json.loads((path / name / ".zattrs").read_text())["_ARRAY_DIMENSIONS"] == names
@@ -246,36 +243,23 @@ def test_names_that_netcdf_does_not_take(tmp_path, name):
     assert_equal_values(reported, path)
 
 
-def test_adding_and_removing(tmp_path):
+def test_what_is_added_is_what_a_write_adds(rich, tmp_path):
     path = samples.write_zarr(tmp_path / "a.nwb.zarr", samples.rich_nwbfile())
     before = {file: file.read_bytes() for file in path.rglob("*") if file.is_file()}
-    model = to_zom(path)
     listed = add_nczarr(path)
     assert set(listed) == numbers_of(path) == netcdf(path)["arrays"].keys()
     changed = {file.name for file, data in before.items() if file.read_bytes() != data}
     assert changed == {".zattrs", ".zmetadata"}
+    assert added(path) == added(rich)
     document = (path / ".zmetadata").read_bytes()
     assert add_nczarr(path) == listed
     assert (path / ".zmetadata").read_bytes() == document
-    remove_nczarr(path)
-    assert diff(to_zom(path), model) == []
-    assert {file for file in path.rglob("*") if file.is_file()} == before.keys()
 
 
-def test_written_so_and_made_so_is_the_same(rich, tmp_path):
-    path = shutil.copytree(rich, tmp_path / "a.zarr")
-    remove_nczarr(path)
-    assert not nczarr.is_nczarr(_hierarchy(path))
-    assert not any(name in text for text in map(Path.read_text, path.rglob(".zattrs")) for name in nczarr.ADDED)
-    add_nczarr(path)
-    assert diff(to_zom(path), to_zom(rich)) == []
-
-
-def _hierarchy(path: Path) -> Any:
-    from hdmf_zarr_backend.files.parser import parse
-    from hdmf_zarr_backend.stores.local import LocalStore
-
-    return parse(LocalStore(str(path))).hierarchy
+def added(path: Path) -> dict[str, Any]:
+    """Return the attributes for netcdf-c in the documents of a file."""
+    documents = {key: json.loads(text) for key, text in metadata(path).items()}
+    return {(key, name): documents[key][name] for key in documents for name in nczarr.ADDED if name in documents[key]}
 
 
 def test_a_dry_run_knows_it(tmp_path):
@@ -283,7 +267,7 @@ def test_a_dry_run_knows_it(tmp_path):
     found = dry_run(nwbfile, nczarr=True)
     with NWBZarrIO(tmp_path / "a.zarr", "w") as io:
         io.write(nwbfile, nczarr=True)
-    assert diff(found.model, to_zom(tmp_path / "a.zarr")) == []
+    assert metadata(found.hierarchy) == metadata(tmp_path / "a.zarr")
 
 
 def test_an_iterator_has_its_length(tmp_path):
@@ -331,8 +315,8 @@ def test_a_zip_file_is_written_so_and_not_made_so(tmp_path):
     for name, options in (("with", {"nczarr": True}), ("without", {})):
         with ZarrIO(tmp_path / f"{name}.zarr.zip", "w") as io:
             io.write_builder(GroupBuilder("root", datasets={"a": DatasetBuilder("a", np.arange(3))}), **options)
-    model = to_zom(tmp_path / "with.zarr.zip")
-    assert model.attributes["_nczarr_group"] == {"dimensions": {"_anonymous3": 3}, "arrays": ["a"], "groups": []}
+    attributes = json.loads(metadata(tmp_path / "with.zarr.zip")[".zattrs"])
+    assert attributes["_nczarr_group"] == {"dimensions": {"_anonymous3": 3}, "arrays": ["a"], "groups": []}
     with pytest.raises(ReadOnlyStoreError, match="cannot be changed"):
         add_nczarr(tmp_path / "without.zarr.zip")
 
@@ -356,13 +340,13 @@ def test_a_conversion_gives_the_attributes_that_are_added_later(tmp_path):
     convert(tmp_path / "a.nwb", tmp_path / "a.nwb.zarr", nczarr=True)
     convert(tmp_path / "a.nwb", tmp_path / "b.nwb.zarr")
     listed = add_nczarr(tmp_path / "b.nwb.zarr")
-    assert diff(to_zom(tmp_path / "a.nwb.zarr"), to_zom(tmp_path / "b.nwb.zarr")) == []
+    assert metadata(tmp_path / "a.nwb.zarr") == metadata(tmp_path / "b.nwb.zarr")
     reported = netcdf(tmp_path / "a.nwb.zarr")
     assert sorted(reported["arrays"]) == listed
     assert_equal_values(reported, tmp_path / "a.nwb.zarr")
     assert compare(tmp_path / "a.nwb", tmp_path / "a.nwb.zarr") == []
-    model = dry_run(tmp_path / "a.nwb", tmp_path / "a.nwb.zarr", nczarr=True, estimate=False).model
-    assert diff(model, to_zom(tmp_path / "a.nwb.zarr")) == []
+    planned = dry_run(tmp_path / "a.nwb", tmp_path / "a.nwb.zarr", nczarr=True, estimate=False)
+    assert metadata(planned.hierarchy) == metadata(tmp_path / "a.nwb.zarr")
 
 
 def test_a_file_of_format_3_becomes_one_that_netcdf_opens(tmp_path, capsys):

@@ -14,7 +14,7 @@ import pytest
 from hdmf_zarr_backend.comparison import compare
 from hdmf_zarr_backend.files.parser import parse
 from hdmf_zarr_backend.formats.reserved import DTYPE
-from hdmf_zarr_backend.interop.nczarr import add_nczarr
+from hdmf_zarr_backend.interop import add_nczarr
 from hdmf_zarr_backend.model.nodes import Dataset
 from hdmf_zarr_backend.stores.local import LocalStore
 from tests.interop.conftest import CANNOT_BUILD

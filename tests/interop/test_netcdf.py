@@ -1,4 +1,4 @@
-"""Files of netcdf-c: dimensions, types and values, in each of the forms in which it has written them."""
+"""Files of netcdf-c, in each form in which it has written them, and of its draft of 2018, as datasets of xarray."""
 
 from __future__ import annotations
 
@@ -10,14 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from pynwb import TimeSeries
+import xarray
 
-from hdmf_zarr_backend import NWBZarrIO
-from hdmf_zarr_backend.errors import ChunkError, MetadataError
-from hdmf_zarr_backend.formats.attributes import encode_attributes
+from hdmf_zarr_backend.errors import ChunkError, MetadataError, NotZarrError
 from hdmf_zarr_backend.formats.dtypes import zarr_type
-from hdmf_zarr_backend.interop.nczarr import add_nczarr
-from hdmf_zarr_backend.interop.netcdf import NetcdfDimension, NetcdfGroup, NetcdfVariable, open_netcdf
+from hdmf_zarr_backend.interop import add_nczarr, open_netcdf
 from tests import samples
 
 NUMBERS = ("i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f4", "f8")
@@ -40,6 +37,7 @@ with netCDF4.Dataset(f"file://{path}#mode={mode}", "w") as d:
     shuffled[:] = np.arange(15).reshape(3, 5) * 1000
     shuffled.setncatts({"units": "m", "f": np.float32(2.5), "l": np.array([1, 2], "u1"), "s": ["a", "bb"],
                         "d": np.array([1.0, np.nan])})
+    d.createVariable("x", "f8", ("x",))[:] = np.arange(5.0)
     d.createVariable("char", "S1", ("x", "n"))[:] = np.array([list("abcd")] * 5, "S1")
     d.createVariable("text", str, ("x",))[:] = np.array(["a\\u00e4", "b", "", "dd", "e" * 20], object)
     d.createVariable("scalar", "f8", ())[...] = 3.5
@@ -56,77 +54,58 @@ def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     return request.param, path
 
 
-def variable(root: NetcdfGroup, path: str) -> NetcdfVariable:
-    found = root[path]
-    assert isinstance(found, NetcdfVariable)
-    return found
-
-
 def test_what_netcdf_writes_is_read(written):
     mode, path = written
-    root = open_netcdf(path)
-    assert root.attributes["title"] == "hello"
+    groups = open_netcdf(path)
+    root = groups["/"]
+    assert root.attrs["title"] == "hello"
     for code in NUMBERS:
-        found = variable(root, f"g/{code}")
-        assert found.read().dtype == np.dtype(code)
-        np.testing.assert_array_equal(found.read(), np.arange(5))
-        assert found.dimension_names == ("x",)
-    shuffled = variable(root, "shuffled")
-    np.testing.assert_array_equal(shuffled.read(), np.arange(15).reshape(3, 5) * 1000)
-    np.testing.assert_array_equal(variable(root, "char").read(), np.array([list("abcd")] * 5, "S1"))
-    assert variable(root, "text").read().tolist() == ["a\u00e4", "b", "", "dd", "e" * 20]
-    assert variable(root, "scalar").read() == 3.5
-    assert variable(root, "scalar").dimensions == ()
-    assert [variable(root, name).kind for name in ("char", "text", "shuffled", "g/u1", "g/i8", "g/f4")] == [
-        "char", "string", "int", "ubyte", "int64", "float",
-    ]  # fmt: skip
-    attributes = shuffled.attributes
+        found = groups["/g"][code]
+        assert found.dtype == np.dtype(code)
+        np.testing.assert_array_equal(found.values, np.arange(5))
+        assert found.dims == ("x",)
+    np.testing.assert_array_equal(root["shuffled"].values, np.arange(15).reshape(3, 5) * 1000)
+    np.testing.assert_array_equal(root["char"].values, np.array([list("abcd")] * 5, "S1"))
+    np.testing.assert_array_equal(root.coords["x"].values, np.arange(5.0))
+    assert root["text"].values.tolist() == ["a\u00e4", "b", "", "dd", "e" * 20]
+    assert (root["scalar"].dims, root["scalar"].values) == ((), 3.5)
+    attributes = root["shuffled"].attrs
     assert (attributes["units"], list(attributes["s"])) == ("m", ["a", "bb"])
     if mode == "nczarr,file":
         np.testing.assert_array_equal(attributes["d"], [1.0, np.nan])  # in the other mode, NaN is text without a type
-        assert attributes["f"].dtype == np.dtype("f4")
-        assert attributes["l"].dtype == np.dtype("u1")
-        assert root.dimensions == {
-            "t": NetcdfDimension("t", 3, unlimited=True), "x": NetcdfDimension("x", 5), "n": NetcdfDimension("n", 4),
-        }  # fmt: skip
-        assert variable(root, "g/i2").dimensions == ("/x",)
-        assert root.version == "2.0.0"
+        assert (attributes["f"].dtype, attributes["l"].dtype) == (np.dtype("f4"), np.dtype("u1"))
+        assert root.encoding["dimensions"] == {"t": 3, "x": 5, "n": 4}
+        assert (root.encoding["unlimited_dims"], root.encoding["nczarr_version"]) == ({"t"}, "2.0.0")
     else:
-        assert root.dimensions == {}
-        assert root.version is None
+        assert (root.encoding["dimensions"], root.encoding["nczarr_version"]) == ({}, None)
 
 
-def test_a_time_series_takes_its_data_from_there(written, tmp_path):
-    _, path = written
-    data = variable(open_netcdf(path), "shuffled").data
-    nwbfile = samples.plain_nwbfile()
-    nwbfile.add_acquisition(TimeSeries(name="copied", data=data, unit="m", rate=1.0))
-    with NWBZarrIO(tmp_path / "copy.zarr", "w") as io:
-        io.write(nwbfile, link_data=False)
-    nwbfile = samples.plain_nwbfile()
-    nwbfile.add_acquisition(TimeSeries(name="linked", data=data, unit="m", rate=1.0))
-    with NWBZarrIO(tmp_path / "link.zarr", "w") as io:
-        io.write(nwbfile)
-    assert not (tmp_path / "link.zarr/acquisition/linked/data").exists()
-    for name, place in (("copied", "copy.zarr"), ("linked", "link.zarr")):
-        with NWBZarrIO(tmp_path / place, "r") as io:
-            found = io.read().acquisition[name].data[:]
-            np.testing.assert_array_equal(found, np.arange(15).reshape(3, 5) * 1000)
+def test_the_groups_are_a_tree_of_xarray(written):
+    tree = xarray.DataTree.from_dict(open_netcdf(written[1]))
+    assert tree["g/i2"].sum().values == 10
 
 
 def test_our_own_files(tmp_path):
     path = samples.write_zarr(tmp_path / "a.nwb.zarr", samples.rich_nwbfile())
     listed = add_nczarr(path)
-    root = open_netcdf(path)
+    groups = open_netcdf(path)
     for place in listed:
-        found = variable(root, place)
-        sizes = {}
-        for name in found.dimensions:
-            holder, _, last = name.rpartition("/")
-            group = root[holder] if holder else root
-            assert isinstance(group, NetcdfGroup)
-            sizes[name] = group.dimensions[last].size
-        assert tuple(sizes.values()) == (found.data.shape if found.dimensions else ())
+        group, _, name = place.rpartition("/")
+        lengths = groups[group or "/"].encoding["dimensions"]
+        assert all(lengths[dimension] == length for dimension, length in groups[group or "/"][name].sizes.items())
+
+
+def test_a_dimension_has_one_length_in_a_dataset():
+    """A group may name a dimension as one above it, and a variable may have one dimension twice."""
+    documents = {".zgroup": {"zarr_format": 2}, "g/.zgroup": {"zarr_format": 2}}
+    for name, paths, shape in (("a", ["/x", "/g/x"], [2, 3]), ("b", ["/g/x", "/g/x"], [3, 3])):
+        documents |= {
+            f"g/{name}/.zarray": array("<i2", shape=shape, chunks=shape),
+            f"g/{name}/.zattrs": {"_nczarr_array": {"dimension_references": paths}},
+        }
+    found = open_netcdf(store(documents, {}))["/g"]
+    assert dict(found.sizes) == {"x": 2, "/g/x": 3, "/g/x_3": 3}
+    assert (found["a"].dims, found["b"].dims) == (("x", "/g/x"), ("/g/x", "/g/x_3"))
 
 
 # ---- older forms ---------------------------------------------------------------------------------------------------
@@ -151,111 +130,136 @@ def test_the_keys_of_4_8_and_4_9(case):
         "v/.zarray": array("<i2", **{keys["array"]: {"dimrefs": ["/x"], "storage": "chunked"}}),
         "v/.zattrs": {"b": 1.5, keys["attr"]: {"types": {"b": "<f4"}}},
     }
-    root = open_netcdf(store(documents, {"v/0": np.arange(3, dtype="<i2").tobytes()}))
-    assert root.dimensions == {"x": NetcdfDimension("x", 3)}
-    assert {name: value.dtype for name, value in root.attributes.items()} == {"a": np.dtype("i2")}
-    assert root.version == "2.0.0"
-    found = variable(root, "v")
-    assert found.dimensions == ("/x",)
-    assert {name: value.dtype for name, value in found.attributes.items()} == {"b": np.dtype("f4")}
-    assert found.read().tolist() == [0, 1, 2]
-
-
-# ---- types that netCDF does not have -------------------------------------------------------------------------------
-
-OPAQUE = np.array([b"ab", b"c", b""], "S2").view("V2")
-COMPLEX = np.array([1 + 2j, 0, 3], "<c8")
-PAIRS = np.array([(1, 2), (0, 0), (3, 0)], [("r", "f4"), ("i", "f4")])
-DAYS = ["2026-01-02", "2026-01-03", "NaT"]
-MOMENTS = ["2026-01-02T00:00:00", "2026-01-02T00:00:25", "NaT"]
-ROWS = np.array([(True, 1j), (False, 2), (True, 0)], [("b", "?"), ("c", "<c8")])
-
-
-def objects(*values: str) -> Any:
-    return np.array(values, object)
+    root = open_netcdf(store(documents, {"v/0": np.arange(3, dtype="<i2").tobytes()}))["/"]
+    assert (root.encoding["dimensions"], root.encoding["nczarr_version"]) == ({"x": 3}, "2.0.0")
+    assert {name: value.dtype for name, value in root.attrs.items()} == {"a": np.dtype("i2")}
+    assert root["v"].dims == ("x",)
+    assert {name: value.dtype for name, value in root["v"].attrs.items()} == {"b": np.dtype("f4")}
+    assert root["v"].values.tolist() == [0, 1, 2]
 
 
 @pytest.mark.parametrize(
-    ("values", "kind", "expected", "units"),
+    ("values", "expected"),
     [
-        (np.array([True, False, True]), "ubyte", np.array([1, 0, 1], "u1"), None),
-        (COMPLEX, "_Complex", PAIRS, None),
-        (OPAQUE, "opaque(2)", OPAQUE, None),
-        (np.array([b"a", b"b", b"c"]), "char", np.array([b"a", b"b", b"c"]), None),
-        (np.array([b"a\xc3\xa4", b"c", b""], "S3"), "string", objects("a\u00e4", "c", ""), None),
-        (np.array(["a\u00e4", "c", ""], "<U3"), "string", objects("a\u00e4", "c", ""), None),
-        (np.array(DAYS, "<M8[D]"), "string", objects(*DAYS), "D"),
-        (np.array(MOMENTS, "<M8[25s]"), "string", objects(*MOMENTS), "25s"),
-        (np.array([3, -1, "NaT"], "<m8[25s]"), "string", objects("3", "-1", "NaT"), "25s"),
-        (ROWS, "compound", ROWS.view([("b", "u1"), ("c", [("r", "<f4"), ("i", "<f4")])]), None),
+        (np.array([True, False, True]), None),
+        (np.array([1 + 2j, 0, 3], "<c8"), None),
+        (np.array([b"ab", b"c", b""], "S2").view("V2"), None),
+        (np.array([b"a", b"b", b"c"]), None),
+        (np.array([b"a\xc3\xa4", b"c", b""], "S3"), ["a\u00e4", "c", ""]),
+        (np.array(["a\u00e4", "c", ""], "<U3"), None),
+        (np.array(["2026-01-02", "NaT", "2026-01-03"], "<M8[25s]"), None),
+        (np.array([3, -1, "NaT"], "<m8[25s]"), None),
+        (np.array([(True, 1j), (False, 2), (True, 0)], [("b", "?"), ("c", "<c8")]), None),
     ],
-    ids=["bool", "complex", "opaque", "char", "string", "unicode", "date", "datetime", "timedelta", "rows"],
+    ids=["bool", "complex", "opaque", "char", "string", "unicode", "date", "duration", "rows"],
 )
-def test_types_that_netcdf_does_not_have(values, kind, expected, units):
-    found = variable(open_netcdf(one_array(values)), "v")
-    assert found.kind == kind
-    assert found.dimensions == ("/_anonymous3",)
-    made = found.read()
-    assert made.dtype == expected.dtype
-    assert made.tolist() == expected.tolist()
-    assert found.attributes.get("units") == units
+def test_types_that_netcdf_does_not_have(values, expected):
+    documents = {".zgroup": {"zarr_format": 2}, "v/.zarray": array(zarr_type(values.dtype))}
+    found = open_netcdf(store(documents, {"v/0": values.tobytes()}))["/"]["v"]
+    assert found.dims == ("_anonymous3",)
+    assert found.dtype == (values.dtype if expected is None else np.dtype(object))
+    assert found.values.tolist() == (values.tolist() if expected is None else expected)
 
 
-def one_array(values: Any, name: str = "v") -> dict[str, bytes]:
-    documents = {".zgroup": {"zarr_format": 2}, f"{name}/.zarray": array(zarr_type(values.dtype))}
-    return store(documents, {f"{name}/0": values.tobytes()})
-
-
-def test_units_of_the_file_count():
-    documents = {".zgroup": {"zarr_format": 2}, "v/.zarray": array("<m8[s]"), "v/.zattrs": {"units": "ticks"}}
-    assert variable(open_netcdf(store(documents, {})), "v").attributes["units"] == "ticks"
-
-
-def test_complex_numbers_are_of_one_type():
-    root = open_netcdf({**one_array(COMPLEX), **one_array(COMPLEX.astype("<c16"), "w")})
-    assert root.typedefs.keys() == {"_Complex"}
-    made = root.typedefs["_Complex"]
-    assert (made.path, made.kind) == ("/_Complex", "compound")
-    assert made.dtype == np.dtype([("r", "f8"), ("i", "f8")])
-    for name in "vw":
-        found = variable(root, name)
-        assert (found.typedef, found.user_type) == ("/_Complex", made)
-        assert found.read().dtype == made.dtype
-        assert found.read().tolist() == PAIRS.tolist()
-    assert open_netcdf(one_array(OPAQUE)).typedefs == {}
-
-
-def test_attributes_of_types_that_netcdf_does_not_have():
-    values = {
-        "flag": np.bool_(True),
-        "flags": np.array([True, False]),
-        "when": np.array(MOMENTS, "M8[25s]"),
-        "span": np.timedelta64(3, "h"),
-        "z": COMPLEX,
-        "words": np.array([b"ab", b"c"]),
-        "opaque": OPAQUE,
-    }
-    documents = {".zgroup": {"zarr_format": 2}, ".zattrs": {**encode_attributes(values, notes={}), "plain": True}}
-    found = open_netcdf(store(documents, {})).attributes
-    assert {name: found[name] for name in ("flag", "plain", "span", "span.units", "when.units")} == {
-        "flag": 1, "plain": 1, "span": "3", "span.units": "h", "when.units": "25s",
-    }  # fmt: skip
-    assert [found[name].dtype for name in ("flag", "plain", "flags")] == [np.dtype("u1")] * 3
-    assert found["flags"].tolist() == [1, 0]
-    assert found["when"].tolist() == MOMENTS
-    assert found["z"].tolist() == PAIRS.tolist()
-    assert found["words"].tolist() == ["ab", "c"]
-    assert found["opaque"].dtype == np.dtype("V2")
-
-
-def test_text_that_is_not_utf8_is_named():
-    found = variable(open_netcdf(one_array(np.array([b"ab", b"\xff\xfe", b""], "S2"))), "v")
-    with pytest.raises(ChunkError, match=r"element 1 of the text is not UTF-8.*\(/v\)"):
-        found.read()
-
-
-def test_an_attribute_that_does_not_fit_its_type_is_named():
+def test_what_is_damaged_is_named():
+    documents = {".zgroup": {"zarr_format": 2}, "v/.zarray": array("|S2")}
+    found = open_netcdf(store(documents, {"v/0": b"ab\xff\xffcc"}))["/"]["v"]
+    with pytest.raises(ChunkError, match=r"the text is not UTF-8.*\(/v\)"):
+        _ = found.values
     attributes = {"a": "x", "_nczarr_attr": {"types": {"a": "<i2"}}}
     documents = {".zgroup": {"zarr_format": 2}, "g/.zgroup": {"zarr_format": 2}, "g/.zattrs": attributes}
     with pytest.raises(MetadataError, match=r"attribute 'a'.*\(/g\)"):
         open_netcdf(store(documents, {}))
+
+
+# ---- the draft of 2018 ----------------------------------------------------------------------------------------------
+
+
+def draft(documents: dict[str, Any], **chunks: Any) -> dict[str, Any]:
+    """Open a file of the draft; ``chunks`` are the values of arrays of one chunk."""
+    root = {".zdataset": {"nczarr_version": "1.0.0"}, ".zgroup": {"zarr_format": 2}}
+    return open_netcdf(store({**root, **documents}, {f"{name}/0": data.tobytes() for name, data in chunks.items()}))
+
+
+def test_dimensions_of_the_draft():
+    groups = draft({
+        ".zdims": {"x": 3},
+        "g/.zgroup": {},  # the format is the one of the root
+        "g/.zdims": {"y": 1},
+        "g/v/.zarray": array("<i16", dimensions=["/g/y", "/x"], shape=[1, 3], chunks=[1, 3]),
+        "w/.zarray": array("<i16"),
+    })  # fmt: skip
+    assert groups["/"].encoding["nczarr_version"] == "1.0.0"
+    assert [groups[path].encoding["dimensions"] for path in ("/", "/g")] == [{"x": 3}, {"y": 1}]
+    assert (groups["/g"]["v"].dims, groups["/"]["w"].dims) == (("y", "x"), ("_anonymous3",))
+
+
+def test_attributes_of_the_draft():
+    values = {"n": 3, "char": "text", "real": "NaN", "flag": True, "of_a_type": [1, 2]}
+    types = {"n": "<u64", "char": "<u8", "real": "<f8", "of_a_type": "/t"}
+    groups = draft({
+        ".zgroup": {"zarr_format": 2, ".zattrs": {"a": 7, "both": 1}},
+        ".zattrs": {"both": 2},
+        ".zattr_type": {"a": "<u16"},
+        "g/.zgroup": {".zattrs": {"b": [1, 2]}},
+        "g/.zattr_type": {"b": "<i8"},
+        "v/.zarray": array("<i16"), "v/.zattrs": values, "v/.zattr_type": types,
+    })  # fmt: skip
+    assert groups["/"].attrs == {"a": 7, "both": 2}
+    assert groups["/"].attrs["a"].dtype == np.dtype("u2")
+    assert (groups["/g"].attrs["b"].dtype, groups["/g"].attrs["b"].tolist()) == (np.dtype("i1"), [1, 2])
+    found = groups["/"]["v"].attrs
+    assert [np.asarray(found[name]).dtype for name in ("n", "real", "flag")] == [np.dtype(c) for c in ("u8", "f8", "?")]
+    assert np.isnan(found["real"])
+    assert (found["char"], found["of_a_type"].tolist()) == ("text", [1, 2])
+
+
+@pytest.mark.parametrize(
+    ("stated", "dtype"),
+    [("<i8", "i1"), ("<u8", "u1"), ("<i16", "<i2"), ("<u16", "<u2"), (">i32", ">i4"), ("<u32", "<u4"),
+     ("<i64", "<i8"), ("<u64", "<u8"), ("<f4", "<f4"), ("<f8", "<f8"), ("<f32", "<f4"), ("<f64", "<f8")],
+)  # fmt: skip
+def test_types_of_the_draft_count_bits(stated, dtype):
+    found = draft({"v/.zarray": array(stated)}, v=np.arange(3).astype(dtype))["/"]["v"]
+    assert found.dtype == np.dtype(dtype)
+    assert found.values.tolist() == [0, 1, 2]
+
+
+def test_types_that_groups_of_the_draft_define():
+    fields = [["id", "<i16"], ["flag", "<u8", [2]], ["name", "|S12"]]
+    dtype = np.dtype([("id", "<i2"), ("flag", "u1", (2,)), ("name", "S12")])
+    rows = np.array([(1, [2, 3], b"a"), (4, [5, 6], b"b"), (7, [8, 9], b"")], dtype)
+    documents = {
+        ".ztypedefs": {"o": "opaque(10)", "e": {"base": "<u8", "names": {"red": 1, "blue": 2}}},
+        "g/.zgroup": {".zattrs": {"t.name": 12}},
+        "g/.ztypedefs": {"t": fields},
+        "v/.zarray": array(fields, typedef="/g/t"),
+        "w/.zarray": array("<u8", typedef="/e"),
+    }
+    groups = draft(documents, v=rows, w=np.array([1, 2, 1], "u1"))
+    root = groups["/"]
+    assert root.encoding["typedefs"] == {"o": "|V10", "e": {"base": "|u1", "names": {"red": 1, "blue": 2}}}
+    types = groups["/g"].encoding["typedefs"]
+    assert types == {"t": [["id", "<i2"], ["flag", "|u1", [2]], ["name", "|S12"]]}
+    assert (root["v"].encoding["typedef"], root["w"].encoding["typedef"]) == ("/g/t", "/e")
+    np.testing.assert_array_equal(root["v"].values, rows)
+
+
+@pytest.mark.parametrize(
+    ("documents", "message"),
+    [
+        ({"g/.zgroup": {}, "g/.zdims": [3]}, r"\.zdims is not a JSON object.*\(/g\)"),
+        ({".zgroup": {"zarr_format": 2, ".zattrs": 3}}, r"\.zattrs is not a JSON object.*\(/\)"),
+        ({".zgroup": {"zarr_format": 3}}, "not a document of Zarr format 2"),
+        ({"v/.zarray": {"shape": [3]}}, r"lacks chunks.*\(/v\)"),
+        ({"v/.zarray": array("<i128")}, r"data type '<i128' is unknown.*\(/v\)"),
+    ],
+)
+def test_damage_of_the_draft_is_named(documents, message):
+    with pytest.raises(MetadataError, match=message):
+        draft(documents)
+
+
+def test_an_array_is_no_file():
+    with pytest.raises(NotZarrError, match="an array, not a group"):
+        open_netcdf(store({".zdataset": {}, ".zarray": array("<i16")}, {}))

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from hdmf_zarr_backend import ZarrDataIO, ZarrIO, add_nczarr, consolidate, convert, repair, upgrade
+from hdmf_zarr_backend import ZarrDataIO, ZarrIO, consolidate, convert, repair, upgrade
 from hdmf_zarr_backend.changes import locks as leases
 from hdmf_zarr_backend.changes.locks import Lease
 from hdmf_zarr_backend.errors import (
@@ -27,6 +27,7 @@ from hdmf_zarr_backend.errors import (
     StoreUnreachableError,
     UnlockedWarning,
 )
+from hdmf_zarr_backend.interop import add_nczarr
 from hdmf_zarr_backend.stores.obstore import ObjectStore
 from hdmf_zarr_backend.stores.opening import open_store
 from tests import trees

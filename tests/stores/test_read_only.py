@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hdmf_zarr_backend import NWBZarrIO, ZarrIO, add_nczarr, consolidate, convert, remove_nczarr, repair, upgrade
+from hdmf_zarr_backend import NWBZarrIO, ZarrIO, consolidate, convert, repair, upgrade
 from hdmf_zarr_backend.errors import ZarrBackendError
+from hdmf_zarr_backend.interop import add_nczarr
 from tests import samples, trees
 from tests.cells import READ_ONLY
 
@@ -59,7 +60,6 @@ OPERATIONS: dict[str, Callable[[str, Any], Any]] = {
     "repair": lambda url, _: repair(url),
     "consolidate": lambda url, _: consolidate(url),
     "add_nczarr": lambda url, _: add_nczarr(url),
-    "remove_nczarr": lambda url, _: remove_nczarr(url),
 }
 """Whatever would change the file at a URL."""
 

@@ -28,7 +28,7 @@ from hdmf_zarr_backend.formats.new_datasets import Sharding
 from hdmf_zarr_backend.formats.zarr3 import NEW_KEYS
 from hdmf_zarr_backend.model.nodes import Dataset
 from hdmf_zarr_backend.model.stored import Shards, StoredArray
-from hdmf_zarr_backend.options import MEMORY_BUDGET
+from hdmf_zarr_backend.stores.limits import MEMORY_BUDGET
 from hdmf_zarr_backend.stores.local import LocalStore
 from hdmf_zarr_backend.transfer.iterators import GrowingArray, GrowingShards
 from hdmf_zarr_backend.transfer.plan import PlannedArray, give_shards, shard_bytes_for
@@ -112,7 +112,7 @@ def test_tensorstore_reads_it(made, name):
 
 def test_tensorstore_by_the_spec_that_we_give(made):
     ts = pytest.importorskip("tensorstore")
-    from hdmf_zarr_backend.interop.tensorstore import tensorstore_spec
+    from hdmf_zarr_backend.interop import tensorstore_spec
 
     with ZarrIO(made, "r", manager=get_manager()) as io:
         spec = tensorstore_spec(io.read_builder()["numbers"].data)

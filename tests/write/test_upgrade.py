@@ -27,7 +27,7 @@ from hdmf_zarr_backend.errors import (
     ZarrBackendError,
 )
 from hdmf_zarr_backend.files.parser import parse
-from hdmf_zarr_backend.interop.nczarr import add_nczarr
+from hdmf_zarr_backend.interop import add_nczarr
 from hdmf_zarr_backend.model.nodes import Dataset
 from hdmf_zarr_backend.stores.local import LocalStore
 from hdmf_zarr_backend.stores.memory import MemoryStore

@@ -13,7 +13,7 @@ from hdmf.build import GroupBuilder
 
 from hdmf_zarr_backend import ZarrDataIO, ZarrIO, convert, upgrade
 from hdmf_zarr_backend.errors import MetadataError, UsageError
-from hdmf_zarr_backend.interop.nczarr import add_nczarr
+from hdmf_zarr_backend.interop import add_nczarr
 from hdmf_zarr_backend.stores.local import LocalStore
 from hdmf_zarr_backend.zom.api import (
     ArrayV3,

@@ -124,8 +124,8 @@ def install_hdmf_zarr_alias(*, replace: bool = False, zarr_format: Literal[2, 3,
 
     Examples
     --------
-    >>> import hdmf_zarr_backend
-    >>> hdmf_zarr_backend.install_hdmf_zarr_alias(replace=True)
+    >>> from hdmf_zarr_backend.alias import install_hdmf_zarr_alias
+    >>> install_hdmf_zarr_alias(replace=True)
     >>> import pynwb
     >>> nwbfile = pynwb.read_nwb("a.nwb.zarr")  # doctest: +SKIP
     """

@@ -16,7 +16,6 @@ from hdmf_zarr_backend.cli.command import (
     Exit,
     add_json_option,
     add_storage_option,
-    add_verbose_option,
     each_file,
     print_json,
     storage_options,
@@ -37,7 +36,6 @@ def _configure(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--sizes", action="store_true", help="show the stored bytes of each array, from a list of all chunks"
     )
-    add_verbose_option(parser, "also show how many arrays TensorStore cannot open")
     add_json_option(parser, "print one JSON document: a list of the files, with all nodes of each")
     parser.add_argument(
         "--model",
@@ -74,11 +72,9 @@ def _run(arguments: Namespace) -> Exit:
         return Exit.OK
 
     def show(path: str, outline: Outline) -> None:
-        heading, *others = wrapped(
-            [outline.heading(path), outline.closed_arrays()] if arguments.verbose else [outline.heading(path)]
-        )
         space = [""] if path != arguments.paths[0] else []
-        print("\n".join([*space, *map(printable, [heading, *others]), "", *tree_lines(outline, arguments)]))
+        heading = map(printable, wrapped([outline.heading(path)]))
+        print("\n".join([*space, *heading, "", *tree_lines(outline, arguments)]))
 
     return each_file(
         arguments,

@@ -19,7 +19,6 @@ from hdmf_zarr_backend.cli.command import (
     finding_lines,
     print_json,
     print_limited,
-    read_options,
     storage_options,
     verdict_text,
 )
@@ -70,7 +69,7 @@ def _run(arguments: Namespace) -> Exit:
         return Exit.OK
 
     def work(path: str, _: Progress) -> Validation:
-        return validate(path, full=arguments.full, read_options=read_options(arguments), **options)
+        return validate(path, full=arguments.full, external_links=arguments.external_links, **options)
 
     return each_file(
         arguments,

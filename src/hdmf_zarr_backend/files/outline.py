@@ -23,7 +23,6 @@ from hdmf_zarr_backend.formats.links import LinkedFile, decode_links
 from hdmf_zarr_backend.formats.namespaces import spec_location
 from hdmf_zarr_backend.formats.references import Reference, decode_attribute_reference
 from hdmf_zarr_backend.formats.reserved import DIMENSIONS, DTYPE, LINKS, SPECLOC, notes_of, visible
-from hdmf_zarr_backend.formats.tensorstore import find_obstacle
 from hdmf_zarr_backend.model.links import Resolver
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, Node, absolute, join
 from hdmf_zarr_backend.model.render import UNICODE, Column, Description, Leaf, Sum, size_text
@@ -138,16 +137,10 @@ class Outline:
             "chunk_key_encoding": key_encoding(stored),
             "codecs": codec_labels(stored),
             "bytes": None if means.itemsize is None else means.itemsize * stored.size,
-            "tensorstore": self._obstacle(node),
         }
         if self.stored is not None:
             found["stored_bytes"] = self.stored.get(path, 0)
         return {**found, **self._attributes(path, node)}
-
-    def _obstacle(self, node: Dataset[Attributes]) -> str | None:
-        """Return why TensorStore cannot open an array, None if it can."""
-        found = find_obstacle(node)
-        return None if found is None else found.problem
 
     def _attributes(self, path: str, node: Node) -> dict[str, Any]:
         references = {
@@ -281,15 +274,6 @@ class Outline:
         if self.stored is not None:
             parts.append(f"{size_text(sum(self.stored.values()))} stored")
         return f"{name}: {', '.join(parts)}"
-
-    def closed_arrays(self) -> str:
-        """Return a line about the numeric arrays that TensorStore cannot open, empty if it can open all."""
-        arrays = [node for _, node in self._visible() if isinstance(node, Dataset)]
-        found = [find_obstacle(node) for node in arrays]
-        closed = sum(obstacle is not None and not obstacle.is_of_type for obstacle in found)
-        numbers = closed + found.count(None)
-        note = f"TensorStore cannot open {closed:,} of {numbers:,} arrays of numbers; --json shows why"
-        return note if closed else ""
 
 
 def format_label(zarr_format: int | str) -> str:

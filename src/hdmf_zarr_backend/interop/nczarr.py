@@ -1,14 +1,13 @@
-"""`add_nczarr` and `remove_nczarr`: the attributes that netcdf-c needs to read a file.
+"""`add_nczarr`: adds the attributes that netcdf-c needs to read a file. Chunks do not change.
 
-Only attributes change, not chunks. `ZarrIO.write` adds them with ``nczarr=True``.
-The package imports this module when one of its names is first used.
+`ZarrIO.write` adds them with ``nczarr=True``.
 
 Source: NCZarr 2.0, as netcdf-c 4.10 writes it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from hdmf_zarr_backend.changes.journal import Journal, changing, undone_on_error
@@ -22,8 +21,6 @@ from hdmf_zarr_backend.model.nodes import Hierarchy
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.json_text import check_strict, dump
 from hdmf_zarr_backend.stores.opening import open_store
-
-__all__ = ["add_nczarr", "remove_nczarr"]
 
 
 @known_arguments
@@ -65,34 +62,6 @@ def add_nczarr(
     -----
     The file may be read at the same time. Readers see the old or the new attributes, which are equivalent for them.
     """
-    hierarchy = _change(source, storage_options, nczarr.overlay, strict_json=strict_json)
-    return nczarr.listed(hierarchy)
-
-
-@known_arguments
-def remove_nczarr(source: Any, *, storage_options: Mapping[str, Any] | None = None, strict_json: bool = False) -> None:
-    """Remove the attributes that `add_nczarr` added.
-
-    Parameters
-    ----------
-    source, storage_options, strict_json
-        As for `add_nczarr`.
-
-    Raises
-    ------
-    UsageError, ReadOnlyStoreError
-        As for `add_nczarr`.
-    """
-    _change(source, storage_options, nczarr.strip, strict_json=strict_json)
-
-
-def _change(
-    source: Any,
-    storage_options: Mapping[str, Any] | None,
-    change: Callable[[Hierarchy], set[str]],
-    *,
-    strict_json: bool,
-) -> Hierarchy:
     keys = open_store(source, storage_options)
     abilities = keys.abilities
     if not abilities.change:
@@ -102,10 +71,10 @@ def _change(
             remedy="Write the file again with nczarr=True.",
         )
     with changing(keys) as lock:
-        return _changed(keys, lock, change, strict_json=strict_json)
+        return nczarr.listed(_overlaid(keys, lock, strict_json=strict_json))
 
 
-def _changed(keys: Store, lock: WriterLock, change: Callable[[Hierarchy], set[str]], *, strict_json: bool) -> Hierarchy:
+def _overlaid(keys: Store, lock: WriterLock, *, strict_json: bool) -> Hierarchy:
     parsed = parse(keys)
     hierarchy = parsed.hierarchy
     if hierarchy.zarr_format != 2:
@@ -116,7 +85,7 @@ def _changed(keys: Store, lock: WriterLock, change: Callable[[Hierarchy], set[st
         check_strict(hierarchy, keys.location)
     texts: dict[str, bytes] = {}
     gone: list[str] = []
-    for path in sorted(change(hierarchy)):
+    for path in sorted(nczarr.overlay(hierarchy)):
         node = hierarchy.get(path)
         assert node is not None
         key = zarr2.key_of(path, zarr2.ATTRIBUTES)

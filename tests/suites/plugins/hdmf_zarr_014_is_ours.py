@@ -14,9 +14,9 @@ import pytest
 import zarr
 from hdmf.build import DatasetBuilder, GroupBuilder
 
-import hdmf_zarr_backend
+import hdmf_zarr_backend.alias
 
-hdmf_zarr_backend.install_hdmf_zarr_alias(replace=True)
+hdmf_zarr_backend.alias.install_hdmf_zarr_alias(replace=True)
 
 import hdmf_zarr  # noqa: E402
 

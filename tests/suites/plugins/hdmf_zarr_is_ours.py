@@ -17,9 +17,9 @@ import zarr.storage
 import zarr2_calls
 from hdmf.build import DatasetBuilder, GroupBuilder
 
-import hdmf_zarr_backend
+import hdmf_zarr_backend.alias
 
-hdmf_zarr_backend.install_hdmf_zarr_alias()
+hdmf_zarr_backend.alias.install_hdmf_zarr_alias()
 
 import hdmf_zarr  # noqa: E402
 

@@ -23,7 +23,8 @@ import zarr
 import zarr2_calls
 from hdmf.build import DatasetBuilder
 
-from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO, install_hdmf_zarr_alias
+from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO
+from hdmf_zarr_backend.alias import install_hdmf_zarr_alias
 
 try:
     import pynwb
