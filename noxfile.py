@@ -1,8 +1,14 @@
-"""The single door: lint, types, import rules, tests, peers, documentation, examples, benchmarks.
+"""The single door: tests, lint, types, other programs, documentation, benchmarks.
 
-``nox -r -s quick`` finds most mistakes within two minutes; ``nox`` (or ``nox -s ci``) runs the fast set that decides
-about a change; ``nox -l`` lists all sessions; ``nox -r`` reuses the environments of the last run. Arguments after
-``--`` go to the tool of the session.
+=====================================  =================================================================================
+``nox -s tests``                       while you work: a sample of all tests, in at most ten minutes
+``nox -s tests -- tests/formats -k x`` the same in part, and every case of it
+``nox -s ci``                          before it is merged: the rest of what decides about a change
+``nox -s whole``                       every night: all cases, programs, releases and random searches
+=====================================  =================================================================================
+
+``nox -l`` lists all sessions; ``nox -r`` reuses the environments of the last run. Arguments after ``--`` go to the tool
+of the session. Each session of tests ends with what it left out, and the session that runs that.
 """
 
 from __future__ import annotations
@@ -23,32 +29,40 @@ from tests.interpreters import find_python  # noqa: E402
 
 nox.needs_version = ">=2025.10"
 nox.options.default_venv_backend = "venv"
-nox.options.sessions = ["ci"]
+nox.options.sessions = ["tests", "ci"]
 
 # What is not imported need not be compiled; the first import compiles the rest.
 os.environ.setdefault("PIP_NO_COMPILE", "1")
 
 PYPROJECT = nox.project.load_toml(ROOT / "pyproject.toml")
-OLDEST, NEWEST = "3.11", "3.13"
 
 
-def _interpreter(version: str) -> str | None:
-    found = find_python(version)
+def _interpreter(*versions: str) -> str | None:
+    found = find_python(*versions)
     return str(found) if found else None
 
 
-OLDEST_PYTHON, NEWEST_PYTHON = _interpreter(OLDEST), _interpreter(NEWEST)
+OLDEST, NEWEST = _interpreter("3.11"), _interpreter("3.13", "3.12", "3.11")
+"""Interpreters; where there is none of a known version, the newest libraries are tried with the one that runs nox."""
 
-#: Releases of zarr-python between the oldest and the newest: that of dandi, and the last one for Python 3.11.
 ZARR_BETWEEN = ("3.1.5", "3.1.6")
+"""Releases of zarr-python between the oldest and the newest: that of dandi, and the last one for Python 3.11."""
 
-#: Sessions that use one core run side by side; of the sessions of tests, these lanes make the environments.
-LANES = (("lint", "prose", "types", "docs"), ("imports", "types-newest", "tests-newest", "tests-oldest"))
+LANES = (("lint", "types", "docs"), ("types-oldest", "tests-oldest", "peers"))
+"""Sessions of ``ci`` that use one core run side by side; of those in `TESTS`, only the environments are made there."""
 
-#: The oldest set comes last: it is there on every machine, so that its summary of the tests closes the run.
-TESTS = ("tests-newest", "tests-oldest")
+TESTS = ("tests-oldest", "peers")
 
-QUICK = ("tests/contract", "tests/model", "tests/formats", "tests/test_formats.py", "tests/test_import_rules.py")
+WHOLE = ("full", "full-oldest", "slow", "tests-zarr", "suites", "clients", "mutants", "bench")
+"""What runs at night."""
+
+LEFT_OUT = {
+    "slow": "tests that take long (nox -s slow)",
+    "peer": "other programs (nox -s peers; all cases: nox -s interop)",
+    "corpus": "real NWB files (nox -s peers; all of them: nox -s interop)",
+    "hypothesis": "random values (nox -s tests; new ones each time: nox -s slow)",
+}
+"""What tests with a mark are about, and the session that runs them."""
 
 
 def _group(name: str) -> tuple[str, ...]:
@@ -63,18 +77,21 @@ def _oldest_releases() -> list[str]:
     return [bound.replace(">=", "==") for bound in bounds]
 
 
-def _require(session: nox.Session, version: str) -> None:
-    if session.python is None:  # found by its version, or named by `--force-python`
+def _require_oldest(session: nox.Session) -> None:
+    if session.python is None:  # not found, nor named by `--force-python`
         # A job of the continuous checks that runs nothing would pass.
         refuse = session.error if "GITHUB_ACTIONS" in os.environ else session.skip
-        refuse(f"there is no Python {version} on this machine")
+        refuse("there is no Python 3.11 on this machine")
 
 
-def _install_newest(session: nox.Session, group: str) -> None:
-    _require(session, NEWEST)
-    session.install("--upgrade", ".[all]", *_group(group), *(_group("test-zarr-3") if group == "test" else ()))
-    if group == "test":
-        _install_compiled(session)
+def _install_newest(session: nox.Session, *groups: str) -> None:
+    packages = [package for group in groups for package in _group(group)]
+    session.install("--upgrade", ".[all]", *packages, *(_group("test-zarr-3") if "test" in groups else ()))
+
+
+def _install_oldest(session: nox.Session, *groups: str) -> None:
+    _require_oldest(session)
+    session.install(".[all]", *_oldest_releases(), *(package for group in groups for package in _group(group)))
 
 
 def _install_compiled(session: nox.Session) -> None:
@@ -82,33 +99,16 @@ def _install_compiled(session: nox.Session) -> None:
     session.install(*_group("test-compiled"), success_codes=[0, 1])
 
 
-def _install_oldest(session: nox.Session) -> None:
-    _require(session, OLDEST)
-    session.install(".[all]", *_oldest_releases(), *_group("test"))
-    _install_compiled(session)
-
-
-def _sample(session: nox.Session, most: int, *, of_files: bool = False) -> dict[str, str]:
-    """Return the environment for a sample of the tests (`tests/sampling.py`), unless arguments choose some."""
-    return {} if session.posargs else {f"HDMF_ZARR_BACKEND_SAMPLE{'_OF_FILES' if of_files else ''}": str(most)}
-
-
-def _pytest(
-    session: nox.Session,
-    selection: str,
-    *,
-    every_file: bool = False,
-    searches: bool = False,
-    sample: dict[str, str] | None = None,
-) -> None:
+def _pytest(session: nox.Session, selection: str, *, cases: int = 0, **env: str) -> None:
+    """Run the tests of a selection, ``cases`` of each function (`tests/sampling.py`), unless arguments choose some."""
     # From an installed wheel, not from src/: what the wheel forgets is missed.
-    env = {"HDMF_ZARR_BACKEND_EVERY_FILE": "1"} if every_file else {}
-    if searches:
-        env["HDMF_ZARR_BACKEND_HYPOTHESIS"] = "random"
-    env |= sample or {}
-    session.run(
-        "pytest", "-n", "2", "--dist", "worksteal", "--durations", "20", "-m", selection, *session.posargs, env=env
-    )
+    cases = 0 if session.posargs else cases
+    env |= {"HDMF_ZARR_BACKEND_SAMPLE": str(cases)} if cases else {}
+    options = ("-n", "2", "--dist", "worksteal", "--durations", "20")
+    session.run("pytest", *options, "-m", selection, *session.posargs, env=env)
+    left_out = [said for mark, said in LEFT_OUT.items() if f"not {mark}" in selection]
+    left_out += [f"all cases of a test but {cases} (nox -s full)"] if cases else []
+    session.log(f"left out here: {'; '.join(left_out) or 'nothing'}")
 
 
 def _nox(session: nox.Session, *arguments: str, waits: bool = False) -> bool:
@@ -120,9 +120,16 @@ def _nox(session: nox.Session, *arguments: str, waits: bool = False) -> bool:
     return done.returncode == 0
 
 
+@nox.session(python=NEWEST)
+def tests(session: nox.Session) -> None:
+    """While you work: two cases of each test, on the newest libraries; all cases of what is named after ``--``."""
+    _install_newest(session, "test")
+    _pytest(session, "not slow and not peer and not corpus", cases=2)
+
+
 @nox.session(venv_backend="none")
 def ci(session: nox.Session) -> None:
-    """Run the fast set: everything that decides about a change."""
+    """Before it is merged, after ``tests``: lint, types, documentation, the oldest libraries, other programs."""
 
     def lane(names: tuple[str, ...]) -> list[str]:
         options = {name: ["--install-only"] if name in TESTS else [] for name in names}
@@ -135,181 +142,136 @@ def ci(session: nox.Session) -> None:
         session.error(f"these have failed: {', '.join(failed)}")
 
 
-@nox.session(python=OLDEST_PYTHON)
-def quick(session: nox.Session) -> None:
-    """Find most mistakes within two minutes: style, imports, types of changed files, model, formats, local contract."""
-    _require(session, OLDEST)
-    session.install("-e", ".[all]", *_group("lint"), *_group("types"), *_group("imports"), *_group("test"))
-    session.run("ruff", "check")
-    session.run("ruff", "format", "--check")
-    session.run("lint-imports", "--no-cache")
-    changed = session.run(
-        "git", "diff", "--name-only", "--diff-filter=d", "HEAD~1", "--", "*.py", external=True, silent=True
-    )
-    new = session.run("git", "ls-files", "-o", "--exclude-standard", "--", "*.py", external=True, silent=True)
-    checked = tuple(PYPROJECT["tool"]["mypy"]["files"])
-    if files := [name for name in f"{changed}{new}".split() if name.startswith(checked)]:
-        session.run("mypy", *files)
-    selection = ("-m", "not slow and not corpus and not peer and not hypothesis")
-    tests = ("-n", "2", "--dist", "worksteal", *selection, *(session.posargs or QUICK))
-    session.run("pytest", *tests, env={"HDMF_ZARR_BACKEND_LOCAL_CELLS": "1", **_sample(session, 2)})
+@nox.session(venv_backend="none")
+def whole(session: nox.Session) -> None:
+    """Every night: all that there is, for hours; the nightly workflow runs the same sessions side by side."""
+    if not _nox(session, "-s", *WHOLE):
+        session.error("some have failed")
 
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Check style, complexity, docstrings and formatting (ruff), and the workflows by their schema."""
-    session.install(*_group("lint"))
+    """In ``ci``: style (ruff), workflows by their schema, who imports whom, the language of documents."""
+    session.install(".", *_group("lint"))  # the package says at its import what it lacks
     session.run("ruff", "check")
     session.run("ruff", "format", "--check")
     workflows = sorted(ROOT.glob(".github/workflows/*.yml"))
     session.run("check-jsonschema", "--builtin-schema", "vendor.github-workflows", *map(str, workflows))
+    session.run("lint-imports", "--no-cache", env={"PYTHONPATH": str(ROOT / "src")})
+    session.run("pytest", "--noconftest", "tests/test_import_rules.py")
+    session.run("python", "docs/_scripts/prose.py")
 
 
-@nox.session(python=OLDEST_PYTHON)
+@nox.session(python=NEWEST)
 def types(session: nox.Session) -> None:
-    """Check types strictly on the oldest Python and zarr (mypy)."""
-    _require(session, OLDEST)
+    """In ``ci``: strict types with the newest libraries (mypy), and a program of a user (mypy, pyright)."""
+    _install_newest(session, "types")
+    session.run("mypy", *session.posargs)
+    session.run("pytest", "-n", "2", "tests/test_typing.py")
+
+
+@nox.session(name="types-oldest", python=OLDEST)
+def types_oldest(session: nox.Session) -> None:
+    """In ``ci``: strict types with the oldest Python and zarr."""
+    _require_oldest(session)
     # Only zarr is held back: the annotations of old releases of numpy would be judged, not ours.
     zarr = next(release for release in _oldest_releases() if release.startswith("zarr=="))
     session.install(".[all]", zarr, *_group("types"))
     session.run("mypy", *session.posargs)
 
 
-@nox.session(name="types-newest", python=NEWEST_PYTHON)
-def types_newest(session: nox.Session) -> None:
-    """Check types strictly on the newest Python and libraries (mypy)."""
-    _install_newest(session, "types")
-    session.run("mypy", *session.posargs)
-
-
-@nox.session
-def imports(session: nox.Session) -> None:
-    """Check who imports whom: layers (import-linter) and the table of packages."""
-    session.install(".", *_group("imports"))  # the package says at its import what it lacks
-    session.run("lint-imports", "--no-cache", env={"PYTHONPATH": str(ROOT / "src")})
-    session.run("pytest", "--noconftest", "tests/test_import_rules.py", *session.posargs)
-
-
-@nox.session(name="tests-oldest", python=OLDEST_PYTHON)
+@nox.session(name="tests-oldest", python=OLDEST)
 def tests_oldest(session: nox.Session) -> None:
-    """Run each test function once on the oldest Python and libraries; without property tests, peers and real files."""
-    _install_oldest(session)
-    _pytest(session, "not slow and not corpus and not peer and not hypothesis", sample=_sample(session, 1))
+    """In ``ci``: one case of each test on the oldest Python and libraries."""
+    _install_oldest(session, "test")
+    _pytest(session, "not slow and not corpus and not peer and not hypothesis", cases=1)
 
 
-@nox.session(name="whole-oldest", python=OLDEST_PYTHON)
-def whole_oldest(session: nox.Session) -> None:
-    """Run these in full, and property tests."""
-    _install_oldest(session)
-    _pytest(session, "not slow and not corpus and not peer")
+@nox.session(python=NEWEST)
+def peers(session: nox.Session) -> None:
+    """In ``ci``: one case of each test with hdmf-zarr, other programs, or real files; makes their environments."""
+    _install_newest(session, "test", "test-peers")
+    session.run("python", "-m", "tests.peers")
+    _pytest(session, "(peer or corpus) and not slow", cases=1)
 
 
-@nox.session(name="tests-newest", python=NEWEST_PYTHON)
-def tests_newest(session: nox.Session) -> None:
-    """Run the tests on the newest Python and libraries; of many like each other that make files, some."""
-    _install_newest(session, "test")
-    _pytest(session, "not slow", sample=_sample(session, 8, of_files=True))
+@nox.session(python=NEWEST)
+def interop(session: nox.Session) -> None:
+    """When you change what other programs read: all cases of ``peers``, on every real file."""
+    _install_newest(session, "test", "test-peers")
+    _pytest(session, "(peer or corpus) and not slow", HDMF_ZARR_BACKEND_EVERY_FILE="1")
 
 
-@nox.session(name="whole-newest", python=NEWEST_PYTHON)
-def whole_newest(session: nox.Session) -> None:
-    """Run these in full."""
-    _install_newest(session, "test")
-    _pytest(session, "not slow")
+@nox.session(python=NEWEST)
+def full(session: nox.Session) -> None:
+    """At night: all cases of all tests but the slow ones, on every real file."""
+    _install_newest(session, "test", "test-peers")
+    _install_compiled(session)
+    _pytest(session, "not slow", HDMF_ZARR_BACKEND_EVERY_FILE="1")
 
 
-@nox.session(name="tests-zarr", python=NEWEST_PYTHON)
+@nox.session(name="full-oldest", python=OLDEST)
+def full_oldest(session: nox.Session) -> None:
+    """At night: the same on the oldest Python and libraries."""
+    _install_oldest(session, "test", "test-peers")
+    _install_compiled(session)
+    _pytest(session, "not slow", HDMF_ZARR_BACKEND_EVERY_FILE="1")
+
+
+@nox.session(python=NEWEST)
+def slow(session: nox.Session) -> None:
+    """At night, or when you change what survives kills and damage: tests that take long, and new random values."""
+    _install_newest(session, "test", "test-peers", "build")
+    selection = "slow or (hypothesis and not peer and not corpus)"
+    _pytest(session, selection, HDMF_ZARR_BACKEND_EVERY_FILE="1", HDMF_ZARR_BACKEND_HYPOTHESIS="random")
+
+
+@nox.session(name="tests-zarr", python=NEWEST)
 @nox.parametrize("zarr", ZARR_BETWEEN)
 def tests_zarr(session: nox.Session, zarr: str) -> None:
-    """Run a sample of the tests on the releases of zarr-python between the oldest and the newest."""
-    _require(session, NEWEST)
+    """At night: the sample of ``tests`` on the releases of zarr-python between the oldest and the newest."""
     session.install(".[all]", f"zarr=={zarr}", *_group("test"), *_group("test-zarr-3"))
-    _pytest(session, "not slow and not corpus and not peer", sample=_sample(session, 4))
+    _pytest(session, "not slow and not peer and not corpus", cases=2)
 
 
-@nox.session(python=NEWEST_PYTHON)
-def slow(session: nox.Session) -> None:
-    """Run the tests that take long, the property tests on new examples, and a sample on each zarr between."""
-    for zarr in ZARR_BETWEEN:  # the name alone would be the first of them
-        session.notify(f"tests-zarr(zarr={zarr!r})")
-    _install_newest(session, "test")
-    _pytest(session, "slow or (hypothesis and not peer and not corpus)", every_file=True, searches=True)
+@nox.session(python=OLDEST)
+def suites(session: nox.Session) -> None:
+    """At night: the tests of pynwb, hdmf and hdmf-zarr on this package; prints the counts, names choose some."""
+    _require_oldest(session)
+    # The suites are those of the oldest releases of pynwb and hdmf that are taken.
+    # Some of their tests are skipped without linkml-runtime, which does not import with the oldest pydantic. That of
+    # hdmf-zarr calls zarr-python 2 by way of `tests/suites/plugins/zarr2_calls.py`.
+    releases = [release for release in _oldest_releases() if not release.startswith(("pydantic", "zarr", "numcodecs"))]
+    session.install(".[all]", *releases, *_group("test"), "linkml-runtime>=1.5.5", "scipy>=1.14")
+    session.run("python", "-m", "tests.suites", *session.posargs)
 
 
-@nox.session(python=NEWEST_PYTHON)
+@nox.session(python=NEWEST)
+def clients(session: nox.Session) -> None:
+    """At night: neuroconv, SpikeInterface, dandi and others on these files, each installed beside this package."""
+    session.run("python", "-m", "pip", "install", "--quiet", "pip", "hatchling")
+    session.run("python", "-m", "tests.clients", *session.posargs)
+
+
+@nox.session(python=NEWEST)
 def mutants(session: nox.Session) -> None:
-    """Count the small changes of the model, the formats and the changes that the tests notice, of a sample."""
+    """At night: how many small changes of the model, the formats and the changes the tests notice, of a sample."""
     _install_newest(session, "test")
     session.install(*_group("mutants"))
     session.run("python", "-m", "tests.mutants", *session.posargs)
 
 
-@nox.session(python=NEWEST_PYTHON)
-def clients(session: nox.Session) -> None:
-    """Run neuroconv, SpikeInterface, dandi and others on these files, each installed beside this package by pip."""
-    session.run("python", "-m", "pip", "install", "--quiet", "pip", "hatchling")
-    session.run("python", "-m", "tests.clients", *session.posargs)
-
-
-@nox.session
-def peers(session: nox.Session) -> None:
-    """Make the environments of hdmf-zarr 0.13 and 0.14, and of lindi, that the tests and benchmarks use."""
-    session.install("filelock")
-    session.run("python", "-m", "tests.peers")
-
-
-@nox.session(python=NEWEST_PYTHON)
-def interop(session: nox.Session) -> None:
-    """Run what needs hdmf-zarr in its own environment, or the real NWB files, on each of these."""
-    _install_newest(session, "test")
-    _pytest(session, "(peer or corpus) and not slow", every_file=True)
-
-
-@nox.session(name="interop-oldest", python=OLDEST_PYTHON)
-def interop_oldest(session: nox.Session) -> None:
-    """Run the same on the oldest Python and the oldest release of each library."""
-    _install_oldest(session)
-    _pytest(session, "(peer or corpus) and not slow", every_file=True)
-
-
-@nox.session(python=OLDEST_PYTHON)
-def suites(session: nox.Session) -> None:
-    """Run the tests of pynwb, hdmf and hdmf-zarr on this package and print the counts; names choose some of them."""
-    _require(session, OLDEST)
-    # The suites are those of the oldest releases of pynwb and hdmf that are taken.
-    # Some of their tests are skipped without linkml-runtime, which does not import with the oldest pydantic. That of
-    # hdmf-zarr calls zarr-python 2 by way of `tests/suites/plugins/zarr2_calls.py`.
-    releases = [release for release in _oldest_releases() if not release.startswith(("pydantic", "zarr", "numcodecs"))]
-    session.install(".[all]", *releases, *_group("test"), "linkml-runtime>=1.5.5")
-    session.run("python", "-m", "tests.suites", *session.posargs)
-
-
 @nox.session
 def docs(session: nox.Session) -> None:
-    """Build the documentation, gallery included, and check its links; a warning is an error."""
+    """In ``ci``: build the documentation, gallery included, and check its links; a warning is an error."""
     session.install(".[all]", *_group("docs"))
     session.run("sphinx-build", "-W", "--keep-going", "-b", "html", "docs", "docs/_build/html", *session.posargs)
     session.run("python", "docs/_scripts/links.py", "docs/_build/html")
 
 
 @nox.session
-def prose(session: nox.Session) -> None:
-    """Check the language of the README, the documentation and the gallery (proselint and a list of phrases)."""
-    session.install(*_group("prose"))
-    session.run("python", "docs/_scripts/prose.py", *session.posargs)
-
-
-@nox.session
-def gallery(session: nox.Session) -> None:
-    """Run each example as a plain script."""
-    session.install(".[all]", *_group("gallery"))
-    for example in sorted((ROOT / "gallery").glob("plot_*.py")):
-        session.run("python", str(example), env={"MPLBACKEND": "Agg"})
-
-
-@nox.session
 def bench(session: nox.Session) -> None:
-    """Run the benchmarks in their quick form; `nox -s bench -- --full` measures."""
+    """At night: the benchmarks in their quick form; ``nox -s bench -- --full`` measures."""
     session.install(".[all]", *_group("bench"))
     scripts = sorted((ROOT / "benchmarks").glob("bench_*.py"))
     if not scripts:
@@ -321,10 +283,9 @@ def bench(session: nox.Session) -> None:
         session.run("python", str(script), *options)
 
 
-@nox.session(name="bench-before", python=NEWEST_PYTHON)
+@nox.session(name="bench-before", python=NEWEST)
 def bench_before(session: nox.Session) -> None:
-    """Compare CPU times with another commit, HEAD~1 or the one that is named; options go to bench_before.py."""
-    _require(session, NEWEST)
+    """When you change what takes time: CPU times beside another commit, HEAD~1 or the one that is named."""
     session.install(".[all]", *_group("bench"))
     commit, *options = (
         session.posargs if session.posargs and session.posargs[0][0] != "-" else ("HEAD~1", *session.posargs)
@@ -340,7 +301,7 @@ def bench_before(session: nox.Session) -> None:
 
 @nox.session
 def build(session: nox.Session) -> None:
-    """Build the source distribution and the wheel, and check them; a tag that is named must be of this version."""
+    """For a release: build the distributions and check them; a tag that is named must be of this version."""
     version = PYPROJECT["project"]["version"]
     if session.posargs not in ([], [f"v{version}"]):
         session.error(f"the tag {' '.join(session.posargs)} is not v{version}, the version in pyproject.toml")

@@ -15,13 +15,11 @@ store. Which cells those are:
 * Without the tests that are marked ``slow``, each runs in its local cells, and every eighth one in one of the others:
   which ones, and where, a hash of its name and parameters decides, so that it is the same each time and no cell is left
   out. All the rest is marked ``slow``; both together are the full product.
-* With ``HDMF_ZARR_BACKEND_LOCAL_CELLS``, as in ``nox -s quick``, each test runs in its local cells only.
 """
 
 from __future__ import annotations
 
 import itertools
-import os
 import subprocess
 import zlib
 from collections.abc import Iterator
@@ -123,7 +121,6 @@ class Cell(NamedTuple):
 
 
 _ALL = tuple(itertools.starmap(Cell, itertools.product(FORMATS, KINDS)))
-_LOCAL_ONLY = "HDMF_ZARR_BACKEND_LOCAL_CELLS"
 _EVERY = 8
 _numbers = itertools.count()
 
@@ -186,7 +183,6 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     name = metafunc.function.__name__
     is_of_2 = name in OF_FORMAT_2 or "peer013" in metafunc.fixturenames
     is_anywhere = not {"folder", "shared_folder"}.isdisjoint(metafunc.fixturenames)
-    is_anywhere = is_anywhere and not os.environ.get(_LOCAL_ONLY)
     cells = [cell for cell in _ALL if (cell.zarr_format == 2 or not is_of_2) and (cell.kind == "local" or is_anywhere)]
     metafunc.parametrize("cell", cells, indirect=True, ids=str)
 

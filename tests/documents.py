@@ -8,6 +8,7 @@ from typing import Any
 
 from hdmf_zarr_backend.files.parser import parse
 from hdmf_zarr_backend.formats import registry, zarr2, zarr3, zarr3_attributes
+from hdmf_zarr_backend.formats.inlined import INLINE_KEY
 from hdmf_zarr_backend.model.nodes import Dataset, Hierarchy
 from hdmf_zarr_backend.model.stored import StoredArray
 from hdmf_zarr_backend.stores.opening import open_store
@@ -84,6 +85,15 @@ def forget_consolidated(place: Place) -> None:
         return
     root.pop(zarr3.CONSOLIDATED, None)
     _store(place, zarr3.DOCUMENT, root)
+
+
+def forget_inlined(place: Place) -> None:
+    """Take the inlined chunks out of the consolidated document; they are still in the file."""
+    root = _load(place, zarr3.DOCUMENT)
+    key = zarr2.CONSOLIDATED if root is None else zarr3.DOCUMENT
+    consolidated = _there(place, key)
+    del (consolidated if root is None else consolidated[zarr3.CONSOLIDATED])[INLINE_KEY]
+    _store(place, key, consolidated)
 
 
 def change_attributes(place: Place, node: str, change: Callable[[dict[str, Any]], Any]) -> None:

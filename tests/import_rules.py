@@ -14,7 +14,8 @@ from pathlib import Path
 
 PACKAGE = "hdmf_zarr_backend"
 
-#: package -> the packages that it may import, besides itself, `errors` and `extras`. ``__init__`` is the public face.
+#: package -> the packages that it may import, besides itself, `errors`, `extras` and `options`. ``__init__`` is the
+#: public face.
 PACKAGES: dict[str, frozenset[str]] = {
     package: frozenset(allowed.split())
     for package, allowed in {
@@ -43,6 +44,7 @@ PACKAGES: dict[str, frozenset[str]] = {
         "stores": "model",
         "dataio": "formats",
         "model": "",
+        "options": "progress",
         "progress": "",
         "errors": "",
         "extras": "",
@@ -75,7 +77,7 @@ def _on_use_in(*places: str) -> Library:
 
 
 #: Know the standard library only; the command line must start fast.
-_PURE = frozenset({"errors", "extras", "progress", "cli", "__init__"})
+_PURE = frozenset({"errors", "extras", "options", "progress", "cli", "__init__"})
 
 LIBRARIES: dict[str, Library] = {
     "numpy": Library(frozenset(PACKAGES) - _PURE),
@@ -152,7 +154,7 @@ def _problem_with(found: Import, package: str, module: str) -> str | None:
         target = rest.split(".", 1)[0] or "__init__"
         # `from hdmf_zarr_backend import X` with an X that is not a package takes X from the public face.
         target = target if target in PACKAGES else "__init__"
-        allowed = PACKAGES[package] | {package, "errors", "extras"}
+        allowed = PACKAGES[package] | {package, "errors", "extras", "options"}
         return None if target in allowed else f"{package} may not import {target} ({found.target})"
     if top in sys.stdlib_module_names:
         return None

@@ -96,9 +96,8 @@ def main() -> int:
         names = choose(names, options.count, options.seed)
     if not names:
         parser.error("no mutant has such a name")
-    environment = {**os.environ, "HDMF_ZARR_BACKEND_LOCAL_CELLS": "1"}
     command = [str(Path(sys.executable).with_name("mutmut")), "run", "--max-children", str(options.workers), *names]
-    subprocess.run(command, check=True, env=environment)
+    subprocess.run(command, check=True)
     return report(names, options.least)
 
 

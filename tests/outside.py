@@ -185,6 +185,7 @@ OUTSIDE: dict[str, str] = {
     "tests.test_docs_links": _PROJECT,
     "tests.test_docs_prose": _PROJECT,
     "tests.test_docs_reference": _PROJECT,
+    "tests.test_frozen": "hashes of what real files, which are local, become; formats are parameters",
     "tests.test_errors": _PROJECT,
     "tests.test_extending": _PROJECT,
     "tests.test_import_rules": _PROJECT,

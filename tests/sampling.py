@@ -1,10 +1,8 @@
-"""A bounded sample of the tests, for the fast runs.
+"""A sample of the tests, for the sessions that decide about a change.
 
-With the variable ``HDMF_ZARR_BACKEND_SAMPLE=2`` each test function runs with two of its parametrisations. With
-``HDMF_ZARR_BACKEND_SAMPLE_OF_FILES=8`` each function that makes files runs with eight; the others, which take
-milliseconds, the tests of the documentation and the test vectors run in full. Which ones a hash of their names
-decides, so that they are the same each time; no function is left out. The sessions `whole-newest` and `whole-oldest`
-of nox run all of them.
+With the variable ``HDMF_ZARR_BACKEND_SAMPLE=2`` each test function runs with two of its cases; the tests of the
+documentation, of the kinds of elements and of the test vectors run with all. A hash of their names decides which ones,
+so that they are the same each time, and no function is left out. The sessions `full` and `full-oldest` of nox run all.
 """
 
 from __future__ import annotations
@@ -18,15 +16,9 @@ import pytest
 from tests import zarrs
 
 VARIABLE = "HDMF_ZARR_BACKEND_SAMPLE"
-VARIABLE_OF_FILES = f"{VARIABLE}_OF_FILES"
 
-_IN_FULL = ("test_docs_", "test_kinds", "test_vectors")
-"""Modules of tests that run in full; they begin with one of these names."""
-
-
-def makes_files(item: pytest.Item) -> bool:
-    """Return whether a test has a folder of its own, by itself or through a fixture."""
-    return "tmp_path" in getattr(item, "fixturenames", ())
+_IN_FULL = ("tests/test_docs_", "tests/test_kinds.py", "tests/formats/test_vectors.py")
+"""Modules of tests that run with all cases: their names begin so."""
 
 
 def sample(items: list[pytest.Item], most: int) -> tuple[list[pytest.Item], list[pytest.Item]]:
@@ -47,12 +39,8 @@ def sample(items: list[pytest.Item], most: int) -> tuple[list[pytest.Item], list
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Deselect tests outside the sample, after markers have been applied; skip what needs zarr-python 3."""
     zarrs.skip_what_needs_zarr_3(items)
-    left_out: set[pytest.Item] = set()
     if most := os.environ.get(VARIABLE):
-        left_out.update(sample(items, int(most))[1])
-    if most := os.environ.get(VARIABLE_OF_FILES):
-        of_files = [item for item in items if makes_files(item) and not item.path.name.startswith(_IN_FULL)]
-        left_out.update(sample(of_files, int(most))[1])
-    if left_out:
-        config.hook.pytest_deselected(items=[item for item in items if item in left_out])
-        items[:] = [item for item in items if item not in left_out]
+        _, left_out = sample([item for item in items if not item.nodeid.startswith(_IN_FULL)], int(most))
+        config.hook.pytest_deselected(items=left_out)
+        names = {item.nodeid for item in left_out}
+        items[:] = [item for item in items if item.nodeid not in names]

@@ -310,7 +310,7 @@ def test_external_links_are_copied_on_request_and_without_their_file(neighbours:
     with pytest.warns(BrokenLinkWarning):
         convert(neighbours / "a.h5", tmp_path / "a.zarr")
     with pytest.warns(BrokenLinkWarning, match="points to .:/nothing"):
-        convert(tmp_path / "a.zarr", tmp_path / "copied.h5", external_links="copy")
+        convert(tmp_path / "a.zarr", tmp_path / "copied.h5", link_data=False)
     (neighbours / "b.h5").unlink()
     with pytest.warns(BrokenLinkWarning, match="points to .:/nothing"):
         convert(tmp_path / "a.zarr", tmp_path / "alone.h5")

@@ -16,6 +16,7 @@ from hdmf.common import get_manager
 from hdmf_zarr_backend import ZarrIO, convert
 from hdmf_zarr_backend.comparison import compare
 from hdmf_zarr_backend.errors import DamagedFileError, UsageError
+from hdmf_zarr_backend.options import ReadOptions
 from hdmf_zarr_backend.zom.dryrun import dry_run
 from tests.servers import S3Server
 
@@ -48,7 +49,7 @@ def test_invalid_codecs_are_refused(source: Path, tmp_path: Path, codec: Any, ca
 
 @pytest.mark.parametrize(
     "option",
-    [{"codec": "zstd"}, {"resume": True}, {"strict_json": True}, {"external_links": "copy"}],
+    [{"codec": "zstd"}, {"resume": True}, {"strict_json": True}, {"link_data": False}],
     ids=lambda option: next(iter(option)),
 )
 def test_options_without_effect_on_a_zarr_file_are_refused(source: Path, tmp_path: Path, option: Any) -> None:
@@ -72,7 +73,7 @@ def test_options_without_effect_on_an_hdf5_file_are_refused(source: Path, tmp_pa
 
 def test_missing_chunks_are_not_of_hdf5(source: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="missing_chunks= does not apply here"):
-        convert(source, tmp_path / "a.zarr", missing_chunks="error")
+        convert(source, tmp_path / "a.zarr", read_options=ReadOptions(missing_chunks="error"))
 
 
 @pytest.mark.parametrize("url", ["https://example.org/a.nwb", "s3://bucket/a.h5", "memory://a.hdf5"])

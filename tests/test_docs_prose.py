@@ -1,4 +1,4 @@
-"""Pages have none of the phrases that the project avoids; `nox -s prose` adds the checks of proselint."""
+"""Pages have none of the phrases that the project avoids; `nox -s lint` adds the checks of proselint."""
 
 from __future__ import annotations
 

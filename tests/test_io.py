@@ -29,6 +29,7 @@ from hdmf_zarr_backend.errors import (
     UsageError,
 )
 from hdmf_zarr_backend.formats.reserved import RESERVED
+from hdmf_zarr_backend.options import ReadOptions
 from tests import samples
 from tests.documents import change_attributes, document, forget_consolidated, has_document
 from tests.extensions import catalog, extension, write_with
@@ -36,7 +37,9 @@ from tests.places import Place, contents, delete, keys_of, put, remove
 from tests.trees import read_builder, write_builder
 
 APPEND = pytest.mark.needs("append")
-FOLLOW = {"external_links": "follow"}  # links into other folders of remote files are followed on request only
+FOLLOW = {
+    "read_options": ReadOptions(external_links="follow")
+}  # links into other folders of remote files are followed on request only
 CHANGE_MODES = [pytest.param(mode, marks=APPEND) for mode in ("r+", "a")]
 
 

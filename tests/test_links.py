@@ -308,6 +308,20 @@ def test_validate_finds_links_and_references_to_nothing(tmp_path, full):
     ]
 
 
+@pytest.mark.parametrize("zarr_format", [2, 3])
+def test_a_conversion_names_references_to_nothing_inside_arrays(tmp_path, zarr_format):
+    path = with_relations(tmp_path / "a.nwb.zarr", NWBZarrIO)
+    shutil.rmtree(path / "acquisition" / "c")
+    (path / ".zmetadata").unlink()
+    consolidate(path)
+    with pytest.warns(BrokenLinkWarning) as caught:
+        convert(path, tmp_path / "b.nwb.zarr", check=False, zarr_format=zarr_format)
+    named = "\n".join(str(each.message) for each in caught)
+    for array in ("/scratch/table/refs", "/intervals/trials/timeseries"):
+        assert f"{path}, {array}: there is no '/acquisition/c'" in named
+    assert [each.kind for each in verify(tmp_path / "b.nwb.zarr").problems] == ["reference-dangling"] * len(caught)
+
+
 # ---- one rule for all ------------------------------------------------------------------------------------------------
 
 OWN, OTHER = 1.0, 2.0
@@ -401,7 +415,7 @@ def answers(path: Path, tmp_path: Path) -> Iterator[tuple[str, float | None]]:
     convert(path, tmp_path / "deep" / "copy.nwb.zarr", check=False)
     with ZarrIO(tmp_path / "deep" / "copy.nwb.zarr") as io:
         yield "convert to Zarr", value(io.read_builder())
-    convert(path, tmp_path / "copy.nwb", check=False, external_links="copy")
+    convert(path, tmp_path / "copy.nwb", check=False, link_data=False)
     with h5py.File(tmp_path / "copy.nwb") as file:
         try:
             member = file[LINKS].get("there")

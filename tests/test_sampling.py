@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.sampling import makes_files, sample
+from tests.sampling import sample
 
 
 def items(*names: str) -> list[Any]:
@@ -26,11 +26,6 @@ def test_each_function_is_in_the_sample() -> None:
     assert sorted(found.index(item) for item in kept) == [found.index(item) for item in kept]
     assert sample(found, 2)[0] == kept
     assert sample(found, 100) == (found, [])
-
-
-def test_a_test_makes_files_where_it_has_a_folder(request, tmp_path) -> None:
-    assert makes_files(request.node)
-    assert not makes_files(SimpleNamespace(fixturenames=["capsys"]))
 
 
 def test_a_module_that_leaves_a_file_open_fails_itself(

@@ -20,10 +20,12 @@ from numcodecs import Zstd
 from pynwb import NWBHDF5IO, NWBFile
 
 from hdmf_zarr_backend import LazyArray, Limits, NWBZarrIO, ZarrDataIO, ZarrIO, convert, verify
+from hdmf_zarr_backend.options import ReadOptions
 
 report = convert("a.nwb", "a.nwb.zarr", zarr_format=3, codec="zstd", shards="auto", executor="threads")
 count: int = report.datasets
-with NWBZarrIO("a.nwb.zarr", "r", storage_options={"anon": True}, external_links="within", limits=Limits()) as reader:
+read_options = ReadOptions(external_links="within", limits=Limits())
+with NWBZarrIO("a.nwb.zarr", "r", storage_options={"anon": True}, read_options=read_options) as reader:
     nwbfile: NWBFile = reader.read(check=True)
     version: tuple[str | None, object] = reader.nwb_version
     found: str = reader.source
@@ -48,7 +50,7 @@ from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, convert
 convert("a.nwb", "a.nwb.zarr", zarr_format=4)
 convert("a.nwb", "a.nwb.zarr", overwrit=True)
 NWBZarrIO("a.nwb.zarr", "r", zarr_formats=2)
-NWBZarrIO("a.nwb.zarr", "r", external_links="everywhere")
+NWBZarrIO("a.nwb.zarr", "r", external_links="within")
 NWBZarrIO("a.nwb.zarr", "w").write(None, number_of_job=2)
 NWBZarrIO("a.nwb.zarr", "w").export(None, jobs=2)
 ZarrDataIO([1], compresors=None)

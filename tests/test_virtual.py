@@ -33,7 +33,7 @@ from hdmf_zarr_backend.errors import (
     WriteError,
 )
 from hdmf_zarr_backend.hdf5.virtual import whole_rows
-from hdmf_zarr_backend.stores.limits import ExternalLinks, Limits, ReadRules
+from hdmf_zarr_backend.options import ExternalLinks, Limits, ReadOptions, ReadRules
 from hdmf_zarr_backend.stores.opening import open_store
 from hdmf_zarr_backend.transfer import stored_sources
 from tests import samples
@@ -148,7 +148,7 @@ def test_differs_from_a_copy_in_nothing_but_how_it_is_stored(tmp_path):
 
 def test_all_chunks_are_promised_where_they_are_there(pair):
     assert json.loads(references(pair[1])[".zattrs"])["_hdmf"]["chunks"] == "all"
-    with ZarrIO(pair[1], "r", missing_chunks="error") as io:
+    with ZarrIO(pair[1], "r", read_options=ReadOptions(missing_chunks="error")) as io:
         np.testing.assert_array_equal(io.read_builder().datasets["data"].data[:], SQUARE)
 
 
@@ -431,7 +431,10 @@ def test_a_pair_that_was_moved_on_a_server(pair, s3):
     for name in ("x.nwb", "x.nwb.zarr.json"):
         moved.set(name, bucket.get(name))
     bucket.delete(["x.nwb"])
-    options = {"storage_options": s3.options, "external_links": "follow"}  # to the place where it was, too
+    options = {
+        "storage_options": s3.options,
+        "read_options": ReadOptions(external_links="follow"),
+    }  # to the place where it was, too
     np.testing.assert_array_equal(read(s3.url("moved/x.nwb.zarr.json"), "data", **options), SQUARE)
     moved.delete(["x.nwb"])
     with pytest.raises(StoreNotFoundError, match="does not exist"):

@@ -1,4 +1,4 @@
-"""Checks the prose of the README, the documentation and the gallery: ``nox -s prose``.
+"""Checks the prose of the README, the documentation and the gallery: ``nox -s lint``.
 
 proselint has a list of mistakes of its own; `PHRASES` is that of this project, which the tests check as well.
 Code, addresses and generated parts are not looked at. Of the source, docstrings and messages are.

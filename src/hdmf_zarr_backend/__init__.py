@@ -16,7 +16,9 @@ __all__ = [
     "LazyArray",
     "Limits",
     "NWBZarrIO",
+    "ReadOptions",
     "RegionReference",
+    "WriteOptions",
     "ZarrBackendError",
     "ZarrDataIO",
     "ZarrIO",
@@ -52,7 +54,7 @@ if TYPE_CHECKING:
     from hdmf_zarr_backend.formats.regions import RegionReference
     from hdmf_zarr_backend.io import ZarrIO
     from hdmf_zarr_backend.nwb import NWBZarrIO
-    from hdmf_zarr_backend.stores.limits import Limits
+    from hdmf_zarr_backend.options import Limits, ReadOptions, WriteOptions
     from hdmf_zarr_backend.zom.api import to_zom
     from hdmf_zarr_backend.zom.dryrun import dry_run
 
@@ -60,9 +62,11 @@ if TYPE_CHECKING:
 _MODULES = {
     "EditableArray": "changes.editable",
     "LazyArray": "arrays.lazy",
-    "Limits": "stores.limits",
+    "Limits": "options",
     "NWBZarrIO": "nwb",
+    "ReadOptions": "options",
     "RegionReference": "formats.regions",
+    "WriteOptions": "options",
     "ZarrBackendError": "errors",
     "ZarrDataIO": "dataio",
     "ZarrIO": "io",

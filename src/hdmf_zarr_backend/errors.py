@@ -317,6 +317,10 @@ class WrongArgumentError(UsageError, TypeError):
     """An argument that does not exist, or is of a type that means nothing here."""
 
 
+OPTIONS: dict[str, str] = {}
+"""Field of an option class -> how it is given: ``"read_options=ReadOptions"``."""
+
+
 def known_arguments(function: Callable[P, T]) -> Callable[P, T]:
     """Make a function name the most similar argument when it gets one that it does not take."""
     code = function.__code__
@@ -336,8 +340,12 @@ def unknown_argument(name: str, given: Iterable[str], known: frozenset[str]) -> 
     from difflib import get_close_matches  # imported here: few calls have a mistake
 
     unknown = next(argument for argument in given if argument not in known)
+    given_as = OPTIONS.get(unknown, "")
     similar = get_close_matches(unknown, known, n=1)
-    remedy = f"Did you mean {similar[0]!r}?" if similar else f"It takes {', '.join(sorted(known))}."
+    if given_as.partition("=")[0] in known:
+        remedy = f"Give {given_as}({unknown}=...)."
+    else:
+        remedy = f"Did you mean {similar[0]!r}?" if similar else f"It takes {', '.join(sorted(known))}."
     return WrongArgumentError(f"{name} does not take the argument {unknown!r}", remedy=remedy)
 
 

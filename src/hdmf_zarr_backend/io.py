@@ -49,11 +49,11 @@ from hdmf_zarr_backend.formats.new_datasets import OBJECT_CODECS
 from hdmf_zarr_backend.formats.zarr3 import ChunkKeyEncoding, checked_key_encoding
 from hdmf_zarr_backend.model.link_sources import full_location, is_same_place
 from hdmf_zarr_backend.model.nesting import limited_nesting
+from hdmf_zarr_backend.options import MEMORY_BUDGET, ReadOptions
 from hdmf_zarr_backend.progress import SILENT, Progress
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.files import not_found
 from hdmf_zarr_backend.stores.gc_pause import gc_paused
-from hdmf_zarr_backend.stores.limits import MEMORY_BUDGET, ExternalLinks, Limits, MissingChunks, ReadRules
 from hdmf_zarr_backend.stores.opening import check_abilities, open_store
 from hdmf_zarr_backend.stores.wrappers import QueuedStore
 
@@ -86,9 +86,7 @@ class TargetMissingError(StoreNotFoundError, UnsupportedOperation):  # type: ign
     """There is nothing to read; hdmf's own error for it as well."""
 
 
-def parse_target(
-    keys: Store, mode: str, *, use_inlined: bool, likely: ZarrFormat | None, lock: WriterLock | None
-) -> ParsedFile:
+def parse_target(keys: Store, mode: str, *, likely: ZarrFormat | None, lock: WriterLock | None) -> ParsedFile:
     """Return the metadata of a file that has to be there; before a change, what an interrupted one left is put right.
 
     ``likely`` is the format that the user names: a hint for `parse` where the file is only read, since what is changed
@@ -101,7 +99,7 @@ def parse_target(
         warn_of_pending(keys, only_dead=True)
     try:
         hint = likely if is_read and likely != BOTH else None
-        found = parse(keys, use_consolidated=mode != "r-", use_inlined=use_inlined, hint=hint, leave_out=is_read)
+        found = parse(keys, use_consolidated=mode != "r-", hint=hint, leave_out=is_read)
     except StoreNotFoundError as error:
         raise _missing(error, mode) from error
     if found.is_foreign and not is_read:
@@ -203,15 +201,6 @@ def _manager_of(given: BuildManager | TypeMap | None) -> BuildManager:
     return BuildManager(given or TypeMap(NamespaceCatalog())) if given is None or isinstance(given, TypeMap) else given
 
 
-def _set_rules(
-    store: Store, limits: Limits | None, missing_chunks: MissingChunks | None, external_links: ExternalLinks | None
-) -> None:
-    if limits is not None or missing_chunks is not None or external_links is not None:
-        store.read_rules = ReadRules(
-            limits=limits or Limits(), missing_chunks=missing_chunks, external_links=external_links
-        )
-
-
 def _given(path: Any, file: Any, storage_options: Mapping[str, Any] | None) -> Store:
     """Return the keys of a file that is given by its place or as an open ``zarr.Group``."""
     if path is None and file is None:
@@ -246,17 +235,8 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
     strict_json : bool
         Write documents without NaN and Infinity tokens (hdmf-zarr 0.13 cannot read the text that replaces them). A
         store that needs such documents (Icechunk) always has them.
-    use_inlined : bool
-        Read scalars and cached specifications from the consolidated document if it has them. False: from their chunks.
-    limits : Limits, optional
-        Largest documents, chunks, selections and chains of links that are read. HDF5 data that are exported or written
-        to this file are limited, too.
-    missing_chunks : {"fill", "error"}, optional
-        How a chunk that is not stored is read: as the fill value, as Zarr does, or as a `ChunkError`. Default: the fill
-        value; in an export, an error if the file records that all its chunks were stored.
-    external_links : {"follow", "within", "never"}, optional
-        Other files that links and references may lead to: any; those in the folder of the file and below; none.
-        Default: any for a local file, those in its folder for a remote file. A remote file never leads to a local one.
+    read_options : ReadOptions, optional
+        How the file is read: limits, chunks that are not stored, links to other files.
     zarr_format : {2, 3, "both"}, optional
         Format of a new file; "both": it has the metadata of both formats over the same chunks, for programs that read
         one of them only. None: 3 if shards are asked for; else that in the environment variable
@@ -308,10 +288,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         *,
         herd_path: str | None = None,
         strict_json: bool = False,
-        use_inlined: bool = True,
-        limits: Limits | None = None,
-        missing_chunks: MissingChunks | None = None,
-        external_links: ExternalLinks | None = None,
+        read_options: ReadOptions | None = None,
         zarr_format: ZarrFormat | None = None,
         break_lock: bool = False,
         commit_message: str | None = None,
@@ -325,8 +302,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
             warn("synchronizer is ignored: a file has one writer at a time", UserWarning, stacklevel=2)
         self._mode = mode
         self._object_codec = object_codec(object_codec_class)
-        self._place = open_store(path, storage_options)
-        _set_rules(self._place, limits, missing_chunks, external_links)
+        self._place = open_store(path, storage_options, read_options)
         self._force_overwrite = force_overwrite
         self._break_lock = break_lock
         self._lock: WriterLock | None = None
@@ -336,7 +312,6 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         self._commit_message = commit_message
         self._zarr_format = zarr_format
         self._key_encoding = chunk_key_encoding
-        self._use_inlined = use_inlined
         self._keys: Store | None = None
         self._parsed: ParsedFile | None = None
         self._reading: ReadSession | None = None
@@ -436,9 +411,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         if self._mode in NEW_FILE_MODES:
             check_target(keys, self._mode, force=self._force_overwrite)
         elif self._mode != "a" or keys.exists():
-            self._parsed = parse_target(
-                keys, self._mode, use_inlined=self._use_inlined, likely=self._zarr_format, lock=self._lock
-            )
+            self._parsed = parse_target(keys, self._mode, likely=self._zarr_format, lock=self._lock)
             keys = self._parsed.keys(keys)
         else:
             check_outside(keys, is_new=True)
@@ -562,7 +535,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
                 store=self.source,
                 remedy="Is this the right file?",
             )
-        check_link_paths(builder, self._place.read_rules.limits, str(self.source))
+        check_link_paths(builder, self._place.read_rules, str(self.source))
         check_types(builder, self.manager.namespace_catalog, str(self.source))
         hierarchy = None if self._parsed is None else self._parsed.hierarchy
         with construction_errors(builder, str(self.source), self.manager.namespace_catalog, hierarchy):
@@ -946,7 +919,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
             zarr_format=self._number,
             has_both=self.zarr_format == BOTH,
             shards_choose_format=self._zarr_format is None and 3 in self._place.abilities.formats,
-            limits=self._place.read_rules.limits,
+            rules=self._place.read_rules,
             schema=next(iter(catalogs), None) if export_source is not None else None,
             chunk_key_encoding=self._key_encoding or self._encoding_of_file(),
             consolidate=consolidate_metadata and self._place.abilities.consolidates,

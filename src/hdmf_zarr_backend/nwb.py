@@ -20,9 +20,9 @@ from hdmf_zarr_backend.formats.zarr3 import ChunkKeyEncoding
 from hdmf_zarr_backend.io import EXPANDABLE, ZarrIO
 from hdmf_zarr_backend.model.nodes import Group
 from hdmf_zarr_backend.model.stored import is_small_number
+from hdmf_zarr_backend.options import MEMORY_BUDGET, ReadOptions
 from hdmf_zarr_backend.progress import SILENT, Progress
 from hdmf_zarr_backend.stores.base import Store
-from hdmf_zarr_backend.stores.limits import MEMORY_BUDGET, ExternalLinks, Limits, MissingChunks
 from hdmf_zarr_backend.stores.opening import open_store
 
 with library_of("nwb", "NWBZarrIO"):
@@ -66,7 +66,7 @@ class NWBZarrIO(ZarrIO):
         Load the namespaces that are cached in the file (not when it is made, nor with ``manager`` or ``extensions``).
     extensions : str, TypeMap or list, optional
         Paths of namespaces, or type maps, to use instead of the cached ones.
-    herd_path, strict_json, use_inlined, limits, missing_chunks, external_links, zarr_format
+    herd_path, strict_json, zarr_format, read_options
         As of `ZarrIO`.
     break_lock, commit_message, chunk_key_encoding, lazy
         As of `ZarrIO`.
@@ -92,10 +92,7 @@ class NWBZarrIO(ZarrIO):
         *,
         herd_path: str | None = None,
         strict_json: bool = False,
-        use_inlined: bool = True,
-        limits: Limits | None = None,
-        missing_chunks: MissingChunks | None = None,
-        external_links: ExternalLinks | None = None,
+        read_options: ReadOptions | None = None,
         zarr_format: ZarrFormat | None = None,
         break_lock: bool = False,
         commit_message: str | None = None,
@@ -119,10 +116,7 @@ class NWBZarrIO(ZarrIO):
             force_overwrite=force_overwrite,
             herd_path=herd_path,
             strict_json=strict_json,
-            use_inlined=use_inlined,
-            limits=limits,
-            missing_chunks=missing_chunks,
-            external_links=external_links,
+            read_options=read_options,
             zarr_format=zarr_format,
             break_lock=break_lock,
             commit_message=commit_message,
@@ -276,10 +270,7 @@ class NWBZarrIO(ZarrIO):
         storage_options: Mapping[str, Any] | None = None,
         load_namespaces: bool = True,
         extensions: str | TypeMap | list[Any] | None = None,
-        use_inlined: bool = True,
-        limits: Limits | None = None,
-        missing_chunks: MissingChunks | None = None,
-        external_links: ExternalLinks | None = None,
+        read_options: ReadOptions | None = None,
         zarr_format: ZarrFormat | None = None,
         lazy: bool | None = None,
     ) -> Any:
@@ -289,7 +280,7 @@ class NWBZarrIO(ZarrIO):
         ----------
         path : str, Path, or anything else that `NWBZarrIO` takes
             The file.
-        storage_options, load_namespaces, extensions, use_inlined, limits, missing_chunks, external_links, zarr_format
+        storage_options, load_namespaces, extensions, zarr_format, read_options
             As of `NWBZarrIO`.
         lazy
             As of `ZarrIO`.
@@ -300,10 +291,7 @@ class NWBZarrIO(ZarrIO):
             storage_options=storage_options,
             load_namespaces=load_namespaces,
             extensions=extensions,
-            use_inlined=use_inlined,
-            limits=limits,
-            missing_chunks=missing_chunks,
-            external_links=external_links,
+            read_options=read_options,
             zarr_format=zarr_format,
             lazy=lazy,
         ).read()

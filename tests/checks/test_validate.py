@@ -19,6 +19,7 @@ from hdmf_zarr_backend.checks.findings import KINDS
 from hdmf_zarr_backend.checks.json_schema import describe, json_schema_for
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.errors import MetadataError, NotZarrError, StoreNotFoundError, UsageError
+from hdmf_zarr_backend.options import ReadOptions
 from tests import samples
 from tests.checks.drafts import Draft
 from tests.checks.planted import TRACE
@@ -199,7 +200,7 @@ def test_links_to_another_file_are_followed(plain: Draft, tmp_path: Path) -> Non
     draft.links(TRACE)[0]["source"] = "../other.zarr"
     path = saved(draft, tmp_path / "b.zarr")
     assert validate(path).is_valid
-    assert places(path, external_links="never") == [(f"/{TRACE}", "missing")]
+    assert places(path, read_options=ReadOptions(external_links="never")) == [(f"/{TRACE}", "missing")]
     del other.attributes(f"{TRACE}/data")["unit"]
     saved(other, tmp_path / "other.zarr")
     assert places(path) == [(f"/{TRACE}/data", "missing")]

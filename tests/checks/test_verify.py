@@ -20,6 +20,7 @@ from pynwb import NWBFile
 from hdmf_zarr_backend import Limits, NWBZarrIO, ZarrDataIO, ZarrIO, consolidate, upgrade, validate, verify
 from hdmf_zarr_backend.checks.findings import DAMAGE, REMARKS, Report
 from hdmf_zarr_backend.errors import ChunkError, NotZarrError, StoreNotFoundError, UsageError
+from hdmf_zarr_backend.options import ReadOptions
 from hdmf_zarr_backend.progress import Progress
 from hdmf_zarr_backend.stores.base import Abilities
 from hdmf_zarr_backend.stores.local import LocalStore
@@ -145,7 +146,7 @@ def test_a_chunk_that_is_gone(store):
     assert chunk(store, "numbers", 1, 0).name[-1] in problem.message
     with ZarrIO(store) as io:
         assert io.read_builder()["numbers"].data[:][2].tolist() == [0, 0, 0, 0]
-    with ZarrIO(store, missing_chunks="error") as io:
+    with ZarrIO(store, read_options=ReadOptions(missing_chunks="error")) as io:
         data = io.read_builder()["numbers"].data
         with pytest.raises(ChunkError, match="is not stored") as caught:
             data[:]
@@ -343,7 +344,7 @@ def test_links_to_other_files_by_policy(tmp_path):
     (path / ".zmetadata").unlink()
     assert verify(path).is_sound
     for policy, refused in (("follow", set()), ("within", {"/far"}), ("never", {"/near", "/far"})):
-        report = verify(path, external_links=policy)
+        report = verify(path, read_options=ReadOptions(external_links=policy))
         assert report.is_sound
         assert {remark.path for remark in report.remarks if remark.kind == "link-refused"} == refused
 
@@ -420,10 +421,10 @@ def test_a_file_that_is_being_written(store):
 
 
 def test_a_limit(store):
-    report = verify(store, limits=Limits(max_document_bytes=100))
+    report = verify(store, read_options=ReadOptions(limits=Limits(max_document_bytes=100)))
     assert found(report) == {("/", "limit")}
     assert "max_document_bytes" in report.problems[0].message
-    assert found(verify(store, limits=Limits(max_chunk_bytes=10))) >= {("/numbers", "limit")}
+    assert found(verify(store, read_options=ReadOptions(limits=Limits(max_chunk_bytes=10)))) >= {("/numbers", "limit")}
 
 
 def test_memory_is_bounded_and_progress_is_told(tmp_path):

@@ -459,13 +459,11 @@ def test_validate_names_its_own_option(nwb: Path, capsys: pytest.CaptureFixture[
     assert shown(capsys, "validate", "--installed", nwb)
 
 
-def test_convert_names_the_option_for_links_that_fits(
+def test_convert_names_the_option_that_has_no_effect(
     nwb: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    said = shown(capsys, "convert", nwb, tmp_path / "b.nwb", "--external-links", "follow", code=2)
-    assert "Use --linked-data keep or copy." in said
-    said = shown(capsys, "convert", nwb, tmp_path / "b.zarr", "--zarr-format", "3", "--linked-data", "copy", code=2)
-    assert "Leave --linked-data out." in said
+    said = shown(capsys, "convert", nwb, tmp_path / "b.zarr", "--zarr-format", "3", "--no-link-data", code=2)
+    assert "Leave --no-link-data out." in said
 
 
 def test_a_damaged_chunk_has_one_remedy(nwb: Path, capsys: pytest.CaptureFixture[str]) -> None:

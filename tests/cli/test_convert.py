@@ -17,6 +17,7 @@ from hdmf_zarr_backend.cli.command import CODECS
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.errors import UnsupportedFileError
 from hdmf_zarr_backend.formats import codec_options
+from hdmf_zarr_backend.options import ReadOptions
 from hdmf_zarr_backend.progress import SILENT
 from tests.samples import plain_nwbfile, write_hdf5
 
@@ -25,7 +26,7 @@ DEFAULTS = {
     "overwrite": False,
     "check": True,
     "zarr_format": None,
-    "external_links": "keep",
+    "link_data": True,
     "codec": "keep",
     "chunks": None,
     "executor": "threads",
@@ -34,7 +35,7 @@ DEFAULTS = {
     "nczarr": False,
     "shards": None,
     "chunk_key_encoding": None,
-    "missing_chunks": None,
+    "read_options": ReadOptions(),
     "strict_json": False,
     "durable": False,
     "storage_options": {},
@@ -80,10 +81,10 @@ def test_a_source_and_a_target(calls: Calls, capsys: pytest.CaptureFixture[str])
 
 
 def test_the_options_are_passed_on(calls: Calls) -> None:
-    given = ["--overwrite", "--no-check", "--to", "zarr", "--linked-data", "copy", "--codec", "zstd", "--jobs", "3"]
+    given = ["--overwrite", "--no-check", "--to", "zarr", "--no-link-data", "--codec", "zstd", "--jobs", "3"]
     given += ["--chunks", "keep"]
     given += ["--resume", "--virtual", "-O", "anon=true", "-O", "key=a=b"]
-    given += ["--chunk-key-encoding", "v2"]
+    given += ["--chunk-key-encoding", "v2", "--external-links", "never"]
     given += ["--nczarr", "--shards", "40000,64", "--missing-chunks", "fill", "--strict-json"]
     assert main(["convert", *given, "a.nwb", "b"]) == 0
     changed = {
@@ -91,7 +92,7 @@ def test_the_options_are_passed_on(calls: Calls) -> None:
         "overwrite": True,
         "check": False,
         "zarr_format": None,
-        "external_links": "copy",
+        "link_data": False,
         "codec": "zstd",
         "chunks": "keep",
         "executor": 3,
@@ -100,7 +101,7 @@ def test_the_options_are_passed_on(calls: Calls) -> None:
         "nczarr": True,
         "shards": (40000, 64),
         "chunk_key_encoding": "v2",
-        "missing_chunks": "fill",
+        "read_options": ReadOptions(missing_chunks="fill", external_links="never"),
         "strict_json": True,
         "durable": False,
         "storage_options": {"anon": True, "key": "a=b"},
@@ -129,16 +130,9 @@ def test_each_option_has_one_spelling(calls: Calls, capsys: pytest.CaptureFixtur
     assert calls == []
     assert main(["convert", "--help"]) == 0
     shown = capsys.readouterr().out
-    assert "--linked-data {keep,copy}" in shown
+    assert "--no-link-data" in shown
     assert "--external-links {follow,within,never}" in shown
     assert set(CODECS) == {"keep", *codec_options.CODECS}
-
-
-def test_the_two_options_for_links_exclude_each_other(calls: Calls, capsys: pytest.CaptureFixture[str]) -> None:
-    given = ["--linked-data", "copy", "--external-links", "follow"]
-    assert main(["convert", *given, "a.nwb", "b.zarr"]) == 2
-    assert calls == []
-    assert "not allowed with" in capsys.readouterr().err
 
 
 def test_threads_and_a_scheduler_exclude_each_other(calls: Calls, capsys: pytest.CaptureFixture[str]) -> None:

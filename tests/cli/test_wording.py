@@ -17,7 +17,7 @@ from hdmf_zarr_backend.cli.main import COMMANDS, build_parser
 from hdmf_zarr_backend.cli.wording import ARGUMENTS, error_text, remedy_text
 from hdmf_zarr_backend.conversion.convert import convert
 from hdmf_zarr_backend.errors import ReferenceTargetError, UsageError, ZarrBackendError
-from hdmf_zarr_backend.stores.limits import Limits
+from hdmf_zarr_backend.options import Limits, ReadOptions
 
 SOURCE = Path(hdmf_zarr_backend.__file__).parent
 COMMAND = {command.name: command for command in COMMANDS}
@@ -60,7 +60,8 @@ def test_every_argument_that_a_message_names_is_in_the_table() -> None:
 
 def test_what_conversions_refuse_is_in_the_table() -> None:
     """The error of an option that has no effect names it, whichever it is."""
-    assert set(inspect.signature(convert).parameters) - {"source", "target", "progress"} <= ARGUMENTS.keys()
+    arguments = {*inspect.signature(convert).parameters, *(entry.name for entry in fields(ReadOptions))}
+    assert arguments - {"source", "target", "progress", "read_options"} <= ARGUMENTS.keys()
 
 
 def test_no_message_names_an_argument_after_it_was_worded() -> None:
@@ -88,7 +89,7 @@ def test_the_options_of_the_table_are_there() -> None:
         ("convert", "Pass check=False to convert it anyway.", "Use --no-check to convert it anyway."),
         ("convert", "Run it without resume=True, which starts again.", "Run it without --resume, which starts again."),
         ("convert", "Leave nczarr= and shards= out.", "Leave --nczarr and --shards out."),
-        ("convert", "Leave external_links= out.", "Leave --linked-data out."),
+        ("convert", "Leave link_data= out.", "Leave --no-link-data out."),
         ("convert", "Write with zarr_format=3, or leave shards out.",
          "Write with --zarr-format 3, or leave --shards out."),
         ("convert", 'Restore it, or take missing_chunks="fill".', "Restore it, or take --missing-chunks fill."),
@@ -97,7 +98,7 @@ def test_the_options_of_the_table_are_there() -> None:
         ("verify", 'Pass external_links="within" or "follow" here.', "Use --external-links within or follow here."),
         ("convert", 'Pass external_links="follow".', "Use --external-links follow."),
         ("convert", 'Pass external_links="within" or "follow".', "Use --external-links within or follow."),
-        ("convert", 'Pass external_links="keep" or "copy".', "Use --linked-data keep or copy."),
+        ("convert", "Pass link_data=False.", "Use --no-link-data."),
         ("inspect", "Raise it: limits=Limits(max_links=128).", "In Python: raise it: limits=Limits(max_links=128)."),
         ("inspect", "Open with load_namespaces=False to read the file with the installed schema.",
          "In Python: open with load_namespaces=False to read the file with the installed schema."),

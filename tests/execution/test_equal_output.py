@@ -16,6 +16,7 @@ from hdmf.data_utils import AbstractDataChunkIterator, DataChunk
 
 from hdmf_zarr_backend import ZarrDataIO, ZarrIO, convert
 from hdmf_zarr_backend.comparison import compare
+from hdmf_zarr_backend.options import ReadOptions
 from hdmf_zarr_backend.progress import Progress
 from tests.execution.conftest import KINDS, contents
 
@@ -147,7 +148,7 @@ def zarr_source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def export(source: Path, target: Path, executor: Any, **options: Any) -> dict[str, bytes]:
-    with ZarrIO(source, "r", missing_chunks="fill") as src, ZarrIO(target, "w") as io:
+    with ZarrIO(source, "r", read_options=ReadOptions(missing_chunks="fill")) as src, ZarrIO(target, "w") as io:
         io.export(src, executor=executor, **options)
     return contents(target)
 

@@ -21,6 +21,7 @@ import numpy as np
 
 from hdmf_zarr_backend import ZarrDataIO, ZarrIO, convert
 from hdmf_zarr_backend.errors import IncompleteStoreError, StoreNotFoundError
+from hdmf_zarr_backend.options import ReadOptions
 from hdmf_zarr_backend.stores import files as store_files
 from hdmf_zarr_backend.stores import local as local_store
 from hdmf_zarr_backend.stores import zip as zip_store
@@ -57,7 +58,7 @@ def write_hdf5(path: Path, value: int, chunks: int) -> None:
 def state(place: Any, chunks: int, **options: Any) -> str:
     """Return what a reader finds: ``"nothing"``, ``"incomplete"``, ``"old"`` or ``"new"``; a mixture is an error."""
     try:
-        with ZarrIO(place, **options, missing_chunks="error") as io:
+        with ZarrIO(place, **options, read_options=ReadOptions(missing_chunks="error")) as io:
             root = io.read_builder()
             texts = root.groups["texts"]
             array = root.groups["deep"].groups["g"].datasets["n"].data[:]

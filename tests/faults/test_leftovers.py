@@ -217,7 +217,7 @@ os.chmod(folder + "/a.zarr/g/x/0", 0)
 os.chmod(folder + "/b.zarr", 0)
 os.chmod(folder + "/open", 0o500)
 def chunk():
-    with ZarrIO(folder + "/a.zarr", "r", use_inlined=False) as io:
+    with ZarrIO(folder + "/a.zarr", "r-") as io:
         io.read_builder()["g/x"].data[:]
 def root():
     ZarrIO(folder + "/b.zarr", "r")

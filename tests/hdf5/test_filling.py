@@ -19,6 +19,7 @@ from hdmf_zarr_backend.arrays.codecs import ChunkCodec
 from hdmf_zarr_backend.comparison import compare
 from hdmf_zarr_backend.hdf5 import filling
 from hdmf_zarr_backend.hdf5.filling import BlockTask
+from hdmf_zarr_backend.options import ReadOptions
 from tests.hdf5.pipelines import COPIED, DECODED
 
 VALUES = np.cumsum(np.random.default_rng(0).integers(-3, 4, (21_000, 30), dtype="<i4"), axis=0, dtype="<i4")
@@ -230,7 +231,7 @@ def test_a_missing_chunk_is_the_fill_value_that_zarr_knows(
     convert(tmp_path / "a.h5", tmp_path / "a.zarr")
     length = json.loads((tmp_path / "a.zarr/x/.zarray").read_text())["chunks"][0]
     (tmp_path / "a.zarr/x/2").unlink()
-    convert(tmp_path / "a.zarr", tmp_path / "b.h5", missing_chunks="fill")
+    convert(tmp_path / "a.zarr", tmp_path / "b.h5", read_options=ReadOptions(missing_chunks="fill"))
     with h5py.File(tmp_path / "b.h5") as file:
         assert file["x"].fillvalue == fill
         assert file["x"][2 * length - 1 : 2 * length + 1].tolist() == [value, filled]

@@ -24,6 +24,7 @@ import numpy as np
 from hdmf.build import LinkBuilder, ReferenceBuilder
 
 from hdmf_zarr_backend import Limits, ZarrDataIO, ZarrIO
+from hdmf_zarr_backend.options import ReadOptions
 from tests import trees
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -209,6 +210,7 @@ def _flipped(path: Path) -> None:
 
 _ZEROS = bytes(2**26)
 _SMALL = Limits(max_document_bytes=1000)
+_FEW_BYTES = ReadOptions(limits=Limits(max_stored_bytes=1999))
 _DEEP = '{"a":' * 100_000 + "0" + "}" * 100_000
 _STATES = struct.pack("<4BIII", 2, 1, 0x21, 2, 2**31 - 20, 2**18, 40) + bytes(24)
 _MANY = {f"{'g/' * 5}n{i}/.zgroup": {"zarr_format": 2} for i in range(3000)}
@@ -251,7 +253,7 @@ CASES: tuple[Case, ...] = (
     Case(CHUNKS, "a chunk is gone", "it reads as the fill value; `verify` reports it", _remove("numbers/0.0"),
          read("numbers"), finds="chunk-missing"),
     Case(CHUNKS, 'a chunk is gone, and `missing_chunks="error"`', "`ChunkError` that names array and chunk",
-         _remove("numbers/0.0"), read("numbers", missing_chunks="error"),
+         _remove("numbers/0.0"), read("numbers", read_options=ReadOptions(missing_chunks="error")),
          raises="ChunkError", says="'0.0' is not stored", finds="chunk-missing"),
     Case(CHUNKS, "a chunk is empty", "`ChunkError` that names array and chunk",
          text("numbers/0.0", b"", consolidated=True), read("numbers"),
@@ -297,10 +299,12 @@ CASES: tuple[Case, ...] = (
     Case(LINKS, "a link to a neighbour", "it is followed", link(source="../neighbour.zarr", path="/box"),
          lambda path: opened(path).links["link"].builder.attributes["object_id"]),
     Case(LINKS, 'a link to a neighbour, and `external_links="never"`', "a warning; the link is left out",
-         link(source="../neighbour.zarr", path="/box"), lambda path: opened(path, external_links="never"),
+         link(source="../neighbour.zarr", path="/box"),
+         lambda path: opened(path, read_options=ReadOptions(external_links="never")),
          warns="BrokenLinkWarning", says="is refused"),
     Case(LINKS, 'a link out of the folder, and `external_links="within"`', "a warning; the link is left out",
-         link(source="../../other.zarr", path="/box"), lambda path: opened(path, external_links="within"),
+         link(source="../../other.zarr", path="/box"),
+         lambda path: opened(path, read_options=ReadOptions(external_links="within")),
          warns="BrokenLinkWarning", says="is refused", finds="link-dangling"),
     Case(LINKS, "a link to a folder that is not a Zarr file", "a warning; the link is left out",
          link(source="../..", path="/"), opened, warns="BrokenLinkWarning", says="not a Zarr", finds="link-dangling"),
@@ -311,10 +315,11 @@ CASES: tuple[Case, ...] = (
          finds="reference-dangling"),
     # sizes
     Case(SIZES, "a document of more than `max_document_bytes`", "`LimitError` that names the limit",
-         lambda path: None, lambda path: opened(path, limits=_SMALL), raises="LimitError", says="max_document_bytes"),
+         lambda path: None, lambda path: opened(path, read_options=ReadOptions(limits=_SMALL)),
+         raises="LimitError", says="max_document_bytes"),
     Case(SIZES, "more nodes than `max_documents`", "`LimitError` that names the limit",
          _consolidated(lambda d: d["metadata"].update(_MANY)),
-         lambda path: opened(path, limits=Limits(max_documents=2000)),
+         lambda path: opened(path, read_options=ReadOptions(limits=Limits(max_documents=2000))),
          raises="LimitError", says="max_documents", finds="document-missing"),
     Case(SIZES, "a million nested groups", "`LimitError` that names `max_depth`",
          _consolidated(lambda d: d["metadata"].update({"g/" * 10**6 + ".zgroup": {"zarr_format": 2}})), opened,
@@ -348,11 +353,11 @@ CASES: tuple[Case, ...] = (
          raises="ChunkError", says="'0.0'", finds="chunk-damaged"),
     Case(SIZES, "text that becomes more than `max_object_bytes`", "`LimitError` that names the limit",
          squeezed({"id": "zlib", "level": 1}, zlib.compress(_ZEROS), name="texts"),
-         read("texts", limits=Limits(max_object_bytes=2**20)),
+         read("texts", read_options=ReadOptions(limits=Limits(max_object_bytes=2**20))),
          raises="LimitError", says="max_object_bytes", finds="chunk-damaged"),
     Case(SIZES, "a stored chunk of more than `max_stored_bytes`", "`LimitError`; it is not read",
          text("numbers/0.0", bytes(2000), consolidated=True),
-         lambda path: opened(path, limits=Limits(max_stored_bytes=1999), use_inlined=True)["numbers"].data[:],
+         lambda path: opened(path, read_options=_FEW_BYTES)["numbers"].data[:],
          raises="LimitError", says="max_stored_bytes", finds="chunk-damaged"),
     # code
     Case(CODE, "a pickle that would run a program", "`UnsafeDataError`; nothing is run", _pickled, resolve,

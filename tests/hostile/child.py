@@ -24,6 +24,7 @@ import numpy as np
 from hdmf_zarr_backend import LazyArray, Limits, ZarrIO, verify
 from hdmf_zarr_backend.builders.datasets import BuilderReferences, BuilderTable
 from hdmf_zarr_backend.errors import ZarrBackendError
+from hdmf_zarr_backend.options import ReadOptions
 from tests.hostile.mutate import mutated
 from tests.hostile.seeds import seeds
 
@@ -81,7 +82,7 @@ class Ear:
 
 def use(place: Any) -> None:
     """Read everything that is in a file, as a program would that knows nothing of it."""
-    with ZarrIO(place, "r", limits=LIMITS, external_links="within") as io:
+    with ZarrIO(place, "r", read_options=ReadOptions(limits=LIMITS, external_links="within")) as io:
         stack = [io.read_builder()]
         seen: set[int] = set()
         while stack:
@@ -208,7 +209,7 @@ def _case(files: dict[str, bytes], place: Path | None, *, is_there: bool = False
             str(error)
             outcome = type(error).__name__
         try:
-            verify(source, "chunks", limits=LIMITS, external_links="within")
+            verify(source, "chunks", read_options=ReadOptions(limits=LIMITS, external_links="within"))
         except ZarrBackendError as error:
             str(error)
     return outcome

@@ -11,6 +11,7 @@ from typing import Any
 import fsspec
 
 from hdmf_zarr_backend import Limits, ZarrIO, convert
+from hdmf_zarr_backend.options import ReadOptions
 from tests import trees
 from tests.hostile.catalogue import CHUNKS, CODE, DOCUMENTS, LINKS, SIZES, Act, Case, document, link, opened, read, text
 from tests.proportion import ends
@@ -108,7 +109,7 @@ def _many_neighbours(path: Path) -> None:
 
 def _copied(path: Path) -> None:
     try:
-        convert(path, path.parent / "copy.zarr", zarr_format=3, missing_chunks="fill")
+        convert(path, path.parent / "copy.zarr", zarr_format=3, read_options=ReadOptions(missing_chunks="fill"))
     finally:
         assert not (path.parent / "copy.zarr").exists()
 
@@ -173,7 +174,7 @@ CASES: tuple[Case, ...] = (
     Case(LINKS, "a link to a neighbour by its absolute path", "it is followed, as with HDF5", _by_absolute_path,
          _linked),
     Case(LINKS, 'an absolute path out of the folder, and `external_links="within"`', "a warning; the link is left out",
-         link(source="/", path="/box"), lambda path: opened(path, external_links="within"),
+         link(source="/", path="/box"), lambda path: opened(path, read_options=ReadOptions(external_links="within")),
          warns="BrokenLinkWarning", says="is refused", finds="link-dangling"),
     Case(LINKS, "a link with another scheme, such as `gopher:`", "a warning; the link is left out",
          link(source="gopher://localhost/a.zarr", path="/box"), opened,
@@ -190,7 +191,8 @@ CASES: tuple[Case, ...] = (
          raises="MetadataError", says="(/)", finds="link-damaged"),
     # sizes
     Case(SIZES, "links to more files than `max_files`", "a warning that names the limit", _many_neighbours,
-         lambda path: opened(path, limits=Limits(max_files=2)), warns="BrokenLinkWarning", says="max_files"),
+         lambda path: opened(path, read_options=ReadOptions(limits=Limits(max_files=2))),
+         warns="BrokenLinkWarning", says="max_files"),
     Case(SIZES, "a copy of an array of 2^40 chunks of which a few are stored", "`LimitError`: `max_unwritten_bytes`",
          document("numbers/.zarray", lambda d: d.update(shape=[2**41, 4])), _copied,
          raises="LimitError", says="max_unwritten_bytes", finds="chunk-missing"),

@@ -30,6 +30,7 @@ import obstore  # noqa: F401 - a library that is loaded later has no room in the
 from hdmf_zarr_backend import NWBZarrIO, ZarrIO, convert
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.errors import ZarrBackendError
+from hdmf_zarr_backend.options import ReadOptions
 from tests import trees
 from tests.hostile.files import SECRET, HostileFile, all_files
 
@@ -248,7 +249,7 @@ def validate(path: Path) -> str:
 def converted(path: Path) -> None:
     """Convert it to the other format; of HDF5 with the policy that keeps its external links inside the folder."""
     if path.suffix == ".h5":
-        convert(path, path.parent / "made.zarr", check=False, external_links="within")
+        convert(path, path.parent / "made.zarr", check=False, read_options=ReadOptions(external_links="within"))
         convert(path.parent / "made.zarr", path.parent / "back.h5", check=False)
     else:
         convert(path, path.parent / "made.h5", check=False)

@@ -26,6 +26,7 @@ from hdmf_zarr_backend.builders.schema import ContainerError
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.comparison import compare
 from hdmf_zarr_backend.errors import ChunkError, LimitError, MetadataError, StoreError, UsageError, ZarrBackendError
+from hdmf_zarr_backend.options import ReadOptions
 from tests import trees
 from tests.hostile.child import LIMITS, use
 from tests.hostile.operations import converted, diff, inspect, read, repair, report, validate
@@ -48,7 +49,7 @@ def look(files: Files | Path) -> tuple[str, set[str]]:
         outcome = ""
     except ZarrBackendError as error:
         outcome = type(error).__name__
-    return outcome, {problem.kind for problem in verify(files, limits=LIMITS).problems}
+    return outcome, {problem.kind for problem in verify(files, read_options=ReadOptions(limits=LIMITS)).problems}
 
 
 # ---- documents that say something of another kind -------------------------------------------------------------------
@@ -148,7 +149,7 @@ def test_a_length_that_so_few_bytes_cannot_have_is_damage_and_no_matter_of_limit
 @pytest.mark.parametrize("shape", [[2**63, 4], [2**64, 4], [10**30, 4], [2**62, 2**62]])
 def test_shapes_beyond_what_an_index_can_be(shape):
     files = change(listed(2), "plain/.zarray", lambda d: d.update(shape=shape))
-    with ZarrIO(files, limits=LIMITS) as io:
+    with ZarrIO(files, read_options=ReadOptions(limits=LIMITS)) as io:
         data = io.read_builder()["plain"].data
         for key in ((), slice(None), (slice(None), 0), Ellipsis):
             with pytest.raises(LimitError):
@@ -591,8 +592,16 @@ def test_the_fill_value_is_copied_where_that_is_asked_for(tmp_path, name, target
     files = make(2)
     del files[key]
     options: dict[str, Any] = {"zarr_format": 3} if target == "a.zarr" else {}
-    convert(placed(files, tmp_path / "source.zarr"), tmp_path / target, missing_chunks="fill", **options)
-    with ZarrIO(files, missing_chunks="fill") as source, ZarrIO(tmp_path / "b.zarr", "w") as io:
+    convert(
+        placed(files, tmp_path / "source.zarr"),
+        tmp_path / target,
+        read_options=ReadOptions(missing_chunks="fill"),
+        **options,
+    )
+    with (
+        ZarrIO(files, read_options=ReadOptions(missing_chunks="fill")) as source,
+        ZarrIO(tmp_path / "b.zarr", "w") as io,
+    ):
         io.export(source, write_args={"link_data": False})
     with ZarrIO(tmp_path / "b.zarr") as io:
         values = io.read_builder()[name].data[:]
@@ -606,7 +615,12 @@ def test_what_never_said_that_it_was_whole_is_copied(tmp_path):
     files[".zattrs"] = b"{}"
     convert(placed(files, tmp_path / "source.zarr"), tmp_path / "a.zarr", zarr_format=3)
     with pytest.raises(ChunkError, match="not stored"):
-        convert(tmp_path / "source.zarr", tmp_path / "b.zarr", zarr_format=3, missing_chunks="error")
+        convert(
+            tmp_path / "source.zarr",
+            tmp_path / "b.zarr",
+            zarr_format=3,
+            read_options=ReadOptions(missing_chunks="error"),
+        )
 
 
 def test_a_gone_chunk_of_a_linked_file_is_told_too(tmp_path):
@@ -615,7 +629,7 @@ def test_a_gone_chunk_of_a_linked_file_is_told_too(tmp_path):
     with ZarrIO(tmp_path / "other.zarr") as other, ZarrIO(tmp_path / "a.zarr", "w") as io:
         io.write_builder(trees.root(trees.dataset("linked", other.read_builder()["large"].data)))
     with pytest.raises(ChunkError, match="not stored") as caught:
-        convert(tmp_path / "a.zarr", tmp_path / "a.h5", external_links="copy")
+        convert(tmp_path / "a.zarr", tmp_path / "a.h5", link_data=False)
     assert "other.zarr" in str(caught.value)
 
 
@@ -628,10 +642,10 @@ def test_a_copy_of_a_trillion_chunks_is_refused(tmp_path, name, target):
     options: dict[str, Any] = {"zarr_format": 3} if target == "a.zarr" else {}
     with ends():
         with pytest.raises(LimitError, match="max_unwritten_bytes") as caught:
-            convert(source, tmp_path / target, missing_chunks="fill", **options)
+            convert(source, tmp_path / target, read_options=ReadOptions(missing_chunks="fill"), **options)
         assert caught.value.path == f"/{name}"
         with (
-            ZarrIO(source, missing_chunks="fill") as io,
+            ZarrIO(source, read_options=ReadOptions(missing_chunks="fill")) as io,
             ZarrIO(tmp_path / "b.zarr", "w") as out,
             pytest.raises(LimitError, match="max_unwritten_bytes"),
         ):
@@ -694,10 +708,14 @@ def test_the_limit_of_what_was_never_written_in_hdf5_can_be_raised(tmp_path, cal
         file.create_dataset("x", shape=(8, 10_000), chunks=(1, 10_000), dtype="i8")[:2] = 1
     never = 6 * 10_000 * 8
     with pytest.raises(LimitError, match="6 of its 8 chunks were never written, and would be 480,000 bytes") as caught:
-        call(tmp_path / "a.h5", tmp_path / "a.zarr", limits=Limits(max_unwritten_bytes=never - 1))
+        call(
+            tmp_path / "a.h5",
+            tmp_path / "a.zarr",
+            read_options=ReadOptions(limits=Limits(max_unwritten_bytes=never - 1)),
+        )
     assert caught.value.path == "/x"
     assert not (tmp_path / "a.zarr").exists()
-    call(tmp_path / "a.h5", tmp_path / "a.zarr", limits=Limits(max_unwritten_bytes=never))
+    call(tmp_path / "a.h5", tmp_path / "a.zarr", read_options=ReadOptions(limits=Limits(max_unwritten_bytes=never)))
     if call is not by_dry_run:
         with ZarrIO(tmp_path / "a.zarr") as io:
             assert io.read_builder()["x"].data[:, 0].tolist() == [1, 1, 0, 0, 0, 0, 0, 0]
@@ -708,7 +726,9 @@ def test_the_chunks_that_are_there_are_counted(tmp_path):
 
     def export(most: int) -> None:
         with (
-            ZarrIO(source, limits=Limits(max_unwritten_bytes=most), missing_chunks="fill") as io,
+            ZarrIO(
+                source, read_options=ReadOptions(limits=Limits(max_unwritten_bytes=most), missing_chunks="fill")
+            ) as io,
             ZarrIO(tmp_path / "b.zarr", "w") as out,
         ):
             out.export(io, write_args={"link_data": False})
@@ -750,7 +770,7 @@ def test_the_limit_of_what_is_stored_holds_wherever_it_is(tmp_path, kind, reques
             io.export(source, write_args={"link_data": False})
     size = max(map(len, files.values()))
     for most in (size, 20_000):
-        with ZarrIO(place, limits=Limits(max_stored_bytes=most), **options) as io:
+        with ZarrIO(place, read_options=ReadOptions(limits=Limits(max_stored_bytes=most)), **options) as io:
             data = io.read_builder()["large"].data
             if most == size:
                 assert data[-1] == 2**20 - 1

@@ -18,6 +18,7 @@ from hdmf.common import DynamicTable, VectorData, get_manager
 
 from hdmf_zarr_backend import ZarrIO, convert, verify
 from hdmf_zarr_backend.errors import DamagedFileError, LinkRefusedError, StoreError, StoreRefusedError
+from hdmf_zarr_backend.options import ReadOptions
 
 posix = pytest.mark.skipif(os.name == "nt", reason="symbolic links and pipes as POSIX has them")
 SECRET = b"not yours\n"
@@ -402,7 +403,10 @@ def test_a_file_of_references_reads_no_local_file(tmp_path, secret, number, poli
     place.parent.mkdir()
     url = chains(secret)[number]
     referring(place, url, len(SECRET))
-    kinds = {problem.kind: str(problem) for problem in verify(place, level="chunks", external_links=policy).problems}
+    kinds = {
+        problem.kind: str(problem)
+        for problem in verify(place, level="chunks", read_options=ReadOptions(external_links=policy)).problems
+    }
     assert not any("checksum" in kind for kind in kinds)
     for name in ("x", "y"):
         with pytest.raises((LinkRefusedError, StoreError)) as caught:
@@ -413,7 +417,7 @@ def test_a_file_of_references_reads_no_local_file(tmp_path, secret, number, poli
 
 def converted(source: Path, target: Path, policy: str | None) -> None:
     """Read a file of references as a whole."""
-    with ZarrIO(str(source), manager=get_manager(), mode="r", external_links=policy) as io:
+    with ZarrIO(str(source), manager=get_manager(), mode="r", read_options=ReadOptions(external_links=policy)) as io:
         for name in ("x", "y"):
             io.read_builder()[name].data[:]
 
@@ -444,10 +448,10 @@ def test_raw_files_out_of_the_folder(tmp_path, secret, kind, policy):
     with_raw_file(source, str(raw))
     if policy == "follow" and kind in ("file", "link"):
         with pytest.warns(UserWarning, match="raw file"):
-            convert(source, target, external_links=policy)
+            convert(source, target, read_options=ReadOptions(external_links=policy))
         return
     with pytest.raises(LinkRefusedError, match="refused") as caught:
-        convert(source, target, external_links=policy)
+        convert(source, target, read_options=ReadOptions(external_links=policy))
     assert str(source) in str(caught.value)
     assert "/x" in str(caught.value)
     assert not target.exists()
@@ -461,7 +465,7 @@ def test_a_raw_file_in_the_folder_is_followed_with_a_note(tmp_path):
         convert(source, target)
     assert (target / "x" / "0").exists()
     with pytest.raises(LinkRefusedError, match="refused"):
-        convert(source, tmp_path / "b.zarr", external_links="never")
+        convert(source, tmp_path / "b.zarr", read_options=ReadOptions(external_links="never"))
 
 
 @posix
@@ -518,7 +522,7 @@ def test_the_source_of_a_virtual_dataset(tmp_path, policy):
         convert(source, tmp_path / "a.zarr")
         return
     with pytest.raises(LinkRefusedError, match="refused"):
-        convert(source, tmp_path / "a.zarr", external_links=policy)
+        convert(source, tmp_path / "a.zarr", read_options=ReadOptions(external_links=policy))
 
 
 @posix

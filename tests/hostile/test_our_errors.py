@@ -26,6 +26,7 @@ from hdmf_zarr_backend.errors import (
     ValueRefusedError,
     ZarrBackendError,
 )
+from hdmf_zarr_backend.options import ReadOptions
 from tests.everything import write_everything
 from tests.proportion import ends
 
@@ -248,13 +249,13 @@ def test_a_link_to_a_file_that_no_path_names_leads_nowhere(tmp_path, file, polic
     source = zarr_file(tmp_path / "a.zarr")
     link = {"name": "link", "source": file, "path": "/x"}
     (source / ".zattrs").write_text(json.dumps({"zarr_link": [link]}))
-    with ZarrIO(source, external_links=policy) as io:
+    with ZarrIO(source, read_options=ReadOptions(external_links=policy)) as io:
         root = io.read_builder()
         assert "link" not in root
         assert root["x"].data[:].tolist() == [0] * 4
     for links in ("keep", "copy"):
         with pytest.raises(ZarrBackendError) as caught:
-            convert(source, tmp_path / "a.h5", external_links=links)
+            convert(source, tmp_path / "a.h5", read_options=ReadOptions(external_links=links))
         assert caught.value.path == "/link"
 
 

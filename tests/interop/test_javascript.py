@@ -26,6 +26,8 @@ from tests.interop.test_matrix import (
 )
 from tests.javascript import run_node
 
+pytestmark = pytest.mark.peer
+
 _PARSE = """
 import fs from "node:fs";
 const reported = {};

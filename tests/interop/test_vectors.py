@@ -41,6 +41,7 @@ def test_a_release_of_hdmf_zarr_reads_what_it_has_read(name, unpacked):
     assert lost(name, unpacked) == []
 
 
+@pytest.mark.peer
 def test_zarrita_reads_what_it_has_read(unpacked):
     assert lost("zarrita", unpacked) == []
 

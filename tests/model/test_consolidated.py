@@ -80,7 +80,7 @@ def test_a_damaged_block_is_nothing_or_our_error(block):
     try:
         chunks = inlined.inlined_chunks(document)
     except MetadataError as error:
-        assert "use_inlined=False" in error.remedy
+        assert "mode='r-'" in error.remedy
     else:
         assert set(chunks) == {"a"}
     document["hdmf_inline"] = block

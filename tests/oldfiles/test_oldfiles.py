@@ -14,6 +14,7 @@ from pynwb import NWBHDF5IO, TimeSeries
 from hdmf_zarr_backend import NWBZarrIO, convert, verify
 from hdmf_zarr_backend.comparison import compare
 from hdmf_zarr_backend.errors import DamagedMetadataWarning, MissingNamespacesWarning
+from hdmf_zarr_backend.options import ReadOptions
 from tests.oldfiles import content
 from tests.oldfiles.make import OURS, WRITERS
 
@@ -52,7 +53,7 @@ def old(request, unpacked):
 @pytest.fixture
 def nwbfile(old):
     """The ``NWBFile`` in it."""
-    with NWBZarrIO(old, mode="r", external_links="follow") as io:
+    with NWBZarrIO(old, mode="r", read_options=ReadOptions(external_links="follow")) as io:
         yield io.read()
 
 
@@ -188,7 +189,9 @@ def test_they_are_not_looked_for_where_the_attributes_have_none(unpacked, tmp_pa
 
 @pytest.mark.parametrize("name", LINKING)
 def test_a_link_to_another_file_leads_there(unpacked, name):
-    with NWBZarrIO(unpacked(name), mode="r", load_namespaces=False, external_links="follow") as io:
+    with NWBZarrIO(
+        unpacked(name), mode="r", load_namespaces=False, read_options=ReadOptions(external_links="follow")
+    ) as io:
         outside = io.read().acquisition["outside"]
         assert outside.data.dtype == np.dtype("i8")
         assert np.asarray(outside.timestamps).tolist() == content.TIMES
@@ -207,8 +210,8 @@ def test_a_file_of_0_10_is_whole_under_another_name(unpacked, tmp_path):
     convert(path, tmp_path / "a.nwb")
     convert(path, tmp_path / "b.nwb.zarr", zarr_format=3)
     for io in (
-        NWBZarrIO(path, mode="r", external_links="never"),
-        NWBZarrIO(tmp_path / "b.nwb.zarr", mode="r", external_links="never"),
+        NWBZarrIO(path, mode="r", read_options=ReadOptions(external_links="never")),
+        NWBZarrIO(tmp_path / "b.nwb.zarr", mode="r", read_options=ReadOptions(external_links="never")),
         NWBHDF5IO(tmp_path / "a.nwb", mode="r"),
     ):
         with io:
@@ -224,7 +227,7 @@ def test_a_file_of_0_10_is_whole_under_another_name(unpacked, tmp_path):
 def test_verify_finds_what_is_wrong_in_them(unpacked, name):
     found = {
         (problem.kind, problem.path.startswith("/specifications"))
-        for problem in verify(unpacked(name), external_links="follow").problems
+        for problem in verify(unpacked(name), read_options=ReadOptions(external_links="follow")).problems
     }
     stale = {("consolidated-stale", False), ("consolidated-stale", True)}
     assert found == (stale if name in UP_TO_0_10 else set())

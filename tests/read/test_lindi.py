@@ -16,6 +16,7 @@ from pynwb.ecephys import ElectricalSeries
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrIO, convert
 from hdmf_zarr_backend.errors import ChunkError, MetadataError, ReadOnlyStoreError
+from hdmf_zarr_backend.options import ReadOptions
 from tests import samples
 from tests.lindifiles import write_lindi
 
@@ -145,7 +146,7 @@ def test_lindi_itself(lindi, source, written, tmp_path):
     lindi.run(_REAL, source, real)
     found, expected = (json.loads(path.read_text()) for path in (real, written))
     assert found["refs"] == json.loads(json.dumps(expected["refs"]).replace("{{u1}}", str(source)))
-    with NWBHDF5IO(source, "r") as hdf5, NWBZarrIO(real, "r", external_links="follow") as io:
+    with NWBHDF5IO(source, "r") as hdf5, NWBZarrIO(real, "r", read_options=ReadOptions(external_links="follow")) as io:
         TestCase().assertContainerEqual(io.read(), hdf5.read(), ignore_hdmf_attrs=True)
 
 

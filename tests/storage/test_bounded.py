@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from hdmf_zarr_backend.arrays.bounded import TooLargeError, check_stated, decode_bounded, zstd_bound
 from hdmf_zarr_backend.errors import LimitError, UsageError
-from hdmf_zarr_backend.stores.limits import Limits, ReadRules
+from hdmf_zarr_backend.options import Limits, ReadOptions
 
 NUMCODECS = tuple(map(int, numcodecs.__version__.split(".")[:2]))
 CODECS = {
@@ -153,4 +153,4 @@ def test_what_is_no_limit(given: dict[str, Any]):
 @pytest.mark.parametrize("given", [{"missing_chunks": "zero"}, {"external_links": "yes"}, {"missing_chunks": 0}])
 def test_what_is_no_rule(given: dict[str, Any]):
     with pytest.raises(UsageError, match="is unknown"):
-        ReadRules(**given)
+        ReadOptions(**given)

@@ -18,6 +18,7 @@ from pynwb import NWBFile, TimeSeries
 
 from hdmf_zarr_backend import Limits, NWBZarrIO, ZarrDataIO, convert, upgrade, verify
 from hdmf_zarr_backend.errors import ChunkError, LimitError, MetadataError, UnsafeDataError, ValueRefusedError
+from hdmf_zarr_backend.options import ReadOptions
 from tests.peers import Peer
 from tests.samples import plain_nwbfile
 
@@ -319,7 +320,7 @@ def test_the_entry_point_of_an_installed_package_is_used(place, install):
     change_codec(place, id="test_installed")
     for name in (".zmetadata", "acquisition/recording/data/.zarray"):
         (place / name).write_text((place / name).read_text().replace(', "level": 5', ""))
-    with NWBZarrIO(place, "r", limits=Limits(plug_in_codecs=False)) as io:
+    with NWBZarrIO(place, "r", read_options=ReadOptions(limits=Limits(plug_in_codecs=False))) as io:
         assert io.read().acquisition["other"].data[:].tolist() == [1.0, 2.0]
     assert "test_installed_codec" not in sys.modules
     np.testing.assert_array_equal(recording(place), RECORDING)
@@ -338,14 +339,14 @@ def test_a_package_that_cannot_be_imported_is_named(place, install):
 @both_formats
 def test_limits_forbid_them(place, tmp_path, zarr_format):
     limits = Limits(plug_in_codecs=False)
-    with NWBZarrIO(place, "r", limits=limits) as io:
+    with NWBZarrIO(place, "r", read_options=ReadOptions(limits=limits)) as io:
         read = io.read()
         assert read.acquisition["other"].data[:].tolist() == [1.0, 2.0]
         with pytest.raises(LimitError, match=r"test_signal.*recording/data.*plug_in_codecs=True"):
             read.acquisition["recording"].data[0]
-    assert {problem.kind for problem in verify(place, limits=limits).problems} == {"limit"}
+    assert {problem.kind for problem in verify(place, read_options=ReadOptions(limits=limits)).problems} == {"limit"}
     with pytest.raises(LimitError, match=r"test_signal"):
-        convert(place, tmp_path / "file.nwb", limits=limits)
+        convert(place, tmp_path / "file.nwb", read_options=ReadOptions(limits=limits))
     assert not (tmp_path / "file.nwb").exists()
 
 

@@ -27,7 +27,10 @@ from tests.servers import quick
 from tests.storekinds import InCloud, StoreKind
 from tests.stores.test_kinds import check_linked_pair, linked_pair
 
-pytestmark = pytest.mark.filterwarnings("ignore:Sending a large body directly:ResourceWarning")  # by gcsfs
+pytestmark = [
+    pytest.mark.peer,
+    pytest.mark.filterwarnings("ignore:Sending a large body directly:ResourceWarning"),  # by gcsfs
+]
 
 EVERY = pytest.mark.parametrize("store", CLOUDS, indirect=True)
 PART_WORDS = ("partNumber=", "comp=block&", "upload_id=")

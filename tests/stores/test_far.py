@@ -25,6 +25,7 @@ from hdmf_zarr_backend.errors import (
 )
 from hdmf_zarr_backend.stores.remote import REQUESTS
 from tests import samples, trees
+from tests.documents import forget_inlined
 from tests.servers import Proxy, S3Server, quick, serving
 
 CHUNKED = np.arange(64 * 1000, dtype="i4").reshape(-1, 10)
@@ -73,8 +74,9 @@ def test_requests_without_what_is_inlined(web):
     """Files of others: scalars come together, and so do specifications, but each is a request."""
     with NWBZarrIO(web.folder / "a.nwb.zarr", "w") as io:
         io.write(nwbfile_of(2))
+    forget_inlined(web.folder / "a.nwb.zarr")
     web.requests = 0
-    with NWBZarrIO(f"{web.url}/a.nwb.zarr", "r", use_inlined=False) as io:
+    with NWBZarrIO(f"{web.url}/a.nwb.zarr", "r") as io:
         io.read()
     assert web.requests > 3
 

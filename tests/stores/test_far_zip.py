@@ -11,7 +11,7 @@ import pytest
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO
 from hdmf_zarr_backend.errors import LimitError, StoreError
-from hdmf_zarr_backend.stores.limits import Limits, ReadRules
+from hdmf_zarr_backend.options import Limits, ReadRules
 from hdmf_zarr_backend.stores.opening import open_store
 from hdmf_zarr_backend.stores.zip import new_zip
 from tests import samples, trees

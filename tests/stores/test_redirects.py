@@ -17,6 +17,7 @@ from hdmf.backends.warnings import BrokenLinkWarning
 
 from hdmf_zarr_backend import ZarrIO, convert, verify
 from hdmf_zarr_backend.errors import LinkRefusedError, StoreError
+from hdmf_zarr_backend.options import ReadOptions
 from tests import trees
 from tests.servers import serving
 
@@ -113,7 +114,7 @@ def put(tmp_path: Path, name: str = "a.zarr", **options: Any) -> None:
 
 def values(place: str, options: dict[str, Any], **rules: Any) -> float:
     """Return one value of the file."""
-    with ZarrIO(place, "r", storage_options=options, **rules) as io:
+    with ZarrIO(place, "r", storage_options=options, read_options=ReadOptions(**rules)) as io:
         return float(io.read_builder()["x"].data[1])
 
 
@@ -204,6 +205,9 @@ def test_a_link_to_a_file_is_not_redirected(tmp_path: Path, near: Server, far: S
     with pytest.warns(BrokenLinkWarning, match="is not followed"), ZarrIO(tmp_path / "a.zarr", "r") as io:
         assert not io.read_builder().links
     assert not far.requests
-    with warnings.catch_warnings(), ZarrIO(tmp_path / "a.zarr", "r", external_links="follow") as io:
+    with (
+        warnings.catch_warnings(),
+        ZarrIO(tmp_path / "a.zarr", "r", read_options=ReadOptions(external_links="follow")) as io,
+    ):
         warnings.simplefilter("error")
         assert io.read_builder().links["l"].builder.data[1] == 666

@@ -28,7 +28,7 @@ from hdmf_zarr_backend.formats.new_datasets import Sharding
 from hdmf_zarr_backend.formats.zarr3 import NEW_KEYS
 from hdmf_zarr_backend.model.nodes import Dataset
 from hdmf_zarr_backend.model.stored import Shards, StoredArray
-from hdmf_zarr_backend.stores.limits import MEMORY_BUDGET
+from hdmf_zarr_backend.options import MEMORY_BUDGET
 from hdmf_zarr_backend.stores.local import LocalStore
 from hdmf_zarr_backend.transfer.iterators import GrowingArray, GrowingShards
 from hdmf_zarr_backend.transfer.plan import PlannedArray, give_shards, shard_bytes_for

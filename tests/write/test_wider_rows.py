@@ -14,7 +14,7 @@ from hdmf_zarr_backend import ZarrIO, verify
 from hdmf_zarr_backend.arrays.growth import set_fields, wider_fields
 from hdmf_zarr_backend.errors import ValueRefusedError
 from hdmf_zarr_backend.model.stored import StoredArray
-from hdmf_zarr_backend.stores.limits import Limits, ReadRules
+from hdmf_zarr_backend.options import Limits, ReadRules
 from tests.peers import Peer
 from tests.trees import dataset, group, read_builder, root, write_builder
 

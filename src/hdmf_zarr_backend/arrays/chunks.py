@@ -107,7 +107,7 @@ class ChunkReader:
     def _make_codec(self) -> ChunkCodec:
         self._codec_inputs = self.array.data_type, self.array.filters
         with at(self.keys, self.path):
-            return reading_codec(self.array, self._rules.limits)
+            return reading_codec(self.array, self._rules)
 
     @property
     def codec(self) -> ChunkCodec:

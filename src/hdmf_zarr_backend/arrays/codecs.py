@@ -43,8 +43,8 @@ from hdmf_zarr_backend.formats.dtypes import numpy_dtype
 from hdmf_zarr_backend.model.memo import Memo
 from hdmf_zarr_backend.model.stored import Order, StoredArray
 from hdmf_zarr_backend.oldfiles.pickles import UnsafePickleError, loads_data
+from hdmf_zarr_backend.options import Limits, ReadOptions
 from hdmf_zarr_backend.stores.failures import resource_failure
-from hdmf_zarr_backend.stores.limits import Limits
 
 Array = npt.NDArray[Any]
 
@@ -429,9 +429,9 @@ def chunk_codec(array: StoredArray) -> ChunkCodec:
     return make(array.data_type, array.filters, array.compressor, array.order)
 
 
-def reading_codec(array: StoredArray, limits: Limits) -> ChunkCodec:
+def reading_codec(array: StoredArray, rules: ReadOptions) -> ChunkCodec:
     """Return the codec that reads chunks of ``array`` from a file."""
-    if not limits.plug_in_codecs:
+    if not rules.limits.plug_in_codecs:
         refused = sorted({str(config.get("id")) for config in array.codecs if is_plug_in(config)})
         if refused:
             raise LimitError(

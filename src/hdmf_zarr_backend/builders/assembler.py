@@ -53,8 +53,8 @@ from hdmf_zarr_backend.formats.reserved import LINKS, SPECLOC, notes_of
 from hdmf_zarr_backend.model.link_sources import THIS_FILE
 from hdmf_zarr_backend.model.links import Resolver
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, absolute, join, relative, split
+from hdmf_zarr_backend.options import ReadOptions
 from hdmf_zarr_backend.stores.base import Store
-from hdmf_zarr_backend.stores.limits import Limits
 
 _PLAIN = (type(None), str, bool, tuple, dict)
 
@@ -161,7 +161,7 @@ def set_link(group: Any, name: str, target: Any, *, path: str) -> None:
     group.obj_type[name] = "links"
 
 
-def check_link_paths(root: Any, limits: Limits, source: str) -> None:
+def check_link_paths(root: Any, rules: ReadOptions, source: str) -> None:
     """Refuse builders in which links multiply the paths: pynwb and hdmf's validator go along each one.
 
     With two links from each group to the next one, 40 groups have 2**40 paths.
@@ -178,9 +178,10 @@ def check_link_paths(root: Any, limits: Limits, source: str) -> None:
             stack.append((here, True))
             stack.extend((each, False) for each in below)
     count = paths[id(root)]
-    if count > max(_MOST_PATHS, limits.max_links * len(paths)):
+    if count > max(_MOST_PATHS, rules.limits.max_links * len(paths)):
+        what = f"links make {count:,} paths to the objects"
         with at(source, "/"):
-            raise limits.exceeded("max_links", -(-count // len(paths)), f"links make {count:,} paths to the objects")
+            raise rules.limits.exceeded("max_links", -(-count // len(paths)), what)
 
 
 def make_dataset(

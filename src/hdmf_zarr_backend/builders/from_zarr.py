@@ -41,7 +41,7 @@ _BLOCK_ROWS = 65536
 
 
 class ZarrPlanner:
-    """Plans the copy of a Zarr file."""
+    """Plans the copy of a Zarr file; chunks that are decoded before the write stay in its ``cache``."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class ZarrPlanner:
         self._target = target
         self._is_in_place = is_in_place
         self._reads_values = reads_values
-        self._cache = ChunkCache()
+        self.cache = ChunkCache()
         self._specs = spec_location(hierarchy.root.attributes.get(SPECLOC))
         self._resolver = resolver_of(keys, hierarchy)
         self._is_ours = "version" in notes_of(hierarchy.root.attributes)
@@ -119,7 +119,7 @@ class ZarrPlanner:
     # ---- arrays -----------------------------------------------------------------------------------------------------
 
     def _array(self, path: str, node: Dataset[Attributes]) -> PlannedArray:
-        lazy = LazyArray(self._keys, path, node, self._cache)
+        lazy = LazyArray(self._keys, path, node, self.cache)
         lazy.check_codecs()
         if self._reads_values and (lazy.dtype.hasobject or not self._is_in_place):
             check_unwritten(self._keys, path, node.stored)

@@ -31,8 +31,8 @@ from hdmf_zarr_backend.formats.reserved import DIMENSIONS, DOC, LINKS, root_note
 from hdmf_zarr_backend.formats.zarr3 import ChunkKeyEncoding
 from hdmf_zarr_backend.model.link_sources import THIS_FILE, relative_source
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, absolute, join
+from hdmf_zarr_backend.options import ReadOptions
 from hdmf_zarr_backend.progress import Progress
-from hdmf_zarr_backend.stores.limits import Limits
 from hdmf_zarr_backend.transfer import array_planner
 from hdmf_zarr_backend.transfer.iterators import plan_iterator
 from hdmf_zarr_backend.transfer.names import checked_name
@@ -111,7 +111,7 @@ class WriteRequest:
     zarr_format: int
     has_both: bool
     shards_choose_format: bool
-    limits: Limits
+    rules: ReadOptions
     schema: Any
     chunk_key_encoding: ChunkKeyEncoding
     consolidate: bool
@@ -239,7 +239,7 @@ class Planner:
         sharding = options.sharding()
         kept = _kept(builder.data, options)
         with at(self.targets, path):
-            check_stored(data, self.request.limits)
+            check_stored(data, self.request.rules)
             if isinstance(data, AbstractDataChunkIterator):
                 self._check_iterator(data, absolute(path))
             planned = self._plan_data(builder, data, options)

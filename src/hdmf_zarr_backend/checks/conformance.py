@@ -40,10 +40,10 @@ from hdmf_zarr_backend.files.parser import check_keys, check_texts
 from hdmf_zarr_backend.formats import registry, zarr2, zarr3
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, absolute, join, split
 from hdmf_zarr_backend.model.stored import StoredArray
+from hdmf_zarr_backend.options import MEMORY_BUDGET, Limits, ReadRules
 from hdmf_zarr_backend.progress import SILENT, Progress
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.json_text import load
-from hdmf_zarr_backend.stores.limits import MEMORY_BUDGET, Limits, ReadRules
 from hdmf_zarr_backend.stores.opening import open_store
 
 Found: TypeAlias = Iterator[Any]
@@ -724,7 +724,7 @@ class _Check:
         keys = sorted(key for key in self._sizes if split(key)[1] in _DOCUMENTS)
         good = [key for key in keys if self._is_path(key)]
         limits = self._keys.read_rules.limits
-        check_keys(dict.fromkeys(good), limits)
+        check_keys(dict.fromkeys(good), self._keys.read_rules)
         size = sum(self._sizes[key] for key in good)
         limits.check("max_document_bytes", size, f"the metadata documents have {size:,} bytes")
         for start in range(0, len(good), _BATCH):
@@ -805,7 +805,7 @@ class _Check:
         text = self._keys.get(key) if key in self._sizes else None
         if text is None:
             return names
-        check_texts([text], self._keys.read_rules.limits)
+        check_texts([text], self._keys.read_rules)
         try:
             node = registry.parse_array({zarr3.DOCUMENT: load(text, key=key)}, path)
         except MetadataError:  # the rules are those of format 2

@@ -43,7 +43,7 @@ def findings_of_hdmf(keys: Store, parsed: ParsedFile, texts: Texts, namespaces: 
         session = ReadSession(keys, parsed, keys.location, BuildManager(TypeMap(catalog)))
         for name in namespaces:
             try:
-                check_link_paths(session.root(), keys.read_rules.limits, keys.location)
+                check_link_paths(session.root(), keys.read_rules, keys.location)
                 errors = ValidatorMap(catalog.get_namespace(name)).validate(session.root())
             except ZarrBackendError as error:
                 found.append(Finding(error.path or "/", None, "failed", error.problem))

@@ -31,7 +31,7 @@ from hdmf_zarr_backend.checks.validate import Source, installed_texts, namespace
 from hdmf_zarr_backend.checks.view import ISO, UNKNOWN, Item, Value, view
 from hdmf_zarr_backend.errors import UsageError
 from hdmf_zarr_backend.files.links import resolver_of
-from hdmf_zarr_backend.stores.limits import ExternalLinks, Limits
+from hdmf_zarr_backend.options import ReadOptions
 
 Schema: TypeAlias = "dict[str, Any]"
 
@@ -51,7 +51,7 @@ def json_schema_for(source: Source | None = None, namespace: str | None = None, 
     namespace : str, optional
         Its name; None: the one that `validate` uses, or ``"core"`` without a file.
     **options
-        ``use_cached``, ``storage_options`` and ``limits`` as for `validate`.
+        ``use_cached``, ``storage_options`` and ``read_options`` as for `validate`.
 
     Returns
     -------
@@ -69,10 +69,12 @@ def json_schema_for(source: Source | None = None, namespace: str | None = None, 
         name = namespace or "core"
         return schema_of(compile_types(installed_texts(nwb=not name.startswith("hdmf-")), name))
     use_cached = options.pop("use_cached", True)
-    storage_options, limits = options.pop("storage_options", None), options.pop("limits", None)
+    storage_options, read_options = options.pop("storage_options", None), options.pop("read_options", None)
     if options:
-        raise UsageError(f"unknown options: {', '.join(options)}", remedy="Give use_cached, storage_options or limits.")
-    with opened(source, storage_options, limits) as (keys, parsed):
+        raise UsageError(
+            f"unknown options: {', '.join(options)}", remedy="Give use_cached, storage_options or read_options."
+        )
+    with opened(source, storage_options, read_options) as (keys, parsed):
         texts, names, _ = namespaces_for(keys, parsed, namespace, use_cached=use_cached)
         if len(names) > 1:
             raise UsageError("there are several namespaces", remedy=f"Name one of {', '.join(names)}.")
@@ -83,8 +85,7 @@ def describe(
     source: Source,
     *,
     storage_options: Mapping[str, Any] | None = None,
-    limits: Limits | None = None,
-    external_links: ExternalLinks | None = None,
+    read_options: ReadOptions | None = None,
 ) -> dict[str, Any]:
     """Return the content of a file as JSON, in the terms of HDMF, for validation with a schema.
 
@@ -94,7 +95,7 @@ def describe(
 
     Parameters
     ----------
-    source, storage_options, limits, external_links
+    source, storage_options, read_options
         As for `validate`.
 
     Returns
@@ -107,7 +108,7 @@ def describe(
     StoreNotFoundError, NotZarrError, MetadataError
         As for `validate`.
     """
-    with opened(source, storage_options, limits, external_links) as (keys, parsed):
+    with opened(source, storage_options, read_options) as (keys, parsed):
         return document_of(view(resolver_of(keys, parsed.hierarchy)))
 
 

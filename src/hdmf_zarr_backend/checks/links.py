@@ -51,12 +51,14 @@ def links_of(group: Group[Any]) -> list[Link]:
     return list(links.values())
 
 
-def check_targets(resolver: Resolver[LinkedFile], report: Report, *, reads_values: bool = True) -> None:
+def check_targets(
+    resolver: Resolver[LinkedFile], report: Report, *, reads_values: bool = True, cache: ChunkCache | None = None
+) -> None:
     """Check the links and references of a file, and report those with a missing or wrong target.
 
-    ``reads_values``: also the references in arrays, whose chunks are read.
+    ``reads_values``: also the references in arrays, whose chunks are read, and kept in ``cache``.
     """
-    checker = _Checker(resolver, report)
+    checker = _Checker(resolver, report, cache)
     for path, node in resolver.main.hierarchy.walk():
         if isinstance(node, Group):
             checker.check_links(path, node)
@@ -65,10 +67,12 @@ def check_targets(resolver: Resolver[LinkedFile], report: Report, *, reads_value
             checker.check_array(path, node)
 
 
-def without_target(resolver: Resolver[LinkedFile], *, reads_values: bool) -> list[Problem]:
-    """Return the links and references of a file to nothing; ``reads_values`` as for `check_targets`."""
+def without_target(
+    resolver: Resolver[LinkedFile], *, reads_values: bool, cache: ChunkCache | None = None
+) -> list[Problem]:
+    """Return the links and references of a file to nothing; arguments as for `check_targets`."""
     report = Report(resolver.main.location, "links")
-    check_targets(resolver, report, reads_values=reads_values)
+    check_targets(resolver, report, reads_values=reads_values, cache=cache)
     return [problem for problem in report.problems if problem.kind in _TO_NOTHING]
 
 
@@ -78,11 +82,11 @@ _Problem = tuple[str, str]
 
 
 class _Checker:
-    def __init__(self, resolver: Resolver[LinkedFile], report: Report) -> None:
+    def __init__(self, resolver: Resolver[LinkedFile], report: Report, cache: ChunkCache | None) -> None:
         self._resolver = resolver
         self._report = report
         self._known: dict[tuple[Any, ...], _Problem | None] = {}
-        self._cache = ChunkCache(_CACHE_BYTES)
+        self._cache = ChunkCache(_CACHE_BYTES) if cache is None else cache
         self._specs = spec_location(resolver.main.hierarchy.root.attributes.get(SPECLOC))
 
     def _add(self, path: str, kind: str, message: str) -> None:

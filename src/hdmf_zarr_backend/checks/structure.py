@@ -124,7 +124,7 @@ class _Check:
         self._keys = keys
         self._is_own_change = is_own_change
         self._report = report
-        self._limits = keys.read_rules.limits
+        self._rules = keys.read_rules
         self._damaged: set[str] = set()
         self._differences: list[_Difference] = []
         self._copies: Documents = {}
@@ -142,7 +142,7 @@ class _Check:
         self._is_changing = self._check_journal()
         self._check_unfinished()
         texts = self._keys.get_many(registry.FIRST_KEYS)
-        check_texts(texts.values(), self._limits)
+        check_texts(texts.values(), self._rules)
         texts, self._state = current(self._keys, texts)
         self._check_state()
         key = zarr3.DOCUMENT if zarr3.DOCUMENT in texts else zarr2.CONSOLIDATED
@@ -318,7 +318,7 @@ class _Check:
         """Return the documents in the consolidated one by their own keys, None if it is damaged or missing."""
         try:
             document = load(text, key=key)
-            check_document(document, self._limits)
+            check_document(document, self._rules)
             if key == zarr2.CONSOLIDATED:
                 metadata, block = zarr2.unwrap(document), document
             else:

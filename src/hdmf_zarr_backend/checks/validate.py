@@ -38,9 +38,9 @@ from hdmf_zarr_backend.formats.namespaces import NAMESPACE, spec_location
 from hdmf_zarr_backend.formats.reserved import SPECLOC
 from hdmf_zarr_backend.model.links import Resolver
 from hdmf_zarr_backend.model.nodes import Hierarchy, absolute, join
+from hdmf_zarr_backend.options import ReadOptions
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.gc_pause import gc_paused
-from hdmf_zarr_backend.stores.limits import ExternalLinks, Limits, ReadRules
 from hdmf_zarr_backend.stores.opening import open_store
 
 _CORE = "core"
@@ -57,8 +57,7 @@ def validate(
     namespace: str | None = None,
     use_cached: bool = True,
     storage_options: Mapping[str, Any] | None = None,
-    limits: Limits | None = None,
-    external_links: ExternalLinks | None = None,
+    read_options: ReadOptions | None = None,
 ) -> Validation:
     """Check a Zarr file against its schema, as ``pynwb.validate`` does, from its metadata only.
 
@@ -76,10 +75,8 @@ def validate(
         Use the cached namespaces of the file, if any; else the installed ones.
     storage_options : mapping, optional
         For URLs, as for `ZarrIO`.
-    limits : Limits, optional
-        Limits for the file.
-    external_links : {"follow", "within", "never"}, optional
-        As for `ZarrIO`. Links that are not followed are not checked.
+    read_options : ReadOptions, optional
+        Limits for the file, and other files that it may lead to. Links that are not followed are not checked.
 
     Returns
     -------
@@ -103,7 +100,7 @@ def validate(
     Source: hdmf 6, ``hdmf.validate``; pynwb 4, ``pynwb.validate``.
     """
     with (
-        opened(source, storage_options, limits, external_links) as (keys, parsed),
+        opened(source, storage_options, read_options) as (keys, parsed),
         gc_paused(),  # a collection would take longer than making these objects
     ):
         texts, names, cached = namespaces_for(keys, parsed, namespace, use_cached=use_cached)
@@ -134,12 +131,10 @@ def _targets(resolver: Resolver[LinkedFile], *, full: bool) -> list[Finding]:
 def opened(
     source: Source,
     storage_options: Mapping[str, Any] | None,
-    limits: Limits | None,
-    external_links: ExternalLinks | None = None,
+    read_options: ReadOptions | None,
 ) -> Iterator[tuple[Store, ParsedFile]]:
     """Open a file for reading; yields its store and metadata. Errors name the store."""
-    keys = open_store(source, storage_options)
-    keys.read_rules = ReadRules(limits=limits or Limits(), external_links=external_links)
+    keys = open_store(source, storage_options, read_options)
     parsed = parse(keys)
     with at(keys):
         yield parsed.keys(keys), parsed

@@ -18,9 +18,9 @@ from hdmf_zarr_backend.files.links import resolver_of
 from hdmf_zarr_backend.files.parser import parse
 from hdmf_zarr_backend.model.nodes import Dataset, Group, Hierarchy
 from hdmf_zarr_backend.model.render import counted
+from hdmf_zarr_backend.options import MEMORY_BUDGET, ReadOptions
 from hdmf_zarr_backend.progress import SILENT, Progress
 from hdmf_zarr_backend.stores.base import Store
-from hdmf_zarr_backend.stores.limits import MEMORY_BUDGET, ExternalLinks, Limits, ReadRules
 from hdmf_zarr_backend.stores.opening import open_store
 
 Level = Literal["structure", "links", "chunks", "schema"]
@@ -34,8 +34,7 @@ def verify(
     level: Level = "chunks",
     *,
     storage_options: Mapping[str, Any] | None = None,
-    limits: Limits | None = None,
-    external_links: ExternalLinks | None = None,
+    read_options: ReadOptions | None = None,
     executor: Any = None,
     memory_budget: int = MEMORY_BUDGET,
     dandi: bool = False,
@@ -55,10 +54,8 @@ def verify(
         includes all before it.
     storage_options : dict, optional
         For URLs.
-    limits : Limits, optional
-        Limits for the file.
-    external_links : {"follow", "within", "never"}, optional
-        As for `ZarrIO`.
+    read_options : ReadOptions, optional
+        Limits for the file, and other files that it may lead to.
     executor : None, "threads", "processes", int, concurrent.futures.Executor or dask.distributed.Client
         Decodes chunks; None: this thread.
     memory_budget : int
@@ -85,8 +82,7 @@ def verify(
     """
     if level not in LEVELS:
         raise UsageError(f"there is no level {level!r}", remedy=f"Use one of {', '.join(LEVELS)}.")
-    keys = open_store(source, storage_options)
-    keys.read_rules = ReadRules(limits=limits or Limits(), external_links=external_links)
+    keys = open_store(source, storage_options, read_options)
     report = Report(keys.location, level)
     structure = check_structure(keys, report)
     if dandi:

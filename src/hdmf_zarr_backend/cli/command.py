@@ -20,6 +20,7 @@ from hdmf_zarr_backend.cli.colour import painted
 from hdmf_zarr_backend.errors import UsageError, ZarrBackendError, printable
 from hdmf_zarr_backend.model.link_sources import is_url, split_chain
 from hdmf_zarr_backend.model.render import ASCII, UNICODE, Symbols, counted
+from hdmf_zarr_backend.options import ReadOptions
 from hdmf_zarr_backend.progress import Progress, terminal_progress
 
 T = TypeVar("T")
@@ -258,7 +259,15 @@ def add_external_links_option(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--external-links",
         choices=("follow", "within", "never"),
-        help="which other files links may point to (default: any from a local file, its folder from a remote one)",
+        help="which other files may be read: any, those in the folder of the file and below, or none (default: any "
+        "from a local file, but raw data files of HDF5 in its folder only; its folder from a remote file)",
+    )
+
+
+def read_options(arguments: Namespace) -> ReadOptions:
+    """Return the options for reading."""
+    return ReadOptions(
+        external_links=arguments.external_links, missing_chunks=getattr(arguments, "missing_chunks", None)
     )
 
 

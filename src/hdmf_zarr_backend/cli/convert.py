@@ -17,6 +17,7 @@ from hdmf_zarr_backend.cli.command import (
     Command,
     Exit,
     add_encoding_options,
+    add_external_links_option,
     add_format_option,
     add_jobs_option,
     add_json_option,
@@ -30,6 +31,7 @@ from hdmf_zarr_backend.cli.command import (
     name_of,
     print_json,
     problem_of,
+    read_options,
     say,
     shown_progress,
     storage_options,
@@ -115,19 +117,12 @@ def _configure(parser: ArgumentParser) -> None:
         help="from Zarr: use the fill value for a missing chunk, or stop with an error (default: error, if the file "
         "records that all chunks were stored)",
     )
-    links = parser.add_mutually_exclusive_group()  # for opposite directions
-    links.add_argument(
-        "--linked-data",
-        choices=("keep", "copy"),
-        default="keep",
-        help="Zarr to HDF5: keep links to other files, or copy the data that they point to (default: %(default)s)",
+    parser.add_argument(
+        "--no-link-data",
+        action="store_true",
+        help="Zarr to HDF5: copy the data that links to other files point to (default: keep the links)",
     )
-    links.add_argument(
-        "--external-links",
-        choices=("follow", "within", "never"),
-        help="from HDF5: which other files may be read: any, those in the folder of the source and below, or none "
-        "(default: within for raw data files, follow for external links and virtual datasets)",
-    )
+    add_external_links_option(parser)
     who = parser.add_mutually_exclusive_group()
     add_jobs_option(who)
     who.add_argument(
@@ -162,7 +157,7 @@ def _run(arguments: Namespace) -> Exit:
         "overwrite": arguments.overwrite,
         "check": not arguments.no_check,
         "zarr_format": arguments.zarr_format,
-        "external_links": arguments.external_links or arguments.linked_data,
+        "link_data": not arguments.no_link_data,
         "codec": arguments.codec,
         "chunks": arguments.chunks,
         "executor": _executor(arguments),
@@ -171,7 +166,7 @@ def _run(arguments: Namespace) -> Exit:
         "nczarr": arguments.nczarr,
         "shards": arguments.shards,
         "chunk_key_encoding": arguments.chunk_key_encoding,
-        "missing_chunks": arguments.missing_chunks,
+        "read_options": read_options(arguments),
         "strict_json": arguments.strict_json,
         "durable": arguments.durable,
         "storage_options": storage_options(arguments),

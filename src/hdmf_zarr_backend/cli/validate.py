@@ -19,6 +19,7 @@ from hdmf_zarr_backend.cli.command import (
     finding_lines,
     print_json,
     print_limited,
+    read_options,
     storage_options,
     verdict_text,
 )
@@ -69,7 +70,7 @@ def _run(arguments: Namespace) -> Exit:
         return Exit.OK
 
     def work(path: str, _: Progress) -> Validation:
-        return validate(path, full=arguments.full, external_links=arguments.external_links, **options)
+        return validate(path, full=arguments.full, read_options=read_options(arguments), **options)
 
     return each_file(
         arguments,

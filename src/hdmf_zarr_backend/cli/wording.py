@@ -28,14 +28,14 @@ ARGUMENTS: dict[str, tuple[str, ...]] = {
     "dtype": (),
     "durable": ("--durable",),
     "executor": (),
-    "external_links": ("--linked-data", "--external-links"),
+    "external_links": ("--external-links",),
     "file": (),
     "fo": (),
     "force_overwrite": ("--overwrite",),
     "forget": ("--forget",),
     "keep": ("--keep",),
     "limits": (),
-    "link_data": (),
+    "link_data": ("--no-link-data",),
     "load_namespaces": (),
     "manager": (),
     "memory_budget": (),
@@ -53,13 +53,12 @@ ARGUMENTS: dict[str, tuple[str, ...]] = {
     "strict_json": ("--strict-json",),
     "to": ("--to",),
     "use_cached": ("--installed",),
-    "use_inlined": (),
     "virtual": ("--virtual",),
     "zarr_format": ("--zarr-format",),
 }
 """Argument of Python -> its options, at most one of which a command has; empty: only Python has the argument."""
 
-_OPPOSITES = frozenset({"--no-check", "--installed"})
+_OPPOSITES = frozenset({"--no-check", "--no-link-data", "--installed"})
 """Options for the value False."""
 
 _PHRASES: tuple[tuple[str, str, str], ...] = (
@@ -80,7 +79,7 @@ _PHRASES: tuple[tuple[str, str, str], ...] = (
     ("Open with load_namespaces=False to read the file with the installed schema", "--no-check",
      "Use --no-check to convert it without checking it"),
     ("Open with mode='r-' to ignore it, and run `zarrio verify`", "", "Run `zarrio verify`, then `zarrio consolidate`"),
-    ("Open with use_inlined=False, and consolidate the file again", "", "Run `zarrio consolidate`"),
+    ("Open with mode='r-', and consolidate the file again", "", "Run `zarrio consolidate`"),
     ("open it with mode 'r+', or run `zarrio repair`", "", "run `zarrio repair`"),
     ("raise the limit that is named", "", "raise the limit that is named with limits=Limits(NAME=VALUE)"),
     ("with forget=True (`zarrio consolidate --forget`)", "", "with `zarrio consolidate --forget`"),

@@ -13,7 +13,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, replace
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from hdmf_zarr_backend.builders.dimensions import name_axes
 from hdmf_zarr_backend.checks.links import without_target
@@ -36,11 +36,10 @@ from hdmf_zarr_backend.hdf5.reader import Hdf5Tree
 from hdmf_zarr_backend.hdf5.safe_reading import warn_broken
 from hdmf_zarr_backend.model.link_sources import ZARR_SUFFIXES, is_url
 from hdmf_zarr_backend.model.nodes import Dataset, Hierarchy
+from hdmf_zarr_backend.options import MEMORY_BUDGET, ReadOptions
 from hdmf_zarr_backend.progress import SILENT, Progress
 from hdmf_zarr_backend.stores.base import Abilities, Store
 from hdmf_zarr_backend.stores.files import not_found
-from hdmf_zarr_backend.stores.limits import MEMORY_BUDGET, Limits, MissingChunks
-from hdmf_zarr_backend.stores.limits import ExternalLinks as Policy
 from hdmf_zarr_backend.stores.local import LocalStore
 from hdmf_zarr_backend.stores.locations import check_apart, is_hdf5
 from hdmf_zarr_backend.stores.opening import (
@@ -66,15 +65,13 @@ from hdmf_zarr_backend.transfer.writer import PlannedKeys, Writer
 
 __all__ = ["ConversionReport", "convert"]
 
-ExternalLinks = Literal["keep", "copy"]
-
 _HDF5_SUFFIXES = (".nwb", ".h5", ".hdf5", ".hdf")
 _NAMES: dict[Format, str] = {"zarr": "Zarr", "hdf5": "HDF5"}
 _MEANT_FOR: dict[str, tuple[Format | None, Format | None]] = {
     "codec": ("hdf5", "zarr"), "chunks": ("hdf5", "zarr"), "resume": ("hdf5", "zarr"),
     "strict_json": ("hdf5", "zarr"), "nczarr": (None, "zarr"),
     "chunk_key_encoding": (None, "zarr"), "shards": (None, "zarr"),
-    "external_links": ("zarr", "hdf5"), "missing_chunks": ("zarr", None),
+    "link_data": ("zarr", "hdf5"), "missing_chunks": ("zarr", None),
 }  # fmt: skip
 
 
@@ -88,7 +85,7 @@ def convert(
     check: bool = True,
     zarr_format: ZarrFormat | None = None,
     storage_options: Mapping[str, Any] | None = None,
-    external_links: ExternalLinks | Policy = "keep",
+    link_data: bool = True,
     codec: Any = "keep",
     chunks: Literal["keep"] | None = None,
     executor: Any = "threads",
@@ -98,8 +95,7 @@ def convert(
     nczarr: bool = False,
     shards: ShardsOfFile = None,
     chunk_key_encoding: ChunkKeyEncoding | None = None,
-    missing_chunks: MissingChunks | None = None,
-    limits: Limits | None = None,
+    read_options: ReadOptions | None = None,
     strict_json: bool = False,
     durable: bool = False,
     commit_message: str | None = None,
@@ -130,17 +126,12 @@ def convert(
         format of a Zarr source, for an HDF5 file 2; or the only format that a store can hold (Icechunk: 3).
     storage_options : mapping, optional
         Options of the source and the target if they are URLs, as for `ZarrIO`.
-    external_links : {"keep", "copy", "follow", "within", "never"}
-        From HDF5: which other files may be read (raw files with values, sources of virtual datasets, targets of
-        external links): ``"follow"``, any; ``"within"``, those in the folder of the HDF5 file and below;
-        ``"never"``, none. By default, external links and virtual datasets are followed anywhere, and raw files, which
-        can be any file, only inside the folder, with a warning. Only regular files are read.
-
-        From Zarr to HDF5: with ``"keep"``, a link that was an external link in HDF5, or that points to another Zarr
-        file such as ``../b.nwb.zarr``, becomes an external link to the HDF5 file, or to the HDF5 file of the same
-        stem (``b.nwb``, beside the target or beside the Zarr file), if that file exists and has the target of the
-        link. Changes that were made to the copy in the Zarr file since its conversion are then not in the new file.
-        If no such file exists, and with ``"copy"``, the target of the link is copied.
+    link_data : bool
+        Zarr to HDF5 only. A link that was an external link in HDF5, or that points to another Zarr file such as
+        ``../b.nwb.zarr``, becomes an external link to the HDF5 file, or to the HDF5 file of the same stem (``b.nwb``,
+        beside the target or beside the Zarr file), if that file exists and has the target of the link. Changes that
+        were made to the copy in the Zarr file since its conversion are then not in the new file. If no such file
+        exists, or if this is False, the target of the link is copied.
     codec : str, codec of numcodecs or zarr, dict or bool
         HDF5 to Zarr only. ``"keep"``: each dataset keeps its codecs and their levels if Zarr has its filters, and
         equal chunks are copied without decoding. ``"blosc"`` (or True, the default codec), ``"zstd"``, ``"zlib"``,
@@ -171,11 +162,9 @@ def convert(
     chunk_key_encoding : {"default", "v2"}, optional
         To Zarr format 3 only. How the keys of chunks are made, as for `ZarrIO`; ``"v2"`` is for DANDI. None: "default",
         and "v2" for a copy of a file of format 3 whose chunks are in no folders.
-    missing_chunks : {"fill", "error"}, optional
-        From Zarr only. What a chunk that is not stored becomes: the fill value, or an error. None: an error if the
-        file records that all its chunks were stored.
-    limits : Limits, optional
-        Limits of the source; for an HDF5 file, how many values that were never stored may be written.
+    read_options : ReadOptions, optional
+        How the source is read: limits (for an HDF5 file, how many values that were never stored may be written), what a
+        chunk of a Zarr file that is not stored becomes, and which other files may be read.
     strict_json : bool
         HDF5 to Zarr only. Write strict JSON documents, as for `ZarrIO`. A store that needs them always has them.
     durable : bool
@@ -236,18 +225,17 @@ def convert(
     codec = codec_of_file(codec)
     if chunks not in (None, "keep"):
         raise UsageError(f"chunks={chunks!r} is unknown", store=place, remedy='Use "keep", or leave it out.')
+    read_options = read_options or ReadOptions()
     if virtual:
-        _check_virtual(origin, goal, (nczarr, chunks, shards, chunk_key_encoding, strict_json, limits))
+        _check_virtual(origin, goal, (nczarr, chunks, shards, chunk_key_encoding, strict_json, read_options.given()))
         from hdmf_zarr_backend.conversion.virtual import convert_virtual  # imported here, like other conversions below
 
         return convert_virtual(
             location, place, to=to, codec=codec, resume=resume, overwrite=overwrite, check=check,
             zarr_format=_one_format(zarr_format, place), storage=storage, progress=progress, durable=durable,
-            external_links=_policy_of(external_links, "hdf5", place),
+            read_options=read_options,
         )  # fmt: skip
-    limits = limits or Limits()
     found = _format_of(origin)
-    policy = _policy_of(external_links, found, place)
     wanted = to or _format_of_target(goal, found)
     _check_formats(location, found, wanted, zarr_format)
     if found == wanted == "zarr" and zarr_format is None and not nczarr and shards is None and named_format() is None:
@@ -258,8 +246,8 @@ def convert(
     _refuse_idle(place, found, wanted, codec=codec != "keep", chunks=chunks is not None, resume=resume,
                  strict_json=strict_json, nczarr=nczarr,
                  shards=shards is not None, chunk_key_encoding=chunk_key_encoding is not None,
-                 external_links=external_links == "copy",
-                 missing_chunks=missing_chunks is not None)  # fmt: skip
+                 link_data=not link_data,
+                 missing_chunks=read_options.missing_chunks is not None)  # fmt: skip
     _check_target(goal, wanted, number, nczarr=nczarr)
     check_apart(location, place)
     with opened(executor) as who:
@@ -267,10 +255,10 @@ def convert(
             overwrite=overwrite, check=check, progress=progress, codec=codec, executor=who,
             keeps_chunks=chunks == "keep", memory_budget=memory_budget, zarr_format=number, storage=storage,
             resume=resume, nczarr=nczarr,
-            shards=checked_shards(shards, number), missing_chunks=missing_chunks, limits=limits,
-            strict_json=strict_json or abilities.strict_json, durable=durable, policy=policy,
+            shards=checked_shards(shards, number), read_options=read_options,
+            strict_json=strict_json or abilities.strict_json, durable=durable,
             has_both=zarr_format == BOTH, chunk_key_encoding=checked_key_encoding(chunk_key_encoding, number),
-            copies_links=external_links == "copy",
+            copies_links=not link_data,
         )  # fmt: skip
         if wanted == "hdf5":
             from hdmf_zarr_backend.conversion.to_hdf5 import convert_to_hdf5
@@ -305,12 +293,12 @@ def _name_of(place: str | Store) -> str:
 
 def _check_virtual(source: str | Store, target: str | Store, options: tuple[Any, ...]) -> None:
     """Refuse options that a virtual conversion does not have, and files without a path or URL."""
-    if options != (False, None, None, None, False, None):
+    if not options[-1] <= {"external_links"} or options[:-1] != (False, None, None, None, False):
         raise UsageError(
             "data that stay in the HDF5 file cannot have shards, limits, NCZarr attributes or strict JSON",
             store=_name_of(target),
-            remedy="Leave nczarr=, chunks=, shards=, chunk_key_encoding=, strict_json= and limits= out, or convert "
-            "without virtual=True.",
+            remedy="Leave nczarr=, chunks=, shards=, chunk_key_encoding=, strict_json=, missing_chunks= and limits= "
+            "out, or convert without virtual=True.",
         )
     if not isinstance(source, str) or not isinstance(target, str):
         raise UsageError(
@@ -360,26 +348,6 @@ def _check_formats(source: str, found: Format, wanted: Format, zarr_format: Zarr
             remedy="Let the name of the target end in '.zarr' or '.zip' for Zarr, or pass to='zarr'. Copy an HDF5 file "
             "with the tools of the operating system.",
         )
-
-
-def _policy_of(external_links: str, found: Format, target: str) -> Policy | None:
-    """Return which other files of an HDF5 source may be read."""
-    policies = get_args(Policy)
-    if external_links not in (*policies, *get_args(ExternalLinks)):
-        raise UsageError(
-            f"external_links={external_links!r} is unknown",
-            store=target,
-            remedy=f"Use one of {', '.join((*get_args(ExternalLinks), *policies))}.",
-        )
-    if external_links not in policies:
-        return None
-    if found != "hdf5":
-        raise UsageError(
-            f"external_links={external_links!r} does not apply here: it is for conversions from HDF5",
-            store=target,
-            remedy='Pass external_links="keep" or "copy".',
-        )
-    return external_links  # type: ignore[return-value] # it is one of them
 
 
 def _refuse_idle(target: str, found: Format, wanted: Format, **given: bool) -> None:
@@ -439,11 +407,9 @@ class Request:
     resume: bool
     nczarr: bool
     shards: ShardsOfFile
-    missing_chunks: MissingChunks | None
-    limits: Limits
+    read_options: ReadOptions
     strict_json: bool
     durable: bool
-    policy: Policy | None
     has_both: bool
     copies_links: bool
     chunk_key_encoding: ChunkKeyEncoding | None
@@ -507,14 +473,14 @@ def _to_zarr(source: str, place: str | Store, request: Request) -> ConversionRep
     keys = _open_target(place, request.storage, overwrite=request.overwrite)
     target = _name_of(place)
     is_nwb = request.check and check_version(source)
-    with closing(Hdf5Tree(source, target, external_links=request.policy, limits=request.limits)) as tree:
+    with closing(Hdf5Tree(source, target, rules=request.read_options)) as tree:
         planner = Hdf5Planner(
             tree,
             codec=request.codec,
             keeps_chunks=request.keeps_chunks,
             shards=request.shards,
             strict_json=request.strict_json,
-            limits=request.limits,
+            rules=request.read_options,
         )
         plan = planner.plan_file()
         planned = PlannedKeys(plan, target)
@@ -543,9 +509,11 @@ def _copy_zarr(source: str | Store, place: str | Store, request: Request) -> Con
     target = _name_of(place)
     if request.check:
         check_zarr(main)
-    for problem in without_target(resolver_of(main.keys, main.hierarchy, main.location), reads_values=False):
+    planner = ZarrPlanner(main.keys, main.hierarchy, target, zarr_format=request.zarr_format)
+    plan = planner.plan_file()
+    resolver = resolver_of(main.keys, main.hierarchy, main.location)
+    for problem in without_target(resolver, reads_values=True, cache=planner.cache):
         warn_broken(f"{main.location}, {problem.path}: {problem.message}; the link or reference is kept as it is.")
-    plan = ZarrPlanner(main.keys, main.hierarchy, target, zarr_format=request.zarr_format).plan_file()
     for path, planned in plan.arrays.items():
         node = main.hierarchy.get(path)
         if request.shards is None and isinstance(node, Dataset) and node.stored.shards is not None:

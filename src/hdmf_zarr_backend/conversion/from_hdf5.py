@@ -25,7 +25,7 @@ from hdmf_zarr_backend.hdf5.references import Hdf5References, ReferenceData
 from hdmf_zarr_backend.hdf5.safe_reading import check_allocated, reading
 from hdmf_zarr_backend.hdf5.types import encode_type, text_of
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, absolute, split
-from hdmf_zarr_backend.stores.limits import Limits
+from hdmf_zarr_backend.options import ReadOptions
 from hdmf_zarr_backend.transfer.array_planner import plan_described
 from hdmf_zarr_backend.transfer.names import checked_name
 from hdmf_zarr_backend.transfer.plan import PlannedArray, ShardsOfFile, WritePlan, ask_for_shards
@@ -45,7 +45,7 @@ class Hdf5Planner:
         keeps_chunks: bool = False,
         shards: ShardsOfFile = None,
         strict_json: bool = False,
-        limits: Limits | None = None,
+        rules: ReadOptions | None = None,
     ) -> None:
         self._tree = tree
         self._references = Hdf5References(tree)
@@ -53,7 +53,7 @@ class Hdf5Planner:
         self._keeps_chunks = keeps_chunks
         self._shards = shards
         self._strict = strict_json
-        self._limits = limits
+        self._rules = rules
         self._taken: dict[str, dict[str, int]] = {}
         self._has_types = any(placed.kind == "datatype" for placed in tree.nodes)
         self.plan = WritePlan(Hierarchy(Group()))
@@ -153,8 +153,8 @@ class Hdf5Planner:
 
     def _dataset(self, node: Any, placed: Placed) -> None:
         data = Hdf5Data(placed.file, placed.raw)
-        if self._limits is not None:
-            check_allocated(data.dataset(), self._limits)
+        if self._rules is not None:
+            check_allocated(data.dataset(), self._rules)
         found = data.describe()
         found.note.update(self._named_type(node))
         values: Any = data

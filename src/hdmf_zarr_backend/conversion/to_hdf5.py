@@ -72,9 +72,8 @@ def convert_to_hdf5(source: str | Store, target: str, request: Request) -> Conve
 
 def open_source(location: str | Store, request: Request) -> LinkedFile:
     """Open a Zarr file to be copied."""
-    keys = open_store(location, request.storage if isinstance(location, str) and is_url(location) else None)
-    keys.read_rules = replace(
-        keys.read_rules, limits=request.limits, missing_chunks=request.missing_chunks, is_copied=True
-    )
+    storage = request.storage if isinstance(location, str) and is_url(location) else None
+    keys = open_store(location, storage, request.read_options)
+    keys.read_rules = replace(keys.read_rules, is_copied=True)
     warn_of_pending(keys)
     return LinkedFile(keys, parse(keys).hierarchy, location if isinstance(location, str) else keys.location)

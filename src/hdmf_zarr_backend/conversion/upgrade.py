@@ -33,10 +33,10 @@ from hdmf_zarr_backend.formats.zarr3 import ChunkKeyEncoding, checked_key_encodi
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Hierarchy, absolute, join, split
 from hdmf_zarr_backend.model.render import counted, size_text
 from hdmf_zarr_backend.model.stored import DEFAULT_PREFIX, ChunkKeys
+from hdmf_zarr_backend.options import MEMORY_BUDGET
 from hdmf_zarr_backend.progress import SILENT, Progress
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.json_text import dump
-from hdmf_zarr_backend.stores.limits import MEMORY_BUDGET
 from hdmf_zarr_backend.stores.opening import open_store
 from hdmf_zarr_backend.stores.wrappers import QueuedStore
 from hdmf_zarr_backend.transfer.plan import WritePlan, adapt_plan

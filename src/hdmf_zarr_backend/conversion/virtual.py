@@ -36,10 +36,10 @@ from hdmf_zarr_backend.hdf5.reader import Hdf5Data, Hdf5Tree, Placed
 from hdmf_zarr_backend.hdf5.virtual import VirtualSource, unwritten, virtual_source
 from hdmf_zarr_backend.model.link_sources import is_url, relative_source, to_posix
 from hdmf_zarr_backend.model.nodes import absolute, join
+from hdmf_zarr_backend.options import Limits, ReadOptions
 from hdmf_zarr_backend.progress import Progress
 from hdmf_zarr_backend.stores.base import DOCUMENTS, Store
 from hdmf_zarr_backend.stores.files import write_file
-from hdmf_zarr_backend.stores.limits import ExternalLinks, Limits
 from hdmf_zarr_backend.stores.local import LocalStore
 from hdmf_zarr_backend.stores.locations import check_apart, split_location
 from hdmf_zarr_backend.stores.memory import MemoryStore
@@ -73,7 +73,7 @@ def convert_virtual(
     storage: dict[str, Any],
     progress: Progress,
     durable: bool = False,
-    external_links: ExternalLinks | None = None,
+    read_options: ReadOptions,
 ) -> ConversionReport:
     """Write the references of an HDF5 file; other parameters and errors as for `conversion.convert`."""
     _check_request(source, target, to=to or "zarr", codec=codec, resume=resume)
@@ -89,7 +89,7 @@ def convert_virtual(
     check_outside(keys, is_new=True)
     check_free(keys, overwrite=overwrite)
     is_nwb = check and check_version(source, storage)
-    with closing(Hdf5Tree(source, target, storage, external_links)) as tree:
+    with closing(Hdf5Tree(source, target, storage, read_options)) as tree:
         files = _Sources(tree.sources(), target, storage)
         plan = Hdf5Planner(tree).plan_file()
         planned = PlannedKeys(plan, target)

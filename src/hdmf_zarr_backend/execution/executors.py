@@ -29,7 +29,7 @@ from hdmf_zarr_backend.errors import UsageError, WorkerLostError, WriteError, Za
 from hdmf_zarr_backend.execution.tasks import HOLDS
 from hdmf_zarr_backend.extras import install_command
 from hdmf_zarr_backend.model.nodes import absolute
-from hdmf_zarr_backend.stores.limits import MEMORY_BUDGET
+from hdmf_zarr_backend.options import MEMORY_BUDGET
 
 SECONDS = 15
 """How long to wait for the answer of a scheduler, and then for a worker."""

@@ -11,8 +11,8 @@ from hdmf_zarr_backend.files.parser import parse
 from hdmf_zarr_backend.formats.links import LinkedFile
 from hdmf_zarr_backend.model.links import Resolver
 from hdmf_zarr_backend.model.nodes import Hierarchy
+from hdmf_zarr_backend.options import DEFAULT_RULES, ExternalLinks
 from hdmf_zarr_backend.stores.base import Store
-from hdmf_zarr_backend.stores.limits import DEFAULT_RULES, ExternalLinks
 from hdmf_zarr_backend.stores.locations import why_not
 from hdmf_zarr_backend.stores.opening import NOWHERE, may_exist, open_neighbour
 

@@ -33,11 +33,11 @@ from hdmf_zarr_backend.formats.namespaces import spec_location
 from hdmf_zarr_backend.formats.reserved import CHANGING, DTYPE, NOTES, SPECLOC, WRITING, notes_of, stores_all_chunks
 from hdmf_zarr_backend.model.link_sources import ZARR_SUFFIXES, is_url
 from hdmf_zarr_backend.model.nodes import Damaged, Group, Hierarchy, Node, join, split
+from hdmf_zarr_backend.options import ReadOptions
 from hdmf_zarr_backend.stores.base import DOCUMENTS, Store
 from hdmf_zarr_backend.stores.files import folders_with, not_found
 from hdmf_zarr_backend.stores.gc_pause import gc_paused
 from hdmf_zarr_backend.stores.json_text import dump, load
-from hdmf_zarr_backend.stores.limits import Limits
 from hdmf_zarr_backend.stores.local import LocalStore
 from hdmf_zarr_backend.stores.locations import split_location
 from hdmf_zarr_backend.stores.opening import is_of_hdf5, open_neighbour, open_store
@@ -48,23 +48,24 @@ _LONG_KEY = 256
 _IMPLIED_BYTES = 2**28
 
 
-def check_texts(texts: Iterable[bytes], limits: Limits) -> None:
+def check_texts(texts: Iterable[bytes], rules: ReadOptions) -> None:
     """Check that documents are not too large to be parsed."""
     size = sum(map(len, texts))
-    limits.check("max_document_bytes", size, f"the metadata documents have {size:,} bytes")
+    rules.limits.check("max_document_bytes", size, f"the metadata documents have {size:,} bytes")
 
 
-def check_document(document: Any, limits: Limits) -> None:
+def check_document(document: Any, rules: ReadOptions) -> None:
     """Check that a consolidated document is within the limits."""
     found = document if isinstance(document, dict) else {}
     block = found.get(zarr3.CONSOLIDATED) if "node_type" in found else found
     metadata = block.get("metadata") if isinstance(block, dict) else None
     if isinstance(metadata, dict):
-        check_keys(metadata, limits)
+        check_keys(metadata, rules)
 
 
-def check_keys(keys: Collection[str], limits: Limits) -> None:
+def check_keys(keys: Collection[str], rules: ReadOptions) -> None:
     """Check the number and depth of documents with these keys, or nodes with these paths."""
+    limits = rules.limits
     limits.check("max_documents", len(keys), f"there are {len(keys):,} metadata documents")
     if not keys or max(map(len, keys)) <= min(_LONG_KEY, 2 * limits.max_depth):
         return
@@ -91,7 +92,7 @@ def read_documents(keys: Store, names: Collection[str], below: str = "") -> dict
     limits = keys.read_rules.limits
     listed = keys.list_prefix(below) if below else keys.list_documents()
     wanted = sorted(islice(_named(listed, names), limits.max_documents + 1))
-    check_keys(dict.fromkeys(wanted), limits)
+    check_keys(dict.fromkeys(wanted), keys.read_rules)
     found: dict[str, bytes] = {}
     size = 0
     for start in range(0, len(wanted), _BATCH):
@@ -179,7 +180,7 @@ def parse(
     keys.pin()  # chunks are read later and must belong to these documents
     with at(keys):
         first = _likely_documents(keys, hint, use_consolidated=use_consolidated)
-        check_texts(first.values(), keys.read_rules.limits)
+        check_texts(first.values(), keys.read_rules)
         is_chosen = hint == 3 and not both.is_hiding(first.get(zarr3.DOCUMENT))
         texts, state = (first, None) if is_chosen else current(keys, first)
         _warn_of(state, keys.location)
@@ -301,13 +302,12 @@ def _mark_references(keys: Store, hierarchy: Hierarchy) -> None:
     stored = {path: node.stored for path, node in arrays.items()}
     names = {path: join(path, array.chunk_name((0,) * len(array.shape))) for path, array in stored.items()}
     found = keys.get_many(names.values())
-    limits = keys.read_rules.limits
-    most = limits.max_object_bytes
+    most = keys.read_rules.limits.max_object_bytes
     for path, array in stored.items():
         if names[path] not in found:
             continue
         with suppress(DamagedFileError, LimitError):  # reading the array raises the error again
-            codec = reading_codec(array, limits)
+            codec = reading_codec(array, keys.read_rules)
             first = codec.decode(found[names[path]], array.chunks, max_object_bytes=most).reshape(-1)[0]
             if isinstance(first, dict):
                 arrays[path].attributes[DTYPE] = "object"
@@ -351,7 +351,7 @@ def _parse_consolidated(
         return None
     try:
         document = load(texts[key], key=key)
-        check_document(document, keys.read_rules.limits)
+        check_document(document, keys.read_rules)
         found = registry.parse_consolidated({key: document}, use_inlined=use_inlined, damaged=damaged)
         if damaged and not _are_damaged_alone(keys, damaged, key):
             error = next(iter(damaged.values()))

@@ -37,7 +37,7 @@ from hdmf_zarr_backend.model.content import (
     plain_values,
 )
 from hdmf_zarr_backend.model.elements import Element, Reference
-from hdmf_zarr_backend.stores.limits import Limits
+from hdmf_zarr_backend.options import ReadOptions
 
 
 class Hdf5Content(Mapping[str, NodeContent]):
@@ -89,7 +89,7 @@ class Hdf5Content(Mapping[str, NodeContent]):
                 yield path, LinkContent("hard", self._addresses[info.fileno, info.addr])
             else:
                 if info.type == h5o.TYPE_GROUP:
-                    check_depth(Limits(), self.source, path)
+                    check_depth(ReadOptions(), self.source, path)
                 self._addresses[info.fileno, info.addr] = path
                 yield path, None
 
@@ -130,7 +130,7 @@ class Hdf5Content(Mapping[str, NodeContent]):
         def read(selection: Selection) -> Values:
             usable(pipeline)
             with reading(self.source, path, node):
-                check_allocated(dataset, Limits())
+                check_allocated(dataset, ReadOptions())
                 values = read_block(node, [(part.start, part.stop) for part in selection], dtype, memory)
                 return plain_values(values, element, self._resolve)
 

@@ -42,9 +42,9 @@ from hdmf_zarr_backend.hdf5.types import OBJECT, REGION, is_same_layout, memory_
 from hdmf_zarr_backend.hdf5.values import Array, array_of, decode, decode_text, in_layout
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, absolute, join
 from hdmf_zarr_backend.model.stored import StoredArray
+from hdmf_zarr_backend.options import MEMORY_BUDGET
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.failures import resource_failure
-from hdmf_zarr_backend.stores.limits import MEMORY_BUDGET
 
 BLOCK_BYTES = 8 * 2**20
 """Bytes of one block; more if one chunk of the array or of the dataset is larger."""

@@ -37,8 +37,8 @@ from hdmf_zarr_backend.hdf5.types import encode_type, memory_type, text_of
 from hdmf_zarr_backend.hdf5.values import Array
 from hdmf_zarr_backend.model.link_sources import THIS_FILE, is_url, relative_source, resolve_source
 from hdmf_zarr_backend.model.nodes import absolute, join
+from hdmf_zarr_backend.options import ReadOptions
 from hdmf_zarr_backend.stores.failures import resource_failure
-from hdmf_zarr_backend.stores.limits import ExternalLinks, Limits
 from hdmf_zarr_backend.stores.locations import why_not
 
 Kind = Literal["group", "dataset", "datatype"]
@@ -186,13 +186,10 @@ class Hdf5Tree:
         location: str,
         target: str,
         options: Mapping[str, Any] | None = None,
-        external_links: ExternalLinks | None = None,
-        *,
-        limits: Limits | None = None,
+        rules: ReadOptions | None = None,
     ) -> None:
-        self._limits = limits or Limits()
+        self._rules = rules or ReadOptions()
         self._storage = dict(options or {})
-        self._policy = external_links
         self.main = SourceFile(location, options)
         self.target = target
         self._files: dict[str, SourceFile | None] = {_real(location): self.main}
@@ -251,9 +248,9 @@ class Hdf5Tree:
         self.places[info.fileno, info.addr] = placed
         self.nodes.append(placed)
         if placed.kind == "dataset":
-            check_other_files(h5o.open(*file.within(raw)), file.location, text_of(raw), self._policy)
+            check_other_files(h5o.open(*file.within(raw)), file.location, text_of(raw), self._rules.external_links)
         elif placed.kind == "group":
-            check_depth(self._limits, file.location, absolute(path))
+            check_depth(self._rules, file.location, absolute(path))
 
     def _place_link(self, link: _Pending) -> None:
         from h5py import h5l
@@ -318,10 +315,10 @@ class Hdf5Tree:
         """Tell whether a link is followed; from a server, only to files in the folder of the HDF5 file or below."""
         if is_url(origin):
             is_beside = not (is_url(name) or name.startswith("/") or ".." in name.split("/"))
-            return is_beside and self._policy != "never"
+            return is_beside and self._rules.external_links != "never"
         # HDF5 blocks on a pipe; a missing file is reported elsewhere
         is_readable = os.path.isfile(location) or not os.path.exists(location)
-        return is_readable and why_not(location, origin, self._policy, free=True) is None
+        return is_readable and why_not(location, origin, self._rules.external_links, free=True) is None
 
     def _open(self, location: str) -> SourceFile | None:
         """Return an open file, None if HDF5 cannot open one there."""

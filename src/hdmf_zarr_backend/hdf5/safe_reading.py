@@ -21,8 +21,8 @@ from typing import Any
 
 from hdmf_zarr_backend.errors import DamagedFileError, LinkRefusedError, ZarrBackendError, at, warn
 from hdmf_zarr_backend.model.link_sources import is_url
+from hdmf_zarr_backend.options import ExternalLinks, ReadOptions
 from hdmf_zarr_backend.stores.failures import resource_failure
-from hdmf_zarr_backend.stores.limits import ExternalLinks, Limits
 from hdmf_zarr_backend.stores.locations import why_not
 
 H5_ERRORS = (OSError, RuntimeError, LookupError, ValueError, TypeError, OverflowError, MemoryError)
@@ -88,11 +88,11 @@ def warn_broken(message: str) -> None:
 # ---- depth ----------------------------------------------------------------------------------------------------------
 
 
-def check_depth(limits: Limits, location: str, path: str) -> None:
+def check_depth(rules: ReadOptions, location: str, path: str) -> None:
     """Check that a group is not nested too deep."""
     depth = 0 if path == "/" else path.count("/")
     with at(location, f"{path[:_LETTERS]}..."):
-        limits.check("max_depth", depth, f"groups are nested {depth:,} deep or deeper")
+        rules.limits.check("max_depth", depth, f"groups are nested {depth:,} deep or deeper")
 
 
 # ---- other files ----------------------------------------------------------------------------------------------------
@@ -237,7 +237,7 @@ def _raw_place(name: str, location: str) -> str:
 # ---- values that were never written ---------------------------------------------------------------------------------
 
 
-def check_allocated(dataset: Any, limits: Limits) -> None:
+def check_allocated(dataset: Any, rules: ReadOptions) -> None:
     """Check that filling the unwritten values of a dataset stays within the limit.
 
     Storage is inspected only if the dataset declares more than the limit in total.
@@ -251,10 +251,10 @@ def check_allocated(dataset: Any, limits: Limits) -> None:
     else:
         chunk = math.prod(dataset.chunks) * element
         stated = math.prod(-(-n // c) for n, c in zip(dataset.shape, dataset.chunks, strict=True))
-        if stated * chunk <= limits.max_unwritten_bytes:
+        if stated * chunk <= rules.limits.max_unwritten_bytes:
             return
         count = stated - dataset.id.get_num_chunks()
         absent = count * chunk
         what = f"{count:,} of its {stated:,} chunks were never written, and would be {absent:,} bytes of fill values"
     with at(dataset.file.filename, dataset.name):
-        limits.check("max_unwritten_bytes", absent, what)
+        rules.limits.check("max_unwritten_bytes", absent, what)

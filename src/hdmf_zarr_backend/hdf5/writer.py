@@ -35,7 +35,7 @@ from hdmf_zarr_backend.hdf5.references import decode_region
 from hdmf_zarr_backend.hdf5.safe_reading import warn_broken
 from hdmf_zarr_backend.hdf5.types import decode_type, is_sparse, raw_of
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, absolute
-from hdmf_zarr_backend.stores.limits import MEMORY_BUDGET
+from hdmf_zarr_backend.options import MEMORY_BUDGET
 
 _MANY_ATTRIBUTES = 1000
 """With more attributes on one object, the format of HDF5 1.8 is used; before it, adding one goes through all."""

@@ -163,7 +163,7 @@ def _read_draft(store: Store) -> Hierarchy | None:
     paths = sorted({split(key)[0] for key in texts} | {""})
     beside = [zarr2.key_of(path, name) for path in paths for name in (_ATTRIBUTE_TYPES, _DIMENSIONS, _TYPEDEFS)]
     texts |= store.get_many(beside) | {_DATASET: dataset}
-    check_texts(texts.values(), store.read_rules.limits)
+    check_texts(texts.values(), store.read_rules)
     with at(store):
         stored = {key: _object(load(text, key=key), key) for key, text in texts.items()}
         documents = {key: document for path in paths for key, document in _documents_2(stored, path).items()}

@@ -17,8 +17,8 @@ from typing import Any, TypeAlias
 from hdmf_zarr_backend.errors import StoreError, at
 from hdmf_zarr_backend.model.nodes import absolute, split
 from hdmf_zarr_backend.model.stored import StoredArray
+from hdmf_zarr_backend.options import DEFAULT_RULES, ReadRules
 from hdmf_zarr_backend.stores.files import OpenValue
-from hdmf_zarr_backend.stores.limits import DEFAULT_RULES, ReadRules
 
 DOCUMENTS = frozenset({".zgroup", ".zarray", ".zattrs", "zarr.json"})
 """Names of the metadata documents of nodes."""

@@ -9,8 +9,8 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 
 from hdmf_zarr_backend.errors import StoreExistsError, StoreNotFoundError, UsageError
 from hdmf_zarr_backend.model.link_sources import LOCAL_URLS, is_url, split_chain
+from hdmf_zarr_backend.options import ExternalLinks
 from hdmf_zarr_backend.stores.failures import os_errors
-from hdmf_zarr_backend.stores.limits import ExternalLinks
 
 S3_SCHEMES = frozenset({"s3", "s3a"})
 GOOGLE_SCHEMES = frozenset({"gs", "gcs"})

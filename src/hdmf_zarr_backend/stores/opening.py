@@ -30,6 +30,7 @@ from typing import Any
 
 from hdmf_zarr_backend.errors import ReadOnlyStoreError, StoreError, StoreExistsError, UsageError, ZarrBackendError
 from hdmf_zarr_backend.model.link_sources import is_url
+from hdmf_zarr_backend.options import ReadOptions
 from hdmf_zarr_backend.stores import reference_files
 from hdmf_zarr_backend.stores import zip as zip_files
 from hdmf_zarr_backend.stores.base import Store
@@ -58,17 +59,26 @@ FILE_SUFFIXES = (zip_files.SUFFIX, reference_files.SUFFIX)
 """Suffixes of the names of local Zarr files that are not directories."""
 
 
-def open_store(place: Any, storage_options: Mapping[str, Any] | None = None) -> Store:
-    """Return the store of the file at ``place``, without opening the file."""
+def open_store(
+    place: Any, storage_options: Mapping[str, Any] | None = None, read_options: ReadOptions | None = None
+) -> Store:
+    """Return the store of the file at ``place``, without opening the file.
+
+    ``read_options`` hold for all its readers. None: those that a store has already.
+    """
     options = dict(storage_options or {})
     found = _path_of(place)
     if found is not None:
         path, own = found
         location, options = location_of(path), {**own, **options}
-        return _of_url(location, options) if is_url(location) else _of_path(location, options)
-    if options:
+        store = _of_url(location, options) if is_url(location) else _of_path(location, options)
+    elif options:
         raise UsageError("storage_options are for URLs", remedy="Pass them to the store when you create it.")
-    return _of_object(place)
+    else:
+        store = _of_object(place)
+    if read_options is not None:
+        store.read_rules = read_options.rules()
+    return store
 
 
 def located(place: Any) -> str | Store:

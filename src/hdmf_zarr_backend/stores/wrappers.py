@@ -9,9 +9,9 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from hdmf_zarr_backend.errors import ZarrBackendError
+from hdmf_zarr_backend.options import ReadRules
 from hdmf_zarr_backend.stores.base import Range, Store, Write, cut_ranges
 from hdmf_zarr_backend.stores.files import OpenValue
-from hdmf_zarr_backend.stores.limits import ReadRules
 from hdmf_zarr_backend.stores.remote import request_pool
 
 PUTS = 32

@@ -32,8 +32,8 @@ from hdmf_zarr_backend.hdf5.rawcopy import plan_contiguous, plan_raw
 from hdmf_zarr_backend.hdf5.safe_reading import check_allocated
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, join
 from hdmf_zarr_backend.model.stored import StoredArray
+from hdmf_zarr_backend.options import ReadOptions
 from hdmf_zarr_backend.stores.base import Store
-from hdmf_zarr_backend.stores.limits import Limits
 from hdmf_zarr_backend.transfer.plan import PlannedArray, encode_fill
 from hdmf_zarr_backend.transfer.sources import (
     Array,
@@ -151,10 +151,10 @@ def _can_be_sent(keys: Store) -> bool:
     return True
 
 
-def check_stored(data: Any, limits: Limits) -> None:
+def check_stored(data: Any, rules: ReadOptions) -> None:
     """Check that a stored array to be copied, or its resolver of references, has most of its chunks.
 
-    ``limits`` are for an HDF5 dataset; a Zarr array is read with the limits of its own store.
+    ``rules`` are for an HDF5 dataset; a Zarr array is read with those of its own store.
     """
     from hdmf_zarr_backend.arrays.lazy import LazyArray  # imported here and below: zarr is slow to import
     from hdmf_zarr_backend.changes.editable import EditableArray
@@ -163,7 +163,7 @@ def check_stored(data: Any, limits: Limits) -> None:
     if isinstance(stored, LazyArray) and not isinstance(stored, EditableArray):
         check_unwritten(stored.keys, stored.path, stored.node.stored)
     elif is_hdf5_dataset(stored):
-        check_allocated(stored, limits)
+        check_allocated(stored, rules)
 
 
 @dataclass(frozen=True, slots=True)

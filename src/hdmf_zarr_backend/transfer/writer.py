@@ -32,10 +32,10 @@ from hdmf_zarr_backend.formats.reserved import NOTES
 from hdmf_zarr_backend.hdf5.rawcopy import forget_decoded
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Hierarchy, Node, absolute, join
 from hdmf_zarr_backend.model.stored import StoredArray
+from hdmf_zarr_backend.options import MEMORY_BUDGET
 from hdmf_zarr_backend.progress import SILENT, Progress
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.json_text import dump
-from hdmf_zarr_backend.stores.limits import MEMORY_BUDGET
 from hdmf_zarr_backend.transfer.iterators import WAITING_BYTES, GrowingArray
 from hdmf_zarr_backend.transfer.names import warn_of_names
 from hdmf_zarr_backend.transfer.plan import PlannedArray, WritePlan, adapt_plan, set_dimensions, shard_bytes_for

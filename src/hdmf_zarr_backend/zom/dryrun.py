@@ -49,8 +49,8 @@ from hdmf_zarr_backend.hdf5.reader import Hdf5Tree
 from hdmf_zarr_backend.io import ZarrIO
 from hdmf_zarr_backend.model.nodes import Hierarchy, absolute, join
 from hdmf_zarr_backend.model.stored import StoredArray
+from hdmf_zarr_backend.options import MEMORY_BUDGET, ReadOptions
 from hdmf_zarr_backend.stores.json_text import dump
-from hdmf_zarr_backend.stores.limits import MEMORY_BUDGET, Limits
 from hdmf_zarr_backend.stores.locations import is_hdf5, local_path
 from hdmf_zarr_backend.transfer.plan import (
     PlannedArray,
@@ -192,7 +192,7 @@ def dry_run(
         Encode one chunk of each array.
     **options
         As of `ZarrIO.write`, `ZarrIO.export`, or of `convert`: ``codec``, ``shards``, ``nczarr``,
-        ``limits``.
+        ``read_options``.
 
     Returns
     -------
@@ -308,7 +308,7 @@ class _ConvertOptions:
     shards: ShardsOfFile = None
     nczarr: bool = False
     consolidate: bool = True
-    limits: Limits | None = None
+    read_options: ReadOptions | None = None
 
 
 def _of_hdf5(source: str, target: str, options: _ConvertOptions, *, estimate: bool) -> DryRun:
@@ -325,7 +325,7 @@ def _of_hdf5(source: str, target: str, options: _ConvertOptions, *, estimate: bo
     codec = codec_of_file(options.codec)
     with closing(Hdf5Tree(source, target)) as tree:
         shards = checked_shards(options.shards, number)
-        plan = Hdf5Planner(tree, codec=codec, shards=shards, limits=options.limits or Limits()).plan_file()
+        plan = Hdf5Planner(tree, codec=codec, shards=shards, rules=options.read_options or ReadOptions()).plan_file()
         texts = namespaces_of(PlannedKeys(plan, target), plan.hierarchy, or_installed=_is_nwb(source))
         name_axes(plan, schema_of(texts))
         plan.hierarchy.zarr_format = number

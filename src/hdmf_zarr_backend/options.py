@@ -1,0 +1,282 @@
+"""`ReadOptions`, `WriteOptions` and `Limits`: how bytes are read and written. Made by the user, and passed on whole.
+
+A file can state anything: a document of a terabyte, a chunk of an exabyte, a kilobyte that expands to gigabytes. Every
+size that a file states has a limit here, and an error that names the limit. The options for reading are kept with the
+store, so that they hold for all its readers, in any thread or process.
+
+Source: docs/explanation/bad-input.md, "Sizes"; CWE-409, for data that expand when they are decompressed.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal, get_args
+
+from hdmf_zarr_backend.errors import OPTIONS, LimitError, UsageError, known_arguments
+from hdmf_zarr_backend.progress import SILENT, Progress
+
+MissingChunks = Literal["fill", "error"]
+ExternalLinks = Literal["follow", "within", "never"]
+ChunkKeyEncoding = Literal["default", "v2"]
+
+_MEMORY_UNKNOWN = 2**40
+
+
+def _memory() -> int:
+    """Return the bytes of memory of this machine: nothing larger can be read at once."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):  # not on Windows
+        return _MEMORY_UNKNOWN
+
+
+MEMORY_BUDGET = 128 * 2**20
+"""Default limit for the bytes of values in memory, in addition to the caller's own arrays."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Limits for the sizes that a file states. The error for a file beyond a limit contains its name.
+
+    Attributes
+    ----------
+    max_document_bytes : int
+        Bytes of one metadata document, the consolidated one included, and of all that are read together.
+    max_documents : int
+        Metadata documents of one file.
+    max_depth : int
+        Nesting depth of groups.
+    max_stored_bytes : int
+        Bytes of one stored chunk or shard index, as they are in the store.
+    max_chunk_bytes : int
+        Bytes of one decoded chunk (8 for each object).
+    max_object_bytes : int
+        Bytes that a chunk of text, bytes, references or rows decompresses to, or a compressed entry of a zip file.
+    max_read_bytes : int
+        Bytes of one selection of an array (8 for each object); default: the memory of the machine.
+    max_read_chunks : int
+        Chunks that one selection of an array touches.
+    max_unwritten_bytes : int
+        Bytes of the values of the chunks of one array that are not stored, when the array is copied, since the copy has
+        them all. A chunk counts as at least 64 KiB. Likewise the values of an HDF5 dataset that were never written.
+    max_links : int
+        Length of a chain of links.
+    max_files : int
+        Other files that a file names in its links.
+    plug_in_codecs : bool
+        Whether codecs of other installed packages decode chunks. False: only those of numcodecs and this package.
+    """
+
+    max_document_bytes: int = 2**28
+    max_documents: int = 2_000_000
+    max_depth: int = 2_000
+    max_stored_bytes: int = 2**32
+    max_chunk_bytes: int = 2**31
+    max_object_bytes: int = 2**29
+    max_read_bytes: int = field(default_factory=_memory)
+    max_read_chunks: int = 10_000_000
+    max_unwritten_bytes: int = 2**36
+    max_links: int = 64
+    max_files: int = 10_000
+    plug_in_codecs: bool = True
+
+    def __post_init__(self) -> None:
+        if type(self.plug_in_codecs) is not bool:
+            raise UsageError(f"plug_in_codecs={self.plug_in_codecs!r} is not a choice", remedy="Give True or False.")
+        for entry in fields(self):
+            value = 0 if entry.name == "plug_in_codecs" else getattr(self, entry.name)
+            if type(value) is not int or value < 0:
+                raise UsageError(f"{entry.name}={value!r} is not a limit", remedy="Give a whole number, 0 or more.")
+
+    def check(self, name: str, value: int, what: str) -> None:
+        """Raise if ``value`` is more than the limit ``name``.
+
+        Parameters
+        ----------
+        name : str
+            Name of the limit.
+        value : int
+            The size in the file.
+        what : str
+            Description for the message: ``"the chunks have 4398046511104 bytes each"``.
+
+        Raises
+        ------
+        LimitError
+            The error names the limit, and how to raise it.
+        """
+        if value > getattr(self, name):
+            raise self.exceeded(name, value, what)
+
+    def exceeded(self, name: str, value: int, what: str, advice: str = "") -> LimitError:
+        """Return the error of `check` for the limit ``name``; ``advice`` is what else to do about it."""
+        limits = f"limits=Limits({name}={_rounded(value)})"
+        return LimitError(
+            f"{what}: the limit {name} is {getattr(self, name):,}",
+            remedy=f"{advice}If you trust this file, raise it: {limits}.",
+            remedy_cli=f"{advice}If you trust this file, raise it in Python: {limits}.",
+        )
+
+
+def _rounded(value: int) -> str:
+    """Return a number that is easy to type and not smaller."""
+    power = max(0, (value - 1).bit_length())
+    return f"2**{power}" if value > 10**6 else str(value)
+
+
+def _given(options: ReadOptions | WriteOptions) -> set[str]:
+    default = type(options)()
+    names = (entry.name for entry in fields(options))
+    return {name for name in names if getattr(options, name) != getattr(default, name)}
+
+
+def _check_choice(options: ReadOptions | WriteOptions, name: str, known: tuple[str, ...]) -> None:
+    value = getattr(options, name)
+    if value is not None and value not in known:
+        raise UsageError(f"{name}={value!r} is unknown", remedy=f"Use one of {', '.join(known)}.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadOptions:
+    """How a file is read, for everything that reads one.
+
+    Attributes
+    ----------
+    limits : Limits
+        Largest documents, chunks, selections and chains of links that are read. What is written from HDF5 datasets is
+        limited, too.
+    missing_chunks : {"fill", "error"}, optional
+        How a chunk that is not stored is read: as the fill value, as Zarr does, or as a `ChunkError`. None: the fill
+        value; but an error if the chunk is copied, and the file records that all its chunks were stored.
+    external_links : {"follow", "within", "never"}, optional
+        Other files that links and references may lead to: any; those in the folder of the file and below; none. None:
+        any for a local file, as with HDF5, and those in its folder for a remote file. A remote file never leads to a
+        local one. Of an HDF5 file that is converted, also the raw files with values and the sources of virtual
+        datasets. There, None allows raw files, which can be any file, only inside the folder, with a warning. Only
+        regular files are read.
+
+    Raises
+    ------
+    UsageError
+        An option does not exist, or has an invalid value.
+    """
+
+    limits: Limits = field(default_factory=Limits)
+    missing_chunks: MissingChunks | None = None
+    external_links: ExternalLinks | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.limits, Limits):
+            raise UsageError(f"limits={self.limits!r} is not a Limits", remedy="Give limits=Limits(NAME=VALUE).")
+        _check_choice(self, "missing_chunks", get_args(MissingChunks))
+        _check_choice(self, "external_links", get_args(ExternalLinks))
+
+    def given(self) -> set[str]:
+        """Return the names of the options that are not those by default."""
+        return _given(self)
+
+    def rules(self) -> ReadRules:
+        """Return the rules of a store that was just opened."""
+        return ReadRules(limits=self.limits, missing_chunks=self.missing_chunks, external_links=self.external_links)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadRules(ReadOptions):
+    """The options for reading a store, with what is known of the file in it.
+
+    Attributes
+    ----------
+    is_whole, is_copied : bool
+        Whether the file states that all its chunks were stored, and whether it is being copied.
+    is_linked : bool
+        Whether another file, not the user, named this one.
+    """
+
+    is_whole: bool = False
+    is_copied: bool = False
+    is_linked: bool = False
+
+    @property
+    def refuses_absent(self) -> bool:
+        """Whether a chunk that is not stored is an error."""
+        return self.missing_chunks == "error" or (self.missing_chunks is None and self.is_whole and self.is_copied)
+
+
+DEFAULT_RULES = ReadRules()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteOptions:
+    """How a file is written, for everything that writes one.
+
+    Attributes
+    ----------
+    executor : "auto", None, "threads", "processes", int, concurrent.futures.Executor, dask.distributed.Client or str
+        Where the chunks of large arrays are read, encoded and written. None: in this thread; a number: in that many
+        threads; an address such as ``"tcp://host:8786"``: on the workers of a running dask cluster. "auto": in threads
+        if a file is converted, in this thread otherwise. Arrays in memory and iterators are processed by threads only,
+        and an HDF5 file is always written by this thread. The file does not depend on the choice.
+    memory_budget : int
+        Bytes of values in memory at a time, beyond the arrays of the caller; a single chunk may be larger.
+    progress : Progress
+        Receives the number of bytes that are done, from all workers.
+    durable : bool
+        Return after a local file has reached the disk itself, so that it survives a power cut. Otherwise it survives
+        the end of this process only.
+    strict_json : bool
+        Write documents without NaN and Infinity tokens (hdmf-zarr 0.13 cannot read the text that replaces them). A
+        store that needs such documents (Icechunk) always has them.
+    consolidate_metadata : bool
+        Write the consolidated document, with which a file is opened by one request.
+    chunk_key_encoding : {"default", "v2"}, optional
+        For format 3 only: how the keys of chunks of new arrays are made. ``"default"``: ``c/0/0``, a folder for each
+        axis. ``"v2"``: ``0.0``, as in format 2; a file with such keys is not nested as deeply, which DANDI limits.
+        None: as in the file, or in the file of format 3 that is copied; ``"default"`` in a new one. All programs that
+        know format 3 read both.
+    nczarr : bool
+        For format 2 only: add attributes with which netcdf-c can open the file: groups, dimensions and arrays of
+        numbers. A file that has them keeps them.
+    doc : bool
+        Write the documentation in the schema of each group and dataset as its attribute ``doc`` (storage
+        specification, tables of attributes); it is hidden when the file is read. Members without a type have it if
+        they come from a container.
+    commit_message : str, optional
+        For an Icechunk session only: commit it with this message when the file is closed, unless a ``with`` block ends
+        by an error, or after a conversion. None: the commit is yours.
+
+    Raises
+    ------
+    UsageError
+        An option does not exist, or has an invalid value.
+    """
+
+    executor: Any = "auto"
+    memory_budget: int = MEMORY_BUDGET
+    progress: Progress = SILENT
+    durable: bool = False
+    strict_json: bool = False
+    consolidate_metadata: bool = True
+    chunk_key_encoding: ChunkKeyEncoding | None = None
+    nczarr: bool = False
+    doc: bool = False
+    commit_message: str | None = None
+
+    def __post_init__(self) -> None:
+        if type(self.memory_budget) is not int or self.memory_budget < 1:
+            raise UsageError(f"memory_budget={self.memory_budget!r} is no number of bytes", remedy="Give 1 or more.")
+        for name in ("durable", "strict_json", "consolidate_metadata", "nczarr", "doc"):
+            if type(getattr(self, name)) is not bool:
+                raise UsageError(f"{name}={getattr(self, name)!r} is not a choice", remedy="Give True or False.")
+        _check_choice(self, "chunk_key_encoding", get_args(ChunkKeyEncoding))
+
+    def given(self) -> set[str]:
+        """Return the names of the options that are not those by default."""
+        return _given(self)
+
+
+for _options in (Limits, ReadOptions, WriteOptions):
+    _options.__init__ = known_arguments(_options.__init__)  # type: ignore[method-assign] # that of the dataclass
+
+OPTIONS |= {entry.name: "read_options=ReadOptions" for entry in fields(ReadOptions)}
+OPTIONS |= {entry.name: "write_options=WriteOptions" for entry in fields(WriteOptions)}
