@@ -28,7 +28,7 @@ def test_all_errors_are_listed_and_drawn():
 def test_the_message_has_all_parts(cls):
     error = cls("it is broken", store="/a.zarr", path="/g/x", remedy="Mend it.", remedy_cli="Use --mend.")
     assert str(error) == "/a.zarr: it is broken (/g/x). Mend it."
-    assert error.message(error.remedy_cli) == "/a.zarr: it is broken (/g/x). Use --mend."
+    assert error.cli_text() == "/a.zarr: it is broken (/g/x). Use --mend."
     assert (error.problem, error.store, error.path) == ("it is broken", "/a.zarr", "/g/x")
     assert (error.remedy, error.remedy_cli) == ("Mend it.", "Use --mend.")
     advice = f". {cls.advice}" if cls.advice else ""

@@ -156,10 +156,13 @@ class ZarrBackendError(Exception):
             self.path = path if path.startswith("/") else f"/{path}"
 
     def __str__(self) -> str:
-        return self.message(self.remedy)
+        return self._message(self.remedy)
 
-    def message(self, remedy: str) -> str:
-        """Return the message with ``remedy``, that for Python or that for the command line."""
+    def cli_text(self) -> str:
+        """Return the message for the command line."""
+        return self._message(self.remedy_cli or self.remedy)
+
+    def _message(self, remedy: str) -> str:
         file = "" if self.store is None else f"{printable(self.store)}: "
         node = "" if self.path is None else f" ({printable(self.path)})"
         return f"{file}{_one_line(self.problem)}{node}{f'. {printable(remedy)}' if remedy else ''}"

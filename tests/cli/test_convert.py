@@ -273,10 +273,10 @@ def test_strict_json(nwb: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--codec", "zstd"], "--codec does not apply here"),
-        (["--shards", "auto"], "--shards does not apply here"),
+        (["--codec", "zstd"], "codec does not apply here: it is for conversions from HDF5 to Zarr. Leave --codec out."),
+        (["--shards", "auto"], "shards does not apply here: it is for conversions to Zarr. Leave --shards out."),
         (["--resume"], "Leave --resume out"),
-        (["--zarr-format", "3"], "--zarr-format 3 is not a format of the target"),
+        (["--zarr-format", "3"], "3 is not a Zarr format of the target"),
     ],
 )
 def test_an_option_without_effect_is_told_by_its_name(

@@ -403,7 +403,7 @@ def test_what_is_wrong_with_a_record_is_named(change, reason):
         Record.decode(_changed(lambda said: said.update(change)), "/a.zarr")
     assert str(caught.value) == (
         f"/a.zarr: the journal '.hdmf_zarr_journal' of an interrupted change cannot be understood ({reason}). Export "
-        "what mode 'r' reads to a new file: it is as before the change, except values that were assigned to existing "
+        "what can be read to a new file: it is as before the change, except values that were assigned to existing "
         "arrays."
     )
 

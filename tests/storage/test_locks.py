@@ -356,8 +356,8 @@ def test_a_lock_says_what_a_user_can_do() -> None:
     text = str(locks.locked_error(ELSEWHERE, "/data/a.zarr"))
     assert text == (
         "/data/a.zarr: another writer has this file open: process 1 on another-machine since "
-        "2026-01-01T00:00:00+00:00. Wait until it has closed the file, or end it. If it is gone for certain, pass "
-        "break_lock=True, or run `zarrio repair --break-lock`."
+        "2026-01-01T00:00:00+00:00. Wait until it has closed the file, or end it. If it is gone for certain, run "
+        "`zarrio repair --break-lock`, or pass break_lock=True."
     )
 
 
@@ -365,8 +365,8 @@ def test_what_to_do_depends_on_the_writer() -> None:
     here = locks.Holder.here()
     other = locks.Holder(here.host, here.pid + 1, here.since)
     wait = "Wait until it has closed the file, or end it."
-    gone = "If it is gone for certain, pass break_lock=True, or run `zarrio repair --break-lock`."
-    take = "Take it over with break_lock=True, or with `zarrio repair --break-lock`."
+    gone = "If it is gone for certain, run `zarrio repair --break-lock`, or pass break_lock=True."
+    take = "Take it over with `zarrio repair --break-lock`, or with break_lock=True."
     for holder, stale, problem, remedy in (
         (here, "", str(here), "That is this process: close the other io first."),
         (other, "", str(other), wait),

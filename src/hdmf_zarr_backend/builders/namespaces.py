@@ -17,7 +17,10 @@ from hdmf_zarr_backend.model.stored import StoredArray
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.wrappers import InlinedStore
 
-USE_INSTALLED = "Open with load_namespaces=False to read the file with the installed schema."
+USE_INSTALLED = {
+    "remedy": "Open with load_namespaces=False to read the file with the installed schema.",
+    "remedy_cli": "`zarrio validate --installed` and `zarrio convert --no-check` use the installed schema.",
+}
 
 HDMF_ERRORS = (ValueError, TypeError, LookupError, AttributeError, NameError, RecursionError)
 """Errors that HDMF raises for invalid specifications, which it does not check."""
@@ -84,7 +87,7 @@ def load_cached_namespaces(
             f"HDMF does not understand the cached namespaces ({type(error).__name__}: {error})",
             store=keys.location,
             path=absolute(location),
-            remedy=USE_INSTALLED,
+            **USE_INSTALLED,
         ) from error
     return loaded
 
@@ -106,7 +109,7 @@ def source_texts(keys: Store, hierarchy: Hierarchy, path: str) -> Callable[[str]
                 f"the cached source {source!r} is missing",
                 store=keys.location,
                 path=absolute(place),
-                remedy=USE_INSTALLED,
+                **USE_INSTALLED,
             )
         return _spec_text(keys, place, node.stored, cache)
 
@@ -133,6 +136,6 @@ def _spec_text(keys: Store, path: str, stored: StoredArray, cache: ChunkCache) -
             "a cached source is not text",
             store=keys.location,
             path=absolute(path),
-            remedy=USE_INSTALLED,
+            **USE_INSTALLED,
         )
     return text

@@ -74,7 +74,7 @@ class TextSpecReader(SpecReader):  # type: ignore[misc]
                 f"the cached source {ns_path!r} lists no namespaces",
                 store=self._store,
                 path=f"{self._path}/{ns_path}",
-                remedy=USE_INSTALLED,
+                **USE_INSTALLED,
             )
         return document["namespaces"]
 
@@ -86,7 +86,7 @@ class TextSpecReader(SpecReader):  # type: ignore[misc]
                 f"the cached specification {name!r} is not JSON ({type(error).__name__})",
                 store=self._store,
                 path=f"{self._path}/{name}",
-                remedy=USE_INSTALLED,
+                **USE_INSTALLED,
             ) from error
 
 

@@ -165,8 +165,8 @@ def _damaged(error: Exception, location: str) -> MetadataError:
     return MetadataError(
         f"the journal {JOURNAL!r} of an interrupted change cannot be understood ({error})",
         store=location,
-        remedy="Export what mode 'r' reads to a new file: it is as before the change, except values that were assigned "
-        "to existing arrays.",
+        remedy="Export what can be read to a new file: it is as before the change, except values that were assigned to "
+        "existing arrays.",
     )
 
 

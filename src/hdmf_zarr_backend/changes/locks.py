@@ -59,7 +59,7 @@ REFRESH_SECONDS = LEASE_SECONDS / 3
 RELEASE_SECONDS = 10
 """How long closing a file waits for the deletion of its lease; one that is not deleted expires."""
 
-_BREAK = "If it is gone for certain, pass break_lock=True, or run `zarrio repair --break-lock`."
+_BREAK = "If it is gone for certain, run `zarrio repair --break-lock`, or pass break_lock=True."
 _NO_LOCKS = (errno.ENOSYS, errno.ENOTSUP, errno.ENOLCK, errno.EINVAL)
 _NOT_WRITABLE = (errno.EACCES, errno.EPERM, errno.EROFS)
 _RECORD_BYTES = 4096
@@ -114,7 +114,7 @@ def locked_error(holder: Holder | None, location: str, *, stale: str = "") -> St
     is_here = holder is not None and holder.is_on_this_machine()
     if stale:
         problem = f"{problem}; {stale}"
-        remedy = "Take it over with break_lock=True, or with `zarrio repair --break-lock`."
+        remedy = "Take it over with `zarrio repair --break-lock`, or with break_lock=True."
     elif holder is not None and is_here and holder.pid == os.getpid():
         remedy = "That is this process: close the other io first."
     else:

@@ -27,7 +27,7 @@ DAMAGE: Final[dict[str, str]] = {
     "incomplete": "Wait until the file is complete; if its writer has stopped, write it again.",
     "change-interrupted": "Run `zarrio repair`, which undoes or completes the change.",
     "journal-damaged": "Export the file as it can be read now to a new one.",
-    "limit": "If you trust the file, raise the limit that is named.",
+    "limit": "If you trust the file, raise the limit that is named: limits=Limits(NAME=VALUE) in Python.",
     "unsafe": "Do not trust this file; its code was not run.",
     "document-missing": f"{_RESTORE} If the object was removed on purpose, delete what is left of it, and run "
     "`zarrio consolidate --forget`.",
@@ -49,7 +49,8 @@ DAMAGE: Final[dict[str, str]] = {
     "schema": "Change the named object so that it follows the schema.",
     "schema-damaged": "Restore the cached namespaces from a copy, or check the file against the installed ones with "
     "`zarrio validate --installed`.",
-    "dandi-depth": "Write it with chunk_key_encoding='v2', or in format 2; or nest groups less deeply.",
+    "dandi-depth": "Write it with the chunk keys of format 2, as `zarrio convert --chunk-key-encoding v2` does, or in "
+    "format 2; or nest groups less deeply.",
     "dandi-name": "Rename it.",
     "dandi-size": "Write it with smaller chunks or shards.",
 }
@@ -120,6 +121,10 @@ class Problem:
         """What to do about it."""
         repair = REPAIRABLE.get(self.kind) if self.is_repairable else None
         return repair or DAMAGE.get(self.kind) or REMARKS.get(self.kind, "")
+
+    def as_json(self) -> dict[str, str]:
+        """Return the finding with its remedy for a JSON document."""
+        return {"path": self.path, "kind": self.kind, "message": self.message, "remedy": self.remedy}
 
     def __str__(self) -> str:
         return printable(f"{self.path}: {self.kind}: {self.message}. {self.remedy}")

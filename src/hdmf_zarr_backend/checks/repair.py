@@ -137,8 +137,8 @@ def _whole_hierarchy(keys: Store) -> Hierarchy:
         raise ConflictError(
             f"what is gone or damaged would be forgotten: {shown}{'; ...' if len(lost) > _SHOWN else ''}",
             store=keys.location,
-            remedy="Run `zarrio repair`, which writes it back. If it was removed on purpose, consolidate with "
-            "forget=True (`zarrio consolidate --forget`).",
+            remedy="Run `zarrio repair`, which writes it back. If it was removed on purpose, run `zarrio consolidate "
+            "--forget`.",
         )
     if structure is None or any(problem.kind in _NOT_WHOLE for problem in report.problems):
         return parse(keys, use_consolidated=False).hierarchy  # raises an error with the reason

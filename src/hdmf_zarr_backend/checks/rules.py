@@ -266,7 +266,9 @@ Texts: TypeAlias = "tuple[tuple[str, tuple[tuple[str, str], ...]], ...]"
 
 Spec: TypeAlias = dict[str, Any]
 
-USE_INSTALLED: Final = "Validate against the installed namespaces: use_cached=False, or --installed."
+USE_INSTALLED: Final = (
+    "Validate against the installed namespaces, with `zarrio validate --installed` or use_cached=False."
+)
 """The remedy for cached namespaces that are not valid."""
 
 

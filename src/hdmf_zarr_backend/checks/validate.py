@@ -237,6 +237,7 @@ def _named(hierarchy: Hierarchy, known: list[str]) -> str:
             "the root has no attribute 'namespace', which names the schema of the file",
             path="/",
             remedy=f"Pass namespace= to check it against one of them: {', '.join(known)}.",
+            remedy_cli=f"Use --namespace to check it against one of them: {', '.join(known)}.",
         )
     if named not in known:
         raise MetadataError(

@@ -51,17 +51,11 @@ class Command:
     run: Callable[[Namespace], int]
 
 
-def complain(message: str | BaseException, command: Command | None = None) -> None:
-    """Write one line to standard error."""
-    from hdmf_zarr_backend.cli.wording import error_text, remedy_text  # imported here: most commands succeed
-
-    text = remedy_text(message, command) if isinstance(message, str) else error_text(message, command)
-    first, _, rest = printable(" ".join(text.split())).partition(" ")
-    if first == "warning:":
-        start = painted("zarrio: warning:", "yellow", sys.stderr)
-    else:
-        start = f"{painted('zarrio:', 'red', sys.stderr)} {first}"
-    print(f"{start} {rest}".rstrip(), file=sys.stderr)
+def complain(message: str | BaseException, *, is_warning: bool = False) -> None:
+    """Write an error or a warning as one line to standard error."""
+    text = message.cli_text() if isinstance(message, ZarrBackendError) else str(message)
+    start = painted("zarrio: warning:", "yellow", sys.stderr) if is_warning else painted("zarrio:", "red", sys.stderr)
+    print(start, printable(" ".join(text.split())), file=sys.stderr)
 
 
 def finding_lines(
@@ -302,7 +296,7 @@ def grouped_warnings(arguments: Namespace) -> Iterator[list[str]]:
         finally:
             texts = dict.fromkeys(found)
             for text in finding_lines(texts, str, lambda text: _PATH.sub("", text), verbose=shows_each):
-                complain(f"warning: {text}", arguments.command)
+                complain(text, is_warning=True)
 
 
 def problem_of(error: ZarrBackendError | OSError) -> str:
@@ -310,11 +304,9 @@ def problem_of(error: ZarrBackendError | OSError) -> str:
     return error.problem if isinstance(error, ZarrBackendError) else error.strerror or str(error)
 
 
-def failure_of(error: ZarrBackendError | OSError, source: str, arguments: Namespace) -> str:
+def failure_of(error: ZarrBackendError | OSError, source: str) -> str:
     """Report an error with a file, with its name; return the error as text for the command line."""
-    from hdmf_zarr_backend.cli.wording import error_text  # imported here: most files have no errors
-
-    text = error_text(error, arguments.command)
+    text = error.cli_text() if isinstance(error, ZarrBackendError) else str(error)
     complain(text if source in text else f"{source}: {text}")
     return text
 
@@ -338,7 +330,7 @@ def each_file(
             with grouped_warnings(arguments), shown_progress(path, position, count) as progress:
                 result = work(path, progress)
         except (ZarrBackendError, OSError) as error:
-            documents.append({"source": path, "error": failure_of(error, path, arguments)})
+            documents.append({"source": path, "error": failure_of(error, path)})
             failed[path] = problem_of(error)
             continue
         if not is_good(result):

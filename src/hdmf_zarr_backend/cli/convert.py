@@ -219,10 +219,10 @@ def _convert(
                     raise
                 raise _no_files(source, arguments) from error
     except (ZarrBackendError, OSError) as error:
-        outcome.error, outcome.problem = failure_of(error, source, arguments), problem_of(error)
+        outcome.error, outcome.problem = failure_of(error, source), problem_of(error)
     except KeyboardInterrupt as stop:
         notes = " ".join(getattr(stop, "__notes__", []))
-        complain(notes or f"no part of {target} was finished", arguments.command)
+        complain(notes or f"no part of {target} was finished")
         raise
     outcome.seconds = time.perf_counter() - start
     return outcome

@@ -162,7 +162,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         arguments = _parsed(given)
     except SystemExit as stop:  # argparse has printed the help or an error
         return int(stop.code or 0)
-    with _warnings_in_one_line(arguments.command):
+    with _warnings_in_one_line():
         return int(_run(arguments))
 
 
@@ -218,12 +218,11 @@ def _first_steps() -> str:
 
 
 def _run(arguments: Namespace) -> int:
-    command: Command = arguments.command
     try:
-        code = command.run(arguments)
+        code: int = arguments.command.run(arguments)
         sys.stdout.flush()
     except ZarrBackendError as error:
-        complain(error, command)
+        complain(error)
     except BrokenPipeError:
         # the reader of the output has closed it; Python must not report that when it flushes at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -300,12 +299,12 @@ def build_parser() -> ArgumentParser:
 
 
 @contextmanager
-def _warnings_in_one_line(command: Command) -> Iterator[None]:
+def _warnings_in_one_line() -> Iterator[None]:
     """Show each warning once, as one line without its position in the code."""
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
         clear_line()
-        complain(f"warning: {message}", command)
+        complain(str(message), is_warning=True)
 
     with warnings.catch_warnings():
         warnings.showwarning = show

@@ -46,7 +46,6 @@ _CHUNKS = (
 def _run(arguments: Namespace) -> Exit:
     # imported here: NumPy is slow to import
     from hdmf_zarr_backend.checks.repair import repair
-    from hdmf_zarr_backend.cli.wording import problem_document, problem_line
 
     repairs = repair(
         arguments.path,
@@ -55,21 +54,21 @@ def _run(arguments: Namespace) -> Exit:
         storage_options=storage_options(arguments),
     )
     if arguments.json:
-        left = [problem_document(problem, arguments.command) for problem in repairs.left]
-        kept = [problem_document(remark, arguments.command) for remark in repairs.kept]
+        left = [problem.as_json() for problem in repairs.left]
+        kept = [remark.as_json() for remark in repairs.kept]
         print_json({"source": arguments.path, "done": repairs.done, "left": left, "kept": kept})
     else:
         for line in repairs.done:
             say(line)
         for line in finding_lines(
             repairs.left,
-            lambda problem: f"left: {problem_line(problem, arguments.command)}",
+            lambda problem: f"left: {problem}",
             lambda problem: f"{problem.kind} {problem.message}",
             verbose=arguments.verbose,
         ):
             say(line)
         for remark in repairs.kept:
-            say(f"remark: {problem_line(remark, arguments.command)}")
+            say(f"remark: {remark}")
         if not repairs.done and not repairs.left:
             print("nothing to repair in the metadata")
         print(_CHUNKS)

@@ -94,17 +94,16 @@ def _run_levels(arguments: Namespace) -> Exit:
         work,
         lambda path, report: _print(path, report, arguments),
         labels=("without damage", "not checked"),
-        as_json=lambda report: _as_json(report, arguments.command),
+        as_json=_as_json,
         is_good=lambda report: report.is_sound,
     )
 
 
 def _print(path: str, report: Report, arguments: Namespace) -> None:
     from hdmf_zarr_backend.checks.findings import COMMON_REMARKS
-    from hdmf_zarr_backend.cli.wording import problem_line
 
     def line(problem: Problem) -> str:
-        return ("" if problem.is_damage else "remark: ") + problem_line(problem, arguments.command)
+        return ("" if problem.is_damage else "remark: ") + str(problem)
 
     found = [
         *report.problems,
@@ -121,9 +120,7 @@ def _print(path: str, report: Report, arguments: Namespace) -> None:
     print("; ".join([f"{printable(path)}: {verdict} ({report.looked_at})", *notes]))
 
 
-def _as_json(report: Report, command: Command) -> dict[str, Any]:
-    from hdmf_zarr_backend.cli.wording import problem_document
-
+def _as_json(report: Report) -> dict[str, Any]:
     return {
         "source": report.source,
         "level": report.level,
@@ -139,8 +136,8 @@ def _as_json(report: Report, command: Command) -> dict[str, Any]:
         },
         **({} if report.dandi is None else {"dandi": asdict(report.dandi)}),
         "counts": report.counts,
-        "problems": [problem_document(problem, command) for problem in report.problems],
-        "remarks": [problem_document(problem, command) for problem in report.remarks],
+        "problems": [problem.as_json() for problem in report.problems],
+        "remarks": [problem.as_json() for problem in report.remarks],
     }
 
 
@@ -164,7 +161,6 @@ def _run_spec(arguments: Namespace) -> Exit:
 
 def _print_spec(path: str, report: ConformanceReport, arguments: Namespace) -> None:
     from hdmf_zarr_backend.checks.conformance import RULES
-    from hdmf_zarr_backend.cli.wording import remedy_text
 
     def line(finding: Finding) -> str:
         rule = RULES[finding.rule]
@@ -178,7 +174,7 @@ def _print_spec(path: str, report: ConformanceReport, arguments: Namespace) -> N
     for finding in report.remarks:
         by_rule.setdefault(finding.rule, []).append(finding)
     for rule, found in by_rule.items():
-        say(f"remark: {counted(len(found), 'key')}, {found[0]}: {remedy_text(RULES[rule].remark, arguments.command)}")
+        say(f"remark: {counted(len(found), 'key')}, {found[0]}: {RULES[rule].remark}")
     for array, reason in report.undecoded.items():
         say(f"remark: {array}: its chunks were not decoded: {reason}")
     verdict = verdict_text("conforms", len(report.violations), "violation")

@@ -283,7 +283,12 @@ def _commit(target: str | Store, message: str | None) -> None:
 def _one_format(zarr_format: ZarrFormat | None, target: str) -> int:
     """Return the format of a virtual file."""
     if zarr_format == BOTH:
-        raise UsageError("a virtual file is of one format", store=target, remedy="Use zarr_format=2 or 3.")
+        raise UsageError(
+            "a virtual file is of one format",
+            store=target,
+            remedy="Use zarr_format=2 or 3.",
+            remedy_cli="Use --zarr-format 2 or 3.",
+        )
     return zarr_format or (3 if registry.default_format((2, 3)) == 3 else 2)
 
 
@@ -299,12 +304,14 @@ def _check_virtual(source: str | Store, target: str | Store, options: tuple[Any,
             store=_name_of(target),
             remedy="Leave nczarr=, chunks=, shards=, chunk_key_encoding=, strict_json=, missing_chunks= and limits= "
             "out, or convert without virtual=True.",
+            remedy_cli="Leave --nczarr, --chunks, --shards, --chunk-key-encoding, --strict-json and --missing-chunks "
+            "out, or convert without --virtual.",
         )
     if not isinstance(source, str) or not isinstance(target, str):
         raise UsageError(
             "a virtual conversion is from an HDF5 file to a JSON file",
             store=_name_of(target),
-            remedy="Give paths or URLs, and options of a server in storage_options=.",
+            remedy="Give paths or URLs.",
         )
 
 
@@ -313,7 +320,7 @@ def _check_commit(place: str, abilities: Abilities, message: str | None) -> None
         raise UsageError(
             "commit_message= does not apply here: it is for Icechunk",
             store=place,
-            remedy="Leave commit_message= out, or give a writable session of Icechunk as the target.",
+            remedy="Leave it out, or give a writable session of Icechunk as the target.",
         )
 
 
@@ -333,20 +340,24 @@ def _format_kept(source: str | Store, storage: dict[str, Any], abilities: Abilit
     return next((number for number in (2, 3) if number == parsed.zarr_format and number in abilities.formats), None)
 
 
+_TO_ZARR = "Let the name of the target end in '.zarr' or '.zip' for Zarr,"
+_COPY = "Copy an HDF5 file with the tools of the operating system."
+
+
 def _check_formats(source: str, found: Format, wanted: Format, zarr_format: ZarrFormat | None) -> None:
     """Refuse an unknown format of the target, and that of the source."""
     if wanted not in ("zarr", "hdf5"):
         raise UsageError(f"to={wanted!r} is not a format", remedy="Use 'zarr' or 'hdf5'.")
     if zarr_format not in (None, 2, 3, BOTH) or (zarr_format is not None and wanted == "hdf5"):
         raise UsageError(
-            f"zarr_format={zarr_format!r} is not a format of the target", remedy="Use 2, 3 or 'both', and only to Zarr."
+            f"{zarr_format!r} is not a Zarr format of the target", remedy="Use 2, 3 or 'both', and only to Zarr."
         )
     if found == wanted == "hdf5":
         raise UsageError(
             "the source is HDF5 already",
             store=source,
-            remedy="Let the name of the target end in '.zarr' or '.zip' for Zarr, or pass to='zarr'. Copy an HDF5 file "
-            "with the tools of the operating system.",
+            remedy=f"{_TO_ZARR} or pass to='zarr'. {_COPY}",
+            remedy_cli=f"{_TO_ZARR} or use --to zarr. {_COPY}",
         )
 
 
@@ -356,8 +367,13 @@ def _refuse_idle(target: str, found: Format, wanted: Format, **given: bool) -> N
         source, made = _MEANT_FOR[name]
         if source not in (None, found) or made not in (None, wanted):
             words = " ".join(f"{word} {_NAMES[kind]}" for word, kind in (("from", source), ("to", made)) if kind)
-            what = f"{name}= does not apply here: it is for conversions {words}"
-            raise UsageError(what, store=target, remedy=f"Leave {name}= out.")
+            option = "--no-link-data" if name == "link_data" else f"--{name}".replace("_", "-")
+            raise UsageError(
+                f"{name} does not apply here: it is for conversions {words}",
+                store=target,
+                remedy=f"Leave {name}= out.",
+                remedy_cli=f"Leave {option} out.",
+            )
 
 
 def _check_target(target: str | Store, wanted: Format, zarr_format: int, *, nczarr: bool) -> None:
@@ -366,7 +382,12 @@ def _check_target(target: str | Store, wanted: Format, zarr_format: int, *, ncza
     if wanted == "hdf5" and (not isinstance(target, str) or is_url(target)):
         raise UsageError("an HDF5 file is written to a local path", store=place, remedy="Upload it afterwards.")
     if nczarr and zarr_format == 3:
-        raise UsageError("NCZarr has no attributes in format 3", store=place, remedy="Use format 2.")
+        raise UsageError(
+            "NCZarr has no attributes in format 3",
+            store=place,
+            remedy="Use format 2.",
+            remedy_cli="Use --zarr-format 2.",
+        )
 
 
 def _format_of(location: str | Store) -> Format:
@@ -379,6 +400,7 @@ def _format_of(location: str | Store) -> Format:
             "an HDF5 file at a URL is not copied",
             store=location,
             remedy="Convert it with virtual=True, which leaves the data where they are, or download it first.",
+            remedy_cli="Convert it with --virtual, which leaves the data where they are, or download it first.",
         )
     if is_url(location) or os.path.isdir(location) or (location.endswith(FILE_SUFFIXES) and os.path.isfile(location)):
         return "zarr"
@@ -441,6 +463,7 @@ class Request:
                 "only a conversion to a local folder can be resumed",
                 store=keys.location,
                 remedy="Run it without resume=True, which starts again.",
+                remedy_cli="Run it without --resume, which starts again.",
             )
         nodes, zarr_format = plan.hierarchy.flat(), plan.hierarchy.zarr_format
         return new_file(keys, nodes, zarr_format, exclusive=exclusive, durable=self.durable)

@@ -149,12 +149,14 @@ def _check_version(source: str, value: Any) -> None:
             f"pynwb cannot read this file: it {said}",
             store=source,
             remedy="Pass check=False to convert it anyway.",
+            remedy_cli="Use --no-check to convert it anyway.",
         )
     if version.strip().removeprefix("NWB-").startswith("1."):
         raise UnsupportedFileError(
             f"pynwb cannot read this file: it has NWB version {version}, and pynwb reads version 2 and newer",
             store=source,
             remedy="Pass check=False to convert it anyway.",
+            remedy_cli="Use --no-check to convert it anyway.",
         )
 
 
@@ -177,6 +179,7 @@ def _check_read(source: str, read: Callable[[], None]) -> None:
             f"pynwb cannot read this file ({_reason(error)})",
             store=source,
             remedy="Pass check=False to convert it anyway.",
+            remedy_cli="Use --no-check to convert it anyway.",
         ) from error
 
 

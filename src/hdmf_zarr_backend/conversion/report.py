@@ -66,7 +66,7 @@ def _remarks(joined: Sequence[str]) -> tuple[str, ...]:
         return ()
     names = ", ".join(map(absolute, joined[:_SHOWN])) + (", ..." if len(joined) > _SHOWN else "")
     which = "1 dataset" if len(joined) == 1 else f"{len(joined)} datasets"
-    return (f"small chunks of {which} were joined; chunks='keep' keeps them: {names}",)
+    return (f"small chunks of {which} were joined, which chunks='keep' (--chunks keep) prevents: {names}",)
 
 
 def is_content(hierarchy: Hierarchy) -> Callable[[str], bool]:

@@ -288,7 +288,9 @@ def upgrade(
     """
     if drop not in (None, 2, 3) or (keep and drop is not None):
         raise UsageError(
-            f"keep={keep!r} and drop={drop!r} cannot be combined", remedy="Give keep=True, drop=2 or drop=3."
+            f"keep={keep!r} and drop={drop!r} cannot be combined",
+            remedy="Give keep=True, drop=2 or drop=3.",
+            remedy_cli="Give --keep, --drop 2 or --drop 3.",
         )
     checked_key_encoding(chunk_key_encoding, 3)
     keys = open_store(source, storage_options)
@@ -327,6 +329,7 @@ def _check_format_3(keys: Store, parsed: ParsedFile) -> None:
             "the file has Zarr format 2 only",
             store=keys.location,
             remedy="Leave drop= out, to convert it to format 3.",
+            remedy_cli="Leave --drop out, to convert it to format 3.",
         )
 
 

@@ -126,6 +126,7 @@ def _check_request(source: str, target: str, *, to: str, codec: Any, resume: boo
             "data that stay in the HDF5 file are not encoded again, and the conversion cannot be resumed",
             store=target,
             remedy="Leave codec= and resume= out.",
+            remedy_cli="Leave --codec and --resume out.",
         )
     if is_url(target) and not is_url(source):
         raise UsageError(
@@ -210,6 +211,7 @@ def _check_amount(plan: WritePlan, staying: Mapping[str, VirtualSource], source:
             f"in the JSON; at most {MOST_INLINED:,} are allowed: {named}",
             store=source,
             remedy="Convert without virtual=True, which copies the data.",
+            remedy_cli="Convert it without --virtual, which copies the data.",
         )
     for size, path in large:
         warn(

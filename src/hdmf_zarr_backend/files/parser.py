@@ -421,7 +421,7 @@ def _check_finished(keys: Store, text: bytes | None, document: bytes | None) -> 
         writing = notes_of(attributes)[WRITING]
         remedy = "Wait until the file is complete; if its writer has stopped, write it again."
         if isinstance(writing, dict) and writing.get(CHANGING) is True:
-            remedy = "Wait a moment; if its writer has stopped, open it with mode 'r+', or run `zarrio repair`."
+            remedy = "Wait a moment; if its writer has stopped, run `zarrio repair`, or open it with mode 'r+'."
         raise IncompleteStoreError(
             f"the file is being written, or its writer died: {writing}", store=keys.location, remedy=remedy
         )
@@ -434,10 +434,14 @@ def _document(text: bytes, key: str) -> Any:
 
 def _nothing_to_read(keys: Store) -> ZarrBackendError:
     if not keys.read_rules.is_linked and is_of_hdf5(keys):  # the target of a link is not opened for a message
-        remedy = "Open it with HDF5IO or NWBHDF5IO, or convert it with `zarrio convert` first."
+        remedy, cli = (
+            "Open it with HDF5IO or NWBHDF5IO, or convert it with `zarrio convert` first.",
+            "Convert it with `zarrio convert` first.",
+        )
         if is_url(keys.location):
-            remedy = "Run `zarrio convert --virtual` and open the file that it makes, or download this one."
-        return NotZarrError("this is an HDF5 file, not a Zarr file", store=keys.location, remedy=remedy)
+            remedy = cli = "Run `zarrio convert --virtual` and open the file that it makes, or download this one."
+        problem = "this is an HDF5 file, not a Zarr file"
+        return NotZarrError(problem, store=keys.location, remedy=remedy, remedy_cli=cli)
     if not keys.exists():
         local = keys.folder or keys.zip_file
         if local is not None:
@@ -453,6 +457,7 @@ def _nothing_to_read(keys: Store) -> ZarrBackendError:
         "this is not a Zarr hierarchy: it has neither .zgroup nor zarr.json",
         store=keys.location,
         remedy="HDF5 files are read with HDF5IO or NWBHDF5IO, and converted with `zarrio convert`.",
+        remedy_cli="Give a Zarr file; `zarrio convert` makes one of an HDF5 file.",
     )
 
 

@@ -57,7 +57,7 @@ def inlined_chunks(document: Any) -> dict[str, bytes]:
         raise MetadataError(
             f"the block {INLINE_KEY!r} of the consolidated document is damaged ({error})",
             path="/",
-            remedy="Open with mode='r-', and consolidate the file again.",
+            remedy="Run `zarrio consolidate`.",
         ) from error
 
 

@@ -157,6 +157,7 @@ def unwrap(document: Any) -> dict[str, Any]:
             f"{CONSOLIDATED} is not a consolidated document",
             path="/",
             remedy="Open with mode='r-' to ignore it, and run `zarrio verify`.",
+            remedy_cli="Run `zarrio verify`, then `zarrio consolidate`.",
         )
     return metadata
 

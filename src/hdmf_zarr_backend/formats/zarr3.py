@@ -458,6 +458,7 @@ def checked_key_encoding(encoding: Any, zarr_format: int) -> ChunkKeyEncoding | 
         raise UsageError(
             "Zarr format 2 has no chunk_key_encoding: its keys are always those of 'v2'",
             remedy="Write with zarr_format=3, or leave chunk_key_encoding out.",
+            remedy_cli="Use --zarr-format 3, or leave --chunk-key-encoding out.",
         )
     return encoding  # type: ignore[no-any-return] # one of the names
 

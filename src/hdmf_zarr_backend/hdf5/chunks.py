@@ -72,6 +72,7 @@ class _Direct:
         raise UsageError(
             "an HDF5 file that is not a plain local file opened for reading cannot be sent to another process",
             remedy='Use executor="threads", or open the file by its path in mode "r".',
+            remedy_cli="Leave --scheduler out.",
         )
 
 

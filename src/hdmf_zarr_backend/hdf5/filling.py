@@ -214,6 +214,7 @@ class Filler:
                 raise ChunkError(
                     f"the chunk {name!r} is not stored",
                     remedy='Restore it, or convert with missing_chunks="fill".',
+                    remedy_cli="Restore it, or use --missing-chunks fill.",
                 )
             yield index, missing if data is None else data
             lengths = (part.stop - part.start for part in region_of(node.stored, index))

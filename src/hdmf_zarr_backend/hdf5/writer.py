@@ -243,12 +243,16 @@ class Hdf5Writer:
         if place is None:
             other = None if self._allows_null else self._placement.file_of(reference, file)
             if other is not None:
+                first = (
+                    f"Convert {other} first, to an HDF5 file of the same name beside the target: links then lead to "
+                    "that file, and nothing of it is copied."
+                )
                 raise MissingTargetError(
                     f"a reference leads to {reference.path} of {other}, which is not copied, and HDF5 references "
                     "cannot leave their file",
                     store=file.location,
-                    remedy=f"Convert {other} first, to an HDF5 file of the same name beside the target: links then "
-                    "lead to that file, and nothing of it is copied. Or pass check=False to write null references.",
+                    remedy=f"{first} Or pass check=False to write null references.",
+                    remedy_cli=f"{first} Or use --no-check to write null references.",
                 )
             warn_broken(
                 f"A reference in {file.location} points to {reference.source}:{reference.path}, which is not in the "

@@ -69,6 +69,7 @@ def add_nczarr(
             f"{abilities.why}: its attributes cannot be changed",
             store=keys.location,
             remedy="Write the file again with nczarr=True.",
+            remedy_cli="Convert the file again with `zarrio convert --nczarr`.",
         )
     with changing(keys) as lock:
         return nczarr.listed(_overlaid(keys, lock, strict_json=strict_json))

@@ -158,7 +158,7 @@ _NO_RANGES = re.compile(r"range request not supported|does(?: not|n't) support r
 _CAUSE = re.compile(r'message: "([^"]*)"|"(dns error)"')
 _ABSENT_STATUS = (404, 410)
 _NOT_OF_SERVER = (FileNotFoundError, IsADirectoryError, NotADirectoryError, ValueError, TypeError, RuntimeError)
-_ANONYMOUS = {"gs": 'token="anon"', "gcs": 'token="anon"'}
+_ANONYMOUS = dict.fromkeys(("gs", "gcs"), ('token="anon"', "token=anon"))  # in Python, and typed
 _LETTERS = 300
 _OF_PANIC = "pyo3_runtime"  # the module of an exception of a library in Rust, which no `except Exception` catches
 
@@ -190,6 +190,7 @@ def library_errors_named(location: str, key: str, doing: str) -> Iterator[None]:
             store=location,
             path=node_of(key),
             remedy="Check the URL, and the values of storage_options.",
+            remedy_cli="Check the URL, and the values of -O.",
         ) from error
 
 
@@ -209,9 +210,15 @@ def _library_failure(error: BaseException, location: str, key: str, doing: str) 
         remedy = "Check the name of the bucket, and the endpoint."
         return StoreNotFoundError(f"there is no such bucket; {problem}", store=location, path=path, remedy=remedy)
     if _is_refusal(error):
-        anonymous = _ANONYMOUS.get(location.partition("://")[0], "anon=True")
-        remedy = f"Check the credentials in storage_options or the environment; {anonymous} reads a public bucket."
-        return StoreRefusedError(problem, store=location, path=path, remedy=remedy)
+        python, typed = _ANONYMOUS.get(location.partition("://")[0], ("anon=True", "anon=true"))
+        return StoreRefusedError(
+            problem,
+            store=location,
+            path=path,
+            remedy=f"Check the credentials in storage_options or the environment; {python} reads a public bucket.",
+            remedy_cli="Check the credentials in the environment, or give them with -O NAME=VALUE; "
+            f"-O {typed} reads a public bucket.",
+        )
     remedy = "Check the address and whether the server is up, then try again."
     return StoreUnreachableError(problem, store=location, path=path, remedy=remedy)
 

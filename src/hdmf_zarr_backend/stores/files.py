@@ -210,7 +210,11 @@ def sync_files(path: str) -> None:
     elif hasattr(os, "sync"):
         os.sync()
     else:
-        raise UsageError("this system has no call that writes everything to disk", remedy="Leave out durable=True.")
+        raise UsageError(
+            "this system has no call that writes everything to disk",
+            remedy="Leave out durable=True.",
+            remedy_cli="Leave --durable out.",
+        )
 
 
 def sync_folder(path: str) -> None:
@@ -265,6 +269,7 @@ def place(partial: str, target: str) -> None:
             "another file was created there while this one was written, and it is not replaced",
             store=target,
             remedy="Choose another path, or mode 'w' to replace it.",
+            remedy_cli="Choose another path, or use --overwrite to replace it.",
         ) from error
 
 
@@ -373,7 +378,9 @@ def not_found(target: str, location: str) -> StoreNotFoundError:
         )
     with suppress(OSError):  # the folder cannot be listed
         if interrupted_conversions(target):
-            remedy = "A conversion to it was interrupted: convert again with resume=True."
+            remedy = (
+                "A conversion to it was interrupted: run `zarrio convert --resume` again, or convert with resume=True."
+            )
     return StoreNotFoundError(problem, store=location, remedy=remedy)
 
 

@@ -107,8 +107,12 @@ class FsspecStore(RemoteStore):
                     remedy="Install the library that it needs.",
                 ) from error
             except (ValueError, TypeError) as error:  # unknown protocol, or missing options
-                remedy = _NEEDED.get(self._scheme, "Check the URL, and storage_options.")
-                raise UsageError(f"fsspec cannot open this ({error})", store=self.location, remedy=remedy) from error
+                raise UsageError(
+                    f"fsspec cannot open this ({error})",
+                    store=self.location,
+                    remedy=_NEEDED.get(self._scheme, "Check the URL, and storage_options."),
+                    remedy_cli=_NEEDED.get(self._scheme, "Check the URL, and the values of -O."),
+                ) from error
             if self.location.startswith("dir::"):
                 self._root = ""  # the folder that follows is the root of that file system
         return self._fs

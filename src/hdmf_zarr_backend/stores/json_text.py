@@ -59,7 +59,8 @@ def check_strict(hierarchy: Hierarchy, location: str) -> None:
                 "the file has attributes that are not strict JSON: NaN or an infinity",
                 store=location,
                 path=absolute(path),
-                remedy="Leave strict_json away, or export the file with strict_json=True.",
+                remedy="Leave strict_json out, or export the file with strict_json=True.",
+                remedy_cli="Leave --strict-json out.",
             ) from error
 
 

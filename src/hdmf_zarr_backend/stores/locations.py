@@ -23,7 +23,7 @@ HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
 _LOCAL_SCHEMES = frozenset({"file", "local"})
 _WRAPPER = re.compile("[a-z]+")
 
-_FOLLOW = 'Pass external_links="follow"'
+_FOLLOW = 'Pass external_links="follow" (--external-links follow)'
 
 # protocols of fsspec that keep a copy of what another one reads
 _CACHES = frozenset({"simplecache", "filecache", "blockcache", "cached"})
@@ -128,7 +128,7 @@ def why_not(
     This rule holds for links, references, files in chunk references, and external files of HDF5.
     """
     if policy == "never":
-        return f"{kind} to other files are not followed", 'Pass external_links="within" or "follow"'
+        return f"{kind} to other files are not followed", 'Pass external_links="within" or "follow" (--external-links)'
     is_remote = is_url(origin)
     if is_remote and _is_local(target):
         return "a file on a server does not lead to files of this machine", ""

@@ -18,6 +18,7 @@ def not_shared(location: str) -> UsageError:
         "other processes cannot write to the memory of this process",
         store=location,
         remedy='Use executor="threads".',
+        remedy_cli="Leave --scheduler out.",
     )
 
 

@@ -226,6 +226,7 @@ def check_abilities(keys: Store, mode: str) -> None:
             f"{abilities.why}: the mode {mode!r} is not possible",
             store=keys.location,
             remedy="Read it with mode 'r', and export it to another place to change it.",
+            remedy_cli="Copy it with `zarrio convert`, and change the copy.",
         )
 
 
@@ -237,6 +238,7 @@ def check_free(store: Store, *, overwrite: bool, empty_folder: bool = True) -> N
             "the target exists already",
             store=store.location,
             remedy="Choose another path, or pass overwrite=True to replace it.",
+            remedy_cli="Choose another path, use --overwrite to replace it, or --skip-existing to leave it.",
         )
 
 

@@ -83,6 +83,7 @@ def redirect_refused(location: str, key: str, target: str) -> LinkRefusedError:
         store=location,
         path=node_of(key) if key else None,
         remedy='Open the file at its new place, or pass external_links="follow" if you trust the server.',
+        remedy_cli="Open the file at its new place, or use --external-links follow if you trust the server.",
     )
 
 

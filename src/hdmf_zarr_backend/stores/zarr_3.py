@@ -165,6 +165,7 @@ class IcechunkStore(ZarrPythonStore):
                 "a session of Icechunk is written by one process",
                 store=self.location,
                 remedy='Use executor="threads".',
+                remedy_cli="Leave --scheduler out.",
             )
         return IcechunkStore, (self.store, self.path, self.location), {"read_rules": self.read_rules}
 

@@ -200,7 +200,12 @@ class NewZipStore(ZipStore):
         _new.add(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        raise UsageError("a zip file is written by one process", store=self.location, remedy='Use executor="threads".')
+        raise UsageError(
+            "a zip file is written by one process",
+            store=self.location,
+            remedy='Use executor="threads".',
+            remedy_cli="Leave --scheduler out.",
+        )
 
     def _zip(self) -> zipfile.ZipFile:
         assert self._archive is not None

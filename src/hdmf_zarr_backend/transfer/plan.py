@@ -130,7 +130,10 @@ def encode_object_fill(value: Any, codec_id: Any) -> str | None:
 
 _SHARE = 2
 _NO_SHARDS = "Zarr format 2 has no shards, and neither has a file of both formats"
-_USE_FORMAT_3 = "Write with zarr_format=3, or leave shards out."
+_USE_FORMAT_3 = {
+    "remedy": "Write with zarr_format=3, or leave shards out.",
+    "remedy_cli": "Use --zarr-format 3, or leave --shards out.",
+}
 
 ShardsOfFile: TypeAlias = tuple[int, ...] | Literal["auto"] | None
 """The requested shards of a file."""
@@ -159,7 +162,7 @@ def checked_shards(shards: Any, zarr_format: int) -> ShardsOfFile:
     if shards is None:
         return None
     if zarr_format != 3:
-        raise UsageError(_NO_SHARDS, remedy=_USE_FORMAT_3)
+        raise UsageError(_NO_SHARDS, **_USE_FORMAT_3)
     if isinstance(shards, str) and shards == "auto":
         return "auto"
     if not isinstance(shards, (tuple, list)) or not all(type(n) is int and n > 0 for n in shards):
@@ -252,7 +255,7 @@ def adapt_plan(plan: WritePlan, *, location: str, shard_bytes: int = SHARD_BYTES
                     _store_in_format_3(planned, shard_bytes, f"{location}, {absolute(path)}")
                     planned.node.stored.chunk_keys = KEY_ENCODINGS[plan.chunk_key_encoding]
                 elif asks_for_shards(planned):
-                    raise UsageError(_NO_SHARDS, remedy=_USE_FORMAT_3)
+                    raise UsageError(_NO_SHARDS, **_USE_FORMAT_3)
 
 
 def _store_in_format_3(planned: PlannedArray, shard_bytes: int, where: str) -> None:
@@ -285,6 +288,7 @@ def _replace_codecs(planned: PlannedArray, where: str) -> None:
         raise UsageError(
             f"Zarr format 3 cannot express the codecs {codecs} in this order",
             remedy="Put filters for numbers, such as delta, before those for bytes; or write with zarr_format=2.",
+            remedy_cli="Use --zarr-format 2.",
         )
     warn(
         f"{where}: Zarr format 3 cannot express the codecs {codecs}; the copy is stored with "

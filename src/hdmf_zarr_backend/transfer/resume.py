@@ -197,7 +197,7 @@ def staged_conversion(
             keys.finish()
             moved(keys.root, target.root, exclusive=exclusive, durable=durable)
         except (KeyboardInterrupt, SystemExit) as stop:
-            stop.add_note(f"The finished part of {target.location!r} is kept; pass resume=True to continue.")
+            stop.add_note(f"The finished part of {target.location!r} is kept, and converting with resume continues.")
             raise
         except WorkerLostError as error:
             error.locate(target)
@@ -225,6 +225,7 @@ def _open(keys: LocalStore, record: ConversionRecord, own: Staged, *, resume: bo
             f"the interrupted conversion cannot be resumed: {'; '.join(reasons)}",
             store=keys.location,
             remedy="Run it without resume=True, which starts again.",
+            remedy_cli="Run it without --resume, which starts again.",
         )
     for path in set(found) - {root}:
         own.discard(path)

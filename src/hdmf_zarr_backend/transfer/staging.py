@@ -142,6 +142,7 @@ def new_file(
                     "a file was created there since, and is not replaced",
                     store=store.location,
                     remedy="Choose another path, or mode 'w' to replace it.",
+                    remedy_cli="Choose another path, or use --overwrite to replace it.",
                 )
             with _marked(store, zarr_format, held) as new:
                 yield new
