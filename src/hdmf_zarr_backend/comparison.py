@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, is_dataclass
 from functools import partial
 from itertools import takewhile, zip_longest
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias, cast
+from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -21,12 +21,11 @@ from hdmf_zarr_backend.errors import (
     DamagedFileError,
     StoreError,
     StoreNotFoundError,
-    StoreUnreachableError,
     UsageError,
     known_arguments,
     printable,
 )
-from hdmf_zarr_backend.files.content import ZarrContent, is_zarr, is_zarr_3
+from hdmf_zarr_backend.files.content import ZarrContent
 from hdmf_zarr_backend.formats import zarr2, zarr3
 from hdmf_zarr_backend.hdf5.content import Hdf5Content
 from hdmf_zarr_backend.model.content import (
@@ -49,15 +48,9 @@ from hdmf_zarr_backend.stores.opening import located, open_store
 __all__ = [
     "BLOCK_BYTES",
     "KINDS",
-    "ContentProvider",
     "Difference",
-    "Findings",
-    "aligned",
     "compare",
-    "compare_values",
     "open_content",
-    "open_pair",
-    "register_provider",
     "summarise",
 ]
 
@@ -412,58 +405,11 @@ def _item(value: Any) -> object:
 _MARKS = (zarr2.CONSOLIDATED, zarr2.GROUP, zarr3.DOCUMENT, zarr2.ARRAY)
 
 
-@dataclass(frozen=True, slots=True)
-class ContentProvider:
-    """A file format that can be compared."""
-
-    name: str
-    recognises: Callable[[Any], bool]
-    open: Callable[[Any], FileContent]
-    open_as_hdf5: Callable[[Any], FileContent] | None = None
-    takes_keys: bool = False
-
-
-def _is_some_zarr(place: str | Store) -> bool:
-    return is_zarr(place) if isinstance(place, str) else any(_is_there(place, mark) for mark in _MARKS)
-
-
-def _is_zarr_3(place: str | Store) -> bool:
-    return is_zarr_3(place) if isinstance(place, str) else _is_there(place, zarr3.DOCUMENT)
-
-
-def _is_there(keys: Store, key: str) -> bool:
-    try:
-        return keys.get(key) is not None
-    except StoreUnreachableError:  # do not wait for the server again
-        raise
-    except (StoreError, UsageError):
-        return False
-
-
-def _as_hdf5(place: Any) -> FileContent:
-    return ZarrContent(place, as_hdf5=True)
-
-
-_PROVIDERS: list[ContentProvider] = [
-    ContentProvider("HDF5", is_hdf5, Hdf5Content),
-    ContentProvider("Zarr 3", _is_zarr_3, ZarrContent, _as_hdf5, takes_keys=True),
-    ContentProvider("Zarr", _is_some_zarr, ZarrContent, _as_hdf5, takes_keys=True),
-]
-
-
-def register_provider(provider: ContentProvider) -> None:
-    """Add a format to those that `open_content` knows. It is tried after those already registered."""
-    if any(known.name == provider.name for known in _PROVIDERS):
-        raise UsageError(f"a provider named {provider.name!r} is registered already", remedy="Choose another name.")
-    _PROVIDERS.append(provider)
-
-
 def open_content(
     path: str | os.PathLike[str] | Any, *, as_hdf5: bool = False, storage_options: Mapping[str, Any] | None = None
 ) -> FileContent:
-    """Open a file for comparing with the first provider that recognises it; HDF5 is recognised by its signature."""
-    provider, place = _provider_of(path, storage_options)
-    return _opener(provider, as_hdf5=as_hdf5)(place)
+    """Open a file for comparing; HDF5 is recognised by its signature."""
+    return _opened(*_recognised(path, storage_options), as_hdf5=as_hdf5)
 
 
 def open_pair(
@@ -475,10 +421,9 @@ def open_pair(
     """Open two files so that they can be compared; a `FileContent` is used as it is.
 
     Two files of one format are described in the terms of that format, files of two formats in those of HDF5.
-    ``storage_options`` are for URLs. Raises the errors of `open_content`.
     """
-    known_a, known_b = (_known(file, storage_options) for file in (a, b))
-    as_hdf5 = known_a[0] is not known_b[0]
+    known_a, known_b = (("", file) if _is_content(file) else _recognised(file, storage_options) for file in (a, b))
+    as_hdf5 = known_a[0] != known_b[0]
     left = _opened(*known_a, as_hdf5=as_hdf5)
     try:
         right = _opened(*known_b, as_hdf5=as_hdf5)
@@ -489,61 +434,43 @@ def open_pair(
     return left, right
 
 
-def _known(
-    file: FileContent | str | os.PathLike[str] | Any, storage_options: Mapping[str, Any] | None
-) -> tuple[ContentProvider | None, Any]:
-    return (None, file) if _is_content(file) else _provider_of(file, storage_options)
-
-
 def _is_content(file: Any) -> bool:
     return isinstance(file, Mapping) and hasattr(file, "source") and hasattr(file, "close")
 
 
-def _opened(provider: ContentProvider | None, place: Any, *, as_hdf5: bool) -> FileContent:
-    return cast(FileContent, place) if provider is None else _opener(provider, as_hdf5=as_hdf5)(place)
+def _opened(kind: str, source: Any, *, as_hdf5: bool) -> FileContent:
+    if kind == "HDF5":
+        return Hdf5Content(source)
+    return ZarrContent(source, as_hdf5=as_hdf5) if kind else cast(FileContent, source)
 
 
-def _opener(provider: ContentProvider, *, as_hdf5: bool) -> Callable[[Any], FileContent]:
-    return provider.open_as_hdf5 if as_hdf5 and provider.open_as_hdf5 is not None else provider.open
-
-
-def _provider_of(
+def _recognised(
     path: str | os.PathLike[str] | Any, storage_options: Mapping[str, Any] | None
-) -> tuple[ContentProvider, str | Store]:
-    """Return the provider for the format of a file, and the argument for its functions."""
+) -> tuple[Literal["HDF5", "Zarr 2", "Zarr 3"], str | Store]:
+    """Return the format of a file, and what opens it."""
     source = located(path)
-    if isinstance(source, Store):
-        return _provider_of_store(source), source
-    keys = _keys_of(source, storage_options)
-    for provider in _PROVIDERS:
-        place = keys if provider.takes_keys and keys is not None else source
-        if provider.recognises(place):
-            return provider, place
-    known = ", ".join(provider.name for provider in _PROVIDERS)
-    remedy = f"Give a file of one of these: {known}."
-    if is_url(source):
-        open_store(source, storage_options).get_many(_MARKS)  # raises the cause if the server failed
-        remedy = "Check the URL; an HDF5 file is compared where it is local, so download it first."
-    elif not Path(source).exists():
-        raise not_found(source, source)
-    raise UsageError("this file has no format that can be compared", store=source, remedy=remedy)
-
-
-def _provider_of_store(store: Store) -> ContentProvider:
-    for provider in _PROVIDERS:
-        if provider.takes_keys and provider.recognises(store):
-            return provider
-    raise StoreNotFoundError("the file does not exist", store=store.location, remedy="Give a store with a file.")
-
-
-def _keys_of(source: str, storage_options: Mapping[str, Any] | None) -> Store | None:
-    """Return the store of a URL; None for a local file, and for a URL that another provider may be able to open."""
-    if not is_url(source):
-        return None
+    if isinstance(source, str) and is_hdf5(source):
+        return "HDF5", source
     try:
-        return open_store(source, storage_options)
+        store = source if isinstance(source, Store) else open_store(source, storage_options)
+        documents = store.get_many(_MARKS)
     except (StoreError, UsageError):
-        return None
+        if not isinstance(source, str) or is_url(source):
+            raise  # a path is neither a folder nor a zip file
+    else:
+        if documents:
+            return "Zarr 3" if zarr3.DOCUMENT in documents else "Zarr 2", store
+    if isinstance(source, Store):
+        raise StoreNotFoundError("the file does not exist", store=source.location, remedy="Give a store with a file.")
+    if not is_url(source) and not Path(source).exists():
+        raise not_found(source, source)
+    raise UsageError(
+        "this file has no format that can be compared",
+        store=source,
+        remedy="Check the URL; an HDF5 file is compared where it is local, so download it first."
+        if is_url(source)
+        else "Give a file of HDF5 or Zarr.",
+    )
 
 
 @known_arguments

@@ -16,11 +16,9 @@ import pytest
 from hdmf_zarr_backend.comparison import (
     BLOCK_BYTES,
     KINDS,
-    ContentProvider,
     Difference,
     compare,
     open_content,
-    register_provider,
     summarise,
 )
 from hdmf_zarr_backend.model.content import AttributeContent, DatasetContent, GroupContent, NodeContent
@@ -304,21 +302,17 @@ def memory_dataset(read: Callable[[tuple[slice, ...]], np.ndarray]) -> DatasetCo
     return DatasetContent({}, number, (3,), (3,), None, ("contiguous",), (), fill, read)
 
 
-def test_another_format_is_plugged_in(tmp_path: Path) -> None:
+def test_content_of_another_source_is_compared(tmp_path: Path) -> None:
     attributes = {"unit": AttributeContent(Element("text", encoding="utf-8"), (), np.array("V", dtype=object))}
     content = MemoryContent(
         {"/": GroupContent(attributes), "/data": memory_dataset(lambda part: np.arange(3, dtype="<i4")[part])}
     )
-    register_provider(ContentProvider("memory", lambda path: path.startswith("memory://"), lambda _: content))
-    with pytest.raises(ValueError, match="memory"):
-        register_provider(ContentProvider("memory", lambda _: True, lambda _: content))
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file.attrs["unit"] = "V"
         file["data"] = np.array([0, 1, 2], "<i4")
-    assert compare(tmp_path / "a.h5", "memory://a") == []
-    assert content.closed
+    assert compare(tmp_path / "a.h5", content) == []
     content["/data"] = replace(memory_dataset(lambda part: np.array([0, 1, 9], "<i4")[part]))
-    assert [d.kind for d in compare("memory://a", tmp_path / "a.h5")] == ["value"]
+    assert [d.kind for d in compare(content, tmp_path / "a.h5")] == ["value"]
 
 
 def test_no_values_are_read_for_the_structure_alone() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from hdmf_zarr_backend.comparison import compare, open_content, summarise
 from hdmf_zarr_backend.errors import MetadataError
-from hdmf_zarr_backend.files.content import ZarrContent, is_zarr
+from hdmf_zarr_backend.files.content import ZarrContent
 from hdmf_zarr_backend.model.content import DatasetContent, NodeContent
 from hdmf_zarr_backend.model.elements import Element, Reference
 
@@ -195,10 +195,10 @@ def test_a_chunk_that_cannot_be_decoded_is_a_difference(tmp_path: Path) -> None:
 
 def test_zarr_is_known_by_its_documents(tmp_path: Path) -> None:
     path = hand_made(tmp_path / "a.zarr")
-    assert is_zarr(path)
     (tmp_path / "zarr.json").write_text("{}")
-    assert is_zarr(tmp_path)
     with pytest.raises(MetadataError, match="format 3"):
         open_content(tmp_path)
-    assert not is_zarr(tmp_path / "absent")
-    assert not is_zarr(path / ".zgroup")
+    with pytest.raises(FileNotFoundError, match="absent"):
+        open_content(tmp_path / "absent")
+    with pytest.raises(ValueError, match="no format that can be compared"):
+        open_content(path / ".zgroup")

@@ -24,14 +24,11 @@ from hdmf_zarr_backend.changes.journal import warn_of_pending
 from hdmf_zarr_backend.errors import (
     DamagedFileError,
     ReferenceTargetError,
-    StoreError,
-    UsageError,
     ZarrBackendError,
     at,
 )
 from hdmf_zarr_backend.files.links import resolver_of
 from hdmf_zarr_backend.files.parser import parse
-from hdmf_zarr_backend.formats import zarr2, zarr3
 from hdmf_zarr_backend.formats.attributes import decode_attributes
 from hdmf_zarr_backend.formats.dtypes import dtype_of, element_of
 from hdmf_zarr_backend.formats.elements import Described, describe
@@ -63,7 +60,7 @@ from hdmf_zarr_backend.model.stored import StoredArray
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.opening import open_store
 
-__all__ = ["ZarrContent", "is_zarr"]
+__all__ = ["ZarrContent"]
 
 Resolve: TypeAlias = Callable[[Any], Reference]
 
@@ -377,23 +374,6 @@ def _noted_storage(note: dict[str, Any]) -> tuple[tuple[int, ...] | None, tuple[
 
 
 _DANGLING = "<dangling>"
-_MARKS = (zarr2.GROUP, zarr2.ARRAY, zarr2.CONSOLIDATED, zarr3.DOCUMENT)
-
-
-def is_zarr(path: str | os.PathLike[str]) -> bool:
-    """Tell whether a directory, a zip file or a URL is a Zarr hierarchy of any format."""
-    try:
-        return bool(open_store(path).get_many(_MARKS))
-    except (StoreError, UsageError):
-        return False
-
-
-def is_zarr_3(path: str | os.PathLike[str]) -> bool:
-    """Tell whether it is a Zarr hierarchy of format 3."""
-    try:
-        return open_store(path).get(zarr3.DOCUMENT) is not None
-    except (StoreError, UsageError):
-        return False
 
 
 class ZarrContent(Mapping[str, NodeContent]):
