@@ -143,7 +143,7 @@ OUTSIDE: dict[str, str] = {
     "tests.storage.test_journal": _CHUNKS,
     "tests.storage.test_jsontext": _BELOW,
     "tests.storage.test_keys": _LOCAL,
-    "tests.storage.test_leases": "about object stores only",
+    "tests.storage.test_key_locks": "about object stores only",
     "tests.storage.test_plug_ins": _CHUNKS,
     "tests.storage.test_threads": "about threads in one process, with files that the tests make themselves",
     "tests.storage.test_locks": _LOCAL,

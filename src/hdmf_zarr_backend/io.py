@@ -246,7 +246,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         read. Without it, those of format 2 are in a file that was written as "both", and those of format 3 in others.
     break_lock : bool
         Write in spite of the lock of another writer that is gone, or runs on another machine. A running process on this
-        machine keeps its lock.
+        machine keeps its lock of a local file. The lock of a dead writer in an object store stays until it is broken.
     commit_message : str, optional
         For an Icechunk session only: commit it with this message when the file is closed, unless a ``with`` block ends
         by an error. None: the commit is yours.

@@ -154,7 +154,7 @@ def check_server(s3: Any, *, zarr_format: int, before: bool, slow: bool) -> None
             assert next(steps) == step
             found = state(url, chunks, storage_options=s3.direct_options)
             seen[found] += 1
-            write(url, NEW, chunks, **options)  # the lease of the process that is gone is taken over
+            write(url, NEW, chunks, break_lock=True, **options)
             assert state(url, chunks, storage_options=s3.direct_options) == "new"
             assert {key.partition("/")[0] for key in s3.contents(str(step))} == {"a.zarr"}
     assert set(seen) == {"old" if before else "nothing", "incomplete", "new"}

@@ -92,7 +92,7 @@ def test_no_lock_is_left_in_a_folder(tmp_path: Path, mode: str) -> None:
     assert os.listdir(tmp_path) == ["a.zarr"]
 
 
-def test_no_lease_is_left_on_a_server(s3: Any) -> None:
+def test_no_lock_is_left_on_a_server(s3: Any) -> None:
     write(s3.url("folder/a.zarr"), storage_options=s3.options)
     assert {key.partition("/")[0] for key in s3.contents("folder")} == {"a.zarr"}
 
@@ -172,7 +172,7 @@ def test_a_file_that_nobody_refers_to_any_more_is_free(store: StoreKind) -> None
     place = store.place("a.zarr")
     ZarrIO(place, "w", **store.options)
     gc.collect()
-    for _ in range(100):  # a lease is given back by another thread, soon
+    for _ in range(100):  # the key of a lock is deleted by another thread, soon
         try:
             return ZarrIO(place, "w", **store.options).close()
         except StoreLockedError:

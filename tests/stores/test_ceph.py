@@ -147,7 +147,7 @@ def test_a_killed_writer_leaves_no_file_that_looks_whole(server, zarr_format, be
         with ZarrIO(url, "r", storage_options=server.options) as io:
             np.testing.assert_array_equal(io.read_builder()["g/data"].data[:], CHUNKED)
     assert set(seen) <= {"as before" if before else "nothing", "incomplete"}
-    assert seen[1:] == ["incomplete"] * 8  # the first put may be that of the lease
+    assert seen[1:] == ["incomplete"] * 8  # the first put may be that of the lock
 
 
 @pytest.fixture

@@ -6,10 +6,9 @@ The lock depends on the store:
   its holder dies. The content names the holder, for the error of the second writer. If the file system has no locks
   (some network file systems), the content decides: a holder counts as alive unless it is a process of this machine that
   has ended. If the folder cannot be written, the file itself is locked, and the holder is not named.
-- `Lease`, for an object store: the key ``.NAME.lock`` beside the file, set only if it is absent (``If-None-Match: *``,
-  RFC 9110, section 13.1.2). It expires, and is refreshed long before that. The lease of a process of this machine that
-  has ended is taken over. One that has expired is taken over on request only: its holder may be a machine that was
-  asleep, and servers cannot replace exactly the lease that was read.
+- `KeyLock`, for an object store: the key ``.NAME.lock`` beside the file, set only if it is absent (RFC 9110, section
+  13.1.2: ``If-None-Match: *``), and read again before each commit. That of a dead writer stays until a user breaks it:
+  no server can say whether the holder is alive, and none can replace exactly the value that was read.
 - `ProcessLock`, for any other store: a lock within this process.
 
 A session of Icechunk needs no lock: of two sessions with conflicting changes, the second cannot commit.
@@ -30,9 +29,7 @@ import weakref
 from abc import ABC, abstractmethod
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
-from queue import Empty, SimpleQueue
+from datetime import UTC, datetime
 from typing import Any, Self
 
 from filelock import lock_descriptor, unlock_descriptor
@@ -52,13 +49,6 @@ from hdmf_zarr_backend.stores.files import NO_LINKS, READING, check_link, close_
 from hdmf_zarr_backend.stores.locations import split_location
 from hdmf_zarr_backend.stores.opening import open_neighbour
 
-LEASE_SECONDS = 300
-"""Validity of a lease that is not refreshed."""
-
-REFRESH_SECONDS = LEASE_SECONDS / 3
-RELEASE_SECONDS = 10
-"""How long closing a file waits for the deletion of its lease; one that is not deleted expires."""
-
 _BREAK = "If it is gone for certain, run `zarrio repair --break-lock`, or pass break_lock=True."
 _NO_LOCKS = (errno.ENOSYS, errno.ENOTSUP, errno.ENOLCK, errno.EINVAL)
 _NOT_WRITABLE = (errno.EACCES, errno.EPERM, errno.EROFS)
@@ -67,8 +57,6 @@ _TRIES = 10
 _LONGEST_NAME = 200
 _SHORT_NAME = 40
 _LOCK_FILE = os.O_RDWR | os.O_CREAT | NO_LINKS
-_BOOT = Path("/proc/sys/kernel/random/boot_id")
-_PROCESSES = "/proc/self/ns/pid"
 _UNREADABLE = (ValueError, KeyError, TypeError)
 
 
@@ -108,17 +96,24 @@ class Holder:
         return False
 
 
-def locked_error(holder: Holder | None, location: str, *, stale: str = "") -> StoreLockedError:
-    """Return the error for the second writer of a file; ``stale``: why the first one seems to have ended."""
+def locked_error(
+    holder: Holder | None, location: str, *, stale: str = "", is_mine: bool | None = None
+) -> StoreLockedError:
+    """Return the error for the second writer of a file.
+
+    ``stale``: why the first one seems to have ended; ``is_mine``: whether that is this process, None if its number says
+    it. A lock with a known answer does not end with its process.
+    """
     problem = f"another writer has this file open: {holder or 'a process that has left no name'}"
     is_here = holder is not None and holder.is_on_this_machine()
     if stale:
         problem = f"{problem}; {stale}"
         remedy = "Take it over with `zarrio repair --break-lock`, or with break_lock=True."
-    elif holder is not None and is_here and holder.pid == os.getpid():
+    elif is_mine or (is_mine is None and holder is not None and is_here and holder.pid == os.getpid()):
         remedy = "That is this process: close the other io first."
     else:
-        remedy = "Wait until it has closed the file, or end it." + ("" if is_here else f" {_BREAK}")
+        ends = is_here and is_mine is None
+        remedy = "Wait until it has closed the file, or end it." + ("" if ends else f" {_BREAK}")
     return StoreLockedError(problem, store=location, remedy=remedy)
 
 
@@ -190,7 +185,7 @@ def writer_lock(keys: Store, *, break_lock: bool = False, replaces: bool = False
         folder, name = split_location(store.location)
         beside = open_neighbour(store, folder) if "://" in folder and name else None
         if beside is not None and beside.opens_by_url:  # a file that is a complete bucket has no keys beside it
-            return Lease(beside, name, store.location, break_lock=break_lock)
+            return KeyLock(beside, name, store.location, break_lock=break_lock)
     return ProcessLock(store.location)
 
 
@@ -436,200 +431,97 @@ if hasattr(os, "register_at_fork"):
 # ---- object stores --------------------------------------------------------------------------------------------------
 
 
-class Lease(WriterLock):
-    """The lease of the file ``name`` in the folder ``keys`` of an object store.
+class KeyLock(WriterLock):
+    """The lock of the file ``name`` in the folder ``store`` of an object store.
 
     An UnlockedWarning is issued if the server cannot set a key only if it is absent, or if the credentials are limited
     to the file.
     """
 
-    def __init__(self, keys: Store, name: str, location: str, *, break_lock: bool = False) -> None:
+    def __init__(self, store: Store, name: str, location: str, *, break_lock: bool = False) -> None:
         super().__init__(location)
-        self._key = _LeaseKey(keys, f".{name}.lock")
-        self._end: SimpleQueue[None] = SimpleQueue()
-        # the thread does not refer to this object, which would never be collected otherwise
-        self._keeper = threading.Thread(target=_keep, args=(self._key, self._end), name="hdmf-zarr-lease", daemon=True)
+        self._store = store
+        self._key = f".{name}.lock"
+        self._token = uuid.uuid4().hex
+        missing = ""
         try:
-            if not self._key.create():
-                self._create_after(break_lock=break_lock)
+            if not self._create():
+                token, holder = self._read()
+                # only this process knows for certain that the holder is alive
+                if not break_lock or token in _tokens:
+                    raise self._locked(token, holder)
+                self._delete(token)
+                if not self._create():  # another writer was quicker
+                    raise self._locked(*self._read())
+        except _ImpossibleError as error:
+            missing = str(error)
         except StoreError as error:
             error.store = location  # the user named the file, not the key beside it
             raise
         self._is_held = True
-        if self._key.missing:
-            problem = f"a second writer of {location} cannot be kept away: {self._key.missing}"
+        self._is_key = not missing
+        if missing:
+            problem = f"a second writer of {location} cannot be kept away: {missing}"
             warn(problem, UnlockedWarning, stacklevel=4)
-            return
-        with suppress(RuntimeError):  # the interpreter is ending, and starts no more threads
-            self._keeper.start()
-
-    def _create_after(self, *, break_lock: bool) -> None:
-        """Take over the lease of another writer if it has ended; refuse otherwise."""
-        first = self._key.read()
-        if first.is_gone():
-            # only processes of this machine know that; they wait for each other here
-            with FileLock(_gate_path(self.location)):
-                self._take_over(first)
-        elif break_lock and not first.is_alive():
-            self._take_over(first)
         else:
-            stale = f"its lease has expired at {first.expires}" if first.has_expired() else ""
-            raise locked_error(first.holder, self.location, stale=stale)
-
-    def _take_over(self, first: _LeaseRecord) -> None:
-        self._key.delete(first.token)
-        if not self._key.create():  # another writer was quicker
-            raise locked_error(self._key.read().holder, self.location)
+            _tokens.add(self._token)
 
     def check(self) -> None:
-        """Make sure that the lease is still held, by reading it; raises the errors of `WriterLock`.
-
-        It is refreshed if it has expired: this machine was asleep, or the server did not answer.
-        """
+        """Make sure that the lock is still held, by reading its key; raises the errors of `WriterLock`."""
         super().check()
-        self._key.refresh(only_late=True)
-        if self._key.lost:
+        token, holder = self._read() if self._is_key else (self._token, None)
+        if token != self._token:
+            how = f"by {holder}" if holder is not None else "it was deleted"
             raise StoreLockedError(
-                f"the lock of this writer was broken: {self._key.lost}",
+                f"the lock of this writer was broken: {how}",
                 store=self.location,
                 remedy="Another writer has the file open now. Open it again when that writer is done.",
             )
 
+    def _create(self) -> bool:
+        """Set the key if it is absent; return False if another writer holds the lock."""
+        record = {**asdict(Holder.here()), "token": self._token}
+        try:
+            was_set = self._store.create(self._key, json.dumps(record).encode())
+        except StoreRefusedError as error:
+            raise _ImpossibleError(str(error)) from error
+        if was_set is None:
+            raise _ImpossibleError("this kind of store cannot set a key only if it is absent")
+        # after a lost answer the request is sent again, and finds the key that it set itself
+        return was_set or self._read()[0] == self._token
+
+    def _read(self) -> tuple[str, Holder | None]:
+        """Return token and holder in the key; no holder if there is no such key, or it has other content."""
+        try:
+            record = json.loads(self._store.get(self._key) or b"")
+            return str(record["token"]), Holder.of(record)
+        except _UNREADABLE:
+            return "", None
+
+    def _locked(self, token: str, holder: Holder | None) -> StoreLockedError:
+        stale = "that process has ended" if holder is not None and holder.is_gone() else ""
+        return locked_error(holder, self.location, stale=stale, is_mine=token in _tokens)
+
+    def _delete(self, token: str) -> None:
+        """Delete the key if it still has this token."""
+        if self._read()[0] == token:
+            self._store.delete([self._key])
+
     def _release(self) -> None:
-        self._abandon()
-        if self._keeper.is_alive():
-            self._keeper.join(RELEASE_SECONDS)
-        else:
-            self._key.release()
+        _tokens.discard(self._token)
+        with suppress(ZarrBackendError):  # the next writer has to break it
+            if self._is_key:
+                self._delete(self._token)
 
     def _abandon(self) -> None:
-        self._end.put(None)
+        # garbage collection may run in a thread that requests wait for
+        with suppress(RuntimeError):  # the interpreter is ending, and starts no more threads
+            threading.Thread(target=self._release, daemon=True).start()
 
 
-def _keep(key: _LeaseKey, end: SimpleQueue[None]) -> None:
-    """Refresh a lease until it is released; then delete it."""
-    while True:
-        try:
-            end.get(timeout=REFRESH_SECONDS)
-        except Empty:
-            with suppress(ZarrBackendError):  # the server does not answer; try again later
-                key.refresh()
-        else:
-            key.release()
-            return
+class _ImpossibleError(Exception):
+    """Why a store has no locks."""
 
 
-class _LeaseKey:
-    """The key of a lease; ``missing`` is the reason if a lease is impossible, ``lost`` how this writer lost it."""
-
-    def __init__(self, keys: Store, key: str) -> None:
-        self._keys = keys
-        self._key = key
-        self._token = uuid.uuid4().hex
-        self._expires = datetime.now(UTC)
-        self._order = threading.Lock()
-        holder = Holder.here()
-        self._record = asdict(holder) | {"token": self._token, "machine": _machine(), "started": _started(holder.pid)}
-        self._is_released = False
-        self.missing = self.lost = ""
-
-    def _text(self) -> bytes:
-        self._expires = datetime.now(UTC) + timedelta(seconds=LEASE_SECONDS)
-        return json.dumps({**self._record, "expires": self._expires.isoformat(timespec="seconds")}).encode()
-
-    def create(self) -> bool:
-        """Set the key if it is absent; return False if another writer holds the lease."""
-        try:
-            was_set = self._keys.create(self._key, self._text())
-        except StoreRefusedError as error:
-            self.missing = str(error)
-            return True
-        if was_set is None:
-            self.missing = "this kind of store cannot set a key only if it is absent"
-        # after a lost answer the request is sent again, and finds the key that it set itself
-        return was_set is not False or self.read().token == self._token
-
-    def read(self) -> _LeaseRecord:
-        """Return the record of the key."""
-        try:
-            record = json.loads(self._keys.get(self._key) or b"")
-            expires = datetime.fromisoformat(record["expires"])
-            started = str(record.get("started", ""))
-            return _LeaseRecord(str(record["token"]), Holder.of(record), expires, str(record["machine"]), started)
-        except _UNREADABLE:
-            return _LeaseRecord()
-
-    def delete(self, token: str | None) -> None:
-        """Delete the key if it still has this token."""
-        if self.read().token == token:
-            self._keys.delete([self._key])
-
-    def release(self) -> None:
-        """Delete the key if this writer holds it; one that is not deleted expires."""
-        with self._order, suppress(ZarrBackendError):
-            if not (self._is_released or self.missing or self.lost):
-                self._is_released = True
-                self.delete(self._token)
-
-    def refresh(self, *, only_late: bool = False) -> None:
-        """Extend the lease, unless another writer has taken it; ``only_late``: only one that has expired."""
-        with self._order:
-            if self._is_released or self.missing or self.lost:
-                return
-            record = self.read()
-            if record.token != self._token:
-                self.lost = f"by {record.holder}" if record.holder is not None else "it was deleted"
-            elif not only_late or datetime.now(UTC) > self._expires:
-                self._keys.set(self._key, self._text())
-
-
-@dataclass(frozen=True, slots=True)
-class _LeaseRecord:
-    """The record in the key of a lease; None in place of fields that are missing or invalid."""
-
-    token: str | None = None
-    holder: Holder | None = None
-    expires: datetime | None = None
-    machine: str = ""
-    started: str = ""
-
-    def has_expired(self) -> bool:
-        return self.expires is not None and datetime.now(UTC) > self.expires
-
-    def _is_of_this_machine(self) -> bool:
-        return bool(self.machine) and self.machine == _machine()
-
-    def is_gone(self) -> bool:
-        """Return whether the holder is a process of this machine, as it runs now, that has ended."""
-        if self.holder is None or not self._is_of_this_machine():
-            return False
-        # process ids are reused
-        return self.holder.is_gone() or (bool(self.started) and _started(self.holder.pid) not in ("", self.started))
-
-    def is_alive(self) -> bool:
-        """Return whether the holder is a live process of this machine with a valid lease."""
-        return self._is_of_this_machine() and not self.has_expired() and not self.is_gone()
-
-
-def _machine() -> str:
-    """Return an id of this machine since its start, different in containers on it; "" if unknown."""
-    with suppress(OSError):
-        return f"{_BOOT.read_text(encoding='ascii').strip()} {os.readlink(_PROCESSES)}"
-    return ""
-
-
-def _started(pid: int) -> str:
-    """Return the start time of a process, in ticks since the start of the machine; "" if unknown."""
-    with suppress(OSError, IndexError):
-        status = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
-        return status.rpartition(")")[2].split()[19]  # its name, in parentheses, may hold anything
-    return ""
-
-
-def _gate_path(location: str) -> str:
-    """Return the path of a lock by which processes of this user and machine wait for each other."""
-    import getpass  # few files need them, and they take longer to import than this module
-    import tempfile
-
-    name = hashlib.sha256(location.encode()).hexdigest()[:16]
-    return os.path.join(tempfile.gettempdir(), f"hdmf-zarr-{getpass.getuser()}-{name}")
+_tokens: set[str] = set()
+"""The tokens of the locks that this process holds."""

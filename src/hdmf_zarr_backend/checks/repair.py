@@ -187,7 +187,7 @@ def repair(
         Remove links that are damaged, have no target, or are circular.
     break_lock : bool
         Take the lock of the file from a writer that has stopped, or that is on another machine and cannot be checked;
-        never from a running process of this machine.
+        never that of a local file from a running process of this machine.
     storage_options : dict, optional
         For URLs.
 

@@ -8,8 +8,6 @@ killed.
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import threading
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -129,32 +127,11 @@ class Operations:
         os.getpid = self._pid  # stores of object stores refuse to work in another process
         locks._forget_all()
         for lock in self._locks:
-            if isinstance(lock, locks.Lease):
-                _bury(lock)
+            if isinstance(lock, locks.KeyLock):
+                lock.release()  # as a user does with break_lock=True
             elif isinstance(lock, locks.ProcessLock) and lock._is_held:
                 locks._OF_THIS_PROCESS.pop(lock._place, None)
             lock._is_held = False
-
-
-def _bury(lease: locks.Lease) -> None:
-    """Let a lease be one of a process that has ended."""
-    if not lease._is_held:
-        return
-    key = lease._key
-    key._record["pid"] = _pid_of_the_dead()
-    key._keys.set(key._key, key._text())
-    key._is_released = True  # its thread leaves it alone
-    lease._abandon()
-
-
-def _pid_of_the_dead() -> int:
-    if not _dead:
-        with subprocess.Popen([sys.executable, "-c", ""]) as process:
-            _dead.append(process.pid)
-    return _dead[0]
-
-
-_dead: list[int] = []
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""One writer at a time in object stores: a key set only where there is none, set anew while the file is open."""
+"""One writer at a time in object stores: a key that is set only where there is none, and read before each commit."""
 
 from __future__ import annotations
 
@@ -11,22 +11,14 @@ import tempfile
 import threading
 import warnings
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from hdmf_zarr_backend import ZarrDataIO, ZarrIO, consolidate, convert, repair, upgrade
-from hdmf_zarr_backend.changes import locks as leases
-from hdmf_zarr_backend.changes.locks import Lease
-from hdmf_zarr_backend.errors import (
-    JournalWarning,
-    StoreLockedError,
-    StoreRefusedError,
-    StoreUnreachableError,
-    UnlockedWarning,
-)
+from hdmf_zarr_backend.changes.locks import KeyLock
+from hdmf_zarr_backend.errors import JournalWarning, StoreLockedError, StoreRefusedError, UnlockedWarning
 from hdmf_zarr_backend.interop import add_nczarr
 from hdmf_zarr_backend.stores.obstore import ObjectStore
 from hdmf_zarr_backend.stores.opening import open_store
@@ -35,6 +27,7 @@ from tests.keystores import MemoryKeys
 
 KEY = ".a.zarr.lock"
 ROOT = Path(__file__).parents[2]
+ELSEWHERE = {"host": "another-machine", "pid": 1, "since": "2026-01-01T00:00:00+00:00", "token": "t"}
 
 
 class Folder(MemoryKeys):
@@ -50,161 +43,95 @@ def folder() -> Folder:
     return Folder()
 
 
-def lease(folder: Folder, **options: Any) -> Lease:
-    return Lease(folder, "a.zarr", "s3://bucket/a.zarr", **options)
-
-
-def said(folder: Folder) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(folder.values[KEY])
-    return found
+def lock(folder: Folder, **options: Any) -> KeyLock:
+    return KeyLock(folder, "a.zarr", "s3://bucket/a.zarr", **options)
 
 
 def change(folder: Folder, **words: Any) -> None:
-    folder.values[KEY] = json.dumps({**said(folder), **words}).encode()
-
-
-def until(happens: Callable[[], bool]) -> None:
-    for _ in range(200):
-        if happens():
-            return
-        threading.Event().wait(0.02)
-    pytest.fail("it does not happen")
-
-
-def ago(seconds: float) -> str:
-    return (datetime.now(UTC) - timedelta(seconds=seconds)).isoformat()
+    folder.values[KEY] = json.dumps({**json.loads(folder.values[KEY]), **words}).encode()
 
 
 def test_the_second_writer_is_told_and_the_first_gives_back(folder: Folder) -> None:
-    first = lease(folder)
-    with pytest.raises(StoreLockedError, match=f"process {os.getpid()} on .* since 20") as caught:
-        lease(folder)
-    assert caught.value.store == "s3://bucket/a.zarr"
+    first = lock(folder)
+    for break_lock in (False, True):  # this process is alive for certain
+        with pytest.raises(
+            StoreLockedError, match=f"process {os.getpid()} on .* since 20.*That is this process"
+        ) as caught:
+            lock(folder, break_lock=break_lock)
+        assert caught.value.store == "s3://bucket/a.zarr"
     first.check()
     first.release()
     first.release()
     assert folder.values == {}
     with pytest.raises(StoreLockedError, match="closed"):
         first.check()
-    lease(folder).release()
+    lock(folder).release()
 
 
-def test_it_says_until_when_it_holds(folder: Folder) -> None:
-    held = lease(folder)
-    left = datetime.fromisoformat(said(folder)["expires"]) - datetime.now(UTC)
-    assert timedelta(seconds=leases.LEASE_SECONDS - 30) < left <= timedelta(seconds=leases.LEASE_SECONDS)
-    held.release()
-
-
-def test_it_is_set_anew_while_the_file_is_open(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(leases, "REFRESH_SECONDS", 0.02)
-    held = lease(folder)
-    change(folder, expires=ago(1))
-    until(lambda: datetime.fromisoformat(said(folder)["expires"]) > datetime.now(UTC))
-    held.release()
-    assert folder.values == {}
-
-
-def test_a_server_that_does_not_answer_for_a_while_ends_nothing(
-    folder: Folder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(leases, "REFRESH_SECONDS", 0.02)
-    held = lease(folder)
-    failures: list[str] = []
-
-    def fail(operation: str, key: str) -> None:
-        failures.append(operation)
-        raise StoreUnreachableError("no answer")
-
-    folder.fails = fail
-    until(lambda: len(failures) > 2)
-    folder.fails = lambda operation, key: None
-    count = len(folder.calls)
-    until(lambda: ("set", KEY) in folder.calls[count:])
+def test_one_request_takes_it_and_one_checks_it(folder: Folder) -> None:
+    held = lock(folder)
     held.check()
+    assert folder.calls == [("create", KEY), ("get", KEY)]
     held.release()
 
 
 def test_one_that_nobody_refers_to_any_more_is_given_back(folder: Folder) -> None:
-    held = lease(folder)
+    held = lock(folder)
     del held
     gc.collect()
-    until(lambda: folder.values == {})
+    for _ in range(200):
+        if not folder.values:
+            return
+        threading.Event().wait(0.02)
+    pytest.fail("it is still there")
 
 
-def test_a_machine_that_was_asleep_finds_out_that_its_lease_was_broken(folder: Folder) -> None:
-    held = lease(folder)
-    held._key._expires = datetime.now(UTC) - timedelta(seconds=1)
-    change(folder, host="another-machine", token="another", machine="")
+def test_a_writer_finds_out_that_its_lock_was_broken(folder: Folder) -> None:
+    held = lock(folder)
+    change(folder, **ELSEWHERE)
     with pytest.raises(StoreLockedError) as caught:
         held.check()
     assert str(caught.value) == (
-        f"s3://bucket/a.zarr: the lock of this writer was broken: by process {os.getpid()} on another-machine since "
-        f"{said(folder)['since']}. Another writer has the file open now. Open it again when that writer is done."
+        "s3://bucket/a.zarr: the lock of this writer was broken: by process 1 on another-machine since "
+        "2026-01-01T00:00:00+00:00. Another writer has the file open now. Open it again when that writer is done."
     )
     held.release()
     assert KEY in folder.values  # it is the other's
 
 
-def test_one_that_has_expired_is_told_apart_and_broken_on_purpose(folder: Folder) -> None:
-    first = lease(folder)
-    change(folder, host="another-machine", machine="", expires=ago(60))
-    with pytest.raises(StoreLockedError, match=r"another-machine .*its lease has expired at 20.*break_lock=True"):
-        lease(folder)
-    second = lease(folder, break_lock=True)
+def test_that_of_another_machine_is_broken_on_purpose_only(folder: Folder) -> None:
+    first = lock(folder)
+    change(folder, **ELSEWHERE)
+    message = "another-machine since 2026-01-01.*If it is gone for certain, run `zarrio repair"
+    with pytest.raises(StoreLockedError, match=message):
+        lock(folder)
+    second = lock(folder, break_lock=True)
     with pytest.raises(StoreLockedError, match="has this file open"):
-        lease(folder)
+        lock(folder)
     first.release()
     assert KEY in folder.values
     second.release()
     assert folder.values == {}
 
 
-def test_one_of_another_machine_that_holds_is_broken_on_purpose_only(folder: Folder) -> None:
-    first = lease(folder)
-    change(folder, host="another-machine", machine="elsewhere")
-    with pytest.raises(StoreLockedError, match="If it is gone for certain, pass break_lock=True"):
-        lease(folder)
-    lease(folder, break_lock=True).release()
-    first.release()
-
-
-def test_a_process_of_this_machine_that_is_alive_keeps_its_lease(folder: Folder) -> None:
-    held = lease(folder)
-    with pytest.raises(StoreLockedError):
-        lease(folder, break_lock=True)
-    held.release()
-
-
-def test_that_of_a_process_of_this_machine_that_is_gone_is_taken_over(folder: Folder) -> None:
-    if not leases._machine():
-        pytest.skip("this system does not say since when it runs")
-    first = lease(folder)
+def test_that_of_a_process_that_has_ended_is_told_and_broken_on_purpose_only(folder: Folder) -> None:
+    first = lock(folder)
     with subprocess.Popen([sys.executable, "-c", ""]) as process:
         process.wait()
     change(folder, pid=process.pid, token="theirs")
-    second = lease(folder)
-    second.check()
-    change(folder, pid=process.pid, token="theirs", machine="another start of this machine")
-    with pytest.raises(StoreLockedError):  # the number may be that of a process which cannot be seen from here
-        lease(folder)
+    with pytest.raises(StoreLockedError, match=r"that process has ended.*Take it over with `zarrio repair"):
+        lock(folder)
+    lock(folder, break_lock=True).release()
+    assert folder.values == {}
     first.release()
-    second.release()
 
 
 def test_the_number_of_a_process_may_be_another_ones_by_now(folder: Folder) -> None:
-    if not leases._machine():
-        pytest.skip("this system does not say since when it runs")
-    first = lease(folder)
-    started = said(folder)["started"]
-    change(folder, token="theirs")
-    with pytest.raises(StoreLockedError):  # it is this process
-        lease(folder)
-    change(folder, started="")
-    with pytest.raises(StoreLockedError):  # an earlier version has not said since when it runs
-        lease(folder)
-    change(folder, started=str(int(started) - 1))
-    lease(folder).release()
+    first = lock(folder)
+    change(folder, token="theirs")  # of another container, or of a process that had the number before
+    with pytest.raises(StoreLockedError, match="If it is gone for certain, run `zarrio repair"):
+        lock(folder)
+    lock(folder, break_lock=True).release()
     first.release()
 
 
@@ -212,8 +139,8 @@ def test_the_number_of_a_process_may_be_another_ones_by_now(folder: Folder) -> N
 def test_what_no_version_of_this_package_has_set_is_broken_on_purpose_only(folder: Folder, text: bytes) -> None:
     folder.values[KEY] = text
     with pytest.raises(StoreLockedError, match="has left no name"):
-        lease(folder)
-    lease(folder, break_lock=True).release()
+        lock(folder)
+    lock(folder, break_lock=True).release()
 
 
 def test_an_answer_that_was_lost_is_no_second_writer(folder: Folder) -> None:
@@ -224,7 +151,7 @@ def test_an_answer_that_was_lost_is_no_second_writer(folder: Folder) -> None:
             super().create(key, value)
             return False
 
-    held = lease(Forgetful())
+    held = lock(Forgetful())
     held.check()
     held.release()
 
@@ -248,7 +175,7 @@ def test_where_none_can_be_had_that_is_told(kind: type[Folder]) -> None:
     folder = kind()
     reason = "not yours" if kind is Narrow else "this kind of store cannot set a key only if it is absent"
     with pytest.warns(UnlockedWarning, match=f"a second writer of s3://bucket/a.zarr cannot be kept away: {reason}"):
-        held = lease(folder)
+        held = lock(folder)
     held.check()
     held.release()
     assert folder.calls == []
@@ -259,12 +186,10 @@ def test_where_none_can_be_had_that_is_told(kind: type[Folder]) -> None:
 
 @pytest.mark.parametrize("options", ["options", "s3fs_options"])
 def test_a_server_sets_a_key_only_where_there_is_none(s3: Any, options: str) -> None:
-    from hdmf_zarr_backend.stores.opening import open_store
-
-    keys: Any = open_store(s3.url("folder"), getattr(s3, options))
-    assert keys.create("a", b"1") is True
-    assert keys.create("a", b"2") is False
-    assert keys.get("a") == b"1"
+    store = open_store(s3.url("folder"), getattr(s3, options))
+    assert store.create("a", b"1") is True
+    assert store.create("a", b"2") is False
+    assert store.get("a") == b"1"
 
 
 _KILLED = """
@@ -277,30 +202,26 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-def test_the_lease_of_a_killed_writer_is_taken_over_and_that_of_another_machine_is_not(s3: Any) -> None:
+def test_the_lock_of_a_killed_writer_stays_until_it_is_broken(s3: Any) -> None:
     url = s3.url("folder/a.zarr")
     subprocess.run([sys.executable, "-c", _KILLED, url, s3.proxy.url], check=False, cwd=ROOT)
-    (key,) = s3.contents("folder")
-    assert key == KEY
-    with ZarrIO(url, "w", storage_options=s3.options) as io:
+    assert list(s3.contents("folder")) == [KEY]
+    with pytest.raises(StoreLockedError, match=r"process \d+ on .* since 20.*has ended.*break_lock=True"):
+        ZarrIO(url, "w", storage_options=s3.options)
+    with ZarrIO(url, "w", storage_options=s3.options, break_lock=True) as io:
         io.write_builder(trees.root(trees.dataset("x", [1])))
-    from hdmf_zarr_backend.stores.opening import open_store
-
-    note = {"host": "another-machine", "pid": 1, "since": ago(100), "expires": ago(50), "token": "t", "machine": ""}
-    open_store(s3.url("folder"), s3.options).set(KEY, json.dumps(note).encode())
-    with pytest.raises(StoreLockedError, match="has expired"):
-        ZarrIO(url, "r+", storage_options=s3.options)
-    with pytest.raises(StoreLockedError, match="has expired"):
+    open_store(s3.url("folder"), s3.options).set(KEY, json.dumps(ELSEWHERE).encode())
+    with pytest.raises(StoreLockedError, match="another-machine"):
         repair(url, storage_options=s3.options)
     repair(url, storage_options=s3.options, break_lock=True)
     ZarrIO(url, "r+", storage_options=s3.options).close()
 
 
-# ---- a lease that was broken ----------------------------------------------------------------------------------------
+# ---- a lock that was broken -----------------------------------------------------------------------------------------
 
 
 class Broken:
-    """Files on a server, whose leases another machine breaks when a key is put for the first time, or before.
+    """Files on a server, whose locks another machine breaks when a key is put for the first time, or before.
 
     Parameters
     ----------
@@ -331,14 +252,13 @@ class Broken:
         monkeypatch.setattr(ObjectStore, "create", create)
 
     def arm(self, when: str) -> None:
-        """Let the next writer lose its lease."""
+        """Let the next writer lose its lock."""
         self._is_armed = when
 
     def take_over(self) -> None:
-        """Give the lease to a writer on another machine."""
+        """Give the lock to a writer on another machine."""
         self._is_armed = ""
-        note = {"host": "another-machine", "pid": 1, "since": ago(1), "expires": ago(-300), "token": "t", "machine": ""}
-        open_store(self._s3.url("folder"), self.options).set(KEY, json.dumps(note).encode())
+        open_store(self._s3.url("folder"), self.options).set(KEY, json.dumps(ELSEWHERE).encode())
 
     def give_back(self) -> None:
         """Let the other writer end."""
@@ -388,7 +308,7 @@ WRITERS: dict[str, Callable[[str, Any], Any]] = {
 
 @pytest.mark.parametrize("when", ["at once", "at a put"])
 @pytest.mark.parametrize("name", WRITERS)
-def test_a_writer_whose_lease_was_broken_commits_nothing(
+def test_a_writer_whose_lock_was_broken_commits_nothing(
     s3: Any, monkeypatch: pytest.MonkeyPatch, name: str, when: str
 ) -> None:
     if when == "at a put" and name == "consolidate":
