@@ -73,7 +73,7 @@ def test_a_value_that_is_another_one_is_told(web: WebServer) -> None:
     data[data.index(b"twobbb") - 30] = 0  # the magic of its header
     (web.folder / "a.zip").write_bytes(bytes(data))
     keys = open_store(f"{web.url}/a.zip")
-    with pytest.raises(StoreError, match=r"'one' cannot be read.*checksum"):
+    with pytest.raises(StoreError, match=r"'one' cannot be read.*CRC"):
         keys.get("one")
     with pytest.raises(StoreError, match=r"'two' cannot be read.*header"):
         keys.get("two")

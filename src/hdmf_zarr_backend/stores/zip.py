@@ -1,15 +1,12 @@
 """A Zarr file in one zip file: read locally or from a server, and written in one pass, each key once.
 
 The entries are not compressed (chunks are compressed already), are in the order in which they were set, and have a
-constant date, so that the same content makes the same file. The end of a zip file on a server is fetched once and kept:
-it has the directory, and often the consolidated document, which is written last. An uncompressed value is fetched
-together with its header.
-
-Source: PKWARE's APPNOTE, section 4.3.7, for the header in front of a value.
+constant date, so that the same content makes the same file.
 """
 
 from __future__ import annotations
 
+import copy
 import io
 import lzma
 import os
@@ -18,7 +15,6 @@ import threading
 import weakref
 import zipfile
 import zlib
-from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -63,8 +59,8 @@ _STEP = 2**20
 _SMALL_STEP = 2**12
 _TAIL_BYTES = 2**18
 _BUFFER = 2**16
-_HEADER = struct.Struct("<4s22xHH")  # of an entry: magic; lengths of its name and of what else precedes the value
-_MAGIC = b"PK\3\4"
+_HEADER_BYTES = 30 + 256  # of the header of an entry, without its name: most extra fields are shorter
+_ENCRYPTED = 1
 _NO_ZIP = (zipfile.BadZipFile, RuntimeError, ValueError, OverflowError, struct.error)
 """Errors of `zipfile` for a directory or an entry that is invalid, encrypted, or compressed in an unusual way."""
 
@@ -107,22 +103,28 @@ class ZipStore(Store):
     def get(self, key: str) -> bytes | None:
         check_inside(key, self.location)
         info = self._info(key)
-        return None if info is None else self._value(info)
+        if info is None:
+            return None
+        # before memory is allocated for it
+        size = max(info.file_size, info.compress_size)
+        check_value_size(self, key, size, is_inflated=info.compress_type != zipfile.ZIP_STORED)
+        with self._open(info, self._archive_of(info, info.compress_size)) as file:
+            return _inflated(file, info)
 
     def _info(self, key: str) -> zipfile.ZipInfo | None:
         archive = self._zip()
         return None if archive is None else archive.NameToInfo.get(key)
 
-    def _value(self, info: zipfile.ZipInfo) -> bytes:
-        self._check_entry(info)
-        with self._open(info) as file:
-            return _inflated(file, info)
+    def _archive_of(self, info: zipfile.ZipInfo, size: int) -> zipfile.ZipFile:
+        """Return the zip file to read the first ``size`` stored bytes of an entry from."""
+        archive = self._zip()
+        assert archive is not None
+        return archive
 
     @contextmanager
-    def _open(self, info: zipfile.ZipInfo) -> Iterator[Any]:
+    def _open(self, info: zipfile.ZipInfo, archive: zipfile.ZipFile) -> Iterator[Any]:
         """Open an entry; errors of damaged or encrypted ones become errors of this package."""
-        key, archive = info.filename, self._zip()
-        assert archive is not None
+        key = info.filename
         try:
             with os_errors(self.location, "read", key), archive.open(info) as file:
                 yield file
@@ -134,11 +136,6 @@ class ZipStore(Store):
                 store=self.location,
                 remedy="Fetch or write the file again, without encryption.",
             ) from error
-
-    def _check_entry(self, info: zipfile.ZipInfo) -> None:
-        """Refuse a value that is larger than the limits, before memory is allocated for it."""
-        is_inflated = info.compress_type != zipfile.ZIP_STORED
-        check_value_size(self, info.filename, info.file_size, is_inflated=is_inflated)
 
     def _check_documents(self, keys: Iterable[str]) -> None:
         """Refuse documents that are too large together, before the first is read."""
@@ -157,7 +154,7 @@ class ZipStore(Store):
         info = self._info(key)
         if info is None or info.compress_type != zipfile.ZIP_STORED:
             return super().get_ranges(key, ranges)
-        with self._open(info) as file:
+        with self._open(info, self._archive_of(info, 0)) as file:
             return [read_part(file, *slice(start, stop).indices(info.file_size)[:2]) for start, stop in ranges]
 
     def set(self, key: str, value: bytes) -> None:
@@ -295,20 +292,23 @@ if hasattr(os, "register_at_fork"):
 
 
 class RemoteZipStore(ZipStore):
-    """A zip file on a server, read by ranges of bytes."""
+    """The zip file ``name`` in a folder on a server, read by ranges of bytes.
+
+    Its end is requested once and kept: it has the directory, and often the consolidated document, which is written
+    last. A value is one request, for its header and its bytes.
+    """
 
     abilities = Abilities(write=False, change=False, is_remote=True, why="a zip file on a server is read only")
 
     def __init__(self, location: str, folder: Store, name: str) -> None:
         super().__init__(location)
         self.zip_file = None
+        self.options = folder.options
         self._folder = folder
         self._name = name
         self._size: int | None = None
-        self._ends: list[int] = []
+        self._end = (0, b"")
         self._begins: dict[str, int] = {}
-        self._remote: _RemoteFile | None = None
-        self.options = folder.options
 
     def __reduce__(self) -> tuple[Any, ...]:
         return RemoteZipStore, (self.location, self._folder, self._name), {"read_rules": self.read_rules}
@@ -319,24 +319,33 @@ class RemoteZipStore(ZipStore):
             self._size = self._folder.size(self._name)
         return self._size is not None
 
+    def read(self, start: int, stop: int) -> bytes:
+        """Return the bytes ``start:stop`` of the zip file, fewer at its end."""
+        stop = min(stop, self._size or 0)
+        first, end = self._end
+        if start >= first and end:
+            return end[start - first : stop - first]
+        part = self._folder.get_range(self._name, start, stop) if start < stop else b""
+        if part is None or len(part) < stop - start:
+            problem = "the file on the server is shorter than it was"
+            raise StoreError(problem, store=self.location, remedy="Open the file again.")
+        return part
+
     def _file(self) -> Any:
         if not self.exists():
             raise StoreNotFoundError("the file does not exist", store=self.location, remedy="Check the path.")
-        assert self._size is not None
-        self._remote = _RemoteFile(self._folder, self._name, self._size)
-        self._piece(max(0, self._size - 1), self._size)  # zipfile would report an error of the server as damage
-        return io.BufferedReader(self._remote, buffer_size=_BUFFER)
+        size = self._size or 0
+        first = max(0, size - _TAIL_BYTES)
+        self._end = first, self.read(first, size)  # zipfile would report an error of the server as damage
+        return io.BufferedReader(_RangeFile(self, size), _BUFFER)
 
-    def _value(self, info: zipfile.ZipInfo) -> bytes:
-        if not _is_plain(info):
-            return super()._value(info)
-        self._check_entry(info)
-        piece = self._piece(info.header_offset, self._end_of(info))
-        begin = self._begin(info, piece)
-        value = piece[begin : begin + info.file_size]
-        if len(value) != info.file_size or zlib.crc32(value) != info.CRC:
-            raise self._damaged(info.filename, "its checksum is wrong")
-        return value
+    def _archive_of(self, info: zipfile.ZipInfo, size: int) -> zipfile.ZipFile:
+        # zipfile reads one value at a time; here each has a file object of its own, which requests it once
+        archive, length = copy.copy(super()._archive_of(info, size)), self._size or 0
+        most = min(_HEADER_BYTES + 3 * len(info.orig_filename) + size, length - info.header_offset)
+        archive.fp = io.BufferedReader(_RangeFile(self, length, info.header_offset), max(1, most))
+        archive.fp.peek(1)
+        return archive
 
     def get_many(self, keys: Iterable[str]) -> dict[str, bytes]:
         wanted = [key for key in keys if self._info(key) is not None]
@@ -345,76 +354,24 @@ class RemoteZipStore(ZipStore):
 
     def get_ranges(self, key: str, ranges: Sequence[Range]) -> list[bytes] | None:
         info = self._info(key)
-        if info is None or not _is_plain(info):
-            return super().get_ranges(key, ranges)
+        if info is None or info.compress_type != zipfile.ZIP_STORED or info.flag_bits & _ENCRYPTED:
+            return Store.get_ranges(self, key, ranges)
         if key not in self._begins:
-            self._begin(info, self._piece(info.header_offset, info.header_offset + _HEADER.size))
-        first = info.header_offset + self._begins[key]
-        found = [slice(start, stop).indices(info.file_size)[:2] for start, stop in ranges]
-        return [self._piece(first + start, first + max(start, stop)) for start, stop in found]
-
-    def _begin(self, info: zipfile.ZipInfo, piece: bytes) -> int:
-        """Return the offset of the value of an entry from its header, which is at the beginning of ``piece``."""
-        if len(piece) < _HEADER.size or not piece.startswith(_MAGIC):
-            raise self._damaged(info.filename, "its header is not where the directory states")
-        _, name, extra = _HEADER.unpack_from(piece)
-        begin = self._begins[info.filename] = _HEADER.size + int(name) + int(extra)
-        return begin
-
-    def _end_of(self, info: zipfile.ZipInfo) -> int:
-        """Return the start of the next entry or of the directory, which is the furthest end of a value."""
-        archive = self._zip()
-        assert archive is not None
-        if not self._ends:
-            self._ends = sorted({*(entry.header_offset for entry in archive.filelist), archive.start_dir})
-        following = bisect_right(self._ends, info.header_offset)
-        most = info.header_offset + _HEADER.size + 2 * 2**16 + info.file_size
-        return min(self._ends[following], most) if following < len(self._ends) else most
-
-    def _piece(self, start: int, stop: int) -> bytes:
-        assert self._remote is not None
-        try:
-            return self._remote.piece(start, stop)
-        except EOFError as error:
-            raise StoreError(str(error), store=self.location, remedy="Open the file again.") from error
-
-    def _damaged(self, key: str, why: str) -> StoreError:
-        return StoreError(
-            f"the entry {key!r} cannot be read ({why})", store=self.location, remedy="Fetch or write the file again."
-        )
+            archive = self._archive_of(info, 0)
+            with self._open(info, archive):
+                self._begins[key] = archive.fp.tell()  # type: ignore[union-attr]
+        begin = self._begins[key]
+        spans = [slice(start, stop).indices(info.file_size)[:2] for start, stop in ranges]
+        return [self.read(begin + start, begin + max(start, stop)) for start, stop in spans]
 
 
-def _is_plain(info: zipfile.ZipInfo) -> bool:
-    return info.compress_type == zipfile.ZIP_STORED and not info.flag_bits & 1  # encrypted
+class _RangeFile(io.RawIOBase):
+    """A zip file on a server as a seekable file."""
 
-
-class _RemoteFile(io.RawIOBase):
-    """A value of a store as a seekable file, whose end is fetched once and kept."""
-
-    def __init__(self, store: Store, name: str, size: int) -> None:
+    def __init__(self, store: RemoteZipStore, size: int, position: int = 0) -> None:
         self._store = store
-        self._name = name
         self._size = size
-        self._position = 0
-        self._kept_from = max(0, size - _TAIL_BYTES)
-        self._kept: bytes | None = None
-
-    def piece(self, start: int, stop: int) -> bytes:
-        """Return the bytes ``start:stop``, fewer at the end of the file."""
-        stop = min(stop, self._size)
-        if stop <= start:
-            return b""
-        if start >= self._kept_from:
-            if self._kept is None:
-                self._kept = self._fetch(self._kept_from, self._size)
-            return self._kept[start - self._kept_from : stop - self._kept_from]
-        return self._fetch(start, stop)
-
-    def _fetch(self, start: int, stop: int) -> bytes:
-        part = self._store.get_range(self._name, start, stop)
-        if part is None or len(part) != stop - start:
-            raise EOFError("the file on the server is shorter than it was")
-        return part
+        self._position = position
 
     def readable(self) -> bool:
         return True
@@ -431,8 +388,7 @@ class _RemoteFile(io.RawIOBase):
         return self._position
 
     def readinto(self, buffer: Any) -> int:
-        view = memoryview(buffer).cast("B")
-        part = self.piece(self._position, self._position + len(view))
-        view[: len(part)] = part
+        part = self._store.read(self._position, self._position + len(buffer))
+        buffer[: len(part)] = part
         self._position += len(part)
         return len(part)
