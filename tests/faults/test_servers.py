@@ -8,9 +8,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import pty
-import subprocess
-import sys
 import time
 import warnings
 from collections.abc import Iterator
@@ -26,11 +23,8 @@ from hdmf_zarr_backend.errors import StoreUnreachableError, ZarrBackendError
 from tests import trees
 from tests.faults.badserver import ANSWERS, bad_server
 
-SOON = 5.0
-"""Seconds in which a server that is not there is told, on a machine with other work."""
-
-BY_FSSPEC = {"headers": {"X-Test": "yes"}}
-"""An option that only fsspec knows."""
+OF_FSSPEC = {"headers": {"X-Test": "yes"}}
+"""An option in the words of fsspec."""
 
 NOBODY = ["http://127.0.0.1:1", "http://nobody.invalid"]
 QUICK = {"retry_config": {"max_retries": 2, "backoff": {"init_backoff": timedelta(seconds=0.02)}}}
@@ -48,7 +42,7 @@ def within_minutes() -> Iterator[None]:
 # ---- nobody is there ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("options", [{}, BY_FSSPEC], ids=["obstore", "fsspec"])
+@pytest.mark.parametrize("options", [{}, OF_FSSPEC], ids=["obstore", "fsspec"])
 @pytest.mark.parametrize("server", NOBODY)
 def test_a_server_that_is_not_there_fails_at_once(server: str, options: dict[str, Any]) -> None:
     with within_minutes(), pytest.raises(StoreUnreachableError) as caught:
@@ -94,7 +88,7 @@ def test_a_dead_link_in_a_local_file_costs_no_time(server: str, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("answer", ["status-500", "status-429", "reset", "nothing"])
-@pytest.mark.parametrize("options", [{}, BY_FSSPEC], ids=["obstore", "fsspec"])
+@pytest.mark.parametrize("options", [{}, OF_FSSPEC], ids=["obstore", "fsspec"])
 def test_options_say_how_often_a_request_is_sent(answer: str, options: dict[str, Any]) -> None:
     counts = []
     for most in (0, 3):
@@ -106,7 +100,7 @@ def test_options_say_how_often_a_request_is_sent(answer: str, options: dict[str,
     assert counts[1] > counts[0] >= 1
 
 
-@pytest.mark.parametrize("options", [{}, BY_FSSPEC], ids=["obstore", "fsspec"])
+@pytest.mark.parametrize("options", [{}, OF_FSSPEC], ids=["obstore", "fsspec"])
 @pytest.mark.parametrize("duration", [0.2, timedelta(seconds=0.2)], ids=["seconds", "timedelta"])
 def test_options_say_how_long_a_request_is_repeated(duration: Any, options: dict[str, Any]) -> None:
     retries = {"retry_timeout": duration, "backoff": {"init_backoff": 0.01, "max_backoff": duration}}
@@ -125,40 +119,12 @@ def test_bounds_that_cannot_be_used_are_refused(config: Any) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("options", [{}, BY_FSSPEC], ids=["obstore", "fsspec"])
+@pytest.mark.parametrize("options", [{}, OF_FSSPEC], ids=["obstore", "fsspec"])
 def test_a_busy_server_is_waited_for_about_ten_seconds(options: dict[str, Any]) -> None:
     with bad_server("status-500") as server, pytest.raises(StoreUnreachableError):
         start = time.monotonic()
         ZarrIO(f"{server}/a.zarr", "r", storage_options=options)
     assert 8 < time.monotonic() - start < 600
-
-
-_OPEN = """
-import sys
-from datetime import timedelta
-from hdmf_zarr_backend import ZarrIO
-from hdmf_zarr_backend.errors import StoreUnreachableError
-for _ in range(2):
-    try:
-        options = {"retry_config": {"max_retries": 3, "backoff": {"init_backoff": timedelta(seconds=0.01)}}}
-        ZarrIO(sys.argv[1] + "/a.zarr", "r", storage_options=options)
-    except StoreUnreachableError:
-        pass
-"""
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="no pseudo terminals")
-def test_retrying_is_said_once_on_a_terminal_only() -> None:
-    master, terminal = pty.openpty()
-    with bad_server("status-500") as server:
-        subprocess.run([sys.executable, "-c", _OPEN, server], stderr=terminal, check=True, timeout=600)
-        silent = subprocess.run([sys.executable, "-c", _OPEN, server], capture_output=True, check=True, timeout=600)
-    os.close(terminal)
-    said = os.read(master, 2**16).decode()
-    os.close(master)
-    assert said.count("retrying") == 1
-    assert server.removeprefix("http://") in said
-    assert silent.stderr == b""
 
 
 # ---- answers that are wrong -----------------------------------------------------------------------------------------
@@ -170,7 +136,7 @@ LONG = ("silent", "slow", "endless", "gzip-bomb", "endless-headers")
 @pytest.mark.parametrize("answer", [pytest.param(name, marks=[pytest.mark.slow] * (name in LONG)) for name in ANSWERS])
 @pytest.mark.parametrize("kind", ["obstore", "fsspec", "zip", "hdf5"])
 def test_a_wrong_answer_is_one_error_and_no_hang(answer: str, kind: str, tmp_path: Path) -> None:
-    options = {"obstore": IMPATIENT, "fsspec": {**QUICK, **BY_FSSPEC, "client_kwargs": _timeout()}}.get(kind, IMPATIENT)
+    options = {"obstore": IMPATIENT, "fsspec": {**QUICK, **OF_FSSPEC, "client_kwargs": _timeout()}}.get(kind, IMPATIENT)
     with bad_server(answer) as server, within_minutes(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of documents that are not JSON
         with pytest.raises(ZarrBackendError) as caught:

@@ -15,7 +15,7 @@ from hdmf_zarr_backend.stores.base import Abilities, FileState, Range, Write, si
 from hdmf_zarr_backend.stores.failures import library_errors, raise_if_not_absent, status_of
 from hdmf_zarr_backend.stores.locations import AZURE_SCHEMES, GOOGLE_SCHEMES, S3_SCHEMES, WEB_SCHEMES
 from hdmf_zarr_backend.stores.memory import not_shared
-from hdmf_zarr_backend.stores.remote import RemoteStore, completed, plain_tag
+from hdmf_zarr_backend.stores.remote import RemoteStore, plain_tag
 from hdmf_zarr_backend.stores.web import origin_of, redirect_refused
 
 _ABSENT = (FileNotFoundError, IsADirectoryError, NotADirectoryError, KeyError)
@@ -56,7 +56,6 @@ class FsspecStore(RemoteStore):
         first = location.partition("::")[0].partition("://")[0]
         self._scheme = first
         self.streams_values = first in _IN_PARTS  # elsewhere fsspec writes a complete value
-        self._retry_config = completed(self.options.get("retry_config"), location)
         abilities = _READ_ONLY.get(_GROUPS.get(first, first)) or Abilities(is_remote=first not in ("memory", "file"))
         # a cache in front of a web server cannot list either
         behind = location.rpartition("::")[2]
@@ -88,16 +87,17 @@ class FsspecStore(RemoteStore):
                     store=self.location,
                     remedy=f"Install it with: {install_command('remote')}",
                 ) from error
-            options = {name: value for name, value in self.options.items() if name != "retry_config"}
+            options = dict(self.options)
             behind = self.location.rpartition("::")[2].partition("://")[0]
             if behind in WEB_SCHEMES:
-                web = options if behind == self._scheme else options.setdefault(behind, {})
+                import aiohttp
+
                 options["skip_instance_cache"] = True  # its client knows the rules of this store
+                web = options[behind] = dict(options.get(behind, {}))
                 client = dict(web.get("client_kwargs", {}))
                 guards = [*client.pop("trace_configs", ()), self._redirect_guard(client.get("headers") or {})]
-                web["client_kwargs"] = {**_web_timeout(), **client, "trace_configs": guards}
-            if self._scheme in S3_SCHEMES:  # botocore would try an unreachable server five times
-                options["config_kwargs"] = {"retries": {"total_max_attempts": 1}, **options.get("config_kwargs", {})}
+                timeout = aiohttp.ClientTimeout(total=None, sock_connect=_WEB_TIMEOUT, sock_read=_WEB_TIMEOUT)
+                web["client_kwargs"] = {"timeout": timeout, **client, "trace_configs": guards}
             try:
                 self._fs, self._root = url_to_fs(self.location, **options)
             except ImportError as error:
@@ -141,12 +141,7 @@ class FsspecStore(RemoteStore):
 
     def _path(self, key: str) -> str:
         self.check_url()  # sets the root
-        root = self._root
-        if self.location.startswith("http"):  # the key is not a part of a query
-            from urllib.parse import quote
-
-            root, mark, query = str(root).partition("?")
-            return f"{root.rstrip('/')}/{quote(key)}{mark}{query}"
+        root = str(self._root or "")
         return f"{root.rstrip('/')}/{key}" if root else key
 
     def _get(self, key: str) -> bytes:
@@ -205,17 +200,15 @@ class FsspecStore(RemoteStore):
             return
         self._refuse_change()
         path, owner = self._path(key), os.getpid()
-        file = self._called(
-            lambda: self._filesystem.open(path, "wb", block_size=_PART_BYTES), key, "written", once=True
-        )
+        file = self._called(lambda: self._filesystem.open(path, "wb", block_size=_PART_BYTES), key, "written")
 
         def write(data: bytes) -> None:
             for start in range(0, len(data), _PART_BYTES):  # collected bytes become one part of any size
                 file.write(data[start : start + _PART_BYTES])
 
         try:
-            yield lambda data: self._called(lambda: write(data), key, "written", once=True)
-            self._called(file.close, key, "written", once=True)  # only this creates the object
+            yield lambda data: self._called(lambda: write(data), key, "written")
+            self._called(file.close, key, "written")  # only this creates the object
         except BaseException:
             if owner == os.getpid():  # ending a fork is not a failure
                 _abandon(file)
@@ -237,7 +230,7 @@ class FsspecStore(RemoteStore):
     def _delete(self, keys: Sequence[str]) -> None:
         for key in keys:
             try:
-                self._retried(partial(self._filesystem.rm_file, self._path(key)))
+                self._filesystem.rm_file(self._path(key))
             except _ABSENT as error:
                 raise_if_not_absent(error)
 
@@ -289,10 +282,3 @@ def _abandon(file: Any) -> None:
     file.closed = True
     with suppress(*library_errors()):
         file.close()  # closes connections
-
-
-def _web_timeout() -> dict[str, Any]:
-    """Return a timeout between two pieces of a response; the total time is not limited."""
-    import aiohttp
-
-    return {"timeout": aiohttp.ClientTimeout(total=None, sock_connect=_WEB_TIMEOUT, sock_read=_WEB_TIMEOUT)}

@@ -7,7 +7,7 @@
 ``"/a/b.nwb.zarr.json"``       `ReferenceStore`
 ``"s3://"``, ``"gs://"``,      `ObjectStore` where obstore is installed and knows the options, else `FsspecStore`
 ``"az://"``
-``"https://"``, ``"http://"``  `WebStore`; `FsspecStore` for options that only aiohttp has
+``"https://"``, ``"http://"``  `WebStore`
 any other URL, ``"a::b"``      `FsspecStore`
 a UPath, an OpenFile           as its path or URL, with the options of its file system
 a mapping                      `MemoryStore`; `FsspecStore` for that of ``fsspec.get_mapper``
@@ -49,7 +49,7 @@ from hdmf_zarr_backend.stores.locations import (
 from hdmf_zarr_backend.stores.memory import MemoryStore
 from hdmf_zarr_backend.stores.obstore import ObjectStore, object_settings
 from hdmf_zarr_backend.stores.reference_files import ReferenceStore
-from hdmf_zarr_backend.stores.web import WebStore, is_known
+from hdmf_zarr_backend.stores.web import WebStore
 from hdmf_zarr_backend.stores.zip import RemoteZipStore, ZipStore
 
 NOWHERE = "object://"
@@ -142,7 +142,7 @@ def open_folder(location: str, options: Mapping[str, Any]) -> Store:
     """Return the store of a folder or a URL, without regard to suffixes."""
     if not is_url(location):
         return LocalStore(location)
-    if location.startswith(("http://", "https://")) and is_known(options):
+    if location.startswith(("http://", "https://")):
         return WebStore(location, options)
     settings = object_settings(location, options)
     return FsspecStore(location, options) if settings is None else ObjectStore(location, settings, options)

@@ -1,23 +1,13 @@
-"""`RemoteStore`: the base of remote stores, with concurrent requests, retries, and common errors.
+"""`RemoteStore`: the base of remote stores, with concurrent requests and common errors.
 
-A subclass defines how one key is read, set, deleted and listed, with the synchronous calls of its library. The calls
-wait in threads of a pool, whose overhead does not matter when each takes milliseconds.
-
-The libraries of stores retry refused connections as often as busy servers, which cannot be configured. So they send
-each request once, and retries are made here. A server that cannot be reached fails at once; requests to one that is
-busy, silent, or drops the connection are retried for about ten seconds. ``retry_config`` in ``storage_options`` changes
-that, with the names of obstore.
+A subclass defines how one key is read, set, deleted and listed, with the synchronous calls of its library, which also
+repeats what may pass. The calls wait in threads of a pool, whose overhead does not matter when each takes milliseconds.
 """
 
 from __future__ import annotations
 
 import math
 import os
-import random
-import re
-import sys
-import threading
-import time
 from abc import abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -25,15 +15,12 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import timedelta
 from operator import itemgetter
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
 
 from hdmf_zarr_backend.errors import ReadOnlyStoreError, StoreError, UsageError
 from hdmf_zarr_backend.stores.base import Abilities, FileState, Range, Store, check_inside, check_value_size
 from hdmf_zarr_backend.stores.failures import (
-    library_errors,
     library_errors_named,
     raise_if_not_absent,
-    status_of,
     without_ranges,
 )
 
@@ -136,107 +123,46 @@ def joined(extents: Mapping[Name, Extent]) -> Iterator[dict[Name, Extent]]:
         yield run
 
 
-# ---- retries -------------------------------------------------------------------------------------------------------
+# ---- retries --------------------------------------------------------------------------------------------------------
 
-DEFAULT: dict[str, Any] = {
-    "max_retries": 15,
-    "backoff": {"init_backoff": timedelta(seconds=0.2), "max_backoff": timedelta(seconds=3), "base": 2},
-    "retry_timeout": timedelta(seconds=10),
-}
-"""Default retries, as obstore's ``retry_config``."""
-
-ONCE = {**DEFAULT, "max_retries": 0}
-"""The ``retry_config`` of a library that sends each request once."""
-
-_BUSY = frozenset({408, 425, 429, 500, 502, 503, 504})
-_UNREACHABLE = ("ConnectionRefusedError", "gaierror", "ClientConnectorDNSError", "EndpointConnectionError", "SSLError")
-_DROPPED = (
-    "TimeoutError", "ConnectionResetError", "BrokenPipeError", "ConnectionAbortedError",
-    "ServerDisconnectedError", "ClientPayloadError", "ClientOSError", "IncompleteRead",
-    "ConnectTimeoutError", "ReadTimeoutError", "ConnectionClosedError", "ResponseStreamingError",
-)  # fmt: skip
-# obstore has one error for all of these, with details in its text
-_STATUS = re.compile(r"status code: (\d{3})")
-_KIND = re.compile(r"HttpError \{\s+kind: (\w+)")
-_OBSTORE_DROPPED = frozenset({"Timeout", "Interrupted", "Request"})
-
-_lock = threading.Lock()
-_reported: set[str] = set()
+RETRY_SECONDS = 10.0
+"""How long a request is repeated to a server that is busy or silent."""
 
 
-def retried(function: Callable[[], A], config: Mapping[str, Any], location: str) -> A:
-    """Call ``function`` until it returns or raises an error that is not transient, and return its result."""
-    backoff, seconds = config["backoff"], config["retry_timeout"].total_seconds()
-    start, pause = time.monotonic(), backoff["init_backoff"].total_seconds()
-    for _ in range(int(config["max_retries"])):
-        try:
-            return function()
-        except library_errors() as error:
-            left = seconds - (time.monotonic() - start)
-            if left <= 0 or not is_transient(error):
-                raise
-            _report(location, seconds)
-        time.sleep(min(pause * random.uniform(0.5, 1), left))  # noqa: S311 - so that clients do not retry at once
-        pause = min(pause * float(backoff["base"]), backoff["max_backoff"].total_seconds())
-    return function()
+def completed(config: Any, location: str) -> dict[str, Any]:
+    """Return a ``retry_config`` of obstore with a bound of its time; its durations may be in seconds.
 
-
-def completed(config: Mapping[str, Any] | None, location: str) -> dict[str, Any]:
-    """Return a ``retry_config`` with missing values from `DEFAULT`; durations may be in seconds."""
+    Raises
+    ------
+    UsageError
+        ``config`` is not a ``retry_config``.
+    """
     try:
-        found = {**DEFAULT, **(config or {})}
-        found["backoff"] = {**DEFAULT["backoff"], **found["backoff"]}
-        if int(found["max_retries"]) < 0:
-            raise ValueError("max_retries is negative")
-        found["retry_timeout"] = _duration(found["retry_timeout"])
-        for name in ("init_backoff", "max_backoff"):
-            found["backoff"][name] = _duration(found["backoff"][name])
-        float(found["backoff"]["base"])
-    except (TypeError, ValueError, OverflowError) as error:
+        known = {"retry_timeout": RETRY_SECONDS, **(config or {})}
+        known["retry_timeout"] = _duration(known["retry_timeout"])
+        if "max_retries" in known and not 0 <= int(known["max_retries"]) < 2**31:
+            raise ValueError("max_retries is not a number of requests")
+        if "backoff" in known:
+            known["backoff"] = {
+                name: float(value) if name == "base" else _duration(value) for name, value in known["backoff"].items()
+            }
+    except (TypeError, ValueError, OverflowError, AttributeError) as error:
         remedy = 'For example {"max_retries": 3, "retry_timeout": 30}, in seconds.'
         raise UsageError(f"retry_config={config!r} cannot be used ({error})", store=location, remedy=remedy) from error
-    return found
+    return known
+
+
+def no_such_option(name: str, known: Iterable[str], location: str, library: str) -> UsageError:
+    """Return the error for a storage option that is not among the ``known`` ones, and not one of a library."""
+    from difflib import get_close_matches  # imported here: for this message only
+
+    similar = get_close_matches(name, sorted(known), n=1)
+    remedy = f"Did you mean {similar[0]!r}?" if similar else f"Check its name. If it is one of {library}, install that."
+    return UsageError(f"there is no storage option {name!r} for this URL", store=location, remedy=remedy)
 
 
 def _duration(value: Any) -> timedelta:
     return value if isinstance(value, timedelta) else timedelta(seconds=float(value))
-
-
-def is_transient(error: BaseException) -> bool:
-    """Return whether the same request may succeed a moment later."""
-    text = str(error)
-    status = status_of(error) or next(map(int, _STATUS.findall(text)), None)
-    if status is not None:
-        return status in _BUSY
-    kind = _KIND.search(text)
-    if kind is not None:
-        # obstore before 0.9 has no kind for a response that is cut short
-        return kind[1] in _OBSTORE_DROPPED or (kind[1] == "Unknown" and "IncompleteBody" in text)
-    names = {parent.__name__ for cause in _causes(error) for parent in type(cause).__mro__}
-    return names.isdisjoint(_UNREACHABLE) and not names.isdisjoint(_DROPPED)
-
-
-def _causes(error: BaseException) -> Iterator[BaseException]:
-    """Yield an error and its causes."""
-    seen: list[BaseException] = []
-    waiting: list[Any] = [error]
-    while waiting:
-        found = waiting.pop()
-        if isinstance(found, BaseException) and not any(found is other for other in seen):
-            seen.append(found)
-            yield found
-            waiting += [found.__cause__, found.__context__, getattr(found, "os_error", None)]
-
-
-def _report(location: str, seconds: float) -> None:
-    """Write to a terminal, once for each server, that requests are being retried."""
-    server = urlsplit(location).netloc or location
-    with _lock:
-        if server in _reported or not sys.stderr.isatty():
-            return
-        _reported.add(server)
-    sys.stderr.write(f"{server} does not answer correctly; retrying for up to {seconds:.0f} s\n")
-    sys.stderr.flush()
 
 
 # ---- the store -----------------------------------------------------------------------------------------------------
@@ -253,7 +179,6 @@ class RemoteStore(Store):
     def __init__(self, location: str, options: Mapping[str, Any] | None = None) -> None:
         self.location = location
         self.options = dict(options or {})
-        self._retry_config: Mapping[str, Any] | None = None  # set by a subclass whose library sends a request once
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.location!r})"
@@ -282,10 +207,7 @@ class RemoteStore(Store):
 
     @abstractmethod
     def _delete(self, keys: Sequence[str]) -> None:
-        """Delete ``keys``, some of which may be absent.
-
-        It retries each of its requests separately, so that successful ones are not sent again.
-        """
+        """Delete ``keys``, some of which may be absent."""
 
     @abstractmethod
     def _list(self, prefix: str) -> Iterator[tuple[str, int]]:
@@ -297,8 +219,8 @@ class RemoteStore(Store):
 
     # ---- the contract -----------------------------------------------------------------------------------------------
 
-    def _called(self, function: Callable[[], B], key: str, doing: str, *, once: bool = False) -> B:
-        """Call a function of the library; ``once``: without retries, because a second call would not be the same."""
+    def _called(self, function: Callable[[], B], key: str, doing: str) -> B:
+        """Call a function of the library; its errors name the store and ``key``, and what was ``doing``."""
         check_inside(key, self.location)
         if len(self.location) + len(key) > _MOST_LETTERS:
             raise StoreError(
@@ -307,12 +229,7 @@ class RemoteStore(Store):
                 remedy="Use a shorter path or name.",
             )
         with library_errors_named(self.location, key, doing):
-            return function() if once else self._retried(function)
-
-    def _retried(self, function: Callable[[], B]) -> B:
-        """Call a function, and retry transient errors."""
-        config = self._retry_config
-        return function() if config is None else retried(function, config, self.location)
+            return function()
 
     def _read(self, function: Callable[[], B | None], key: str) -> B | None:
         """Call a function of the library; return None if it reports that the key is absent."""
@@ -362,7 +279,7 @@ class RemoteStore(Store):
         gone = list(keys)
         if gone:
             self._refuse_change()
-            self._called(lambda: self._delete(gone), gone[0], "deleted", once=True)
+            self._called(lambda: self._delete(gone), gone[0], "deleted")
 
     def _refuse_change(self) -> None:
         if not self.abilities.write:

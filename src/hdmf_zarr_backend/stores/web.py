@@ -1,4 +1,4 @@
-"""`WebStore`: web servers, with full control over where requests go.
+"""`WebStore`: web servers, by aiohttp, with full control over where requests go.
 
 Libraries follow a redirect to any server, and send it the headers of the user. Here a redirect that leaves the server
 of the file is refused, unless the user has named the file itself by the URL that is redirected, or allows it by
@@ -9,45 +9,41 @@ Source: RFC 9110, sections 14 (ranges) and 15.4 (redirects); RFC 6454 for the or
 
 from __future__ import annotations
 
-import base64
-import io
+import asyncio
 import os
+import random
 import re
+import threading
 import time
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import timedelta
-from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
-from urllib.parse import quote, unquote, urljoin, urlsplit
+from inspect import signature
+from typing import Any, NamedTuple, TypeVar
+from urllib.parse import quote, urljoin, urlsplit
 
 from hdmf_zarr_backend.errors import LinkRefusedError, ReadOnlyStoreError, UsageError
+from hdmf_zarr_backend.extras import install_command
 from hdmf_zarr_backend.model.stored import is_small_number
 from hdmf_zarr_backend.stores.base import Abilities, FileState, Range, check_value_size, node_of, size_limit
-from hdmf_zarr_backend.stores.remote import RemoteStore, completed, joined, plain_tag
-
-# the modules of HTTP and TLS are imported where they are used, since local files are opened without them
-if TYPE_CHECKING:
-    import http.client
-    import ssl
+from hdmf_zarr_backend.stores.remote import REQUESTS, RemoteStore, completed, joined, no_such_option, plain_tag
 
 _REDIRECTS = (301, 302, 303, 307, 308)
-_SUCCESS = (200, 206)
+_ABSENT = (404, 410)
+_BUSY = (408, 425, 429, 500, 502, 503, 504)
 _MOST_REDIRECTS = 10
-_DETAILS = 2**16  # bytes of a page about an error
+_RETRIES = 15
+_PAUSES: dict[str, Any] = {
+    "init_backoff": timedelta(seconds=0.2), "max_backoff": timedelta(seconds=3), "base": 2.0
+}  # fmt: skip
+_NO_HEADERS: Mapping[str, str] = {}
 _PORTS = {"http": 80, "https": 443}
 _SAFE = "/~!$&'()*+,;=:@"
-_IDLE = 32
-_RANGES_AT_ONCE = 8
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|sec|seconds?|m|min|minutes?|h)?")
 _SECONDS = {"ms": 0.001, "m": 60.0, "h": 3600.0}
-_KNOWN = frozenset({
-    "allow_http", "allow_invalid_certificates", "connect_timeout", "default_headers", "http1_only", "pool_idle_timeout",
-    "pool_max_idle_per_host", "proxy_url", "timeout", "user_agent",
-})  # fmt: skip
 
+B = TypeVar("B")
 Origin = tuple[str, str, int]
 """Scheme, host and port of a URL."""
 
@@ -60,18 +56,20 @@ class StatusError(OSError):
         self.status = status
 
 
+class _Answer(NamedTuple):
+    """A response, with its body or the beginning of it."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
 def origin_of(url: str) -> Origin:
     """Return scheme, host and port of a URL of a web server; ValueError if it has none."""
     parts = urlsplit(url)
     if parts.scheme not in _PORTS or not parts.hostname:
         raise ValueError(f"{url!r} is not the URL of a web server")
     return parts.scheme, parts.hostname, parts.port or _PORTS[parts.scheme]
-
-
-def is_known(options: Mapping[str, Any]) -> bool:
-    """Return whether `WebStore` has all of the ``storage_options``, and fsspec is not needed."""
-    client = options.get("client_options") or {}
-    return options.keys() <= {"client_options", "retry_config"} and client.keys() <= _KNOWN
 
 
 def redirect_refused(location: str, key: str, target: str) -> LinkRefusedError:
@@ -88,7 +86,11 @@ def redirect_refused(location: str, key: str, target: str) -> LinkRefusedError:
 
 
 class WebStore(RemoteStore):
-    """One Zarr file, or the folder of a file, on a web server; read only."""
+    """One Zarr file, or the folder of a file, on a web server; read only.
+
+    ``options`` are ``client_options`` and ``retry_config`` of obstore, and those of a request and, in
+    ``client_kwargs``, of a session of aiohttp, as fsspec has them.
+    """
 
     abilities = Abilities(write=False, change=False, listing=False, is_remote=True, why="a web server is read only")
     opens_by_url = True
@@ -97,103 +99,99 @@ class WebStore(RemoteStore):
 
     def __init__(self, location: str, options: Mapping[str, Any]) -> None:
         super().__init__(location, options)
-        self._retry_config = completed(self.options.get("retry_config"), location)
-        client = dict(self.options.get("client_options") or {})
-        self._timeout = _seconds(client.get("timeout", "30s"), location)
-        self._connect_timeout = min(self._timeout, _seconds(client.get("connect_timeout", "10s"), location))
-        self._headers = {str(name): _text(value) for name, value in (client.get("default_headers") or {}).items()}
-        self._headers.setdefault("User-Agent", str(client.get("user_agent", "hdmf-zarr-backend")))
-        self._proxy = client.get("proxy_url")
-        self._trusts_all = str(client.get("allow_invalid_certificates", False)).lower() == "true"
         try:
             self._origin = origin_of(location)
         except ValueError as error:
             raise UsageError(str(error), store=location, remedy="Check the URL.") from error
+        self._settings = _settings(self.options, location)
+        self._session: Any = None
+        self._pid = 0
         self._moved: set[Origin] = set()
         self._is_resolved = False
         self._counts_from_end = True
-        self._idle: dict[Origin, list[Any]] = {}
-        self._pid = os.getpid()
-        weakref.finalize(self, _close_all, self._idle)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return WebStore, (self.location, self.options), {"read_rules": self.read_rules, "named_key": self.named_key}
 
+    def check_url(self) -> None:
+        """Make sure that the libraries are installed, and have the options."""
+        try:
+            import aiohttp
+            import fsspec  # noqa: F401
+        except ModuleNotFoundError as error:
+            remedy = f"Install them with: {install_command('remote')}"
+            raise UsageError("web servers need fsspec and aiohttp", store=self.location, remedy=remedy) from error
+        known = {*signature(aiohttp.ClientSession._request).parameters, *_OF_FILES, *_OPTIONS}
+        unknown = next((name for name in self._settings["request"] if name not in known), None)
+        if unknown is not None:
+            raise no_such_option(unknown, known, self.location, "aiohttp")
+
     # ---- the contract -----------------------------------------------------------------------------------------------
 
     def _get(self, key: str) -> bytes:
-        with self._response("GET", key) as response:
-            if response.length is not None:
-                check_value_size(self, key, response.length)
-            most = int(getattr(self.read_rules.limits, size_limit(key)))
-            return bytes(response.read() if response.length is not None else response.read(most + 1))
+        most = int(getattr(self.read_rules.limits, size_limit(key)))
+        return self._run(self._request("GET", key, most=most + 1)).body
 
     def _get_ranges(self, key: str, ranges: Sequence[Range]) -> list[bytes]:
-        if any(start < 0 or stop is None for start, stop in ranges):
-            return [self._get_range(key, start, stop) for start, stop in ranges]
-        extents = {number: (start, stop or 0) for number, (start, stop) in enumerate(ranges)}
-        runs = list(joined(extents))
-        bounds = [(min(start for start, _ in run.values()), max(stop for _, stop in run.values())) for run in runs]
-        if len(runs) == 1:
-            values = [self._get_range(key, *bounds[0])]
-        else:
-            with ThreadPoolExecutor(min(len(runs), _RANGES_AT_ONCE)) as threads:
-                values = list(threads.map(lambda bound: self._get_range(key, *bound), bounds))
-        parts: dict[int, bytes] = {}
-        for run, (first, _), value in zip(runs, bounds, values, strict=True):
+        return self._run(self._ranges(key, ranges))
+
+    async def _ranges(self, key: str, ranges: Sequence[Range]) -> list[bytes]:
+        """Return ranges of a value, near ones with one request; all are requested at once."""
+        plain = {at: (start, stop) for at, (start, stop) in enumerate(ranges) if start >= 0 and stop is not None}
+        runs = list(joined(plain))
+        bounds: list[Range] = [(min(run.values())[0], max(stop for _, stop in run.values())) for run in runs]
+        others = [number for number in range(len(ranges)) if number not in plain]
+        wanted = [*bounds, *(ranges[number] for number in others)]
+        values = await asyncio.gather(*(self._range(key, start, stop) for start, stop in wanted))
+        parts = dict(zip(others, values[len(runs) :], strict=True))
+        for run, (first, _), value in zip(runs, bounds, values, strict=False):
             parts.update({number: value[start - first : stop - first] for number, (start, stop) in run.items()})
         return [parts[number] for number in range(len(ranges))]
 
-    def _get_range(self, key: str, start: int, stop: int | None) -> bytes:
+    async def _range(self, key: str, start: int, stop: int | None) -> bytes:
         if start < 0:
-            return self._get_from_end(key, start, stop)
-        if stop is not None and stop <= start:
-            return b""
-        return self._part(key, f"{start}-{'' if stop is None else stop - 1}")
+            return await self._from_end(key, start, stop)
+        if stop is None:
+            return await self._part(key, f"{start}-")
+        return await self._part(key, f"{start}-{stop - 1}", stop - start) if start < stop else b""
 
-    def _get_from_end(self, key: str, start: int, stop: int | None) -> bytes:
+    async def _from_end(self, key: str, start: int, stop: int | None) -> bytes:
         """Return a range that counts from the end, by the size of the value where the server refuses it."""
         if self._counts_from_end:
             try:
-                part = self._part(key, str(start))
+                part = await self._part(key, str(start), -start)
             except StatusError as error:
                 if error.status not in (400, 416):
                     raise
                 self._counts_from_end = False
             else:
                 return part if stop is None else part[: stop - start]
-        size = self._state(key).size
+        size = (await self._head(key)).size
         first, last = max(0, size + start), size if stop is None else max(0, size + stop)
-        return self._get_range(key, first, last) if first < last else b""
+        return await self._range(key, first, last)
 
-    def _part(self, key: str, wanted: str) -> bytes:
-        with self._response("GET", key, {"Range": f"bytes={wanted}"}) as response:
-            if response.status != 206:
-                raise OSError("range request not supported")
-            return bytes(response.read())
+    async def _part(self, key: str, wanted: str, most: int | None = None) -> bytes:
+        answer = await self._request("GET", key, {"Range": f"bytes={wanted}"}, most=most, status=206)
+        return answer.body
 
     def beginning(self, key: str, count: int) -> bytes | None:
         """Return the first ``count`` bytes of the value of ``key``, also from a server without ranges."""
-
-        def read() -> bytes:
-            with self._response("GET", key) as response:
-                return bytes(response.read(count))
-
-        return self._read(read, key)
+        return self._read(lambda: self._run(self._request("GET", key, most=count)).body[:count], key)
 
     def _state(self, key: str) -> FileState:
+        return self._run(self._head(key))
+
+    async def _head(self, key: str) -> FileState:
         from email.utils import parsedate_to_datetime
 
-        with self._response("HEAD", key) as response:
-            size = response.headers.get("Content-Length")
-            tag, changed = plain_tag(response.headers.get("ETag")), response.headers.get("Last-Modified")
+        headers = (await self._request("HEAD", key)).headers
+        size, changed = headers.get("Content-Length"), headers.get("Last-Modified")
         if size is None or not is_small_number(size):
             raise OSError(f"the server does not tell the size of the file, but {size!r}")
-        try:
+        moment = None
+        with suppress(ValueError, TypeError):
             moment = None if changed is None else int(parsedate_to_datetime(changed).timestamp()) * 10**9
-        except (ValueError, TypeError):
-            moment = None
-        return FileState(int(size), tag, moment)
+        return FileState(int(size), plain_tag(headers.get("ETag")), moment)
 
     def _set(self, key: str, value: bytes) -> None:
         raise ReadOnlyStoreError(self.abilities.why, store=self.location)
@@ -206,30 +204,81 @@ class WebStore(RemoteStore):
 
     # ---- requests ---------------------------------------------------------------------------------------------------
 
-    @contextmanager
-    def _response(self, method: str, key: str, headers: Mapping[str, str] | None = None) -> Iterator[Any]:
-        """Yield the response to a request, after redirects that are allowed; errors for other statuses than success."""
-        url = self._url(key)
-        for _ in range(_MOST_REDIRECTS):
-            origin = origin_of(url)
-            own = self._headers if origin == self._origin else {"User-Agent": self._headers["User-Agent"]}
-            sent = {**own, "Accept-Encoding": "identity", **(headers or {})}
-            connection, response = self._sent(origin, method, url, sent)
+    def _run(self, request: Coroutine[Any, Any, B]) -> B:
+        """Run requests on the event loop of fsspec, whose thread is that of this process after a fork, too."""
+        try:
+            self.check_url()
+            from fsspec.asyn import get_loop
+
+            return asyncio.run_coroutine_threadsafe(request, get_loop()).result()
+        finally:
+            request.close()
+
+    async def _request(
+        self,
+        method: str,
+        key: str,
+        headers: Mapping[str, str] = _NO_HEADERS,
+        *,
+        most: int | None = None,
+        status: int = 0,
+    ) -> _Answer:
+        """Return the answer to a request, which is repeated while the server is busy; aiohttp does not do that.
+
+        ``most`` bytes of the body are read; ``status`` is the expected one, 0 if any success is.
+        """
+        import aiohttp
+
+        retries = self._settings["retries"]
+        pauses = _PAUSES | retries.get("backoff", {})
+        pause, end = pauses["init_backoff"], time.monotonic() + retries["retry_timeout"].total_seconds()
+        for left in range(int(retries.get("max_retries", _RETRIES)), -1, -1):
             try:
+                return await self._sent(method, key, headers, most, status)
+            except (aiohttp.ClientError, TimeoutError, StatusError) as error:
+                is_busy = error.status in _BUSY if isinstance(error, StatusError) else True
+                is_unreachable = isinstance(error, aiohttp.ClientConnectorError)
+                if is_unreachable or not is_busy or not left or time.monotonic() > end:
+                    raise
+            seconds = pause.total_seconds() * random.uniform(0.5, 1)  # noqa: S311 - clients should not retry at once
+            await asyncio.sleep(seconds)
+            pause = min(pause * pauses["base"], pauses["max_backoff"])
+        raise AssertionError
+
+    async def _sent(self, method: str, key: str, headers: Mapping[str, str], most: int | None, status: int) -> _Answer:
+        """Send a request once, and again where it is redirected to if that is allowed."""
+        from yarl import URL
+
+        url, session = self._url(key), self._opened()
+        for _ in range(_MOST_REDIRECTS):
+            own = self._settings["request"] if origin_of(url) == self._origin else {}
+            sent = {"User-Agent": self._settings["agent"], **own.get("headers", {}), "Accept-Encoding": "identity"}
+            options = {**own, "headers": {**sent, **headers}, "allow_redirects": False}
+            async with session.request(method, URL(url, encoded=True), **options) as response:
                 target = response.headers.get("Location") if response.status in _REDIRECTS else None
-                if method == "HEAD" or response.status not in _SUCCESS:
-                    response.read(_DETAILS)  # the connection can be used again
                 if target is None:
                     self._is_resolved = True
-                    _check_status(response, url)
-                    yield response
-                    return
-            finally:
-                is_kept = response.isclosed() and not response.will_close
-                response.close()
-                self._give_back(origin, connection, is_kept=is_kept)
+                    return await self._answer(response, key, most, status)
             url = self._followed(key, urljoin(url, target))
         raise OSError(f"more than {_MOST_REDIRECTS} redirects")
+
+    async def _answer(self, response: Any, key: str, most: int | None, status: int) -> _Answer:
+        """Return what a response says; of its body no more than ``most`` bytes and those that came with them."""
+        if response.status in _ABSENT:
+            raise FileNotFoundError(f"{response.url} does not exist")
+        if response.status not in (200, 206):
+            raise StatusError(response.status, response.reason or "", str(response.url))
+        if status and response.status != status:
+            raise OSError("range request not supported")
+        if response.content_length is not None and response.method == "GET" and not status:
+            check_value_size(self, key, response.content_length)
+        body, count = [], 0
+        async for piece in response.content.iter_any():
+            body.append(piece)
+            count += len(piece)
+            if most is not None and count >= most:
+                break
+        return _Answer(response.status, response.headers, b"".join(body))
 
     def _url(self, key: str) -> str:
         root, mark, query = self.location.partition("?")  # a query may grant access
@@ -248,135 +297,73 @@ class WebStore(RemoteStore):
             return target
         raise redirect_refused(self.location, key, target)
 
-    def _sent(self, origin: Origin, method: str, url: str, headers: Mapping[str, str]) -> tuple[Any, Any]:
-        """Send a request over an idle connection, or a new one, and return the connection and the response."""
-        from http.client import HTTPException
+    def _opened(self) -> Any:
+        """Return the session of aiohttp, whose connections are used again."""
+        import aiohttp
 
-        if self._pid != os.getpid():  # connections of the process before a fork are not ours
-            _close_all(self._idle)
+        if self._session is None or self._pid != os.getpid():
+            if self._session is not None:
+                _forked.append(self._session)  # its connections are the parent's
+            timeout = aiohttp.ClientTimeout(**self._settings["timeout"])
+            options = {"timeout": timeout, "trust_env": True, **self._settings["session"]}
+            jar = aiohttp.DummyCookieJar()  # a cookie of one server is not for another
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=REQUESTS), cookie_jar=jar, auto_decompress=False, **options
+            )
             self._pid = os.getpid()
-        while True:
-            idle = self._idle.get(origin)
-            try:
-                connection, is_used = (idle or []).pop(), True
-            except IndexError:
-                connection, is_used = self._connected(origin), False
-            try:
-                if is_used:
-                    connection.sock.settimeout(self._timeout)
-                connection.response_class = partial(_response_until, time.monotonic() + self._timeout)
-                connection.request(method, self._target(origin, url), headers=dict(headers))
-                return connection, connection.getresponse()
-            except (OSError, HTTPException) as error:
-                connection.close()
-                if not is_used or isinstance(error, TimeoutError):  # the server may have closed one that was idle
-                    raise
-            except BaseException:
-                connection.close()
-                raise
-
-    def _give_back(self, origin: Origin, connection: Any, *, is_kept: bool) -> None:
-        idle = self._idle.setdefault(origin, [])
-        if is_kept and len(idle) < _IDLE:
-            idle.append(connection)
-        else:
-            connection.close()
-
-    def _target(self, origin: Origin, url: str) -> str:
-        """Return what a request line has of a URL: its path, or all of it for a proxy."""
-        parts = urlsplit(url)
-        path = f"{parts.path or '/'}{f'?{parts.query}' if parts.query else ''}"
-        if origin[0] == "http" and self._proxy_of(origin) is not None:
-            return f"http://{parts.netloc.rpartition('@')[2]}{path}"
-        return path
-
-    def _proxy_of(self, origin: Origin) -> str | None:
-        from urllib.request import getproxies, proxy_bypass
-
-        scheme, host, _ = origin
-        found: str | None = self._proxy or (None if proxy_bypass(host) else getproxies().get(scheme))
-        return found and (found if "://" in found else f"http://{found}")
-
-    def _connected(self, origin: Origin) -> Any:
-        from http.client import HTTPConnection, HTTPSConnection
-
-        scheme, host, port = origin
-        proxy = self._proxy_of(origin)
-        at, headers = (host, port), {}
-        if proxy is not None:
-            parts = urlsplit(proxy)
-            at = parts.hostname or "", parts.port or 80
-            if parts.username:
-                login = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
-                headers["Proxy-Authorization"] = f"Basic {base64.b64encode(login.encode()).decode()}"
-        if scheme == "https":
-            connection: Any = HTTPSConnection(*at, timeout=self._connect_timeout, context=self._tls)
-            if proxy is not None:
-                connection.set_tunnel(host, port, headers)
-        else:
-            connection = HTTPConnection(*at, timeout=self._connect_timeout)
-        connection.connect()
-        connection.sock.settimeout(self._timeout)
-        return connection
-
-    @cached_property
-    def _tls(self) -> ssl.SSLContext:
-        import ssl
-
-        context = ssl.create_default_context()
-        if self._trusts_all:
-            context.check_hostname = False
-            context.verify_mode = ssl.CERT_NONE
-        return context
+            weakref.finalize(self, _close, self._session, asyncio.get_running_loop(), self._pid)
+        return self._session
 
 
-class _TimedReader(io.RawIOBase):
-    """The bytes of a response, which all have to come before a deadline."""
-
-    def __init__(self, sock: Any, deadline: float) -> None:
-        self._socket = sock
-        self._deadline = deadline
-        self._raw = sock.makefile("rb", buffering=0)
-
-    def makefile(self, mode: str) -> io.BufferedReader:
-        """Return what a response is read from; it asks a socket for it."""
-        return io.BufferedReader(self)
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int | None:
-        left = self._deadline - time.monotonic()
-        if left <= 0:
-            raise TimeoutError("the response takes too long")
-        self._socket.settimeout(left)
-        count: int | None = self._raw.readinto(buffer)
-        return count
-
-    def close(self) -> None:
-        if not self.closed:
-            self._raw.close()
-        super().close()
+_forked: list[Any] = []
 
 
-def _response_until(deadline: float, sock: Any, **options: Any) -> http.client.HTTPResponse:
-    from http.client import HTTPResponse
-
-    return HTTPResponse(_TimedReader(sock, deadline), **options)  # type: ignore[arg-type]
-
-
-def _close_all(idle: dict[Origin, list[Any]]) -> None:
-    """Close idle connections; in a fork only its own descriptors."""
-    for connections in list(idle.values()):
-        while connections:
-            connections.pop().close()
+def _close(session: Any, loop: asyncio.AbstractEventLoop, pid: int) -> None:
+    """Close the connections of a session; not in a fork."""
+    if pid != os.getpid() or not loop.is_running():
+        return
+    closed = asyncio.run_coroutine_threadsafe(session.close(), loop)
+    if threading.current_thread().name != "fsspecIO":  # garbage collection may run in any thread
+        with suppress(TimeoutError):
+            closed.result(1)
 
 
-def _check_status(response: Any, url: str) -> None:
-    if response.status in (404, 410):
-        raise FileNotFoundError(f"{url} does not exist")
-    if response.status not in _SUCCESS:
-        raise StatusError(response.status, response.reason, url)
+# ---- options --------------------------------------------------------------------------------------------------------
+
+_OPTIONS = ("client_options", "client_kwargs", "retry_config")
+_OF_FILES = frozenset({
+    "asynchronous", "batch_size", "block_size", "cache_options", "cache_type", "encoded", "get_client",
+    "listings_expiry_time", "loop", "max_paths", "same_scheme", "simple_links", "size_policy", "skip_instance_cache",
+    "use_listings_cache",
+})  # fmt: skip
+"""Options of fsspec that say nothing about requests."""
+
+_OF_SERVER = frozenset({"auth", "cookies", "headers"})
+"""Options of a session that only the server of the file may get."""
+
+
+def _settings(options: Mapping[str, Any], location: str) -> dict[str, Any]:
+    """Return the retries, and the arguments of aiohttp for a session and for each request to the server of the file."""
+    request = {name: value for name, value in options.items() if name not in _OF_FILES}
+    retries = completed(request.pop("retry_config", None), location)
+    client, session = dict(request.pop("client_options", None) or {}), dict(request.pop("client_kwargs", None) or {})
+    headers = {**(client.get("default_headers") or {}), **session.get("headers", {}), **request.get("headers", {})}
+    request |= {name: session.pop(name) for name in _OF_SERVER & session.keys()}
+    request["headers"] = {str(name): _text(value) for name, value in headers.items()}
+    total = _seconds(client.get("timeout", "30s"), location)
+    connect = min(total, _seconds(client.get("connect_timeout", "10s"), location))
+    if str(client.get("allow_invalid_certificates", False)).lower() == "true":
+        request["ssl"] = False
+    if client.get("proxy_url"):
+        proxy = str(client["proxy_url"])
+        request["proxy"] = proxy if "://" in proxy else f"http://{proxy}"
+    return {
+        "retries": retries,
+        "session": session,
+        "request": request,
+        "agent": str(client.get("user_agent", "hdmf-zarr-backend")),
+        "timeout": {"total": total, "sock_connect": connect},
+    }
 
 
 def _text(value: Any) -> str:

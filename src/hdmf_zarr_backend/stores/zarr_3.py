@@ -8,10 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
-import tempfile
 import threading
-import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
@@ -26,9 +23,9 @@ from zarr.core.sync import sync
 
 from hdmf_zarr_backend.errors import NotZarrError, StoreNotFoundError, UsageError
 from hdmf_zarr_backend.model.nodes import absolute
-from hdmf_zarr_backend.stores.base import DOCUMENTS, Abilities, Range, Store, node_of
+from hdmf_zarr_backend.stores.base import Abilities, Range, Store, is_document, node_of
 from hdmf_zarr_backend.stores.fsspec import FsspecStore
-from hdmf_zarr_backend.stores.json_text import load
+from hdmf_zarr_backend.stores.json_text import dump, load
 from hdmf_zarr_backend.stores.local import LocalStore
 from hdmf_zarr_backend.stores.memory import MemoryStore, not_shared
 from hdmf_zarr_backend.stores.obstore import ObjectStore, object_settings, store_of_bucket
@@ -54,6 +51,16 @@ _ICECHUNK_READ_ONLY = Abilities(
     formats=(3,),
     why="this session of Icechunk is read only",
 )
+_ROOM = {
+    "zarr_format": 3,
+    "node_type": "array",
+    "data_type": "uint8",
+    "fill_value": 0,
+    "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
+    "codecs": [{"name": "bytes"}],
+}
+"""What the document of an array says until its own is set, besides its shape."""
+
 _ZIP_IS_OPEN = "a ZipStore that is open is read only here; give the path of the zip file to write it"
 _READ_ONLY = "this store was opened for reading, or cannot be written"
 
@@ -83,7 +90,7 @@ class ZarrPythonStore(RemoteStore):
             return ZarrPythonStore(other, "", location)
         return None
 
-    def _called(self, function: Callable[[], B], key: str, doing: str, *, once: bool = False) -> B:
+    def _called(self, function: Callable[[], B], key: str, doing: str) -> B:
         def opened() -> B:
             if not self.store._is_open:  # a ZipStore does not open itself
                 try:
@@ -92,7 +99,7 @@ class ZarrPythonStore(RemoteStore):
                     raise StoreNotFoundError("the file does not exist", remedy="Check the path.") from error
             return function()
 
-        return super()._called(opened, key, doing, once=once)
+        return super()._called(opened, key, doing)
 
     def _full(self, key: str) -> str:
         return f"{self.path}/{key}" if self.path and key else self.path or key
@@ -149,15 +156,13 @@ class ZarrPythonStore(RemoteStore):
 class IcechunkStore(ZarrPythonStore):
     """One Zarr file in a session of Icechunk, which refuses chunks outside of the array in its document.
 
-    A chunk that is set before the document of its array, or before the document of the grown array, waits in a
-    temporary folder until the document is set.
+    A writer sets the document of an array that grows last, when its shape is known. Until then the session, which
+    nobody else sees, has one with room for the chunks.
     """
 
     def __init__(self, store: Any, path: str, location: str) -> None:
         super().__init__(store, path, location)
-        self._grids: dict[str, tuple[int, ...]] = {}
-        self._folder: str | None = None
-        self._order = threading.RLock()
+        self._order = threading.Lock()
 
     def __reduce__(self) -> tuple[Any, ...]:
         if not self.store.read_only:
@@ -172,70 +177,39 @@ class IcechunkStore(ZarrPythonStore):
     def commit_changes(self, message: str) -> None:
         session = self.store.session
         if session.has_uncommitted_changes:
-            self._called(lambda: session.commit(message), "", "committed", once=True)
-
-    @property
-    def _waiting(self) -> LocalStore:
-        if self._folder is None:
-            self._folder = tempfile.mkdtemp(prefix="hdmf-zarr-")
-            weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
-        return LocalStore(self._folder, replace=False)
-
-    def _get(self, key: str) -> bytes | None:
-        waiting = None if self._folder is None else self._waiting.get(key)
-        return waiting if waiting is not None else super()._get(key)
+            self._called(lambda: session.commit(message), "", "committed")
 
     def _set(self, key: str, value: bytes) -> None:
-        node = node_of(key).strip("/")
+        from icechunk import IcechunkError
+
         with self._order:
-            if key.rpartition("/")[2] in DOCUMENTS:
+            try:
                 super()._set(key, value)
-                self._grids[node] = _grid(key, value)
-                self._set_waiting(node)
-            elif self._is_in_grid(node, key):
+            except IcechunkError:
+                if is_document(key):
+                    raise
+                self._make_room(key)
                 super()._set(key, value)
-            else:
-                self._waiting.set(key, value)
+
+    def _make_room(self, key: str) -> None:
+        node = node_of(key).strip("/")
+        name = f"{node}/zarr.json".lstrip("/")
+        index = [int(number) for number in re.findall(r"\d+", key[len(node) :])]
+        text = self._get(name)
+        if text is None:
+            array: dict[str, Any] = {**_ROOM, "shape": [2**31] * len(index)}
+            array["chunk_grid"] = {"name": "regular", "configuration": {"chunk_shape": [1] * len(index)}}
+        else:
+            array = load(text, key=name)
+            chunks = array["chunk_grid"]["configuration"]["chunk_shape"]
+            rows = zip(array["shape"], index, chunks, strict=True)
+            array["shape"] = [max(length, (position + 1) * chunk) for length, position, chunk in rows]
+        super()._set(name, dump(array))
 
     def _delete(self, keys: Sequence[str]) -> None:
-        with self._order:
-            if self._folder is not None:
-                self._waiting.delete(keys)
-            for key in sorted(keys, key=lambda key: key.count("/"), reverse=True):  # chunks before their array
-                with suppress(KeyError):
-                    super()._delete([key])
-                self._grids.pop(node_of(key).strip("/"), None)
-
-    def _is_in_grid(self, node: str, key: str) -> bool:
-        """Return whether a chunk is inside of the array in its document."""
-        if node not in self._grids:
-            name = f"{node}/zarr.json".lstrip("/")
-            document = super()._get(name)
-            if document is None:
-                return False
-            self._grids[node] = _grid(name, document)
-        index = [int(number) for number in re.findall(r"\d+", key[len(node) :])]
-        return all(position < length for position, length in zip(index, self._grids[node], strict=False))
-
-    def _set_waiting(self, node: str) -> None:
-        if self._folder is None:
-            return
-        for key in [key for key in self._waiting.list_prefix(node) if node_of(key).strip("/") == node]:
-            if not self._is_in_grid(node, key):
-                continue
-            value = self._waiting.get(key)
-            assert value is not None
-            super()._set(key, value)
-            self._waiting.delete([key])
-
-
-def _grid(key: str, document: bytes) -> tuple[int, ...]:
-    """Return the number of chunks, or shards, along each axis of an array; () for a group."""
-    node = load(document, key=key)
-    if "shape" not in node:
-        return ()
-    chunks = node["chunk_grid"]["configuration"]["chunk_shape"]
-    return tuple(-(-length // chunk) for length, chunk in zip(node["shape"], chunks, strict=True))
+        for key in sorted(keys, key=lambda key: key.count("/"), reverse=True):  # chunks before their array
+            with suppress(KeyError):
+                super()._delete([key])
 
 
 def _is_icechunk(store: Any) -> bool:
