@@ -2,7 +2,7 @@
 
 =====================================  =================================================================================
 ``nox -s tests``                       while you work: a sample of all tests, in at most ten minutes
-``nox -s tests -- tests/formats -k x`` the same in part, and every case of it
+``nox -s tests -- tests/contract -k x`` the same in part, and every case of it
 ``nox -s ci``                          before it is merged: the rest of what decides about a change
 ``nox -s whole``                       every night: all cases, programs, releases and random searches
 =====================================  =================================================================================

@@ -17,7 +17,7 @@ from tests import zarrs
 
 VARIABLE = "HDMF_ZARR_BACKEND_SAMPLE"
 
-_IN_FULL = ("tests/test_docs_", "tests/test_kinds.py", "tests/formats/test_vectors.py")
+_IN_FULL = ("tests/test_docs_", "tests/test_kinds.py", "tests/read/test_documents.py")
 """Modules of tests that run with all cases: their names begin so."""
 
 

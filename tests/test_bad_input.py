@@ -26,7 +26,6 @@ from pynwb import NWBHDF5IO, TimeSeries
 from hdmf_zarr_backend import (
     NWBZarrIO,
     ZarrIO,
-    add_nczarr,
     compare,
     consolidate,
     convert,
@@ -53,6 +52,7 @@ from hdmf_zarr_backend.errors import (
     UsageError,
     ZarrBackendError,
 )
+from hdmf_zarr_backend.interop import add_nczarr
 from tests import samples
 from tests.places import stored_files
 from tests.servers import WebServer, serving

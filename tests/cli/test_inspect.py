@@ -315,6 +315,20 @@ def test_strange_but_legal_metadata_do_no_harm(small: Path, capsys: pytest.Captu
     document(capsys, small, "--attributes", "--sizes")
 
 
+def test_a_name_of_the_file_cannot_move_the_cursor_or_fake_a_line(
+    small: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = len(inspect(capsys, small).splitlines())
+    group = small / "a\n├── b\x1b[2J\u202e"
+    group.mkdir()
+    (group / ".zgroup").write_text('{"zarr_format": 2}')
+    (small / ".zmetadata").unlink()
+    lines = inspect(capsys, small).splitlines()
+    assert len(lines) == before + 1
+    assert all(line.isprintable() for line in lines)
+    assert any("a\\n├── b\\x1b[2J\\u202e" in line for line in lines)
+
+
 @pytest.mark.parametrize(
     ("options", "zarr_format", "heading", "encoding"),
     [

@@ -99,11 +99,14 @@ def test_an_open_file_and_a_type_map(extended):
 # ---- versions ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("is_newer_first", [True, False])
 @pytest.mark.parametrize(
-    "versions", [("0.9.0", "0.10.0"), ("0.10.0", "0.9.0"), ("1.0.0-alpha", "1.0.0"), ("2.0.0", "10.0.0")]
-)
-def test_the_newest_by_version_and_not_the_last_by_name(folder, tmp_path, versions):
-    newest = {"0.9.0": "0.10.0", "0.10.0": "0.10.0", "1.0.0-alpha": "1.0.0", "2.0.0": "10.0.0"}[versions[0]]
+    ("older", "newest"),
+    [("0.9.0", "0.10.0"), ("1.0.0-alpha", "1.0.0"), ("2.0.0", "10.0.0"), ("1.0.0-beta.2", "1.0.0-beta.11"),
+     ("1.0a1", "1.0b2"), ("1.0rc1", "1.0"), ("1.0", "1.0.post1"), ("latest", "0.0.1"), ("v0.2", "0.10")],
+)  # fmt: skip
+def test_the_newest_by_version_and_not_the_last_by_name(folder, tmp_path, older, newest, is_newer_first):
+    versions = (newest, older) if is_newer_first else (older, newest)
     paths = []
     for version in versions:
         namespace = extension(tmp_path / f"schema {version}", "ndx-first", version=version, doc=f"as of {version}")

@@ -5,6 +5,7 @@ Damage that is made by hand in documents of format 2 on a local disk is in ``tes
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import nullcontext
 from typing import Any
@@ -24,6 +25,7 @@ from hdmf_zarr_backend.errors import (
     DamagedFileError,
     FilterReplacedWarning,
     NameRefusedError,
+    NestingError,
     ReferenceTargetError,
     StoreExistsError,
     StoreNotFoundError,
@@ -323,3 +325,57 @@ def test_a_copy_in_format_3_has_other_codecs_where_it_must_and_the_same_values(f
     ):
         io.export(source)
     assert read_builder(folder / "new.zarr")["x"].data[:].tolist() == list(range(4000))
+
+
+# ---- depth ------------------------------------------------------------------------------------------------------
+
+
+def builders(depth: int) -> GroupBuilder:
+    """Return nested groups; hdmf's own constructor has a limit too, so they are hung in from above."""
+    root = here = GroupBuilder("root", source="here")
+    for _ in range(depth):
+        below = GroupBuilder("g")
+        here.set_group(below)
+        here = below
+    return root
+
+
+def test_groups_that_are_nested_400_deep_are_written_read_and_appended_to(tmp_path):
+    path, depth = tmp_path / "deep.zarr", 400
+    with ZarrIO(path, "w") as io:
+        io.write_builder(builders(depth))
+    with ZarrIO(path, "r+") as io:
+        root = io.read_builder()
+        root["/".join("g" * depth)].set_group(GroupBuilder("new", attributes={"a": 1}))
+        io.write_builder(root)
+    for mode in ("r", "r-"):
+        with ZarrIO(path, mode) as io:
+            assert io.read_builder()["/".join("g" * depth) + "/new"].attributes == {"a": 1}
+
+
+def test_deeper_than_the_limit_is_one_clear_error_and_the_file_stays(tmp_path):
+    path, depth = tmp_path / "deep.zarr", 900
+    tree = builders(depth)
+    with ZarrIO(path, "w") as io:
+        io.write_builder(tree)
+    before = {p: p.read_bytes() for p in path.rglob("*") if p.is_file()}
+    with ZarrIO(path, "r+") as io:
+        root = io.read_builder()
+        root.set_group(GroupBuilder("new"))
+        with pytest.raises(NestingError, match="nested 900 deep cannot be written with Python's limit") as caught:
+            io.write_builder(root)
+    assert caught.value.store == str(path)
+    assert caught.value.path == "/g" * depth
+    assert isinstance(caught.value, RecursionError)
+    assert {p: p.read_bytes() for p in path.rglob("*") if p.is_file()} == before
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(int(caught.value.remedy.rpartition("(")[2].rstrip(").")))
+    try:
+        with ZarrIO(path, "r+") as io:
+            root = io.read_builder()
+            root.set_group(GroupBuilder("new"))
+            io.write_builder(root)
+    finally:
+        sys.setrecursionlimit(limit)
+    with ZarrIO(path) as io:
+        assert "new" in io.read_builder().groups

@@ -1,0 +1,272 @@
+"""Documents of arrays as others may write them: what each says is read, and what is wrong with one is said."""
+
+from __future__ import annotations
+
+import base64
+import json
+import struct
+from typing import Any
+
+import numcodecs
+import numpy as np
+import pytest
+
+from hdmf_zarr_backend import ZarrIO
+from hdmf_zarr_backend.errors import MetadataError, ZarrBackendError
+
+LITTLE: list[Any] = [{"name": "bytes", "configuration": {"endian": "little"}}]
+BIG: list[Any] = [{"name": "bytes", "configuration": {"endian": "big"}}]
+VLEN: list[Any] = [{"name": "vlen-utf8", "configuration": {}}]
+GROUP = {"zarr_format": 3, "node_type": "group", "attributes": {}}
+GRID = np.arange(6, dtype="<i2").reshape(2, 3)
+
+
+def document(shape: Any = (2, 3), **changes: Any) -> dict[str, Any]:
+    """Return the document of an array of one chunk of int16, with changes; None removes a key."""
+    found = {
+        "zarr_format": 3,
+        "node_type": "array",
+        "shape": list(shape),
+        "data_type": "int16",
+        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": list(shape)}},
+        "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
+        "fill_value": 0,
+        "codecs": LITTLE,
+        "attributes": {},
+        **changes,
+    }
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def document_2(**changes: Any) -> dict[str, Any]:
+    """Return the same of format 2; a value of ... removes a key."""
+    found = {"zarr_format": 2, "shape": [2, 3], "chunks": [2, 3], "dtype": "<i2", "compressor": None, "fill_value": 0,
+             "order": "C", "filters": None, **changes}  # fmt: skip
+    return {key: value for key, value in found.items() if value is not ...}
+
+
+def read(found: Any, chunks: dict[str, bytes] | None = None) -> Any:
+    """Return the values of an array with a document; keys are those of its chunks."""
+    is_2 = isinstance(found, dict) and found.get("zarr_format") == 2 and "node_type" not in found
+    root, name = (".zgroup", ".zarray") if is_2 else ("zarr.json", "zarr.json")
+    store = {root: json.dumps({"zarr_format": 2} if is_2 else GROUP).encode(), f"a/{name}": json.dumps(found).encode()}
+    store |= {f"a/{key}": value for key, value in (chunks or {}).items()}
+    with ZarrIO(store, "r", missing_chunks="fill") as file:
+        builder = file.read_builder()["a"]
+        return builder.data if not getattr(builder.data, "shape", ()) else builder.data[...]
+
+
+# ---- what is read ---------------------------------------------------------------------------------------------------
+
+
+def named(name: str, **configuration: Any) -> dict[str, Any]:
+    return {"name": name, "configuration": configuration}
+
+
+def sharded(*codecs: Any, **changes: Any) -> dict[str, Any]:
+    """Return the codec of a shard of two chunks of 1 x 3, with changes of its configuration."""
+    configuration = {"chunk_shape": [1, 3], "codecs": [*LITTLE, *codecs], "index_codecs": [*LITTLE, named("crc32c")],
+                     "index_location": "end", **changes}  # fmt: skip
+    return named("sharding_indexed", **{key: value for key, value in configuration.items() if value is not None})
+
+
+def crc32c(data: bytes) -> bytes:
+    state = 0xFFFFFFFF
+    for byte in data:
+        state ^= byte
+        for _ in range(8):
+            state = state >> 1 ^ (0x82F63B78 & -(state & 1))
+    return struct.pack("<I", state ^ 0xFFFFFFFF)
+
+
+def shard(*, first: bool = False, checksum: bool = True) -> bytes:
+    before = first * (32 + 4 * checksum)
+    index = struct.pack("<4Q", before, 6, before + 6, 6)
+    index += crc32c(index) if checksum else b""
+    return index + RAW if first else RAW + index
+
+
+RAW = GRID.tobytes()
+CODECS: dict[str, tuple[list[Any], bytes]] = {
+    "names only": (["bytes"], RAW),
+    "big-endian": (BIG, GRID.astype(">i2").tobytes()),
+    "gzip": ([*LITTLE, "gzip"], numcodecs.GZip(4).encode(RAW)),
+    "zstd": ([*LITTLE, named("zstd", level=3, checksum=True)], numcodecs.Zstd(3).encode(RAW)),
+    "zstd without settings": ([*LITTLE, {"name": "zstd"}], numcodecs.Zstd(1).encode(RAW)),
+    "crc32c": ([*LITTLE, "crc32c"], RAW + crc32c(RAW)),
+    "zlib of numcodecs": ([*LITTLE, named("numcodecs.zlib", level=4)], numcodecs.Zlib(4).encode(RAW)),
+    "blosc": (
+        [*LITTLE, named("blosc", typesize=2, cname="zstd", clevel=1, shuffle="bitshuffle", blocksize=0)],
+        numcodecs.Blosc("zstd", 1, 2).encode(RAW),
+    ),
+    "blosc of numcodecs": (
+        [*LITTLE, named("numcodecs.blosc", id="blosc", cname="lz4", clevel=5, shuffle=1, blocksize=0)],
+        numcodecs.Blosc("lz4").encode(RAW),
+    ),
+    "filters": (
+        [named("numcodecs.delta", dtype="<i2"), *LITTLE, named("numcodecs.shuffle", elementsize=2), "gzip"],
+        numcodecs.GZip(1).encode(numcodecs.Shuffle(2).encode(numcodecs.Delta("<i2").encode(GRID.reshape(-1)))),
+    ),
+    "columns": ([named("transpose", order=[1, 0]), *LITTLE], GRID.T.tobytes()),
+    "columns by a letter": ([named("transpose", order="F"), *LITTLE], GRID.T.tobytes()),
+    "columns twice": ([named("transpose", order=[1, 0])] * 2 + LITTLE, RAW),
+    "shards": ([sharded()], shard()),
+    "shards with the index first": ([sharded(index_location="start", index_codecs=LITTLE)],
+                                    shard(first=True, checksum=False)),
+    "shards without settings": ([sharded(index_location=None, index_codecs=None)], shard()),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("codecs", "chunk"), CODECS.values(), ids=CODECS)
+def test_codecs(codecs, chunk):
+    np.testing.assert_array_equal(read(document(codecs=codecs), {"c/0/0": chunk}), GRID)
+
+
+@pytest.mark.parametrize(
+    ("encoding", "key"),
+    [
+        ({"name": "default"}, "c/0/0"),
+        (named("default", separator="."), "c.0.0"),
+        ({"name": "v2"}, "0.0"),
+        (named("v2", separator="/"), "0/0"),
+        ("v2", "0.0"),
+    ],
+)
+def test_keys_of_chunks(encoding, key):
+    np.testing.assert_array_equal(read(document(chunk_key_encoding=encoding), {key: RAW}), GRID)
+
+
+ROW = [["n", "<i2"], ["x", "<f4"], ["s", "|S2"], ["a", "<i2", [2]]]
+FIELDS = [["n", "int16"], ["x", "float32"], ["s", named("null_terminated_bytes", length_bytes=2)]]
+TYPES: dict[str, tuple[Any, Any]] = {
+    "int8": ("int8", "i1"),
+    "bool": ("bool", "?"),
+    "float64": ({"name": "float64"}, "f8"),
+    "complex64": ("complex64", "c8"),
+    "bytes": (named("null_terminated_bytes", length_bytes=3), "S3"),
+    "text": (named("fixed_length_utf32", length_bytes=12), "U3"),
+    "raw bits": ("r16", "V2"),
+    "raw bytes": (named("raw_bytes", length_bytes=5), "V5"),
+    "dates": (named("numpy.datetime64", unit="ns", scale_factor=10), "M8[10ns]"),
+    "durations": (named("numpy.timedelta64", unit="μs", scale_factor=1), "m8[us]"),
+    "rows": (named("struct", fields=[{"name": name, "data_type": each} for name, each in FIELDS]),
+             [("n", "i2"), ("x", "f4"), ("s", "S2")]),
+    "rows of lists": (named("structured", fields=FIELDS), [("n", "i2"), ("x", "f4"), ("s", "S2")]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("order", "<>")
+@pytest.mark.parametrize(("data_type", "dtype"), TYPES.values(), ids=TYPES)
+def test_types(data_type, dtype, order):
+    values = np.frombuffer(b"\1\0" * 40, np.dtype(dtype).newbyteorder(order), 2)
+    if np.dtype(dtype).kind == "U":
+        values = np.array(["ab", "ü"], np.dtype(dtype).newbyteorder(order))
+    found = document((2,), data_type=data_type, codecs=LITTLE if order == "<" else BIG, fill_value=None)
+    kept = read({**found, "fill_value": None}, {"c/0": values.tobytes()})
+    assert kept.tolist() == (values.tolist() if np.dtype(dtype).kind != "b" else [True, False])
+
+
+@pytest.mark.parametrize(
+    ("fill", "data_type", "value"),
+    [
+        ("0x7fc00000", "float32", np.nan),
+        ("0x3c00", "float16", 1.0),
+        ("-Infinity", "float64", -np.inf),
+        ([1.0, "NaN"], "complex64", complex(1, np.nan)),
+        (True, "bool", True),
+        (7, "uint8", 7),
+        (-(2**63), named("numpy.datetime64", unit="s", scale_factor=1), np.datetime64("NaT")),
+        (base64.b64encode(b"ab").decode(), named("null_terminated_bytes", length_bytes=2), b"ab"),
+        ("0x10", named("fixed_length_utf32", length_bytes=16), "0x10"),
+        ([0, 255], "r16", np.void(b"\0\xff")),
+        ({"n": -2, "x": 0.5, "s": "YWI="}, named("structured", fields=FIELDS), (-2, 0.5, b"ab")),
+        ("0", "string", "0"),
+    ],
+    ids=str,
+)
+def test_fill_values(fill, data_type, value):
+    found = read(document((2,), data_type=data_type, fill_value=fill, codecs=VLEN if data_type == "string" else LITTLE))
+    np.testing.assert_equal(found[0].item() if isinstance(value, tuple) else found[0], value)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"attributes": None},
+        {"storage_transformers": []},
+        {"dimension_names": ["x", None]},
+        {"other": {"must_understand": False}},
+    ],
+    ids=str,
+)
+def test_what_may_be_there_or_not(changes):
+    np.testing.assert_array_equal(read(document(**changes), {"c/0/0": RAW}), GRID)
+
+
+# ---- what is refused ------------------------------------------------------------------------------------------------
+
+REFUSED: list[tuple[Any, str]] = [
+    ([], "zarr.json is not a document of Zarr format 3"),
+    (document(node_type="table"), "zarr.json is not a document of Zarr format 3"),
+    (document(codecs=None, data_type=None), "zarr.json lacks codecs, data_type"),
+    (document((-1, 3)), "shape [-1, 3] is not a list of lengths"),
+    ({**document(), "shape": [True, 3]}, "shape [True, 3] is not a list of lengths"),
+    ({**document(), "shape": [5]}, "shape (5,) and chunks (2, 3) differ in length"),
+    (document(chunk_grid=named("regular", chunk_shape=[0, 3])), "chunk_shape [0, 3] is not a list of lengths"),
+    (document(chunk_grid={"name": "rectangular"}), "is not regular"),
+    (document(chunk_key_encoding={"name": "sha"}), "the chunk key encoding {'name': 'sha'} is unknown"),
+    (document(chunk_key_encoding=named("default", separator="-")), "is unknown"),
+    (document(attributes=[]), "the attributes are not a JSON object"),
+    (document(codecs=[1]), "codecs [1] is not a list of codecs"),
+    (document(codecs=[]), "the codecs [] make no bytes"),
+    (document(codecs=[named("gzip", level=1)]), "the codec 'gzip' is unknown in this place"),
+    (document(codecs=[{"name": 5}]), "the codec {'name': 5} has no name"),
+    (document(codecs=[named("bytes", endian="middle")]), "the byte order 'middle' is unknown"),
+    (document(codecs=[*LITTLE, {"name": "lz9"}]), "the codec 'lz9' is not one that this package decodes"),
+    (document(codecs=[*LITTLE, named("blosc", shuffle=1)]), "Blosc knows no shuffle 1"),
+    (document(codecs=[*LITTLE, named("blosc", shuffle=[1])]), "the document contradicts itself"),
+    *((document(codecs=[named("transpose", order=order), *LITTLE]), "is not an order of 2 axes")
+      for order in (None, "A", [0], [0, 0], [1, 2], [False, True], [0, 1, 2])),
+    *((document(codecs=[sharded(**change)]), "have no chunks")
+      for change in ({"chunk_shape": [2]}, {"chunk_shape": [2, 0]}, {"chunk_shape": [2, 3.0]}, {"codecs": None})),
+    (document(codecs=[sharded(chunk_shape=[2, 2])]), "shards (2, 3) hold no whole chunks (2, 2)"),
+    (document(codecs=[sharded(index_location="middle")]), "the index of shards has no place 'middle'"),
+    (document(codecs=[sharded(codecs=[sharded()])]), "shards inside of shards are not supported"),
+    (document(codecs=[sharded(index_codecs=BIG)]), "an index of shards stored with ['bytes'] is not supported"),
+    *((document(data_type=data_type), f"the data type {data_type!r} is unknown") for data_type in (
+        "int4", "r12", named("fixed_length_utf32", length_bytes=3), named("raw_bytes", length_bytes=-1),
+        named("raw_bytes", length_bytes=2**31), named("numpy.datetime64", unit="]"), named("struct", fields=[]),
+        named("struct", fields={}), named("struct", fields=[[5, "int8"]]))),
+    (document(data_type="string", fill_value=""), "elements of type 'string' are stored with 'bytes'"),
+    (document(data_type="float32", fill_value="0x1ffffffff"), "the fill value '0x1ffffffff' does not fit"),
+    (document(data_type="r16", fill_value=[0, 256]), "the fill value [0, 256] is not a list of bytes"),
+    (document(data_type="float32", fill_value={}), "an object is the fill value of rows only"),
+    (document(data_type=named("structured", fields=FIELDS), fill_value={"b": 1}), "does not fit"),
+    *((document_2(**{key: ...}), f"lacks {key}") for key in ("chunks", "dtype", "shape")),
+    (document_2(shape=[-1, 3]), "shape [-1, 3] is not a list of lengths"),
+    (document_2(chunks=[0, 3]), "chunks [0, 3] is not a list of lengths"),
+    (document_2(shape=[2]), "differ in length"),
+    (document_2(dtype="<q7"), "is unknown"),
+    (document_2(dtype=[["x"]]), "is unknown"),
+    (document_2(compressor={"id": "lz9"}), "lz9"),
+    (document_2(filters=[5]), "filters"),
+    (document_2(order="Z"), "order"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("found", "problem"), REFUSED, ids=[str(number) for number in range(len(REFUSED))])
+def test_what_is_wrong_is_said_with_the_node(found, problem):
+    with pytest.raises(MetadataError) as caught:
+        read(found)
+    assert problem in str(caught.value)
+    assert caught.value.path == "/a"
+    assert caught.value.remedy
+
+
+@pytest.mark.parametrize("key", ["fill_value", "data_type", "codecs"])
+def test_a_document_that_is_nested_too_deeply_is_refused(key):
+    deep = '{"name": "struct", "configuration": {"fields": [["a", ' * 3000 + "0" + "]]}}" * 3000
+    text = json.dumps(document(**{key: "DEEP"})).replace('"DEEP"', deep)
+    store = {"zarr.json": json.dumps(GROUP).encode(), "a/zarr.json": text.encode()}
+    with pytest.raises(ZarrBackendError), ZarrIO(store, "r") as file:
+        file.read_builder()["a"].data[:]
