@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import shutil
 import warnings
@@ -19,16 +20,19 @@ from hdmf.common import DynamicTable, VectorData
 from pynwb import NWBHDF5IO, NWBFile, TimeSeries
 from pynwb.ecephys import ElectricalSeries
 
+import hdmf_zarr_backend
 from hdmf_zarr_backend import (
     NWBZarrIO,
     ZarrIO,
     ZarrReference,
+    compare,
     consolidate,
     convert,
     repair,
     validate,
     verify,
 )
+from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.errors import LimitError, MissingTargetError, WrongTargetWarning
 
 NOTES = "_hdmf"
@@ -343,6 +347,8 @@ def link_to(path: Path, *links: tuple[str, str, str]) -> None:
     for group, is_here in ((LINKS, True), ("steps", False)):
         held = [entry for entry in entries if (entry["name"] == "there") == is_here]
         change(path, group, lambda attributes, held=held: attributes.update(zarr_link=held))
+    value = {key: value for key, value in entries[0].items() if key != "name"}
+    change(path, "steps", lambda attributes: attributes.update(ref={"zarr_dtype": "object", "value": value}))
 
 
 def chain(length: int) -> list[tuple[str, str, str]]:
@@ -394,6 +400,33 @@ CASES: dict[str, tuple[bool, list[tuple[str, str, str]], float | None]] = {
     "66 links": (True, chain(66), None),
 }
 
+FOLLOWING = {
+    "link_in": {"formats/links", "model/links"},
+    "find_link": {"builders/append", "formats/links"},  # an append refuses another link of the same name
+    "former_names": {"formats/links", "model/links"},
+    "names_siblings": {"formats/links", "model/links"},
+    "sibling_source": {"model/link_sources", "model/links"},
+    "resolve_source": {
+        "hdf5/reader",
+        "model/link_sources",
+        "model/links",
+        "stores/reference_files",
+    },  # of other formats
+    "may_exist": {"files/links", "model/links", "stores/opening"},
+}
+"""What a function needs to follow links, and the modules that use it; HDF5 files and LINDI have links of their own."""
+
+
+def test_nothing_but_the_resolver_follows_links():
+    source = Path(hdmf_zarr_backend.__file__).parent
+    used: dict[str, set[str]] = {name: set() for name in FOLLOWING}
+    for module in source.rglob("*.py"):
+        for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
+            for name in (getattr(node, key, None) for key in ("id", "attr", "name")):
+                if isinstance(name, str) and name in used:
+                    used[name].add(module.relative_to(source).with_suffix("").as_posix())
+    assert used == FOLLOWING
+
 
 def answers(path: Path, tmp_path: Path) -> Iterator[tuple[str, float | None]]:
     """Yield for each program the value of the series that it finds through the link; None for no series."""
@@ -429,6 +462,8 @@ def is_followed(path: Path, tmp_path: Path) -> Iterator[tuple[str, bool]]:
     place = f"/{LINKS}/there"
     dangling = ("link-dangling", "link-circular")
     yield "verify", not [each for each in verify(path).problems if each.path == place and each.kind in dangling]
+    convert(path, path.parent / "deep" / "compared.nwb.zarr", check=False)
+    assert list(compare(path, path.parent / "deep" / "compared.nwb.zarr")) == []
     yield "validate", not [each for each in validate(path).findings if each.path == place and each.kind == "target"]
     copy = Path(shutil.copytree(path, path.parent / "repaired.nwb.zarr"))
     change(copy, LINKS, lambda attributes: None)
@@ -440,7 +475,7 @@ def is_followed(path: Path, tmp_path: Path) -> Iterator[tuple[str, bool]]:
 
 @pytest.mark.filterwarnings("ignore::hdmf.backends.warnings.BrokenLinkWarning")
 @pytest.mark.parametrize("case", CASES)
-def test_all_programs_follow_a_link_to_the_same_place(tmp_path, case):
+def test_all_programs_follow_a_link_to_the_same_place(tmp_path, case, capsys):
     has_version, links, expected = CASES[case]
     (tmp_path / "deep").mkdir()
     path = file_with(tmp_path / "a.nwb.zarr", OWN, has_version=has_version)
@@ -459,6 +494,12 @@ def test_all_programs_follow_a_link_to_the_same_place(tmp_path, case):
     if case == "66 links":  # it may lead to something for who raises the limit, so it is not dropped
         assert followed.pop("repair")
     assert followed == dict.fromkeys(followed, expected is not None)
+    if expected is not None and links[0][2] == "/acquisition/series":  # no other link is on the way
+        capsys.readouterr()
+        assert main(["inspect", "--json", str(path)]) == 0
+        shown = {node["path"]: node for node in json.loads(capsys.readouterr().out)[0]["nodes"]}
+        named = {"path": "/acquisition/series"} | ({"file": str(tmp_path / "b.nwb.zarr")} if expected == OTHER else {})
+        assert shown[f"/{LINKS}/there"]["target"] == shown["/steps"]["references"]["ref"][0] == named
 
 
 @pytest.mark.parametrize("options", [{"lazy": False}, {"mode": "r+"}, {"mode": "a"}], ids=["complete", "r+", "a"])

@@ -28,8 +28,8 @@ from hdmf_zarr_backend.dataio import ZarrDataIO
 from hdmf_zarr_backend.errors import ConflictError, DroppedChangesWarning, UsageError, ValueRefusedError, warn
 from hdmf_zarr_backend.files.links import resolver_of
 from hdmf_zarr_backend.formats.attributes import decode_attributes, encode_attributes
-from hdmf_zarr_backend.formats.links import Link, encode_link
-from hdmf_zarr_backend.formats.references import Reference, decode_reference
+from hdmf_zarr_backend.formats.links import Link, encode_link, find_link
+from hdmf_zarr_backend.formats.references import Reference
 from hdmf_zarr_backend.formats.reserved import DIMENSIONS, DOC, DTYPE, LINKS, NOTES, RESERVED, notes_of
 from hdmf_zarr_backend.model.link_sources import THIS_FILE
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, absolute, join, split
@@ -299,7 +299,7 @@ class AppendPlanner(Planner):
         if name in node.members:
             self._merge_dataset(builder, node.members[name], path)
             return
-        stored = _stored_link(node, name)
+        stored = find_link(node.attributes, name)
         if stored is not None:
             wanted = None if self._is_written(builder) else self._linked_data(builder, path)
             if not self._is_written(builder) and (wanted is None or not self._leads_to(wanted, stored)):
@@ -311,7 +311,7 @@ class AppendPlanner(Planner):
     def _merge_link(
         self, link: Any, node: Group[Attributes], path: str, links: list[Link], taken: dict[str, int]
     ) -> None:
-        wanted, stored = self._link_target(link.builder), _stored_link(node, link.name)
+        wanted, stored = self._link_target(link.builder), find_link(node.attributes, link.name)
         if stored is not None and self._leads_to(wanted, stored):
             return
         place = join(path, link.name)
@@ -342,7 +342,7 @@ class AppendPlanner(Planner):
         there = node.members.get(name)
         if there is not None:
             raise self._conflict(path, "a group" if isinstance(there, Group) else "an array", wanted)
-        stored = _stored_link(node, name)
+        stored = find_link(node.attributes, name)
         if stored is not None:
             raise self._conflict(path, f"a link to {_named(stored)}", wanted)
 
@@ -420,12 +420,6 @@ class AppendPlanner(Planner):
         if isinstance(data, AbstractDataChunkIterator):
             return False  # it can be read only once, so it cannot be compared
         return is_same(data, self._original(path).data)
-
-
-def _stored_link(node: Group[Attributes], name: str) -> Reference | None:
-    entries = node.attributes.get(LINKS, [])
-    found = (entry for entry in entries if isinstance(entry, dict) and entry.get("name") == name)
-    return next((decode_reference(entry) for entry in found), None)
 
 
 def _named(target: Reference) -> str:

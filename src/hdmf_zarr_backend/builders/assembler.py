@@ -41,7 +41,7 @@ from hdmf_zarr_backend.errors import (
 from hdmf_zarr_backend.formats.attributes import decode_attributes
 from hdmf_zarr_backend.formats.dimensions import decode_dimensions
 from hdmf_zarr_backend.formats.elements import Described, describe, hdmf_type, is_scalar
-from hdmf_zarr_backend.formats.links import Link, LinkedFile, decode_links
+from hdmf_zarr_backend.formats.links import Link, LinkedFile
 from hdmf_zarr_backend.formats.namespaces import spec_location
 from hdmf_zarr_backend.formats.references import (
     Reference,
@@ -49,7 +49,7 @@ from hdmf_zarr_backend.formats.references import (
     decode_reference,
 )
 from hdmf_zarr_backend.formats.regions import RegionReference
-from hdmf_zarr_backend.formats.reserved import LINKS, SPECLOC, notes_of
+from hdmf_zarr_backend.formats.reserved import SPECLOC, notes_of
 from hdmf_zarr_backend.model.link_sources import THIS_FILE
 from hdmf_zarr_backend.model.links import Resolver
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, absolute, join, relative, split
@@ -365,8 +365,8 @@ class Assembler:
             self._fill_reference(self.builders[path], path, key, value)
         self._fill_scalars([path for path, _ in nodes])
         for path, node in nodes:
-            if isinstance(node, Group) and LINKS in node.attributes:
-                self.set_links(self.builders[path], path, self.links(path, node))
+            if isinstance(node, Group):
+                self.set_links(self.builders[path], path, self.file.links(path, node))
 
     def _fill_scalars(self, paths: list[str]) -> None:
         """Fill in the scalar datasets that are references, or rows with references."""
@@ -517,12 +517,6 @@ class Assembler:
         return value, _text_word(means) if isinstance(value, str) else lazy.dtype
 
     # ---- links and references ---------------------------------------------------------------------------------------
-
-    def links(self, path: str, node: Group[Attributes]) -> list[Link]:
-        """Return the links in the group at ``path``; of several with one name, the first."""
-        with at(self.source, path):
-            links = decode_links(node.attributes)
-        return list({link.name: link for link in reversed(links)}.values())[::-1]
 
     def set_links(self, builder: Any, path: str, links: Iterable[Link]) -> None:
         """Give a builder of the group at ``path`` some of its links; one that leads to nothing is a warning."""

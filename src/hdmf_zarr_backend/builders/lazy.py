@@ -40,7 +40,7 @@ from hdmf_zarr_backend.builders.schema import (
 from hdmf_zarr_backend.builders.targets import ROOT
 from hdmf_zarr_backend.errors import DamagedFileError, LimitError, StoreError, ZarrBackendError
 from hdmf_zarr_backend.formats.references import Reference, decode_attribute_reference
-from hdmf_zarr_backend.formats.reserved import LINKS, NCZARR_ATTR
+from hdmf_zarr_backend.formats.reserved import NCZARR_ATTR
 from hdmf_zarr_backend.model.nesting import limited_nesting
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, absolute, join, relative, split
 from hdmf_zarr_backend.stores.gc_pause import gc_paused
@@ -225,8 +225,8 @@ class LazyAssembler(Assembler):
         for path, node in nodes:
             if path in self._scalar_references:
                 yield path, self._scalar_references[path]
-            if isinstance(node, Group) and LINKS in node.attributes:
-                for link in self.links(path, node):
+            if isinstance(node, Group):
+                for link in self.file.links(path, node):
                     yield path, link.target
 
     def place_of(self, reference: Reference) -> str | None:
@@ -275,8 +275,8 @@ class LazyAssembler(Assembler):
                 kind = "groups" if isinstance(member, Group) else "datasets"
                 getattr(builder, kind)[child.name] = child
                 builder.obj_type[child.name] = kind
-        if isinstance(node, Group) and LINKS in node.attributes:
-            self.set_links(builder, path, self.links(path, node))
+        if isinstance(node, Group):
+            self.set_links(builder, path, self.file.links(path, node))
 
 
 def restore_types_of(builder: Any, node: Any, catalog: Any) -> None:
@@ -864,10 +864,10 @@ class LazyContainers:
 
     def _shared_places(self, path: str, node: Any) -> list[tuple[str, str]]:
         """Return the datasets of other series that a series links to, each with the field of pynwb that lists it."""
-        if LINKS not in node.attributes or data_type_of(node) is None:
+        if data_type_of(node) is None:
             return []
         try:
-            links = self._file.links(path, node)
+            links = self._file.file.links(path, node)
         except ZarrBackendError:
             return []  # raised where the group is made
         places = [(self._file.place_of(link.target), _SHARED[link.name]) for link in links if link.name in _SHARED]
@@ -983,7 +983,7 @@ class LazyContainers:
 
     def _add_links(self, path: str, node: Group[Attributes], builder: Any, matched: _Matched) -> None:
         others = []
-        for link in self._file.links(path, node) if LINKS in node.attributes else ():
+        for link in self._file.file.links(path, node):
             if link.name in node.members or link.name in node.attributes:
                 raise taken(link.name, store=self._file.source, path=path)
             place = self._file.place_of(link.target)

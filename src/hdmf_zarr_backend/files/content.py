@@ -33,11 +33,11 @@ from hdmf_zarr_backend.formats.attributes import decode_attributes
 from hdmf_zarr_backend.formats.dtypes import dtype_of, element_of
 from hdmf_zarr_backend.formats.elements import Described, describe
 from hdmf_zarr_backend.formats.hdf5_types import noted_element
-from hdmf_zarr_backend.formats.links import Link, decode_links
+from hdmf_zarr_backend.formats.links import Link
 from hdmf_zarr_backend.formats.namespaces import spec_location
 from hdmf_zarr_backend.formats.references import Reference as StoredReference
 from hdmf_zarr_backend.formats.references import decode_attribute_reference, decode_reference, is_reference
-from hdmf_zarr_backend.formats.reserved import LINKS, SPECLOC, notes_of, visible
+from hdmf_zarr_backend.formats.reserved import SPECLOC, notes_of, visible
 from hdmf_zarr_backend.model.content import (
     AttributeContent,
     DatasetContent,
@@ -54,7 +54,7 @@ from hdmf_zarr_backend.model.content import (
     text_of,
 )
 from hdmf_zarr_backend.model.elements import REFERENCE, REGION, UTF8, Element, Reference
-from hdmf_zarr_backend.model.link_sources import THIS_FILE, resolve_source
+from hdmf_zarr_backend.model.link_sources import THIS_FILE
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Node, absolute, join, relative, split
 from hdmf_zarr_backend.model.stored import StoredArray
 from hdmf_zarr_backend.stores.base import Store
@@ -408,10 +408,11 @@ class ZarrContent(Mapping[str, NodeContent]):
 
     def _add_members(self, path: str, node: Group[Attributes]) -> set[str]:
         """Add the links and named types of a group; return the paths of members that were links in HDF5."""
-        for name, link in self._links_of(path, node).items():
-            place = absolute(join(path, name))
-            self._stored_links[place] = link
-            self._add(place, self._link_content(link.target))
+        for link in self._resolver.main.links(path, node):
+            if link.name not in node.members:
+                place = absolute(join(path, link.name))
+                self._stored_links[place] = link
+                self._add(place, self._link_content(link.target))
         note = _hdf5_note(node)
         copies: set[str] = set()
         for name, noted in _dict(note.get("links")).items() if self._as_hdf5 else ():
@@ -429,17 +430,6 @@ class ZarrContent(Mapping[str, NodeContent]):
         if place not in self._links:
             self._paths.append(place)
         self._links[place] = link
-
-    def _links_of(self, path: str, node: Group[Attributes]) -> dict[str, Link]:
-        if LINKS not in node.attributes:
-            return {}
-        with at(self.source, path):
-            links = decode_links(node.attributes)
-        found: dict[str, Link] = {}
-        for link in links:
-            if link.name not in node.members:
-                found.setdefault(link.name, link)
-        return found
 
     def close(self) -> None:
         """Free the decoded chunks."""
@@ -492,7 +482,7 @@ class ZarrContent(Mapping[str, NodeContent]):
             parts = posixpath.join(absolute(group), noted["soft"]).split("/")
             return LinkContent("soft", "/" + "/".join(part for part in parts if part not in ("", ".")))
         if isinstance(noted, dict) and isinstance(noted.get("source"), str) and isinstance(noted.get("path"), str):
-            location = resolve_source(noted["source"], self.source)
+            location = self._resolver.locate(self._resolver.main, noted["source"])
             return LinkContent("external", absolute(noted["path"]), noted["source"], location)
         return None
 
@@ -515,7 +505,8 @@ class ZarrContent(Mapping[str, NodeContent]):
         except ZarrBackendError:
             return Reference(_DANGLING)
         if target is None:
-            return Reference(absolute(path), canonical_region(region, None), source)
+            location = self._resolver.locate(self._resolver.main, source)
+            return Reference(absolute(path), canonical_region(region, None), source, location)
         shape = target.stored.shape if isinstance(target, Dataset) else None
         return Reference(absolute(path), canonical_region(region, shape))
 

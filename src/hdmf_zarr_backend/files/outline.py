@@ -19,10 +19,10 @@ from hdmf_zarr_backend.files.parser import ParsedFile, parse
 from hdmf_zarr_backend.formats.both import BOTH
 from hdmf_zarr_backend.formats.elements import describe_any
 from hdmf_zarr_backend.formats.labels import codec_labels, type_label
-from hdmf_zarr_backend.formats.links import LinkedFile, decode_links
+from hdmf_zarr_backend.formats.links import LinkedFile
 from hdmf_zarr_backend.formats.namespaces import spec_location
 from hdmf_zarr_backend.formats.references import Reference, decode_attribute_reference
-from hdmf_zarr_backend.formats.reserved import DIMENSIONS, DTYPE, LINKS, SPECLOC, notes_of, visible
+from hdmf_zarr_backend.formats.reserved import DIMENSIONS, DTYPE, SPECLOC, notes_of, visible
 from hdmf_zarr_backend.model.links import Resolver
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, Node, absolute, join
 from hdmf_zarr_backend.model.render import UNICODE, Column, Description, Leaf, Sum, size_text
@@ -158,12 +158,9 @@ class Outline:
         return place if location == self.location else {**place, "file": location}
 
     def _links(self, path: str, node: Group[Attributes]) -> list[dict[str, Any]]:
-        if LINKS not in node.attributes:
-            return []
-        with at(self.location, path):
-            links = decode_links(node.attributes)
         return [
-            {"name": link.name, "target": self._reference(link.target), "source": link.target.source} for link in links
+            {"name": link.name, "target": self._reference(link.target), "source": link.target.source}
+            for link in self._resolver.main.links(path, node)
         ]
 
     def _references(self, path: str, node: Node) -> dict[str, list[Reference]]:

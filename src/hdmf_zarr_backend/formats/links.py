@@ -26,24 +26,6 @@ class Link:
     target: Reference
 
 
-def former_names(hierarchy: Hierarchy) -> frozenset[str]:
-    """Return the names by which references and links in a file mean the file itself.
-
-    hdmf-zarr 0.10 wrote the name of the file, which may have another one now. Attributes that are references also have
-    the object id of its root.
-    """
-    root = hierarchy.root.attributes
-    root_id = root.get("object_id")
-    if "version" in notes_of(root) or not isinstance(root_id, str):
-        return frozenset()
-    values = (value for _, node in hierarchy.walk() for value in node.attributes.values())
-    references = (
-        value["value"] for value in values if isinstance(value, dict) and isinstance(value.get("value"), dict)
-    )
-    sources = (each.get("source") for each in references if each.get("source_object_id") == root_id)
-    return frozenset(source for source in sources if isinstance(source, str) and "/" not in source)
-
-
 def encode_link(link: Link) -> dict[str, Any]:
     """Return the entry of ``zarr_link`` for ``link``."""
     return {"name": link.name, **encode_reference(link.target)}
@@ -65,12 +47,12 @@ def decode_links(attributes: dict[str, Any]) -> list[Link]:
     return links
 
 
-def find_link(attributes: dict[str, Any], name: str) -> Link | None:
-    """Return the link of a group with a name, None if it does not exist."""
+def find_link(attributes: dict[str, Any], name: str) -> Reference | None:
+    """Return the target of the link of a group with a name, None if it does not exist."""
     entries = attributes.get(LINKS, [])
     if isinstance(entries, list):  # decoding all of them for each step of a long chain would take too long
         entries = [entry for entry in entries if isinstance(entry, dict) and entry.get("name") == name][:1]
-    return next(iter(decode_links({LINKS: entries})), None)
+    return next((link.target for link in decode_links({LINKS: entries})), None)
 
 
 @dataclass(eq=False)
@@ -99,19 +81,38 @@ class LinkedFile:
 
     @cached_property
     def former_names(self) -> frozenset[str]:
-        """Sources that mean the file itself; see the function `former_names`."""
-        return former_names(self.hierarchy)
+        """Sources other than ``"."`` that mean the file itself.
+
+        hdmf-zarr 0.10 wrote the name of the file, which may have another one now. Attributes that are references also
+        have the object id of its root.
+        """
+        if not self.names_siblings or self.root_id is None:
+            return frozenset()
+        values = (value for _, node in self.hierarchy.walk() for value in node.attributes.values())
+        references = (
+            value["value"] for value in values if isinstance(value, dict) and isinstance(value.get("value"), dict)
+        )
+        sources = (each.get("source") for each in references if each.get("source_object_id") == self.root_id)
+        return frozenset(source for source in sources if isinstance(source, str) and "/" not in source)
 
     @cached_property
     def names_siblings(self) -> bool:
         """Whether it may be a file of hdmf-zarr 0.10, which named other files from the folder of the store."""
         return "version" not in notes_of(self.hierarchy.root.attributes)
 
+    def links(self, path: str, group: Group[Any]) -> list[Link]:
+        """Return the links of the group at ``path``; of several with one name, the first."""
+        if LINKS not in group.attributes:
+            return []
+        with at(self.location, path):
+            links = decode_links(group.attributes)
+        return list({link.name: link for link in reversed(links)}.values())[::-1]
+
     def link_in(self, group: Group[Any], name: str) -> tuple[str, str] | None:
         """Return source and path of the target of a link, None if the group has no such link."""
         with at(self.location):
-            link = find_link(group.attributes, name)
-        return None if link is None else (link.target.source, link.target.node_path)
+            target = find_link(group.attributes, name)
+        return None if target is None else (target.source, target.node_path)
 
 
 Decision = Literal["copy", "soft", "external"]

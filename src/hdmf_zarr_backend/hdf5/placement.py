@@ -10,16 +10,15 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from hdmf_zarr_backend.errors import ZarrBackendError, at
-from hdmf_zarr_backend.formats.links import Link, LinkedFile, decode_links
+from hdmf_zarr_backend.errors import ZarrBackendError
+from hdmf_zarr_backend.formats.links import Link, LinkedFile
 from hdmf_zarr_backend.formats.references import Reference
-from hdmf_zarr_backend.formats.reserved import LINKS, notes_of
+from hdmf_zarr_backend.formats.reserved import notes_of
 from hdmf_zarr_backend.hdf5.safe_reading import warn_broken
-from hdmf_zarr_backend.model.link_sources import is_url, resolve_source
+from hdmf_zarr_backend.model.link_sources import is_url
 from hdmf_zarr_backend.model.links import Resolver
 from hdmf_zarr_backend.model.nodes import Group, Node, absolute, join
 from hdmf_zarr_backend.stores.failures import resource_failure
@@ -115,30 +114,21 @@ class Placement:
             for name in sorted(node.members, reverse=True):
                 if not self._was_external(join(path, name), file, notes.get(name)):
                     stack.append((join(path, name), join(here, name), node.members[name]))
-            self._pending.extend(self._links_of(path, file, here, node, notes))
+            self._pending.extend(
+                _Pending(join(path, link.name), file, link, notes.get(link.name))
+                for link in file.links(here, node)
+                if link.name not in node.members  # it hides the link
+            )
 
     def _was_external(self, path: str, file: LinkedFile, note: Any) -> bool:
         """Restore an external link that was copied when the file was made, if its target still exists."""
         if not isinstance(note, dict) or "source" not in note or self._copies_links:
             return False
-        location = resolve_source(str(note["source"]), file.location)
+        location = self._resolver.locate(file, str(note["source"]))
         if not _holds(location, str(note.get("path"))):
             return False
         self._add_external(path, location, str(note["path"]))
         return True
-
-    def _links_of(
-        self, path: str, file: LinkedFile, own: str, node: Group[Any], notes: dict[str, Any]
-    ) -> Iterator[_Pending]:
-        if LINKS not in node.attributes:
-            return
-        with at(file, own):
-            links = decode_links(node.attributes)
-        seen = set(node.members)
-        for link in links:
-            if link.name not in seen:  # a member hides a link with the same name, as when the file is read
-                seen.add(link.name)
-                yield _Pending(join(path, link.name), file, link, notes.get(link.name))
 
     def _place_link(self, pending: _Pending) -> None:
         if self._was_external(pending.path, pending.file, pending.note):

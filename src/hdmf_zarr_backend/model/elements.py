@@ -18,13 +18,24 @@ Region: TypeAlias = tuple[tuple[str, tuple[Any, ...]], ...]
 entry for all axes: ``("points", ((...), ...))`` in the order of the file, or ``("none", ())``."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Reference:
-    """An object or region reference, resolved."""
+    """An object or region reference, resolved; ``source`` and ``location`` name another file, as links do."""
 
     path: str | None
     region: Region | None = None
     source: str = ""
+    location: str = ""
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Reference)
+            and (self.path, self.region) == (other.path, other.region)
+            and (self.source == other.source or self.location == other.location)
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.path, self.region))
 
     def __str__(self) -> str:
         region = "" if self.region is None else f" {dict(enumerate(self.region))}"
