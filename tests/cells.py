@@ -144,13 +144,6 @@ def cell(request: pytest.FixtureRequest) -> Iterator[Cell | None]:
         yield found
 
 
-@pytest.fixture(scope="session")
-def _bucket(_s3_session: S3Server) -> str:
-    """A bucket for the files of all cells, each in a folder of its own."""
-    _s3_session.make_bucket("cells")
-    return "cells"
-
-
 def _folder(cell: Cell, path: Path, request: pytest.FixtureRequest) -> Place:
     if cell.kind == "local":
         return path
@@ -158,7 +151,9 @@ def _folder(cell: Cell, path: Path, request: pytest.FixtureRequest) -> Place:
         return ZipFolder(path)
     if cell.kind == "memory":
         return Url(f"memory://cells/{next(_numbers)}")
-    return Url(f"s3://{request.getfixturevalue('_bucket')}/{next(_numbers)}")
+    bucket = f"cell-{next(_numbers)}"  # of its own: moto goes through all keys of a bucket to list some
+    request.getfixturevalue("_s3_session").make_bucket(bucket)
+    return Url(f"s3://{bucket}")
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from typing import NoReturn
 import pytest
 from hypothesis import settings
 
-from tests.cells import _bucket, cell, folder, pytest_generate_tests, pytest_itemcollected, shared_folder
+from tests.cells import cell, folder, pytest_generate_tests, pytest_itemcollected, shared_folder
 from tests.clouds import _azurite, _fake_gcs, _google_front, adlfs, azure, gcsfs, google
 from tests.longsearch import pytest_pyfunc_call, pytest_terminal_summary
 from tests.peers import RECIPES, Peer, PeerUnavailableError, obtain_peer
@@ -28,7 +28,6 @@ with suppress(ModuleNotFoundError):
 
 __all__ = [
     "_azurite",
-    "_bucket",
     "_fake_gcs",
     "_google_front",
     "_s3_endpoint",

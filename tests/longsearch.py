@@ -1,4 +1,4 @@
-"""A long search: each property test runs the requested number of examples, whatever its own settings.
+"""A long search: each property test runs the requested number of examples, whatever its own settings; a sample fewer.
 
 ``HDMF_ZARR_BACKEND_EXAMPLES=20000`` says how many, ``HDMF_ZARR_BACKEND_EXAMPLE_SECONDS=150`` how long one test may take
 at most; a test that ran so long without a failure has passed. The summary at the end says how many each one tried.
@@ -16,6 +16,8 @@ import pytest
 from hypothesis import HealthCheck, is_hypothesis_test, settings
 from hypothesis.errors import HypothesisException
 
+from tests import sampling
+
 VARIABLE, SECONDS = "HDMF_ZARR_BACKEND_EXAMPLES", "HDMF_ZARR_BACKEND_EXAMPLE_SECONDS"
 
 _COUNTS = pytest.StashKey[dict[str, str]]()
@@ -29,10 +31,18 @@ class _TimeIsUp(BaseException):
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, Any, Any]:
     """Run a property test on the number of examples in the variable."""
     most = os.environ.get(VARIABLE)
-    if not most or not is_hypothesis_test(pyfuncitem.obj):
+    if not is_hypothesis_test(pyfuncitem.obj) or not (most or sampling.VARIABLE in os.environ):
         return (yield)
     function: Any = getattr(pyfuncitem.obj, "__func__", pyfuncitem.obj)
     given, inner = function._hypothesis_internal_use_settings, function.hypothesis.inner_test
+    if not most:
+        function._hypothesis_internal_use_settings = settings(
+            given, max_examples=min(given.max_examples, sampling.EXAMPLES)
+        )
+        try:
+            return (yield)
+        finally:
+            function._hypothesis_internal_use_settings = given
     counts = pyfuncitem.config.stash.setdefault(_COUNTS, {})
     tried: list[None] = []
     function._hypothesis_internal_use_settings = settings(

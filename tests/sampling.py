@@ -1,8 +1,8 @@
 """A sample of the tests, for the sessions that decide about a change.
 
-With the variable ``HDMF_ZARR_BACKEND_SAMPLE=2`` each test function runs with two of its cases; the tests of the
-documentation, of the kinds of elements and of the test vectors run with all. A hash of their names decides which ones,
-so that they are the same each time, and no function is left out. The sessions `full` and `full-oldest` of nox run all.
+With the variable ``HDMF_ZARR_BACKEND_SAMPLE=2`` each test function runs with two of its cases, and those of the large
+tables in `_TABLES` with a hundred; property tests try 25 examples. A hash of their names decides which cases, so that
+they are the same each time, and no function is left out. The sessions `full` and `full-oldest` of nox run all.
 """
 
 from __future__ import annotations
@@ -17,8 +17,11 @@ from tests import zarrs
 
 VARIABLE = "HDMF_ZARR_BACKEND_SAMPLE"
 
-_IN_FULL = ("tests/test_docs_", "tests/test_kinds.py", "tests/read/test_documents.py")
-"""Modules of tests that run with all cases: their names begin so."""
+_TABLES = {"tests/test_docs_": 50, "tests/test_kinds.py": 50, "tests/read/test_documents.py": 50}
+"""Modules whose names begin so run with so many times the number of cases: all pages and a part of all kinds."""
+
+EXAMPLES = 25
+"""How many examples a property test tries in a sample."""
 
 
 def sample(items: list[pytest.Item], most: int) -> tuple[list[pytest.Item], list[pytest.Item]]:
@@ -29,10 +32,14 @@ def sample(items: list[pytest.Item], most: int) -> tuple[list[pytest.Item], list
     chosen = {
         item.nodeid
         for found in functions.values()
-        for item in sorted(found, key=lambda item: zlib.crc32(item.nodeid.encode()))[:most]
+        for item in sorted(found, key=lambda item: zlib.crc32(item.nodeid.encode()))[: most * _times(found[0].nodeid)]
     }
     kept = [item for item in items if item.nodeid in chosen]
     return kept, [item for item in items if item.nodeid not in chosen]
+
+
+def _times(nodeid: str) -> int:
+    return next((times for name, times in _TABLES.items() if nodeid.startswith(name)), 1)
 
 
 @pytest.hookimpl(trylast=True)
@@ -40,7 +47,5 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Deselect tests outside the sample, after markers have been applied; skip what needs zarr-python 3."""
     zarrs.skip_what_needs_zarr_3(items)
     if most := os.environ.get(VARIABLE):
-        _, left_out = sample([item for item in items if not item.nodeid.startswith(_IN_FULL)], int(most))
+        items[:], left_out = sample(items, int(most))
         config.hook.pytest_deselected(items=left_out)
-        names = {item.nodeid for item in left_out}
-        items[:] = [item for item in items if item.nodeid not in names]

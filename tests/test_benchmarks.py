@@ -30,6 +30,7 @@ def bench(pytestconfig):
     return run
 
 
+@pytest.mark.slow
 def test_the_quick_form_runs_without_peers(bench, tmp_path):
     answer = bench("--quick", "--only", "W5", "--engines", "ours,files", "--docs", tmp_path)
     assert answer.returncode == 0, answer.stderr
@@ -228,6 +229,7 @@ def test_a_change_may_not_take_longer_than_the_limit(capsys, ratios, limit, is_s
     assert f"{ratios[1]:.2f}" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_the_cases_of_nwb_benchmarks_are_read_without_peers(pytestconfig, tmp_path):
     script = pytestconfig.rootpath / "benchmarks" / "bench_nwb.py"
     options = ["--quick", "--only", "icephys", "--programs", "ours;ours, virtual;HDF5, fsspec"]

@@ -28,6 +28,11 @@ def test_each_function_is_in_the_sample() -> None:
     assert sample(found, 100) == (found, [])
 
 
+def test_of_large_tables_more_is_run() -> None:
+    found = [SimpleNamespace(nodeid=f"tests/test_kinds.py::test_a[{n}]") for n in range(300)]
+    assert len(sample(found, 2)[0]) == 100
+
+
 def test_a_module_that_leaves_a_file_open_fails_itself(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:

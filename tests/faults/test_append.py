@@ -46,7 +46,7 @@ from tests.faults.appending import (
 from tests.watching import listening
 
 FORMATS = pytest.mark.parametrize("zarr_format", [2, 3])
-FAST_POINTS = 10
+FAST_POINTS = 6
 """For each format."""
 
 ROOT = Path(__file__).parents[2]

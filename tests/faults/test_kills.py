@@ -24,7 +24,7 @@ from tests.faults.appending import spread
 from tests.faults.killing import NEW, OLD, act, state, write, write_hdf5
 
 ROOT = Path(__file__).parents[2]
-FAST_POINTS, FAST_CHUNKS = 20, 4
+FAST_POINTS, FAST_CHUNKS = 10, 4
 SLOW_POINTS, SLOW_CHUNKS = 200, 90
 
 

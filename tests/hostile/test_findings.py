@@ -401,7 +401,8 @@ def test_nothing_of_a_file_controls_the_terminal_of_a_python_program(marked_file
 # ---- what a library in Rust panics at ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("scheme", ["http", "s3", "gs", "az"])
+# Google's client looks for credentials first, for a quarter of a minute
+@pytest.mark.parametrize("scheme", ["http", "s3", pytest.param("gs", marks=pytest.mark.slow), "az"])
 def test_a_link_to_a_url_that_nobody_can_request(tmp_path, scheme):
     marked(tmp_path / "a.zarr", 0.0, is_linked=False)
     links = [{"name": "far", "source": f"{scheme}://127.0.0.1:1/{'a' * 70_000}", "path": "/x"}]

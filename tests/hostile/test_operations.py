@@ -17,8 +17,8 @@ from tests.hostile.files import all_files
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the child limits its memory as Linux does")
 
 ROOT = Path(__file__).resolve().parents[2]
-SLICES = 40
-"""The files are done in so many processes; and one of so many files is in the fast set."""
+SLICES, FEWER = 40, 160
+"""The files are done in so many processes; and one of so many files is not slow."""
 
 
 def found_in(*arguments: str) -> list[dict[str, Any]]:
@@ -43,7 +43,7 @@ def numbers(first: int, step: int) -> Sequence[str]:
 
 
 def test_a_sample_of_the_hostile_files():
-    assert found_in(*numbers(7, SLICES)) == []
+    assert found_in(*numbers(7, FEWER)) == []
 
 
 @pytest.mark.slow

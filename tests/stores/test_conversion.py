@@ -32,7 +32,7 @@ def test_hdf5_there_and_back(store, tmp_path):
 
 
 def test_a_file_of_another_kind_is_not_replaced(s3, tmp_path):
-    origin = samples.write_hdf5(tmp_path / "a.nwb")
+    origin = samples.write_hdf5(tmp_path / "a.nwb", samples.plain_nwbfile())
     from hdmf_zarr_backend.stores.opening import open_store
 
     open_store(s3.url("a.nwb.zarr"), s3.options).set("readme.txt", b"mine")
@@ -43,7 +43,7 @@ def test_a_file_of_another_kind_is_not_replaced(s3, tmp_path):
 
 
 def test_a_file_in_a_bucket_is_replaced_only_on_request(s3, tmp_path):
-    origin = samples.write_hdf5(tmp_path / "a.nwb")
+    origin = samples.write_hdf5(tmp_path / "a.nwb", samples.plain_nwbfile())
     for _ in range(2):
         convert(origin, s3.url("b.nwb.zarr"), storage_options=s3.options, overwrite=True)
         before = s3.contents("b.nwb.zarr")

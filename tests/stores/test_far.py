@@ -282,7 +282,7 @@ def test_silence_is_bounded(s3):
         ("403", StoreRefusedError),
         ("reset", StoreUnreachableError),
         ("cut", StoreUnreachableError),
-        ("stall", StoreUnreachableError),
+        pytest.param("stall", StoreUnreachableError, marks=pytest.mark.slow),  # five times five seconds of silence
     ],
 )
 def test_what_stays_wrong_is_one_error(s3, fault, error):
@@ -367,7 +367,7 @@ def test_a_bucket_that_is_not_there(s3, options, mode):
     assert caught.value.store == url
 
 
-@pytest.mark.parametrize("fault", ["503", "reset", "cut", "stall"])
+@pytest.mark.parametrize("fault", ["503", "reset", "cut", pytest.param("stall", marks=pytest.mark.slow)])
 def test_a_web_server_that_does_wrong(web, web_proxy, fault):
     write_chunked(web.folder / "a.zarr")
     web_proxy.fault = sometimes(fault, one_in=5)

@@ -30,7 +30,7 @@ FAULTS = pytest.mark.parametrize(
         ("503", StoreUnreachableError),
         ("403", StoreRefusedError),
         ("reset", StoreUnreachableError),
-        ("stall", StoreUnreachableError),
+        pytest.param("stall", StoreUnreachableError, marks=pytest.mark.slow),
     ],
 )
 

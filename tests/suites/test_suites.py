@@ -16,6 +16,7 @@ def _run(name: str, *, sample: bool, workers: int = 0) -> SuiteReport:
         pytest.skip(str(error))
 
 
+@pytest.mark.peer
 @pytest.mark.parametrize("name", SUITES)
 def test_a_sample_of_a_suite(name):
     report = _run(name, sample=True)
