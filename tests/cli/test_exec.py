@@ -157,6 +157,7 @@ def test_the_python_of_another_environment_is_named(tmp_path):
     assert answer.stderr == f"zarrio exec: hdmf-zarr-backend is not installed for {python}\n"
 
 
+@pytest.mark.peer
 @pytest.mark.skipif(find_spec("nwbinspector") is None, reason="nwbinspector is not installed")
 def test_tools_for_nwb(tmp_path):
     samples.write_zarr(tmp_path / "file.nwb.zarr")

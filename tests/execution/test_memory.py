@@ -95,7 +95,8 @@ SIZE = 256 * 2**20
 
 
 @pytest.mark.parametrize("codec", ["keep", True], ids=["kept", "recoded"])
-@pytest.mark.parametrize("name", SHAPES)
+# many small chunks of each column take long
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n == "columns" else n for n in SHAPES])
 def test_a_conversion_both_ways_is_bounded(tmp_path: Path, name: str, codec: Any) -> None:
     columns, chunks, filters = SHAPES[name]
     large = make(tmp_path / "large.h5", SIZE // 2 // columns, columns, chunks, **filters)
@@ -120,7 +121,9 @@ def test_a_conversion_both_ways_is_bounded(tmp_path: Path, name: str, codec: Any
 
 @pytest.mark.parametrize("source", ["large.h5", "large.zarr"])
 @pytest.mark.parametrize(
-    "chunks", [None, (8192, 384), (64, 384), (300_000, 8)], ids=["default", "rows", "few", "columns"]
+    "chunks",
+    [None, (8192, 384), (64, 384), pytest.param((300_000, 8), marks=pytest.mark.slow)],
+    ids=["default", "rows", "few", "columns"],
 )
 @pytest.mark.parametrize("budget", [128, 32])
 def test_a_write_of_stored_arrays_is_bounded(tmp_path: Path, source: str, chunks: Any, budget: int) -> None:

@@ -504,12 +504,14 @@ def nested(path: Path, depth: int, *, full: bool = False) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_nested_groups_are_compared_in_linear_time(tmp_path):
     paths = {depth: nested(tmp_path / f"{depth}.h5", depth, full=True) for depth in (20, 500, 2000)}
     assert compare(paths[2000], paths[2000]) == []
     assert_linear(lambda depth: compare(paths[depth], paths[depth]), 2000)
 
 
+@pytest.mark.slow
 def test_nested_groups_are_converted_in_linear_time(tmp_path):
     paths = {depth: nested(tmp_path / f"{depth}.h5", depth, full=True) for depth in (19, 495, 1980)}
 
