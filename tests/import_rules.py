@@ -25,10 +25,11 @@ PACKAGES: dict[str, frozenset[str]] = {
         "testing": "conversion checks io changes formats stores dataio",
         "cli": "__init__ conversion report checks comparison zom interop io files formats model progress",
         "report": "comparison checks files formats stores model",
-        "conversion": "checks nwb builders transfer hdf5 execution files changes arrays formats stores model progress",
+        "conversion": "checks nwb io builders transfer hdf5 execution files changes arrays formats stores model "
+        "progress",
         "checks": "nwb io builders transfer execution files changes arrays formats stores model progress",
         "comparison": "hdf5 files formats stores model",
-        "zom": "conversion io builders transfer hdf5 execution files formats arrays stores model",
+        "zom": "transfer files formats stores model",
         "interop": "files changes arrays formats stores model",
         "nwb": "io builders files formats stores model dataio progress",
         "io": "interop builders transfer files changes arrays formats stores model dataio progress",

@@ -211,9 +211,8 @@ OUTSIDE: dict[str, str] = {
     "tests.write.test_staging": _LOCAL,
     "tests.write.test_upgrade": "about files of format 2",
     "tests.write.test_wider_rows": _ONE_FORMAT,
-    "tests.zom.test_dryrun": _MODELS,
-    "tests.zom.test_formats": _MODELS,
-    "tests.zom.test_models": _MODELS,
+    "tests.test_zom": _MODELS,
+    "tests.write.test_dryrun": _MODELS,
     "tests.write.test_fill_values": "HDF5 files take part, which are local; formats are parameters",
     "tests.write.test_stored_data": "arrays of zarr-python and h5py, in stores that the tests make themselves",
 }

@@ -30,7 +30,6 @@ from hdmf_zarr_backend import (
     consolidate,
     convert,
     repair,
-    to_zom,
     upgrade,
     validate,
     verify,
@@ -53,6 +52,7 @@ from hdmf_zarr_backend.errors import (
     ZarrBackendError,
 )
 from hdmf_zarr_backend.interop import add_nczarr
+from hdmf_zarr_backend.zom import to_zom
 from tests import samples
 from tests.places import stored_files
 from tests.servers import WebServer, serving

@@ -15,9 +15,9 @@ from hdmf.common import get_manager
 
 from hdmf_zarr_backend import ZarrIO, convert
 from hdmf_zarr_backend.comparison import compare
+from hdmf_zarr_backend.conversion.dryrun import dry_run
 from hdmf_zarr_backend.errors import DamagedFileError, UsageError
 from hdmf_zarr_backend.options import ReadOptions
-from hdmf_zarr_backend.zom.dryrun import dry_run
 from tests.servers import S3Server
 
 VALUES = np.arange(2**20, dtype="i4").reshape(2**14, 64)

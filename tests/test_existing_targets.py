@@ -16,10 +16,10 @@ import zarr
 from hdmf.build import DatasetBuilder, GroupBuilder
 from pynwb import NWBHDF5IO
 
-from hdmf_zarr_backend import NWBZarrIO, ZarrIO, convert, to_zom
+from hdmf_zarr_backend import NWBZarrIO, ZarrIO, convert
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.errors import StoreExistsError, StoreLockedError
-from hdmf_zarr_backend.zom.api import create
+from hdmf_zarr_backend.zom import from_zom, to_zom
 from tests.places import stored_files
 from tests.samples import plain_nwbfile, write_hdf5
 
@@ -199,9 +199,9 @@ def test_a_page_and_a_model_refuse_an_existing_target(work: Path, capsys: pytest
     model = to_zom("a.zarr")
     before_model = stored_files(work / "a.zarr")
     with pytest.raises(StoreExistsError, match="overwrite=True"):
-        create(model, "a.zarr")  # type: ignore[arg-type]
+        from_zom(model, "a.zarr")
     assert stored_files(work / "a.zarr") == before_model
-    create(model, "a.zarr", overwrite=True)  # type: ignore[arg-type]
+    from_zom(model, "a.zarr", overwrite=True)
 
 
 def test_mode_w_is_the_consent(work: Path) -> None:

@@ -103,7 +103,7 @@ def test_the_libraries_are_looked_for_and_not_imported(tmp_path):
         ("xarray", "data.to_xarray()", "to_xarray() needs xarray"),
         ("dask", "data.to_dask()", "to_dask() needs dask"),
         ("dask", "data.to_xarray()", "to_dask() needs dask"),
-        ("pydantic_zarr", "to_pydantic(to_zom(sys.argv[1]))", "to_pydantic() needs pydantic-zarr"),
+        ("pydantic_zarr", "to_zom(sys.argv[1])", "to_zom() needs pydantic-zarr"),
         ("pynwb", "hdmf_zarr_backend.NWBZarrIO", "NWBZarrIO needs pynwb"),
     ],
 )
@@ -116,8 +116,8 @@ import sys
 sys.modules[{library!r}] = None
 import hdmf_zarr_backend
 from hdmf.common import get_manager
-from hdmf_zarr_backend import ZarrIO, to_zom
-from hdmf_zarr_backend.zom.api import to_pydantic
+from hdmf_zarr_backend import ZarrIO
+from hdmf_zarr_backend.zom import to_zom
 with ZarrIO(sys.argv[1], "r", get_manager()) as io:
     data = io.read()["x"].data
     {call}

@@ -35,10 +35,8 @@ NEED_ZARR_3 = frozenset(
 
 PARTS = re.compile(
     r"tests/interop/(test_plain_readers|test_xarray\.py::test_xarray_opens_a_whole_file)"
-    r"|tests/interop/test_netcdf_draft\.py::test_zarr_itself_is_not_asked"
     r"|tests/interop/test_matrix\.py::.*(xarray|pydantic-zarr)"
     r"|tests/write/.*(zarr_python|others_read_what_a_conversion_sharded)"
-    r"|tests/zom/test_models\.py::(test_typed_objects_equal|test_an_empty_file_is_made|test_a_file_without_references)"
     r"|tests/checks/test_conformance\.py::(test_bytes_that_zarr|test_what_zarr_python_writes)"
     r"|tests/checks/test_strays\.py::test_the_document_of_an_array_with_slashes"
     r"|tests/checks/test_repair\.py::(test_a_change_of_another_program|test_what_is_new_is_seen)"

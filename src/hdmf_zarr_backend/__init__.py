@@ -31,7 +31,6 @@ __all__ = [
     "dry_run",
     "enable_legacy_files",
     "repair",
-    "to_zom",
     "upgrade",
     "validate",
     "verify",
@@ -47,6 +46,7 @@ if TYPE_CHECKING:
     from hdmf_zarr_backend.checks.verify import verify
     from hdmf_zarr_backend.comparison import compare
     from hdmf_zarr_backend.conversion.convert import convert
+    from hdmf_zarr_backend.conversion.dryrun import dry_run
     from hdmf_zarr_backend.conversion.upgrade import upgrade
     from hdmf_zarr_backend.dataio import ZarrDataIO
     from hdmf_zarr_backend.errors import ZarrBackendError
@@ -55,8 +55,6 @@ if TYPE_CHECKING:
     from hdmf_zarr_backend.io import ZarrIO
     from hdmf_zarr_backend.nwb import NWBZarrIO
     from hdmf_zarr_backend.options import Limits, ReadOptions, WriteOptions
-    from hdmf_zarr_backend.zom.api import to_zom
-    from hdmf_zarr_backend.zom.dryrun import dry_run
 
 # loaded on first use: the command line must not pay for importing hdmf and zarr
 _MODULES = {
@@ -75,10 +73,9 @@ _MODULES = {
     "conformance": "checks.conformance",
     "consolidate": "checks.repair",
     "convert": "conversion.convert",
-    "dry_run": "zom.dryrun",
+    "dry_run": "conversion.dryrun",
     "enable_legacy_files": "arrays.zarr_legacy",
     "repair": "checks.repair",
-    "to_zom": "zom.api",
     "upgrade": "conversion.upgrade",
     "validate": "checks.validate",
     "verify": "checks.verify",

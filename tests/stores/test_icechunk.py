@@ -24,7 +24,7 @@ from hdmf_zarr_backend.errors import (
     UsageError,
 )
 from hdmf_zarr_backend.stores.opening import open_store
-from hdmf_zarr_backend.zom.api import create, to_zom
+from hdmf_zarr_backend.zom import from_zom, to_zom
 from tests import samples, trees
 
 
@@ -267,7 +267,7 @@ def test_a_model_is_written_as_strict_json(repository, tmp_path, consolidate):
         io.write_builder(trees.root(trees.dataset("data", np.arange(5)), **NOT_A_NUMBER))
     model = to_zom(tmp_path / "a.zarr")
     session = repository.writable_session("main")
-    create(model, session.store, consolidate=consolidate)
+    from_zom(model, session.store, consolidate=consolidate)
     session.commit("documents")
     found = repository.readonly_session("main")
     assert to_zom(found.store).members.keys() == model.members.keys()

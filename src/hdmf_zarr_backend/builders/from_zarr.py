@@ -51,7 +51,6 @@ class ZarrPlanner:
         *,
         zarr_format: int,
         is_in_place: bool = False,
-        reads_values: bool = True,
     ) -> None:
         if zarr_format == 3 and is_nczarr(hierarchy):  # format 3 has no NCZarr attributes
             hierarchy = copy_hierarchy(hierarchy)
@@ -60,7 +59,6 @@ class ZarrPlanner:
         self._hierarchy = hierarchy
         self._target = target
         self._is_in_place = is_in_place
-        self._reads_values = reads_values
         self.cache = ChunkCache()
         self._specs = spec_location(hierarchy.root.attributes.get(SPECLOC))
         self._resolver = resolver_of(keys, hierarchy)
@@ -121,7 +119,7 @@ class ZarrPlanner:
     def _array(self, path: str, node: Dataset[Attributes]) -> PlannedArray:
         lazy = LazyArray(self._keys, path, node, self.cache)
         lazy.check_codecs()
-        if self._reads_values and (lazy.dtype.hasobject or not self._is_in_place):
+        if lazy.dtype.hasobject or not self._is_in_place:
             check_unwritten(self._keys, path, node.stored)
         if self._specs is not None and path.startswith(f"{self._specs}/") and stored_text(node.stored) != "text":
             return self._spec(lazy)
@@ -152,8 +150,6 @@ class ZarrPlanner:
         return names
 
     def _spec(self, lazy: LazyArray) -> PlannedArray:
-        if not self._reads_values:
-            return text_array("")
         values = np.asarray(lazy[()], dtype=object).reshape(-1)
         return text_array(to_text(values[0]))
 
@@ -172,8 +168,7 @@ class ZarrPlanner:
         made.attributes[DTYPE] = word if word is not None else word_of_type(node.stored.data_type)
         if not node.stored.shape:
             made.attributes[DTYPE] = "scalar"
-            value = np.asarray(lazy[()]) if self._reads_values else np.zeros((), lazy.dtype)
-            return PlannedArray(made, IndexedSource(value.reshape(1), lazy.dtype))
+            return PlannedArray(made, IndexedSource(np.asarray(lazy[()]).reshape(1), lazy.dtype))
         planned = PlannedArray(made, IndexedSource(lazy, lazy.dtype) if made.stored.size else None)
         take_stored(planned, lazy)
         return planned
@@ -199,7 +194,7 @@ class ZarrPlanner:
     def _becomes_text(self, lazy: LazyArray) -> bool:
         if self._is_ours or self.plan.hierarchy.zarr_format == 2:
             return False
-        return not self._reads_values or _is_text(lazy)
+        return _is_text(lazy)
 
     def _old_text(self, lazy: LazyArray, word: Any) -> PlannedArray:
         """Plan dates and ASCII text, which hdmf-zarr 0.13 stored as bytes, as text; format 3 has no such bytes."""
@@ -220,7 +215,7 @@ class ZarrPlanner:
 
     def _scalar(self, lazy: LazyArray) -> list[Any]:
         """Return the only element of an array without axes."""
-        return [lazy[()]] if self._reads_values else [None]
+        return [lazy[()]]
 
     def _new_objects(
         self,

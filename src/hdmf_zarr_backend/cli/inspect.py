@@ -65,10 +65,9 @@ def _run(arguments: Namespace) -> Exit:
             raise UsageError(
                 f"--model is about one file, and {len(arguments.paths)} are given", remedy="Run the command for each."
             )
-        from hdmf_zarr_backend.zom.documents import from_hierarchy
-        from hdmf_zarr_backend.zom.jsonform import to_json
+        from hdmf_zarr_backend.zom import model_json
 
-        print_json(to_json(from_hierarchy(work(arguments.paths[0]).hierarchy)))
+        print_json(model_json(work(arguments.paths[0]).hierarchy))
         return Exit.OK
 
     def show(path: str, outline: Outline) -> None:

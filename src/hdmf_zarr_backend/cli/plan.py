@@ -24,7 +24,7 @@ from hdmf_zarr_backend.model.link_sources import is_url
 from hdmf_zarr_backend.model.render import size_text
 
 if TYPE_CHECKING:
-    from hdmf_zarr_backend.zom.dryrun import DryRun
+    from hdmf_zarr_backend.conversion.dryrun import DryRun
 
 
 def _configure(parser: ArgumentParser) -> None:
@@ -46,7 +46,7 @@ def _configure(parser: ArgumentParser) -> None:
 def _run(arguments: Namespace) -> Exit:
     _check(arguments)
     # on use: hdmf is slow to import
-    from hdmf_zarr_backend.zom.dryrun import dry_run
+    from hdmf_zarr_backend.conversion.dryrun import dry_run
 
     found = dry_run(
         arguments.path,
@@ -59,9 +59,9 @@ def _run(arguments: Namespace) -> Exit:
         estimate=not arguments.no_estimate,
     )
     if arguments.model:
-        from hdmf_zarr_backend.zom.jsonform import to_json
+        from hdmf_zarr_backend.zom import model_json
 
-        print_json(to_json(found.model))
+        print_json(model_json(found.hierarchy))
     elif arguments.json:
         print_json(_document(arguments.path, found))
     else:

@@ -1,4 +1,4 @@
-"""What a write or a conversion would put on disk, before it is done: the model, and how many objects and bytes.
+"""What a write or a conversion would put on disk, before it is done: how many objects and bytes.
 
 The plan of a write is made as it is for writing, and not carried out: no store is touched. One chunk of each array is
 read and encoded to estimate what the array will take.
@@ -61,8 +61,6 @@ from hdmf_zarr_backend.transfer.plan import (
 )
 from hdmf_zarr_backend.transfer.stored_sources import source_caches
 from hdmf_zarr_backend.transfer.writer import PlannedKeys, settle
-from hdmf_zarr_backend.zom.documents import from_hierarchy
-from hdmf_zarr_backend.zom.models import GROUPS, GroupModel
 
 _NO_TARGET = "dry_run.zarr"
 
@@ -114,9 +112,6 @@ class DryRun:
 
     Attributes
     ----------
-    model : GroupV2 or GroupV3
-        Equal to the model of the file, once written. Axes of unknown length are 0 long in it. Of a file of both
-        formats that of format 2.
     arrays : dict
         ``{path: PlannedStorage}``, paths absolute.
     documents : int
@@ -126,10 +121,10 @@ class DryRun:
     zarr_format : {2, 3, "both"}
         Of the file.
     hierarchy : Hierarchy
-        The same as ``model``, as the nodes that `ZarrIO` reads and writes.
+        The nodes of the file, as they will be written; `zom.to_zom` makes a model of them. Axes of unknown length are 0
+        long. Of a file of both formats those of format 2.
     """
 
-    model: GroupModel
     arrays: dict[str, PlannedStorage]
     documents: int
     document_bytes: int
@@ -197,7 +192,7 @@ def dry_run(
     Returns
     -------
     DryRun
-        The model, and what each array takes.
+        The nodes, and what each array takes.
 
     Raises
     ------
@@ -375,13 +370,11 @@ def _of_plan(plan: WritePlan, location: str, wanted: _Documents, *, estimate: bo
             texts_3.append(root_text(plan_3.hierarchy, b"", strict_json=wanted.strict_json))
     if wanted.nczarr:
         overlay(plan.hierarchy)
-    model = from_hierarchy(plan.hierarchy)
-    assert isinstance(model, GROUPS)
     texts = _texts(plan.hierarchy, strict_json=wanted.strict_json) + texts_3
     last = registry.FORMATS[plan.hierarchy.zarr_format].last(plan.hierarchy, inlined, consolidate=wanted.consolidate)
     texts += [dump(document, strict=wanted.strict_json) for document in last.values()]
     zarr_format: Any = BOTH if wanted.has_both else plan.hierarchy.zarr_format
-    return DryRun(model, arrays, len(texts), sum(map(len, texts)), zarr_format, plan.hierarchy)
+    return DryRun(arrays, len(texts), sum(map(len, texts)), zarr_format, plan.hierarchy)
 
 
 def _arrays(plan: WritePlan, location: str, inlined: dict[str, bytes], *, estimate: bool) -> dict[str, PlannedStorage]:

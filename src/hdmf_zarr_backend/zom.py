@@ -1,0 +1,210 @@
+"""The Zarr Object Model (ZEP 6) of a file: models of pydantic-zarr from its metadata, and empty files from models.
+
+pydantic-zarr compares, flattens and validates models; it needs no zarr-python for that. Here they are made with one
+round of requests, also of files that are only planned, and written to any store.
+
+Source: ZEP 6 (draft); pydantic-zarr 0.9, ``GroupSpec`` and ``ArraySpec``.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Any
+
+from hdmf_zarr_backend.errors import MetadataError, NotZarrError, UsageError, at, known_arguments
+from hdmf_zarr_backend.extras import library_of
+from hdmf_zarr_backend.files.parser import check_outside, parse
+from hdmf_zarr_backend.formats import registry, zarr2, zarr3
+from hdmf_zarr_backend.formats.attributes import strict_attributes
+from hdmf_zarr_backend.model.nodes import Dataset, Hierarchy, Node, join, split
+from hdmf_zarr_backend.stores.gc_pause import gc_paused
+from hdmf_zarr_backend.stores.json_text import dump
+from hdmf_zarr_backend.stores.opening import check_free, open_store, remove_empty_folder
+from hdmf_zarr_backend.transfer.names import checked_name
+from hdmf_zarr_backend.transfer.staging import new_file
+
+__all__ = ["from_zom", "to_zom"]
+
+_MEMBERS = "members"
+
+
+@known_arguments
+def to_zom(source: Any, *, storage_options: Mapping[str, Any] | None = None) -> Any:
+    """Return the model of a file as a ``GroupSpec`` of pydantic-zarr, from its metadata only.
+
+    Parameters
+    ----------
+    source : str, Path, mapping, zarr.abc.store.Store, zarr.Group, ZarrIO or DryRun
+        The file: a path, URL or store object; an open io, whose metadata are used as it has read or written them; or
+        the result of `dry_run`.
+    storage_options : mapping, optional
+        For URLs, as for `ZarrIO`.
+
+    Returns
+    -------
+    pydantic_zarr.v2.GroupSpec or pydantic_zarr.v3.GroupSpec
+        In format 2 the separator of chunk keys is always set, since pydantic-zarr assumes ``"/"`` where a document has
+        none, and Zarr ``"."``. Keys that the specification of Zarr does not define are left out, since its classes
+        cannot hold them. The fill value of rows in format 3 is held as it is; pydantic-zarr does not know it.
+
+    Raises
+    ------
+    StoreNotFoundError, NotZarrError, MetadataError
+        Nothing exists there, or it is not a Zarr group, or a document is damaged.
+    UsageError
+        The io has neither read nor written anything.
+    ModuleNotFoundError
+        pydantic-zarr is not installed; the extra ``zom`` installs it.
+    """
+    if hasattr(source, "write_builder") and getattr(source, "_parsed", None) is None:
+        raise UsageError(
+            "this io has neither read nor written a Zarr file",
+            store=getattr(source, "source", None),
+            remedy="Open a Zarr file with mode 'r', or give the path of the file.",
+        )
+    hierarchy, location = getattr(getattr(source, "_parsed", source), "hierarchy", None), None
+    if not isinstance(hierarchy, Hierarchy):
+        store = open_store(source, storage_options)
+        hierarchy, location = parse(store, use_inlined=False).hierarchy, store.location
+    if isinstance(hierarchy.root, Dataset):
+        raise NotZarrError("the root is an array", store=location, remedy="Give the location of a group.")
+    array_class, group_class = _classes(hierarchy.zarr_format)
+    members: dict[str, dict[str, Any]] = defaultdict(dict)
+    spec: Any = None
+    with gc_paused():  # a collection would take longer than making the model
+        for path, node in reversed([*hierarchy.walk()]):  # members first; not recursive, since files may be deep
+            known = (group_class, array_class)[isinstance(node, Dataset)].model_fields
+            document = {key: value for key, value in _document(node, hierarchy.zarr_format).items() if key in known}
+            with at(location, path):
+                if isinstance(node, Dataset):
+                    spec = _array(array_class, document)
+                else:
+                    spec = group_class(**{**document, _MEMBERS: dict(reversed(members.pop(path, {}).items()))})
+            parent, name = split(path)
+            members[parent][name] = spec
+    return spec  # the root is the last one
+
+
+def _classes(zarr_format: int) -> tuple[Any, Any]:
+    with library_of("zom", "to_zom()"):
+        if zarr_format == 2:
+            from pydantic_zarr.v2 import ArraySpec, GroupSpec
+
+            return ArraySpec, GroupSpec
+        from pydantic_zarr.v3 import ArraySpec as ArraySpec3
+        from pydantic_zarr.v3 import GroupSpec as GroupSpec3
+
+        return ArraySpec3, GroupSpec3
+
+
+def _array(array_class: Any, document: dict[str, Any]) -> Any:
+    if isinstance(document.get("fill_value"), dict):  # of rows in format 3, a type that pydantic-zarr does not know
+        tuples = {key: tuple(value) for key, value in document.items() if isinstance(value, list)}
+        return array_class.model_construct(**document | tuples)
+    try:
+        return array_class(**document)
+    except ValueError as error:  # that of pydantic
+        reason = " ".join(str(error).split())[:300]
+        raise MetadataError(f"pydantic-zarr refuses the array ({reason})", remedy="Update pydantic-zarr.") from error
+
+
+def model_json(hierarchy: Hierarchy) -> dict[str, Any]:
+    """Return a file as JSON in the structure of ZEP 6: its documents, with all their keys, a group with ``members``."""
+    made: dict[str, dict[str, Any]] = {}
+    for path, node in hierarchy.walk():
+        document = _document(node, hierarchy.zarr_format)
+        if not isinstance(node, Dataset):
+            if _MEMBERS in document:
+                document[f"_{_MEMBERS}"] = document.pop(_MEMBERS)  # as ZEP 6 asks for
+            document[_MEMBERS] = {}
+        if path:
+            parent, name = split(path)
+            made[parent][_MEMBERS][name] = document
+        made[path] = document
+    return made[""]
+
+
+def _document(node: Node, zarr_format: int) -> dict[str, Any]:
+    """Return the document of a node with its attributes, also if there are none."""
+    if zarr_format == 3:
+        document = {"attributes": {}, **zarr3.encode_node(node)}
+        document.pop(zarr3.CONSOLIDATED, None)  # says the same as the model
+        return document
+    if not isinstance(node, Dataset):
+        return {"zarr_format": 2, "attributes": node.attributes, **node.extra}
+    separator = node.stored.chunk_keys.separator
+    return {**zarr2.encode_array(node.stored), "attributes": node.attributes, "dimension_separator": separator}
+
+
+@known_arguments
+def from_zom(model: Any, target: Any, *, consolidate: bool = True, overwrite: bool = False) -> None:
+    """Create a file with the documents of a model: all groups and arrays, without values.
+
+    Parameters
+    ----------
+    model : pydantic_zarr.v2.GroupSpec or pydantic_zarr.v3.GroupSpec
+        The model to write.
+    target : str, Path, mapping or zarr.abc.store.Store
+        The location. The file appears there when it is complete. A store that requires strict JSON, such as Icechunk,
+        gets attributes that are NaN or infinite as text.
+    consolidate : bool
+        Also write the consolidated document, in a store that can use one.
+    overwrite : bool
+        Replace an existing file.
+
+    Raises
+    ------
+    StoreExistsError
+        Something other than an empty folder exists there, and ``overwrite`` is False.
+    MetadataError
+        A property has a value that is not valid in a document, or that this package does not support.
+    NameRefusedError
+        A member has a name that stores cannot hold. Nothing is written.
+    """
+    hierarchy = _hierarchy(_listed(model.model_dump(mode="python", warnings=False)))
+    store = open_store(target)
+    strict = store.abilities.strict_json
+    if strict:
+        for _, node in hierarchy.walk():
+            node.attributes = strict_attributes(node.attributes)
+    check_outside(store, is_new=True)
+    check_free(store, overwrite=overwrite)
+    documents = registry.FORMATS[hierarchy.zarr_format]
+    paths = [path for path, _ in hierarchy.walk()]
+    with new_file(store, paths, hierarchy.zarr_format, exclusive=not overwrite) as new:
+        for path, node in hierarchy.walk():
+            for key, document in documents.documents(path, node):
+                new.set(key, dump(document, strict=strict))
+        consolidates = consolidate and store.abilities.consolidates
+        for key, document in documents.last(hierarchy, {}, consolidate=consolidates).items():
+            new.set(key, dump(document, strict=strict))
+        remove_empty_folder(store)
+
+
+def _hierarchy(model: dict[str, Any]) -> Hierarchy:
+    documents: dict[str, Any] = {}
+    stack = [("", model)]
+    while stack:
+        path, document = stack.pop()
+        members = document.pop(_MEMBERS, None) or {}
+        with at(None, path):
+            stack += [(join(path, checked_name(name)), member) for name, member in members.items()]
+        if document["zarr_format"] == 2:
+            attributes = document.pop("attributes")
+            if attributes:
+                documents[zarr2.key_of(path, zarr2.ATTRIBUTES)] = attributes
+            if document.get("dimension_separator") == ".":  # the default of Zarr
+                del document["dimension_separator"]
+            documents[zarr2.key_of(path, zarr2.ARRAY if "shape" in document else zarr2.GROUP)] = document
+        else:
+            names = document.pop("dimension_names", None)
+            documents[zarr3.key_of(path)] = document | ({} if names is None else {"dimension_names": names})
+    return registry.parse_documents(documents)
+
+
+def _listed(value: Any) -> Any:
+    """Return JSON without tuples."""
+    if isinstance(value, dict):
+        return {key: _listed(item) for key, item in value.items()}
+    return [_listed(item) for item in value] if isinstance(value, (list, tuple)) else value
