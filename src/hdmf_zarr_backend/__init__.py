@@ -25,7 +25,6 @@ __all__ = [
     "ZarrReference",
     "__version__",
     "compare",
-    "conformance",
     "consolidate",
     "convert",
     "dry_run",
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
     from hdmf_zarr_backend.arrays.lazy import LazyArray
     from hdmf_zarr_backend.arrays.zarr_legacy import enable_legacy_files
     from hdmf_zarr_backend.changes.editable import EditableArray
-    from hdmf_zarr_backend.checks.conformance import conformance
     from hdmf_zarr_backend.checks.repair import consolidate, repair
     from hdmf_zarr_backend.checks.validate import validate
     from hdmf_zarr_backend.checks.verify import verify
@@ -70,7 +68,6 @@ _MODULES = {
     "ZarrIO": "io",
     "ZarrReference": "formats.references",
     "compare": "comparison",
-    "conformance": "checks.conformance",
     "consolidate": "checks.repair",
     "convert": "conversion.convert",
     "dry_run": "conversion.dryrun",

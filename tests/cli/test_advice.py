@@ -451,11 +451,10 @@ def test_validate_names_its_own_option(nwb: Path, capsys: pytest.CaptureFixture[
     (nwb / ".zmetadata").unlink()
     (source,) = (nwb / "specifications/core").glob("*/nwb.base")
     shutil.rmtree(source)
-    for command in (["validate"], ["validate", "--full"]):
-        said = shown(capsys, *command, nwb, code=2)
-        assert "--installed" in said
-        assert "Python" not in said
-        assert "load_namespaces" not in said
+    said = shown(capsys, "validate", nwb, code=2)
+    assert "--installed" in said
+    assert "Python" not in said
+    assert "load_namespaces" not in said
     assert shown(capsys, "validate", "--installed", nwb)
 
 
@@ -525,8 +524,6 @@ def test_findings_that_are_alike_are_one_line(tmp_path: Path, capsys: pytest.Cap
     assert len(shown(capsys, "verify", path, "--verbose", code=1).splitlines()) == 29
     (report,) = json.loads(shown(capsys, "verify", path, "--json", code=1))
     assert len(report["problems"]) == 28
-    assert "more like this one" in shown(capsys, "verify", path, "--conformance", code=1)
-    assert len(shown(capsys, "verify", path, "--conformance", "--verbose", code=1).splitlines()) == 29
 
 
 def test_damage_that_is_left_and_findings_of_the_schema_that_are_alike_are_one_line(

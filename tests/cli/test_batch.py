@@ -14,7 +14,6 @@ from hdmf_zarr_backend.cli.main import main
 
 MANY = {
     "verify": "without damage",
-    "verify --conformance": "conforming",
     "consolidate": "consolidated",
     "upgrade": "are of format 3",
     "validate --installed --namespace hdmf-common": "valid",

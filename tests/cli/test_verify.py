@@ -89,39 +89,6 @@ def test_repair_says_what_is_left(whole: Path, capsys: pytest.CaptureFixture[str
     assert report["left"][0]["kind"] == "document-damaged"
 
 
-def test_the_specification(whole: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["verify", str(whole), "--conformance"]) == 0
-    assert capsys.readouterr().out.splitlines()[-1] == f"{whole}: conforms (1 group, 1 array, 3 chunks)"
-    (whole / "data" / "0").write_bytes(bytes(5))
-    (whole / "data" / "7").write_bytes(bytes(24))
-    (whole / ".zattrs").write_text('{"a": NaN}')
-    assert main(["verify", str(whole), "--conformance"]) == 1
-    out = capsys.readouterr().out
-    assert "data/7: chunk-key: it is not a chunk of the grid (3,). The specification, 'Chunks': " in out
-    assert "data/0: chunk-size: " in out
-    assert "remark: 1 key, .zattrs: json-numbers: there is NaN: hdmf-zarr 0.13 reads" in out
-    assert f"{whole}: 2 violations (" in out
-    assert main(["verify", str(whole), "--conformance", "--limit", "1"]) == 1
-    assert "... and 1 more; --limit 0 shows them all" in capsys.readouterr().out
-
-
-def test_the_specification_for_machines(whole: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (whole / "data" / "7").write_bytes(bytes(24))
-    assert main(["verify", str(whole), "--conformance", "--json"]) == 1
-    (report,) = json.loads(capsys.readouterr().out)
-    assert report["conforms"] is False
-    assert report["counts"] == {"chunk-key": 1}
-    assert report["violations"] == [
-        {"key": "data/7", "rule": "chunk-key", "message": "it is not a chunk of the grid (3,)"}
-    ]
-    assert report["looked_at"] == {"groups": 1, "arrays": 1, "chunks": 3}
-
-
-def test_one_question_at_a_time(whole: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["verify", str(whole), "--conformance", "--level", "links"]) == 2
-    assert "not allowed with" in capsys.readouterr().err
-
-
 def test_what_only_the_consolidated_document_has_is_given_up_if_asked(
     whole: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -489,7 +489,8 @@ class Assembler:
             return BuilderReferences(lazy, self._references), "object"
         if means.form == "objects":
             return lazy, _text_word(means)
-        return lazy, hdmf_type(stored) if kind == "compound" else lazy.dtype
+        # hdmf's validator takes the types of listed fields from the first row; without one, it takes them from NumPy's
+        return lazy, hdmf_type(stored) if kind == "compound" and 0 not in lazy.shape else lazy.dtype
 
     def _scalar(
         self, path: str, node: Dataset[Attributes], means: Described, scalars: dict[str, bytes]

@@ -14,7 +14,7 @@ from hdmf_zarr_backend.transfer.plan import WritePlan, set_dimensions
 FindSpec = Callable[[str, str], "tuple[Any, Sequence[str]] | None"]
 """``(namespace, type)`` -> the specification of the type, and the names of the type and of its ancestors.
 
-None for an unknown type. A specification is from ``hdmf.spec``, or a `checks.rules.Rule`.
+None for an unknown type.
 """
 
 

@@ -53,9 +53,12 @@ def version_conflicts(catalog: Any, hierarchy: Hierarchy) -> list[str]:
 
 
 def load_cached_namespaces(
-    catalog: Any, keys: Store, hierarchy: Hierarchy, namespaces: list[str] | None = None
+    catalog: Any, keys: Store, hierarchy: Hierarchy, namespaces: list[str] | None = None, *, is_plain: bool = False
 ) -> dict[str, Any]:
-    """Load the newest version of each cached namespace into ``catalog`` (a NamespaceCatalog or TypeMap)."""
+    """Load the newest version of each cached namespace into ``catalog`` (a NamespaceCatalog or TypeMap).
+
+    ``is_plain`` as for `TextSpecReader`.
+    """
     from hdmf_zarr_backend.builders.specs import TextSpecReader  # imported here: reading only texts does not need hdmf
 
     versions = cached_versions(hierarchy)
@@ -77,7 +80,8 @@ def load_cached_namespaces(
                 remedy=f"The cached namespaces are: {', '.join(versions)}.",
             )
         path = join(join(location, name), newest_version(versions[name]))
-        readers[name] = TextSpecReader(keys.location, source_texts(keys, hierarchy, path), path=absolute(path))
+        text = source_texts(keys, hierarchy, path)
+        readers[name] = TextSpecReader(keys.location, text, path=absolute(path), is_plain=is_plain)
     try:
         loaded: dict[str, Any] = catalog.load_namespaces(NAMESPACE, reader=readers)
     except ZarrBackendError:

@@ -53,11 +53,22 @@ def _text(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"))
 
 
-class TextSpecReader(SpecReader):  # type: ignore[misc]
-    """Gives hdmf the sources of one cached namespace."""
+_NAMES_OF_HDMF = {
+    "neurodata_type_def": "data_type_def",
+    "neurodata_type_inc": "data_type_inc",
+    "neurodata_types": "data_types",
+}
 
-    def __init__(self, store: str, text: Callable[[str], str], *, path: str = "/") -> None:
+
+class TextSpecReader(SpecReader):  # type: ignore[misc]
+    """Gives hdmf the sources of one cached namespace.
+
+    With ``is_plain``, NWB's names of keys become those of hdmf: its catalogue reads namespaces of NWB without pynwb.
+    """
+
+    def __init__(self, store: str, text: Callable[[str], str], *, path: str = "/", is_plain: bool = False) -> None:
         super().__init__(source=f"{store}:{path}")
+        self._hook = _with_names_of_hdmf if is_plain else None
         self._store = store
         self._path = path.rstrip("/")
         self._source_text = text
@@ -80,7 +91,7 @@ class TextSpecReader(SpecReader):  # type: ignore[misc]
 
     def _load(self, name: str) -> Any:
         try:
-            return json.loads(self._source_text(name))
+            return json.loads(self._source_text(name), object_hook=self._hook)
         except (ValueError, RecursionError) as error:
             raise MetadataError(
                 f"the cached specification {name!r} is not JSON ({type(error).__name__})",
@@ -88,6 +99,10 @@ class TextSpecReader(SpecReader):  # type: ignore[misc]
                 path=f"{self._path}/{name}",
                 **USE_INSTALLED,
             ) from error
+
+
+def _with_names_of_hdmf(spec: dict[str, Any]) -> dict[str, Any]:
+    return {_NAMES_OF_HDMF.get(key, key): value for key, value in spec.items()}
 
 
 Texts = Mapping[str, Mapping[str, Mapping[str, str]]]

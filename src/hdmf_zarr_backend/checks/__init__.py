@@ -1,1 +1,1 @@
-"""Checks whether a file is complete, valid by its schema and conforming to Zarr; and repairs."""
+"""Checks whether a file is complete and valid by its schema; and repairs."""

@@ -231,8 +231,6 @@ KINDS: Final[dict[str, str]] = {
     "target-type": "Refer to an object of the type that the schema requires.",
     "illegal-link": "Write the object itself, not a link to it.",
     "target": "Put the target back, or remove the link or reference.",
-    "wrong-node": "Write a group where the schema has a group, a dataset where it has a dataset.",
-    "unknown-type": "Cache the namespace that defines the type in the file, or correct the name of the type.",
     "failed": "Check with `zarrio verify` whether the file is damaged.",
     "other": "See the message.",
 }
@@ -290,16 +288,13 @@ class Validation:
     cached : bool
         Whether these are cached in the file, rather than installed.
     findings : list of Finding
-        What the schema does not allow, without duplicates, in the order of the file.
-    items : int
-        Number of groups and datasets that were checked; 0 if hdmf's validator checked them.
+        What the schema does not allow, without duplicates, in the order of the file; at the end links to nothing.
     """
 
     source: str
     namespaces: dict[str, str] = field(default_factory=dict)
     cached: bool = True
     findings: list[Finding] = field(default_factory=list)
-    items: int = 0
 
     @property
     def is_valid(self) -> bool:

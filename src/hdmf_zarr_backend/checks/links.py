@@ -68,7 +68,7 @@ def check_targets(
 
 
 def without_target(
-    resolver: Resolver[LinkedFile], *, reads_values: bool, cache: ChunkCache | None = None
+    resolver: Resolver[LinkedFile], *, reads_values: bool = True, cache: ChunkCache | None = None
 ) -> list[Problem]:
     """Return the links and references of a file to nothing; arguments as for `check_targets`."""
     report = Report(resolver.main.location, "links")

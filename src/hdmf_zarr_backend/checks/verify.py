@@ -11,7 +11,6 @@ from hdmf_zarr_backend.checks.dandi import check_dandi
 from hdmf_zarr_backend.checks.findings import Problem, Report
 from hdmf_zarr_backend.checks.links import check_targets
 from hdmf_zarr_backend.checks.structure import check_structure
-from hdmf_zarr_backend.checks.validate import problems_by_schema
 from hdmf_zarr_backend.errors import UsageError, known_arguments
 from hdmf_zarr_backend.execution.executors import runner
 from hdmf_zarr_backend.files.links import resolver_of
@@ -108,6 +107,8 @@ def verify(
                 _compare_copies(keys, structure.hierarchy, own, report)
         _add_unchecked(report)
     if last > 2:
+        from hdmf_zarr_backend.checks.validate import problems_by_schema  # on use: hdmf is slow to import
+
         for problem in problems_by_schema(keys, structure.hierarchy):
             report.add(problem)
     return report

@@ -122,7 +122,6 @@ _OTHER_NAMES = {
     "--dryrun": "--dry-run",
     "--force": "--overwrite",
     "--number-of-jobs": "--jobs",
-    "--spec": "--conformance",
     "--threads": "--jobs",
     "--workers": "--jobs",
     "-f": "--overwrite",

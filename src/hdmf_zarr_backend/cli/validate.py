@@ -14,10 +14,10 @@ from hdmf_zarr_backend.cli.command import (
     Exit,
     add_external_links_option,
     add_finding_options,
+    add_json_option,
     add_storage_option,
     each_file,
     finding_lines,
-    print_json,
     print_limited,
     read_options,
     storage_options,
@@ -33,11 +33,6 @@ if TYPE_CHECKING:
 def _configure(parser: ArgumentParser) -> None:
     parser.add_argument("paths", nargs="+", metavar="PATH", help="Zarr files, paths or URLs")
     parser.add_argument(
-        "--full",
-        action="store_true",
-        help="use the validator of hdmf, which reads data and takes much longer",
-    )
-    parser.add_argument(
         "--namespace", metavar="NAME", help="check against this namespace (default: the most specific ones in the file)"
     )
     parser.add_argument(
@@ -47,30 +42,23 @@ def _configure(parser: ArgumentParser) -> None:
     )
     add_external_links_option(parser)
     add_finding_options(parser, "findings of a file", "print each finding, even if it is similar to others")
-    output = parser.add_mutually_exclusive_group()
-    output.add_argument("--json", action="store_true", help="print all findings as one JSON document")
-    output.add_argument(
-        "--schema", action="store_true", help="print the namespace of the first file as JSON Schema instead"
-    )
+    add_json_option(parser, "print all findings as one JSON document")
     add_storage_option(parser)
 
 
 def _run(arguments: Namespace) -> Exit:
-    # imported here: NumPy is slow to import
-    from hdmf_zarr_backend.checks.json_schema import json_schema_for
-    from hdmf_zarr_backend.checks.validate import validate
+    from hdmf_zarr_backend.checks.validate import validate  # imported here: hdmf is slow to import
 
-    options: dict[str, Any] = {
-        "namespace": arguments.namespace,
-        "use_cached": not arguments.installed,
-        "storage_options": storage_options(arguments),
-    }
-    if arguments.schema:
-        print_json(json_schema_for(arguments.paths[0], **options))
-        return Exit.OK
+    options = storage_options(arguments)
 
     def work(path: str, _: Progress) -> Validation:
-        return validate(path, full=arguments.full, read_options=read_options(arguments), **options)
+        return validate(
+            path,
+            namespace=arguments.namespace,
+            use_cached=not arguments.installed,
+            read_options=read_options(arguments),
+            storage_options=options,
+        )
 
     return each_file(
         arguments,
@@ -84,7 +72,7 @@ def _run(arguments: Namespace) -> Exit:
 
 def _print(path: str, found: Validation, arguments: Namespace) -> None:
     lines = finding_lines(
-        found.findings, str, lambda finding: f"{finding.kind} {finding.message}", verbose=arguments.verbose
+        found.findings, str, lambda finding: f"{finding.rule} {finding.message}", verbose=arguments.verbose
     )
     print_limited(lines, arguments.limit)
     verdict = verdict_text("valid", len(found.findings), "finding")
@@ -108,16 +96,14 @@ COMMAND = Command(
     usage="PATH... [options]",
     summary="check Zarr files against their schema",
     description=(
-        "Check Zarr files against the namespaces that are cached in them, as pynwb.validate does, but from the\n"
-        "metadata only: types and shapes; required groups, datasets, attributes and links; and the targets of links\n"
-        "and references. This takes milliseconds, also for remote files. A file that cannot be read is reported, and\n"
-        "the others follow."
+        "Check Zarr files against the namespaces that are cached in them, with the validator of hdmf, as\n"
+        "pynwb.validate does: types and shapes; required groups, datasets, attributes and links. Links and references\n"
+        "to nothing are findings too. A file that cannot be read is reported, and the others follow."
     ),
     examples="""\
   zarrio validate session.nwb.zarr
   zarrio validate *.nwb.zarr --json | jq '.[] | select(.valid | not) | .source'
-  zarrio validate session.nwb.zarr --full
-  zarrio validate session.nwb.zarr --namespace core --schema | jq '."$defs" | keys'
+  zarrio validate session.nwb.zarr --namespace core
 """,
     configure=_configure,
     run=_run,

@@ -1,4 +1,4 @@
-"""`zarrio verify`: checks files for damage, or with ``--conformance`` whether they conform to Zarr format 2.
+"""`zarrio verify`: checks files for damage.
 
 `main` imports the module of a command only when it runs, so that the command line starts quickly.
 """
@@ -26,28 +26,20 @@ from hdmf_zarr_backend.cli.command import (
     storage_options,
     verdict_text,
 )
-from hdmf_zarr_backend.errors import UsageError, printable
-from hdmf_zarr_backend.model.render import counted
+from hdmf_zarr_backend.errors import printable
 from hdmf_zarr_backend.progress import Progress
 
 if TYPE_CHECKING:
-    from hdmf_zarr_backend.checks.conformance import ConformanceReport, Finding
     from hdmf_zarr_backend.checks.findings import Problem, Report
 
 
 def _configure(parser: ArgumentParser) -> None:
     parser.add_argument("paths", nargs="+", metavar="PATH", help="Zarr files, paths or URLs")
-    what = parser.add_mutually_exclusive_group()
-    what.add_argument(
+    parser.add_argument(
         "--level",
         choices=("structure", "links", "chunks", "schema"),
         default="chunks",
         help="how much to check; see above (default: %(default)s)",
-    )
-    what.add_argument(
-        "--conformance",
-        action="store_true",
-        help="check against the rules of the specification of Zarr format 2 instead",
     )
     parser.add_argument(
         "--dandi",
@@ -67,12 +59,6 @@ def _configure(parser: ArgumentParser) -> None:
 
 
 def _run(arguments: Namespace) -> Exit:
-    if arguments.conformance and arguments.dandi:
-        raise UsageError("--conformance cannot be combined with --dandi", remedy="Run the command twice.")
-    return _run_spec(arguments) if arguments.conformance else _run_levels(arguments)
-
-
-def _run_levels(arguments: Namespace) -> Exit:
     # imported here: NumPy is slow to import
     from hdmf_zarr_backend.checks.verify import verify
 
@@ -141,64 +127,6 @@ def _as_json(report: Report) -> dict[str, Any]:
     }
 
 
-def _run_spec(arguments: Namespace) -> Exit:
-    from hdmf_zarr_backend.checks.conformance import conformance
-
-    options = storage_options(arguments)
-
-    def work(path: str, progress: Progress) -> ConformanceReport:
-        return conformance(path, executor=executor_of(arguments), storage_options=options, progress=progress)
-
-    return each_file(
-        arguments,
-        work,
-        lambda path, report: _print_spec(path, report, arguments),
-        labels=("conforming", "not checked"),
-        as_json=_spec_as_json,
-        is_good=lambda report: report.conforms,
-    )
-
-
-def _print_spec(path: str, report: ConformanceReport, arguments: Namespace) -> None:
-    from hdmf_zarr_backend.checks.conformance import RULES
-
-    def line(finding: Finding) -> str:
-        rule = RULES[finding.rule]
-        return f"{finding}. The specification, {rule.section!r}: {rule.demand}."
-
-    lines = finding_lines(
-        report.violations, line, lambda finding: f"{finding.rule} {finding.message}", verbose=arguments.verbose
-    )
-    print_limited(lines, arguments.limit)
-    by_rule: dict[str, list[Finding]] = {}
-    for finding in report.remarks:
-        by_rule.setdefault(finding.rule, []).append(finding)
-    for rule, found in by_rule.items():
-        say(f"remark: {counted(len(found), 'key')}, {found[0]}: {RULES[rule].remark}")
-    for array, reason in report.undecoded.items():
-        say(f"remark: {array}: its chunks were not decoded: {reason}")
-    verdict = verdict_text("conforms", len(report.violations), "violation")
-    counts = ((report.groups, "group"), (report.arrays, "array"), (report.chunks, "chunk"))
-    looked_at = ", ".join(counted(count, word) for count, word in counts)
-    print(f"{printable(path)}: {verdict} ({looked_at})")
-
-
-def _spec_as_json(report: ConformanceReport) -> dict[str, Any]:
-    return {
-        "source": report.source,
-        "conforms": report.conforms,
-        "looked_at": {"groups": report.groups, "arrays": report.arrays, "chunks": report.chunks},
-        "counts": report.counts,
-        "violations": list(map(_finding, report.violations)),
-        "remarks": list(map(_finding, report.remarks)),
-        "undecoded": report.undecoded,
-    }
-
-
-def _finding(finding: Finding) -> dict[str, str]:
-    return {"key": finding.key, "rule": finding.rule, "message": finding.message}
-
-
 COMMAND = Command(
     name="verify",
     usage="PATH... [options]",
@@ -213,14 +141,12 @@ COMMAND = Command(
         "and at the end a summary of the file: whether damage was found, what was checked, and how many chunks have\n"
         "no checksum, in which changed bytes cannot be noticed. --verbose adds a line for each similar finding, and\n"
         "what to do about missing checksums. Remarks are not damage, and do not change the exit code. A file that\n"
-        "cannot be read is reported, and the others follow. With --conformance, files are checked against the rules\n"
-        "of the specification of Zarr format 2 instead."
+        "cannot be read is reported, and the others follow."
     ),
     examples="""\
   zarrio verify session.nwb.zarr
   zarrio verify *.nwb.zarr --level links
   zarrio verify session.nwb.zarr --level schema --json | jq '.[].counts'
-  zarrio verify session.nwb.zarr --conformance
   zarrio verify session.nwb.zarr --dandi
 """,
     configure=_configure,

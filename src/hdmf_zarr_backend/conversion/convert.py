@@ -18,7 +18,7 @@ from typing import Any, Literal
 from hdmf_zarr_backend.builders.dimensions import name_axes
 from hdmf_zarr_backend.checks.links import without_target
 from hdmf_zarr_backend.conversion.from_hdf5 import Hdf5Planner
-from hdmf_zarr_backend.conversion.readability import check_planned, check_version, check_zarr, namespaces_of, schema_of
+from hdmf_zarr_backend.conversion.readability import check_planned, check_version, check_zarr, schema_of
 from hdmf_zarr_backend.conversion.report import ConversionReport, Format, report_of
 from hdmf_zarr_backend.errors import NotZarrError, UsageError, known_arguments
 from hdmf_zarr_backend.execution.executors import opened
@@ -507,10 +507,9 @@ def _to_zarr(source: str, place: str | Store, request: Request) -> ConversionRep
         )
         plan = planner.plan_file()
         planned = PlannedKeys(plan, target)
-        texts = namespaces_of(planned, plan.hierarchy, or_installed=is_nwb)
         if is_nwb:
-            check_planned(source, planned, plan.hierarchy, texts)
-        name_axes(plan, schema_of(texts))
+            check_planned(source, planned, plan.hierarchy)
+        name_axes(plan, schema_of(planned, plan.hierarchy, or_installed=is_nwb))
         plan.hierarchy.zarr_format = request.zarr_format
         request.adapt(keys, plan, target)
         with request.new_file(keys, plan, tree.sources()) as new:
@@ -543,7 +542,7 @@ def _copy_zarr(source: str | Store, place: str | Store, request: Request) -> Con
             planned.sharding = Sharding(node.stored.shards.shape, are_chunks_given=True, is_kept=True)
         else:
             ask_for_shards(planned, request.shards)
-    name_axes(plan, schema_of(namespaces_of(main.keys, main.hierarchy)))
+    name_axes(plan, schema_of(main.keys, main.hierarchy))
     if request.strict_json:
         for _, node in plan.hierarchy.walk():
             node.attributes = strict_attributes(node.attributes)

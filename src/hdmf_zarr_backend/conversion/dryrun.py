@@ -26,7 +26,7 @@ from hdmf_zarr_backend.builders.planner import WriteRequest
 from hdmf_zarr_backend.builders.writing import plan_new
 from hdmf_zarr_backend.conversion.convert import format_for
 from hdmf_zarr_backend.conversion.from_hdf5 import Hdf5Planner
-from hdmf_zarr_backend.conversion.readability import check_version, namespaces_of, schema_of
+from hdmf_zarr_backend.conversion.readability import check_version, schema_of
 from hdmf_zarr_backend.errors import (
     StoreNotFoundError,
     UnsupportedFileError,
@@ -321,8 +321,7 @@ def _of_hdf5(source: str, target: str, options: _ConvertOptions, *, estimate: bo
     with closing(Hdf5Tree(source, target)) as tree:
         shards = checked_shards(options.shards, number)
         plan = Hdf5Planner(tree, codec=codec, shards=shards, rules=options.read_options or ReadOptions()).plan_file()
-        texts = namespaces_of(PlannedKeys(plan, target), plan.hierarchy, or_installed=_is_nwb(source))
-        name_axes(plan, schema_of(texts))
+        name_axes(plan, schema_of(PlannedKeys(plan, target), plan.hierarchy, or_installed=_is_nwb(source)))
         plan.hierarchy.zarr_format = number
         plan.chunk_key_encoding = encoding or "default"
         wanted = _Documents(options.consolidate, nczarr=options.nczarr, has_both=options.zarr_format == BOTH)

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from importlib.util import find_spec
 from typing import Any
 
-from hdmf_zarr_backend.builders.dimensions import FindSpec
-from hdmf_zarr_backend.builders.namespaces import newest_versions
-from hdmf_zarr_backend.checks.constructible import is_constructible
-from hdmf_zarr_backend.checks.installed import core_texts, installed_texts
-from hdmf_zarr_backend.checks.rules import Rule, Texts, compile_types
-from hdmf_zarr_backend.checks.validate import cached_texts
-from hdmf_zarr_backend.errors import MetadataError, UnsupportedFileError, ZarrBackendError
+from hdmf_zarr_backend.builders.dimensions import FindSpec, specs_in
+from hdmf_zarr_backend.builders.namespaces import load_cached_namespaces, newest_versions
+from hdmf_zarr_backend.errors import UnsupportedFileError, ZarrBackendError
 from hdmf_zarr_backend.files.parser import ParsedFile
 from hdmf_zarr_backend.formats.links import LinkedFile
 from hdmf_zarr_backend.formats.reserved import NOTES
@@ -47,12 +43,9 @@ def check_version(source: str, storage: Mapping[str, Any] | None = None) -> bool
     return True
 
 
-def check_planned(source: str, keys: Store, hierarchy: Hierarchy, texts: Texts) -> None:
-    """Refuse an NWB file that pynwb cannot read, from the plan of its copy, before anything is written.
-
-    For most files the metadata show that pynwb can read them; the others are read with pynwb, which is slow to import.
-    """
-    if find_spec("pynwb") is None or _is_shown_readable(keys, hierarchy, texts):
+def check_planned(source: str, keys: Store, hierarchy: Hierarchy) -> None:
+    """Refuse an NWB file that pynwb cannot read, from the plan of its copy, before anything is written."""
+    if find_spec("pynwb") is None:
         return
     from hdmf_zarr_backend.builders.lazy import construction_errors
     from hdmf_zarr_backend.nwb import ParsedNWBIO
@@ -73,39 +66,25 @@ def check_planned(source: str, keys: Store, hierarchy: Hierarchy, texts: Texts) 
         raise
 
 
-def _is_shown_readable(keys: Store, hierarchy: Hierarchy, texts: Texts) -> bool:
-    try:
-        types = compile_types(core_texts(texts, newest_versions(hierarchy)), "core")
-    except MetadataError:
-        return False
-    return is_constructible(keys, hierarchy, types)
+def schema_of(keys: Store, hierarchy: Hierarchy, *, or_installed: bool = False) -> FindSpec | None:
+    """Return the cached schema for `builders.dimensions.name_axes`; with ``or_installed``, that of pynwb if none is.
 
-
-def namespaces_of(keys: Store, hierarchy: Hierarchy, *, or_installed: bool = False) -> Texts:
-    """Return the cached namespaces of a file; empty if it has none, or if they cannot be read.
-
-    Damaged namespaces are reported by `validate`. Here, a file without them only lacks the names of its axes.
+    Damaged namespaces are reported by `validate`. Here, a file without them only lacks the names of its axes: None.
     """
+    from hdmf.spec import NamespaceCatalog  # slow to import
+
+    if not newest_versions(hierarchy):
+        if not or_installed or find_spec("pynwb") is None:
+            return None
+        from pynwb import get_type_map
+
+        return specs_in(get_type_map().namespace_catalog)
+    catalog = NamespaceCatalog()
     try:
-        cached = cached_texts(keys, hierarchy)
+        load_cached_namespaces(catalog, keys, hierarchy, is_plain=True)
     except ZarrBackendError:
-        return ()
-    return installed_texts() if or_installed and not newest_versions(hierarchy) else cached
-
-
-def schema_of(texts: Texts) -> FindSpec | None:
-    """Return the schema for `builders.dimensions.name_axes`; None without valid namespaces."""
-    try:
-        types = {name: compile_types(texts, name) for name, _ in texts}
-    except MetadataError:
         return None
-
-    def find(namespace: str, data_type: str) -> tuple[Rule, Sequence[str]] | None:
-        known = types.get(namespace)
-        rule = None if known is None else known.rules.get(data_type)
-        return None if known is None or rule is None else (rule, known.ancestors(data_type))
-
-    return find if types else None
+    return specs_in(catalog)
 
 
 def check_zarr(main: LinkedFile) -> dict[str, dict[str, Any]]:
@@ -117,9 +96,6 @@ def check_zarr(main: LinkedFile) -> dict[str, dict[str, Any]]:
     _check_version(main.location, version)
     if find_spec("pynwb") is None:
         return {}
-    keeps_types = NOTES in attributes  # unlike files of hdmf-zarr
-    if keeps_types and _is_shown_readable(main.keys, main.hierarchy, namespaces_of(main.keys, main.hierarchy)):
-        return {}
     from hdmf_zarr_backend.builders.schema import unsigned_attributes  # imported here: hdmf is slow to import
     from hdmf_zarr_backend.nwb import NWBZarrIO
 
@@ -129,7 +105,7 @@ def check_zarr(main: LinkedFile) -> dict[str, dict[str, Any]]:
         store: Any = main.keys.unwrapped
         with NWBZarrIO(store, mode="r", lazy=False) as io:
             io.read()
-            if not keeps_types:
+            if NOTES not in attributes:  # a file of hdmf-zarr, which keeps no types
                 typed.update(unsigned_attributes(io.read_builder()))
 
     _check_read(main.location, read)

@@ -14,7 +14,7 @@ from typing import Any
 
 from hdmf_zarr_backend.builders.dimensions import name_axes
 from hdmf_zarr_backend.conversion.from_hdf5 import Hdf5Planner
-from hdmf_zarr_backend.conversion.readability import check_planned, check_version, namespaces_of, schema_of
+from hdmf_zarr_backend.conversion.readability import check_planned, check_version, schema_of
 from hdmf_zarr_backend.conversion.report import ConversionReport, report_of
 from hdmf_zarr_backend.errors import (
     ReadOnlyStoreError,
@@ -94,8 +94,8 @@ def convert_virtual(
         plan = Hdf5Planner(tree).plan_file()
         planned = PlannedKeys(plan, target)
         if is_nwb:
-            check_planned(source, planned, plan.hierarchy, namespaces_of(planned, plan.hierarchy, or_installed=True))
-        name_axes(plan, schema_of(namespaces_of(planned, plan.hierarchy)))
+            check_planned(source, planned, plan.hierarchy)
+        name_axes(plan, schema_of(planned, plan.hierarchy))
         plan.hierarchy.zarr_format = zarr_format
         staying = _leave(plan, tree, target)
         _check_amount(plan, staying, source)

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hdmf_zarr_backend.checks.findings import Problem, Report, Validation
-from hdmf_zarr_backend.checks.validate import validate
 from hdmf_zarr_backend.checks.verify import Level, verify
 from hdmf_zarr_backend.errors import ZarrBackendError
 from hdmf_zarr_backend.files.outline import Outline
@@ -86,6 +85,8 @@ def _schema(outline: Outline, source: str | os.PathLike[str], storage_options: M
     attributes = outline.hierarchy.root.attributes
     if not attributes.keys() & {SPECLOC, "namespace", "neurodata_type"}:
         return "<p>Not validated: the file names no schema.</p>"
+    from hdmf_zarr_backend.checks.validate import validate  # on use: hdmf is slow to import
+
     try:
         return _validation(validate(source, storage_options=storage_options))
     except ModuleNotFoundError as error:
