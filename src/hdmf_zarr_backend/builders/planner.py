@@ -24,7 +24,7 @@ from hdmf_zarr_backend.formats.attributes import encode_attributes
 from hdmf_zarr_backend.formats.casting import unmasked
 from hdmf_zarr_backend.formats.dimensions import encode_dimensions
 from hdmf_zarr_backend.formats.elements import describe
-from hdmf_zarr_backend.formats.links import Link, encode_link, link_or_copy
+from hdmf_zarr_backend.formats.links import Link, encode_link
 from hdmf_zarr_backend.formats.new_datasets import Layout
 from hdmf_zarr_backend.formats.references import Reference
 from hdmf_zarr_backend.formats.reserved import DIMENSIONS, DOC, LINKS, root_notes
@@ -321,22 +321,20 @@ class Planner:
         return np.broadcast_to(fill, wrapper.shape)
 
     def _link_to(self, data: LazyArray, path: str, *, link_data: bool) -> Reference | None:
-        """Return the target of a link to a stored array in place of a dataset at ``path``; None if it is copied."""
-        decision = link_or_copy(
-            data_location=data.location,
-            data_path=data.path,
-            own_location=self.targets.location,
-            own_path=path,
-            export_location=self.targets.export_location,
-            link_data=link_data,
-        )
-        is_nameable = can_be_named(data.location) and not isinstance(data, UnlinkedArray)
-        if decision == "copy" or (decision == "external" and not is_nameable):
+        """Return the target of a link to a stored array in place of a dataset at ``path``; None if it is copied.
+
+        On export, a dataset of the exported file is copied to its own path, and linked from other paths, as by HDF5IO.
+        """
+        exported = self.targets.export_location
+        is_own = data.location == (self.targets.location if exported is None else exported)
+        if not link_data or (is_own and exported is not None and data.path == path):
             return None
-        source = THIS_FILE if decision == "soft" else relative_source(data.location, self.targets.location)
         identifier = data.node.attributes.get("object_id")
-        file_id = self.targets.root_id if decision == "soft" else data.file_id
-        return Reference(source, data.name, identifier, file_id)
+        if is_own:
+            return Reference(THIS_FILE, data.name, identifier, self.targets.root_id)
+        if isinstance(data, UnlinkedArray) or not can_be_named(data.location):
+            return None
+        return Reference(relative_source(data.location, self.targets.location), data.name, identifier, data.file_id)
 
     def _plan_data(self, builder: Any, data: Any, options: Layout) -> PlannedArray:
         word = dtypes.word_of(builder.dtype)

@@ -1,16 +1,16 @@
-"""Links <-> the entries of ``zarr_link`` on the parent group, and the rule whether data are linked or copied.
+"""Links <-> the entries of ``zarr_link`` on the parent group.
 
 An entry is a reference with a ``name``. A link is soft if ``source == "."``, and external otherwise.
 Format 3 has the same entries under another name: `zarr3_attributes`.
 
-Source: hdmf-zarr storage specification, "Links"; semantics of ``HDF5IO.write_link`` and ``HDF5IO.write_dataset``.
+Source: hdmf-zarr storage specification, "Links".
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 from hdmf_zarr_backend.errors import MetadataError, at
 from hdmf_zarr_backend.formats.references import Reference, decode_reference, encode_reference
@@ -113,30 +113,3 @@ class LinkedFile:
         with at(self.location):
             target = find_link(group.attributes, name)
         return None if target is None else (target.source, target.node_path)
-
-
-Decision = Literal["copy", "soft", "external"]
-
-
-def link_or_copy(
-    *,
-    data_location: str,
-    data_path: str,
-    own_location: str,
-    own_path: str,
-    export_location: str | None,
-    link_data: bool,
-) -> Decision:
-    """Decide whether a stored array that is given as data is linked or copied.
-
-    Notes
-    -----
-    On export, a dataset of the exported file is copied to its own path, and linked from other paths. Complete paths are
-    compared: a root-level array has the parent ``""`` on both sides.
-    """
-    if not link_data:
-        return "copy"
-    here = own_location if export_location is None else export_location
-    if data_location == here:
-        return "copy" if export_location is not None and data_path == own_path else "soft"
-    return "external"
