@@ -174,9 +174,9 @@ class WriterLock(ABC):
 # ---- any store ------------------------------------------------------------------------------------------------------
 
 
-def writer_lock(keys: Store, *, break_lock: bool = False, replaces: bool = False) -> WriterLock:
+def writer_lock(store: Store, *, break_lock: bool = False, replaces: bool = False) -> WriterLock:
     """Acquire the lock of a file."""
-    store = keys.unwrapped
+    store = store.unwrapped
     local = store.folder or store.zip_file
     if local is not None:
         check_link(store.location)
@@ -249,11 +249,8 @@ class FileLock(WriterLock):
             raise
         self._is_held = True
         _held.add(self)
-        if self.follows:
-            self._clear(target, replaces=replaces)
-
-    def _clear(self, target: str, *, replaces: bool) -> None:
-        """Deal with what a dead writer has left beside the file."""
+        if not self.follows:
+            return
         try:
             with os_errors(target, "written"):
                 restore_old(target)
@@ -295,8 +292,10 @@ class FileLock(WriterLock):
         """Lock an open file; return False if its lock was broken, or another file has its name by now."""
         holder = self._holder(descriptor) if self._is_file else None
         if not _take(descriptor, holder):
-            if not (break_lock and self._is_file and _may_break(holder)):
-                stale = "that process has ended" if holder is not None and holder.is_gone() else ""
+            is_gone = holder is not None and holder.is_gone()
+            may_break = holder is None or is_gone or not holder.is_on_this_machine()
+            if not (break_lock and self._is_file and may_break):
+                stale = "that process has ended" if is_gone else ""
                 raise locked_error(holder, self.location, stale=stale)
             os.unlink(self._path)  # the lock of the system stays with the unlinked file
             self.follows = True
@@ -304,7 +303,10 @@ class FileLock(WriterLock):
         if self._is_file:
             if not _is_at(descriptor, self._path):
                 return False
-            _record_holder(descriptor)
+            os.ftruncate(descriptor, 0)
+            os.lseek(descriptor, 0, os.SEEK_SET)
+            # Windows locks the first byte, and hides it from readers
+            os.write(descriptor, b" " + json.dumps(asdict(Holder.here())).encode())
         self.follows |= self._is_file and existed  # perhaps empty: its writer died, or could not write to it
         return True
 
@@ -368,16 +370,6 @@ class FileLock(WriterLock):
             with suppress(OSError):  # it is not empty
                 os.rmdir(folder)
 
-    def forget(self) -> None:
-        """Close the file in a fork, where it would keep the lock beyond the life of its holder."""
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
-
-
-def _may_break(holder: Holder | None) -> bool:
-    return holder is None or not holder.is_on_this_machine() or holder.is_gone()
-
 
 def _missing(folder: str) -> list[str]:
     """Return the folders above a file that do not exist yet, the innermost first."""
@@ -400,27 +392,21 @@ def _take(descriptor: int, holder: Holder | None) -> bool:
 
 def _is_at(descriptor: int, path: str) -> bool:
     """Return whether an open file is the one at ``path`` itself, not the target of a link."""
-    mine = os.fstat(descriptor)
     try:
-        found = os.lstat(path)
+        return os.path.samestat(os.fstat(descriptor), os.lstat(path))
     except FileNotFoundError:
         return False
-    return (mine.st_dev, mine.st_ino) == (found.st_dev, found.st_ino)
-
-
-def _record_holder(descriptor: int) -> None:
-    os.ftruncate(descriptor, 0)
-    os.lseek(descriptor, 0, os.SEEK_SET)
-    # Windows locks the first byte, and hides it from readers
-    os.write(descriptor, b" " + json.dumps(asdict(Holder.here())).encode())
 
 
 _held: weakref.WeakSet[FileLock] = weakref.WeakSet()
 
 
 def _forget_all() -> None:
+    """Close the files in a fork, where they would keep the locks beyond the life of their holder."""
     for lock in list(_held):
-        lock.forget()
+        if lock._descriptor >= 0:
+            os.close(lock._descriptor)
+            lock._descriptor = -1
     _held.clear()
 
 

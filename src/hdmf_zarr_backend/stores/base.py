@@ -36,21 +36,11 @@ _CHUNK_FOLDERS = re.compile(r"(^|/)c(/\d+)*$")
 
 @dataclass(frozen=True, slots=True)
 class FileState:
-    """Properties of a file that are known without reading it.
-
-    Attributes
-    ----------
-    size : int
-        Bytes.
-    etag : str, optional
-        The entity tag of the content on a server, without quotes.
-    mtime_ns : int, optional
-        Time of the last change, in nanoseconds since 1970.
-    """
+    """Properties of a file that are known without reading it."""
 
     size: int
-    etag: str | None = None
-    mtime_ns: int | None = None
+    etag: str | None = None  # the entity tag of the content on a server, without quotes
+    mtime_ns: int | None = None  # time of the last change, in nanoseconds since 1970
 
     def as_json(self) -> dict[str, Any]:
         """Return the record of the file: its size and its tag, or its time, which is less exact, if it has no tag."""
@@ -73,42 +63,18 @@ class FileState:
 
 @dataclass(frozen=True, slots=True)
 class Abilities:
-    """The operations that a kind of store allows.
+    """The operations that a kind of store allows."""
 
-    Attributes
-    ----------
-    write : bool
-        A new file can be written.
-    change : bool
-        An existing file can be changed.
-    listing : bool
-        The store can list its keys.
-    is_remote : bool
-        Requests are slow, so that several should run at once.
-    consolidates : bool
-        A consolidated document is useful.
-    formats : tuple of int
-        Zarr formats that can be written.
-    control_characters : bool
-        Keys may contain control characters.
-    strict_json : bool
-        Documents must be strict JSON, without NaN and Infinity tokens.
-    commits : bool
-        Changes are visible after a commit, which has a message.
-    why : str
-        Why an operation is not possible, for messages: "a zip file cannot be changed".
-    """
-
-    write: bool = True
-    change: bool = True
-    listing: bool = True
-    is_remote: bool = False
-    consolidates: bool = True
-    formats: tuple[int, ...] = (2, 3)
-    control_characters: bool = True
-    strict_json: bool = False
-    commits: bool = False
-    why: str = ""
+    write: bool = True  # a new file can be written
+    change: bool = True  # an existing file can be changed
+    listing: bool = True  # the store can list its keys
+    is_remote: bool = False  # requests are slow, so that several should run at once
+    consolidates: bool = True  # a consolidated document is useful
+    formats: tuple[int, ...] = (2, 3)  # Zarr formats that can be written
+    control_characters: bool = True  # keys may contain them
+    strict_json: bool = False  # documents must be strict JSON, without NaN and Infinity tokens
+    commits: bool = False  # changes are visible after a commit, which has a message
+    why: str = ""  # why an operation is not possible, for messages: "a zip file cannot be changed"
 
 
 class Store(ABC):
@@ -116,41 +82,21 @@ class Store(ABC):
 
     A subclass sets ``location`` and implements the abstract methods. Everything else has a default that is correct for
     any store, and that a subclass replaces where it can do better.
-
-    Attributes
-    ----------
-    location : str
-        Absolute local path or URL of the file, without a trailing slash, for links and error messages.
-    abilities : Abilities
-        The operations that this store allows.
-    read_rules : ReadRules
-        Limits and link policy for all readers of this store, in other processes too.
-    options : dict
-        The user's ``storage_options``, which open other files of the same server.
-    folder : str or None
-        The local folder, if the store is one.
-    zip_file : str or None
-        The local zip file, if the store is one.
-    opens_by_url : bool
-        Whether ``location`` and ``options`` alone open the file, in obstore, fsspec and TensorStore.
-    opens_values : bool
-        Whether reading a part of a value by `open_value` never costs more than reading the complete value.
-    streams_values : bool
-        Whether `stream` writes a value piece by piece. Otherwise the complete value is held until it is set.
-    stream_bytes : int
-        Bytes of a streamed value that are in memory at a time.
     """
 
-    location: str
+    location: str  # absolute local path or URL of the file, without a trailing slash, for links and error messages
     abilities: Abilities = Abilities()
-    read_rules: ReadRules = DEFAULT_RULES
-    options: Mapping[str, Any] = {}
-    folder: str | None = None
-    zip_file: str | None = None
-    opens_by_url: bool = False
-    opens_values: bool = False
-    streams_values: bool = False
-    stream_bytes: int = 0
+    read_rules: ReadRules = DEFAULT_RULES  # limits and link policy for all readers of this store, in all processes
+    options: Mapping[str, Any] = {}  # the user's ``storage_options``, which open other files of the same server
+    folder: str | None = None  # the local folder, if the store is one
+    zip_file: str | None = None  # the local zip file, if the store is one
+    opens_by_url: bool = False  # whether ``location`` and ``options`` open the file in obstore, fsspec and TensorStore
+    opens_values: bool = False  # whether a part of a value by `open_value` never costs more than the complete value
+    streams_values: bool = False  # whether `stream` writes piece by piece; else the complete value is held
+    stream_bytes: int = 0  # bytes of a streamed value that are in memory at a time
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.location!r})"
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Store:
         """Return the same store: a deep copy of an array or container reads from the same file."""

@@ -1,7 +1,4 @@
-"""Errors of the operating system and of store libraries -> errors of this package, which name store, node and key.
-
-`stores.remote` has retried transient errors before they arrive here.
-"""
+"""Errors of the operating system and of store libraries -> errors of this package, which name store, node and key."""
 
 from __future__ import annotations
 
@@ -28,23 +25,15 @@ from hdmf_zarr_backend.stores.base import node_of
 # ---- the operating system -------------------------------------------------------------------------------------------
 
 _FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
-_GONE = (errno.ENOENT, errno.ENOTDIR)
+_SILENT = tuple(getattr(errno, name) for name in ("ETIMEDOUT", "ESTALE", "EHOSTDOWN") if hasattr(errno, name))
 _NO_FILES = re.compile(r"Too many open files")  # nor libraries in Rust
 _NO_MEMORY = re.compile(r"memory allocation failed|Cannot allocate memory")  # HDF5 has no type or number for it
 _DISK_FAILURES: tuple[tuple[tuple[int, ...], type[StoreError], str], ...] = (
     (_FULL, StoreFullError, "Free some space, and write it again."),
     ((errno.EACCES, errno.EPERM, errno.EROFS), StoreRefusedError, ""),  # `_refusal` has the remedy
-    (
-        tuple(getattr(errno, name) for name in ("ETIMEDOUT", "ESTALE", "EHOSTDOWN") if hasattr(errno, name)),
-        StoreUnreachableError,
-        "The file system did not answer; try again when it does.",
-    ),
-    (
-        (errno.ENAMETOOLONG,),
-        StoreError,
-        "The name is too long for this file system: rename it, or write to another place.",
-    ),
-    (_GONE, StoreNotFoundError, "Check the path of the file that is read."),
+    (_SILENT, StoreUnreachableError, "The file system did not answer; try again when it does."),
+    ((errno.ENAMETOOLONG,), StoreError, "The name is too long for this file system: rename it, or write elsewhere."),
+    ((errno.ENOENT, errno.ENOTDIR), StoreNotFoundError, "Check the path of the file that is read."),
 )
 _FOLDER_IS_GONE = "Its folder was removed or moved meanwhile; write it again."
 _DISK_MAY_FAIL = "A disk may be failing: look at the log of the system before anything else is written there."
@@ -88,19 +77,19 @@ def resource_failure(
 
 def disk_failure(error: OSError, location: str, key: str, doing: str) -> ZarrBackendError:
     """Return the error of this package for an OSError."""
-    what = repr(key) if key else "the file"
-    lack = resource_failure(error, doing, store=location, path=node_of(key) if key else None, what=what)
+    what, path = (repr(key), node_of(key)) if key else ("the file", None)
+    lack = resource_failure(error, doing, store=location, path=path, what=what)
     if lack is not None:
         return lack
-    found = ((kind, remedy) for numbers, kind, remedy in _DISK_FAILURES if error.errno in numbers)
-    kind, remedy = next(found, (StoreError, _DISK_MAY_FAIL))
+    known = ((kind, remedy) for numbers, kind, remedy in _DISK_FAILURES if error.errno in numbers)
+    kind, remedy = next(known, (StoreError, _DISK_MAY_FAIL))
     if kind is StoreRefusedError:
         doing = "written" if doing == "locked" else doing  # the lock is a file beside the one that is written
         remedy = _refusal(error, os.path.join(location, key) if key else location, doing)
     problem = f"{what} could not be {doing}: {error.strerror or str(error) or type(error).__name__}"
     if kind is StoreNotFoundError and doing not in ("read", "listed"):
         remedy = _FOLDER_IS_GONE
-    return kind(problem, store=location, path=node_of(key) if key else None, remedy=remedy)
+    return kind(problem, store=location, path=path, remedy=remedy)
 
 
 def _refusal(error: OSError, place: str, doing: str) -> str:
@@ -136,16 +125,10 @@ _FOREIGN = {
     "azure.core.exceptions": ("AzureError",),
     "icechunk": ("IcechunkError",),
 }
-_REFUSED = frozenset(
-    {
-        "PermissionDeniedError",
-        "UnauthenticatedError",
-        "NoCredentialsError",
-        "PartialCredentialsError",
-        "ClientAuthenticationError",
-        "GoogleAuthError",
-    }
-)
+_REFUSED = frozenset({
+    "ClientAuthenticationError", "GoogleAuthError", "NoCredentialsError", "PartialCredentialsError",
+    "PermissionDeniedError", "UnauthenticatedError",
+})  # fmt: skip
 _REFUSED_STATUS = (401, 403)
 _STATUS = ("status", "status_code", "code")  # aiohttp, azure, gcsfs
 # how servers report a bucket that does not exist; the libraries have no type for it
@@ -206,7 +189,7 @@ def _library_failure(error: BaseException, location: str, key: str, doing: str) 
     problem = f"{key!r} could not be {doing}: {text}" if key else f"the store could not be {doing}: {text}"
     path = node_of(key)
     # a key can be written to any existing bucket; some libraries only report that something is absent
-    if _is_no_bucket(error) or (doing == "written" and isinstance(error, FileNotFoundError)):
+    if _NO_BUCKET.search(text) or (doing == "written" and isinstance(error, FileNotFoundError)):
         remedy = "Check the name of the bucket, and the endpoint."
         return StoreNotFoundError(f"there is no such bucket; {problem}", store=location, path=path, remedy=remedy)
     if _is_refusal(error):
@@ -235,7 +218,7 @@ def without_ranges(location: str, key: str) -> StoreError:
 
 def raise_if_not_absent(error: BaseException) -> None:
     """Raise an error about an absent key, if in fact the bucket does not exist, or the server failed."""
-    if _is_no_bucket(error):
+    if _NO_BUCKET.search(str(error)):
         raise error
     cause = error.__cause__  # fsspec reports any failure of a web server as absence
     if isinstance(cause, ZarrBackendError):
@@ -243,10 +226,6 @@ def raise_if_not_absent(error: BaseException) -> None:
     is_of_server = isinstance(cause, library_errors()) and not isinstance(cause, _NOT_OF_SERVER)
     if cause is not None and is_of_server and status_of(cause) not in _ABSENT_STATUS:
         raise cause
-
-
-def _is_no_bucket(error: BaseException) -> bool:
-    return _NO_BUCKET.search(str(error)) is not None
 
 
 def _is_refusal(error: BaseException) -> bool:

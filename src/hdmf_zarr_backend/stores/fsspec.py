@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
-from urllib.parse import urljoin
+from urllib.parse import quote, urljoin
 
 from hdmf_zarr_backend.errors import UsageError
 from hdmf_zarr_backend.extras import install_command
@@ -141,7 +141,10 @@ class FsspecStore(RemoteStore):
 
     def _path(self, key: str) -> str:
         self.check_url()  # sets the root
-        root = str(self._root or "")
+        root, mark, query = str(self._root or "").partition("?")
+        if self.location.startswith("http"):  # of a file system that a user has opened: a key is not a part of a query
+            return f"{root.rstrip('/')}/{quote(key)}{mark}{query}"
+        root = f"{root}{mark}{query}"
         return f"{root.rstrip('/')}/{key}" if root else key
 
     def _get(self, key: str) -> bytes:
@@ -158,8 +161,9 @@ class FsspecStore(RemoteStore):
 
     def _get_ranges(self, key: str, ranges: Sequence[Range]) -> list[bytes]:
         path = self._path(key)
-        if self._scheme in AZURE_SCHEMES and any(start < 0 for start, _ in ranges):
-            ranges = self._from_the_start(path, ranges)
+        if self._scheme in AZURE_SCHEMES and any(start < 0 for start, _ in ranges):  # which counts from the start only
+            size = int(self._filesystem.info(path)["size"])
+            ranges = [slice(start, stop).indices(size)[:2] for start, stop in ranges]
         if len(ranges) == 1:
             return [bytes(self._filesystem.cat_file(path, start=ranges[0][0], end=ranges[0][1]))]
         starts, ends = [start for start, _ in ranges], [stop for _, stop in ranges]
@@ -168,11 +172,6 @@ class FsspecStore(RemoteStore):
             if isinstance(part, BaseException):
                 raise part
         return [bytes(part) for part in parts]
-
-    def _from_the_start(self, path: str, ranges: Sequence[Range]) -> list[Range]:
-        """Return ranges that count from the start only, since Azure has no others."""
-        size = int(self._filesystem.info(path)["size"])
-        return [slice(start, stop).indices(size)[:2] for start, stop in ranges]
 
     def _state(self, key: str) -> FileState:
         found = self._filesystem.info(self._path(key))

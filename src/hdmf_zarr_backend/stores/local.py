@@ -59,9 +59,6 @@ class LocalStore(Store):
         self._made: set[str] = set()
         self._opened: OpenFolder | None = None
 
-    def __repr__(self) -> str:
-        return f"LocalStore({self.root!r})"
-
     def pin(self) -> None:
         """Keep reading the present directory; after it was replaced, an absent value is an error."""
         self._opened = OpenFolder.at(self.root)

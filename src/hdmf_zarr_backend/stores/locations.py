@@ -56,11 +56,8 @@ def check_apart(source: str, target: str) -> None:
     """Refuse a target that is the source, contains the source, or is inside of the source."""
     is_local = not is_url(source) and not is_url(target)
     one, other = (os.path.realpath(source), os.path.realpath(target)) if is_local else (source, target)
-    if (
-        one == other
-        or f"{one}{os.sep}".startswith(f"{other}{os.sep}")
-        or f"{other}{os.sep}".startswith(f"{one}{os.sep}")
-    ):
+    one, other = sorted((f"{one}{os.sep}", f"{other}{os.sep}"))
+    if other.startswith(one):
         raise StoreExistsError(
             "source and target are the same file, or one is inside the other",
             store=target,
@@ -98,26 +95,15 @@ def split_location(location: str) -> tuple[str, str]:
 # ---- links to other files ------------------------------------------------------------------------------------------
 
 
-def _is_local(location: str) -> bool:
-    """Return whether a location, or a part of a chain, is on this machine."""
-    return "file" in _protocols(location)
-
-
 def _protocols(location: str) -> list[str]:
     """Return the protocols of a chain of fsspec, the one of the file itself last; ``file`` for local paths."""
-    parts = location.split("::")
-    found = [_protocol(part) for part in parts]
-    if not _WRAPPER.fullmatch(parts[-1]):
-        return found
-    return [*found[:-1], "file"]  # a path that looks like a protocol
-
-
-def _protocol(part: str) -> str:
-    scheme, mark, _ = part.partition("://")
-    if mark:
-        name = scheme.lower() if len(scheme) > 1 else "file"  # a drive of Windows
-        return "file" if name in _LOCAL_SCHEMES else name
-    return part if _WRAPPER.fullmatch(part) else "file"
+    protocols = []
+    for number, part in enumerate(parts := location.split("::"), 1):
+        name, mark, _ = part.partition("://")
+        is_wrapper = _WRAPPER.fullmatch(part) and number < len(parts)  # the last may be a path that looks like one
+        is_remote = mark and len(name) > 1 and name.lower() not in _LOCAL_SCHEMES  # one letter: a drive of Windows
+        protocols.append(name.lower() if is_remote or is_wrapper else "file")
+    return protocols
 
 
 def why_not(
@@ -130,7 +116,7 @@ def why_not(
     if policy == "never":
         return f"{kind} to other files are not followed", 'Pass external_links="within" or "follow" (--external-links)'
     is_remote = is_url(origin)
-    if is_remote and _is_local(target):
+    if is_remote and "file" in _protocols(target):
         return "a file on a server does not lead to files of this machine", ""
     if not _is_path(target) and not _is_followed(target, origin, policy):
         problem = f"the protocols {', '.join(_protocols(target))} are not followed"

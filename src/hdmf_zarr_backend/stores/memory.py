@@ -30,9 +30,6 @@ class MemoryStore(Store):
         self.location = location if location is not None else f"object://{id(mapping):x}"
         self.abilities = Abilities() if isinstance(mapping, MutableMapping) else _READ_ONLY
 
-    def __repr__(self) -> str:
-        return f"MemoryStore({self.location!r})"
-
     def __reduce__(self) -> tuple[Any, ...]:
         raise not_shared(self.location)
 

@@ -11,11 +11,10 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from inspect import signature
-from typing import Any
+from typing import Any, NamedTuple
 
 from hdmf_zarr_backend.errors import StoreError, UsageError
 from hdmf_zarr_backend.stores.base import Abilities, FileState, Range, Write, check_value_size
@@ -36,7 +35,8 @@ _BUCKETS = {"S3Store": ("s3", "bucket"), "GCSStore": ("gs", "bucket"), "AzureSto
 _SCHEMES = (
     (S3_SCHEMES, "S3Store"), (GOOGLE_SCHEMES, "GCSStore"), (AZURE_SCHEMES, "AzureStore"), (WEB_SCHEMES, "HTTPStore"),
 )  # fmt: skip
-_ANY_STORE = frozenset({"client_options", "retry_config", "credential_provider"})
+ANY_STORE = frozenset({"client_options", "retry_config", "credential_provider"})
+"""Options of every store of obstore that are not settings of a service."""
 
 
 def store_of_bucket(store: Any, path: str = "") -> ObjectStore | None:
@@ -107,32 +107,15 @@ class ObjectStore(RemoteStore):
     def _get_part(self, key: str, start: int, stop: int | None) -> bytes:
         import obstore
 
-        if start < 0:
-            return self._get_from_end(key, start, stop)
-        if stop is not None:
+        if start < 0 and self._scheme in AZURE_SCHEMES:  # where no range counts from the end
+            start, stop, _ = slice(start, stop).indices(int(obstore.head(self.opened, key)["size"]))
+        if stop is not None and 0 <= start < stop:
             return bytes(obstore.get_range(self.opened, key, start=start, end=stop))
-        return bytes(obstore.get(self.opened, key, options={"range": {"offset": start}}).bytes())
-
-    def _get_from_end(self, key: str, start: int, stop: int | None) -> bytes:
-        """Return a range that counts from the end; Azure has none, so there by the size of the value."""
-        import obstore
-
-        if self._scheme not in AZURE_SCHEMES:
-            part = bytes(obstore.get(self.opened, key, options={"range": {"suffix": -start}}).bytes())
-            return part if stop is None else part[: stop - start]
-        size = int(obstore.head(self.opened, key)["size"])
-        first, last = max(0, size + start), size if stop is None else max(0, size + stop)
-        return self._get_part(key, first, last) if first < last else b""
-
-    def beginning(self, key: str, count: int) -> bytes | None:
-        """Return the first ``count`` bytes of the value of ``key``, also from a server without ranges."""
-        return self._read(lambda: self._beginning(key, count), key)
-
-    def _beginning(self, key: str, count: int) -> bytes:
-        import obstore
-
-        stream = obstore.get(self.opened, key).stream(min_chunk_size=count)
-        return next((bytes(part)[:count] for part in stream), b"")
+        if stop is not None and start >= 0:
+            return b""
+        wanted: Any = {"suffix": -start} if start < 0 else {"offset": start}
+        part = bytes(obstore.get(self.opened, key, options={"range": wanted}).bytes())
+        return part if stop is None else part[: stop - start]
 
     def _state(self, key: str) -> FileState:
         import obstore
@@ -224,20 +207,15 @@ _CLIENT = frozenset({
 """What obstore takes in ``client_options``, beside which it ignores the same names elsewhere."""
 
 
-@dataclass(frozen=True)
-class _Kind:
-    """What is special about one kind of store.
+class _Kind(NamedTuple):
+    """What is special about one kind of store."""
 
-    ``library`` is that of fsspec, ``words`` are its options that obstore has under other names. ``identity`` are the
-    options, and ``variables`` those of the environment, that hold credentials; ``endpoints`` name a server.
-    """
-
-    library: str
-    words: Mapping[str, str]
-    others: tuple[str, ...]
-    identity: tuple[str, ...]
-    variables: tuple[str, ...]
-    endpoints: tuple[str, ...]
+    library: str  # of fsspec
+    words: Mapping[str, str]  # its options that obstore has under other names
+    others: tuple[str, ...]  # options that are often meant
+    identity: tuple[str, ...]  # options that hold credentials
+    variables: tuple[str, ...]  # likewise, of the environment
+    endpoints: tuple[str, ...]  # variables that name a server
 
 
 _OPTIONS = {
@@ -294,7 +272,7 @@ def object_settings(location: str, options: Mapping[str, Any]) -> dict[str, Any]
     if kind is None or find_spec("obstore") is None:
         return None
     if kind == "HTTPStore":
-        return _bounded(dict(options), location, location) if options.keys() <= _ANY_STORE else None
+        return _bounded(dict(options), location, location) if options.keys() <= ANY_STORE else None
     special = _OPTIONS[kind]
     given = {name: value for name, value in options.items() if value is not None}
     if kind == "S3Store" and special.words.keys() >= (client := given.get("client_kwargs", {})).keys():
@@ -304,7 +282,7 @@ def object_settings(location: str, options: Mapping[str, Any]) -> dict[str, Any]
         if given.get("token") in ("anon", "google_default"):
             given |= {"anon": True} if given.pop("token") == "anon" else {}
     settings = {special.words.get(name, name): value for name, value in given.items()}
-    if not _has(kind, frozenset(settings.keys() - _ANY_STORE)):
+    if not _has(kind, frozenset(settings.keys() - ANY_STORE)):
         _refuse_unknown(kind, given, location)
         return None
     if _is_for_fsspec(kind, settings, location, options) and find_spec(special.library) is not None:
@@ -351,7 +329,7 @@ def _is_for_fsspec(kind: str, settings: dict[str, Any], location: str, options: 
 def _refuse_unknown(kind: str, options: Mapping[str, Any], location: str) -> None:
     """Refuse an option that neither obstore nor the library of fsspec has, which would ignore it."""
     special = _OPTIONS[kind]
-    known = {*special.words, *special.words.values(), *special.others, *special.identity, *_ANY_STORE}
+    known = {*special.words, *special.words.values(), *special.others, *special.identity, *ANY_STORE}
     if find_spec(special.library) is not None:
         from fsspec import get_filesystem_class
 

@@ -109,11 +109,12 @@ def _path_of(place: Any) -> tuple[str | os.PathLike[str], dict[str, Any]] | None
 
 def _of_path(location: str, options: dict[str, Any]) -> Store:
     try:
-        is_path = b"\0" not in os.fsencode(location)
-    except UnicodeEncodeError:
-        is_path = False
-    if not is_path:
-        raise UsageError(f"{location!r} is not a path", remedy="Remove the characters that no file name has.")
+        os.lstat(location)
+    except ValueError as error:  # a NUL or a lone surrogate
+        remedy = "Remove the characters that no file name has."
+        raise UsageError(f"{location!r} is not a path", remedy=remedy) from error
+    except OSError:
+        pass
     if not os.path.isdir(location):
         if location.endswith(zip_files.SUFFIX):
             return ZipStore(location)
@@ -217,14 +218,14 @@ def may_exist(location: str) -> bool:
     return location.endswith(FILE_SUFFIXES) and os.path.isfile(location)
 
 
-def check_abilities(keys: Store, mode: str) -> None:
+def check_abilities(store: Store, mode: str) -> None:
     """Refuse a mode that this kind of store does not support, before any request."""
-    abilities = keys.abilities
+    abilities = store.abilities
     possible = {"r": True, "r-": True, "r+": abilities.change, "a": abilities.change}
     if not possible.get(mode, abilities.write):
         raise ReadOnlyStoreError(
             f"{abilities.why}: the mode {mode!r} is not possible",
-            store=keys.location,
+            store=store.location,
             remedy="Read it with mode 'r', and export it to another place to change it.",
             remedy_cli="Copy it with `zarrio convert`, and change the copy.",
         )

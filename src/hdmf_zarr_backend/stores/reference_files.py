@@ -33,21 +33,12 @@ from hdmf_zarr_backend.errors import (
     LinkRefusedError,
     MetadataError,
     NotZarrError,
-    ReadOnlyStoreError,
     StoreError,
     StoreNotFoundError,
     ZarrBackendError,
 )
 from hdmf_zarr_backend.model.link_sources import is_url, resolve_source
-from hdmf_zarr_backend.stores.base import (
-    Abilities,
-    FileState,
-    Range,
-    Store,
-    check_inside,
-    check_value_size,
-    cut_ranges,
-)
+from hdmf_zarr_backend.stores.base import Abilities, FileState, Range, Store, check_inside, check_value_size, cut_ranges
 from hdmf_zarr_backend.stores.locations import authority, split_location, why_not
 from hdmf_zarr_backend.stores.remote import Extent, RemoteStore, at_once, get_at_once, in_thread, joined
 
@@ -55,9 +46,8 @@ SUFFIX = ".json"
 
 Opener = Callable[[str, Mapping[str, Any]], Store]
 
-_WHY = "a file of references is read only"
-_REMEDY = "Export it to a directory and change that."
 _SECOND = 10**9
+_DO_NOT_TRUST = "Do not trust it; or download it together with the other file."
 
 B = TypeVar("B")
 
@@ -65,7 +55,7 @@ B = TypeVar("B")
 class ReferenceStore(RemoteStore):
     """A file of references."""
 
-    abilities = Abilities(write=False, change=False, is_remote=True, why=_WHY)
+    abilities = Abilities(write=False, change=False, is_remote=True, why="a file of references is read only")
 
     def __init__(self, location: str, options: Mapping[str, Any], opener: Opener) -> None:
         super().__init__(location, options)
@@ -161,12 +151,6 @@ class ReferenceStore(RemoteStore):
             remedy="The other file was moved, cut or changed; create the references again.",
         )
 
-    def _set(self, key: str, value: bytes) -> None:
-        raise ReadOnlyStoreError(_WHY, store=self.location, remedy=_REMEDY)
-
-    def _delete(self, keys: Sequence[str]) -> None:
-        raise ReadOnlyStoreError(_WHY, store=self.location, remedy=_REMEDY)
-
     def _list(self, prefix: str) -> Iterator[tuple[str, int]]:
         start = f"{prefix}/" if prefix else ""
         for key, value in self._references.items():
@@ -201,9 +185,8 @@ class ReferenceStore(RemoteStore):
         recorded = self._recorded.get(url)
         for location in self._places(url, recorded) if recorded is not None else ():
             if self._refusal(location, is_recorded=True) is None:
-                folder, name = split_location(location)
-                store = self._folder(folder)
-                return _Found(store, name, location) if store.abilities.is_remote else None
+                file = self._at(location)
+                return file if file.store.abilities.is_remote else None
         return None
 
     def _source(self, url: str) -> _Found:
@@ -226,8 +209,7 @@ class ReferenceStore(RemoteStore):
         refusal = self._refusal(original)
         if refusal is not None:
             raise refusal
-        folder, name = split_location(original)
-        return _Found(self._folder(folder), name, original)
+        return self._at(original)
 
     def _places(self, url: str, recorded: Recorded) -> tuple[str, str]:
         """Return the original location of a recorded file, and the recorded path beside the references."""
@@ -240,11 +222,14 @@ class ReferenceStore(RemoteStore):
         refusals = {each: self._refusal(each, is_recorded=True) for each in (original, beside)}
         changed: _Found | None = None
         for location in (each for each, refusal in refusals.items() if refusal is None):
-            sample = self._sample(location, recorded)
-            found = self._at(location)
-            if found is not None and self._is_same(found, recorded, sample, is_original=location == original):
-                return found
-            changed = changed or found
+            file = self._at(location)
+            sample = self._sample(file, recorded)
+            file.state = file.store.state(file.name)
+            if file.state is None:
+                continue
+            if self._is_same(file.state, recorded, sample, is_original=location == original):
+                return file
+            changed = changed or file
         if changed is not None:
             raise self._changed(changed.location)
         raise next(filter(None, refusals.values()), None) or self._missing(*refusals)
@@ -253,27 +238,23 @@ class ReferenceStore(RemoteStore):
         location = url if is_url(url) or os.path.isabs(url) else resolve_source(f"../{url}", self.location)
         return resolve_source(location, location)  # file:// URLs are paths
 
-    def _at(self, location: str) -> _Found | None:
+    def _at(self, location: str) -> _Found:
         folder, name = split_location(location)
-        store = self._folder(folder)
-        state = store.state(name)
-        return None if state is None else _Found(store, name, location, state)
+        return _Found(self._folder(folder), name, location)
 
-    def _sample(self, location: str, recorded: Recorded) -> Callable[[], str | None]:
+    @staticmethod
+    def _sample(file: _Found, recorded: Recorded) -> Callable[[], str | None]:
         """Return a function that returns the digest of both ends; it is requested at once if it will be needed."""
-        folder, name = split_location(location)
-        store, state = self._folder(folder), recorded.state
-        read = partial(store.sample, name, state.size)
+        state = recorded.state
+        read = partial(file.store.sample, file.name, state.size)
         # servers give whole seconds: a file with another time was recorded before it came to the server
         is_from_here = state.etag is None and (state.mtime_ns is None or state.mtime_ns % _SECOND != 0)
-        is_needed = recorded.sample is not None and is_from_here and store.abilities.is_remote
+        is_needed = recorded.sample is not None and is_from_here and file.store.abilities.is_remote
         return in_thread(read).result if is_needed else read
 
     @staticmethod
-    def _is_same(found: _Found, recorded: Recorded, sample: Callable[[], str | None], *, is_original: bool) -> bool:
+    def _is_same(state: FileState, recorded: Recorded, sample: Callable[[], str | None], *, is_original: bool) -> bool:
         """Return whether a file is the one that is recorded, or a copy of it."""
-        state = found.state
-        assert state is not None
         if recorded.state.is_certainly(state):
             return True
         if state.size != recorded.state.size or (is_original and recorded.state.has_same_kind(state)):
@@ -286,15 +267,9 @@ class ReferenceStore(RemoteStore):
         rule = why_not(location, self.location, self.read_rules.external_links, free=is_recorded, kind="references")
         if rule is None:
             return None
-        problem, remedy = rule
-        remedy = (
-            f"{remedy}, if you trust the file."
-            if remedy
-            else ("Do not trust it; or download it together with the other file.")
-        )
-        return LinkRefusedError(
-            f"the reference to {location!r} is refused: {problem}", store=self.location, remedy=remedy
-        )
+        problem = f"the reference to {location!r} is refused: {rule[0]}"
+        remedy = f"{rule[1]}, if you trust the file." if rule[1] else _DO_NOT_TRUST
+        return LinkRefusedError(problem, store=self.location, remedy=remedy)
 
     def _missing(self, *locations: str) -> StoreNotFoundError:
         return StoreNotFoundError(
@@ -327,19 +302,17 @@ def _parse(text: bytes, location: str) -> tuple[dict[str, Any], dict[str, Record
         document = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise NotZarrError(f"this is not JSON ({error})", store=location, remedy="Check the path.") from error
-    if not isinstance(document, dict):
-        raise NotZarrError("this is not a file of references", store=location, remedy="Check the path.")
-    if "gen" in document:
+    if isinstance(document, dict) and "gen" in document:
         raise NotZarrError(
             "references that are generated by a rule (`gen`) are not read",
             store=location,
             remedy="Open it through fsspec's reference:// with fo= in storage_options.",
             remedy_cli="Open it through fsspec's reference:// with -O fo=FILE.",
         )
-    references = document.get("refs", document)
-    templates = document.get("templates", {})
-    if not isinstance(references, dict) or not isinstance(templates, dict):
+    parts = (document.get("refs", document), document.get("templates", {})) if isinstance(document, dict) else ()
+    if not parts or not all(isinstance(part, dict) for part in parts):
         raise NotZarrError("this is not a file of references", store=location, remedy="Check the path.")
+    references, templates = parts
     recorded = _parse_record(document, location) if "refs" in document else {}
     return {key: _value(key, value, templates, location) for key, value in references.items()}, recorded
 
@@ -388,21 +361,11 @@ _RECREATE = "Create the references again: `zarrio convert --virtual --overwrite`
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """The record of one file.
+    """The record of one file."""
 
-    Attributes
-    ----------
-    state : FileState
-        State of the file when it was recorded.
-    relative : str, optional
-        Path from the folder of the references.
-    sample : str, optional
-        Digest of both ends.
-    """
-
-    state: FileState
-    relative: str | None = None
-    sample: str | None = None
+    state: FileState  # when it was recorded
+    relative: str | None = None  # path from the folder of the references
+    sample: str | None = None  # digest of both ends
 
     def as_json(self) -> dict[str, Any]:
         """Return the record as JSON."""
@@ -420,15 +383,13 @@ def _parse_record(document: Mapping[str, Any], location: str) -> dict[str, Recor
 
 
 def _recorded(entry: Any, location: str) -> Recorded:
-    if not isinstance(entry, dict) or type(entry.get("size")) is not int:
+    known = entry if isinstance(entry, dict) else {}
+    etag, relative, sample = (known.get(name) for name in ("etag", "relative", "sample"))
+    size, time = known.get("size"), known.get("mtime_ns")
+    is_text = all(text is None or isinstance(text, str) for text in (etag, relative, sample))
+    if type(size) is not int or not is_text or (time is not None and type(time) is not int):
         raise _damaged("the record of its sources", location)
-    texts = [entry.get(name) for name in ("etag", "relative", "sample")]
-    if not all(text is None or isinstance(text, str) for text in texts):
-        raise _damaged("the record of its sources", location)
-    time = entry.get("mtime_ns")
-    if time is not None and type(time) is not int:
-        raise _damaged("the record of its sources", location)
-    return Recorded(FileState(entry["size"], texts[0], time), texts[1], texts[2])
+    return Recorded(FileState(size, etag, time), relative, sample)
 
 
 @dataclass(slots=True)

@@ -18,11 +18,7 @@ from typing import Any, TypeVar
 
 from hdmf_zarr_backend.errors import ReadOnlyStoreError, StoreError, UsageError
 from hdmf_zarr_backend.stores.base import Abilities, FileState, Range, Store, check_inside, check_value_size
-from hdmf_zarr_backend.stores.failures import (
-    library_errors_named,
-    raise_if_not_absent,
-    without_ranges,
-)
+from hdmf_zarr_backend.stores.failures import library_errors_named, raise_if_not_absent, without_ranges
 
 _MOST_LETTERS = 5_000
 """Most characters of a URL, which servers and libraries limit too, after they are quoted."""
@@ -54,7 +50,7 @@ def at_once(function: Callable[[A], B], items: Iterable[A]) -> Iterator[B]:
     running: deque[Future[B]] = deque()
     try:
         for item in items:
-            running.append(_submitted(function, item))
+            running.append(_submitted(request_pool(), function, item))
             if len(running) >= REQUESTS:
                 yield running.popleft().result()
         while running:
@@ -73,12 +69,12 @@ def get_at_once(store: Store, keys: Sequence[str]) -> dict[str, bytes]:
     return {key: value for key, value in zip(keys, values, strict=True) if value is not None}
 
 
-def _submitted(function: Callable[[A], B], item: A) -> Future[B]:
+def _submitted(pool: ThreadPoolExecutor, function: Callable[..., B], *items: Any) -> Future[B]:
     try:
-        return request_pool().submit(function, item)
+        return pool.submit(function, *items)
     except RuntimeError:  # the interpreter is ending, and starts no more threads
         done: Future[B] = Future()
-        done.set_result(function(item))
+        done.set_result(function(*items))
         return done
 
 
@@ -86,11 +82,7 @@ def in_thread(function: Callable[[], B]) -> Future[B]:
     """Call a function in a thread of its own, which a thread of the pool may wait for."""
     threads = ThreadPoolExecutor(1, thread_name_prefix="hdmf-zarr-request")
     try:
-        return threads.submit(function)
-    except RuntimeError:  # the interpreter is ending
-        done: Future[B] = Future()
-        done.set_result(function())
-        return done
+        return _submitted(threads, function)
     finally:
         threads.shutdown(wait=False)
 
@@ -180,9 +172,6 @@ class RemoteStore(Store):
         self.location = location
         self.options = dict(options or {})
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.location!r})"
-
     # ---- defined by subclasses --------------------------------------------------------------------------------------
 
     @abstractmethod
@@ -201,17 +190,17 @@ class RemoteStore(Store):
         value = self._get(key)
         return None if value is None else FileState(len(value))
 
-    @abstractmethod
     def _set(self, key: str, value: bytes) -> None:
-        """Set ``key``."""
+        """Set ``key``; this and the next two are not called if `abilities` excludes them."""
+        raise NotImplementedError
 
-    @abstractmethod
     def _delete(self, keys: Sequence[str]) -> None:
         """Delete ``keys``, some of which may be absent."""
+        raise NotImplementedError
 
-    @abstractmethod
     def _list(self, prefix: str) -> Iterator[tuple[str, int]]:
         """Yield key and size of all keys below ``prefix/``."""
+        raise NotImplementedError
 
     def _create(self, key: str, value: bytes) -> bool | None:
         """Set ``key`` if it is absent, in one step; return whether it was set, None if that is impossible."""

@@ -16,14 +16,14 @@ import re
 import threading
 import time
 import weakref
-from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from inspect import signature
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import quote, urljoin, urlsplit
 
-from hdmf_zarr_backend.errors import LinkRefusedError, ReadOnlyStoreError, UsageError
+from hdmf_zarr_backend.errors import LinkRefusedError, UsageError
 from hdmf_zarr_backend.extras import install_command
 from hdmf_zarr_backend.model.stored import is_small_number
 from hdmf_zarr_backend.stores.base import Abilities, FileState, Range, check_value_size, node_of, size_limit
@@ -47,6 +47,9 @@ B = TypeVar("B")
 Origin = tuple[str, str, int]
 """Scheme, host and port of a URL."""
 
+_Answer = tuple[Mapping[str, str], bytes]
+"""Headers and body of a response."""
+
 
 class StatusError(OSError):
     """A response that is neither a value nor the absence of one."""
@@ -54,14 +57,6 @@ class StatusError(OSError):
     def __init__(self, status: int, reason: str, url: str) -> None:
         super().__init__(f"{url} answers with status code: {status} {reason}")
         self.status = status
-
-
-class _Answer(NamedTuple):
-    """A response, with its body or the beginning of it."""
-
-    status: int
-    headers: Mapping[str, str]
-    body: bytes
 
 
 def origin_of(url: str) -> Origin:
@@ -130,7 +125,7 @@ class WebStore(RemoteStore):
 
     def _get(self, key: str) -> bytes:
         most = int(getattr(self.read_rules.limits, size_limit(key)))
-        return self._run(self._request("GET", key, most=most + 1)).body
+        return self._run(self._request("GET", key, most=most + 1))[1]
 
     def _get_ranges(self, key: str, ranges: Sequence[Range]) -> list[bytes]:
         return self._run(self._ranges(key, ranges))
@@ -171,12 +166,11 @@ class WebStore(RemoteStore):
         return await self._range(key, first, last)
 
     async def _part(self, key: str, wanted: str, most: int | None = None) -> bytes:
-        answer = await self._request("GET", key, {"Range": f"bytes={wanted}"}, most=most, status=206)
-        return answer.body
+        return (await self._request("GET", key, {"Range": f"bytes={wanted}"}, most=most, status=206))[1]
 
     def beginning(self, key: str, count: int) -> bytes | None:
         """Return the first ``count`` bytes of the value of ``key``, also from a server without ranges."""
-        return self._read(lambda: self._run(self._request("GET", key, most=count)).body[:count], key)
+        return self._read(lambda: self._run(self._request("GET", key, most=count))[1][:count], key)
 
     def _state(self, key: str) -> FileState:
         return self._run(self._head(key))
@@ -184,7 +178,7 @@ class WebStore(RemoteStore):
     async def _head(self, key: str) -> FileState:
         from email.utils import parsedate_to_datetime
 
-        headers = (await self._request("HEAD", key)).headers
+        headers, _ = await self._request("HEAD", key)
         size, changed = headers.get("Content-Length"), headers.get("Last-Modified")
         if size is None or not is_small_number(size):
             raise OSError(f"the server does not tell the size of the file, but {size!r}")
@@ -192,15 +186,6 @@ class WebStore(RemoteStore):
         with suppress(ValueError, TypeError):
             moment = None if changed is None else int(parsedate_to_datetime(changed).timestamp()) * 10**9
         return FileState(int(size), plain_tag(headers.get("ETag")), moment)
-
-    def _set(self, key: str, value: bytes) -> None:
-        raise ReadOnlyStoreError(self.abilities.why, store=self.location)
-
-    def _delete(self, keys: Sequence[str]) -> None:
-        raise ReadOnlyStoreError(self.abilities.why, store=self.location)
-
-    def _list(self, prefix: str) -> Iterator[tuple[str, int]]:
-        raise ReadOnlyStoreError(self.abilities.why, store=self.location)
 
     # ---- requests ---------------------------------------------------------------------------------------------------
 
@@ -278,7 +263,7 @@ class WebStore(RemoteStore):
             count += len(piece)
             if most is not None and count >= most:
                 break
-        return _Answer(response.status, response.headers, b"".join(body))
+        return response.headers, b"".join(body)
 
     def _url(self, key: str) -> str:
         root, mark, query = self.location.partition("?")  # a query may grant access

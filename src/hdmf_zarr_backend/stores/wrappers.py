@@ -28,15 +28,11 @@ class WrapperStore(Store):
 
     def __init__(self, store: Store) -> None:
         self.store = store
-        self.location = store.location
-        self.abilities = store.abilities
-        self.options = store.options
-        self.folder = store.folder
-        self.zip_file = store.zip_file
-        self.opens_by_url = store.opens_by_url
-        self.opens_values = store.opens_values
-        self.streams_values = store.streams_values
-        self.stream_bytes = store.stream_bytes
+        for name in (
+            "location", "abilities", "options", "folder", "zip_file", "opens_by_url", "opens_values",
+            "streams_values", "stream_bytes",
+        ):  # fmt: skip
+            setattr(self, name, getattr(store, name))
 
     @property
     def unwrapped(self) -> Store:
@@ -96,9 +92,6 @@ class InlinedStore(WrapperStore):
         super().__init__(store)
         self.values = values
 
-    def __repr__(self) -> str:
-        return f"InlinedStore({self.store!r}, {len(self.values)} values)"
-
     def inlined(self, key: str) -> bytes | None:
         return self.values.get(key)
 
@@ -110,14 +103,10 @@ class InlinedStore(WrapperStore):
         return None if key in self.values else self.store.open_value(key)
 
     def get_many(self, keys: Iterable[str]) -> dict[str, bytes]:
-        found: dict[str, bytes] = {}
-        missing: list[str] = []
-        for key in keys:
-            if key in self.values:
-                found[key] = self.values[key]
-            else:
-                missing.append(key)
-        return {**found, **self.store.get_many(missing)} if missing else found
+        wanted = list(keys)
+        missing = [key for key in wanted if key not in self.values]
+        values = {key: self.values[key] for key in wanted if key in self.values}
+        return {**values, **self.store.get_many(missing)} if missing else values
 
     def get_ranges(self, key: str, ranges: Sequence[Range]) -> list[bytes] | None:
         value = self.values.get(key)
@@ -150,9 +139,6 @@ class QueuedStore(WrapperStore):
         self._failed: BaseException | None = None
         self._changed = threading.Condition()
         self._is_copy = False
-
-    def __repr__(self) -> str:
-        return f"QueuedStore({self.store!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _copy_of, (self.store,)  # in another process, which has its own queue and ends each task with `end_task`

@@ -27,11 +27,7 @@ _zarr: Any = zarr  # to the type checker, which may see zarr-python 3
 _storage: Any = zarr.storage
 
 _READ_ONLY = Abilities(write=False, change=False, why="this store was opened for reading, or cannot be written")
-_ZIP_IS_OPEN = Abilities(
-    write=False,
-    change=False,
-    why="a ZipStore that is open is read only here; give the path of the zip file to write it",
-)
+_ZIP_IS_OPEN = "a ZipStore that is open is read only here; give the path of the zip file to write it"
 
 
 # ---- stores of zarr-python ------------------------------------------------------------------------------------------
@@ -70,36 +66,20 @@ def store_of_zarr(place: Any) -> Store | None:
 
 
 def _adapted(store: Any, path: str, *, is_read_only: bool = False) -> Store:
-    folder = _folder(store)
+    is_url = isinstance(store, _storage.FSStore)
     found: Store
-    if folder is not None:
-        found = LocalStore(os.path.abspath(os.path.join(folder, path)))
+    if isinstance(store, _storage.DirectoryStore) or (is_url and type(store.fs).__name__ == "LocalFileSystem"):
+        found = LocalStore(os.path.abspath(os.path.join(str(store.path), path)))
     elif isinstance(store, _storage.ZipStore) and not path:
         found = ZipStore(os.path.abspath(str(store.path)))
-        found.abilities = _ZIP_IS_OPEN
+        found.abilities = Abilities(write=False, change=False, why=_ZIP_IS_OPEN)
     else:
-        base = _location(store)
+        base = str(store.fs.unstrip_protocol(store.path)).rstrip("/") if is_url else f"object://{id(store):x}"
         found = MemoryStore(_Below(store, path) if path else store, f"{base}/{path}" if path else base)
         found.group_above = partial(_adapted, store, path.rpartition("/")[0]) if path else None
     if is_read_only or not store.is_writeable():
         found.abilities = _READ_ONLY
     return found
-
-
-def _folder(store: Any) -> str | None:
-    """Return the local folder of a store, None if it is not one."""
-    if isinstance(store, _storage.DirectoryStore):
-        return str(store.path)
-    if isinstance(store, _storage.FSStore) and type(store.fs).__name__ == "LocalFileSystem":
-        return str(store.path)
-    return None
-
-
-def _location(store: Any) -> str:
-    """Return the URL of a store, or an id in this process if it has none."""
-    if isinstance(store, _storage.FSStore):
-        return str(store.fs.unstrip_protocol(store.path)).rstrip("/")
-    return f"object://{id(store):x}"
 
 
 # ---- files as groups and arrays of zarr-python ---------------------------------------------------------------------

@@ -28,7 +28,7 @@ from hdmf_zarr_backend.stores.fsspec import FsspecStore
 from hdmf_zarr_backend.stores.json_text import dump, load
 from hdmf_zarr_backend.stores.local import LocalStore
 from hdmf_zarr_backend.stores.memory import MemoryStore, not_shared
-from hdmf_zarr_backend.stores.obstore import ObjectStore, object_settings, store_of_bucket
+from hdmf_zarr_backend.stores.obstore import ANY_STORE, ObjectStore, object_settings, store_of_bucket
 from hdmf_zarr_backend.stores.remote import RemoteStore, at_once
 from hdmf_zarr_backend.stores.web import WebStore
 from hdmf_zarr_backend.stores.zip import ZipStore
@@ -36,21 +36,13 @@ from hdmf_zarr_backend.stores.zip import ZipStore
 B = TypeVar("B")
 
 _ICECHUNK = Abilities(
-    is_remote=True,
-    consolidates=False,
-    formats=(3,),
-    strict_json=True,
-    commits=True,
+    is_remote=True, consolidates=False, formats=(3,), strict_json=True, commits=True,
     why="Icechunk knows Zarr format 3 only",
-)
+)  # fmt: skip
 _ICECHUNK_READ_ONLY = Abilities(
-    write=False,
-    change=False,
-    is_remote=True,
-    consolidates=False,
-    formats=(3,),
+    write=False, change=False, is_remote=True, consolidates=False, formats=(3,),
     why="this session of Icechunk is read only",
-)
+)  # fmt: skip
 _ROOM = {
     "zarr_format": 3,
     "node_type": "array",
@@ -111,11 +103,9 @@ class ZarrPythonStore(RemoteStore):
     def _get_ranges(self, key: str, ranges: Sequence[Range]) -> list[bytes] | None:
         parts = []
         for start, stop in ranges:
-            request: Any
-            if start < 0:
-                request = SuffixByteRequest(-start)
-            else:
-                request = OffsetByteRequest(start) if stop is None else RangeByteRequest(start, stop)
+            request: Any = SuffixByteRequest(-start) if start < 0 else OffsetByteRequest(start)
+            if start >= 0 and stop is not None:
+                request = RangeByteRequest(start, stop)
             value = sync(self.store.get(self._full(key), default_buffer_prototype(), byte_range=request))
             if value is None:
                 return None
@@ -324,24 +314,18 @@ def _zarr_location(store: Store) -> Any:
     store = store.unwrapped
     if isinstance(store, LocalStore):
         return store.root
-    if isinstance(store, WebStore):
-        settings = object_settings(store.location, store.options)
-        store = (
-            FsspecStore(store.location, store.options)
-            if settings is None
-            else ObjectStore(store.location, settings, store.options)
-        )
     if isinstance(store, ZarrPythonStore):
         return zarr.storage.StorePath(store.store, store.path)
+    settings = object_settings(store.location, store.options) if isinstance(store, WebStore) else None
+    if settings is not None:
+        return zarr.storage.ObjectStore(ObjectStore(store.location, settings, {}).opened, read_only=True)
     if isinstance(store, ObjectStore):
-        is_web = store.location.startswith("http")
-        return zarr.storage.ObjectStore(store.opened, read_only=is_web or not store.abilities.write)
-    if isinstance(store, FsspecStore):
-        return zarr.storage.FsspecStore.from_url(store.location, storage_options=dict(store.options), read_only=True)
+        return zarr.storage.ObjectStore(store.opened, read_only=not store.abilities.write)
+    if isinstance(store, (FsspecStore, WebStore)):
+        options = {name: value for name, value in store.options.items() if name not in ANY_STORE}
+        return zarr.storage.FsspecStore.from_url(store.location, storage_options=options, read_only=True)
     if isinstance(store, MemoryStore):
-        buffers: dict[str, Any] = {
-            key: zarr.buffer.cpu.Buffer.from_bytes(value) for key, value in store.mapping.items()
-        }
+        buffers: Any = {key: zarr.buffer.cpu.Buffer.from_bytes(value) for key, value in store.mapping.items()}
         return zarr.storage.MemoryStore(buffers)
     if type(store) is ZipStore:
         return zarr.storage.ZipStore(store.location, mode="r")

@@ -28,14 +28,7 @@ from hdmf_zarr_backend.errors import (
     ZarrBackendError,
     at,
 )
-from hdmf_zarr_backend.stores.base import (
-    Abilities,
-    Range,
-    Store,
-    check_inside,
-    check_value_size,
-    is_document,
-)
+from hdmf_zarr_backend.stores.base import Abilities, Range, Store, check_inside, check_value_size, is_document
 from hdmf_zarr_backend.stores.failures import os_errors
 from hdmf_zarr_backend.stores.files import (
     Staged,
@@ -75,9 +68,6 @@ class ZipStore(Store):
         self.zip_file = self.path = follow_link(path)
         self._archive: zipfile.ZipFile | None = None
         self._opened = threading.Lock()
-
-    def __repr__(self) -> str:
-        return f"ZipStore({self.location!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return ZipStore, (self.location,), {"read_rules": self.read_rules}
