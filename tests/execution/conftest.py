@@ -25,7 +25,12 @@ def dask_client(stack: ExitStack) -> Any:
     distributed = pytest.importorskip("distributed")
     cluster = stack.enter_context(
         distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0", silence_logs=50
+            n_workers=2,
+            threads_per_worker=1,
+            processes=True,
+            dashboard_address=":0",
+            silence_logs=50,
+            scheduler_kwargs={"allowed_failures": 1},  # each is a process that has to start
         )
     )
     return stack.enter_context(distributed.Client(cluster))
