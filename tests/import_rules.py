@@ -22,7 +22,6 @@ PACKAGES: dict[str, frozenset[str]] = {
         "__init__": "alias io nwb dataio conversion checks comparison zom interop formats "
         "changes arrays stores progress",
         "alias": "io nwb dataio hdf5 builders files formats arrays stores model",
-        "testing": "conversion checks io changes formats stores dataio",
         "cli": "__init__ conversion report checks comparison zom interop io files formats model progress",
         "report": "comparison checks files formats stores model",
         "conversion": "checks nwb io builders transfer hdf5 execution files changes arrays formats stores model "
@@ -109,7 +108,6 @@ LIBRARIES: dict[str, Library] = {
     "pydantic_zarr": _on_use_in("zom"),
     "tqdm": _on_use_in("progress"),
     "shtab": _on_use_in("cli/main"),
-    "hypothesis": _in("testing/machine"),
 }
 
 

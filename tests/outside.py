@@ -154,7 +154,7 @@ OUTSIDE: dict[str, str] = {
     "tests.stores.test_streams": _SERVER,
     # the project
     "tests.suites.test_suites": "the suites of other packages, in local directories as they were written for",
-    "tests.testing.test_machine": "formats and kinds of stores are parameters",
+    "tests.machine.test_machine": "formats and kinds of stores are parameters",
     "tests.test_both": "about files of both formats",
     "tests.test_alias": "about a name of the package",
     "tests.test_benchmarks": _PROJECT,

@@ -17,8 +17,8 @@ from hdmf_zarr_backend import ZarrDataIO, ZarrIO, consolidate, repair, upgrade, 
 from hdmf_zarr_backend.errors import JournalWarning, StoreError, StoreRefusedError
 from hdmf_zarr_backend.interop import add_nczarr
 from hdmf_zarr_backend.stores.local import LocalStore
-from hdmf_zarr_backend.testing.faults import Fault, Killed, Kind, Operations, failing
 from tests import trees
+from tests.machine.faults import Fault, Killed, Kind, Operations, failing
 
 _LEFTOVER = re.compile(r"\.hdmf_zarr_journal\.commit|(\.hdmf_zarr_journal|\.zmetadata|zarr\.json)\.[^/]*\.partial")
 

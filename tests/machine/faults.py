@@ -50,17 +50,7 @@ class Fault:
 
 
 class Operations:
-    """Counts the operations that change a store, and lets one of them fail.
-
-    Attributes
-    ----------
-    happened : bool
-        Whether the fault has happened.
-    is_dead : bool
-        Whether the process has died of it.
-    is_done : bool
-        Whether everything was done in spite of it.
-    """
+    """Counts the operations that change a store, and lets one of them fail."""
 
     def __init__(self, fault: Fault) -> None:
         self._fault = fault
@@ -136,17 +126,7 @@ class Operations:
 
 @contextmanager
 def failing(store: Store, operations: Operations, lock: Any = None) -> Iterator[None]:
-    """Let an operation of stores of this kind fail in the block.
-
-    Parameters
-    ----------
-    store : Store
-        Of the file. All stores of its class fail, and those in which a new file is staged.
-    operations : Operations
-        Counts them, and fails.
-    lock : WriterLock, optional
-        The lock that a writer holds already.
-    """
+    """Let an operation of stores of this kind fail in the block."""
     if lock is not None:
         operations.note_lock(lock)
     classes: list[type[Store]] = [type(store.unwrapped)]

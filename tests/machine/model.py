@@ -40,19 +40,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """A dataset.
-
-    Attributes
-    ----------
-    kind : str
-        ``"numbers"``, ``"text"``, ``"references"``, or a name of `ROWS`.
-    values : numpy.ndarray
-        Numbers, or objects: text, `Target`, and tuples of them. Never changed in place.
-    attributes : mapping
-        Its attributes.
-    chunks, shards : tuple of int, optional
-        How a new dataset is stored.
-    """
+    """A dataset."""
 
     kind: str
     values: npt.NDArray[Any]
@@ -72,10 +60,7 @@ Node: TypeAlias = Group | Dataset | Link
 
 
 class Model:
-    """A file: nodes by their absolute paths, parents before their members.
-
-    Nodes are immutable, so that a copy is cheap.
-    """
+    """A file: nodes by their absolute paths, parents before their members."""
 
     def __init__(self, nodes: Mapping[str, Node] | None = None) -> None:
         self.nodes: dict[str, Node] = {"/": Group()} if nodes is None else dict(nodes)
@@ -208,13 +193,7 @@ def encoded(root: GroupBuilder, value: Any) -> Any:
 
 
 def content_of(root: GroupBuilder) -> Content:
-    """Return what the builders that were read from a file say, in the form of `Model.content`.
-
-    Parameters
-    ----------
-    root : GroupBuilder
-        Of the root of the file, which is open or whose arrays can still be read.
-    """
+    """Return what the builders that were read from a file say, in the form of `Model.content`."""
     found: Content = {}
     stack: list[tuple[str, Builder]] = [("/", root)]
     while stack:

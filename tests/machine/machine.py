@@ -1,12 +1,9 @@
-"""`machine_for` and `run`: random histories of one file, step by step, compared with a `Model` after each step.
-
-Source: docs/explanation/consistency.md for what readers may see; hypothesis, "Stateful tests".
-"""
+"""Random histories of one file, step by step, compared with a `Model` after each step; operations fail, writers die."""
 
 from __future__ import annotations
 
-import json
 import os
+import shutil
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,9 +14,10 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 from hdmf.build import GroupBuilder
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from hdmf_zarr_backend.changes import edits as edits_module
-from hdmf_zarr_backend.checks.findings import Problem
 from hdmf_zarr_backend.checks.repair import consolidate, repair
 from hdmf_zarr_backend.checks.verify import verify
 from hdmf_zarr_backend.conversion.convert import convert
@@ -30,15 +28,15 @@ from hdmf_zarr_backend.errors import (
     IncompleteStoreError,
     JournalWarning,
     StoreError,
-    StoreLockedError,
     StoreNotFoundError,
     UnlockedWarning,
     ZarrBackendError,
 )
 from hdmf_zarr_backend.io import ZarrIO
-from hdmf_zarr_backend.stores.base import DOCUMENTS
-from hdmf_zarr_backend.testing.faults import KINDS, Fault, Killed, Operations, failing
-from hdmf_zarr_backend.testing.model import (
+from hdmf_zarr_backend.stores.base import Store
+from hdmf_zarr_backend.stores.opening import open_store
+from tests.machine.faults import KINDS, Fault, Killed, Operations, failing
+from tests.machine.model import (
     ROWS,
     Content,
     Dataset,
@@ -52,38 +50,12 @@ from hdmf_zarr_backend.testing.model import (
     content_of,
     encoded,
     fill_references,
-    parent_of,
     set_attributes,
 )
-from hdmf_zarr_backend.testing.setups import Setup, memory_folder
-
-try:
-    from hypothesis import HealthCheck, Phase, settings
-    from hypothesis import seed as with_seed
-    from hypothesis import strategies as st
-    from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
-except ModuleNotFoundError as error:
-    raise ModuleNotFoundError(
-        "hdmf_zarr_backend.testing needs hypothesis; install it with: pip install hypothesis", name=error.name
-    ) from error
-
-STEPS = 50
-"""Steps of one history."""
 
 _MOST_NODES = 40
-_MOST_HISTORIES = 20
 _MOST_VALUES = 400
 _EARLY_BYTES = 40
-_WRITTEN_BY_OTHERS = "b_of_another_program"
-_FOLLOWS = frozenset(
-    {
-        "consolidated-stale", "formats-differ", "document-missing", "group-implied", "link-dangling",
-        "reference-dangling",
-    }
-)  # fmt: skip
-"""What else is found where a document is damaged."""
-
-_LINKS = {2: "zarr_link", 3: "_LINKS"}
 _QUIET = (JournalWarning, DroppedChangesWarning, FormatsDifferWarning, UnlockedWarning)
 
 _picks = st.integers(0, 2**16)
@@ -93,21 +65,66 @@ _faults = st.one_of(
 )
 
 
-class DivergenceError(AssertionError):
-    """A file and the model of it differ."""
+def memory_folder() -> str | None:
+    """Return a folder in memory, None where the system has none."""
+    return "/dev/shm" if os.path.isdir("/dev/shm") else None  # noqa: S108 - only folders of their own are made in it
+
+
+class Setup:
+    """A store in memory, and the format of new files. Subclass it for another store."""
+
+    name: ClassVar[str] = "memory"
+    can_change: ClassVar[bool] = True
+    """An existing file can be changed; else a change is a new file, which replaces the old one."""
+
+    def __init__(self, zarr_format: Any = 2) -> None:
+        self.zarr_format = zarr_format
+        self.storage_options: dict[str, Any] | None = None
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.zarr_format!r})"
+
+    def new_place(self) -> Any:
+        return {}
+
+    def remove(self, place: Any) -> None:
+        """Remove what is left at a place."""
+
+    def given(self, place: Any) -> Any:
+        """Return the file at a place, as `ZarrIO` and the other functions take it."""
+        return place
+
+    def store(self, place: Any) -> Store:
+        return open_store(self.given(place), self.storage_options)
+
+    def open(self, place: Any, mode: str, **options: Any) -> ZarrIO:
+        return ZarrIO(self.given(place), mode, storage_options=self.storage_options, **options)
+
+
+class LocalSetup(Setup):
+    """A local folder, in memory where the system has such a folder."""
+
+    name = "local"
+    suffix: ClassVar[str] = ".zarr"
+
+    def new_place(self) -> str:
+        return os.path.join(tempfile.mkdtemp(prefix="machine-", dir=memory_folder()), f"file{self.suffix}")
+
+    def remove(self, place: str) -> None:
+        shutil.rmtree(os.path.dirname(place))
+
+
+class ZipSetup(LocalSetup):
+    """A local zip file, which is written once."""
+
+    name = "zip"
+    suffix = ".zarr.zip"
+    can_change = False
 
 
 @dataclass(slots=True)
 class Loose:
-    """Values of arrays that a reader may see element by element, because they were overwritten or cut off.
-
-    Attributes
-    ----------
-    values : dict
-        ``{path: values}``; each element of the array is one of them.
-    replaced : set of str
-        Arrays whose elements, or chunks, became larger: a reader that had the file open may get an error.
-    """
+    """Values of arrays that a reader may see element by element, because they were overwritten or cut off."""
 
     values: dict[str, set[Any]] = field(default_factory=dict)
     replaced: set[str] = field(default_factory=set)
@@ -160,33 +177,8 @@ class Session:
 
 
 @dataclass(slots=True)
-class Reader:
-    """A reader that stays open while the file changes."""
-
-    io: ZarrIO
-    root: GroupBuilder
-    content: Content
-    loose: Loose = field(default_factory=Loose)
-
-
-@dataclass(slots=True)
 class Torn:
-    """A change that did not end well.
-
-    Attributes
-    ----------
-    states : list of Model
-        What a reader may see, and a recovery may lead to.
-    loose : Loose
-        What may be seen element by element before that.
-    finish : callable, optional
-        What has to be done; None: any writer, or `repair`, puts it right.
-    may_be_incomplete : bool
-        Whether opening the file may be refused before that.
-    is_done : bool
-        Whether the change itself, to the last of the states, is done. In a file of both formats, the documents of
-        format 3 may be those from before.
-    """
+    """A change that did not end well."""
 
     states: list[Model]
     loose: Loose
@@ -216,7 +208,7 @@ def _quiet() -> Iterator[list[warnings.WarningMessage]]:
 
 
 @contextmanager
-def _early(is_early: bool) -> Iterator[None]:  # noqa: FBT001 - a state of the session
+def _early(is_early: bool) -> Iterator[None]:
     before = edits_module.WAITING_BYTES
     edits_module.WAITING_BYTES = _EARLY_BYTES if is_early else before
     try:
@@ -226,16 +218,9 @@ def _early(is_early: bool) -> Iterator[None]:  # noqa: FBT001 - a state of the s
 
 
 class FileMachine(RuleBasedStateMachine):
-    """The machine; `machine_for` makes a subclass with a setup.
-
-    Attributes
-    ----------
-    model : Model or None
-        The last committed state of the file; None: nothing is there, or an incomplete file.
-    """
+    """The machine; a subclass has a setup."""
 
     setup: ClassVar[Setup]
-    steps_taken: ClassVar[int] = 0
 
     def __init__(self) -> None:
         super().__init__()
@@ -243,21 +228,18 @@ class FileMachine(RuleBasedStateMachine):
         self.model: Model | None = None
         self.zarr_format: Any = self.setup.zarr_format
         self.session: Session | None = None
-        self.readers: list[Reader] = []
         self.torn: Torn | None = None
         self.is_incomplete = False
         self.unfinished: list[Model] = []
         self.is_checked = True
         self._converted: Model | None = None
         self._number = 0
-        type(self).steps_taken -= 1  # the invariants are checked before the first step too
 
     # ---- what a reader sees -----------------------------------------------------------------------------------------
 
     @invariant()
     def readers_see_a_state(self) -> None:
         """Compare what readers find with the states that they may see, after each step."""
-        type(self).steps_taken += 1
         if self.is_checked:
             return
         self.is_checked = True
@@ -307,13 +289,11 @@ class FileMachine(RuleBasedStateMachine):
             raise self._diverged(f"a reader of a whole file is warned: {told[0].message}")
         return found
 
-    def _diverged(self, problem: str) -> DivergenceError:
-        return DivergenceError(f"{self.setup!r}: {problem}")
+    def _diverged(self, problem: str) -> AssertionError:
+        return AssertionError(f"{self.setup!r}: {problem}")
 
     def teardown(self) -> None:
         """Close everything, and remove the file."""
-        for reader in self.readers:
-            reader.io.close()
         if self.session is not None:
             self._drop_session()
         self.setup.remove(self.place)
@@ -343,7 +323,6 @@ class FileMachine(RuleBasedStateMachine):
         if was_torn is None and not is_staged:
             self.torn = Torn(before, Loose(), None, may_be_incomplete=True)
         outcome = self._attempt(write_all, fault)
-        self._forget_readers()
         if outcome is None:
             self._adopt(wanted)
             self.zarr_format = self.setup.zarr_format
@@ -423,7 +402,7 @@ class FileMachine(RuleBasedStateMachine):
 
     @precondition(_can_open)
     @rule(is_early=st.booleans())
-    def open_writer(self, is_early: bool) -> None:  # noqa: FBT001 - drawn
+    def open_writer(self, is_early: bool) -> None:
         """Open the file for changes; ``is_early``: with so little memory that chunks are written at once."""
         self._open_session(is_early=is_early)
 
@@ -451,14 +430,6 @@ class FileMachine(RuleBasedStateMachine):
         self._committed(session)
         session.wanted = session.wanted.copy()
         session.loose = Loose()
-
-    @precondition(_has_session)
-    @rule()
-    def close_edits_only(self) -> None:
-        """Close a file in which nothing but values of arrays has changed."""
-        session = self._edited()
-        if self.setup.can_change and not session.fresh:
-            self._commit(session, session.io.close, None)
 
     @precondition(_has_session)
     @rule()
@@ -497,8 +468,6 @@ class FileMachine(RuleBasedStateMachine):
         if not outcome.is_dead:
             with _quiet():
                 session.io.__exit__(StoreError, StoreError("the store refuses"), None)
-        for reader in self.readers:
-            reader.loose.update(session.loose)
         self.torn = Torn([before, session.wanted], session.loose, None, self._may_be_marked(session))
         self.is_checked = False
 
@@ -506,8 +475,6 @@ class FileMachine(RuleBasedStateMachine):
         return bool(session.loose.replaced)
 
     def _committed(self, session: Session) -> None:
-        for reader in self.readers:
-            reader.loose.update(session.loose)
         self._adopt(session.wanted)
         session.fresh.clear()
 
@@ -517,7 +484,7 @@ class FileMachine(RuleBasedStateMachine):
 
     def _attempt(self, act: Callable[[], object], fault: Fault | None, io: ZarrIO | None = None) -> Operations | None:
         """Do something, which may fail; return None if it succeeded, else how it failed."""
-        if fault is None or not self.setup.can_fail:
+        if fault is None:
             with _quiet():
                 act()
             return None
@@ -540,66 +507,6 @@ class FileMachine(RuleBasedStateMachine):
         operations.is_done = True
         return operations if told and operations.happened else None
 
-    @precondition(_has_session)
-    @rule(pick=_picks)
-    def second_writer(self, pick: int) -> None:
-        """Try to write while another writer has the file open."""
-        if not self.setup.can_change:
-            return
-        others: list[Callable[[], object]] = [
-            lambda: self.setup.open(self.place, "a"),
-            lambda: self.setup.open(self.place, "w", zarr_format=2),
-            lambda: repair(self._given(), storage_options=self.setup.storage_options),
-            lambda: consolidate(self._given(), storage_options=self.setup.storage_options),
-            lambda: upgrade(self._given(), storage_options=self.setup.storage_options),
-        ]
-        try:
-            others[pick % len(others)]()
-        except StoreLockedError:
-            return
-        raise self._diverged("a second writer was not refused")
-
-    # ---- readers that stay open -------------------------------------------------------------------------------------
-
-    @precondition(lambda self: self.model is not None and self.torn is None and len(self.readers) < 2)
-    @rule()
-    def open_reader(self) -> None:
-        """Open a reader, and keep it."""
-        assert self.model is not None
-        if self.session is not None and self.session.is_partial:
-            return
-        io = self.setup.open(self.place, "r", lazy=False)
-        self.readers.append(Reader(io, io.read_builder(), self.model.content()))
-
-    @precondition(lambda self: self.readers)
-    @rule(pick=_picks)
-    def look_again(self, pick: int) -> None:
-        """Read with a reader that was opened before."""
-        reader = self.readers[pick % len(self.readers)]
-        loose = Loose()
-        loose.update(reader.loose)
-        if self.session is not None:
-            loose.update(self.session.loose)
-        try:
-            found = content_of(reader.root)
-        except ZarrBackendError as error:
-            if loose.replaced:
-                return
-            raise self._diverged(f"an open reader fails: {error}") from error
-        if not loose.fits(found, reader.content):
-            raise self._diverged(f"an open reader sees another file: {_difference(found, [Model()])}")
-
-    @precondition(lambda self: self.readers)
-    @rule()
-    def close_reader(self) -> None:
-        """Close a reader."""
-        self.readers.pop(0).io.close()
-
-    def _forget_readers(self) -> None:
-        for reader in self.readers:
-            reader.io.close()
-        self.readers.clear()
-
     # ---- after a failure --------------------------------------------------------------------------------------------
 
     def _is_torn(self) -> bool:
@@ -607,7 +514,7 @@ class FileMachine(RuleBasedStateMachine):
 
     @precondition(_is_torn)
     @rule(by_opening=st.booleans(), fault=_faults)
-    def recover(self, by_opening: bool, fault: Fault | None) -> None:  # noqa: FBT001 - drawn
+    def recover(self, by_opening: bool, fault: Fault | None) -> None:
         """Let the next writer, or `repair`, put right what a dead one left; which may die as well."""
         assert self.torn is not None
         torn = self.torn
@@ -671,16 +578,6 @@ class FileMachine(RuleBasedStateMachine):
     def _may_be_changed(self) -> bool:
         return self._is_whole() and self.setup.can_change
 
-    @precondition(_may_be_changed)
-    @rule(by_repair=st.booleans())
-    def mend_what_is_whole(self, by_repair: bool) -> None:  # noqa: FBT001 - drawn
-        """Repair or consolidate a file that does not need it."""
-        if by_repair:
-            self._repair()
-        else:
-            consolidate(self._given(), storage_options=self.setup.storage_options)
-        self.is_checked = False
-
     @precondition(_is_new)
     @rule(other=st.sampled_from([2, 3, "both"]))
     def convert_there_and_back(self, other: Any) -> None:
@@ -708,7 +605,7 @@ class FileMachine(RuleBasedStateMachine):
         if problems := verify(place).problems:
             raise self._diverged(f"in a copy {where}, verify finds {problems}")
 
-    @precondition(lambda self: self._is_new() and self.setup.has_hdf5)
+    @precondition(lambda self: self._is_new())
     @rule()
     def convert_to_hdf5_and_back(self) -> None:
         """Convert the file to HDF5 and back, in memory."""
@@ -720,25 +617,6 @@ class FileMachine(RuleBasedStateMachine):
             convert(path, back, executor=None)
         self._compare_copy(back, "that was in HDF5")
 
-    @precondition(lambda self: self.session is None and self.model is not None)
-    @rule()
-    def copy_all_keys(self) -> None:
-        """Copy the file key by key to a dict, as any tool does; a torn one is recovered there."""
-        store = self.setup.store(self.place)
-        copy = store.get_many(sorted(store.list_prefix("")))
-        if self.torn is None:
-            self._compare_copy(copy, "of all keys")
-        elif self.torn.finish is None:
-            self._recover_copy(copy, self.torn)
-
-    def _recover_copy(self, copy: Any, torn: Torn) -> None:
-        with _quiet():
-            repair(copy)
-            with ZarrIO(copy, "r") as io:
-                found = content_of(io.read_builder())
-        if found not in [model.content() for model in torn.states]:
-            raise self._diverged(f"in a recovered copy, {_difference(found, torn.states)}")
-
     @precondition(_may_be_changed)
     @rule(pick=_picks, fault=_faults)
     def change_format(self, pick: int, fault: Fault | None) -> None:
@@ -748,7 +626,7 @@ class FileMachine(RuleBasedStateMachine):
             "both": [(3, {"drop": 2}), (2, {"drop": 3})],
         }
         known = ways.get(self.zarr_format)
-        if known is None or self.readers:
+        if known is None:
             return
         wanted, options = known[pick % 2]
 
@@ -768,104 +646,6 @@ class FileMachine(RuleBasedStateMachine):
             self.torn = Torn([self.model], Loose(), finish, may_be_incomplete=False)
 
     # ---- what others do ---------------------------------------------------------------------------------------------
-
-    @precondition(_may_be_changed)
-    @rule(pick=_picks, is_cut=st.booleans(), is_repaired=st.booleans())
-    def damage(self, pick: int, is_cut: bool, is_repaired: bool) -> None:  # noqa: FBT001 - drawn
-        """Delete or cut the value of a key below a node: `verify` finds it, and nothing else; then put it back."""
-        assert self.model is not None
-        store = self.setup.store(self.place)
-        keys = sorted(key for key in store.list_prefix("") if "/" in key)
-        if not keys:
-            return
-        key = keys[pick % len(keys)]
-        value = store.get(key)
-        assert value is not None
-        if is_cut:
-            store.set(key, value[: len(value) // 2])
-        else:
-            store.delete([key])
-        self._check_found(key)
-        if is_repaired:
-            repair(self._given(), storage_options=self.setup.storage_options)
-        store.set(key, value)
-        self.is_checked = False
-        if problems := self._verified():
-            raise self._diverged(f"{key!r} was put back, and verify finds {problems}")
-
-    def _check_found(self, key: str) -> None:
-        """Check that `verify` finds a key that was damaged, and nothing else."""
-        problems = self._verified()
-        follows = _FOLLOWS if key.rpartition("/")[2] in DOCUMENTS else frozenset[str]()
-        others = [each for each in problems if not _is_about(each, key)]
-        if len(others) == len(problems) or not {each.kind for each in others} <= follows:
-            raise self._diverged(f"{key!r} was damaged, and verify finds {problems}")
-
-    def _is_consolidated(self) -> bool:
-        """Return whether the file is of one format, and has a consolidated document, which readers use."""
-        if not self._may_be_changed() or self.zarr_format == "both":
-            return False
-        return self.zarr_format == 3 or self.setup.store(self.place).get(".zmetadata") is not None
-
-    @precondition(_is_consolidated)
-    @rule(pick=_picks)
-    def change_by_another_program(self, pick: int) -> None:
-        """Set an attribute in the document of a node only: it is seen after `consolidate`."""
-        assert self.model is not None
-        paths = self.model.paths(Group, Dataset)
-        path = paths[pick % len(paths)]
-        if path == "/":
-            return
-        number = self._next()
-
-        def edit(attributes: dict[str, Any]) -> None:
-            attributes[_WRITTEN_BY_OTHERS] = number
-
-        changed = self.model.copy()
-        changed.set_attribute(path, _WRITTEN_BY_OTHERS, number)
-        self._edit_document(path, edit)
-        self._consolidated_to(changed, path, forget=False)
-
-    @precondition(_is_consolidated)
-    @rule(pick=_picks)
-    def remove_link(self, pick: int) -> None:
-        """Remove a link from the document of its group, as another program does."""
-        assert self.model is not None
-        links = self.model.paths(Link)
-        if not links:
-            return
-        path = links[pick % len(links)]
-        parent, name = parent_of(path)
-        if parent == "/":
-            return
-
-        def edit(attributes: dict[str, Any]) -> None:
-            entry = _LINKS[self.zarr_format]
-            attributes[entry] = [link for link in attributes[entry] if link["name"] != name]
-
-        changed = self.model.copy()
-        del changed.nodes[path]
-        self._edit_document(parent, edit)
-        self._consolidated_to(changed, parent, forget=True)
-
-    def _edit_document(self, path: str, edit: Callable[[dict[str, Any]], None]) -> None:
-        store = self.setup.store(self.place)
-        key = f"{path[1:]}/{'zarr.json' if self.zarr_format == 3 else '.zattrs'}"
-        document = json.loads(store.get(key) or b"{}")
-        edit(document.setdefault("attributes", {}) if self.zarr_format == 3 else document)
-        store.set(key, json.dumps(document).encode())
-
-    def _consolidated_to(self, changed: Model, path: str, *, forget: bool) -> None:
-        kinds = {problem.kind for problem in self._verified() if problem.path in (path, "/")}
-        if kinds != {"consolidated-stale"}:
-            raise self._diverged(f"the document of {path} was changed, and verify finds {kinds}")
-        found = self._read()
-        assert self.model is not None
-        if found != self.model.content():
-            raise self._diverged(f"a change that is not consolidated is seen: {_difference(found, [self.model])}")
-        consolidate(self._given(), forget=forget, storage_options=self.setup.storage_options)
-        self._adopt(changed)
-        self.is_checked = False
 
     # ---- changes ----------------------------------------------------------------------------------------------------
 
@@ -933,7 +713,7 @@ class FileMachine(RuleBasedStateMachine):
         chunk=st.integers(1, 4),
         has_shards=st.booleans(),
     )
-    def add_numbers(self, pick: int, dtype: str, shape: list[int], chunk: int, has_shards: bool) -> None:  # noqa: FBT001 - drawn
+    def add_numbers(self, pick: int, dtype: str, shape: list[int], chunk: int, has_shards: bool) -> None:
         """Add a dataset of numbers."""
         parent = self._group(pick)
         if parent is None:
@@ -965,24 +745,6 @@ class FileMachine(RuleBasedStateMachine):
         if parent is not None:
             wanted = self._edited().wanted
             self._add(self._name(parent, kind, wanted), Dataset(kind, self._values(kind, count, pick, wanted)))
-
-    @precondition(_can_edit)
-    @rule(pick=_picks, kind=st.sampled_from(["text", "references", *ROWS]))
-    def add_table(self, pick: int, kind: str) -> None:
-        """Add a table with a ragged column, and one of another kind."""
-        parent = self._group(pick)
-        if parent is None:
-            return
-        wanted = self._edited().wanted
-        table = self._name(parent, "table", wanted)
-        self._add(table, _typed("DynamicTable", table, colnames=["numbers", "other"]))
-        self._add(f"{table}/id", _column("ElementIdentifiers", table, "id", np.arange(2)))
-        self._add(f"{table}/numbers", _column("VectorData", table, "numbers", np.arange(3.0)))
-        index = np.array([1, 3], "u1")
-        target = Target(f"{table}/numbers")
-        self._add(f"{table}/numbers_index", _column("VectorIndex", table, "numbers_index", index, target=target))
-        node = _column("VectorData", table, "other", self._values(kind, 2, pick, wanted), kind)
-        self._add(f"{table}/other", node)
 
     @precondition(_can_edit)
     @rule(pick=_picks, other=_picks)
@@ -1026,7 +788,6 @@ class FileMachine(RuleBasedStateMachine):
             path
             for path in session.wanted.datasets(*kinds)
             if (path in session.stored or session.root is None)
-            and path.rpartition("/")[2] not in ("id", "numbers", "numbers_index", "other")
             and session.wanted.dataset(path).values.size < _MOST_VALUES
         ]
         return paths[pick % len(paths)] if paths else None
@@ -1035,8 +796,7 @@ class FileMachine(RuleBasedStateMachine):
         session = self._edited()
         node = session.wanted.dataset(path)
         session.wanted.set_values(path, np.concatenate([node.values, values]))
-        cut = [session.loose, *(reader.loose for reader in self.readers)]
-        if any(path in loose.values for loose in cut):  # the new values may replace some that readers look at
+        if path in session.loose.values:  # the new values may replace some that readers look at
             session.loose.add(path, values)
         if session.root is not None:
             data = builder_at(session.root, path).data
@@ -1070,44 +830,6 @@ class FileMachine(RuleBasedStateMachine):
                 values = self._values(node.kind, count, pick, Model() if self.model is None else self.model)
             self._append(path, values)
             self.is_checked &= not self._edited().is_early
-
-    @precondition(_can_edit)
-    @rule(pick=_picks, lengths=st.lists(st.one_of(st.integers(0, 3), st.integers(0, 150)), min_size=1, max_size=3))
-    def append_rows(self, pick: int, lengths: list[int]) -> None:
-        """Append rows to a table: an id, ragged numbers, and a value of the other kind."""
-        session = self._edited()
-        there = Model() if self.model is None else self.model
-        tables = [path.rpartition("/")[0] for path in session.wanted.nodes if path.endswith("/numbers_index")]
-        tables = [path for path in tables if path in session.stored or session.root is None]
-        if not tables:
-            return
-        table = tables[pick % len(tables)]
-        if session.wanted.dataset(f"{table}/numbers").values.size > _MOST_VALUES:
-            return
-        with _early(session.is_early):
-            for length in lengths:
-                self._append_row(session, table, length, pick, there)
-        self.is_checked &= not session.is_early
-
-    def _append_row(self, session: Session, table: str, length: int, pick: int, there: Model) -> None:
-        wanted = session.wanted
-        kind = wanted.dataset(f"{table}/other").kind
-        self._append(f"{table}/other", self._values(kind, 1, pick, there))
-        self._append(f"{table}/numbers", self._numbers((length,), "f8"))
-        self._append_end(session, f"{table}/numbers_index", wanted.dataset(f"{table}/numbers").values.size)
-        ids = wanted.dataset(f"{table}/id").values
-        self._append(f"{table}/id", np.array([len(ids)], ids.dtype))
-
-    def _append_end(self, session: Session, path: str, end: int) -> None:
-        """Append to an index, whose type becomes larger if it has to."""
-        node = session.wanted.dataset(path)
-        dtype = np.promote_types(node.values.dtype, np.min_scalar_type(end))
-        session.wanted.set_values(path, node.values.astype(dtype))
-        if session.root is not None:
-            builder_at(session.root, path).data.let_grow_wider()
-        self._append(path, np.array([end], dtype))
-        if dtype != node.values.dtype:
-            session.loose.replaced.add(path)
 
     @precondition(_can_edit)
     @rule(pick=_picks, lengths=st.tuples(st.integers(0, 12), st.integers(0, 4)))
@@ -1158,13 +880,6 @@ class FileMachine(RuleBasedStateMachine):
         self.is_checked &= not session.is_early
 
 
-def _is_about(problem: Problem, key: str) -> bool:
-    """Return whether a problem is that of the node, or the document, that has a key."""
-    path = problem.path
-    is_of_node = path != "/" and f"/{key}".startswith((f"{path}/", f"{path}."))
-    return is_of_node or (problem.kind == "formats-differ" and key in problem.message)
-
-
 def _plain_encoded(root: GroupBuilder, value: Any) -> Any:
     if isinstance(value, Target):
         return builder_at(root, value.path)
@@ -1176,21 +891,6 @@ def _form_of(data: Any) -> Any:
     data = getattr(data, "dataset", data)
     stored = getattr(getattr(data, "node", None), "stored", None)
     return (getattr(data, "chunks", None), getattr(stored, "data_type", None))
-
-
-def _typed(data_type: str, path: str, **attributes: Any) -> Group:
-    return Group(_type_attributes(data_type, path) | attributes)
-
-
-def _type_attributes(data_type: str, path: str) -> dict[str, Any]:
-    return {"namespace": "hdmf-common", "data_type": data_type, "object_id": f"id-{path}", "description": "a text"}
-
-
-def _column(
-    data_type: str, table: str, name: str, values: npt.NDArray[Any], kind: str = "numbers", **attributes: Any
-) -> Dataset:
-    found = _type_attributes(data_type, f"{table}/{name}") | attributes
-    return Dataset(kind, values, found, chunks=(4,) if kind in ("numbers", "text") else None)
 
 
 def _difference(found: Content, states: Sequence[Model | None]) -> str:
@@ -1205,74 +905,3 @@ def _difference(found: Content, states: Sequence[Model | None]) -> str:
         if found.get(path) != wanted.get(path)
     ]
     return f"it is none of {len(models)} states; of the last one differ: " + "; ".join(lines[:3])
-
-
-# ---- running --------------------------------------------------------------------------------------------------------
-
-
-def machine_for(setup: Setup) -> type[FileMachine]:
-    """Return the machine of a setup, a `RuleBasedStateMachine` of hypothesis.
-
-    Parameters
-    ----------
-    setup : Setup
-        Store and encoding.
-    """
-    return type("MachineOf" + setup.name.title().replace("-", ""), (FileMachine,), {"setup": setup, "steps_taken": 0})
-
-
-@contextmanager
-def _as_divergence(setup: Setup) -> Iterator[None]:
-    """Turn an error that no step expects into a divergence."""
-    try:
-        yield
-    except (ZarrBackendError, Warning) as error:
-        found = DivergenceError(f"{setup!r}: a step ended in {type(error).__name__}: {error}")
-        for note in getattr(error, "__notes__", ()):
-            found.add_note(note)
-        raise found from error
-
-
-def run(setup: Setup, steps: int, *, seed: int = 0, is_shrunk: bool = True) -> int:
-    """Run histories until so many steps were taken.
-
-    Parameters
-    ----------
-    setup : Setup
-        Store and encoding.
-    steps : int
-        Steps to take at least.
-    seed : int
-        The same seed takes the same steps.
-    is_shrunk : bool
-        Look for a shorter history after a failure, which can take minutes.
-
-    Returns
-    -------
-    int
-        Steps that were taken.
-
-    Raises
-    ------
-    DivergenceError
-        What a reader, or `verify`, finds is not what the history says. The shortest history that shows it is in the
-        notes of the error.
-    """
-    machine = machine_for(setup)
-    number = 0
-    while machine.steps_taken < steps:
-        number += 1
-        chosen = settings(
-            max_examples=min(_MOST_HISTORIES, (steps - machine.steps_taken) // STEPS + 1),
-            stateful_step_count=STEPS,
-            deadline=None,
-            database=None,
-            derandomize=False,
-            phases=(Phase.generate, Phase.shrink) if is_shrunk else (Phase.generate,),
-            suppress_health_check=list(HealthCheck),
-            print_blob=False,
-            report_multiple_bugs=False,
-        )
-        with _as_divergence(setup):
-            run_state_machine_as_test(with_seed(seed * 100_003 + number)(machine), settings=chosen)
-    return machine.steps_taken
