@@ -42,8 +42,6 @@ PARTS = re.compile(
     r"|tests/checks/test_verify\.py::(test_what_zarr_consolidates|test_shards)"
     r"|tests/compare/test_zarr\.py::test_a_cached_specification_keeps"
     r"|tests/contract/test_1_append\.py::(test_an_index_grows_beyond_its_type|test_a_table_of_two_rows).*\[3"
-    r"|tests/hdf5/test_filling\.py::(test_no_chunk_is_decoded|test_zlib_of_plain_zarr|test_a_chunk_that_is_missing)"
-    r"|tests/hdf5/test_rawcopy\.py::test_nothing_waits_for_ever_while_zarr"
     r"|tests/hostile/test_our_errors\.py::(test_more_axes_than_numpy_has|test_shards_of_2_to_the_50_chunks)"
     r"|tests/suites/test_suites\.py::test_a_sample_of_a_suite"
     r"|tests/test_bad_input\.py::(test_a_zarr_file_of_another_program|test_an_empty_zarr_group|test_links_in_a_circle)"

@@ -1,0 +1,402 @@
+"""Chunks of HDF5 become chunks of Zarr as they are, and back: the values are those that h5py reads, the bytes the same.
+
+Whole files are converted to Zarr and back, in both formats; zarr-python reads those of format 2, h5py what comes back.
+"""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numcodecs
+import numpy as np
+import pytest
+import zarr
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hdmf_zarr_backend import ZarrIO, convert
+from hdmf_zarr_backend.errors import UsageError, ZarrBackendError
+from hdmf_zarr_backend.hdf5.chunks import RawChunks
+from tests.hdf5.pipelines import COPIED, DECODED, create_with, pipeline_in
+
+COMPOUND = np.dtype([("a", "<i2"), ("b", ">f8"), ("c", "?"), ("d", "S3"), ("e", "<u4")])
+
+DTYPES: dict[str, np.dtype[Any]] = {
+    name: np.dtype(spelling)
+    for name, spelling in {
+        "i1": "i1", "u2": "<u2", "i8": "<i8", "i4-big": ">i4", "f2": "<f2", "f4-big": ">f4", "f8": "<f8", "bool": "?",
+        "complex": "<c16", "complex-big": ">c8", "bytes": "S10", "one-byte": "S1",
+    }.items()
+} | {"compound": COMPOUND}  # fmt: skip
+
+#: name -> shape, chunks, what is written (None: all of it), maxshape
+SHAPES: dict[str, tuple[tuple[int, ...], tuple[int, ...], Any, Any]] = {
+    "even": ((40,), (10,), None, None),
+    "edge": ((45,), (10,), None, None),
+    "edge-2d": ((25, 13), (10, 4), None, None),
+    "edge-4d": ((5, 4, 3, 7), (2, 3, 2, 4), None, None),
+    "one-chunk": ((7, 5), (7, 5), None, None),
+    "chunk-larger": ((3, 4), (8, 6), None, (None, None)),
+    "sparse": ((100, 6), (10, 4), (slice(30, 52), slice(0, 3)), None),
+    "nothing-written": ((20, 3), (8, 2), (slice(0, 0), slice(0, 0)), None),
+    "unlimited": ((31, 2), (8, 2), None, (None, 2)),
+    "single-element": ((1,), (1,), None, None),
+}
+
+
+def make_values(shape: tuple[int, ...], dtype: np.dtype[Any], *, seed: int = 3) -> Any:
+    """Return values that compress, and use every byte of the type."""
+    random = np.random.default_rng(seed)
+    count = int(np.prod(shape))
+    if dtype.names is not None:
+        rows = np.zeros(count, dtype)
+        for name in dtype.names:
+            rows[name] = make_values(rows[name].shape, rows[name].dtype, seed=seed)
+        return rows.reshape(shape)
+    if dtype.kind == "S":
+        texts = [bytes(random.integers(97, 123, random.integers(0, dtype.itemsize + 1), "u1")) for _ in range(count)]
+        return np.array(texts, dtype).reshape(shape)
+    if dtype.kind == "b":
+        return random.random(shape) < 0.3
+    values = np.cumsum(random.normal(0, 3, count))
+    if dtype.kind == "c":
+        values = values + 1j * values[::-1]
+    if dtype.kind in "iu":
+        values = values.astype("i8")
+    return values.reshape(shape).astype(dtype)
+
+
+def same(one: Any, other: Any) -> bool:
+    one, other = np.asarray(one), np.asarray(other)
+    return one.dtype == other.dtype and one.shape == other.shape and one.tobytes() == other.tobytes()
+
+
+def check(path: Path, zarr_format: int = 2, *, raw: bool = True) -> None:
+    """Convert a file to Zarr and back, and compare values and the bytes of chunks; those of LZ4 get another frame."""
+    number = len(list(path.parent.glob("*.zarr")))
+    stored, back = path.with_name(f"{number}.zarr"), path.with_name(f"{number} back.h5")
+    convert(path, stored, zarr_format=zarr_format)
+    convert(stored, back)
+    with h5py.File(path) as file, h5py.File(back) as again, ZarrIO(stored, "r") as zarr_io:
+        builder = zarr_io.read_builder()
+        for name, dataset in file.items():
+            values, found = dataset[()], builder[name].data[...]
+            assert same(again[name][()], values), name
+            assert found.shape == values.shape, name
+            assert found.astype(values.dtype).tobytes() == values.tobytes(), name
+            if zarr_format == 2 and values.size:
+                plain = zarr.open_group(stored, mode="r")[name][...]
+                assert np.asarray(plain).astype(values.dtype).tobytes() == values.tobytes(), name
+            if raw and dataset.chunks is not None and 32004 not in [code for code, *_ in pipeline_in(dataset)]:
+                assert chunks_of(again[name]).items() >= chunks_of(dataset).items(), name
+
+
+def chunks_of(dataset: Any) -> dict[Any, bytes]:
+    """Return the bytes of the chunks that have gone through all filters."""
+    infos = [dataset.id.get_chunk_info(number) for number in range(dataset.id.get_num_chunks())]
+    return {info.chunk_offset: dataset.id.read_direct_chunk(info.chunk_offset)[1] for info in infos
+            if info.filter_mask == 0 and info.size}  # fmt: skip
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "a.h5"
+
+
+both_formats = pytest.mark.parametrize("zarr_format", [2, 3])
+
+# ---- the whole table ------------------------------------------------------------------------------------------------
+
+
+@both_formats
+@pytest.mark.parametrize("pipeline", COPIED)
+def test_every_dtype_and_shape_through_every_pipeline(path, pipeline, zarr_format):
+    with h5py.File(path, "w") as file:
+        for name, dtype in DTYPES.items():
+            file.create_dataset(name, data=make_values((45, 7), dtype), chunks=(20, 4), **COPIED[pipeline])
+        for name, (shape, chunks, written, maxshape) in SHAPES.items():
+            options = {"chunks": chunks, "maxshape": maxshape, "fillvalue": -7, **COPIED[pipeline]}
+            dataset = file.create_dataset(f"shape {name}", shape, "<i4", **options)
+            dataset[written or ...] = make_values(shape, np.dtype("<i4"))[written or ...]
+    check(path, zarr_format)
+
+
+@both_formats
+@pytest.mark.parametrize("pipeline", DECODED)
+def test_pipelines_that_only_hdf5_decodes(path, pipeline, zarr_format):
+    with h5py.File(path, "w") as file:
+        file.create_dataset("x", data=np.arange(100, dtype="<i4"), chunks=(30,), **DECODED[pipeline])
+    convert(path, path.with_suffix(".zarr"), zarr_format=zarr_format)
+    with ZarrIO(path.with_suffix(".zarr"), "r") as file:
+        assert file.read_builder()["x"].data[:].tolist() == list(range(100))
+
+
+@both_formats
+def test_enumerations_arrays_and_opaque_elements(path, zarr_format):
+    colours = h5py.enum_dtype({"red": 1, "green": 2, "blue": -300}, basetype=">i2")
+    times = np.arange(40).astype("M8[s]").astype(h5py.opaque_dtype(np.dtype("M8[s]")))
+    options = {"chunks": (8,), "compression": "gzip"}
+    with h5py.File(path, "w") as file:
+        file.create_dataset("enum", data=np.array([1, 2, -300] * 9, ">i2"), dtype=colours, shuffle=True, **options)
+        file.create_dataset("arrays", (30,), np.dtype(("<i2", (3, 2))), shuffle=True, **options)[:25] = np.ones(
+            (25, 3, 2), "i2"
+        )
+        file.create_dataset("times", data=times, **options)
+    convert(path, path.with_suffix(".zarr"), zarr_format=zarr_format)
+    convert(path.with_suffix(".zarr"), path.with_name("back.h5"))
+    with h5py.File(path) as file, h5py.File(path.with_name("back.h5")) as again:
+        for name in file:
+            assert same(again[name][()], file[name][()])
+            assert again[name].id.get_type() == file[name].id.get_type()
+            assert chunks_of(again[name]) == chunks_of(file[name])
+
+
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_chunks_of_another_level_stay_what_they_are(path, shuffle):
+    values = make_values((1000,), np.dtype("<i4"))
+    options = {"chunks": (1000,), "compression": "gzip", "compression_opts": 9, "shuffle": shuffle}
+    with h5py.File(path, "w") as file:
+        dataset = file.create_dataset("x", data=values, **options)
+        chunk = bytes(numcodecs.Zlib(1).encode(numcodecs.Shuffle(4).encode(values) if shuffle else values))
+        assert chunk != dataset.id.read_direct_chunk((0,))[1]
+        dataset.id.write_direct_chunk((0,), chunk)
+    check(path)
+
+
+# ---- chunks one by one ----------------------------------------------------------------------------------------------
+
+
+@both_formats
+@pytest.mark.parametrize("mask", range(8))
+def test_chunks_with_a_filter_mask(path, mask, zarr_format):
+    data: Any = np.arange(2000, 2020, dtype="<i4")
+    with h5py.File(path, "w") as file:
+        options = {"compression": "gzip", "shuffle": True, "fletcher32": True}
+        dataset = file.create_dataset("x", data=np.arange(60, dtype="<i4"), chunks=(20,), **options)
+        for number, codec in enumerate([numcodecs.Shuffle(4), numcodecs.Zlib(4), numcodecs.Fletcher32()]):
+            data = data if mask >> number & 1 else codec.encode(data)
+        raw = np.ascontiguousarray(np.frombuffer(data, "u1")).tobytes()
+        dataset.id.write_direct_chunk((20,), raw, filter_mask=mask)
+    check(path, zarr_format)
+
+
+def test_blosc_chunks_that_hdf5_did_not_compress_and_lz4_chunks_of_several_blocks(path):
+    values = np.random.default_rng(0).integers(0, 2000, 4000).astype("<i4")
+    values[:1000] = 5
+    with h5py.File(path, "w") as file:
+        file.create_dataset("blosc", data=values, chunks=(500,), **COPIED["blosc-blosclz-0"])
+        file.create_dataset("one", data=values, chunks=(400,), **COPIED["lz4"])
+        file.create_dataset("many", data=values, chunks=(400,), **COPIED["lz4-blocks"])
+    check(path)
+
+
+def test_what_a_plugin_made_and_numcodecs_does_not_read(path):
+    values = np.repeat(np.arange(50), 40).astype("<i4")
+    with h5py.File(path, "w") as file:
+        snappy = file.create_dataset("snappy", data=values, chunks=(1000,), **DECODED["blosc-snappy"])
+        snappy.flush()
+        data = snappy.id.read_direct_chunk((1000,))[1]
+        dataset = file.create_dataset("x", data=values, chunks=(1000,), **COPIED["blosc-lz4-1"])
+        dataset.id.write_direct_chunk((1000,), data)  # the filter reads what it is from the chunk
+    convert(path, path.with_suffix(".zarr"))
+    with ZarrIO(path.with_suffix(".zarr"), "r") as file:
+        assert file.read_builder()["x"].data[:].tolist() == values.tolist()
+
+
+@pytest.mark.parametrize("fill_time", [h5py.h5d.FILL_TIME_IFSET, h5py.h5d.FILL_TIME_ALLOC, h5py.h5d.FILL_TIME_NEVER])
+@pytest.mark.parametrize("value", [None, 0, 9])
+def test_chunks_that_are_not_stored(path, fill_time, value):
+    with h5py.File(path, "w") as file:
+        created = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+        created.set_chunk((4, 4))
+        created.set_deflate(3)
+        created.set_fill_time(fill_time)
+        if value is not None:
+            created.set_fill_value(np.array(value, "<i2"))
+        space = h5py.h5s.create_simple((10, 9))
+        dataset = h5py.Dataset(h5py.h5d.create(file.id, b"x", h5py.h5t.STD_I16LE, space, created))
+        dataset[4:8, 4:8] = 3  # the rest of a chunk that is never filled is whatever was in memory
+        fill = np.array((5, 2.5, True, b"xyz", 9), COMPOUND)
+        file.create_dataset("rows", (20,), COMPOUND, chunks=(6,), fillvalue=fill, compression="gzip", shuffle=True)
+    check(path)
+
+
+@settings(max_examples=15)
+@given(
+    steps=st.lists(st.tuples(st.integers(0, 30), st.integers(0, 12)), min_size=1, max_size=5),
+    pipeline=st.sampled_from(["shuffle-gzip", "gzip", "blosc-lz4-1", "shuffle-gzip-fletcher32"]),
+)
+def test_datasets_that_grew_and_shrank(tmp_path_factory, steps, pipeline):
+    path = tmp_path_factory.mktemp("grown") / "a.h5"
+    options = {"chunks": (5, 4), "maxshape": (None, None), "fillvalue": np.nan, **COPIED[pipeline]}
+    with h5py.File(path, "w") as file:
+        dataset = file.create_dataset("x", (17, 9), "<f4", **options)
+        dataset[...] = 1
+        for number, shape in enumerate(steps, 2):
+            dataset.resize(shape)
+            dataset[::2] = number
+    check(path)
+
+
+FILTERS = {"shuffle": [(2, 0, ())], "gzip": [(1, 0, (4,))], "fletcher32": [(3, 0, ())],
+           "all": [(2, 0, ()), (1, 0, (1,)), (3, 0, ())]}  # fmt: skip
+
+
+@pytest.mark.parametrize("filters", FILTERS.values(), ids=FILTERS)
+@pytest.mark.parametrize("skip_edges", [False, True], ids=["filtered", "unfiltered"])
+def test_chunks_at_the_edge_may_be_unfiltered(path, filters, skip_edges):
+    late = np.where(np.arange(1000)[:, None] < 900, 0, np.arange(20) * 70_001)  # only the last edges tell
+    with h5py.File(path, "w", libver="latest") as file:
+        for name, values in {
+            "random": np.random.default_rng(0).integers(0, 1000, (100, 20)),
+            "constant": np.full((100, 20), 7),
+            "late": late,
+        }.items():
+            options = {"chunks": (30, 7), "filters": filters, "skip_edges": skip_edges}
+            create_with(file, name, values.shape, "<i4", **options)[...] = values
+    check(path, raw=not skip_edges)  # edges have no filters, and say that they have
+
+
+@pytest.mark.parametrize("libver", ["earliest", "latest"])
+@pytest.mark.parametrize("maxshape", [(9, 30), (None, 30), (None, 90), (9, None), (None, None), (60, 90)], ids=str)
+@pytest.mark.parametrize("early", [False, True])
+@pytest.mark.parametrize("pipeline", ["none", "shuffle-gzip"])
+def test_every_index_of_chunks(path, libver, maxshape, early, pipeline):
+    """One that grows along its last axis only, in the newest format, has chunks that the library counts wrongly."""
+    values = np.arange(270, dtype="<i4").reshape(9, 30)
+    with h5py.File(path, "w", libver=libver) as file:
+        created = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+        created.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY if early else h5py.h5d.ALLOC_TIME_INCR)
+        options = {"chunks": (2, 7), "maxshape": maxshape, "dcpl": created, **COPIED[pipeline]}
+        dataset = file.create_dataset("x", (9, 30), "<i4", **options)
+        for column in range(29, -1, -1):  # from the end, so that the order in the file is another
+            dataset[:, column] = values[:, column]
+    check(path, raw=(maxshape, libver) != ((9, None), "latest"))
+
+
+@settings(max_examples=15)
+@given(data=st.data())
+def test_no_chunk_is_ever_taken_for_another(tmp_path_factory, data):
+    shape = tuple(data.draw(st.lists(st.integers(1, 6), min_size=1, max_size=3)))
+    chunks = tuple(data.draw(st.integers(1, n)) for n in shape)
+    maxshape = tuple(data.draw(st.sampled_from([n, 2 * n + 1, None])) for n in shape)
+    grid = [range(-(-n // c)) for n, c in zip(shape, chunks, strict=True)]
+    stored = data.draw(st.sets(st.sampled_from(list(itertools.product(*grid))), min_size=1))
+    path = tmp_path_factory.mktemp("index") / "a.h5"
+    with h5py.File(path, "w", libver=data.draw(st.sampled_from(["earliest", "v110", "latest"]))) as file:
+        dataset = file.create_dataset("x", shape, "<i4", chunks=chunks, maxshape=maxshape, compression="gzip")
+        for number, index in enumerate(sorted(stored), 1):
+            start = tuple(slice(i * c, min((i + 1) * c, n)) for i, c, n in zip(index, chunks, shape, strict=True))
+            dataset[start] = number
+    check(path, raw=False)
+
+
+@pytest.mark.parametrize("stored", [(0, 1), (1, 0), (4, 0)])
+def test_chunks_that_may_have_been_counted_along_another_axis(path, stored):
+    with h5py.File(path, "w", libver="latest") as file:
+        dataset = file.create_dataset("x", (9, 60), "<i4", chunks=(2, 7), maxshape=(9, None), compression="gzip")
+        dataset[:2, :7] = 5
+        dataset[2 * stored[0] : 2 * stored[0] + 1, 7 * stored[1] : 7 * stored[1] + 7] = np.arange(7) * 1001
+    check(path, raw=False)
+
+
+# ---- files ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_block_before_the_file_and_data_in_one_piece(path):
+    with h5py.File(path, "w", userblock_size=1024) as file:
+        file.create_dataset("x", data=np.arange(600), chunks=(300,), compression="gzip")
+        for name, dtype in DTYPES.items():
+            file[name] = make_values((45, 7), dtype)
+    check(path)
+
+
+@pytest.mark.parametrize("pipeline", ["gzip", "shuffle-gzip-fletcher32", "blosc-lz4-1"])
+def test_a_damaged_chunk_is_an_error_that_names_file_and_dataset(path, pipeline):
+    with h5py.File(path, "w") as file:
+        dataset = file.create_dataset("g/x", data=np.arange(400, dtype="<i4"), chunks=(100,), **COPIED[pipeline])
+        dataset.flush()
+        data = bytes(dataset.id.read_direct_chunk((100,))[1])
+        dataset.id.write_direct_chunk((100,), data[: len(data) // 2])
+    with pytest.raises(ZarrBackendError) as caught:
+        convert(path, path.with_suffix(".zarr"), codec="zlib")
+    assert (caught.value.store, caught.value.path) == (str(path), "/g/x")
+    assert not path.with_suffix(".zarr").exists()
+
+
+# ---- what the library may say wrongly -------------------------------------------------------------------------------
+
+
+class _Overlaid:
+    """Something of which some attributes are others."""
+
+    def __init__(self, real: Any, **others: Any) -> None:
+        self._real = real
+        self.__dict__.update(others)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
+
+
+class _Indexed(_Overlaid):
+    def __getitem__(self, key: Any) -> Any:
+        return self._real._real[key]
+
+
+def _listing(dataset: Any, chunk_iter: Any) -> Any:
+    """Return an ``h5py.Dataset`` that lists other chunks."""
+    return _Overlaid(dataset, id=_Overlaid(dataset.id, chunk_iter=chunk_iter))
+
+
+@pytest.mark.parametrize("start", [(0, 6), (4, 0), (0, 3)], ids=["beside", "below", "twice"])
+def test_an_impossible_list_of_chunks_is_refused(path: Path, start: tuple[int, int]) -> None:
+    with h5py.File(path, "w") as file:
+        file.create_dataset("x", data=np.arange(24).reshape(4, 6), chunks=(2, 3), compression="gzip")
+    with h5py.File(path) as file:
+        real = file["x"]
+
+        def chunk_iter(callback: Any) -> None:
+            real.id.chunk_iter(callback)
+            callback(h5py.h5d.StoreInfo(start, 0, 100, 20))
+
+        with pytest.raises(UsageError, match=r"a\.h5.*not certain.*\(/x\)"):
+            RawChunks(_listing(real, chunk_iter))
+
+
+@pytest.mark.parametrize("userblock", [0, 1024])
+@pytest.mark.parametrize("shift", [0, 1024, 8])
+def test_offsets_are_checked_by_one_chunk(path: Path, userblock: int, shift: int) -> None:
+    with h5py.File(path, "w", userblock_size=userblock) as file:
+        file.create_dataset("x", data=np.arange(6), chunks=(3,), compression="gzip")
+    with h5py.File(path) as file:
+        real = file["x"]
+        true = RawChunks(real)
+
+        def chunk_iter(callback: Any) -> None:
+            for index in true:
+                offset, size, mask = true.find(index) or (0, 0, 0)
+                callback(h5py.h5d.StoreInfo((3 * index[0],), mask, offset - shift, size))
+
+        if shift in (0, userblock):
+            raw = RawChunks(_listing(real, chunk_iter))
+            assert [raw.read(index) for index in raw] == [true.read(index) for index in true]
+            return
+        with pytest.raises(UsageError, match="not certain"):
+            RawChunks(_listing(real, chunk_iter))
+
+
+def test_chunks_without_an_address_are_read_through_hdf5(path: Path) -> None:
+    with h5py.File(path, "w") as file:
+        file.create_dataset("x", data=np.arange(6), chunks=(3,), compression="gzip")
+    with h5py.File(path) as file:
+        real = file["x"]
+
+        def chunk_iter(callback: Any) -> None:
+            real.id.chunk_iter(lambda info: callback(info._replace(byte_offset=None)))
+
+        raw = RawChunks(_listing(real, chunk_iter))
+        assert not raw.is_plain_file
+        assert raw.read((1,)) == RawChunks(real).read((1,))
