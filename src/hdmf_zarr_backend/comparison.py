@@ -7,7 +7,7 @@ import math
 import os
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field, is_dataclass
 from functools import partial
 from itertools import takewhile, zip_longest
@@ -21,6 +21,7 @@ from hdmf_zarr_backend.errors import (
     DamagedFileError,
     StoreError,
     StoreNotFoundError,
+    StoreRefusedError,
     UsageError,
     known_arguments,
     printable,
@@ -453,7 +454,7 @@ def _recognised(
         return "HDF5", source
     try:
         store = source if isinstance(source, Store) else open_store(source, storage_options)
-        documents = store.get_many(_MARKS)
+        documents = _documents_in(store)
     except (StoreError, UsageError):
         if not isinstance(source, str) or is_url(source):
             raise  # a path is neither a folder nor a zip file
@@ -471,6 +472,20 @@ def _recognised(
         if is_url(source)
         else "Give a file of HDF5 or Zarr.",
     )
+
+
+def _documents_in(store: Store) -> dict[str, bytes]:
+    """Return those of `_MARKS` that are there; a bucket that may not be listed refuses those that are not."""
+    try:
+        return store.get_many(_MARKS)
+    except StoreRefusedError:
+        found = {}
+        for key in _MARKS:
+            with suppress(StoreRefusedError):
+                found.update(store.get_many([key]))
+        if not found:
+            raise
+        return found
 
 
 @known_arguments
