@@ -2,7 +2,7 @@
 
 Codecs come from numcodecs by a list of ids, since files, and so the configurations in them, are not trusted. Any other
 id is that of a codec of another package, which `arrays.plug_ins` finds and guards. ``pickle`` never goes to numcodecs:
-it is decoded by the data-only reader in `oldfiles.pickles`, and encoded only if the user chooses it.
+it is decoded as data by `oldfiles.pickles`, and encoded only if the user chooses it.
 
 Source: Zarr v2 specification, "Chunks", "Filters", "Fill value encoding"; numcodecs for the byte layouts.
 """

@@ -1,555 +1,548 @@
 """`loads_data`: reads pickles that hold only data, such as the reference and compound chunks of hdmf-zarr 0.1 to 0.13.
 
 Those releases stored object references, compound rows and, up to 0.8, scalar text with numcodecs' ``pickle`` filter.
-A pickle is a program for a stack machine, and one that restricts only the *names* which the C unpickler may look up
-can still be crashed (a deep tuple as dictionary key overflows the C stack, a crafted dtype makes NumPy take bytes for
-pointers, an eight-byte opcode asks for 16 GiB). So pickles are run by a separate `Machine`:
+A pickle is a program for a stack machine. Python's unpickler runs it here in three steps, none of which runs anything
+that the file names:
 
-- It has the opcodes that build data. Nothing is imported: a name is looked up in a table of a dozen names that those
-  releases wrote, and means one function of this module.
-- Dictionary keys are ``str``, so no object from a file is ever hashed or compared.
-- dtypes are rebuilt from checked parts by ``numpy.dtype``, arrays by NumPy's validating constructors; the dtype
-  flags in the file are ignored, and an object is never made from raw bytes.
-- Memory and time are bounded by `loads_data`'s limits, whatever lengths and indices the file states. The result is
-  finite and shallow, so that code which walks through it recursively is safe too.
+1. `_program` goes through the opcodes once. It refuses those that build no data, and memo indices and integers that
+   take more memory than the file has: the unpickler would allocate a memo of 2**31 entries for five bytes. It puts
+   `Items` in place of dictionaries, because the unpickler hashes any key: a deep tuple overflows the C stack, and
+   chosen integers take quadratic time.
+2. The unpickler builds lists, tuples and text, and stand-ins for all else: a name becomes a `Name`, which only records
+   with what it is called. There is no class, function or array of Python or NumPy for an opcode to reach.
+3. `_Reader` makes data of the stand-ins, within limits whatever the file states, and refuses what is no data. dtypes
+   are rebuilt from checked parts by ``numpy.dtype``, arrays by NumPy's validating constructors; the dtype flags in the
+   file are ignored, and an object is never made from raw bytes. The result is finite and shallow, so that code which
+   walks through it recursively is safe too.
 
-Source: Python's ``pickletools`` for the opcodes; ``__reduce__`` of ``numpy.ndarray``, ``numpy.dtype`` and
-``numpy.generic`` in NumPy 1.23 to 2.5 for what they pickle; chunks written by hdmf-zarr 0.2, 0.8 and 0.13.
+Source: Python's ``pickletools`` for the opcodes, ``Modules/_pickle.c`` for what they do; ``__reduce__`` of
+``numpy.ndarray``, ``numpy.dtype`` and ``numpy.generic`` in NumPy 1.23 to 2.5; chunks of hdmf-zarr 0.2, 0.8 and 0.13.
 """
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Callable, Sequence
-from enum import Enum
-from itertools import repeat
-from typing import Any, Final
+import io
+import pickle
+import pickletools
+import re
+from itertools import islice
+from math import prod
+from typing import Any, Final, Literal, NamedTuple, NoReturn, TypeVar
 
 import numpy as np
-
-from hdmf_zarr_backend.oldfiles.pickled_arrays import (
-    DTYPE_TEXT,
-    FIELD_COST,
-    Array,
-    Arrays,
-    Dtype,
-    UnsafePickleError,
-    checked,
-    refuse,
-)
+import numpy.typing as npt
 
 __all__ = ["UnsafePickleError", "loads_data"]
 
+Array = npt.NDArray[Any]
+T = TypeVar("T")
+
 MAX_ITEMS: Final = 10_000_000
 _FREE_BYTES: Final = 1 << 28  # arrays may take this much, and four times what the pickle has
-_MAX_DEPTH: Final = 100  # lists in lists; well below Python's own recursion limit
-_MAX_INT_BYTES: Final = 1024  # stays below the 4300 digits that Python turns into text
-_MARK: Final = b"("[0]
-_STOP: Final = b"."[0]
-_BINGET: Final = b"h"[0]
-_SETITEMS: Final = b"u"[0]
-_EMPTY_TUPLE: Final = b")"[0]
-_NEWOBJ: Final = 0x81
-_SHORT_BINUNICODE: Final = 0x8C
-_MEMOIZE: Final = 0x94
+_MAX_INT_BITS: Final = 8192  # stays below the 4300 digits that Python turns into text
+_MAX_DEPTH: Final = 100  # lists in lists, arrays in arrays; well below Python's own recursion limit
+_MAX_DTYPE_DEPTH: Final = 16
+_MAX_FIELDS: Final = 1024
+_FIELD_COST: Final = 16  # a field of a dtype takes the time and memory of that many elements
+_MAX_RANK: Final = 32
+_PLAIN: Final = frozenset({type(None), bool, int, float, str, bytes})
+_ERRORS: Final = (pickle.UnpicklingError, EOFError, ValueError, TypeError, LookupError, AttributeError, OverflowError)
+"""What the unpickler raises for something that is no pickle, and NumPy for parts that it refuses."""
+
+
+class UnsafePickleError(ValueError):
+    """A pickle is not read: it holds more than data, is too large, or is ``damaged``. Nothing of it was run."""
+
+    def __init__(self, reason: str, *, damaged: bool = False) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.damaged = damaged
+
+
+def refuse(reason: str, *, damaged: bool = False) -> NoReturn:
+    """Raise `UnsafePickleError`."""
+    raise UnsafePickleError(reason, damaged=damaged)
+
+
+def _checked(value: Any, kind: type[T]) -> T:
+    """Return ``value`` if it is exactly of the type that NumPy and hdmf-zarr write here; refuse it otherwise."""
+    if type(value) is not kind:
+        refuse(f"a {type(value).__name__} in place of a {kind.__name__}")
+    return value
 
 
 def loads_data(buffer: bytes | memoryview, *, max_items: int = MAX_ITEMS, max_bytes: int | None = None) -> Any:
     """Return the data of a pickle, protocols 0 to 5."""
     data = bytes(buffer)
-    machine = Machine(data, max_items, _FREE_BYTES + 4 * len(data) if max_bytes is None else max_bytes)
+    reader = _Reader(max_items, _FREE_BYTES + 4 * len(data) if max_bytes is None else max_bytes)
     try:
-        return _verified(machine.run(), max_items)
+        return reader.read(_Unpickler(io.BytesIO(_program(data, max_items))).load())
     except UnsafePickleError as error:
-        reason, damaged = error.reason, error.damaged
-        cause: Exception = error
-    except IndexError as error:
-        reason, damaged = "it ends before STOP, or uses a value that does not exist", True
-        cause = error
-    except (ValueError, TypeError, OverflowError, struct.error) as error:
-        # invalid text or digits, or parts that NumPy's constructors refuse
-        reason, damaged = f"{type(error).__name__}: {error}", True
-        cause = error
-    where = f"byte {min(machine.pos, len(data))} of {len(data)}"
-    raise UnsafePickleError(f"{reason[:250]} ({where})", damaged=damaged) from cause
-
-
-# --- names -----------------------------------------------------------------------------------------------------------
-
-
-class Name(Enum):
-    """The meaning of a name in a pickle; never the object of that name."""
-
-    RECONSTRUCT = 1
-    SCALAR = 2
-    FROMBUFFER = 3
-    NDARRAY = 4
-    DTYPE = 5
-    REFERENCE = 6
-    RECONSTRUCTOR = 7
-    ENCODE = 8
-    DICT = 9
-    BYTES = 10
-    TEXT = 11
-
-
-NAMES: Final = {
-    ("numpy", "ndarray"): Name.NDARRAY,
-    ("numpy", "dtype"): Name.DTYPE,
-    ("hdmf_zarr.utils", "ZarrReference"): Name.REFERENCE,
-    ("_codecs", "encode"): Name.ENCODE,  # bytes, up to protocol 2
-}
-for _core in ("numpy.core", "numpy._core"):  # NumPy 1 and 2
-    NAMES[_core + ".multiarray", "_reconstruct"] = Name.RECONSTRUCT
-    NAMES[_core + ".multiarray", "scalar"] = Name.SCALAR
-    NAMES[_core + ".numeric", "_frombuffer"] = Name.FROMBUFFER  # arrays of numbers inside objects, protocol 5
-for _builtins, _copyreg in (("builtins", "copyreg"), ("__builtin__", "copy_reg")):  # Python 3, and 2 up to protocol 2
-    NAMES[_copyreg, "_reconstructor"] = Name.RECONSTRUCTOR  # ZarrReference, protocols 0 and 1
-    NAMES[_builtins, "dict"] = Name.DICT
-    NAMES[_builtins, "bytes"] = Name.BYTES  # empty bytes up to protocol 2, and h5py's dtype metadata
-    NAMES[_builtins, "str"] = NAMES[_builtins, "unicode"] = Name.TEXT  # h5py's dtype metadata
-
-REFERENCE: Final = Name.REFERENCE
-_REFERENCE_KEYS: Final = ("source", "path", "object_id", "source_object_id")
-
-
-class PendingArray:
-    """An array between its REDUCE and its BUILD, which replaces it by the array, on the stack and in the memo."""
-
-    __slots__ = ("slot",)
-
-    def __init__(self, slot: int) -> None:
-        self.slot = slot
-
-
-# --- the machine --------------------------------------------------------------------------------------------------
-
-
-class Machine:
-    """Stack, memo and limits; `run` holds the most frequent opcodes, `_STEPS` all others."""
-
-    def __init__(self, data: bytes, max_items: int, max_bytes: int) -> None:
-        self.data = data
-        self.pos = 0
-        self.stack: list[Any] = []
-        self.waiting: list[list[Any]] = []  # the stacks below each mark
-        self.memo: list[Any] = []
-        self.max_items = max_items
-        self.arrays = Arrays(max_items, max_bytes)
-
-    def run(self) -> Any:
-        """Return the value on the stack at STOP, which is the last byte."""
-        data, memo, waiting = self.data, self.memo, self.waiting
-        stack = self.stack
-        pos = 0
-        try:
-            for _ in repeat(None, self.max_items):
-                code = data[pos]
-                pos += 1
-                if code == _BINGET:
-                    stack.append(memo[data[pos]])
-                    pos += 1
-                elif code == _MEMOIZE:
-                    memo.append(stack[-1])
-                elif code == _SHORT_BINUNICODE:
-                    end = pos + 1 + data[pos]
-                    stack.append(str(data[pos + 1 : end], "utf-8", "surrogatepass"))
-                    pos = end
-                elif code == _EMPTY_TUPLE and data[pos] == _NEWOBJ and stack[-1] is REFERENCE:
-                    stack[-1] = {}
-                    pos += 1
-                elif code == _MARK:
-                    waiting.append(stack)
-                    stack = []
-                elif code == _SETITEMS:
-                    items, stack = stack, waiting.pop()
-                    _set_items(stack[-1], items)
-                elif code == _STOP:
-                    break
-                else:
-                    self.pos, self.stack = pos, stack
-                    _STEPS[code](self)
-                    pos, stack = self.pos, self.stack
-            else:
-                refuse(f"more than {self.max_items} opcodes")
-        finally:
-            self.pos = pos
-        return self._result(stack)
-
-    def _result(self, stack: list[Any]) -> Any:
-        """Return the only value on the stack, after STOP at the end of the data."""
-        if len(stack) != 1 or self.waiting or self.pos != len(self.data):
-            refuse("STOP is not at the end", damaged=True)
-        return stack[0]
-
-    def take(self, length: int) -> bytes:
-        """Return the next ``length`` bytes."""
-        start, self.pos = self.pos, self.pos + length
-        if self.pos > len(self.data):
-            refuse(f"{length} bytes are announced, {len(self.data) - start} are left", damaged=True)
-        return self.data[start : self.pos]
-
-    def number(self, width: int) -> int:
-        """Return the next unsigned little-endian integer."""
-        return int.from_bytes(self.take(width), "little")
-
-    def line(self) -> bytes:
-        """Return the bytes up to the next line feed."""
-        end = self.data.find(b"\n", self.pos)
-        if end < 0:
-            refuse("a line without an end", damaged=True)
-        start, self.pos = self.pos, end + 1
-        return self.data[start:end]
-
-    def close(self) -> list[Any]:
-        """Return what is above the topmost mark, and remove the mark."""
-        items, self.stack = self.stack, self.waiting.pop()
-        return items
-
-    def get(self, index: int) -> None:
-        """Push a value of the memo."""
-        if index < 0:
-            refuse("a negative memo index")
-        self.stack.append(self.memo[index])
-
-    def put(self, index: int) -> None:
-        """Store the top of the stack; picklers number the memo without gaps."""
-        if index == len(self.memo):
-            self.memo.append(self.stack[-1])
-        elif 0 <= index < len(self.memo):
-            self.memo[index] = self.stack[-1]
-        else:
-            refuse(f"memo index {index} after {len(self.memo)} entries")
-
-    def reduce(self) -> None:
-        """Call the function that has a name in the pickle."""
-        arguments = checked(self.stack.pop(), tuple)
-        name = checked(self.stack.pop(), Name)
-        function = FUNCTIONS.get(name)
-        if function is None:
-            refuse(f"a call of {name.name}")
-        self.stack.append(function(self, *arguments))
-
-    def new_object(self) -> None:
-        """Make a reference; nothing else has a class."""
-        arguments = self.stack.pop()
-        if self.stack.pop() is not REFERENCE or type(arguments) is not tuple or arguments:
-            refuse("an object that is not a ZarrReference")
-        self.stack.append({})
-
-    def build(self) -> None:
-        """Apply the state on the stack to the object below it."""
-        state = self.stack.pop()
-        target = self.stack[-1]
-        if type(target) is Dtype:
-            target.build(state)
-            self.arrays.spend(FIELD_COST * target.leaves, 0)
-        elif type(target) is PendingArray:
-            array = self.arrays.array(state)
-            self.stack[-1] = array
-            if target.slot < len(self.memo) and self.memo[target.slot] is target:
-                self.memo[target.slot] = array
-        elif type(target) is dict and type(state) is dict:  # attributes of a reference
-            self.arrays.spend(len(state), 0)
-            for key, value in state.items():
-                target.setdefault(key, value)
-        else:
-            refuse("a state for something that has none")
-
-
-# --- calls -------------------------------------------------------------------------------------------------------
-
-
-def _pending_array(machine: Machine, kind: Any, shape: Any, typecode: Any) -> PendingArray:
-    """``_reconstruct(ndarray, (0,), b"b")``: the real shape and type follow with BUILD."""
-    if kind is not Name.NDARRAY or type(shape) is not tuple or type(typecode) is not bytes:
-        refuse("an array of a class other than ndarray")
-    return PendingArray(len(machine.memo))
-
-
-def _dtype(_machine: Machine, text: Any, *flags: Any) -> Dtype:
-    """``dtype("V20", False, True)``: align and copy mean nothing here."""
-    if DTYPE_TEXT.fullmatch(checked(text, str)) is None or not {bool, int}.issuperset(map(type, flags)):
-        refuse(f"the dtype {text[:40]!r}")
-    return Dtype(text)
-
-
-def _encoded(machine: Machine, text: Any, encoding: Any) -> bytes:
-    """``_codecs.encode(text, "latin1")``: bytes, up to protocol 2."""
-    if checked(encoding, str) != "latin1":
-        refuse("an encoding other than Latin 1")
-    machine.arrays.spend(0, len(checked(text, str)))
-    return bytes(text, "latin-1")
-
-
-def _reference(_machine: Machine, *values: Any) -> dict[str, Any]:
-    """``ZarrReference(source, path, ...)``, as its constructor fills it."""
-    if len(values) > len(_REFERENCE_KEYS) or not {str, type(None)}.issuperset(map(type, values)):
-        refuse("a ZarrReference of something other than text")
-    return dict.fromkeys(_REFERENCE_KEYS) | dict(zip(_REFERENCE_KEYS, values, strict=False))
-
-
-def _old_reference(machine: Machine, kind: Any, base: Any, items: Any) -> dict[str, Any]:
-    """``_reconstructor(ZarrReference, dict, {...})``, protocols 0 and 1."""
-    if kind is not REFERENCE or base is not Name.DICT or type(items) is not dict:
-        refuse("an object that is not a ZarrReference")
-    machine.arrays.spend(len(items), 0)
-    return dict(items)
-
-
-FUNCTIONS: Final[dict[Name, Callable[..., Any]]] = {
-    Name.RECONSTRUCT: _pending_array,
-    Name.SCALAR: lambda machine, *arguments: machine.arrays.scalar(*arguments),
-    Name.FROMBUFFER: lambda machine, *arguments: machine.arrays.from_buffer(*arguments),
-    Name.DTYPE: _dtype,
-    Name.REFERENCE: _reference,
-    Name.RECONSTRUCTOR: _old_reference,
-    Name.ENCODE: _encoded,
-    Name.BYTES: lambda _machine: b"",  # `bytes()`, up to protocol 2
-}
-
-
-# --- opcodes --------------------------------------------------------------------------------------------------------
-
-_Step = Callable[[Machine], None]
-
-
-def _push(make: Callable[[Machine], Any]) -> _Step:
-    def step(machine: Machine) -> None:
-        value = make(machine)  # first: it may end a mark and so change the stack
-        machine.stack.append(value)
-
-    return step
-
-
-def _payload(width: int, convert: Callable[[bytes], Any]) -> _Step:
-    return _push(lambda machine: convert(machine.take(machine.number(width))))
-
-
-def _text(raw: bytes) -> str:
-    return raw.decode("utf-8", "surrogatepass")
-
-
-def _integer(raw: bytes) -> int:
-    if len(raw) > _MAX_INT_BYTES:
-        refuse(f"an integer of {len(raw)} bytes")
-    return int.from_bytes(raw, "little", signed=True)
-
-
-def _digits(machine: Machine) -> bytes:
-    line = machine.line()
-    if len(line) > 4 * _MAX_INT_BYTES:
-        refuse(f"a number of {len(line)} digits")
-    return line
-
-
-def _int_line(machine: Machine) -> int:
-    line = _digits(machine)
-    return line == b"01" if line in (b"00", b"01") else int(line.removesuffix(b"L"))
-
-
-def _tuple(size: int) -> _Step:
-    def step(machine: Machine) -> None:
-        stack = machine.stack
-        if len(stack) < size:
-            refuse("too few values for a tuple", damaged=True)
-        stack[-size:] = [tuple(stack[-size:])]
-
-    return step
-
-
-def _append(machine: Machine) -> None:
-    value = machine.stack.pop()
-    checked(machine.stack[-1], list).append(value)
-
-
-def _appends(machine: Machine) -> None:
-    items = machine.close()
-    checked(machine.stack[-1], list).extend(items)
-
-
-def _set_item(machine: Machine) -> None:
-    stack = machine.stack
-    if len(stack) < 3:
-        refuse("too few values for a dictionary", damaged=True)
-    items = stack[-2:]
-    del stack[-2:]
-    _set_items(stack[-1], items)
-
-
-def _set_items(target: Any, items: list[Any]) -> None:
-    keys = items[::2]
-    if type(target) is not dict:
-        refuse("items for something that is not a dictionary")
-    for key in keys:
+        raise UnsafePickleError(error.reason[:250], damaged=error.damaged) from error
+    except _ERRORS as error:
+        raise UnsafePickleError(f"{type(error).__name__}: {error}"[:250], damaged=True) from error
+
+
+# --- opcodes ---------------------------------------------------------------------------------------------------------
+
+_KEPT: Final = frozenset(".FGIJKLMNRV]XBC)abceghjlstu\x80\x81\x85\x86\x87\x88\x89\x8a\x8c\x8d\x8e\x93")
+_ENTRIES: Final = frozenset("pqr\x94")  # of the memo
+_EMPTY_ITEMS: Final = b"cd\nd\n)R"
+_REPLACED: Final = {
+    "}": (_EMPTY_ITEMS, 1), "d": (_EMPTY_ITEMS, 1),  # an empty dictionary is `(d` in protocol 0
+    "\x96": (pickle.BINBYTES8, 1), "\x95": (b"", 9),  # BYTEARRAY8; FRAME and its length
+}  # fmt: skip
+"""Code -> what stands for it in the program, and how many bytes it stands for."""
+
+
+def _program(data: bytes, max_items: int) -> bytes:
+    """Return a pickle whose opcodes build nothing but data, with `Items` in place of dictionaries."""
+    parts: list[bytes] = []
+    start, entries, mark = 0, 0, -1
+    code, pos = "", 0
+    argument: Any
+    for opcode, argument, position in islice(pickletools.genops(data), max_items):
+        code, pos = opcode.code, position or 0
+        if code in _KEPT:
+            continue
+        if code == "(":
+            mark = pos
+        elif code in _ENTRIES:  # picklers number them without gaps
+            index = entries if argument is None else argument
+            if not 0 <= index <= entries:
+                refuse(f"memo index {index} after {entries} entries")
+            entries = max(entries, index + 1)
+        elif code in _REPLACED and (code != "d" or mark == pos - 1):
+            parts += data[start : pos - (code == "d")], _REPLACED[code][0]
+            start = pos + _REPLACED[code][1]
+        elif code != "\x8b" or argument.bit_length() > _MAX_INT_BITS:  # LONG4
+            refuse(f"opcode {opcode.name} at byte {pos}")
+    if code != ".":
+        refuse(f"more than {max_items} opcodes")
+    if pos + 1 != len(data):
+        refuse("STOP is not at the end", damaged=True)
+    return b"".join([*parts, data[start:]])
+
+
+class _Unpickler(pickle.Unpickler):
+    """Python's unpickler, for which nothing but stand-ins exists."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        known = _NAMES.get((module, name))
+        if known is None:
+            refuse(f"it names {f'{module[:60]}.{name[:60]}'!r}, which is not data")
+        return known
+
+    def persistent_load(self, _pid: Any) -> Any:
+        refuse("it refers to an object outside")
+
+
+# --- stand-ins: all that opcodes can reach. They have no attributes that an opcode could set ------------------------
+
+
+class Name:
+    """A name in a pickle."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __call__(self, *arguments: Any) -> Call:
+        return Call(self.name, arguments)
+
+    def __setstate__(self, _state: Any) -> None:
+        refuse("a state for a name")
+
+
+class Call:
+    """A call of a name, and the state that follows it."""
+
+    __slots__ = ("arguments", "name", "state")
+
+    def __init__(self, name: str, arguments: tuple[Any, ...]) -> None:
+        self.name = name
+        self.arguments = arguments
+        self.state: Any = None
+
+    def __setstate__(self, state: Any) -> None:
+        if self.state is not None:
+            refuse("a second state of an array or a dtype")
+        self.state = state
+
+
+class Items(dict[str, Any]):
+    """A dictionary, whose keys are text: the hash of anything else from a file may take any time, or crash."""
+
+    __slots__ = ("state",)
+
+    def __init__(self) -> None:  # a call with arguments would hash what is in them
+        super().__init__()
+
+    def __setitem__(self, key: str, value: Any) -> None:
         if type(key) is not str:
             refuse("a dictionary key that is not text")
-    target.update(zip(keys, items[1::2], strict=True))
+        dict.__setitem__(self, key, value)
+
+    def __setstate__(self, state: Any) -> None:
+        refuse("a state for a dictionary")
 
 
-def _dict(machine: Machine) -> dict[str, Any]:
-    items = machine.close()
-    result: dict[str, Any] = {}
-    _set_items(result, items)
-    return result
+_KEYS: Final = ("source", "path", "object_id", "source_object_id")
 
 
-def _name(module: Any, name: Any) -> Name:
-    if type(module) is not str or type(name) is not str:
-        refuse("a name that is not text")
-    known = NAMES.get((module, name))
-    if known is None:
-        refuse(f"it names {f'{module[:60]}.{name[:60]}'!r}, which is not data")
-    return known
+class Reference(Items):
+    """A ``ZarrReference`` of hdmf-zarr, which is a dictionary."""
+
+    __slots__ = ()
+
+    def __new__(cls, *values: Any) -> Reference:
+        if len(values) > len(_KEYS) or not {str, type(None)}.issuperset(map(type, values)):
+            refuse("a ZarrReference of something other than text")
+        return super().__new__(cls)
+
+    def __init__(self, *values: Any) -> None:  # not run by NEWOBJ, which items follow
+        super().__init__()
+        self.update(dict.fromkeys(_KEYS), **dict(zip(_KEYS, values, strict=False)))
+
+    def __setstate__(self, state: Any) -> None:
+        if hasattr(self, "state"):
+            refuse("a second state of a reference")
+        self.state = _checked(state, Items)
 
 
-def _stack_global(machine: Machine) -> Name:
-    name = machine.stack.pop()
-    return _name(machine.stack.pop(), name)
+_NAMES: Final[dict[tuple[str, str], Any]] = {
+    ("d", "d"): Items,  # of `_program`
+    ("numpy", "ndarray"): Name("ndarray"),
+    ("numpy", "dtype"): Name("dtype"),
+    ("hdmf_zarr.utils", "ZarrReference"): Reference,
+    ("_codecs", "encode"): Name("encode"),  # bytes, up to protocol 2
+}
+for _core in ("numpy.core", "numpy._core"):  # NumPy 1 and 2
+    _NAMES[_core + ".multiarray", "_reconstruct"] = Name("array")
+    _NAMES[_core + ".multiarray", "scalar"] = Name("scalar")
+    _NAMES[_core + ".numeric", "_frombuffer"] = Name("buffer")  # arrays of numbers inside objects, protocol 5
+for _builtins, _copyreg in (("builtins", "copyreg"), ("__builtin__", "copy_reg")):  # Python 3, and 2 up to protocol 2
+    _NAMES[_copyreg, "_reconstructor"] = Name("reference")  # ZarrReference, protocols 0 and 1
+    _NAMES[_builtins, "dict"] = Name("dict")
+    _NAMES[_builtins, "bytes"] = Name("bytes")  # empty bytes up to protocol 2, and h5py's dtype metadata
+    _NAMES[_builtins, "str"] = _NAMES[_builtins, "unicode"] = Name("str")  # h5py's dtype metadata
 
 
-def _protocol(machine: Machine) -> None:
-    if machine.pos != 1 or machine.number(1) > 5:
-        refuse("a protocol other than 0 to 5")
+# --- data ------------------------------------------------------------------------------------------------------------
 
 
-def _frame(machine: Machine) -> None:
-    length = machine.number(8)
-    if length > len(machine.data) - machine.pos:
-        refuse("a frame that is longer than the pickle", damaged=True)
+class _Data(NamedTuple):
+    """A value, the number of values in it, with shared ones as often as they occur, and how deep it is."""
+
+    value: Any
+    size: int
+    depth: int
 
 
-class _Steps(dict[int, _Step]):
-    def __missing__(self, code: int) -> _Step:
-        refuse(f"opcode {_REFUSED.get(code, hex(code))}")
+class _Dtype(NamedTuple):
+    """A dtype; ``leaves`` counts the plain fields at all levels: a few bytes can describe 2**50 of them."""
+
+    dtype: np.dtype[Any]
+    leaves: int = 1
 
 
-_REFUSED: Final = {
-    b"0"[0]: "POP", b"1"[0]: "POP_MARK", b"2"[0]: "DUP", b"P"[0]: "PERSID", b"Q"[0]: "BINPERSID", b"S"[0]: "STRING",
-    b"T"[0]: "BINSTRING", b"U"[0]: "SHORT_BINSTRING", b"i"[0]: "INST", b"o"[0]: "OBJ", 0x82: "EXT1", 0x83: "EXT2",
-    0x84: "EXT4", 0x8F: "EMPTY_SET", 0x90: "ADDITEMS", 0x91: "FROZENSET", 0x92: "NEWOBJ_EX", 0x97: "NEXT_BUFFER",
-    0x98: "READONLY_BUFFER",
+class _Reader:
+    """Makes data of stand-ins, within limits.
+
+    A part that occurs in several places is made once, and counted as often as it occurs, so that code which does not
+    know of the sharing (a comparison, a text form, a JSON encoder) stays within the limits too.
+    """
+
+    def __init__(self, max_items: int, max_bytes: int) -> None:
+        self._max_items = max_items
+        self._items_left = max_items
+        self._bytes_left = max_bytes
+        self._made: dict[int, _Data | _Dtype | None] = {}  # by id; the pickle keeps all parts. None: being made
+
+    def read(self, value: Any) -> Any:
+        """Return the data of what the unpickler has built."""
+        return self._read(value, 0).value
+
+    def _read(self, value: Any, level: int) -> _Data:
+        found = self._made.get(id(value))
+        if found is None:
+            if id(value) in self._made:
+                refuse("it contains itself")
+            if level > _MAX_DEPTH:
+                refuse(f"more than {_MAX_DEPTH} levels")
+            self._made[id(value)] = None
+            self._made[id(value)] = found = self._data(value, level)
+        if not isinstance(found, _Data):
+            refuse("a name in place of data: dtype")
+        if found.size > self._max_items:
+            refuse(f"more than {self._max_items} values")
+        if level + found.depth > _MAX_DEPTH:
+            refuse(f"more than {_MAX_DEPTH} levels")
+        return found
+
+    def _data(self, value: Any, level: int) -> _Data:
+        kind = type(value)
+        if kind in _PLAIN:
+            return _Data(value, 0, 0)
+        if kind in (list, tuple):
+            return self._sequence(value, kind, level)
+        if kind in (Items, Reference):
+            return self._items(value, level)
+        if kind is not Call or value.name not in _CALLS:
+            refuse(f"a name in place of data: {getattr(value, 'name', kind.__name__)}")
+        return _CALLS[value.name](self, value, level)
+
+    def _sequence(self, value: Any, kind: Any, level: int) -> _Data:
+        parts, size, depth = [], len(value), 0
+        for part in value:
+            if type(part) in _PLAIN:
+                parts.append(part)
+                continue
+            found = self._read(part, level + 1)
+            parts.append(found.value)
+            size += found.size
+            depth = max(depth, found.depth)
+        return _Data(kind(parts), size, 1 + depth)
+
+    def _items(self, value: Items, level: int) -> _Data:
+        state: dict[str, Any] = getattr(value, "state", {})  # attributes in place of items
+        if not state and _PLAIN.issuperset(map(type, value.values())):
+            return _Data(dict(value), len(value), 1)
+        self._spend(len(state), 0)
+        items = {**state, **value}
+        found = self._sequence(items.values(), list, level)
+        return found._replace(value=dict(zip(items, found.value, strict=True)))
+
+    def _spend(self, items: int, nbytes: int) -> None:
+        """Count elements and bytes that one opcode can multiply, before they are allocated."""
+        self._items_left -= items
+        self._bytes_left -= nbytes
+        if self._items_left < 0 or self._bytes_left < 0:
+            refuse("the arrays need more memory than a pickle of this length may need")
+
+    def _plain(self, value: Any, level: int) -> Any:
+        """Return the data of an argument."""
+        return self._read(value, level + 1).value
+
+    # --- calls ---
+
+    def _encoded(self, call: Call, _level: int) -> _Data:
+        """``_codecs.encode(text, "latin1")``, or ``bytes()``: bytes, up to protocol 2."""
+        text, encoding = call.arguments or ("", "latin1")
+        if _checked(encoding, str) != "latin1":
+            refuse("an encoding other than Latin 1")
+        self._spend(0, len(_checked(text, str)))
+        return _Data(bytes(text, "latin-1"), 0, 0)
+
+    def _old_reference(self, call: Call, level: int) -> _Data:
+        """``_reconstructor(ZarrReference, dict, {...})``, protocols 0 and 1."""
+        kind, base, items = call.arguments
+        if kind is not Reference or type(base) is not Name or base.name != "dict":
+            refuse("an object that is not a ZarrReference")
+        self._spend(len(_checked(items, Items)), 0)
+        return self._items(items, level)
+
+    def _array(self, call: Call, level: int) -> _Data:
+        """``_reconstruct(ndarray, (0,), b"b")``; the state has version 1, shape, dtype, order, bytes or objects."""
+        kind, shape, _typecode = call.arguments
+        if type(kind) is not Name or kind.name != "ndarray" or type(shape) is not tuple:
+            refuse("an array of a class other than ndarray")
+        if call.state is None:
+            refuse("an unfinished array in place of data")
+        if type(call.state) is not tuple or len(call.state) != 5 or call.state[0] != 1:
+            refuse("the state of an array is not one that NumPy writes")
+        _, shape, dtype, fortran, values = call.state
+        order: Literal["C", "F"] = "F" if fortran is True else "C"
+        kind = self._dtype(dtype)
+        if not kind.dtype.hasobject:
+            return self._numbers(values, kind, shape, order, level)
+        count = prod(_shape(shape))
+        if len(_checked(values, list)) != count:
+            refuse(f"{len(values)} objects for {count} elements", damaged=True)
+        self._spend(count * kind.leaves, count * kind.dtype.itemsize)
+        found = self._read(values, level + 1)
+        flat: Array = np.zeros(count, kind.dtype)
+        _fill(flat, found.value)
+        array = flat.reshape(shape)
+        return found._replace(value=array.copy("F") if order == "F" else array)
+
+    def _buffer(self, call: Call, level: int) -> _Data:
+        """``_frombuffer(bytes, dtype, shape, "C")``: an array without objects, protocol 5."""
+        buffer, dtype, shape, order = call.arguments
+        if order not in ("C", "F"):
+            refuse("an array that is neither C nor F ordered")
+        return self._numbers(buffer, self._dtype(dtype), shape, order, level)
+
+    def _scalar(self, call: Call, level: int) -> _Data:
+        """``scalar(dtype, bytes)``; rows with objects have a rank-0 array in place of the bytes."""
+        dtype, value = call.arguments
+        kind = self._dtype(dtype)
+        if not kind.dtype.hasobject:
+            found = self._numbers(value, kind, (), "C", level)
+            return found._replace(value=found.value[()])
+        found = self._read(value, level + 1)
+        row = found.value
+        if kind.dtype.names is None or type(row) is not np.ndarray or row.shape != () or row.dtype != kind.dtype:
+            refuse("a scalar that is not of its type")
+        return found._replace(value=row[()])
+
+    def _numbers(self, values: Any, kind: _Dtype, shape: Any, order: Literal["C", "F"], level: int) -> _Data:
+        """Return an array without objects; the bytes are as many as it takes."""
+        dtype = kind.dtype
+        count = prod(_shape(shape))
+        if dtype.hasobject or dtype.subdtype is not None:
+            refuse("objects or subarrays from bytes")
+        values = self._plain(values, level)
+        if len(_checked(values, bytes)) != count * dtype.itemsize:
+            refuse(f"{len(values)} bytes for {count} elements of {dtype.itemsize}", damaged=True)
+        self._spend(0 if dtype.itemsize else count, len(values))
+        if not values:
+            return _Data(np.zeros(shape, dtype, order), 0, 0)
+        array = np.frombuffer(bytearray(values), dtype).reshape(shape, order=order)
+        _check_bytes(array)
+        return _Data(array, 0, 0)
+
+    # --- dtypes ---
+
+    def _dtype(self, call: Any, depth: int = 0) -> _Dtype:
+        """Return a dtype: ``dtype("V20", False, True)``, whose align and copy mean nothing here, and its state."""
+        if type(call) is not Call or call.name != "dtype":
+            refuse(f"a {type(call).__name__} in place of a dtype")
+        found = self._made.get(id(call))
+        if found is None:
+            if depth > _MAX_DTYPE_DEPTH:
+                refuse("a dtype of more fields or levels than any file needs")
+            text, *flags = call.arguments
+            if _DTYPE_TEXT.fullmatch(_checked(text, str)) is None or not {bool, int}.issuperset(map(type, flags)):
+                refuse(f"the dtype {text[:40]!r}")
+            found = _Dtype(np.dtype("O" if text[0] == "O" else text))
+            if call.state is not None:
+                found = self._completed(found, call.state, depth)
+            self._spend(_FIELD_COST * found.leaves, 0)
+            self._made[id(call)] = found
+        assert isinstance(found, _Dtype)
+        return found
+
+    def _no_data(self, call: Call, _level: int) -> _Data:
+        self._dtype(call)
+        refuse("a name in place of data: dtype")
+
+    def _completed(self, kind: _Dtype, state: Any, depth: int) -> _Dtype:
+        """Apply the state: version, byte order, subarray, names, fields, size, alignment, flags, metadata."""
+        if type(state) is not tuple or len(state) not in (8, 9):
+            refuse("the state of a dtype is not one that NumPy writes")
+        _, order, base, names, fields, size, *_ = state
+        if names is not None:
+            kind = self._structure(kind, names, fields, depth)
+        elif base is not None:
+            kind = self._subarray(base, depth)
+        elif kind.dtype.kind in "mM":
+            kind = _Dtype(self._with_unit(kind.dtype, state[8:]))
+        if _checked(order, str) in ("<", ">"):
+            kind = kind._replace(dtype=kind.dtype.newbyteorder(order))
+        elif order not in ("|", "="):
+            refuse(f"the byte order {order[:9]!r}")
+        if type(size) is not int or size not in (-1, kind.dtype.itemsize):
+            refuse("the size of a dtype is not the one that it states")
+        return kind
+
+    def _structure(self, kind: _Dtype, names: Any, fields: Any, depth: int) -> _Dtype:
+        if type(names) is not tuple or type(fields) is not Items or not 0 < len(names) == len(fields) <= _MAX_FIELDS:
+            refuse("the fields of a dtype are not those that it names")
+        parts = [_checked(fields.get(_checked(name, str)), tuple) for name in names]
+        if any(len(part) != 2 for part in parts):
+            refuse("a field of a dtype is not a type and an offset")
+        types = [self._dtype(part[0], depth + 1) for part in parts]
+        layout = {
+            "names": list(names),
+            "formats": [field.dtype for field in types],
+            "offsets": [_checked(part[1], int) for part in parts],
+            "itemsize": kind.dtype.itemsize,
+        }
+        leaves = sum(field.leaves for field in types)
+        if leaves > _MAX_FIELDS:
+            refuse("a dtype of more fields or levels than any file needs")
+        return _Dtype(np.dtype(layout), leaves)  # type: ignore[call-overload]  # refuses overlapping objects
+
+    def _subarray(self, base: Any, depth: int) -> _Dtype:
+        if type(base) is not tuple or len(base) != 2:
+            refuse("the base of a subarray dtype is not a type and a shape")
+        element = self._dtype(base[0], depth + 1)
+        if element.dtype.hasobject:
+            refuse("a subarray of objects")
+        return _Dtype(np.dtype((element.dtype, _shape(base[1]))), element.leaves)
+
+    def _with_unit(self, dtype: np.dtype[Any], metadata: tuple[Any, ...]) -> np.dtype[Any]:
+        if not metadata or type(metadata[0]) is not tuple or len(metadata[0]) != 2 or type(metadata[0][1]) is not tuple:
+            refuse("a date dtype without its unit")
+        unit, count, *rest = metadata[0][1]
+        unit = self._plain(unit, 0)
+        if _checked(unit, bytes) not in _UNITS or not 0 < _checked(count, int) < 2**31 or rest != [1, 1]:
+            refuse("a date dtype of an unknown unit")
+        return np.dtype(dtype.str[1:3] + ("" if unit == b"generic" else f"[{count}{unit.decode()}]"))
+
+
+_CALLS: Final = {
+    "array": _Reader._array, "buffer": _Reader._buffer, "bytes": _Reader._encoded, "dtype": _Reader._no_data,
+    "encode": _Reader._encoded, "reference": _Reader._old_reference, "scalar": _Reader._scalar,
+}  # fmt: skip
+_DTYPE_TEXT: Final = re.compile(r"[biufcSUVmMO][0-9]{1,9}", re.ASCII)
+_UNITS: Final = frozenset(b"Y M W D h m s ms us ns ps fs as generic".split())
+
+
+def _shape(value: Any) -> tuple[int, ...]:
+    shape = _checked(value, tuple)
+    if len(shape) > _MAX_RANK or any(_checked(length, int) < 0 for length in shape):
+        refuse("not the shape of an array", damaged=True)
+    return shape
+
+
+# --- values of arrays ------------------------------------------------------------------------------------------------
+
+# What the fields of a structured array with objects are pickled as, by kind of field.
+_FIELD_TYPES: Final[dict[str, frozenset[type]]] = {
+    "b": frozenset({bool}), "i": frozenset({int}), "u": frozenset({int}), "f": frozenset({float, np.longdouble}),
+    "S": frozenset({bytes}), "U": frozenset({str}), "V": frozenset({bytes}),
 }  # fmt: skip
 
-_STEPS: Final = _Steps({
-    b"N"[0]: _push(lambda _: None),  # NONE
-    0x88: _push(lambda _: True),  # NEWTRUE
-    0x89: _push(lambda _: False),  # NEWFALSE
-    b"I"[0]: _push(_int_line),  # INT
-    b"L"[0]: _push(_int_line),  # LONG
-    b"K"[0]: _push(lambda machine: machine.number(1)),  # BININT1
-    b"M"[0]: _push(lambda machine: machine.number(2)),  # BININT2
-    b"J"[0]: _push(lambda machine: _integer(machine.take(4))),  # BININT
-    0x8A: _payload(1, _integer),  # LONG1
-    0x8B: _payload(4, _integer),  # LONG4
-    b"F"[0]: _push(lambda machine: float(_digits(machine))),  # FLOAT
-    b"G"[0]: _push(lambda machine: struct.unpack(">d", machine.take(8))[0]),  # BINFLOAT
-    b"V"[0]: _push(lambda machine: str(machine.line(), "raw-unicode-escape")),  # UNICODE
-    b"X"[0]: _payload(4, _text),  # BINUNICODE
-    0x8D: _payload(8, _text),  # BINUNICODE8
-    b"B"[0]: _payload(4, bytes),  # BINBYTES
-    b"C"[0]: _payload(1, bytes),  # SHORT_BINBYTES
-    0x8E: _payload(8, bytes),  # BINBYTES8
-    0x96: _payload(8, bytes),  # BYTEARRAY8
-    b"]"[0]: _push(lambda _: []),  # EMPTY_LIST
-    b"l"[0]: _push(Machine.close),  # LIST
-    b"a"[0]: _append,  # APPEND
-    b"e"[0]: _appends,  # APPENDS
-    _EMPTY_TUPLE: _push(lambda _: ()),
-    b"t"[0]: _push(lambda machine: tuple(machine.close())),  # TUPLE
-    0x85: _tuple(1),  # TUPLE1
-    0x86: _tuple(2),  # TUPLE2
-    0x87: _tuple(3),  # TUPLE3
-    b"}"[0]: _push(lambda _: {}),  # EMPTY_DICT
-    b"d"[0]: _push(_dict),  # DICT
-    b"s"[0]: _set_item,  # SETITEM
-    b"p"[0]: lambda machine: machine.put(int(_digits(machine))),  # PUT
-    b"q"[0]: lambda machine: machine.put(machine.number(1)),  # BINPUT
-    b"r"[0]: lambda machine: machine.put(machine.number(4)),  # LONG_BINPUT
-    b"g"[0]: lambda machine: machine.get(int(_digits(machine))),  # GET
-    b"j"[0]: lambda machine: machine.get(machine.number(4)),  # LONG_BINGET
-    b"c"[0]: _push(lambda machine: _name(_text(machine.line()), _text(machine.line()))),  # GLOBAL
-    0x93: _push(_stack_global),  # STACK_GLOBAL
-    b"R"[0]: Machine.reduce,  # REDUCE
-    _NEWOBJ: Machine.new_object,
-    b"b"[0]: Machine.build,  # BUILD
-    0x80: _protocol,  # PROTO
-    0x95: _frame,  # FRAME
-})  # fmt: skip
+
+def _fill(view: Array, values: list[Any]) -> None:
+    """Set the elements of an array, field by field."""
+    if view.ndim > 1:
+        _fill_subarrays(view, values)
+    elif view.dtype.names is not None:
+        width = len(view.dtype.names)
+        if not all(type(row) is tuple and len(row) == width for row in values):
+            refuse("a row that does not have its fields", damaged=True)
+        for place, name in enumerate(view.dtype.names):
+            _fill(view[name], [row[place] for row in values])
+    elif view.dtype.kind == "O":
+        view[:] = np.fromiter(values, object, len(values))
+    else:
+        if not _FIELD_TYPES.get(view.dtype.kind, frozenset()).issuperset(map(type, values)):
+            refuse("a value that is not of the type of its field", damaged=True)
+        with np.errstate(all="ignore"):  # a float that a narrow field cannot hold is its infinity
+            view[:] = np.array(values, view.dtype)
 
 
-# --- the result -----------------------------------------------------------------------------------------------------
-
-_PLAIN: Final = frozenset({type(None), bool, int, float, str, bytes})
-_HOLDERS: Final = frozenset({list, tuple, dict, np.ndarray, np.void})
-
-
-def _verified(value: Any, max_items: int) -> Any:
-    """Return ``value`` if it is only data, of bounded depth and size, and does not contain itself.
-
-    Shared parts are walked once and counted as often as they occur, so that code which does not know of the sharing
-    (a comparison, a text form, a JSON encoder) stays within the limits too.
-    """
-    measured: dict[int, tuple[int, int]] = {}  # id -> size, depth; `value` keeps every part alive
-    opened: dict[int, tuple[list[Any], int]] = {}  # the holders from the root to the current one
-    root = [value]
-    todo: list[Any] = [root]
-    while todo:
-        key = id(todo[-1])
-        if key in measured:
-            todo.pop()
-        elif key not in opened:
-            if len(opened) > _MAX_DEPTH:
-                refuse(f"more than {_MAX_DEPTH} levels")
-            inner, size = _parts(todo[-1])
-            if any(id(part) in opened or id(part) == key for part in inner):
-                refuse("a value that contains itself")
-            opened[key] = inner, size
-            todo.extend(inner)
-        else:
-            inner, size = opened.pop(key)
-            measured[key] = _measured(size, [measured[id(part)] for part in inner], max_items)
-    return value
+def _fill_subarrays(view: Array, values: list[Any]) -> None:
+    """Set a subarray field: one array for each row."""
+    for value in values:
+        if type(value) is not np.ndarray or value.dtype != view.dtype or value.shape != view.shape[1:]:
+            refuse("a subarray that is not of its type", damaged=True)
+    view[:] = np.stack(values) if values else 0
 
 
-def _measured(size: int, parts: list[tuple[int, int]], max_items: int) -> tuple[int, int]:
-    """Return the size and the depth of a holder from those of its parts; refuse one that is beyond the limits."""
-    size += sum(part_size for part_size, _ in parts)
-    depth = 1 + max((part_depth for _, part_depth in parts), default=0)
-    if size > max_items:
-        refuse(f"more than {max_items} values")
-    if depth > _MAX_DEPTH:
-        refuse(f"more than {_MAX_DEPTH} levels")
-    return size, depth
-
-
-def _parts(holder: Any) -> tuple[list[Any], int]:
-    """Return the holders in ``holder`` that have to be walked, and the number of its other values."""
-    members = _members(holder)
-    size = len(members)
-    inner = []
-    for member in members:
-        kind = type(member)
-        if kind in _PLAIN:
-            continue
-        if kind is dict and _PLAIN.issuperset(map(type, member.values())):
-            size += len(member)  # a reference: these are most of all values
-        elif kind in _HOLDERS:
-            inner.append(member)
-        elif not isinstance(member, np.generic):
-            refuse("a name or an unfinished array in place of data")
-    return inner, size
-
-
-def _members(holder: Any) -> Sequence[Any]:
-    if isinstance(holder, dict):
-        return list(holder.values())
-    if isinstance(holder, (np.ndarray, np.void)):
-        return _objects(np.asarray(holder))
-    return holder  # type: ignore[no-any-return]  # a list or tuple
-
-
-def _objects(array: Array) -> list[Any]:
-    if array.dtype.names is not None and array.dtype.hasobject:
-        return [member for name in array.dtype.names for member in _objects(array[name])]
-    return array.ravel().tolist() if array.dtype.kind == "O" else []
+def _check_bytes(array: Array) -> None:
+    """Refuse bytes that NumPy takes on trust: a truth value that is neither 0 nor 1, a character beyond Unicode."""
+    dtype = array.dtype
+    if dtype.names is not None:
+        for name in dtype.names:
+            _check_bytes(array[name])
+    elif dtype.kind == "b" and np.any(array.view(np.uint8) > 1):
+        refuse("a truth value that is neither 0 nor 1", damaged=True)
+    elif dtype.kind == "U" and array.size and dtype.itemsize:
+        codes = np.ascontiguousarray(array).reshape(-1).view(np.dtype("u4").newbyteorder(dtype.byteorder))
+        if np.any(codes > 0x10FFFF):
+            refuse("a character that Unicode does not have", damaged=True)
