@@ -18,7 +18,7 @@ from hdmf_zarr_backend.errors import (
 )
 from hdmf_zarr_backend.formats.attributes import decode_attributes
 from hdmf_zarr_backend.formats.elements import describe_any
-from hdmf_zarr_backend.formats.links import Link, LinkedFile, decode_links
+from hdmf_zarr_backend.formats.links import LinkedFile, decode_links
 from hdmf_zarr_backend.formats.namespaces import spec_location
 from hdmf_zarr_backend.formats.references import Reference, decode_attribute_reference, decode_reference
 from hdmf_zarr_backend.formats.reserved import LINKS, SPECLOC
@@ -29,50 +29,24 @@ _REFERENCES = frozenset({"reference", "region"})
 _CACHE_BYTES = 2**24
 
 
-def entries_of(node: Group[Any]) -> Iterator[tuple[Link | None, str]]:
-    """Yield each entry of ``zarr_link`` as a link, or None and the reason why it is not valid."""
-    entries = node.attributes.get(LINKS, [])
-    if not isinstance(entries, list):
-        yield None, f"{LINKS} is not a list"
-        return
-    for entry in entries:
-        try:
-            yield decode_links({LINKS: [entry]})[0], ""
-        except MetadataError as error:
-            yield None, error.problem
-
-
-def links_of(group: Group[Any]) -> list[Link]:
-    """Return the links of a group, without the damaged ones; of several with one name, the first."""
-    links: dict[str, Link] = {}
-    for link, _ in entries_of(group):
-        if link is not None:
-            links.setdefault(link.name, link)
-    return list(links.values())
-
-
-def check_targets(
-    resolver: Resolver[LinkedFile], report: Report, *, reads_values: bool = True, cache: ChunkCache | None = None
-) -> None:
+def check_targets(resolver: Resolver[LinkedFile], report: Report, cache: ChunkCache | None = None) -> None:
     """Check the links and references of a file, and report those with a missing or wrong target.
 
-    ``reads_values``: also the references in arrays, whose chunks are read, and kept in ``cache``.
+    Chunks with references are read, and kept in ``cache``.
     """
     checker = _Checker(resolver, report, cache)
     for path, node in resolver.main.hierarchy.walk():
         if isinstance(node, Group):
             checker.check_links(path, node)
         checker.check_attributes(path, node)
-        if isinstance(node, Dataset) and reads_values:
+        if isinstance(node, Dataset):
             checker.check_array(path, node)
 
 
-def without_target(
-    resolver: Resolver[LinkedFile], *, reads_values: bool = True, cache: ChunkCache | None = None
-) -> list[Problem]:
+def without_target(resolver: Resolver[LinkedFile], cache: ChunkCache | None = None) -> list[Problem]:
     """Return the links and references of a file to nothing; arguments as for `check_targets`."""
     report = Report(resolver.main.location, "links")
-    check_targets(resolver, report, reads_values=reads_values, cache=cache)
+    check_targets(resolver, report, cache)
     return [problem for problem in report.problems if problem.kind in _TO_NOTHING]
 
 
@@ -93,12 +67,15 @@ class _Checker:
         self._report.add(Problem(absolute(path), kind, message))
 
     def check_links(self, path: str, node: Group[Any]) -> None:
-        """Check the links of a group."""
+        """Check the links of a group, each entry by itself."""
+        entries = node.attributes.get(LINKS, [])
         names = set(node.members)
-        for link, damage in entries_of(node):
+        for entry in entries if isinstance(entries, list) else [entries]:
             self._report.links += 1
-            if link is None:
-                self._add(path, "link-damaged", damage)
+            try:
+                link = decode_links({LINKS: [entry] if isinstance(entries, list) else entries})[0]
+            except MetadataError as error:
+                self._add(path, "link-damaged", error.problem)
                 continue
             place = join(path, link.name)
             if link.name in names:

@@ -534,7 +534,7 @@ def _copy_zarr(source: str | Store, place: str | Store, request: Request) -> Con
     planner = ZarrPlanner(main.keys, main.hierarchy, target, zarr_format=request.zarr_format)
     plan = planner.plan_file()
     resolver = resolver_of(main.keys, main.hierarchy, main.location)
-    for problem in without_target(resolver, reads_values=True, cache=planner.cache):
+    for problem in without_target(resolver, planner.cache):
         warn_broken(f"{main.location}, {problem.path}: {problem.message}; the link or reference is kept as it is.")
     for path, planned in plan.arrays.items():
         node = main.hierarchy.get(path)
