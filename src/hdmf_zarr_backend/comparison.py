@@ -118,9 +118,14 @@ class Difference:
     largest: float | None = field(default=None, compare=False)
 
     def __str__(self) -> str:
-        attribute = "" if self.attribute is None else f" attribute {self.attribute!r}"
-        kind = "" if self.kind in ("attribute", self.attribute) else f" {self.kind}"  # it is in the text before it
-        return printable(f"{self.path}{attribute}{kind}{self.place}{self._extent}: {self.description}")
+        return printable(f"{self.path} {self.text}")
+
+    @property
+    def text(self) -> str:
+        """The difference without its path."""
+        attribute = "" if self.attribute is None else f"attribute {self.attribute!r} "
+        kind = "" if self.kind in ("attribute", self.attribute) else self.kind  # it is in the text before it
+        return f"{f'{attribute}{kind}'.rstrip()}{self.place}{self._extent}: {self.description}"
 
     @property
     def _extent(self) -> str:

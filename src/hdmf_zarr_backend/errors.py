@@ -149,7 +149,15 @@ class ZarrBackendError(Exception):
         self.locate(store, path)
 
     def locate(self, store: object = None, path: str | None = None) -> None:
-        """Name the store and the node, each unless it is known already; arguments as for `at`."""
+        """Name the store and the node, each unless it is known already.
+
+        Parameters
+        ----------
+        store : object, optional
+            A store, a file or an array, which has a ``location``; or the location itself.
+        path : str, optional
+            Path of the node.
+        """
         if self.store is None and store is not None:
             self.store = str(getattr(store, "location", store))
         if self.path is None and path is not None:

@@ -308,52 +308,38 @@ def _stores() -> tuple[type, ...]:
     return (*found, import_module("zarr.abc.store").Store) if hasattr(storage, "LocalStore") else tuple(found)
 
 
+_MEMBERS = {
+    "": (
+        "ZarrIO", "ZarrDataIO", "ZarrV2IO", "is_zarr_v2_file", "IncompleteConversionError", "NWBZarrIO", "NWBZarrV2IO",
+    ),
+    "backend": ("ZarrIO", "ROOT_NAME", "SPEC_LOC_ATTR", "DEFAULT_SPEC_LOC_DIR", "SUPPORTED_ZARR_STORES"),
+    "utils": ("ZarrDataIO", "ZarrReference", "HDMFZarrArray", "get_store_path"),
+    "zarr_utils": (
+        "BuilderZarrReferenceDataset", "BuilderZarrTableDataset", "ContainerZarrReferenceDataset",
+        "ContainerZarrTableDataset",
+    ),
+    "backend_zarrv2": ("IncompleteConversionError", "UnsafePickleCodecError", "ZarrV2IO", "is_zarr_v2_file"),
+    "nwb": ("ZarrIO", "NWBZarrIO"),
+    "nwb_zarrv2": ("NWBZarrV2IO",),
+}  # fmt: skip
+"""Module of hdmf-zarr -> its members; those for NWB are left out where pynwb is not installed."""
+
+_OTHER_NAMES: dict[str, Any] = {
+    "SPEC_LOC_ATTR": SPECLOC,
+    "DEFAULT_SPEC_LOC_DIR": SPECIFICATIONS,
+    "HDMFZarrArray": LazyArray,
+    "BuilderZarrReferenceDataset": BuilderReferences,
+    "BuilderZarrTableDataset": BuilderTable,
+    "ContainerZarrReferenceDataset": ContainerReferences,
+    "ContainerZarrTableDataset": ContainerTable,
+}
+
+
 def members_of(module: str) -> dict[str, Any]:
     """Return the members of a module of the alias."""
-    of_pynwb: dict[str, Any] = {}
+    known: dict[str, Any] = {**globals(), **_OTHER_NAMES}
+    if module == "backend":
+        known["SUPPORTED_ZARR_STORES"] = _stores()
     if module in ("", "nwb", "nwb_zarrv2") and find_spec("pynwb") is not None:
-        from hdmf_zarr_backend.alias.nwb_names import NWBZarrIO, NWBZarrV2IO
-
-        of_pynwb = {"NWBZarrIO": NWBZarrIO, "NWBZarrV2IO": NWBZarrV2IO}
-    contents: dict[str, dict[str, Any]] = {
-        "": {
-            "ZarrIO": ZarrIO,
-            "ZarrDataIO": ZarrDataIO,
-            "ZarrV2IO": ZarrV2IO,
-            "is_zarr_v2_file": is_zarr_v2_file,
-            "IncompleteConversionError": IncompleteConversionError,
-            **of_pynwb,
-        },
-        "backend": {
-            "ZarrIO": ZarrIO,
-            "ROOT_NAME": ROOT_NAME,
-            "SPEC_LOC_ATTR": SPECLOC,
-            "DEFAULT_SPEC_LOC_DIR": SPECIFICATIONS,
-            "SUPPORTED_ZARR_STORES": _stores() if module == "backend" else (),
-        },
-        "utils": {
-            "ZarrDataIO": ZarrDataIO,
-            "ZarrReference": ZarrReference,
-            "HDMFZarrArray": LazyArray,
-            "get_store_path": get_store_path,
-        },
-        "zarr_utils": {
-            "BuilderZarrReferenceDataset": BuilderReferences,
-            "BuilderZarrTableDataset": BuilderTable,
-            "ContainerZarrReferenceDataset": ContainerReferences,
-            "ContainerZarrTableDataset": ContainerTable,
-        },
-        "backend_zarrv2": {
-            "IncompleteConversionError": IncompleteConversionError,
-            "UnsafePickleCodecError": UnsafePickleCodecError,
-            "ZarrV2IO": ZarrV2IO,
-            "is_zarr_v2_file": is_zarr_v2_file,
-        },
-        "nwb": {"ZarrIO": ZarrIO, **_only(of_pynwb, "NWBZarrIO")},
-        "nwb_zarrv2": _only(of_pynwb, "NWBZarrV2IO"),
-    }
-    return contents[module]
-
-
-def _only(members: dict[str, Any], name: str) -> dict[str, Any]:
-    return {key: value for key, value in members.items() if key == name}
+        known |= vars(import_module("hdmf_zarr_backend.alias.nwb_names"))
+    return {name: known[name] for name in _MEMBERS[module] if name in known}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 import sys
 import warnings
@@ -13,10 +14,9 @@ from contextlib import contextmanager
 from dataclasses import astuple, dataclass
 from enum import IntEnum
 from pathlib import Path, PurePosixPath
-from typing import Any, TextIO, TypeVar
+from typing import Any, Literal, TextIO, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
-from hdmf_zarr_backend.cli.colour import painted
 from hdmf_zarr_backend.errors import UsageError, ZarrBackendError, printable
 from hdmf_zarr_backend.model.link_sources import is_url, split_chain
 from hdmf_zarr_backend.model.render import ASCII, UNICODE, Symbols, counted
@@ -25,9 +25,35 @@ from hdmf_zarr_backend.progress import Progress, terminal_progress
 
 T = TypeVar("T")
 
-_LINES = 100
 _PARTICULARS = re.compile(r"""'[^']*'|"[^"]*"|\d[\d.,]*""")
 _PATH = re.compile(r"(?<!\S)/\S+")
+
+
+Style: TypeAlias = Literal["bold", "red", "green", "yellow", "cyan"]
+
+_CODES: dict[Style, str] = {"bold": "1", "red": "1;31", "green": "32", "yellow": "33", "cyan": "36"}
+
+
+def has_colour(stream: TextIO) -> bool:
+    """Return whether to write colours to a stream.
+
+    A terminal gets colours, a file or a pipe does not. ``NO_COLOR`` turns them off, and ``FORCE_COLOR`` turns them on
+    for any output; ``NO_COLOR`` decides if both are set.
+
+    Source: no-color.org and force-color.org: a variable counts if it is set and not empty.
+    """
+    if os.environ.get("NO_COLOR"):
+        return False
+    if os.environ.get("FORCE_COLOR"):
+        return True
+    if not stream.isatty() or os.environ.get("TERM") == "dumb":
+        return False
+    return sys.platform != "win32" or bool(os.environ.get("WT_SESSION") or os.environ.get("TERM"))
+
+
+def painted(text: str, style: Style, stream: TextIO) -> str:
+    """Return text in a style if the stream shows colours, else unchanged."""
+    return f"\x1b[{_CODES[style]}m{text}\x1b[0m" if text and has_colour(stream) else text
 
 
 class Exit(IntEnum):
@@ -132,16 +158,73 @@ CODECS = ("keep", "blosc", "zstd", "zlib", "none")
 """Names that `convert` and `dry_run` take as ``codec``."""
 
 
-def add_storage_option(parser: ArgumentParser) -> None:
-    """Add the option ``--storage-option`` to a command."""
-    parser.add_argument(
-        "-O",
-        "--storage-option",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="an option for URLs, such as anon=true or endpoint_url=http://host:9000; can be given several times",
-    )
+def _number(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and int(text)):
+        raise ArgumentTypeError(f"{text!r} is not a number of threads; give a whole number from 1")
+    return int(text)
+
+
+def _shards(text: str) -> tuple[int, ...] | str:
+    if text == "auto":
+        return text
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isascii() and part.isdigit() and int(part) for part in parts):
+        raise ArgumentTypeError(f"invalid shards value: {text!r}; give auto, or lengths such as 40000,64")
+    return tuple(map(int, parts))
+
+
+_SHARED: dict[str, dict[str, Any]] = {
+    "--chunk-key-encoding": {
+        "choices": ("default", "v2"),
+        "help": "{}: chunk keys such as c/0/0 (default), or 0.0 without folders (v2), which DANDI requires",
+    },
+    "--codec": {
+        "choices": CODECS,
+        "default": "keep",
+        "help": "HDF5 to Zarr: keep the chunks of large datasets, or compress them again (default: %(default)s)",
+    },
+    "--external-links": {
+        "choices": ("follow", "within", "never"),
+        "help": "which other files may be read: any, those in the folder of the file and below, or none (default: any "
+        "from a local file, but raw data files of HDF5 in its folder only; its folder from a remote file)",
+    },
+    "--jobs": {"short": "-j", "type": _number, "metavar": "N", "help": "number of threads (default: one per core)"},
+    "--json": {"action": "store_true", "help": "{}"},
+    "--limit": {
+        "type": int,
+        "default": 100,
+        "metavar": "N",
+        "help": "print at most N {}; 0 prints all (default: %(default)s)",
+    },
+    "--nczarr": {"action": "store_true", "help": "to Zarr format 2: let netcdf-c open the file as NCZarr"},
+    "--shards": {
+        "type": _shards,
+        "metavar": "auto|N,...",
+        "help": "to Zarr format 3: combine the chunks of large arrays into shards of a suitable size (auto), or of "
+        "these lengths (for arrays with as many axes)",
+    },
+    "--storage-option": {
+        "short": "-O",
+        "action": "append",
+        "default": [],
+        "metavar": "NAME=VALUE",
+        "help": "an option for URLs, such as anon=true or endpoint_url=http://host:9000; can be given several times",
+    },
+    "--verbose": {"short": "-v", "action": "store_true", "help": "{}"},
+    "--zarr-format": {
+        "type": lambda text: int(text) if text.isdecimal() else text,
+        "choices": (2, 3, "both"),
+        "help": "{}",
+    },
+}
+"""Options that several commands have; ``{}`` stands for what a command says about it."""
+
+
+def add(parser: Any, option: str, text: str = "") -> None:
+    """Add an option that several commands have to a parser, or to a group of options."""
+    settings = dict(_SHARED[option])
+    flags = [settings.pop("short"), option] if "short" in settings else [option]
+    parser.add_argument(*flags, **settings | {"help": settings["help"].format(text)})
 
 
 def storage_options(arguments: Namespace) -> dict[str, Any]:
@@ -161,101 +244,9 @@ def storage_options(arguments: Namespace) -> dict[str, Any]:
     return options
 
 
-def add_verbose_option(
-    parser: ArgumentParser, text: str = "print each finding, even if it is similar to others"
-) -> None:
-    """Add the option ``--verbose`` to a command, with its help."""
-    parser.add_argument("-v", "--verbose", action="store_true", help=text)
-
-
-def add_finding_options(parser: ArgumentParser, what: str, verbose: str) -> None:
-    """Add the options ``--limit`` and ``--verbose`` to a command that prints lines about ``what``."""
-    parser.add_argument(
-        "--limit",
-        type=int,
-        default=_LINES,
-        metavar="N",
-        help=f"print at most N {what}; 0 prints all (default: %(default)s)",
-    )
-    add_verbose_option(parser, verbose)
-
-
-def add_json_option(parser: ArgumentParser, text: str) -> None:
-    """Add the option ``--json`` to a command, with its help."""
-    parser.add_argument("--json", action="store_true", help=text)
-
-
-def add_jobs_option(parser: Any) -> None:
-    """Add the option ``--jobs`` to a command, or to a group of its options."""
-    parser.add_argument("-j", "--jobs", type=_number, metavar="N", help="number of threads (default: one per core)")
-
-
-def _number(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and int(text)):
-        raise ArgumentTypeError(f"{text!r} is not a number of threads; give a whole number from 1")
-    return int(text)
-
-
 def executor_of(arguments: Namespace) -> Any:
     """Return the ``executor`` for the value of ``--jobs``."""
     return arguments.jobs or "threads"
-
-
-def add_format_option(
-    parser: ArgumentParser, text: str, *, default: int | None = None, choices: tuple[int | str, ...] = (2, 3)
-) -> None:
-    """Add the option ``--zarr-format`` to a command, with its help."""
-    parser.add_argument("--zarr-format", type=_format, choices=choices, default=default, help=text)
-
-
-def _format(text: str) -> int | str:
-    return int(text) if text.isdecimal() else text
-
-
-def add_encoding_options(parser: ArgumentParser) -> None:
-    """Add the options ``--codec``, ``--shards`` and ``--nczarr`` to a command, for how a Zarr file is stored."""
-    parser.add_argument(
-        "--codec",
-        choices=CODECS,
-        default="keep",
-        help="HDF5 to Zarr: keep the chunks of large datasets, or compress them again (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--shards",
-        type=_shards,
-        metavar="auto|N,...",
-        help="to Zarr format 3: combine the chunks of large arrays into shards of a suitable size (auto), or of these "
-        "lengths (for arrays with as many axes)",
-    )
-    parser.add_argument("--nczarr", action="store_true", help="to Zarr format 2: let netcdf-c open the file as NCZarr")
-
-
-def add_key_encoding_option(parser: ArgumentParser, use: str) -> None:
-    """Add the option ``--chunk-key-encoding``; ``use`` names what it applies to."""
-    parser.add_argument(
-        "--chunk-key-encoding",
-        choices=("default", "v2"),
-        help=f"{use}: chunk keys such as c/0/0 (default), or 0.0 without folders (v2), which DANDI requires",
-    )
-
-
-def _shards(text: str) -> tuple[int, ...] | str:
-    if text == "auto":
-        return text
-    parts = [part.strip() for part in text.split(",")]
-    if not all(part.isascii() and part.isdigit() and int(part) for part in parts):
-        raise ArgumentTypeError(f"invalid shards value: {text!r}; give auto, or lengths such as 40000,64")
-    return tuple(map(int, parts))
-
-
-def add_external_links_option(parser: ArgumentParser) -> None:
-    """Add the option ``--external-links`` to a command that reads."""
-    parser.add_argument(
-        "--external-links",
-        choices=("follow", "within", "never"),
-        help="which other files may be read: any, those in the folder of the file and below, or none (default: any "
-        "from a local file, but raw data files of HDF5 in its folder only; its folder from a remote file)",
-    )
 
 
 def read_options(arguments: Namespace) -> ReadOptions:

@@ -1,7 +1,4 @@
-"""`zarrio convert`: HDF5 to Zarr and back, and Zarr to Zarr, one file or many.
-
-`main` imports the module of a command only when it runs, so that the command line starts quickly.
-"""
+"""`zarrio convert`: HDF5 to Zarr and back, and Zarr to Zarr, one file or many."""
 
 from __future__ import annotations
 
@@ -16,14 +13,7 @@ from typing import Any
 from hdmf_zarr_backend.cli.command import (
     Command,
     Exit,
-    add_encoding_options,
-    add_external_links_option,
-    add_format_option,
-    add_jobs_option,
-    add_json_option,
-    add_key_encoding_option,
-    add_storage_option,
-    add_verbose_option,
+    add,
     complain,
     executor_of,
     failure_of,
@@ -93,19 +83,20 @@ def _configure(parser: ArgumentParser) -> None:
         choices=("zarr", "hdf5"),
         help="format of the target (default: zarr if its name ends in .zarr or .zip, else hdf5)",
     )
-    add_format_option(
+    add(
         parser,
+        "--zarr-format",
         "Zarr format of the target (default: that of a Zarr source, and 2 from HDF5; 3 with --shards); both: the "
         "metadata of both formats over the same chunks",
-        choices=(2, 3, "both"),
     )
-    add_encoding_options(parser)
+    for option in ("--codec", "--shards", "--nczarr"):
+        add(parser, option)
     parser.add_argument(
         "--chunks",
         choices=("keep",),
         help="HDF5 to Zarr: keep the chunk shape of each dataset (default: chunks of less than 64 KiB are joined)",
     )
-    add_key_encoding_option(parser, "to Zarr format 3")
+    add(parser, "--chunk-key-encoding", "to Zarr format 3")
     parser.add_argument(
         "--strict-json",
         action="store_true",
@@ -122,9 +113,9 @@ def _configure(parser: ArgumentParser) -> None:
         action="store_true",
         help="Zarr to HDF5: copy the data that links to other files point to (default: keep the links)",
     )
-    add_external_links_option(parser)
+    add(parser, "--external-links")
     who = parser.add_mutually_exclusive_group()
-    add_jobs_option(who)
+    add(who, "--jobs")
     who.add_argument(
         "--scheduler",
         metavar="ADDRESS",
@@ -146,9 +137,9 @@ def _configure(parser: ArgumentParser) -> None:
         action="store_true",
         help="wait until a local target is on the disk and would survive a power failure",
     )
-    add_verbose_option(parser, "print each warning, even if it is similar to others")
-    add_json_option(parser, "print what was done as one JSON document, with all warnings")
-    add_storage_option(parser)
+    add(parser, "--verbose", "print each warning, even if it is similar to others")
+    add(parser, "--json", "print what was done as one JSON document, with all warnings")
+    add(parser, "--storage-option")
 
 
 def _run(arguments: Namespace) -> Exit:

@@ -1,7 +1,4 @@
-"""`zarrio diff`: all differences between two files, each in Zarr or HDF5.
-
-`main` imports the module of a command only when it runs, so that the command line starts quickly.
-"""
+"""`zarrio diff`: all differences between two files, each in Zarr or HDF5."""
 
 from __future__ import annotations
 
@@ -9,17 +6,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from hdmf_zarr_backend.cli.command import (
-    Command,
-    Exit,
-    add_finding_options,
-    add_json_option,
-    add_storage_option,
-    finding_lines,
-    print_json,
-    print_limited,
-    storage_options,
-)
+from hdmf_zarr_backend.cli.command import Command, Exit, add, finding_lines, print_json, print_limited, storage_options
 from hdmf_zarr_backend.model.render import counted
 
 if TYPE_CHECKING:
@@ -40,9 +27,10 @@ def _configure(parser: ArgumentParser) -> None:
         metavar="KIND",
         help="leave out differences of this kind, such as chunks, or of several kinds, separated by commas",
     )
-    add_finding_options(parser, "differences", "print each difference, even if it is similar to others")
-    add_json_option(parser, "print all differences as one JSON document")
-    add_storage_option(parser)
+    add(parser, "--limit", "differences")
+    add(parser, "--verbose", "print each difference, even if it is similar to others")
+    add(parser, "--json", "print all differences as one JSON document")
+    add(parser, "--storage-option")
 
 
 def _run(arguments: Namespace) -> Exit:

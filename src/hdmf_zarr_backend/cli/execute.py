@@ -14,7 +14,7 @@ import sysconfig
 from argparse import PARSER, ArgumentParser, Namespace
 from pathlib import Path
 
-from hdmf_zarr_backend.cli.command import Command, add_format_option
+from hdmf_zarr_backend.cli.command import Command, add
 from hdmf_zarr_backend.errors import UsageError
 from hdmf_zarr_backend.formats.chosen import VARIABLE
 
@@ -22,11 +22,11 @@ _STARTUP = str(Path(__file__).parents[1] / "alias" / "startup")
 
 
 def _configure(parser: ArgumentParser) -> None:
-    add_format_option(
+    add(
         parser,
+        "--zarr-format",
         "format of the Zarr files that the command creates, unless it names one (default: 2); both: the metadata of "
         "both formats over the same chunks",
-        choices=(2, 3, "both"),
     )
     parser.add_argument(
         "words",

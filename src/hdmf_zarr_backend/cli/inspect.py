@@ -10,13 +10,13 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hdmf_zarr_backend.cli.colour import Style, painted
 from hdmf_zarr_backend.cli.command import (
     Command,
     Exit,
-    add_json_option,
-    add_storage_option,
+    Style,
+    add,
     each_file,
+    painted,
     print_json,
     storage_options,
     symbols_for,
@@ -36,13 +36,13 @@ def _configure(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--sizes", action="store_true", help="show the stored bytes of each array, from a list of all chunks"
     )
-    add_json_option(parser, "print one JSON document: a list of the files, with all nodes of each")
+    add(parser, "--json", "print one JSON document: a list of the files, with all nodes of each")
     parser.add_argument(
         "--model",
         action="store_true",
         help="print the Zarr Object Model of one file as JSON: the content of its metadata documents",
     )
-    add_storage_option(parser)
+    add(parser, "--storage-option")
 
 
 def _run(arguments: Namespace) -> Exit:

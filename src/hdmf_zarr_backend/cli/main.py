@@ -23,8 +23,7 @@ from hdmf_zarr_backend.cli import (
     validate,
     verify,
 )
-from hdmf_zarr_backend.cli.colour import painted
-from hdmf_zarr_backend.cli.command import Command, Exit, complain
+from hdmf_zarr_backend.cli.command import Command, Exit, complain, painted
 from hdmf_zarr_backend.errors import ZarrBackendError
 from hdmf_zarr_backend.extras import extra_of, install_command
 from hdmf_zarr_backend.progress import clear_line

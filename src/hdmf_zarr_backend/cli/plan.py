@@ -1,23 +1,11 @@
-"""`zarrio plan`: what a conversion to Zarr would write.
-
-Each command is a module that `main` imports when the command is run, so that the command line starts quickly.
-"""
+"""`zarrio plan`: what a conversion to Zarr would write."""
 
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any
 
-from hdmf_zarr_backend.cli.command import (
-    Command,
-    Exit,
-    add_encoding_options,
-    add_format_option,
-    add_json_option,
-    add_key_encoding_option,
-    print_json,
-    say,
-)
+from hdmf_zarr_backend.cli.command import Command, Exit, add, print_json, say
 from hdmf_zarr_backend.cli.inspect import add_tree_options, tree_lines
 from hdmf_zarr_backend.errors import UsageError
 from hdmf_zarr_backend.model.link_sources import is_url
@@ -29,17 +17,18 @@ if TYPE_CHECKING:
 
 def _configure(parser: ArgumentParser) -> None:
     parser.add_argument("path", metavar="PATH", help="an HDF5 file on this machine")
-    add_format_option(
+    add(
         parser,
+        "--zarr-format",
         "format of the Zarr file (default: 2, or 3 with --shards); both: the metadata of both formats over the same "
         "chunks",
-        choices=(2, 3, "both"),
     )
-    add_encoding_options(parser)
-    add_key_encoding_option(parser, "in Zarr format 3")
+    for option in ("--codec", "--shards", "--nczarr"):
+        add(parser, option)
+    add(parser, "--chunk-key-encoding", "in Zarr format 3")
     add_tree_options(parser)
     parser.add_argument("--no-estimate", action="store_true", help="read no values, and do not estimate stored sizes")
-    add_json_option(parser, "print one JSON document: totals and arrays")
+    add(parser, "--json", "print one JSON document: totals and arrays")
     parser.add_argument("--model", action="store_true", help="print the Zarr Object Model as JSON")
 
 

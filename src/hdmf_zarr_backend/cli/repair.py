@@ -1,24 +1,10 @@
-"""`zarrio repair`: repairs without loss; `zarrio consolidate`: writes a new consolidated document.
-
-`main` imports the module of a command only when it runs, so that the command line starts quickly.
-"""
+"""`zarrio repair`: repairs without loss; `zarrio consolidate`: writes a new consolidated document."""
 
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from hdmf_zarr_backend.cli.command import (
-    Command,
-    Exit,
-    add_json_option,
-    add_storage_option,
-    add_verbose_option,
-    each_file,
-    finding_lines,
-    print_json,
-    say,
-    storage_options,
-)
+from hdmf_zarr_backend.cli.command import Command, Exit, add, each_file, finding_lines, print_json, say, storage_options
 from hdmf_zarr_backend.progress import Progress
 
 
@@ -32,9 +18,9 @@ def _configure(parser: ArgumentParser) -> None:
         action="store_true",
         help="take over the lock of a writer that has stopped, or that may have stopped on another machine",
     )
-    add_verbose_option(parser)
-    add_json_option(parser, "print what was done, and what is left, as one JSON document")
-    add_storage_option(parser)
+    add(parser, "--verbose", "print each finding, even if it is similar to others")
+    add(parser, "--json", "print what was done, and what is left, as one JSON document")
+    add(parser, "--storage-option")
 
 
 _CHUNKS = (
@@ -107,8 +93,8 @@ def _configure_consolidate(parser: ArgumentParser) -> None:
         action="store_true",
         help="drop nodes that only the consolidated document has, because another program deleted them on purpose",
     )
-    add_json_option(parser, "print what was done as one JSON document")
-    add_storage_option(parser)
+    add(parser, "--json", "print what was done as one JSON document")
+    add(parser, "--storage-option")
 
 
 def _run_consolidate(arguments: Namespace) -> Exit:

@@ -1,7 +1,4 @@
-"""`zarrio report`: an HTML page about a file, or about two, for a browser.
-
-`main` imports the module of a command only when it runs, so that the command line starts quickly.
-"""
+"""`zarrio report`: an HTML page about a file, or about two, for a browser."""
 
 from __future__ import annotations
 
@@ -9,7 +6,7 @@ import os
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
-from hdmf_zarr_backend.cli.command import Command, Exit, add_storage_option, say, storage_options
+from hdmf_zarr_backend.cli.command import Command, Exit, add, say, storage_options
 from hdmf_zarr_backend.errors import StoreExistsError, UsageError
 from hdmf_zarr_backend.model.link_sources import is_url
 
@@ -41,7 +38,7 @@ def _configure(parser: ArgumentParser) -> None:
         help="of one file: check neither for damage nor against the schema, which reads all metadata",
     )
     parser.add_argument("--structure", action="store_true", help="of two files: do not compare the values of datasets")
-    add_storage_option(parser)
+    add(parser, "--storage-option")
 
 
 def _run(arguments: Namespace) -> Exit:

@@ -1,7 +1,4 @@
-"""`zarrio upgrade`: converts files of Zarr format 2 to format 3 or to both formats, in place.
-
-`main` imports the module of a command only when it runs, so that the command line starts quickly.
-"""
+"""`zarrio upgrade`: converts files of Zarr format 2 to format 3 or to both formats, in place."""
 
 from __future__ import annotations
 
@@ -9,18 +6,7 @@ from argparse import ArgumentParser, Namespace
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from hdmf_zarr_backend.cli.command import (
-    Command,
-    Exit,
-    add_jobs_option,
-    add_json_option,
-    add_key_encoding_option,
-    add_storage_option,
-    each_file,
-    executor_of,
-    say,
-    storage_options,
-)
+from hdmf_zarr_backend.cli.command import Command, Exit, add, each_file, executor_of, say, storage_options
 from hdmf_zarr_backend.progress import Progress
 
 if TYPE_CHECKING:
@@ -37,10 +23,10 @@ def _configure(parser: ArgumentParser) -> None:
         "--drop", type=int, choices=(2, 3), help="remove the metadata of one format from files of both formats"
     )
     parser.add_argument("--dry-run", action="store_true", help="show what would change, and write nothing")
-    add_key_encoding_option(parser, "chunks that are encoded again")
-    add_jobs_option(parser)
-    add_json_option(parser, "print what was done as one JSON document")
-    add_storage_option(parser)
+    add(parser, "--chunk-key-encoding", "chunks that are encoded again")
+    add(parser, "--jobs")
+    add(parser, "--json", "print what was done as one JSON document")
+    add(parser, "--storage-option")
 
 
 def _run(arguments: Namespace) -> Exit:

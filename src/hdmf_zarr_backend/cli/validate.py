@@ -1,7 +1,4 @@
-"""`zarrio validate`: checks whether files are valid by their schema.
-
-`main` imports the module of a command only when it runs, so that the command line starts quickly.
-"""
+"""`zarrio validate`: checks whether files are valid by their schema."""
 
 from __future__ import annotations
 
@@ -12,10 +9,7 @@ from typing import TYPE_CHECKING, Any
 from hdmf_zarr_backend.cli.command import (
     Command,
     Exit,
-    add_external_links_option,
-    add_finding_options,
-    add_json_option,
-    add_storage_option,
+    add,
     each_file,
     finding_lines,
     print_limited,
@@ -40,10 +34,11 @@ def _configure(parser: ArgumentParser) -> None:
         action="store_true",
         help="use the installed namespaces instead of those that are cached in the files",
     )
-    add_external_links_option(parser)
-    add_finding_options(parser, "findings of a file", "print each finding, even if it is similar to others")
-    add_json_option(parser, "print all findings as one JSON document")
-    add_storage_option(parser)
+    add(parser, "--external-links")
+    add(parser, "--limit", "findings of a file")
+    add(parser, "--verbose", "print each finding, even if it is similar to others")
+    add(parser, "--json", "print all findings as one JSON document")
+    add(parser, "--storage-option")
 
 
 def _run(arguments: Namespace) -> Exit:

@@ -1,7 +1,4 @@
-"""`zarrio verify`: checks files for damage.
-
-`main` imports the module of a command only when it runs, so that the command line starts quickly.
-"""
+"""`zarrio verify`: checks files for damage."""
 
 from __future__ import annotations
 
@@ -12,11 +9,7 @@ from typing import TYPE_CHECKING, Any
 from hdmf_zarr_backend.cli.command import (
     Command,
     Exit,
-    add_external_links_option,
-    add_finding_options,
-    add_jobs_option,
-    add_json_option,
-    add_storage_option,
+    add,
     each_file,
     executor_of,
     finding_lines,
@@ -47,15 +40,16 @@ def _configure(parser: ArgumentParser) -> None:
         help="also check the requirements of the DANDI archive (depth, names, number and size of objects), and print "
         "the checksum that the file has there",
     )
-    add_jobs_option(parser)
-    add_external_links_option(parser)
-    add_finding_options(
+    add(parser, "--jobs")
+    add(parser, "--external-links")
+    add(parser, "--limit", "findings of a file")
+    add(
         parser,
-        "findings of a file",
+        "--verbose",
         "print each finding, even if it is similar to others, and what to do about chunks without a checksum",
     )
-    add_json_option(parser, "print all findings as one JSON document")
-    add_storage_option(parser)
+    add(parser, "--json", "print all findings as one JSON document")
+    add(parser, "--storage-option")
 
 
 def _run(arguments: Namespace) -> Exit:

@@ -16,7 +16,7 @@ from typing import Any
 
 from hdmf_zarr_backend.checks.verify import Level
 from hdmf_zarr_backend.comparison import Difference, compare, summarise
-from hdmf_zarr_backend.errors import known_arguments, printable
+from hdmf_zarr_backend.errors import known_arguments
 from hdmf_zarr_backend.files.html_tree import TREE_STYLE, tree_html
 from hdmf_zarr_backend.files.outline import Outline, open_outline, outline_of
 from hdmf_zarr_backend.files.parser import parse
@@ -370,17 +370,8 @@ def _differences_section(found: Sequence[Difference]) -> str:
         return '<h2>Differences</h2><p class="good">none</p>'
     counts = ", ".join(f"{count:,} {kind}" for kind, count in summarise(found).items())
     rows = [
-        [
-            path_cell(one.path),
-            f"<td>{escape(one.kind)}</td>",
-            f"<td>{escape(_difference_text(one))}</td>",
-        ]
+        [path_cell(one.path), f"<td>{escape(one.kind)}</td>", f"<td>{escape(one.text)}</td>"]
         for one in found[:_DIFFERENCES]
     ]
     more = and_more(len(found) - len(rows), "; <code>zarrio diff</code> lists them all")
     return f"<h2>Differences</h2><p>{escape(counts)}</p>{table(['node', 'kind', 'first | second'], rows)}{more}"
-
-
-def _difference_text(difference: Difference) -> str:
-    """Return a difference without its path, which is in another column."""
-    return str(difference).removeprefix(printable(difference.path)).strip()
