@@ -102,7 +102,7 @@ class WebStore(RemoteStore):
         self._session: Any = None
         self._pid = 0
         self._moved: set[Origin] = set()
-        self._is_resolved = False
+        self._is_checked = self._is_resolved = False
         self._counts_from_end = True
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -110,6 +110,8 @@ class WebStore(RemoteStore):
 
     def check_url(self) -> None:
         """Make sure that the libraries are installed, and have the options."""
+        if self._is_checked:
+            return
         try:
             import aiohttp
             import fsspec  # noqa: F401
@@ -120,6 +122,7 @@ class WebStore(RemoteStore):
         unknown = next((name for name in self._settings["request"] if name not in known), None)
         if unknown is not None:
             raise no_such_option(unknown, known, self.location, "aiohttp")
+        self._is_checked = True
 
     # ---- the contract -----------------------------------------------------------------------------------------------
 
@@ -236,7 +239,8 @@ class WebStore(RemoteStore):
 
         url, session = self._url(key), self._opened()
         for _ in range(_MOST_REDIRECTS):
-            own = self._settings["request"] if origin_of(url) == self._origin else {}
+            origin = origin_of(url)
+            own: dict[str, Any] = self._settings["request"] if origin == self._origin else {"proxy": _proxy_of(origin)}
             sent = {"User-Agent": self._settings["agent"], **own.get("headers", {}), "Accept-Encoding": "identity"}
             options = {**own, "headers": {**sent, **headers}, "allow_redirects": False}
             async with session.request(method, URL(url, encoded=True), **options) as response:
@@ -257,11 +261,13 @@ class WebStore(RemoteStore):
             raise OSError("range request not supported")
         if response.content_length is not None and response.method == "GET" and not status:
             check_value_size(self, key, response.content_length)
+        if most is None or (response.content_length or most) < most:
+            return response.headers, await response.read()
         body, count = [], 0
         async for piece in response.content.iter_any():
             body.append(piece)
             count += len(piece)
-            if most is not None and count >= most:
+            if count >= most:
                 break
         return response.headers, b"".join(body)
 
@@ -290,11 +296,10 @@ class WebStore(RemoteStore):
             if self._session is not None:
                 _forked.append(self._session)  # its connections are the parent's
             timeout = aiohttp.ClientTimeout(**self._settings["timeout"])
-            options = {"timeout": timeout, "trust_env": True, **self._settings["session"]}
+            options = {"timeout": timeout, **self._settings["session"]}
             jar = aiohttp.DummyCookieJar()  # a cookie of one server is not for another
-            self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=REQUESTS), cookie_jar=jar, auto_decompress=False, **options
-            )
+            connector = aiohttp.TCPConnector(limit=REQUESTS, ssl=not self._settings["trusts_all"])
+            self._session = aiohttp.ClientSession(connector=connector, cookie_jar=jar, auto_decompress=False, **options)
             self._pid = os.getpid()
             weakref.finalize(self, _close, self._session, asyncio.get_running_loop(), self._pid)
         return self._session
@@ -337,18 +342,22 @@ def _settings(options: Mapping[str, Any], location: str) -> dict[str, Any]:
     request["headers"] = {str(name): _text(value) for name, value in headers.items()}
     total = _seconds(client.get("timeout", "30s"), location)
     connect = min(total, _seconds(client.get("connect_timeout", "10s"), location))
-    if str(client.get("allow_invalid_certificates", False)).lower() == "true":
-        request["ssl"] = False
-    if client.get("proxy_url"):
-        proxy = str(client["proxy_url"])
-        request["proxy"] = proxy if "://" in proxy else f"http://{proxy}"
+    request.setdefault("proxy", _proxy_of(origin_of(location), client.get("proxy_url")))
     return {
         "retries": retries,
         "session": session,
+        "trusts_all": str(client.get("allow_invalid_certificates", False)).lower() == "true",
         "request": request,
         "agent": str(client.get("user_agent", "hdmf-zarr-backend")),
         "timeout": {"total": total, "sock_connect": connect},
     }
+
+
+def _proxy_of(origin: Origin, given: str | None = None) -> str | None:
+    from urllib.request import getproxies, proxy_bypass
+
+    proxy = given or (None if proxy_bypass(origin[1]) else getproxies().get(origin[0]))
+    return proxy and (proxy if "://" in proxy else f"http://{proxy}")
 
 
 def _text(value: Any) -> str:
