@@ -3,7 +3,7 @@
 The plan of a write is made as it is for writing, and not carried out: no store is touched. One chunk of each array is
 read and encoded to estimate what the array will take.
 
-Source: issue "Open to every other tool", part 1.
+Source: `ZarrIO.write`, `ZarrIO.export` and `convert`, whose plans are made.
 """
 
 from __future__ import annotations
@@ -48,7 +48,6 @@ from hdmf_zarr_backend.hdf5.rawcopy import forget_decoded
 from hdmf_zarr_backend.hdf5.reader import Hdf5Tree
 from hdmf_zarr_backend.io import ZarrIO
 from hdmf_zarr_backend.model.nodes import Hierarchy, absolute, join
-from hdmf_zarr_backend.model.stored import StoredArray
 from hdmf_zarr_backend.options import MEMORY_BUDGET, ReadOptions
 from hdmf_zarr_backend.stores.json_text import dump
 from hdmf_zarr_backend.stores.locations import is_hdf5, local_path
@@ -139,7 +138,7 @@ class DryRun:
     @property
     def objects(self) -> int | None:
         """Number of all objects, None where it is unknown."""
-        return _total([array.objects for array in self.arrays.values()], self.documents)
+        return _total([array.objects for array in self.arrays.values()] + [self.documents])
 
     @property
     def nbytes(self) -> int:
@@ -149,12 +148,12 @@ class DryRun:
     @property
     def stored_bytes(self) -> int | None:
         """Estimate of the bytes of all objects, None where it is unknown."""
-        return _total([array.stored_bytes for array in self.arrays.values()], self.document_bytes)
+        return _total([array.stored_bytes for array in self.arrays.values()] + [self.document_bytes])
 
 
-def _total(parts: list[int | None], more: int) -> int | None:
+def _total(parts: list[int | None]) -> int | None:
     known = [part for part in parts if part is not None]
-    return sum(known) + more if len(known) == len(parts) else None
+    return sum(known) if len(known) == len(parts) else None
 
 
 def dry_run(
@@ -324,9 +323,9 @@ def _of_hdf5(source: str, target: str, options: _ConvertOptions, *, estimate: bo
         name_axes(plan, schema_of(PlannedKeys(plan, target), plan.hierarchy, or_installed=_is_nwb(source)))
         plan.hierarchy.zarr_format = number
         plan.chunk_key_encoding = encoding or "default"
-        wanted = _Documents(options.consolidate, nczarr=options.nczarr, has_both=options.zarr_format == BOTH)
+        wanted = {"consolidate": options.consolidate, "nczarr": options.nczarr}
         try:
-            return _of_plan(plan, target, wanted, estimate=estimate)
+            return _of_plan(plan, target, **wanted, has_both=options.zarr_format == BOTH, estimate=estimate)
         finally:
             forget_decoded()
 
@@ -341,57 +340,50 @@ def _is_nwb(source: str) -> bool:
 
 def _describe(io: _PlanningIO, *, estimate: bool) -> DryRun:
     request = io.request
-    wanted = _Documents(request.consolidate, request.strict_json, request.nczarr, request.has_both)
-    return _of_plan(io.plan, request.targets.location, wanted, estimate=estimate)
+    return _of_plan(
+        io.plan,
+        request.targets.location,
+        consolidate=request.consolidate,
+        strict_json=request.strict_json,
+        nczarr=request.nczarr,
+        has_both=request.has_both,
+        estimate=estimate,
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class _Documents:
-    """Which documents a file gets, and how."""
-
-    consolidate: bool
-    strict_json: bool = False
-    nczarr: bool = False
-    has_both: bool = False
-
-
-def _of_plan(plan: WritePlan, location: str, wanted: _Documents, *, estimate: bool) -> DryRun:
+def _of_plan(
+    plan: WritePlan,
+    location: str,
+    *,
+    consolidate: bool,
+    nczarr: bool,
+    has_both: bool,
+    estimate: bool,
+    strict_json: bool = False,
+) -> DryRun:
     adapt_plan(plan, location=location)
+    hierarchy = plan.hierarchy
     inlined: dict[str, bytes] = {}
+    texts: list[bytes] = []
     with source_caches(MEMORY_BUDGET):
         arrays = _arrays(plan, location, inlined, estimate=estimate)
-        texts_3: list[bytes] = []
-        if wanted.has_both:
-            plan_3, _ = plan_format_3(PlannedKeys(plan, location), plan.hierarchy)
-            for path, more in _arrays(plan_3, location, {}, estimate=estimate).items():
-                arrays[path] = _with_second(arrays[path], more)
-            texts_3 = _texts(plan_3.hierarchy, strict_json=wanted.strict_json)
-            texts_3.append(root_text(plan_3.hierarchy, b"", strict_json=wanted.strict_json))
-    if wanted.nczarr:
-        overlay(plan.hierarchy)
-    texts = _texts(plan.hierarchy, strict_json=wanted.strict_json) + texts_3
-    last = registry.FORMATS[plan.hierarchy.zarr_format].last(plan.hierarchy, inlined, consolidate=wanted.consolidate)
-    texts += [dump(document, strict=wanted.strict_json) for document in last.values()]
-    zarr_format: Any = BOTH if wanted.has_both else plan.hierarchy.zarr_format
-    return DryRun(arrays, len(texts), sum(map(len, texts)), zarr_format, plan.hierarchy)
-
-
-def _arrays(plan: WritePlan, location: str, inlined: dict[str, bytes], *, estimate: bool) -> dict[str, PlannedStorage]:
-    """Return what the arrays of a plan take, by absolute path; ``inlined`` as of `_stored`."""
-    arrays: dict[str, PlannedStorage] = {}
-    for path, planned in plan.arrays.items():
-        lengths = _lengths(planned)
-        with at(location, path):
-            stored = _stored(path, planned, inlined) if estimate and None not in lengths else None
-        arrays[absolute(path)] = _storage(absolute(path), planned, lengths, stored)
-    return arrays
-
-
-def _with_second(first: PlannedStorage, second: PlannedStorage) -> PlannedStorage:
-    """Return what an array takes whose chunks are stored in two forms."""
-    stored = _total([second.stored_bytes], first.stored_bytes) if first.stored_bytes is not None else None
-    objects = _total([second.objects], first.objects) if first.objects is not None else None
-    return replace(first, stored_bytes=stored, objects=objects)
+        if has_both:
+            plan_3, _ = plan_format_3(PlannedKeys(plan, location), hierarchy)
+            for path, more in _arrays(plan_3, location, {}, estimate=estimate).items():  # chunks in two forms
+                first = arrays[path]
+                arrays[path] = replace(
+                    first,
+                    stored_bytes=_total([first.stored_bytes, more.stored_bytes]),
+                    objects=_total([first.objects, more.objects]),
+                )
+            texts = _texts(plan_3.hierarchy, strict_json=strict_json)
+            texts.append(root_text(plan_3.hierarchy, b"", strict_json=strict_json))
+    if nczarr:
+        overlay(hierarchy)
+    last = registry.FORMATS[hierarchy.zarr_format].last(hierarchy, inlined, consolidate=consolidate)
+    texts += [*_texts(hierarchy, strict_json=strict_json), *(dump(each, strict=strict_json) for each in last.values())]
+    zarr_format: Any = BOTH if has_both else hierarchy.zarr_format
+    return DryRun(arrays, len(texts), sum(map(len, texts)), zarr_format, hierarchy)
 
 
 def _texts(hierarchy: Hierarchy, *, strict_json: bool) -> list[bytes]:
@@ -399,6 +391,32 @@ def _texts(hierarchy: Hierarchy, *, strict_json: bool) -> list[bytes]:
     kind = registry.FORMATS[hierarchy.zarr_format]
     documents = (document for path, node in hierarchy.walk() for _, document in kind.documents(path, node))
     return [dump(document, strict=strict_json) for document in documents]
+
+
+def _arrays(plan: WritePlan, location: str, inlined: dict[str, bytes], *, estimate: bool) -> dict[str, PlannedStorage]:
+    """Return what the arrays of a plan take, by absolute path; ``inlined`` as of `_stored`."""
+    arrays: dict[str, PlannedStorage] = {}
+    for path, planned in plan.arrays.items():
+        node = planned.node
+        stored, lengths = node.stored, _lengths(planned)
+        is_known = None not in lengths
+        with at(location, path):
+            stored_bytes = _stored(path, planned, inlined) if estimate and is_known else None
+        shards = None if stored.shards is None else stored.shards.shape
+        itemsize = describe_any(node).itemsize
+        grid = (-(-n // c) for n, c in zip(stored.shape, shards or stored.chunks, strict=True))
+        arrays[absolute(path)] = PlannedStorage(
+            path=absolute(path),
+            dtype=type_label(node),
+            shape=lengths,
+            chunks=stored.chunks,
+            shards=shards,
+            codecs=tuple(codec_labels(stored)),
+            objects=math.prod(grid) if is_known else None,
+            nbytes=stored.size * itemsize if is_known and itemsize is not None else None,
+            stored_bytes=stored_bytes,
+        )
+    return arrays
 
 
 def _lengths(planned: PlannedArray) -> tuple[int | None, ...]:
@@ -411,28 +429,6 @@ def _lengths(planned: PlannedArray) -> tuple[int | None, ...]:
     if None not in most:
         settle(planned)
     return most
-
-
-def _storage(path: str, planned: PlannedArray, lengths: tuple[int | None, ...], stored: int | None) -> PlannedStorage:
-    node = planned.node
-    known = None not in lengths
-    itemsize = describe_any(node).itemsize
-    return PlannedStorage(
-        path=path,
-        dtype=type_label(node),
-        shape=lengths,
-        chunks=node.stored.chunks,
-        shards=None if node.stored.shards is None else node.stored.shards.shape,
-        codecs=tuple(codec_labels(node.stored)),
-        objects=_objects(node.stored) if known else None,
-        nbytes=node.stored.size * itemsize if known and itemsize is not None else None,
-        stored_bytes=stored,
-    )
-
-
-def _objects(stored: StoredArray) -> int:
-    unit = stored.chunks if stored.shards is None else stored.shards.shape
-    return math.prod(-(-n // c) for n, c in zip(stored.shape, unit, strict=True))
 
 
 def _stored(path: str, planned: PlannedArray, inlined: dict[str, bytes]) -> int | None:

@@ -179,12 +179,6 @@ def split_consolidated(document: Any) -> tuple[dict[str, Any], dict[str, Any]] |
     return {"": root, **block["metadata"]}, rest
 
 
-def join_consolidated(documents: Mapping[str, dict[str, Any]], block: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the document of the root including those of all other nodes; the inverse of `split_consolidated`."""
-    members = {path: document for path, document in documents.items() if path}
-    return {**documents[""], CONSOLIDATED: {**block, "metadata": members}}
-
-
 def documents(path: str, node: Node) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield key and document of one node; those of the root are in `last`."""
     if path:

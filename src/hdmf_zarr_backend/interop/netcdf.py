@@ -1,9 +1,8 @@
 """`open_netcdf`: a file that netcdf-c wrote, or one in its draft of 2018, as datasets of xarray.
 
-xarray itself opens most of them, without what netcdf-c states in its own words: the groups of dimensions, which of them
-are unlimited, types of attributes. It has three forms: ``_nczarr_group``, ``_nczarr_array`` and ``_nczarr_attr`` among
-the attributes; those in capitals, in ``.zgroup`` and ``.zarray`` (4.8.1 to 4.9.2); and ``_ARRAY_DIMENSIONS`` (its mode
-``zarr``). The draft, whose types count bits, is read as if it were the first form.
+xarray opens most of them, without what only netcdf-c states: groups of dimensions, which are unlimited, types of
+attributes. It does so in ``_nczarr_group``, ``_nczarr_array`` and ``_nczarr_attr`` among the attributes, up to 4.9.2 in
+capitals, in ``.zgroup`` and ``.zarray``. The draft, whose types count bits, is read as if it were of the first form.
 
 Source: netcdf-c 4.10 for its output; "NetCDF ZARR Storage Representation" (2018) for its draft and its types.
 """
@@ -12,7 +11,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -57,14 +55,14 @@ def open_netcdf(source: Any, *, storage_options: Mapping[str, Any] | None = None
         Nothing exists there, or it is not a Zarr group.
     MetadataError
         A document is damaged; the node is named.
-    ModuleNotFoundError
-        xarray or dask is not installed; the extra ``xarray`` installs both.
     """
     store = open_store(source, storage_options)
     hierarchy = _read_draft(store)
     if hierarchy is None:
         parsed = parse(store)
         hierarchy, store = parsed.hierarchy, parsed.keys(store)
+    if isinstance(hierarchy.root, Dataset):
+        raise NotZarrError("this is an array, not a group", store=store.location, remedy="Open it with zarr.")
     cache = ChunkCache(2**26)
     groups = ((path, node) for path, node in hierarchy.walk() if isinstance(node, Group))
     return {absolute(path): _dataset(store, cache, path, group) for path, group in groups}
@@ -77,25 +75,20 @@ def _dataset(store: Store, cache: ChunkCache, path: str, group: Group[Attributes
     stated = _stated(group, nczarr.GROUP)
     dimensions = (stated.get("dimensions", stated.get("dims")) or {}).items()
     sizes = {name: size if isinstance(size, dict) else {"size": size} for name, size in dimensions}
-    lengths: dict[str, int] = {}  # of the names of the dataset
-    variables: dict[str, Any] = {}
-    coordinates: dict[str, Any] = {}
-    for name, node in sorted(group.members.items()):
-        if isinstance(node, Dataset):
-            below = join(path, name)
-            paths, shape = _dimensions(below, node), node.stored.shape
-            names: list[str] = []
-            for each, length in zip(paths, shape, strict=False):
-                free = (each.rpartition("/")[2], each, f"{each}_{length}", f"{each}_{length}_{len(names)}")
-                names.append(next(n for n in free if n not in names and lengths.setdefault(n, length) == length))
-            data = _values(LazyArray(store, below, node, cache))
-            typedef = node.stored.extra.get("typedef")
-            variable = xarray.Variable(
-                names, data if paths else data.reshape(()), _attributes(store, below, node), {"typedef": typedef}
-            )
-            (coordinates if names == [name] else variables)[name] = variable
-    without_indexes = xarray.Coordinates(coordinates, indexes={})  # an index would read the values
-    dataset = xarray.Dataset(variables, without_indexes, _attributes(store, path, group))
+    lengths, variables = dict[str, int](), dict[str, Any]()  # by name
+    members = ((name, node) for name, node in sorted(group.members.items()) if isinstance(node, Dataset))
+    for name, node in members:
+        below = join(path, name)
+        names: list[str] = []
+        for each, length in zip(_dimensions(below, node), node.stored.shape, strict=False):
+            free = (each.rpartition("/")[2], each, f"{each}_{length}", f"{each}_{length}_{len(names)}")
+            names.append(next(n for n in free if n not in names and lengths.setdefault(n, length) == length))
+        data, encoding = _values(LazyArray(store, below, node, cache)), {"typedef": node.stored.extra.get("typedef")}
+        attributes = _attributes(store, below, node)
+        variables[name] = xarray.Variable(names, data if names else data.reshape(()), attributes, encoding)
+    named = {name: variables.pop(name) for name in [*variables] if variables[name].dims == (name,)}
+    coordinates = xarray.Coordinates(named, indexes={})  # an index would read the values
+    dataset = xarray.Dataset(variables, coordinates, _attributes(store, path, group))
     dataset.encoding = {
         "dimensions": {name: size.get("size", 0) for name, size in sizes.items()},
         "unlimited_dims": {name for name, size in sizes.items() if size.get("unlimited")},
@@ -106,10 +99,10 @@ def _dataset(store: Store, cache: ChunkCache, path: str, group: Group[Attributes
 
 
 def _values(array: LazyArray) -> Any:
+    data = to_dask(array)
     if array.dtype.kind != "S" or array.dtype.itemsize == 1:
-        return to_dask(array)
-    decode = partial(_texts, store=array.location, path=array.name)
-    return to_dask(array).map_blocks(decode, dtype=object, meta=np.empty(0, object))
+        return data
+    return data.map_blocks(_texts, store=array.location, path=array.name, dtype=object, meta=np.empty(0, object))
 
 
 def _texts(values: Any, *, store: str, path: str) -> Any:
@@ -117,8 +110,7 @@ def _texts(values: Any, *, store: str, path: str) -> Any:
     try:
         return np.char.decode(values, "utf-8").astype(object)
     except UnicodeDecodeError as error:
-        remedy = "Open the array with zarr, which returns bytes."
-        raise ChunkError(f"the text is not UTF-8 ({error})", store=store, path=path, remedy=remedy) from error
+        raise ChunkError("the text is not UTF-8", store=store, path=path, remedy="Read bytes with zarr.") from error
 
 
 def _dimensions(path: str, node: Dataset[Attributes]) -> list[str]:
@@ -147,8 +139,7 @@ def _stated(node: Node, name: str) -> dict[str, Any]:
     return next((dict(holder[key]) for holder, key in holders if isinstance(holder.get(key), dict)), {})
 
 
-# ---- the draft of 2018 -----------------------------------------------------------------------------------------------
-
+# of the draft of 2018
 _DATASET, _ATTRIBUTE_TYPES, _DIMENSIONS, _TYPEDEFS = ".zdataset", ".zattr_type", ".zdims", ".ztypedefs"
 _OPAQUE = re.compile(r"opaque\(([1-9][0-9]*)\)")
 _BITS = re.compile(r"([<>|])(?=[iu]|f[36])([iuf])(8|16|32|64)")  # <f8 has eight bytes: there are no 8-bit floats
@@ -156,8 +147,7 @@ _BITS = re.compile(r"([<>|])(?=[iu]|f[36])([iuf])(8|16|32|64)")  # <f8 has eight
 
 def _read_draft(store: Store) -> Hierarchy | None:
     """Return a file in the draft with the attributes of NCZarr 2.0; None for other files."""
-    dataset = store.get(_DATASET)
-    if dataset is None:
+    if (dataset := store.get(_DATASET)) is None:
         return None
     texts = read_documents(store, zarr2.DOCUMENT_NAMES)
     paths = sorted({split(key)[0] for key in texts} | {""})
@@ -168,10 +158,7 @@ def _read_draft(store: Store) -> Hierarchy | None:
         stored = {key: _object(load(text, key=key), key) for key, text in texts.items()}
         documents = {key: document for path in paths for key, document in _documents_2(stored, path).items()}
         documents[zarr2.ATTRIBUTES][nczarr.SUPERBLOCK] = {"version": stored[_DATASET].get("nczarr_version")}
-        hierarchy = zarr2.parse_documents(documents)
-        if isinstance(hierarchy.root, Dataset):
-            raise NotZarrError("this is an array, not a group", remedy="Open it with zarr.")
-    return hierarchy
+        return zarr2.parse_documents(documents)
 
 
 def _object(document: Any, key: str) -> dict[str, Any]:
@@ -185,8 +172,8 @@ def _documents_2(stored: dict[str, Any], path: str) -> dict[str, Any]:
     """Return the documents of Zarr format 2 of a node."""
     names = (zarr2.ARRAY, zarr2.GROUP, zarr2.ATTRIBUTES, _ATTRIBUTE_TYPES, _DIMENSIONS, _TYPEDEFS)
     keys = [zarr2.key_of(path, name) for name in names]
-    array, group, attributes, types, dimensions, typedefs = (dict(stored.get(key, {})) for key in keys)
-    attributes = {**_object(group.get(zarr2.ATTRIBUTES, {}), keys[2]), **attributes}
+    array, group, outer, types, dimensions, typedefs = (dict(stored.get(key, {})) for key in keys)
+    attributes = {**_object(group.get(zarr2.ATTRIBUTES, {}), keys[2]), **outer}
     for name, stated in types.items():
         types[name] = _type(stated)
         if isinstance(attributes.get(name), str) and str(types[name])[1:2] in "iu":
@@ -197,8 +184,8 @@ def _documents_2(stored: dict[str, Any], path: str) -> dict[str, Any]:
         typed = {"dtype": _type(array["dtype"])} if "dtype" in array else {}
         return {keys[0]: {"zarr_format": 2, **array, **typed}, keys[2]: attributes}
     attributes[nczarr.GROUP] = {"dimensions": dimensions, "typedefs": _type(typedefs)}
-    # a subgroup need not state its format
-    return {keys[1]: {"zarr_format": 2 if path else group.get("zarr_format", 2)}, keys[2]: attributes}
+    zarr_format = 2 if path else group.get("zarr_format", 2)  # a subgroup need not state its format
+    return {keys[1]: {"zarr_format": zarr_format}, keys[2]: attributes}
 
 
 def _type(stated: Any) -> Any:
@@ -207,7 +194,7 @@ def _type(stated: Any) -> Any:
         return {name: _type(each) for name, each in stated.items()}
     if isinstance(stated, list):
         return [[f[0], _type(f[1]), *f[2:]] if isinstance(f, list) and len(f) > 1 else f for f in stated]
-    opaque, bits = _OPAQUE.fullmatch(str(stated)), _BITS.fullmatch(str(stated))
-    if opaque is not None:
+    if opaque := _OPAQUE.fullmatch(str(stated)):
         return f"|V{opaque[1]}"
+    bits = _BITS.fullmatch(str(stated))
     return stated if bits is None else f"{bits[1] if bits[3] != '8' else '|'}{bits[2]}{int(bits[3]) // 8}"
