@@ -12,7 +12,7 @@ from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
 from hdmf_zarr_backend.arrays.chunks import ChunkReader
 from hdmf_zarr_backend.arrays.codecs import chunk_codec
 from hdmf_zarr_backend.arrays.shards import ShardReader, shard_named
-from hdmf_zarr_backend.checks.findings import Problem, Report
+from hdmf_zarr_backend.checks.findings import SHOWN, Problem, Report
 from hdmf_zarr_backend.errors import (
     ChunkError,
     LimitError,
@@ -30,7 +30,6 @@ from hdmf_zarr_backend.model.stored import StoredArray
 from hdmf_zarr_backend.progress import Progress
 from hdmf_zarr_backend.stores.base import DOCUMENTS, Store
 
-_SHOWN = 5
 _TASK_CHUNKS = 4096
 _CHECKED = frozenset({"zlib", "gzip", "bz2", "lzma", "crc32", "crc32c", "adler32", "fletcher32", "jenkins_lookup3"})
 _ZSTD_CHECKSUM = 0x04
@@ -53,12 +52,7 @@ def _indices_of(grid: Index) -> Iterator[Index]:
 class StoredObjects:
     """The store objects that contain the chunks of an array: single chunks, or shards of several.
 
-    Attributes
-    ----------
-    grid : tuple of int
-        Number of objects along each axis.
-    inner : tuple of int
-        Number of chunks along each axis of an object.
+    There are ``grid`` objects along the axes, each of which has ``inner`` chunks along them.
     """
 
     def __init__(self, node: Dataset[Attributes]) -> None:
@@ -68,14 +62,10 @@ class StoredObjects:
         self.grid = tuple(-(-n // c) for n, c in zip(stored.shape, shape, strict=True))
         self.inner = tuple(s // c for s, c in zip(shape, stored.chunks, strict=True))
 
-    def all_chunks(self) -> Iterator[Index]:
-        """Yield the index of every chunk."""
-        return _indices_of(self._node.stored.grid)
-
     def first_missing(self, there: Collection[Index]) -> list[str]:
         """Return the names of the first few objects that are missing in ``there``."""
-        first = islice(_indices_of(self.grid), len(there) + _SHOWN)
-        return [self._node.stored.chunk_name(index) for index in first if index not in there][:_SHOWN]
+        first = islice(_indices_of(self.grid), len(there) + SHOWN)
+        return [self._node.stored.chunk_name(index) for index in first if index not in there][:SHOWN]
 
     def sort(self, names: Iterable[str]) -> tuple[set[Index], list[str]]:
         """Return the indices of the ``names`` that are objects of the array, and the other names."""
@@ -130,43 +120,19 @@ def _check_count(keys: Store, count: int) -> None:
 
 @dataclass(slots=True)
 class Decoded:
-    """The outcome of a `DecodeTask`.
-
-    Attributes
-    ----------
-    problems : list of tuple
-        Kind and message of each problem.
-    missing : list of tuple of int
-        Chunks that are not stored.
-    chunks, nbytes, unchecked : int
-        Number and stored bytes of the decoded chunks, and number of those without a checksum.
-    done : int
-        Bytes of the values, for progress.
-    """
+    """The outcome of a `DecodeTask`: kind and message of each problem, chunks that are not stored, and counts."""
 
     problems: list[tuple[str, str]] = field(default_factory=list)
     missing: list[Index] = field(default_factory=list)
     chunks: int = 0
-    nbytes: int = 0
-    unchecked: int = 0
-    done: int = 0
+    nbytes: int = 0  # as stored
+    unchecked: int = 0  # without a checksum
+    done: int = 0  # bytes of the values, for progress
 
 
 @dataclass(slots=True)
 class DecodeTask:
-    """Decodes some chunks of one array, one after the other.
-
-    Attributes
-    ----------
-    keys : Store
-        The store.
-    path : str
-        The array.
-    node : Dataset
-        Its metadata.
-    indices : list of tuple of int
-        The chunks. Those in a shard may be missing.
-    """
+    """Decodes some chunks of one array, one after the other; those in a shard may be missing."""
 
     keys: Store
     path: str
@@ -176,7 +142,7 @@ class DecodeTask:
     @property
     def nbytes(self) -> int:
         """Bytes of values in memory, for one chunk at a time."""
-        return _chunk_bytes(self.node.stored)
+        return math.prod(self.node.stored.chunks) * chunk_codec(self.node.stored).dtype.itemsize
 
     def run(self) -> Decoded:
         """Decode the chunks."""
@@ -210,10 +176,6 @@ def kind_of(error: ZarrBackendError) -> str:
     damaged = (ChunkError, StoreError)  # it cannot be decoded, or the system cannot read it
     kinds = ((UnsafeDataError, "unsafe"), (LimitError, "limit"), (damaged, "chunk-damaged"))
     return next((kind for cls, kind in kinds if isinstance(error, cls)), "document-damaged")
-
-
-def _chunk_bytes(stored: StoredArray) -> int:
-    return math.prod(stored.chunks) * chunk_codec(stored).dtype.itemsize
 
 
 def _has_checksum(stored: StoredArray, data: bytes) -> bool:
@@ -267,7 +229,7 @@ class ChunkCheck:
                     reported.add((task.path, kind, message))
                     self._add(task.path, kind, message)
             if found.missing:
-                missing.setdefault(task.path, []).extend(found.missing[:_SHOWN])
+                missing.setdefault(task.path, []).extend(found.missing[:SHOWN])
             self._report.chunks += found.chunks
             self._report.nbytes += found.nbytes
             self._report.unchecked += found.unchecked
@@ -277,7 +239,7 @@ class ChunkCheck:
         progress.finish()
 
     def _add_missing(self, path: str, count: int | None, names: list[str]) -> None:
-        shown = ", ".join(sorted(names)[:_SHOWN])
+        shown = ", ".join(sorted(names)[:SHOWN])
         number = "chunks" if count is None else "a chunk" if count == 1 else f"{count:,} chunks"
         verb = "is" if count == 1 else "are"
         if self._should_all_be_stored:
@@ -304,19 +266,19 @@ class ChunkCheck:
     def _present(self, path: str, node: StoredArray, stored: StoredObjects) -> Iterator[Index]:
         """Yield the chunks that are stored, and report how many are not. Iterates over stored chunks only."""
         if not self._keys.abilities.listing:
-            yield from stored.all_chunks()
+            yield from _indices_of(node.grid)
             return
         found, unknown = stored.sort(_stored_names(self._keys, path))
         if self._has_other_chunks:
             unknown = [name for name in unknown if not _OF_EITHER_FORMAT.fullmatch(name)]
         if unknown:
             what = "1 key is not a chunk" if len(unknown) == 1 else f"{len(unknown):,} keys are not chunks"
-            self._add(path, "unknown-file", f"{what}: {', '.join(unknown[:_SHOWN])}")
+            self._add(path, "unknown-file", f"{what}: {', '.join(unknown[:SHOWN])}")
         wanted = math.prod(stored.grid)
         if len(found) < wanted:
             blocked, _ = stored.sort(self._keys.names_without_values(path))
             if blocked:
-                shown = ", ".join(node.chunk_name(index) for index in sorted(blocked)[:_SHOWN])
+                shown = ", ".join(node.chunk_name(index) for index in sorted(blocked)[:SHOWN])
                 what = "a folder, a pipe or a device is in the place of"
                 self._add(path, "chunk-damaged", f"{what} {counted(len(blocked), 'chunk')}: {shown}")
             known = found | blocked

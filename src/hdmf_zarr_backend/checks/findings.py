@@ -6,10 +6,22 @@ Standard library only.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from hdmf_zarr_backend.errors import printable
+
+SHOWN: Final = 5
+"""How many names are in a message."""
+
+
+def few(names: Sequence[str], separator: str = ", ") -> str:
+    """Return the first few of some names, as text."""
+    return separator.join(names[:SHOWN]) + (f"{separator}..." if len(names) > SHOWN else "")
+
+
+# ---- verify ---------------------------------------------------------------------------------------------------------
 
 _RESTORE = "Restore it from a copy."
 _REPAIR = "Run `zarrio repair`, which writes it back from the consolidated document."
@@ -20,8 +32,6 @@ _ONE_OF_BOTH = (
 )
 _CONSOLIDATE = "Run `zarrio consolidate` on the file."
 _REWRITE = "Write the file again."
-
-# ---- verify ---------------------------------------------------------------------------------------------------------
 
 DAMAGE: Final[dict[str, str]] = {
     "incomplete": "Wait until the file is complete; if its writer has stopped, write it again.",

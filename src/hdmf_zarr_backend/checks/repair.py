@@ -15,7 +15,7 @@ from hdmf_zarr_backend.builders.both import check_derivable, derive, derive_or_w
 from hdmf_zarr_backend.changes.journal import Journal, changing, undone_on_error
 from hdmf_zarr_backend.changes.locks import WriterLock
 from hdmf_zarr_backend.checks.chunks import kind_of
-from hdmf_zarr_backend.checks.findings import Problem, Report
+from hdmf_zarr_backend.checks.findings import Problem, Report, few
 from hdmf_zarr_backend.checks.structure import Structure, check_structure
 from hdmf_zarr_backend.errors import (
     ChunkError,
@@ -40,7 +40,6 @@ from hdmf_zarr_backend.stores.opening import open_store
 _NOT_WHOLE = frozenset({"incomplete", "limit", "document-damaged"})
 _LOST = frozenset({"document-missing", "chunk-missing", "chunk-damaged", "unsafe"})
 _OF_THE_COPY = frozenset({"consolidated-damaged", "consolidated-stale"})
-_SHOWN = 5
 
 
 @dataclass(slots=True)
@@ -133,9 +132,9 @@ def _whole_hierarchy(keys: Store) -> Hierarchy:
     structure = check_structure(keys, report)
     lost = [problem for problem in report.problems if problem.kind in _LOST]
     if lost and structure is not None and structure.is_consolidated:
-        shown = "; ".join(f"{problem.path}: {problem.message}" for problem in lost[:_SHOWN])
+        shown = few([f"{problem.path}: {problem.message}" for problem in lost], "; ")
         raise ConflictError(
-            f"what is gone or damaged would be forgotten: {shown}{'; ...' if len(lost) > _SHOWN else ''}",
+            f"what is gone or damaged would be forgotten: {shown}",
             store=keys.location,
             remedy="Run `zarrio repair`, which writes it back. If it was removed on purpose, run `zarrio consolidate "
             "--forget`.",
@@ -295,8 +294,7 @@ def _write_back(keys: Store, structure: Structure, journal: Journal, repairs: Re
     journal.keep(written)
     keys.set_many(written)
     if written:
-        shown = ", ".join(sorted(written)[:_SHOWN]) + (", ..." if len(written) > _SHOWN else "")
-        repairs.done.append(f"wrote back from the consolidated document: {shown}")
+        repairs.done.append(f"wrote back from the consolidated document: {few(sorted(written))}")
     return bool(written)
 
 

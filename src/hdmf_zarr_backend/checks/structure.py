@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
 from hdmf_zarr_backend.arrays.chunks import ChunkReader
 from hdmf_zarr_backend.changes.journal import pending
 from hdmf_zarr_backend.checks.chunks import StoredObjects, kind_of
-from hdmf_zarr_backend.checks.findings import Problem, Report
+from hdmf_zarr_backend.checks.findings import SHOWN, Problem, Report, few
 from hdmf_zarr_backend.errors import (
     IncompleteStoreError,
     LimitError,
@@ -52,39 +52,26 @@ _ONLY = "is in the consolidated document only"
 _GROUP_KEYS = zarr3.GROUP_KEYS | {zarr3.CONSOLIDATED}
 _BLOCK_KEYS = frozenset({"kind", "must_understand", "metadata", INLINE_KEY})
 _LOST_CHUNK = frozenset({"chunk-missing", "chunk-damaged"})
-_SHOWN = 5
 
 
 @dataclass(slots=True)
 class Structure:
-    """The result of a check of the documents.
-
-    Attributes
-    ----------
-    hierarchy : Hierarchy
-        All nodes whose documents parse.
-    is_consolidated : bool
-        Whether a consolidated document exists, right or wrong.
-    only_copies : dict
-        ``{key: bytes}`` of the chunks and documents that only the consolidated document has in good state.
-    other_chunks : dict
-        ``{key: bytes}`` of chunks in the consolidated document that differ from those in the store, both being
-        complete.
-    lost_chunks : set of str
-        Paths of arrays with a chunk that is missing or damaged in the store.
-    state : State or None
-        For a file of both formats, whether they agree.
-    has_other_chunks : bool
-        Whether the store may also have chunks in the other format of Zarr, or chunks of a change that is not complete.
-    """
+    """The result of a check of the documents."""
 
     hierarchy: Hierarchy
+    """All nodes whose documents parse."""
     is_consolidated: bool
-    only_copies: dict[str, bytes] = field(default_factory=dict)
-    other_chunks: dict[str, bytes] = field(default_factory=dict)
-    lost_chunks: set[str] = field(default_factory=set)
-    state: both.State | None = None
-    has_other_chunks: bool = False
+    """Whether a consolidated document exists, right or wrong."""
+    only_copies: dict[str, bytes]
+    """The chunks and documents by key that only the consolidated document has in good state."""
+    other_chunks: dict[str, bytes]
+    """The chunks by key in the consolidated document that differ from those in the store, both being complete."""
+    lost_chunks: set[str]
+    """Paths of arrays with a chunk that is missing or damaged in the store."""
+    state: both.State | None
+    """For a file of both formats, whether they agree."""
+    has_other_chunks: bool
+    """Whether the store may also have chunks in the other format of Zarr, or of a change that is not complete."""
 
 
 def check_structure(keys: Store, report: Report, *, is_own_change: bool = False) -> Structure | None:
@@ -194,11 +181,8 @@ class _Check:
             texts = read_documents(self._keys, {zarr3.DOCUMENT})
             wrong = sorted(_other_than_consolidated(texts))
             if wrong:
-                shown = ", ".join(wrong[:_SHOWN]) + (", ..." if len(wrong) > _SHOWN else "")
-                what = (
-                    f"{len(wrong):,} documents of Zarr format 3 differ from their copies in that of the root: {shown}"
-                )
-                self._report.add(Problem("/", "formats-differ", what, is_repairable=True))
+                what = f"{len(wrong):,} documents of Zarr format 3 differ from their copies in that of the root"
+                self._report.add(Problem("/", "formats-differ", f"{what}: {few(wrong)}", is_repairable=True))
 
     def _check_journal(self) -> bool:
         """Tell whether a change of the file is in progress or was interrupted."""
@@ -308,9 +292,8 @@ class _Check:
         there = [split(key) for key in (*documents, *self._damaged)]
         for path, names in sorted(_nodes_without_document(self._keys, there, hierarchy).items()):
             if path not in reported:
-                shown = ", ".join(sorted(names)[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
                 verb = "is" if len(names) == 1 else "are"
-                self._add(path, "document-missing", f"there is no {what}, but there {verb} {shown}")
+                self._add(path, "document-missing", f"there is no {what}, but there {verb} {few(sorted(names))}")
 
     # ---- the consolidated document ----------------------------------------------------------------------------------
 
@@ -447,7 +430,7 @@ def _nodes_without_document(keys: Store, there: list[tuple[str, str]], hierarchy
         path = _array_path_of(key, hierarchy)
         if path is not None:
             names = found.setdefault(path, [])
-            if len(names) <= _SHOWN:
+            if len(names) <= SHOWN:
                 names.append(key[len(path) + 1 :])
     return found
 
@@ -479,23 +462,14 @@ def _start_of_name(parts: list[str], prefix: str | None) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Difference:
-    """A difference between the consolidated document and the store.
-
-    Attributes
-    ----------
-    key, path : str
-        Key of the document or chunk, and path of its node.
-    kind, message : str
-        As for `Problem`.
-    is_good : bool
-        Whether the consolidated document has a complete copy that fits the node.
-    """
+    """A difference between the consolidated document and the store: of a document or chunk, at the path of its node."""
 
     key: str
     path: str
     kind: str
     message: str
     is_good: bool = False
+    """Whether the consolidated document has a complete copy that fits the node."""
 
 
 def _stale(key: str, message: str) -> _Difference:
@@ -539,9 +513,6 @@ class _Comparison:
         message = f"{key!r} {_ONLY}" + (f": {hindrance}" if hindrance else "")
         return _Difference(key, split(key)[0], "document-missing", message, is_good=not hindrance)
 
-    def _is_known(self, key: str) -> bool:
-        return key in self._consolidated or self._is_there(key)
-
     def _why_not_of_this_file(self, key: str) -> str:
         """Return why this document cannot have been part of this file; ``""`` if it can."""
         path, name = split(key)
@@ -551,7 +522,8 @@ class _Comparison:
             return "it is not the name of a document"
         if _array_above(self._consolidated, path) is not None:
             return "an array has no members"
-        if name == zarr2.ATTRIBUTES and not any(map(self._is_known, (zarr2.key_of(path, main) for main in _MAIN))):
+        mains = [zarr2.key_of(path, main) for main in _MAIN]
+        if name == zarr2.ATTRIBUTES and not any(key in self._consolidated or self._is_there(key) for key in mains):
             return "it belongs to no node"
         document = self._consolidated[key]
         try:

@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from typing import Any, Literal, get_args
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
+from hdmf_zarr_backend.arrays.codecs import chunk_codec
+from hdmf_zarr_backend.arrays.shards import shard_named
 from hdmf_zarr_backend.checks.chunks import ChunkCheck
 from hdmf_zarr_backend.checks.dandi import check_dandi
-from hdmf_zarr_backend.checks.findings import Problem, Report
+from hdmf_zarr_backend.checks.findings import SHOWN, Problem, Report
 from hdmf_zarr_backend.checks.links import check_targets
 from hdmf_zarr_backend.checks.structure import check_structure
-from hdmf_zarr_backend.errors import UsageError, known_arguments
+from hdmf_zarr_backend.errors import UsageError, ZarrBackendError, known_arguments
 from hdmf_zarr_backend.execution.executors import runner
+from hdmf_zarr_backend.execution.tasks import encode_chunk, region_of, whole_chunk
 from hdmf_zarr_backend.files.links import resolver_of
 from hdmf_zarr_backend.files.parser import parse
-from hdmf_zarr_backend.model.nodes import Dataset, Group, Hierarchy
+from hdmf_zarr_backend.model.nodes import Dataset, Group, Hierarchy, absolute, join
 from hdmf_zarr_backend.model.render import counted
+from hdmf_zarr_backend.model.stored import DEFAULT_PREFIX, StoredArray
 from hdmf_zarr_backend.options import MEMORY_BUDGET, ReadOptions
 from hdmf_zarr_backend.progress import SILENT, Progress
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.opening import open_store
+
+if TYPE_CHECKING:
+    from hdmf_zarr_backend.transfer.plan import PlannedArray
 
 Level = Literal["structure", "links", "chunks", "schema"]
 LEVELS: tuple[str, ...] = get_args(Level)
@@ -104,8 +112,12 @@ def verify(
                 own = _only_of_format_3(keys)
                 check = ChunkCheck(keys, own, report, has_other_chunks=True)
                 check.run(workers, memory_budget=memory_budget, progress=progress)
-                _compare_copies(keys, structure.hierarchy, own, report)
-        _add_unchecked(report)
+                if keys.abilities.listing:
+                    _compare_copies(keys, structure.hierarchy, own, report)
+        if report.unchecked:
+            verb, them = ("has", "it") if report.unchecked == 1 else ("have", "them")
+            what = f"{report.unchecked:,} of {counted(report.chunks, 'chunk')} {verb} no checksum"
+            report.add(Problem("/", "unchecked", f"{what}, so changed bytes in {them} cannot be noticed"))
     if last > 2:
         from hdmf_zarr_backend.checks.validate import problems_by_schema  # on use: hdmf is slow to import
 
@@ -114,20 +126,7 @@ def verify(
     return report
 
 
-def _add_unchecked(report: Report) -> None:
-    """Report the number of chunks without a checksum."""
-    if report.unchecked:
-        verb, them = ("has", "it") if report.unchecked == 1 else ("have", "them")
-        what = f"{report.unchecked:,} of {counted(report.chunks, 'chunk')} {verb} no checksum"
-        report.add(Problem("/", "unchecked", f"{what}, so changed bytes in {them} cannot be noticed"))
-
-
-def _compare_copies(keys: Store, hierarchy: Hierarchy, own: Hierarchy, report: Report) -> None:
-    """Compare the values that a file of both formats has twice, where the store can list its chunks."""
-    if keys.abilities.listing:
-        from hdmf_zarr_backend.checks.copies import compare_copies  # on use: hdmf is slow to import
-
-        compare_copies(keys, hierarchy, own, report)
+# ---- what a file of both formats stores twice -----------------------------------------------------------------------
 
 
 def _only_of_format_3(keys: Store) -> Hierarchy:
@@ -140,3 +139,54 @@ def _only_of_format_3(keys: Store) -> Hierarchy:
         elif isinstance(node, Dataset) and node.stored.chunk_keys.encoding == "default":
             only.add(path, node)
     return only
+
+
+def _compare_copies(keys: Store, hierarchy: Hierarchy, own: Hierarchy, report: Report) -> None:
+    """Report arrays of ``own`` that have other values in format 3 than in format 2: references and rows.
+
+    A program that knows one format only may have replaced values; the documents, and the digests of them in the note of
+    `formats.both`, have no trace of that. Chunks that cannot be read are left to the check of each format.
+    """
+    for path, node in own.walk():
+        if isinstance(node, Dataset):
+            with suppress(ZarrBackendError, OSError):
+                found = list(_differing(keys, path, node.stored, _planned(keys, hierarchy, path)))
+                if found:
+                    what = f"the values in Zarr format 3 are not those in format 2: {', '.join(found[:SHOWN])}"
+                    report.add(Problem(absolute(path), "formats-differ", what, is_repairable=True))
+
+
+def _planned(keys: Store, hierarchy: Hierarchy, path: str) -> PlannedArray | None:
+    """Return an array as it would be derived from format 2, None where that takes no chunks of its own."""
+    from hdmf_zarr_backend.builders.both import plan_format_3  # on use: hdmf is slow to import
+
+    node = hierarchy.get(path)
+    if not isinstance(node, Dataset):
+        return None
+    part = Hierarchy(Group(hierarchy.root.attributes))
+    names = path.split("/")
+    for depth in range(1, len(names)):
+        part.add("/".join(names[:depth]), Group())
+    part.add(path, node)
+    return plan_format_3(keys, part)[0].arrays.get(path)
+
+
+def _differing(keys: Store, path: str, stored: StoredArray, planned: PlannedArray | None) -> Iterator[str]:
+    """Yield the names of the stored chunks whose values are not those that are planned."""
+    if planned is None or planned.source is None or planned.node.stored.shape != stored.shape:
+        return
+    codec = chunk_codec(stored)
+    for key in keys.list_prefix(join(path, DEFAULT_PREFIX)):
+        name = key[len(path) + 1 :]
+        index = shard_named(stored, name)
+        data = None if index is None else keys.get(key)
+        if index is None or data is None:
+            continue
+        expected = encode_chunk(stored, codec, planned.source, index)[0]
+        if data == expected:
+            continue
+        inside = tuple(slice(0, part.stop - part.start) for part in region_of(stored, index))
+        values = codec.decode(data, stored.chunks)[inside]
+        # equal bytes: another release has compressed the stored ones
+        if codec.encode(whole_chunk(values, stored, codec.dtype)) != expected:
+            yield name
