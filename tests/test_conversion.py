@@ -701,25 +701,6 @@ def test_what_the_schema_allows_but_pynwb_cannot_read_is_refused(
         convert(tmp_path / "a.zarr", tmp_path / "b.nwb")
 
 
-_LOADED = """
-import sys
-from hdmf_zarr_backend import convert
-convert(*sys.argv[1:])
-print(sorted({"hdmf", "pandas", "pynwb", "zarr"} & sys.modules.keys()))
-"""
-
-
-@pytest.mark.parametrize("is_older", [False, True])
-def test_a_plain_file_is_converted_without_slow_libraries(tmp_path: Path, is_older: bool) -> None:
-    source = samples.write_hdf5(tmp_path / "a.nwb", samples.plain_nwbfile())
-    if is_older:  # the schema that is cached is not the installed one
-        with h5py.File(source, "r+") as file:
-            (version,) = file["specifications/core"]
-            file.move(f"specifications/core/{version}", "specifications/core/2.0.0")
-    command = [sys.executable, "-c", _LOADED, source, tmp_path / "a.zarr"]
-    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "[]\n"
-
-
 @pytest.mark.parametrize("zarr_format", [2, 3, "both"])
 def test_a_length_in_place_of_a_label_in_the_schema_becomes_text(tmp_path: Path, zarr_format: Any) -> None:
     """``dims: [3]`` is in ndx-aibs-ecephys, which many files of the Allen Institute have."""

@@ -62,7 +62,7 @@ def test_the_depth(tmp_path):
     assert verify(deep).is_sound
     (problem,) = verify(deep, dandi=True).problems
     assert (problem.kind, problem.path) == ("dandi-depth", "/a/b/c/d/e/grid")
-    assert "chunk_key_encoding='v2'" in problem.remedy
+    assert "--chunk-key-encoding v2" in problem.remedy
 
 
 def test_names_sizes_and_number(tmp_path, monkeypatch):
