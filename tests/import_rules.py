@@ -26,7 +26,7 @@ PACKAGES: dict[str, frozenset[str]] = {
         "report": "comparison checks files formats stores model",
         "conversion": "checks nwb io builders transfer hdf5 execution files changes arrays formats stores model "
         "progress",
-        "checks": "nwb io builders transfer execution files changes arrays formats stores model progress",
+        "checks": "builders transfer execution files changes arrays formats stores model progress",
         "comparison": "hdf5 files formats stores model",
         "zom": "transfer files formats stores model",
         "interop": "files changes arrays formats stores model",
