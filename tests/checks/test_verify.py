@@ -562,7 +562,6 @@ def test_messages_agree_with_their_numbers(tmp_path, count):
         )
     assert messages["unknown-file"].startswith(f"{stray}: stray0")
     assert messages["unchecked"] == unchecked
-    expected = f"would have Zarr format 3: arrays unchanged: 1 ({count} chunk{'s'[: count != 1]}, "
-    assert str(upgrade(path, dry_run=True)).startswith(expected)
+    assert str(upgrade(path, dry_run=True)).startswith("would have Zarr format 3: 1 array unchanged, 0 encoded again, ")
     arrays = str(upgrade(path))
     assert arrays == "Zarr format 3 now: 1 array unchanged, 0 encoded again"

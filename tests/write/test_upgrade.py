@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -403,15 +402,11 @@ def test_on_the_command_line(tmp_path, capsys):
     (outcome,) = json.loads(capsys.readouterr().out)
     assert outcome == {
         "source": str(good), "error": None, "location": str(good), "kept": 0, "encoded": 0, "removed": 0,
-        "formats": [3], "encoded_arrays": [], "dry_run": False, "work": None,
+        "formats": [3], "encoded_arrays": [], "dry_run": False,
     }  # fmt: skip
 
 
 # ---- what an upgrade would do ----------------------------------------------------------------------------------------
-
-
-def sizes(path: Path) -> dict[str, int]:
-    return {str(file.relative_to(path)): file.stat().st_size for file in path.rglob("*") if file.is_file()}
 
 
 @pytest.mark.parametrize("options", [{}, {"keep": True}, {"chunk_key_encoding": "v2"}], ids=str)
@@ -421,18 +416,8 @@ def test_a_dry_run_reports_what_an_upgrade_does(rich: Path, options: dict[str, A
     planned = upgrade(path, dry_run=True, **options)
     assert states(path) == before
     assert "would have" in str(planned)
-    assert planned.encoded_arrays[0] in str(planned)
-    work = planned.work
-    chunks = {key: size for key, size in sizes(path).items() if re.fullmatch(r"[0-9]+(\.[0-9]+)*", Path(key).name)}
-    encoded = [size for key, size in chunks.items() if f"/{Path(key).parent}" in planned.encoded_arrays]
-    assert work is not None
-    assert (work.encoded_chunks, work.encoded_bytes) == (len(encoded), sum(encoded))
-    assert (work.kept_chunks, work.kept_bytes) == (len(chunks) - len(encoded), sum(chunks.values()) - sum(encoded))
+    assert all(name in str(planned) for name in planned.encoded_arrays)
     done = upgrade(path, **options)
-    documents = [size for key, size in sizes(path).items() if Path(key).name == "zarr.json"]
-    assert work.documents == len(documents)
-    assert work.document_bytes == pytest.approx(sum(documents), rel=0.05)
-    assert f"metadata documents written: {work.documents:,} (" in str(planned)
     assert replace(planned, dry_run=False) == done
     assert done.encoded == len(done.encoded_arrays)
 

@@ -9,7 +9,7 @@ import json
 import os
 import re
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from hdmf_zarr_backend.arrays.fills import check_unwritten
@@ -21,7 +21,6 @@ from hdmf_zarr_backend.builders.both import (
     keys_of_format_3,
     plan_format_3,
     record_format_3,
-    root_text,
 )
 from hdmf_zarr_backend.builders.from_zarr import ZarrPlanner
 from hdmf_zarr_backend.changes.journal import Journal, changing, undone_on_error, warn_of_pending
@@ -31,7 +30,7 @@ from hdmf_zarr_backend.formats import both, registry, zarr2, zarr3
 from hdmf_zarr_backend.formats.inlined import is_inlined, is_read_at_open
 from hdmf_zarr_backend.formats.zarr3 import ChunkKeyEncoding, checked_key_encoding
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Hierarchy, absolute, join, split
-from hdmf_zarr_backend.model.render import counted, size_text
+from hdmf_zarr_backend.model.render import counted
 from hdmf_zarr_backend.model.stored import DEFAULT_PREFIX, ChunkKeys
 from hdmf_zarr_backend.options import MEMORY_BUDGET
 from hdmf_zarr_backend.progress import SILENT, Progress
@@ -42,7 +41,7 @@ from hdmf_zarr_backend.stores.wrappers import QueuedStore
 from hdmf_zarr_backend.transfer.plan import WritePlan, adapt_plan
 from hdmf_zarr_backend.transfer.writer import Writer
 
-__all__ = ["UpgradeReport", "UpgradeWork", "upgrade"]
+__all__ = ["UpgradeReport", "upgrade"]
 
 _OLD = frozenset({*zarr2.DOCUMENT_NAMES, zarr2.CONSOLIDATED})
 _OLD_ROOT = (zarr2.CONSOLIDATED, zarr2.GROUP, zarr2.ATTRIBUTES)
@@ -135,29 +134,6 @@ def _old_chunks(keys: Store, path: str, node: Dataset[Attributes]) -> list[str]:
 
 
 @dataclass(slots=True, frozen=True)
-class UpgradeWork:
-    """What an upgrade would leave in place, read and write; stored bytes.
-
-    Attributes
-    ----------
-    kept_chunks, kept_bytes : int
-        Chunks that stay in place, and are not read.
-    encoded_chunks, encoded_bytes : int
-        Chunks that are read and encoded again.
-    documents, document_bytes : int
-        Metadata documents that are written; without the small chunks that are encoded again and copied into the
-        consolidated metadata. At most, where a file has outdated documents of format 3 already.
-    """
-
-    kept_chunks: int = 0
-    kept_bytes: int = 0
-    encoded_chunks: int = 0
-    encoded_bytes: int = 0
-    documents: int = 0
-    document_bytes: int = 0
-
-
-@dataclass(slots=True, frozen=True)
 class UpgradeReport:
     """The result of an upgrade.
 
@@ -175,8 +151,6 @@ class UpgradeReport:
         Paths of the arrays whose chunks were encoded again.
     dry_run : bool
         Nothing was changed: the report is about what an upgrade would do.
-    work : UpgradeWork, optional
-        After a dry run, how much an upgrade would read and write.
     """
 
     location: str
@@ -186,7 +160,6 @@ class UpgradeReport:
     formats: tuple[int, ...] = (3,)
     encoded_arrays: tuple[str, ...] = ()
     dry_run: bool = False
-    work: UpgradeWork | None = field(default=None, compare=False)
 
     def __str__(self) -> str:
         if self.dry_run:
@@ -202,20 +175,14 @@ class UpgradeReport:
 
     def _forecast(self) -> str:
         number = "formats 2 and 3" if len(self.formats) > 1 else f"format {self.formats[0]}"
-        if not (self.kept or self.encoded or self.removed):
-            return f"Zarr {number} already, nothing to do"
-        work, parts = self.work or UpgradeWork(), []
+        parts = []
         if self.kept or self.encoded:
-            shown = ", ".join(self.encoded_arrays[:_SHOWN]) + ", ..." * (len(self.encoded_arrays) > _SHOWN)
-            kept = f"{counted(work.kept_chunks, 'chunk')}, {size_text(work.kept_bytes)}"
-            again = f"{counted(work.encoded_chunks, 'chunk')}, {size_text(work.encoded_bytes)}"
-            parts.append(f"arrays unchanged: {self.kept} ({kept})")
-            parts.append(f"encoded again: {self.encoded} ({again}){f': {printable(shown)}' if shown else ''}")
-        if work.documents:
-            parts.append(f"metadata documents written: {work.documents:,} ({size_text(work.document_bytes)})")
+            parts += [f"{counted(self.kept, 'array')} unchanged", f"{self.encoded:,} encoded again"]
+        if self.encoded:
+            parts[-1] += f" ({printable(', '.join(self.encoded_arrays))})"
         if self.removed:
-            parts.append(f"keys of format {5 - self.formats[0]} removed: {self.removed:,}")
-        return f"would have Zarr {number}: {'; '.join(parts)}"
+            parts.append(f"{counted(self.removed, 'key')} of format {5 - self.formats[0]} removed")
+        return f"would have Zarr {number}: {', '.join(parts)}" if parts else f"Zarr {number} already, nothing to do"
 
 
 @known_arguments
@@ -429,79 +396,32 @@ def _check_format_2(keys: Store, parsed: ParsedFile) -> None:
 
 def _forecast(keys: Store, parsed: ParsedFile, *, keep: bool, drop: int | None) -> UpgradeReport:
     """Return what an upgrade would do, after the same checks."""
+    fates: dict[str, Fate] = {}
+    hierarchy = parsed.hierarchy
     if drop == 3:
         _check_format_2(keys, parsed)
         removed = sum(map(len, keys_of_format_3(keys)))
         return UpgradeReport(keys.location, removed=removed, formats=(2,), dry_run=True)
     if keep:
         _check_both(keys, parsed)
-        fates: dict[str, Fate] = {}
-        documents: list[bytes] = []
         if parsed.state is None:
-            _check_consolidated(keys, zarr2.encode_documents(parsed.hierarchy))
+            _check_consolidated(keys, zarr2.encode_documents(hierarchy))
         if parsed.state != "alike":
             keys.read_rules = replace(keys.read_rules, is_copied=True)
-            plan, fates = plan_format_3(keys, parsed.hierarchy)
-            root = root_text(plan.hierarchy, b"", strict_json=False)
-            documents = [*_node_documents(plan.hierarchy), root]
-        return replace(_report(keys, fates, formats=(2, 3)), dry_run=True, work=_work(keys, fates, documents))
+            _, fates = plan_format_3(keys, hierarchy)
+        return replace(_report(keys, fates, formats=(2, 3)), dry_run=True)
     if drop == 2:
         _check_format_3(keys, parsed)
-    return _forecast_of_format_3(keys, parsed)
-
-
-def _forecast_of_format_3(keys: Store, parsed: ParsedFile) -> UpgradeReport:
-    """Return what the conversion of a file of one or both formats to format 3 only would do."""
-    fates: dict[str, Fate] = {}
-    documents: list[bytes] = []
-    hierarchy = parsed.hierarchy
-    if parsed.state == "2 is newer" or (parsed.state is None and parsed.zarr_format == 2):
-        is_new = parsed.state is None
-        plan, fates = _planned(keys, hierarchy, ChunkKeys("default", "/")) if is_new else plan_format_3(keys, hierarchy)
+    if parsed.state == "2 is newer":
+        plan, fates = plan_format_3(keys, hierarchy)
         hierarchy = plan.hierarchy
-        last = registry.FORMATS[3].last(hierarchy, _inlined(keys, hierarchy, but=plan.arrays), consolidate=True)
-        documents = [*_node_documents(hierarchy), *map(dump, last.values())]
     elif parsed.state is not None:
         hierarchy = parse(keys, use_consolidated=False, hint=3).hierarchy
-        arrays = [(path, node) for path, node in hierarchy.walk() if isinstance(node, Dataset)]
-        fates = {path: "kept" for path, _ in arrays}
-        documents = _changed_documents(keys, hierarchy, arrays if parsed.state == "alike" else [])
-    removed = len(keys_of_format_2(keys, hierarchy))
-    return replace(_report(keys, fates, removed), dry_run=True, work=_work(keys, fates, documents))
-
-
-def _node_documents(hierarchy: Hierarchy) -> list[bytes]:
-    """Return the documents of format 3 of all nodes but the root."""
-    return [dump(text) for path, node in hierarchy.walk() for _, text in registry.FORMATS[3].documents(path, node)]
-
-
-def _changed_documents(keys: Store, hierarchy: Hierarchy, arrays: list[tuple[str, Dataset[Attributes]]]) -> list[bytes]:
-    """Return the documents of format 3 that change when a file of both formats loses format 2."""
-    changed = [dump(zarr3.encode_node(node)) for _, node in arrays if both.use_struct(node.stored)]
-    last = registry.FORMATS[3].last(hierarchy, _inlined(keys, hierarchy), consolidate=True)
-    return [*changed, *map(dump, last.values())]
-
-
-def _work(keys: Store, fates: Mapping[str, Fate], documents: list[bytes]) -> UpgradeWork:
-    """Return how much an upgrade reads and writes, from one listing of the store."""
-    kept, encoded = (0, 0), (0, 0)
-    for key, size in keys.sizes("").items() if fates else ():
-        path = _array_of(key, fates)
-        if path is None:
-            continue
-        if fates[path] == "encoded":
-            encoded = (encoded[0] + 1, encoded[1] + size)
-        else:
-            kept = (kept[0] + 1, kept[1] + size)
-    return UpgradeWork(*kept, *encoded, len(documents), sum(map(len, documents)))
-
-
-def _array_of(key: str, arrays: Collection[str]) -> str | None:
-    """Return the array that a key is a chunk of in format 2, None for another key."""
-    path = split(key)[0]
-    while path and path not in arrays:
-        path = split(path)[0]
-    return path if path in arrays and _OLD_CHUNK.fullmatch(key[len(path) + 1 if path else 0 :]) else None
+        fates = {path: "kept" for path, node in hierarchy.walk() if isinstance(node, Dataset)}
+    elif parsed.zarr_format == 2:
+        plan, fates = _planned(keys, hierarchy, ChunkKeys("default", "/"))
+        hierarchy = plan.hierarchy
+    return replace(_report(keys, fates, len(keys_of_format_2(keys, hierarchy))), dry_run=True)
 
 
 def _check_consolidated(keys: Store, documents: dict[str, Any]) -> None:
