@@ -167,7 +167,6 @@ class Session:
     wanted: Model
     is_early: bool
     loose: Loose = field(default_factory=Loose)
-    fresh: set[str] = field(default_factory=set)
     stored: frozenset[str] = frozenset()
 
     @property
@@ -476,7 +475,6 @@ class FileMachine(RuleBasedStateMachine):
 
     def _committed(self, session: Session) -> None:
         self._adopt(session.wanted)
-        session.fresh.clear()
 
     def _adopt(self, model: Model) -> None:
         self.model, self.torn, self.is_incomplete, self.is_checked = model, None, False, False
@@ -684,7 +682,6 @@ class FileMachine(RuleBasedStateMachine):
     def _add(self, path: str, node: Node) -> None:
         session = self._edited()
         session.wanted.nodes[path] = node
-        session.fresh.add(path)
         if session.root is not None:
             add_node(session.root, path, node)
             if not isinstance(node, Link):
@@ -777,7 +774,6 @@ class FileMachine(RuleBasedStateMachine):
         value = values[kind]
         name = f"a_{kind}{other % 2}"
         session.wanted.set_attribute(path, name, value)
-        session.fresh.add(path)
         if session.root is not None:
             builder_at(session.root, path).attributes[name] = encoded(session.root, value)
 
