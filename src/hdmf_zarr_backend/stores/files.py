@@ -405,18 +405,25 @@ def _what_is_there(target: str) -> tuple[str, str]:
 
 def folders_with(folder: str, names: Collection[str]) -> list[str]:
     """Return the names of the folders directly in ``folder`` that contain a file with one of ``names``."""
-    found = []
+    folders: list[str] = []
     with suppress(OSError), os.scandir(folder) as entries:
-        for entry in entries:
-            if entry.is_dir(follow_symlinks=False) and any(os.path.isfile(os.path.join(entry, name)) for name in names):
-                found.append(entry.name)
-    return sorted(found)
+        folders = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
+    return sorted(each for each in folders if any(os.path.isfile(os.path.join(folder, each, name)) for name in names))
 
 
 def _beside(target: str, ending: str) -> list[str]:
     """Return the paths of files that are being written to ``target``, with an ``ending`` after their own."""
-    folder = os.path.dirname(target)
-    pattern = re.compile(re.escape(_prefix(target)) + rf"\.[0-9a-f]{{32}}{PARTIAL}{ending}")
+    return _listed(target, re.escape(_prefix(target)) + rf"\.[0-9a-f]{{32}}{PARTIAL}{ending}")
+
+
+def interrupted_conversions(target: str) -> list[str]:
+    """Return the paths of interrupted conversions to ``target``, which can be resumed."""
+    return _listed(target, re.escape(conversion_prefix(target)) + r"-[0-9a-f]{12}" + re.escape(PARTIAL))
+
+
+def _listed(target: str, names: str) -> list[str]:
+    """Return the paths beside ``target`` whose names match a pattern."""
+    folder, pattern = os.path.dirname(target), re.compile(names)
     try:
         return sorted(os.path.join(folder, name) for name in os.listdir(folder) if pattern.fullmatch(name))
     except (FileNotFoundError, NotADirectoryError):
@@ -425,27 +432,12 @@ def _beside(target: str, ending: str) -> list[str]:
 
 def _size_below(path: str) -> int:
     """Return the bytes of a file, or of all files in a folder; what disappears meanwhile counts as nothing."""
-    total, folders = 0, [path]
-    if not os.path.isdir(path):
-        return os.path.getsize(path) if os.path.isfile(path) else 0
-    while folders:
-        with suppress(OSError), os.scandir(folders.pop()) as entries:
-            for entry in entries:
-                if entry.is_dir(follow_symlinks=False):
-                    folders.append(entry.path)
-                else:
-                    total += entry.stat(follow_symlinks=False).st_size
+    files = (os.path.join(folder, name) for folder, _, names in os.walk(path) for name in names)
+    total = 0
+    for file in files if os.path.isdir(path) else [path]:
+        with suppress(OSError):
+            total += os.lstat(file).st_size
     return total
-
-
-def interrupted_conversions(target: str) -> list[str]:
-    """Return the paths of interrupted conversions to ``target``, which can be resumed."""
-    folder = os.path.dirname(target)
-    pattern = re.compile(re.escape(conversion_prefix(target)) + r"-[0-9a-f]{12}" + re.escape(PARTIAL))
-    try:
-        return sorted(os.path.join(folder, name) for name in os.listdir(folder) if pattern.fullmatch(name))
-    except (FileNotFoundError, NotADirectoryError):
-        return []
 
 
 def conversion_prefix(target: str) -> str:

@@ -366,9 +366,8 @@ class OpenFolder:
             return None
         limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         with suppress(OSError):
-            if (
-                limit == resource.RLIM_INFINITY or descriptor <= limit // 2
-            ):  # leave half of the descriptors for reading files
+            # leave half of the descriptors for reading files
+            if limit == resource.RLIM_INFINITY or descriptor <= limit // 2:
                 return cls(descriptor, os.fstat(descriptor).st_ino, root)
         close_read(descriptor)
         return None
@@ -388,19 +387,11 @@ class OpenFolder:
 
     def check(self, location: str) -> None:
         """Make sure that this directory still has its path."""
-        with os_errors(location, "read"):
-            is_present = self._is_present()
-        if not is_present:
-            problem = "the file was replaced or removed while it was open"
-            raise StoreError(problem, store=location, remedy="Open it again.")
-
-    def _is_present(self) -> bool:
-        if self._descriptor < 0:
-            return False
-        try:
-            return os.path.samestat(os.stat(self._root), os.fstat(self._descriptor))
-        except FileNotFoundError:
-            return False
+        with os_errors(location, "read"), suppress(FileNotFoundError):
+            if self._descriptor >= 0 and os.path.samestat(os.stat(self._root), os.fstat(self._descriptor)):
+                return
+        problem = "the file was replaced or removed while it was open"
+        raise StoreError(problem, store=location, remedy="Open it again.")
 
 
 def _open_again(root: str, identity: int) -> OpenFolder:
