@@ -295,7 +295,7 @@ JOBS: dict[str, Callable[[Path, int], Work]] = {
     "open, append a row": _append,
     "write": _write,
     "open, read a slice": _slice,
-    "diff": _command("diff", "{folder}/small.2.zarr", "{folder}/small.3.zarr"),
+    "compare": _command("compare", "{folder}/small.2.zarr", "{folder}/small.3.zarr"),
     "inspect": _command("inspect", "{folder}/small.2.zarr"),
     "upgrade": _upgrade,
 }

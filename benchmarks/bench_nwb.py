@@ -181,7 +181,7 @@ def write_files(name: str, case: Case, folder: Path) -> dict[str, int]:
         series = [backend.wrap(values, case.chunk, shards) for _ in range(20 if name == "icephys" else 1)]
         with backend.open(folder / file_of(engine, name), "w") as io:
             io.write(nwbfile_of(name, series))
-    convert(folder / file_of(FSSPEC, name), folder / file_of(VIRTUAL, name), virtual=True)
+    convert(folder / file_of(FSSPEC, name), folder / file_of(VIRTUAL, name), to="virtual")
     return {f"slice {size}": int(values[tuple(map(slice, case.shape(size)))].sum(dtype="i8")) for size in SIZES}
 
 

@@ -33,7 +33,7 @@ def main() -> None:
         path = str(Path(folder) / "small.zarr")
         with ZarrIO(path, "w") as io:
             io.write_builder(GroupBuilder("root", datasets={"numbers": DatasetBuilder("numbers", np.arange(10))}))
-        calls = [["--help"], ["inspect", path], ["diff", path, path, "--structure"]]
+        calls = [["--help"], ["inspect", path], ["compare", path, path, "--structure"]]
         taken = {
             " ".join(word for word in call if word != path): [measured(call) for _ in range(rounds)] for call in calls
         }

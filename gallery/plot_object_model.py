@@ -36,7 +36,7 @@ for name, length, spread in (("quiet", 100_000, 3), ("noisy", 100_000, 3000), ("
 # Plan the write
 # --------------
 # ``dry_run`` plans the write and does not carry it out. It encodes one chunk of each array to estimate the total size.
-# ``zarrio plan`` does the same for the conversion of an HDF5 file.
+# ``zarrio dry-run`` does the same for the conversion of an HDF5 file.
 
 path = folder / "session.nwb.zarr"
 plan = dry_run(nwbfile, path)

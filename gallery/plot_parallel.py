@@ -21,7 +21,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from pynwb import NWBHDF5IO, H5DataIO, NWBFile, TimeSeries
 
-from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, convert
+from hdmf_zarr_backend import NWBZarrIO, WriteOptions, ZarrDataIO, convert
 
 _temporary = tempfile.TemporaryDirectory(prefix="parallel-")
 folder = Path(_temporary.name)
@@ -43,9 +43,9 @@ with NWBHDF5IO(folder / "session.nwb", mode="w") as io:
 # %%
 # Compare executors
 # -----------------
-# ``executor=`` takes a number of threads, ``"threads"``, ``"processes"``, any executor of ``concurrent.futures``, and a
-# dask cluster. Encoding releases Python's lock, so threads are enough on one machine. More threads than cores, or a
-# busy machine, gain nothing; the times below are those of one run.
+# ``executor`` of ``WriteOptions`` takes a number of threads, ``"threads"``, ``"processes"``, any executor of
+# ``concurrent.futures``, and a dask cluster. Encoding releases Python's lock, so threads are enough on one machine.
+# More threads than cores, or a busy machine, gain nothing; the times below are those of one run.
 
 codec = {"id": "zstd", "level": 3}
 convert(folder / "session.nwb", folder / "warm-up.nwb.zarr", codec=codec)  # loads the libraries
@@ -53,7 +53,12 @@ seconds = {}
 with ThreadPoolExecutor(2) as pool:
     for name, executor in {"this thread": None, "2 threads": 2, "4 threads": 4, "a pool of yours": pool}.items():
         begin = time.perf_counter()
-        convert(folder / "session.nwb", folder / f"{name}.nwb.zarr", codec=codec, executor=executor)
+        convert(
+            folder / "session.nwb",
+            folder / f"{name}.nwb.zarr",
+            codec=codec,
+            write_options=WriteOptions(executor=executor),
+        )
         seconds[name] = time.perf_counter() - begin
 
 fig, ax = plt.subplots(figsize=(7, 2.2), layout="constrained")
@@ -79,10 +84,11 @@ assert same
 # %%
 # Write in parallel
 # -----------------
-# ``write`` and ``export`` take ``executor=`` too, for arrays, iterators, and datasets of another file.
+# ``NWBZarrIO`` takes ``write_options=`` too, for all that it writes and exports: arrays, iterators, and datasets of
+# another file.
 
-with NWBZarrIO(folder / "written.nwb.zarr", mode="w") as io:
-    io.write(session(ZarrDataIO(voltage, chunks=(10_000, 32))), executor="threads")
+with NWBZarrIO(folder / "written.nwb.zarr", mode="w", write_options=WriteOptions(executor="threads")) as io:
+    io.write(session(ZarrDataIO(voltage, chunks=(10_000, 32))))
 
 with NWBZarrIO(folder / "written.nwb.zarr", mode="r") as io:
     assert np.array_equal(io.read().acquisition["voltage"].data[:], voltage)

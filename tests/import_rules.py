@@ -19,11 +19,11 @@ PACKAGE = "hdmf_zarr_backend"
 PACKAGES: dict[str, frozenset[str]] = {
     package: frozenset(allowed.split())
     for package, allowed in {
-        "__init__": "alias io nwb dataio conversion checks comparison zom interop formats "
+        "__init__": "alias io nwb dataio conversion reporting checks comparison zom interop formats "
         "changes arrays stores progress",
         "alias": "io nwb dataio hdf5 builders files formats arrays stores model",
-        "cli": "__init__ conversion report checks comparison zom interop io files formats model progress",
-        "report": "comparison checks files formats stores model",
+        "cli": "__init__ conversion reporting checks comparison zom interop io files formats model progress",
+        "reporting": "comparison checks files formats stores model",
         "conversion": "checks nwb io builders transfer hdf5 execution files changes arrays formats stores model "
         "progress",
         "checks": "builders transfer execution files changes arrays formats stores model progress",
@@ -87,7 +87,7 @@ LIBRARIES: dict[str, Library] = {
         - {"model", "formats", "stores", "arrays", "changes", "oldfiles", "execution", "files", "transfer"}
     ),
     "numcodecs": _in(
-        "dataio", "execution", "hdf5", "io", "formats", "nwb", "arrays", "oldfiles", "transfer", "builders"
+        "alias/names", "dataio", "execution", "hdf5", "formats", "nwb", "arrays", "oldfiles", "transfer", "builders"
     ),
     "zarr": _in("stores/zarr_python", "stores/zarr_2", "stores/zarr_3", "arrays", "alias/names"),
     "filelock": _in("changes"),

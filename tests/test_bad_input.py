@@ -258,7 +258,7 @@ def test_a_group_inside_a_file_on_the_command_line(whole, command, capsys):
 _NEW_FILES: dict[str, Callable[[Path, Path], Any]] = {
     **{f"mode {mode}": lambda _, path, mode=mode: NWBZarrIO(path, mode) for mode in ("w", "w-", "a")},
     "from HDF5": convert,
-    "virtual": lambda source, path: convert(source, path.with_suffix(".zarr.json"), virtual=True),
+    "virtual": lambda source, path: convert(source, path.with_suffix(".zarr.json"), to="virtual"),
     "to HDF5": lambda source, path: convert(path.parents[1], path.with_suffix(".nwb")),
 }
 

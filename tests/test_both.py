@@ -27,6 +27,7 @@ from hdmf_zarr_backend.errors import (
     ZarrBackendError,
 )
 from hdmf_zarr_backend.interop import add_nczarr
+from hdmf_zarr_backend.options import WriteOptions
 from hdmf_zarr_backend.stores.base import DOCUMENTS
 from hdmf_zarr_backend.stores.memory import MemoryStore
 from tests import samples, trees
@@ -215,8 +216,8 @@ def test_the_attributes_of_nczarr_are_in_format_2_only():
     files: Files = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        with NWBZarrIO(Keys(files), "w", zarr_format="both") as io:
-            io.write(samples.plain_nwbfile(), nczarr=True)
+        with NWBZarrIO(Keys(files), "w", zarr_format="both", write_options=WriteOptions(nczarr=True)) as io:
+            io.write(samples.plain_nwbfile())
     assert b"_nczarr_group" in files[".zattrs"]
     assert b"_nczarr_group" not in files["zarr.json"]
     assert_alike(files)
@@ -250,12 +251,14 @@ def test_what_format_2_lacks_is_refused(tmp_path):
     ):
         io.write(sharded)
     with pytest.raises(UsageError, match="one format"):
-        convert(source, tmp_path / "a.nwb.zarr.json", zarr_format="both", virtual=True)
+        convert(source, tmp_path / "a.nwb.zarr.json", zarr_format="both", to="virtual")
     with (
         pytest.raises(UsageError, match="consolidated"),
-        NWBZarrIO(tmp_path / "b.nwb.zarr", "w", zarr_format="both") as io,
+        NWBZarrIO(
+            tmp_path / "b.nwb.zarr", "w", zarr_format="both", write_options=WriteOptions(consolidate_metadata=False)
+        ) as io,
     ):
-        io.write(samples.plain_nwbfile(), consolidate_metadata=False)
+        io.write(samples.plain_nwbfile())
     assert {path.name for path in tmp_path.iterdir()} == {"a.nwb"}
 
 

@@ -35,6 +35,7 @@ from hdmf_zarr_backend.errors import (
     ValueRefusedError,
 )
 from hdmf_zarr_backend.hdf5 import datasets
+from hdmf_zarr_backend.options import WriteOptions
 from hdmf_zarr_backend.progress import Progress
 from tests import samples
 from tests.everything import write_everything
@@ -568,7 +569,7 @@ def test_an_interrupted_conversion_leaves_the_old_file(tmp_path: Path, target: s
     convert(tmp_path / "b.h5", tmp_path / "b.zarr")
     source = tmp_path / ("a.h5" if target == "b.zarr" else "a.zarr")
     with pytest.raises(KeyboardInterrupt):
-        convert(source, tmp_path / target, progress=Interrupted(), overwrite=True)
+        convert(source, tmp_path / target, write_options=WriteOptions(progress=Interrupted()), overwrite=True)
     assert differences(tmp_path / "b.h5", tmp_path / "b.zarr", ignore={"chunks", "filters"}) == []
     kept = [name for name in leftovers(tmp_path, "a.h5", "a.zarr") if name not in ("b.h5", "b.zarr")]
     resumable = [f.name for f in tmp_path.glob(".b.zarr.*.conversion-*.partial")]  # of an HDF5 file nothing is
@@ -808,7 +809,7 @@ def test_memory_is_bounded_whatever_the_chunks(tmp_path: Path, chunks: tuple[int
         file.create_dataset("x", data=np.arange(40_000 * 256, dtype="<f8").reshape(-1, 256), chunks=chunks)
     for source, target in (("a.h5", "a.zarr"), ("a.zarr", "b.h5")):
         tracemalloc.start()
-        convert(tmp_path / source, tmp_path / target, memory_budget=32 * 2**20)
+        convert(tmp_path / source, tmp_path / target, write_options=WriteOptions(memory_budget=32 * 2**20))
         _, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()
         assert peak < 40e6, target

@@ -12,7 +12,7 @@ from hdmf.data_utils import DataChunkIterator, DataIO
 
 from hdmf_zarr_backend.dataio import ZarrDataIO
 from hdmf_zarr_backend.errors import UsageError
-from hdmf_zarr_backend.formats.codec_options import codec_config, object_codec
+from hdmf_zarr_backend.formats.codec_options import codec_config
 
 OPTIONS = {
     "chunks": (2, 3),
@@ -190,21 +190,6 @@ def test_the_dataset_is_given_once():
     assert wrapped.dataset == "array"
     with pytest.raises(UsageError, match="already"):
         wrapped.dataset = "other"
-
-
-@pytest.mark.parametrize(
-    ("codec", "codec_id"), [(None, "json2"), (numcodecs.JSON, "json2"), (numcodecs.Pickle, "pickle")]
-)
-@pytest.mark.filterwarnings("ignore:Pickled references")
-def test_codecs_of_references(codec, codec_id):
-    assert object_codec(codec)["id"] == codec_id
-
-
-def test_pickles_are_warned_of_and_other_codecs_are_refused():
-    with pytest.warns(UserWarning, match="that run code"):
-        object_codec(numcodecs.Pickle)
-    with pytest.raises(UsageError, match="is not supported"):
-        object_codec(numcodecs.Zlib)
 
 
 @pytest.mark.parametrize(

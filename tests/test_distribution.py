@@ -120,7 +120,14 @@ def first_screen() -> str:
 
 def test_the_first_screen_has_all_its_parts():
     typed = first_screen()
-    parts = ('pip install ".[all]"', "plot_first_file.py", "activate", "python - <<", "zarrio convert", "zarrio diff")
+    parts = (
+        'pip install ".[all]"',
+        "plot_first_file.py",
+        "activate",
+        "python - <<",
+        "zarrio convert",
+        "zarrio compare",
+    )
     assert [typed.count(part) for part in parts] == [1, 1, 1, 1, 2, 1]
     assert [typed.index(part) for part in parts] == sorted(typed.index(part) for part in parts)
 

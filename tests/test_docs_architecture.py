@@ -23,6 +23,7 @@ from hdmf.backends.hdf5 import H5DataIO
 from pynwb import NWBHDF5IO, NWBFile, TimeSeries
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, convert
+from hdmf_zarr_backend.options import WriteOptions
 from tests.import_rules import LIBRARIES, PACKAGE, PACKAGES
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -224,7 +225,9 @@ def test_a_slice_of_a_large_blosc_chunk_is_read_in_blocks(tmp_path):
 def test_a_conversion_walks_as_the_page_says(tmp_path):
     with NWBHDF5IO(tmp_path / "a.nwb", "w") as io:
         io.write(session_file(H5DataIO(DATA, compression="gzip", chunks=(100_000,))))
-    calls = calls_of(lambda: convert(tmp_path / "a.nwb", tmp_path / "a.nwb.zarr", executor=None))
+    calls = calls_of(
+        lambda: convert(tmp_path / "a.nwb", tmp_path / "a.nwb.zarr", write_options=WriteOptions(executor=None))
+    )
     assert_walked(calls, "Convert a gzip dataset")
 
 

@@ -153,7 +153,7 @@ CALLS = sorted({tuple(call) for page in ALL_PAGES.values() for call in calls(pag
 def test_there_are_calls_of_each_command():
     parser = build_parser()
     named = {call[0] for call in CALLS}
-    assert {"convert", "inspect", "diff", "plan", "verify", "repair", "consolidate"} <= named
+    assert {"convert", "inspect", "compare", "dry-run", "verify", "repair", "consolidate"} <= named
     assert parser.prog == "zarrio"
 
 
@@ -166,10 +166,10 @@ def test_a_call_is_one_that_the_command_line_takes(call, capsys):
 
 
 def test_a_wrong_call_is_noticed(capsys):
-    page = "```console\n$ zarrio diff a.nwb --nonsense && echo 1\n$ ls\n```\n"
-    assert list(calls(page)) == [["diff", "a.nwb", "--nonsense"]]
+    page = "```console\n$ zarrio compare a.nwb --nonsense && echo 1\n$ ls\n```\n"
+    assert list(calls(page)) == [["compare", "a.nwb", "--nonsense"]]
     with pytest.raises(SystemExit) as stop:
-        build_parser().parse_args(["diff", "a.nwb", "b.nwb", "--nonsense"])
+        build_parser().parse_args(["compare", "a.nwb", "b.nwb", "--nonsense"])
     assert stop.value.code != 0
     assert "nonsense" in capsys.readouterr().err
 
@@ -242,7 +242,7 @@ def test_the_commands_of_the_readme_print_what_it_shows(first, tmp_path, monkeyp
     monkeypatch.chdir(without_targets(Path(shutil.copytree(first, tmp_path / "first")), ALL_PAGES[README]))
     found = list(sessions(ALL_PAGES[README]))
     assert [command.split()[:2] for command, _ in found] == [
-        ["zarrio", name] for name in ("convert", "inspect", "convert", "diff")
+        ["zarrio", name] for name in ("convert", "inspect", "convert", "compare")
     ]
     for command, shown in found:
         call, _, then = command.partition(" && ")

@@ -53,8 +53,8 @@ def test_every_option_of_every_command_is_on_the_page(script):
 
 def test_a_new_command_gets_a_section(script):
     page = script.COMMAND_LINE.read_text(encoding="utf-8")
-    start, end = page.index("## `zarrio diff`"), page.index("% end: diff")
-    made = script.command_page(page[:start] + page[end + len("% end: diff") :])
+    start, end = page.index("## `zarrio compare`"), page.index("% end: compare")
+    made = script.command_page(page[:start] + page[end + len("% end: compare") :])
     assert importlib.import_module("generated").parts(made) == importlib.import_module("generated").parts(page)
 
 

@@ -19,6 +19,7 @@ from pynwb import NWBHDF5IO
 from hdmf_zarr_backend import NWBZarrIO, ZarrIO, convert
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.errors import StoreExistsError, StoreLockedError
+from hdmf_zarr_backend.options import WriteOptions
 from hdmf_zarr_backend.zom import from_zom, to_zom
 from tests.places import stored_files
 from tests.samples import plain_nwbfile, write_hdf5
@@ -59,7 +60,7 @@ TARGETS: list[tuple[str, str, dict[str, Any]]] = [
     ("session.nwb", "session.nwb.zarr", {"zarr_format": 3}),
     ("session.nwb", "session.nwb.zarr", {"resume": True}),
     ("session.nwb", "session.nwb.zarr.zip", {}),
-    ("session.nwb", "session.nwb.zarr.json", {"virtual": True}),
+    ("session.nwb", "session.nwb.zarr.json", {"to": "virtual"}),
     ("source.zarr", "copy.nwb", {}),
     ("source.zarr", "other.zarr", {"zarr_format": 3}),
 ]
@@ -97,7 +98,7 @@ def test_whatever_exists_is_refused(work: Path, kind: str, target: str) -> None:
     before = stored_files(work)
     source = "source.zarr" if target == "t.nwb" else "session.nwb"
     with pytest.raises(StoreExistsError):
-        convert(source, target, to="hdf5" if target == "t.nwb" else "zarr", virtual=target == "t.json")
+        convert(source, target, to={"t.nwb": "hdf5", "t.json": "virtual"}.get(target, "zarr"))
     assert stored_files(work) == before
 
 
@@ -124,7 +125,7 @@ def test_what_appears_during_the_conversion_stays(work: Path) -> None:
     convert("session.nwb", "source.zarr")
     for source, target in (("session.nwb", "a.zarr"), ("session.nwb", "a.zip"), ("source.zarr", "a.nwb")):
         with pytest.raises(StoreExistsError):
-            convert(source, target, progress=Meanwhile(target))
+            convert(source, target, write_options=WriteOptions(progress=Meanwhile(target)))
         assert Path(target).read_text() == "mine"
     assert sorted(os.listdir()) == ["a.nwb", "a.zarr", "a.zip", "session.nwb", "source.zarr"]
 
@@ -270,7 +271,7 @@ def test_a_link_is_followed_and_stays(tmp_path: Path, way: str, suffix: str) -> 
 def test_a_link_to_an_hdf5_file_or_to_references_is_followed_and_stays(work: Path) -> None:
     convert("session.nwb", "source.zarr")
     Path("disk").mkdir()
-    for name, source, options in (("real.nwb", "source.zarr", {}), ("real.json", "session.nwb", {"virtual": True})):
+    for name, source, options in (("real.nwb", "source.zarr", {}), ("real.json", "session.nwb", {"to": "virtual"})):
         real, link = Path("disk", name), Path(f"link{Path(name).suffix}")
         real.write_text("old")
         link.symlink_to(real)
@@ -325,7 +326,7 @@ def test_a_conversion_to_a_link_is_resumed_by_either_name(tmp_path: Path) -> Non
     write_w(real, 1)
     link.symlink_to(real)
     with pytest.raises(KeyboardInterrupt):
-        convert(tmp_path / "a.h5", link, overwrite=True, progress=Stop())
+        convert(tmp_path / "a.h5", link, overwrite=True, write_options=WriteOptions(progress=Stop()))
     assert value_in(real) == 1
     assert [name for name in os.listdir(tmp_path) if name.startswith(".")] == []
     assert len(os.listdir(real.parent)) == 2
@@ -364,7 +365,7 @@ def zarr_at(path: str) -> bool:
         (["session.nwb", "new/sub/"], "new/sub/session.nwb.zarr", zarr_at),
         (["session.nwb", "folder", "--to", "zarr"], "folder/session.nwb.zarr", zarr_at),
         (["session.nwb", "full"], "full/session.nwb.zarr", zarr_at),
-        (["session.nwb", "folder", "--virtual"], "folder/session.nwb.zarr.json", os.path.isfile),
+        (["session.nwb", "folder", "--to", "virtual"], "folder/session.nwb.zarr.json", os.path.isfile),
         (["session.nwb", "session.zip"], "session.zip", os.path.isfile),
         (["session.nwb", "session.nwb.zip"], "session.nwb.zip", os.path.isfile),
         (["session.nwb", "empty.zarr"], "empty.zarr", zarr_at),

@@ -15,12 +15,14 @@ import zarr
 from hdmf.build import DatasetBuilder, LinkBuilder
 from pynwb import TimeSeries
 
-from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO, ZarrReference, convert, dry_run, verify
+from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO, convert, dry_run, verify
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.comparison import compare
 from hdmf_zarr_backend.errors import NotZarrError, UsageError
 from hdmf_zarr_backend.files.parser import parse
+from hdmf_zarr_backend.formats.references import ZarrReference
 from hdmf_zarr_backend.model.nodes import Dataset
+from hdmf_zarr_backend.options import WriteOptions
 from hdmf_zarr_backend.stores.local import LocalStore
 from tests import samples
 from tests.documents import is_fresh
@@ -108,7 +110,7 @@ def test_the_environment_names_the_format_of_new_files(tmp_path, monkeypatch, va
     for name in ("new.zarr", "b.nwb.zarr", "c.nwb.zarr", "d.nwb.zarr", "e.nwb.zarr"):
         with ZarrIO(tmp_path / name) as io:
             assert io.zarr_format == expected, name
-    convert(hdf5, tmp_path / "c.nwb.zarr.json", virtual=True)
+    convert(hdf5, tmp_path / "c.nwb.zarr.json", to="virtual")
     with ZarrIO(tmp_path / "c.nwb.zarr.json") as io:
         assert io.zarr_format == (3 if value == "3" else 2)
     with ZarrIO(write_builder(tmp_path / "named.zarr", root(), zarr_format=3)) as io:
@@ -173,8 +175,8 @@ def test_format_3_counts_where_both_are_there(tmp_path):
 
 
 def test_without_a_consolidated_document(tmp_path):
-    with ZarrIO(tmp_path / "a.zarr", "w", zarr_format=3) as io:
-        io.write_builder(root(group("g", dataset("d", [1, 2]), a="b")), consolidate_metadata=False)
+    with ZarrIO(tmp_path / "a.zarr", "w", zarr_format=3, write_options=WriteOptions(consolidate_metadata=False)) as io:
+        io.write_builder(root(group("g", dataset("d", [1, 2]), a="b")))
     assert "consolidated_metadata" not in json.loads((tmp_path / "a.zarr" / "zarr.json").read_text())
     assert read_builder(tmp_path / "a.zarr")["g"]["d"].data[:].tolist() == [1, 2]
 
@@ -320,7 +322,7 @@ def test_a_copy_keeps_shards(tmp_path):
 
 @pytest.mark.parametrize("encoding", ["default", "v2"])
 def test_a_copy_keeps_the_keys_of_chunks(encoding, tmp_path):
-    with ZarrIO(tmp_path / "a.zarr", "w", zarr_format=3, chunk_key_encoding=encoding) as io:
+    with ZarrIO(tmp_path / "a.zarr", "w", zarr_format=3, write_options=WriteOptions(chunk_key_encoding=encoding)) as io:
         io.write_builder(root(dataset("data", ZarrDataIO(np.zeros((4, 4)), chunks=(2, 2)))))
     convert(tmp_path / "a.zarr", tmp_path / "b.zarr")
     keys = [sorted(p.relative_to(place) for p in place.rglob("*") if p.is_file()) for place in tmp_path.iterdir()]

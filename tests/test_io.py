@@ -29,7 +29,7 @@ from hdmf_zarr_backend.errors import (
     UsageError,
 )
 from hdmf_zarr_backend.formats.reserved import RESERVED
-from hdmf_zarr_backend.options import ReadOptions
+from hdmf_zarr_backend.options import ReadOptions, WriteOptions
 from tests import samples
 from tests.documents import change_attributes, document, forget_consolidated, has_document
 from tests.extensions import catalog, extension, write_with
@@ -207,7 +207,7 @@ def test_a_new_file_is_written_to_the_directory_that_its_relative_path_was_given
 @APPEND
 def test_an_io_knows_what_it_is(plain):
     with NWBZarrIO(plain, "r+") as io:
-        assert (io.mode, io.nwb_version[0].split(".")[0], io.object_codec_class) == ("r+", "2", numcodecs.JSON)
+        assert (io.mode, io.nwb_version[0].split(".")[0]) == ("r+", "2")
         assert isinstance(io._file, zarr.Group)
         assert io._file["acquisition/trace/data"].shape == (20, 3)
     assert NWBZarrIO.can_read(plain)
@@ -345,7 +345,7 @@ def test_reserved_names_are_hidden_and_a_users_own_come_back(folder):
 def test_strict_json(folder):
     attributes = {"nan": float("nan"), "infinities": np.array([np.inf, -np.inf], "f4"), "user": "NaN"}
     path = folder / "file.zarr"
-    with ZarrIO(path, "w", strict_json=True) as io:
+    with ZarrIO(path, "w", write_options=WriteOptions(strict_json=True)) as io:
         io.write_builder(GroupBuilder(name="root", attributes=attributes))
 
     def refuse(token: str) -> None:
@@ -355,50 +355,6 @@ def test_strict_json(folder):
         json.loads(contents(path)[name], parse_constant=refuse)
     found = read_builder(path).attributes
     assert all(identical(found[name], value) for name, value in attributes.items())
-
-
-# ---- object codecs -------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("io_class", [ZarrIO, NWBZarrIO])
-@pytest.mark.parametrize(("codec", "ids"), [("JSON", "json2"), ("MsgPack", "msgpack2"), ("Pickle", "pickle")])
-def test_the_codec_of_references_is_the_users_choice(folder, io_class, codec, ids):
-    path = folder / "file.zarr"
-    with _may_warn(codec == "Pickle"):
-        io = io_class(path, "w", object_codec_class=_codec(codec))
-    with io:
-        assert io.object_codec_class is _codec(codec)
-        io.write_builder(samples.reference_tree())
-    for name in ("references", "reference_matrix", "reference", "rows"):
-        assert document(path, f"inner/deep/{name}/.zarray")["filters"][0]["id"] == ids
-    check_reference_tree(read_builder(path))
-
-
-def _codec(name: str) -> Any:
-    if name == "MsgPack":
-        pytest.importorskip("msgpack")  # numcodecs has the codec only where this is installed
-    return getattr(numcodecs, name)
-
-
-def _may_warn(expected: bool) -> Any:
-    from contextlib import nullcontext
-
-    return pytest.warns(UserWarning, match="[Pp]ickle") if expected else nullcontext()
-
-
-@pytest.mark.parametrize("codec", ["MsgPack", "Pickle"])
-def test_an_nwb_file_with_the_other_codecs(rich_hdf5, folder, codec):
-    with _may_warn(codec == "Pickle"):
-        io = NWBZarrIO(folder / "file.zarr", "w", object_codec_class=_codec(codec))
-    with io, NWBHDF5IO(rich_hdf5, "r") as source:
-        io.export(source)
-        with NWBZarrIO(folder / "file.zarr") as written:
-            same_containers(written.read(), source.read())
-
-
-def test_other_codecs_are_refused(folder):
-    with pytest.raises(UsageError, match="JSON"):
-        ZarrIO(folder / "file.zarr", "w", object_codec_class=numcodecs.Zlib)
 
 
 # ---- references and links ------------------------------------------------------------------------------------------

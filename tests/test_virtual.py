@@ -114,7 +114,7 @@ def pair(tmp_path: Path) -> tuple[Path, Path]:
         file.create_dataset("data", data=SQUARE, chunks=(500, 500), compression="gzip")
         file["last"] = DATA
     target = tmp_path / "a" / "x.nwb.zarr.json"
-    convert(source, target, virtual=True)
+    convert(source, target, to="virtual")
     return source, target
 
 
@@ -122,7 +122,7 @@ def pair(tmp_path: Path) -> tuple[Path, Path]:
 @pytest.mark.parametrize("zarr_format", [2, 3])
 def test_all_kinds(tmp_path, zarr_format):
     source, target = make_kinds(tmp_path / "a.h5"), tmp_path / "a.zarr.json"
-    report = convert(source, target, virtual=True, zarr_format=zarr_format)
+    report = convert(source, target, to="virtual", zarr_format=zarr_format)
     assert (report.groups, report.datasets, report.format) == (1, 15, "zarr")
     assert compare(source, target) == []
     assert referred(target) == {
@@ -137,7 +137,7 @@ def test_all_kinds(tmp_path, zarr_format):
 
 def test_differs_from_a_copy_in_nothing_but_how_it_is_stored(tmp_path):
     source = make_kinds(tmp_path / "a.h5")
-    convert(source, tmp_path / "a.zarr.json", virtual=True)
+    convert(source, tmp_path / "a.zarr.json", to="virtual")
     convert(source, tmp_path / "b.zarr")
     found = compare(tmp_path / "a.zarr.json", tmp_path / "b.zarr", ignore=["filters", "chunks"])
     # chunks that are not written are the fill value, where the copy has the values
@@ -157,7 +157,7 @@ def test_the_last_chunk_does_not_reach_beyond_the_file(tmp_path):
     assert whole_rows(values.shape, 1)[0] * 2 > len(values)
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file["a"], file["b"] = values, values[::-1]
-    convert(tmp_path / "a.h5", tmp_path / "a.zarr.json", virtual=True)
+    convert(tmp_path / "a.h5", tmp_path / "a.zarr.json", to="virtual")
     said = references(tmp_path / "a.zarr.json")
     end = (tmp_path / "a.h5").stat().st_size
     assert isinstance(said["a/1"], list) and isinstance(said["b/1"], str)
@@ -186,7 +186,7 @@ def test_chunks_that_the_library_may_count_wrongly(tmp_path):
     with h5py.File(tmp_path / "a.h5", "w", libver="latest") as file:
         file.create_dataset("a", data=values, chunks=(100, 500), maxshape=(1000, None))
         file.create_dataset("b", data=values[:100], chunks=(100, 500), maxshape=(1000, None))
-    convert(tmp_path / "a.h5", tmp_path / "a.zarr.json", virtual=True)
+    convert(tmp_path / "a.h5", tmp_path / "a.zarr.json", to="virtual")
     assert compare(tmp_path / "a.h5", tmp_path / "a.zarr.json") == []
 
 
@@ -200,7 +200,7 @@ def test_edges_that_are_not_filtered(tmp_path):
         edge = np.zeros((300, 1000), "i4")
         edge[:100] = values[900:]
         data.id.write_direct_chunk((900, 0), edge.tobytes(), filter_mask=1)
-    convert(source, tmp_path / "a.zarr.json", virtual=True)
+    convert(source, tmp_path / "a.zarr.json", to="virtual")
     assert isinstance(references(tmp_path / "a.zarr.json")["a/3.0"], str)
     np.testing.assert_array_equal(read(tmp_path / "a.zarr.json", "a"), values)
 
@@ -209,7 +209,7 @@ def test_nwb_containers(tmp_path):
     nwbfile = samples.rich_nwbfile()
     nwbfile.add_acquisition(TimeSeries(name="large", data=SQUARE, unit="V", rate=1.0))
     source = samples.write_hdf5(tmp_path / "a.nwb", nwbfile)
-    convert(source, tmp_path / "a.nwb.zarr.json", virtual=True)
+    convert(source, tmp_path / "a.nwb.zarr.json", to="virtual")
     assert compare(source, tmp_path / "a.nwb.zarr.json") == []
     assert referred(tmp_path / "a.nwb.zarr.json") == {"acquisition": 1}
     with NWBZarrIO(tmp_path / "a.nwb.zarr.json", "r") as io:
@@ -235,7 +235,7 @@ def _all_equal(nwbfiles: list[Path], folder: Path) -> int:
         target = folder / f"{number}.nwb.zarr.json"
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            convert(source, target, virtual=True, check=False)
+            convert(source, target, to="virtual", check=False)
             assert compare(source, target) == [], source.name
         count += sum(isinstance(value, list) for value in references(target).values())
     return count
@@ -300,7 +300,7 @@ def test_a_changed_source_is_reported(pair, change):
     assert "again" in str(caught.value)
     convert_again = change in ("touched", "grown")
     if convert_again:
-        convert(source, target, virtual=True, overwrite=True)
+        convert(source, target, to="virtual", overwrite=True)
         np.testing.assert_array_equal(read(target, "data"), SQUARE)
 
 
@@ -325,7 +325,7 @@ def test_a_source_that_changes_while_it_is_listed_is_reported(pair, monkeypatch)
     monkeypatch.setattr(writing, "_leave", touch)
     before = target.read_bytes()
     with pytest.raises(StoreError, match="changed"):
-        convert(source, target, virtual=True, overwrite=True)
+        convert(source, target, to="virtual", overwrite=True)
     assert target.read_bytes() == before
 
 
@@ -333,7 +333,7 @@ def test_a_link_to_another_hdf5_file_has_two_sources(pair, tmp_path):
     with h5py.File(tmp_path / "b.h5", "w") as file:
         file["own"] = DATA
         file["other"] = h5py.ExternalLink("a/x.nwb", "/data")
-    convert(tmp_path / "b.h5", tmp_path / "b.zarr.json", virtual=True)
+    convert(tmp_path / "b.h5", tmp_path / "b.zarr.json", to="virtual")
     record = json.loads((tmp_path / "b.zarr.json").read_text())["_hdmf"]["sources"]
     assert {entry["relative"] for entry in record.values()} == {"b.h5", "a/x.nwb"}
     np.testing.assert_array_equal(read(tmp_path / "b.zarr.json", "other"), SQUARE)
@@ -351,7 +351,7 @@ def test_over_http(web, tmp_path):
     nwbfile.add_acquisition(TimeSeries(name="large", data=SQUARE, unit="V", rate=1.0))
     samples.write_hdf5(web.folder / "a.nwb", nwbfile)
     size = (web.folder / "a.nwb").stat().st_size
-    convert(f"{web.url}/a.nwb", tmp_path / "a.nwb.zarr.json", virtual=True)
+    convert(f"{web.url}/a.nwb", tmp_path / "a.nwb.zarr.json", to="virtual")
     url = f"{web.url}/a.nwb"
     record = json.loads((tmp_path / "a.nwb.zarr.json").read_text())["_hdmf"]["sources"]
     assert record[url]["size"] == size and "etag" in record[url]
@@ -382,7 +382,7 @@ def test_few_requests_for_the_index(web, tmp_path, library):
         file.create_dataset("large", data=np.tile(DATA, 8), chunks=(250_000,), compression="gzip")
     options = {"client_kwargs": {"trust_env": False}} if library == "fsspec" else {}
     sent, requests = web.sent, web.requests
-    convert(f"{web.url}/a.h5", tmp_path / "a.zarr.json", virtual=True, storage_options=options)
+    convert(f"{web.url}/a.h5", tmp_path / "a.zarr.json", to="virtual", storage_options=options)
     assert web.requests - requests <= 24
     assert web.sent - sent < 4 * 2**20 < (web.folder / "a.h5").stat().st_size
     np.testing.assert_array_equal(read(tmp_path / "a.zarr.json", "large", storage_options=options)[-5:], DATA[-5:])
@@ -426,7 +426,7 @@ def test_a_file_is_read_while_it_is_compared_with_its_record(pair, web, web_prox
 def test_a_pair_that_was_moved_on_a_server(pair, s3):
     bucket = open_store(s3.url("folder"), s3.options)
     bucket.set("x.nwb", pair[0].read_bytes())
-    convert(s3.url("folder/x.nwb"), s3.url("folder/x.nwb.zarr.json"), virtual=True, storage_options=s3.options)
+    convert(s3.url("folder/x.nwb"), s3.url("folder/x.nwb.zarr.json"), to="virtual", storage_options=s3.options)
     moved = open_store(s3.url("moved"), s3.options)
     for name in ("x.nwb", "x.nwb.zarr.json"):
         moved.set(name, bucket.get(name))
@@ -444,7 +444,7 @@ def test_a_pair_that_was_moved_on_a_server(pair, s3):
 def test_on_s3(pair, s3):
     bucket = open_store(s3.url("folder"), s3.options)
     bucket.set("x.nwb", pair[0].read_bytes())
-    convert(s3.url("folder/x.nwb"), s3.url("folder/x.nwb.zarr.json"), virtual=True, storage_options=s3.options)
+    convert(s3.url("folder/x.nwb"), s3.url("folder/x.nwb.zarr.json"), to="virtual", storage_options=s3.options)
     np.testing.assert_array_equal(read(s3.url("folder/x.nwb.zarr.json"), "data", storage_options=s3.options), SQUARE)
     bucket.set("x.nwb", pair[0].read_bytes()[:-1] + b"x")
     with pytest.raises(StoreError, match="has changed"):
@@ -471,11 +471,11 @@ def test_the_time_goes_with_the_metadata(web, tmp_path):
     make_huge(web.folder / "huge.h5", size)
     assert (web.folder / "huge.h5").stat().st_size > size
     sent, requests = web.sent, web.requests
-    convert(f"{web.url}/huge.h5", tmp_path / "huge.zarr.json", virtual=True)
+    convert(f"{web.url}/huge.h5", tmp_path / "huge.zarr.json", to="virtual")
     assert web.sent - sent < 8 * 2**20
     assert web.requests - requests < 40
     before = _read_here()
-    convert(web.folder / "huge.h5", tmp_path / "local.zarr.json", virtual=True)
+    convert(web.folder / "huge.h5", tmp_path / "local.zarr.json", to="virtual")
     assert _read_here() - before < 32 * 2**20
     for name in ("huge", "local"):
         with ZarrIO(tmp_path / f"{name}.zarr.json", "r") as io:
@@ -506,7 +506,7 @@ def test_a_file_on_a_server_leads_to_no_file_of_this_machine(web, tmp_path):
         file["data"] = DATA
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        convert(f"{web.url}/a.h5", tmp_path / "a.zarr.json", virtual=True)
+        convert(f"{web.url}/a.h5", tmp_path / "a.zarr.json", to="virtual")
     said = references(tmp_path / "a.zarr.json")
     assert {key.partition("/")[0] for key in said if key.endswith(".zarray")} == {"neighbour"}
     assert {value[0] for value in said.values() if isinstance(value, list)} == {f"{web.url}/b.h5"}
@@ -619,13 +619,13 @@ def test_large_data_that_cannot_stay(tmp_path, monkeypatch):
         file.create_dataset("good", data=DATA, chunks=(100_000,))
     monkeypatch.setattr(writing, "MUCH_INLINED", 2**20)
     with pytest.warns(UserWarning, match="bytes of /szip in .*a.h5 cannot stay"):
-        convert(tmp_path / "a.h5", tmp_path / "a.zarr.json", virtual=True)
+        convert(tmp_path / "a.h5", tmp_path / "a.zarr.json", to="virtual")
     assert compare(tmp_path / "a.h5", tmp_path / "a.zarr.json") == []
     monkeypatch.setattr(writing, "MOST_INLINED", 2**21)
     with pytest.raises(
-        WriteError, match=r"at most 2,097,152 are allowed: /szip \(4,000,012 bytes\).*Convert without virtual"
+        WriteError, match=r"at most 2,097,152 are allowed: /szip \(4,000,012 bytes\).*Convert without to=\"virtual\""
     ):
-        convert(tmp_path / "a.h5", tmp_path / "b.zarr.json", virtual=True)
+        convert(tmp_path / "a.h5", tmp_path / "b.zarr.json", to="virtual")
     assert not (tmp_path / "b.zarr.json").exists()
 
 
@@ -639,7 +639,7 @@ def test_a_dataset_with_mostly_odd_chunks_is_encoded_again(tmp_path, monkeypatch
         for row in (0, 250, 500):
             data.id.write_direct_chunk((row, 0), zlib.compress(SQUARE[row : row + 250].tobytes()), filter_mask=1)
     with pytest.warns(UserWarning, match="cannot stay"):
-        convert(tmp_path / "a.h5", tmp_path / "a.zarr.json", virtual=True)
+        convert(tmp_path / "a.h5", tmp_path / "a.zarr.json", to="virtual")
     assert referred(tmp_path / "a.zarr.json") == {}
     assert compare(tmp_path / "a.h5", tmp_path / "a.zarr.json") == []
 
@@ -650,42 +650,42 @@ def test_a_dataset_with_mostly_odd_chunks_is_encoded_again(tmp_path, monkeypatch
 def test_what_has_no_meaning(pair, tmp_path, options):
     target = tmp_path / options.pop("target", "b.zarr.json")
     with pytest.raises(UsageError):
-        convert(pair[0], target, virtual=True, **options)
+        convert(pair[0], target, to="virtual", **options)
     assert not target.exists()
 
 
 def test_references_on_a_server_to_a_local_file(pair, s3):
     with pytest.raises(UsageError, match="on a server"):
-        convert(pair[0], s3.url("b.zarr.json"), virtual=True, storage_options=s3.options)
+        convert(pair[0], s3.url("b.zarr.json"), to="virtual", storage_options=s3.options)
 
 
 def test_nothing_else_is_replaced(pair, tmp_path):
     for content in ("{}", "no json", '{"refs": {}}'):
         (tmp_path / "b.json").write_text(content)
         with pytest.raises(StoreExistsError):
-            convert(pair[0], tmp_path / "b.json", virtual=True)
+            convert(pair[0], tmp_path / "b.json", to="virtual")
         assert (tmp_path / "b.json").read_text() == content
-    convert(pair[0], tmp_path / "b.json", virtual=True, overwrite=True)
+    convert(pair[0], tmp_path / "b.json", to="virtual", overwrite=True)
     with pytest.raises(StoreExistsError):
-        convert(pair[0], tmp_path / "b.json", virtual=True)
+        convert(pair[0], tmp_path / "b.json", to="virtual")
     (tmp_path / "c.zarr.json").mkdir()
     with pytest.raises(StoreExistsError, match="directory"):
-        convert(pair[0], tmp_path / "c.zarr.json", virtual=True, overwrite=True)
+        convert(pair[0], tmp_path / "c.zarr.json", to="virtual", overwrite=True)
 
 
 def test_nothing_is_there(tmp_path, web):
     for source in (tmp_path / "a.h5", f"{web.url}/a.h5"):
         with pytest.raises(StoreNotFoundError):
-            convert(source, tmp_path / "a.zarr.json", virtual=True)
+            convert(source, tmp_path / "a.zarr.json", to="virtual")
 
 
 def test_command(pair, tmp_path, capsys):
-    assert main(["convert", str(pair[0]), "--virtual", "--output", str(tmp_path / "out")]) == 0
+    assert main(["convert", str(pair[0]), "--to", "virtual", "--output", str(tmp_path / "out")]) == 0
     assert "2 datasets" in capsys.readouterr().out
     np.testing.assert_array_equal(read(tmp_path / "out" / "x.nwb.zarr.json", "data"), SQUARE)
-    assert main(["convert", str(pair[0]), str(tmp_path / "x.json"), "--virtual", "--resume"]) != 0
+    assert main(["convert", str(pair[0]), str(tmp_path / "x.json"), "--to", "virtual", "--resume"]) != 0
     assert "--codec and --resume" in capsys.readouterr().err
-    assert main(["diff", str(pair[0]), str(tmp_path / "out" / "x.nwb.zarr.json")]) == 0
+    assert main(["compare", str(pair[0]), str(tmp_path / "out" / "x.nwb.zarr.json")]) == 0
     assert main(["verify", str(tmp_path / "out" / "x.nwb.zarr.json")]) == 0
 
 

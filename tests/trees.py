@@ -7,6 +7,7 @@ from typing import Any
 from hdmf.build import DatasetBuilder, GroupBuilder
 
 from hdmf_zarr_backend import ZarrIO
+from hdmf_zarr_backend.options import WriteOptions
 from tests.places import Place
 
 
@@ -29,9 +30,16 @@ def group(name: str, *members: Any, **attributes: Any) -> GroupBuilder:
     return builder
 
 
-def write_builder(path: Place, builder: GroupBuilder, *, zarr_format: Any = None, **options: Any) -> Place:
+def write_builder(
+    path: Place,
+    builder: GroupBuilder,
+    *,
+    zarr_format: Any = None,
+    write_options: WriteOptions | None = None,
+    **options: Any,
+) -> Place:
     """Write ``builder`` to a new file and return its place."""
-    with ZarrIO(path, "w", zarr_format=zarr_format) as io:
+    with ZarrIO(path, "w", zarr_format=zarr_format, write_options=write_options) as io:
         io.write_builder(builder, **options)
     return path
 

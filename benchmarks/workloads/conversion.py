@@ -37,6 +37,12 @@ def _convert(source: Path, target: Path, **options: Any) -> None:
     convert(str(source), str(target), **options)
 
 
+def _executor(jobs: int) -> Any:
+    from hdmf_zarr_backend.options import WriteOptions
+
+    return WriteOptions(executor=jobs)
+
+
 def ours(find: Find, name: str, **options: Any) -> Callable[[Job], None]:
     """Return the conversion by this package of the file that ``find`` finds; ``options`` as of `convert`."""
 
@@ -141,7 +147,7 @@ def _equal_output(job: Job) -> None:
     """Convert with two workers and hold every key against what one worker wrote."""
     source, target = _single(job.inputs, job.size), job.folder / "two.zarr"
     with job.meter.measured():
-        _convert(source, target, codec=ZSTD, executor=2)
+        _convert(source, target, codec=ZSTD, write_options=_executor(2))
     one = job.folder / "one.zarr"
     names = sorted(path.relative_to(one) for path in one.rglob("*") if path.is_file())
     assert names == sorted(path.relative_to(target) for path in target.rglob("*") if path.is_file())
@@ -154,7 +160,7 @@ def _one_worker(job: Job) -> None:
 
     before, blosc.use_threads = blosc.use_threads, False
     try:
-        ours(_single, "one.zarr", codec=ZSTD, executor=1)(job)
+        ours(_single, "one.zarr", codec=ZSTD, write_options=_executor(1))(job)
     finally:
         blosc.use_threads = before
 

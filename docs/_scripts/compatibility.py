@@ -41,6 +41,7 @@ class Reader:
 
 
 _HDMF = "tests/interop/test_compatibility.py:test_hdmf_zarr_opens_what_the_table_says"
+_NCZARR = "numbers, with `WriteOptions(nczarr=True)`"
 _MATRIX = "tests/interop/test_matrix.py:test_a_reader_reads_all_that_it_has_types_for"
 
 _ALONE = "tests/interop/test_both_formats.py:test_zarr_without_this_package_and_one_format"
@@ -64,8 +65,8 @@ READERS = (
     Reader("zarr-python 3, xarray, with this package installed", ("yes", "yes", "yes"), _MATRIX),
     Reader("zarr-python 3, xarray, alone", ("single arrays of numbers and text", "with zarr 3.2", "yes"), _ALONE),
     Reader("TensorStore", ("numbers", "numbers", "numbers"), _MATRIX),
-    Reader("zarrita (JavaScript)", ("with `strict_json=True`",) * 3, _MATRIX),
-    Reader("netCDF 4.10 (C, Python)", ("numbers, with `nczarr=True`", "no", "numbers, with `nczarr=True`"), _MATRIX),
+    Reader("zarrita (JavaScript)", ("with `WriteOptions(strict_json=True)`",) * 3, _MATRIX),
+    Reader("netCDF 4.10 (C, Python)", (_NCZARR, "no", _NCZARR), _MATRIX),
     Reader("MATLAB", ("not tested", "not tested", "not tested")),
 )  # fmt: skip
 

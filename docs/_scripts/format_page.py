@@ -22,9 +22,11 @@ from generated import ROOT, code_list, table, with_parts
 from hdmf.build import DatasetBuilder, GroupBuilder, LinkBuilder, ReferenceBuilder
 from hdmf.spec import NamespaceCatalog
 
-from hdmf_zarr_backend import ZarrIO, ZarrReference
+from hdmf_zarr_backend import ZarrIO
 from hdmf_zarr_backend.arrays.codecs import ALLOWED_CODECS
-from hdmf_zarr_backend.formats import dtypes, nczarr, new_datasets, reserved
+from hdmf_zarr_backend.formats import dtypes, nczarr, reserved
+from hdmf_zarr_backend.formats.references import ZarrReference
+from hdmf_zarr_backend.options import WriteOptions
 
 FORMAT_PAGE = ROOT / "docs" / "format" / "format-2.md"
 FORMAT_3_PAGE = ROOT / "docs" / "format" / "format-3.md"
@@ -80,7 +82,7 @@ def _write_files(folder: Path, zarr_format: int) -> None:
     small = GroupBuilder("root", datasets={"rate": DatasetBuilder("rate", 30.0)})
     _write(folder / "small.zarr", small, zarr_format=zarr_format)
     strict = GroupBuilder("root", attributes={"limits": [0.0, np.inf]})
-    _write(folder / "strict.zarr", strict, strict_json=True, zarr_format=zarr_format)
+    _write(folder / "strict.zarr", strict, write_options=WriteOptions(strict_json=True), zarr_format=zarr_format)
 
 
 def _write(path: Path, root: GroupBuilder, *, catalog: NamespaceCatalog | None = None, **options: Any) -> None:
@@ -270,11 +272,12 @@ def format_tables() -> dict[str, str]:
         ),
         "object-codecs": table(
             ["`object_codec_class`", "first filter"],
-            [(f"`numcodecs.{name}`", f"`{config['id']}`") for name, config in new_datasets.OBJECT_CODECS.items()],
+            [(f"`numcodecs.{name}`", f"`{first}`") for name, first in _OBJECT_CODECS.items()],
         ),
     }
 
 
+_OBJECT_CODECS = {"JSON": "json2", "MsgPack": "msgpack2", "Pickle": "pickle"}
 _RESERVED = {
     reserved.DTYPE: ("arrays", "what the elements are"),
     reserved.LINKS: ("groups", "the links in the group"),

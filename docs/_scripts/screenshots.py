@@ -51,8 +51,7 @@ def take(page: Path, target: Path, width: int, height: int) -> None:
 
 def main() -> None:
     """Make all of them, from the files of the first example."""
-    from hdmf_zarr_backend import NWBZarrIO
-    from hdmf_zarr_backend.report.page import report
+    from hdmf_zarr_backend import NWBZarrIO, report
 
     STATIC.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as name:

@@ -12,33 +12,26 @@ check_required()  # one error, not another one at each first use
 __version__ = "0.1.0"
 
 __all__ = [
-    "EditableArray",
-    "LazyArray",
     "Limits",
     "NWBZarrIO",
     "ReadOptions",
-    "RegionReference",
     "WriteOptions",
     "ZarrBackendError",
     "ZarrDataIO",
     "ZarrIO",
-    "ZarrReference",
     "__version__",
     "compare",
     "consolidate",
     "convert",
     "dry_run",
-    "enable_legacy_files",
     "repair",
+    "report",
     "upgrade",
     "validate",
     "verify",
 ]
 
 if TYPE_CHECKING:
-    from hdmf_zarr_backend.arrays.lazy import LazyArray
-    from hdmf_zarr_backend.arrays.zarr_legacy import enable_legacy_files
-    from hdmf_zarr_backend.changes.editable import EditableArray
     from hdmf_zarr_backend.checks.repair import consolidate, repair
     from hdmf_zarr_backend.checks.validate import validate
     from hdmf_zarr_backend.checks.verify import verify
@@ -48,31 +41,26 @@ if TYPE_CHECKING:
     from hdmf_zarr_backend.conversion.upgrade import upgrade
     from hdmf_zarr_backend.dataio import ZarrDataIO
     from hdmf_zarr_backend.errors import ZarrBackendError
-    from hdmf_zarr_backend.formats.references import ZarrReference
-    from hdmf_zarr_backend.formats.regions import RegionReference
     from hdmf_zarr_backend.io import ZarrIO
     from hdmf_zarr_backend.nwb import NWBZarrIO
     from hdmf_zarr_backend.options import Limits, ReadOptions, WriteOptions
+    from hdmf_zarr_backend.reporting.page import report
 
 # loaded on first use: the command line must not pay for importing hdmf and zarr
 _MODULES = {
-    "EditableArray": "changes.editable",
-    "LazyArray": "arrays.lazy",
     "Limits": "options",
     "NWBZarrIO": "nwb",
     "ReadOptions": "options",
-    "RegionReference": "formats.regions",
     "WriteOptions": "options",
     "ZarrBackendError": "errors",
     "ZarrDataIO": "dataio",
     "ZarrIO": "io",
-    "ZarrReference": "formats.references",
     "compare": "comparison",
     "consolidate": "checks.repair",
     "convert": "conversion.convert",
     "dry_run": "conversion.dryrun",
-    "enable_legacy_files": "arrays.zarr_legacy",
     "repair": "checks.repair",
+    "report": "reporting.page",
     "upgrade": "conversion.upgrade",
     "validate": "checks.validate",
     "verify": "checks.verify",

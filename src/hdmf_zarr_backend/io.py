@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -44,13 +45,10 @@ from hdmf_zarr_backend.errors import (
 from hdmf_zarr_backend.files.parser import ParsedFile, check_outside, is_empty_group, is_hdmf_zarr, parse
 from hdmf_zarr_backend.formats import registry, zarr3
 from hdmf_zarr_backend.formats.both import BOTH, State, ZarrFormat
-from hdmf_zarr_backend.formats.codec_options import object_codec
-from hdmf_zarr_backend.formats.new_datasets import OBJECT_CODECS
 from hdmf_zarr_backend.formats.zarr3 import ChunkKeyEncoding, checked_key_encoding
 from hdmf_zarr_backend.model.link_sources import full_location, is_same_place
 from hdmf_zarr_backend.model.nesting import limited_nesting
-from hdmf_zarr_backend.options import MEMORY_BUDGET, ReadOptions
-from hdmf_zarr_backend.progress import SILENT, Progress
+from hdmf_zarr_backend.options import ReadOptions, WriteOptions
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.files import not_found
 from hdmf_zarr_backend.stores.gc_pause import gc_paused
@@ -221,22 +219,12 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         HDF5IO does. ``w-`` and ``x``: create a new file, and refuse to replace one. Symbolic links are followed.
     manager : BuildManager or TypeMap, optional
         Builds and constructs containers. None: a manager without types.
-    synchronizer : object, optional
-        Ignored; for compatibility with hdmf-zarr. A file has one writer at a time.
-    object_codec_class : type, optional
-        Codec of references and rows: ``numcodecs.JSON`` (default), ``numcodecs.MsgPack``, or ``numcodecs.Pickle``,
-        which other programs cannot read safely.
+    storage_options : dict, optional
+        Options for URLs, with the names of fsspec or obstore.
     force_overwrite : bool
         With mode ``w``, replace any existing file or folder. False: replace an HDMF Zarr file only.
     herd_path : str, optional
         The archive (a zip file) of the external resources (HERD), which is read and written with the file.
-    storage_options : dict, optional
-        Options for URLs, with the names of fsspec or obstore.
-    strict_json : bool
-        Write documents without NaN and Infinity tokens (hdmf-zarr 0.13 cannot read the text that replaces them). A
-        store that needs such documents (Icechunk) always has them.
-    read_options : ReadOptions, optional
-        How the file is read: limits, chunks that are not stored, links to other files.
     zarr_format : {2, 3, "both"}, optional
         Format of a new file; "both": it has the metadata of both formats over the same chunks, for programs that read
         one of them only. None: 3 if shards are asked for; else that in the environment variable
@@ -247,19 +235,16 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
     break_lock : bool
         Write in spite of the lock of another writer that is gone, or runs on another machine. A running process on this
         machine keeps its lock of a local file. The lock of a dead writer in an object store stays until it is broken.
-    commit_message : str, optional
-        For an Icechunk session only: commit it with this message when the file is closed, unless a ``with`` block ends
-        by an error. None: the commit is yours.
-    chunk_key_encoding : {"default", "v2"}, optional
-        For format 3 only: how the keys of chunks of new arrays are made. ``"default"``: ``c/0/0``, a folder for each
-        axis. ``"v2"``: ``0.0``, as in format 2; a file with such keys is not nested as deeply, which DANDI limits.
-        None: as in the file, ``"default"`` in a new one. All programs that know format 3 read both.
     lazy : bool, optional
         In modes ``r`` and ``r-``: make a container when it is touched, so that opening takes the time of what is used
         and not of what is in the file. An error in an object is raised when it is touched; ``read(check=True)`` makes
         all. Only groups whose members are collections or optional fields are made without them, such as an ``NWBFile``
         and a ``ProcessingModule``; a manager of a class other than hdmf's ``BuildManager``, or a root of another type,
         makes everything at once. None: True. The other modes make everything at once.
+    read_options : ReadOptions, optional
+        How the file is read: limits, chunks that are not stored, links to other files.
+    write_options : WriteOptions, optional
+        How the file is written: executor, memory, progress, durability, form of the metadata.
 
     Raises
     ------
@@ -281,37 +266,31 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         path: str | os.PathLike[str],
         mode: str = "r",
         manager: BuildManager | TypeMap | None = None,
-        synchronizer: Any = None,
-        object_codec_class: type | None = None,
-        storage_options: Mapping[str, Any] | None = None,
-        force_overwrite: bool = False,  # noqa: FBT001, FBT002 - the order of hdmf-zarr 0.13
         *,
+        storage_options: Mapping[str, Any] | None = None,
+        force_overwrite: bool = False,
         herd_path: str | None = None,
-        strict_json: bool = False,
-        read_options: ReadOptions | None = None,
         zarr_format: ZarrFormat | None = None,
         break_lock: bool = False,
-        commit_message: str | None = None,
-        chunk_key_encoding: ChunkKeyEncoding | None = None,
         lazy: bool | None = None,
+        read_options: ReadOptions | None = None,
+        write_options: WriteOptions | None = None,
     ) -> None:
         _check_choice(mode, zarr_format)
         self._is_lazy = mode in READING_MODES and (LAZY if lazy is None else lazy)
         manager = _manager_of(manager)
-        if synchronizer:
-            warn("synchronizer is ignored: a file has one writer at a time", UserWarning, stacklevel=2)
         self._mode = mode
-        self._object_codec = object_codec(object_codec_class)
         self._place = open_store(path, storage_options, read_options)
         self._force_overwrite = force_overwrite
         self._break_lock = break_lock
         self._lock: WriterLock | None = None
-        self._strict_json = strict_json or self._place.abilities.strict_json
-        if commit_message is not None:
+        self._options = write_options or WriteOptions()
+        self._commit_message = self._options.commit_message
+        if self._commit_message is not None:
             _check_commit(self._place, mode)
-        self._commit_message = commit_message
+        if self._place.abilities.strict_json:
+            self._options = replace(self._options, strict_json=True)
         self._zarr_format = zarr_format
-        self._key_encoding = chunk_key_encoding
         self._keys: Store | None = None
         self._parsed: ParsedFile | None = None
         self._reading: ReadSession | None = None
@@ -350,15 +329,6 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
     def abspath(self) -> str:
         """Absolute path of the file."""
         return self.path
-
-    @property
-    def object_codec_class(self) -> type:
-        """The numcodecs class that encodes references and rows."""
-        import numcodecs
-
-        names = {config["id"]: name for name, config in OBJECT_CODECS.items()}
-        codec: type = getattr(numcodecs, names[self._object_codec["id"]])
-        return codec
 
     @property
     def _file(self) -> Any:
@@ -416,7 +386,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         else:
             check_outside(keys, is_new=True)
         check_format(keys, self._mode, self._parsed, wanted=self._zarr_format)
-        checked_key_encoding(self._key_encoding, self._number)
+        checked_key_encoding(self._options.chunk_key_encoding, self._number)
         self._keys = keys
         if self._mode in ("r+", "a") and self._parsed is not None:
             self._edits = Edits(keys, self._parsed, self._lock)
@@ -711,7 +681,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
 
             with self._edits.gate:
                 flush_edits(
-                    EditedFile(self._keys, self._parsed, self._edits, self._strict_json),
+                    EditedFile(self._keys, self._parsed, self._edits, self._options),
                     partial(self._targets().encode_stored, is_written=self.get_written),
                 )
 
@@ -741,19 +711,9 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         cache_spec: bool = True,  # noqa: FBT001, FBT002 - the order of hdmf-zarr 0.13
         link_data: bool = True,  # noqa: FBT001, FBT002 - the order of hdmf-zarr 0.13
         exhaust_dci: bool = True,  # noqa: FBT001, FBT002 - the order of hdmf-zarr 0.13
-        number_of_jobs: int = 1,
-        max_threads_per_process: int | None = None,
-        multiprocessing_context: str | None = None,
-        consolidate_metadata: bool = True,  # noqa: FBT001, FBT002 - the order of hdmf-zarr 0.13
         *,
         herd: Any = None,
         expandable: Collection[str] = EXPANDABLE,
-        doc: bool = False,
-        progress: Progress = SILENT,
-        executor: Any = None,
-        memory_budget: int = MEMORY_BUDGET,
-        nczarr: bool = False,
-        durable: bool = False,
     ) -> None:
         """Write a container and everything in it.
 
@@ -765,9 +725,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
             Cache the namespaces in the file.
         herd : HERD, optional
             Written to ``herd_path``.
-        link_data, exhaust_dci, number_of_jobs, max_threads_per_process, multiprocessing_context
-            As of `write_builder`.
-        consolidate_metadata, expandable, doc, progress, executor, memory_budget, nczarr, durable
+        link_data, exhaust_dci, expandable
             As of `write_builder`.
 
         Raises
@@ -806,17 +764,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
             cache_spec=cache_spec,
             link_data=link_data,
             exhaust_dci=exhaust_dci,
-            number_of_jobs=number_of_jobs,
-            max_threads_per_process=max_threads_per_process,
-            multiprocessing_context=multiprocessing_context,
-            consolidate_metadata=consolidate_metadata,
             expandable=expandable,
-            doc=doc,
-            progress=progress,
-            executor=executor,
-            memory_budget=memory_budget,
-            nczarr=nczarr,
-            durable=durable,
         )
         if self._edits is not None:
             self._fields.note(container, is_written=True)
@@ -829,19 +777,9 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         link_data: bool = True,
         exhaust_dci: bool = True,
         export_source: str | None = None,
-        consolidate_metadata: bool = True,
         cache_spec: bool = False,
         spec_catalogs: Collection[NamespaceCatalog] | None = None,
         expandable: Collection[str] = EXPANDABLE,
-        doc: bool = False,
-        progress: Progress = SILENT,
-        executor: Any = None,
-        memory_budget: int = MEMORY_BUDGET,
-        number_of_jobs: int = 1,
-        max_threads_per_process: int | None = None,
-        multiprocessing_context: str | None = None,
-        nczarr: bool = False,
-        durable: bool = False,
     ) -> None:
         """Write a builder and everything below it.
 
@@ -855,43 +793,20 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
             Exhaust data chunk iterators one after the other. False: take one block of each in turn.
         export_source : str, optional
             The file that is exported.
-        consolidate_metadata : bool
-            Write the consolidated document.
         cache_spec : bool
             Cache namespaces in the file.
         spec_catalogs : collection of NamespaceCatalog, optional
             The namespaces to cache. None: those of the manager.
         expandable : collection of str
             Data types whose datasets can be extended, up to the shape that the schema allows.
-        doc : bool
-            Write the documentation in the schema of each group and dataset as its attribute ``doc`` (storage
-            specification, tables of attributes); it is hidden when the file is read. Members without a type have it
-            if they come from a container.
-        progress : Progress
-            Receives the number of bytes written.
-        executor : None, "threads", "processes", int, concurrent.futures.Executor or dask.distributed.Client
-            Where the chunks of large arrays are encoded and written. None: in this thread. Arrays in memory and
-            iterators are processed by threads only. The file does not depend on the choice.
-        memory_budget : int
-            Bytes of values in memory at a time, beyond the arrays of the caller; a single chunk may be larger.
-        number_of_jobs : int
-            Number of threads if ``executor`` is None, as in hdmf-zarr.
-        max_threads_per_process, multiprocessing_context
-            Ignored; for compatibility with hdmf-zarr.
-        nczarr : bool
-            Add attributes with which netcdf-c can open the file: groups, dimensions and arrays of numbers. A file that
-            has them keeps them.
-        durable : bool
-            Return after a local file has reached the disk itself, so that it survives a power cut. Otherwise it
-            survives the end of this process only.
 
         Raises
         ------
         UsageError
-            ``nczarr`` is True for a file of format 3, for which netcdf-c has no attributes; ``consolidate_metadata`` is
+            ``nczarr`` is set for a file of format 3, for which netcdf-c has no attributes; ``consolidate_metadata`` is
             False for a file of both formats.
         """
-        self._check_options(expandable, nczarr=nczarr, consolidate=consolidate_metadata)
+        self._check_options(expandable)
         given, self._unchecked = self._unchecked, None  # not for builders that are given
         if given is not None:
             from hdmf_zarr_backend.builders.conversions import check_conversions
@@ -907,29 +822,27 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
             targets.replace(old, new)
         catalogs = [self.manager.namespace_catalog] if spec_catalogs is None else spec_catalogs
         manager = self._source_manager or self.manager  # what was built for an export is of the types of its source
+        abilities = self._place.abilities
+        options = replace(
+            self._options,
+            chunk_key_encoding=self._options.chunk_key_encoding or self._encoding_of_file(),
+            consolidate_metadata=self._options.consolidate_metadata and abilities.consolidates,
+        )
         request = WriteRequest(
             builder,
             targets,
+            options,
+            self._place.read_rules,
             namespace_texts(catalogs) if cache_spec else {},
             link_data=link_data,
-            object_codec=self._object_codec,
             max_shape=lambda child: largest_shape(manager, child, expandable),
-            doc=partial(documentation, manager) if doc else lambda child: None,
-            strict_json=self._strict_json,
+            doc=partial(documentation, manager) if self._options.doc else lambda child: None,
             zarr_format=self._number,
             has_both=self.zarr_format == BOTH,
-            shards_choose_format=self._zarr_format is None and 3 in self._place.abilities.formats,
-            rules=self._place.read_rules,
+            shards_choose_format=self._zarr_format is None and 3 in abilities.formats,
             schema=next(iter(catalogs), None) if export_source is not None else None,
-            chunk_key_encoding=self._key_encoding or self._encoding_of_file(),
-            consolidate=consolidate_metadata and self._place.abilities.consolidates,
             exhaust_in_turn=exhaust_dci,
-            progress=progress,
-            executor=number_of_jobs if executor is None and number_of_jobs > 1 else executor,
-            memory_budget=memory_budget,
             exclusive=self._mode != "w",
-            nczarr=nczarr,
-            durable=durable,
         )
         with limited_nesting(builder, store=self.source, doing="written"):
             self._carry_out(request)
@@ -941,19 +854,19 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         parsed = self._parsed
         return zarr3.key_encoding_of(parsed.hierarchy) if parsed and parsed.zarr_format == 3 else "default"
 
-    def _check_options(self, expandable: object, *, nczarr: bool, consolidate: bool) -> None:
+    def _check_options(self, expandable: object) -> None:
         if isinstance(expandable, (bool, str)):
             raise WrongArgumentError(
                 f"expandable={expandable!r} is not a collection of names",
                 remedy="Name the data types, such as ['VectorData'].",
             )
-        if self.zarr_format == BOTH and not consolidate:
+        if self.zarr_format == BOTH and not self._options.consolidate_metadata:
             raise WrongArgumentError(
                 "a file of both formats has consolidated documents",
                 store=self.source,
                 remedy="Leave consolidate_metadata out.",
             )
-        if nczarr and self._number != 2:
+        if self._options.nczarr and self._number != 2:
             raise WrongArgumentError("NCZarr has no attributes in format 3", store=self.source, remedy="Use format 2.")
 
     def _carry_out(self, request: WriteRequest) -> None:
@@ -962,7 +875,9 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
 
             hierarchy, inlined = write_new(request, self._place, self._lock)
             state: State | None = "alike" if request.has_both else None
-            self._parsed = ParsedFile(hierarchy, consolidated=request.consolidate, inlined=inlined, state=state)
+            self._parsed = ParsedFile(
+                hierarchy, consolidated=request.options.consolidate_metadata, inlined=inlined, state=state
+            )
             if self._keys is not None:  # a change of an inlined chunk is a change of the consolidated document too
                 self._keys = self._parsed.keys(self._keys)
                 self._edits = Edits(self._keys, self._parsed, self._lock)
@@ -974,10 +889,10 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         assert self._edits is not None  # made where the file was opened or written
         from hdmf_zarr_backend.builders.writing import EditedFile, write_difference
 
-        file = EditedFile(session.own.keys, parsed, self._edits, self._strict_json)
+        file = EditedFile(session.own.keys, parsed, self._edits, self._options)
         with self._edits.gate:
             write_difference(request, file, is_written=self.get_written, original=self._original)
-        parsed.consolidated = request.consolidate
+        parsed.consolidated = request.options.consolidate_metadata
         if "" in session.own.builders:  # else what is on disk, which may be more, is made when it is asked for
             session.own.adopt(request.builder)
 
@@ -996,20 +911,6 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         write_args: dict[str, Any] | None = None,
         clear_cache: bool = False,  # noqa: FBT001, FBT002 - the order of hdmf-zarr 0.13
         cache_spec: bool = True,  # noqa: FBT001, FBT002 - the order of hdmf-zarr 0.13
-        number_of_jobs: int = 1,
-        max_threads_per_process: int | None = None,
-        multiprocessing_context: str | None = None,
-        consolidate_metadata: bool = True,  # noqa: FBT001, FBT002 - the order of hdmf-zarr 0.13
-        *,
-        link_data: bool = True,
-        exhaust_dci: bool = True,
-        expandable: Collection[str] = EXPANDABLE,
-        doc: bool = False,
-        progress: Progress = SILENT,
-        executor: Any = None,
-        memory_budget: int = MEMORY_BUDGET,
-        nczarr: bool = False,
-        durable: bool = False,
     ) -> None:
         """Write what ``src_io`` has read, from any backend, to this file.
 
@@ -1021,15 +922,10 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
             The root container that ``src_io`` has read, with or without changes. None: the complete source.
         write_args : dict, optional
             Arguments of `write_builder`, as hdmf takes them: ``{"link_data": False}`` copies data that would be linked.
-            They take precedence over the same arguments of this call.
         clear_cache : bool
             Build all containers again.
         cache_spec : bool
             Cache the namespaces of the source.
-        number_of_jobs, max_threads_per_process, multiprocessing_context, consolidate_metadata
-            As of `write_builder`.
-        link_data, exhaust_dci, expandable, doc, progress, executor, memory_budget, nczarr, durable
-            As of `write_builder`.
 
         Raises
         ------
@@ -1061,19 +957,6 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
                 stacklevel=2,
             )
         arguments = {
-            "number_of_jobs": number_of_jobs,
-            "max_threads_per_process": max_threads_per_process,
-            "multiprocessing_context": multiprocessing_context,
-            "consolidate_metadata": consolidate_metadata,
-            "link_data": link_data,
-            "exhaust_dci": exhaust_dci,
-            "expandable": expandable,
-            "doc": doc,
-            "progress": progress,
-            "executor": executor,
-            "memory_budget": memory_budget,
-            "nczarr": nczarr,
-            "durable": durable,
             **(write_args or {}),
             "export_source": source,
             "cache_spec": cache_spec,
@@ -1097,9 +980,11 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
                 self.write_builder(builder=built.builder, **arguments)
 
     @classmethod
-    def export_io(cls, path: str | os.PathLike[str], src_io: HDMFIO, **kwargs: Any) -> None:
-        """Export ``src_io`` to a new file at ``path``; ``kwargs`` as of `export`."""
-        with cls(path, mode="w") as io:
+    def export_io(
+        cls, path: str | os.PathLike[str], src_io: HDMFIO, *, write_options: WriteOptions | None = None, **kwargs: Any
+    ) -> None:
+        """Export ``src_io`` to a new file at ``path``; ``write_options`` as of the class, ``kwargs`` as of `export`."""
+        with cls(path, mode="w", write_options=write_options) as io:
             io.export(src_io=src_io, **kwargs)
 
 

@@ -6,7 +6,7 @@ Source: ``pynwb.NWBHDF5IO``, for what it does with versions and namespaces.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from hdmf.backends.io import HDMFIO
@@ -16,12 +16,10 @@ from hdmf_zarr_backend.errors import UnsupportedFileError, UsageError, ZarrBacke
 from hdmf_zarr_backend.extras import library_of
 from hdmf_zarr_backend.files.parser import ParsedFile, parse
 from hdmf_zarr_backend.formats.both import ZarrFormat
-from hdmf_zarr_backend.formats.zarr3 import ChunkKeyEncoding
-from hdmf_zarr_backend.io import EXPANDABLE, ZarrIO
+from hdmf_zarr_backend.io import ZarrIO
 from hdmf_zarr_backend.model.nodes import Group
 from hdmf_zarr_backend.model.stored import is_small_number
-from hdmf_zarr_backend.options import MEMORY_BUDGET, ReadOptions
-from hdmf_zarr_backend.progress import SILENT, Progress
+from hdmf_zarr_backend.options import ReadOptions, WriteOptions
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.opening import open_store
 
@@ -60,15 +58,11 @@ class NWBZarrIO(ZarrIO):
         As of `ZarrIO`.
     manager : BuildManager, optional
         Instead of the one that is made of the installed and the cached namespaces.
-    synchronizer, object_codec_class, storage_options, force_overwrite
-        As of `ZarrIO`.
     load_namespaces : bool
         Load the namespaces that are cached in the file (not when it is made, nor with ``manager`` or ``extensions``).
     extensions : str, TypeMap or list, optional
         Paths of namespaces, or type maps, to use instead of the cached ones.
-    herd_path, strict_json, zarr_format, read_options
-        As of `ZarrIO`.
-    break_lock, commit_message, chunk_key_encoding, lazy
+    storage_options, force_overwrite, herd_path, zarr_format, break_lock, lazy, read_options, write_options
         As of `ZarrIO`.
 
     Raises
@@ -83,21 +77,17 @@ class NWBZarrIO(ZarrIO):
         path: str | os.PathLike[str],
         mode: str = "r",
         manager: BuildManager | None = None,
-        synchronizer: Any = None,
-        object_codec_class: type | None = None,
-        storage_options: Mapping[str, Any] | None = None,
-        force_overwrite: bool = False,  # noqa: FBT001, FBT002 - the order of hdmf-zarr 0.13
-        load_namespaces: bool = True,  # noqa: FBT001, FBT002 - the order of hdmf-zarr 0.13
-        extensions: str | TypeMap | list[Any] | None = None,
         *,
+        load_namespaces: bool = True,
+        extensions: str | TypeMap | list[Any] | None = None,
+        storage_options: Mapping[str, Any] | None = None,
+        force_overwrite: bool = False,
         herd_path: str | None = None,
-        strict_json: bool = False,
-        read_options: ReadOptions | None = None,
         zarr_format: ZarrFormat | None = None,
         break_lock: bool = False,
-        commit_message: str | None = None,
-        chunk_key_encoding: ChunkKeyEncoding | None = None,
         lazy: bool | None = None,
+        read_options: ReadOptions | None = None,
+        write_options: WriteOptions | None = None,
     ) -> None:
         if manager is not None and extensions is not None:
             raise UsageError("'manager' and 'extensions' cannot be specified together", remedy="Pass one of them.")
@@ -110,18 +100,14 @@ class NWBZarrIO(ZarrIO):
             path,
             mode,
             manager,
-            synchronizer=synchronizer,
-            object_codec_class=object_codec_class,
             storage_options=storage_options,
             force_overwrite=force_overwrite,
             herd_path=herd_path,
-            strict_json=strict_json,
-            read_options=read_options,
             zarr_format=zarr_format,
             break_lock=break_lock,
-            commit_message=commit_message,
-            chunk_key_encoding=chunk_key_encoding,
             lazy=lazy,
+            read_options=read_options,
+            write_options=write_options,
         )
         if wanted and self._parsed is not None:
             try:
@@ -206,21 +192,8 @@ class NWBZarrIO(ZarrIO):
         write_args: dict[str, Any] | None = None,
         clear_cache: bool = False,  # noqa: FBT001, FBT002 - the order of hdmf-zarr 0.13
         cache_spec: bool = True,  # noqa: FBT001, FBT002 - the order of hdmf-zarr 0.13
-        number_of_jobs: int = 1,
-        max_threads_per_process: int | None = None,
-        multiprocessing_context: str | None = None,
-        consolidate_metadata: bool = True,  # noqa: FBT001, FBT002 - the order of hdmf-zarr 0.13
         *,
         container: Any = None,
-        link_data: bool = True,
-        exhaust_dci: bool = True,
-        expandable: Collection[str] = EXPANDABLE,
-        doc: bool = False,
-        progress: Progress = SILENT,
-        executor: Any = None,
-        memory_budget: int = MEMORY_BUDGET,
-        nczarr: bool = False,
-        durable: bool = False,
     ) -> None:
         """Write what ``src_io`` has read to this file.
 
@@ -232,35 +205,12 @@ class NWBZarrIO(ZarrIO):
             What ``src_io`` has read, changed perhaps; None: everything that is in the source.
         write_args : dict, optional
             Arguments of `ZarrIO.write_builder`.
-        clear_cache, cache_spec, number_of_jobs, max_threads_per_process, multiprocessing_context
+        clear_cache, cache_spec
             As of `ZarrIO.export`.
         container : NWBFile, optional
             Another name for ``nwbfile``, the one of `ZarrIO.export`.
-        consolidate_metadata, link_data, exhaust_dci, expandable, doc, progress
-            As of `ZarrIO.write_builder`.
-        executor, memory_budget, nczarr, durable
-            As of `ZarrIO.write_builder`.
         """
-        super().export(
-            src_io=src_io,
-            container=nwbfile if container is None else container,
-            write_args=write_args,
-            clear_cache=clear_cache,
-            cache_spec=cache_spec,
-            number_of_jobs=number_of_jobs,
-            max_threads_per_process=max_threads_per_process,
-            multiprocessing_context=multiprocessing_context,
-            consolidate_metadata=consolidate_metadata,
-            link_data=link_data,
-            exhaust_dci=exhaust_dci,
-            expandable=expandable,
-            doc=doc,
-            progress=progress,
-            executor=executor,
-            memory_budget=memory_budget,
-            nczarr=nczarr,
-            durable=durable,
-        )
+        super().export(src_io, nwbfile if container is None else container, write_args, clear_cache, cache_spec)
 
     @staticmethod
     @known_arguments

@@ -110,7 +110,15 @@ class Limits:
             raise self.exceeded(name, value, what)
 
     def exceeded(self, name: str, value: int, what: str, advice: str = "") -> LimitError:
-        """Return the error of `check` for the limit ``name``; ``advice`` is what else to do about it."""
+        """Return the error of `check` for the limit ``name``; parameters as for `check`.
+
+        Parameters
+        ----------
+        name, value, what
+            As for `check`.
+        advice : str
+            What else to do about it.
+        """
         limits = f"limits=Limits({name}={_rounded(value)})"
         return LimitError(
             f"{what}: the limit {name} is {getattr(self, name):,}",
@@ -274,9 +282,29 @@ class WriteOptions:
         """Return the names of the options that are not those by default."""
         return _given(self)
 
+    def check_used(self, call: str, *names: str) -> None:
+        """Refuse options that are given and have no effect.
+
+        Parameters
+        ----------
+        call : str
+            What has no use for them.
+        *names : str
+            The options that it uses.
+
+        Raises
+        ------
+        UsageError
+            There is one.
+        """
+        for name in sorted(self.given() - set(names)):
+            raise UsageError(f"{name} does not apply here: {call} has no use for it", remedy=f"Leave {name}= out.")
+
 
 for _options in (Limits, ReadOptions, WriteOptions):
     _options.__init__ = known_arguments(_options.__init__)  # type: ignore[method-assign] # that of the dataclass
+
+DEFAULT_OPTIONS = WriteOptions()
 
 OPTIONS |= {entry.name: "read_options=ReadOptions" for entry in fields(ReadOptions)}
 OPTIONS |= {entry.name: "write_options=WriteOptions" for entry in fields(WriteOptions)}

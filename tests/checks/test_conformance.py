@@ -13,6 +13,7 @@ from hdmf.backends.warnings import BrokenLinkWarning
 from hdmf.build import DatasetBuilder, GroupBuilder
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrIO, convert, upgrade
+from hdmf_zarr_backend.options import WriteOptions
 from tests import samples
 from tests.conformance import ACCEPTED, conformance
 from tests.everything import write_everything
@@ -156,10 +157,14 @@ def names_and_numbers() -> GroupBuilder:
 
 @pytest.mark.parametrize("strict", [False, True], ids=["default", "strict"])
 def test_our_files_have_the_findings_that_are_listed_and_no_others(tmp_path, strict):
-    with ZarrIO(tmp_path / "builders.zarr", "w", strict_json=strict) as io:
+    with ZarrIO(tmp_path / "builders.zarr", "w", write_options=WriteOptions(strict_json=strict)) as io:
         io.write_builder(names_and_numbers())
-    with NWBZarrIO(tmp_path / "rich.zarr", "w", strict_json=strict) as io:
-        io.write(samples.rich_nwbfile(), nczarr=strict)
+    with NWBZarrIO(
+        tmp_path / "rich.zarr",
+        "w",
+        write_options=WriteOptions(strict_json=strict, nczarr=strict),
+    ) as io:
+        io.write(samples.rich_nwbfile())
     reports = [conformance(tmp_path / name) for name in ("builders.zarr", "rich.zarr")]
     assert [report.violations for report in reports] == [[], []]
     assert [report.undecoded for report in reports] == [{}, {}]

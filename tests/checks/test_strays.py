@@ -12,6 +12,7 @@ import pytest
 
 from hdmf_zarr_backend import ZarrDataIO, ZarrIO, verify
 from hdmf_zarr_backend.errors import ChunkError
+from hdmf_zarr_backend.options import WriteOptions
 from tests import trees
 from tests.checks.test_verify import FORMATS, chunk, found, is_v3, tree
 
@@ -21,8 +22,8 @@ WITHOUT_CONSOLIDATED = pytest.mark.parametrize("zarr_format", FORMATS, ids=lambd
 @pytest.fixture(scope="module", params=FORMATS, ids=lambda n: f"format {n}")
 def listed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("listed") / "file.zarr"
-    with ZarrIO(path, "w", zarr_format=request.param) as io:
-        io.write_builder(tree(), consolidate_metadata=False)
+    with ZarrIO(path, "w", zarr_format=request.param, write_options=WriteOptions(consolidate_metadata=False)) as io:
+        io.write_builder(tree())
     return path
 
 
@@ -67,9 +68,9 @@ def test_attributes_of_nothing(store):
 
 def test_many_chunks_without_a_document_are_one_finding(tmp_path):
     path = tmp_path / "file.zarr"
-    with ZarrIO(path, "w") as io:
+    with ZarrIO(path, "w", write_options=WriteOptions(consolidate_metadata=False)) as io:
         many = trees.dataset("many", ZarrDataIO(np.zeros((30, 2), "i1"), chunks=(1, 2)))
-        io.write_builder(trees.root(many), consolidate_metadata=False)
+        io.write_builder(trees.root(many))
     lose(path, "many")
     (problem,) = verify(path).problems
     assert problem.message.endswith(", ...")
@@ -95,16 +96,16 @@ def test_the_document_of_an_array_with_slashes_in_its_keys(tmp_path):
 def test_nothing_is_found_in_groups_and_arrays_that_numbers_name(tmp_path, zarr_format, place):
     target: Any = {} if place == "mapping" else tmp_path / "file.zarr"
     inner = trees.group("1", trees.dataset("2", np.arange(4)), trees.group("c", trees.dataset("c", 5)))
-    with ZarrIO(target, "w", zarr_format=zarr_format) as io:
-        io.write_builder(trees.root(trees.group("0", inner), trees.dataset("3.0", [1])), consolidate_metadata=False)
+    with ZarrIO(target, "w", zarr_format=zarr_format, write_options=WriteOptions(consolidate_metadata=False)) as io:
+        io.write_builder(trees.root(trees.group("0", inner), trees.dataset("3.0", [1])))
     assert verify(target).problems == []
 
 
 @WITHOUT_CONSOLIDATED
 def test_a_document_that_is_gone_from_a_mapping(zarr_format):
     files: dict[str, bytes] = {}
-    with ZarrIO(files, "w", zarr_format=zarr_format) as io:
-        io.write_builder(tree(), consolidate_metadata=False)
+    with ZarrIO(files, "w", zarr_format=zarr_format, write_options=WriteOptions(consolidate_metadata=False)) as io:
+        io.write_builder(tree())
     for key in [key for key in files if key.startswith("numbers/") and key.endswith((".zarray", ".zattrs", ".json"))]:
         del files[key]
     assert found(verify(files)) == {("/numbers", "document-missing")}

@@ -20,7 +20,7 @@ from pynwb import NWBFile
 from hdmf_zarr_backend import Limits, NWBZarrIO, ZarrDataIO, ZarrIO, consolidate, upgrade, validate, verify
 from hdmf_zarr_backend.checks.findings import DAMAGE, REMARKS, Report
 from hdmf_zarr_backend.errors import ChunkError, NotZarrError, StoreNotFoundError, UsageError
-from hdmf_zarr_backend.options import ReadOptions
+from hdmf_zarr_backend.options import ReadOptions, WriteOptions
 from hdmf_zarr_backend.progress import Progress
 from hdmf_zarr_backend.stores.base import Abilities
 from hdmf_zarr_backend.stores.local import LocalStore
@@ -259,7 +259,7 @@ def test_a_damaged_index_of_a_shard_is_one_problem(tmp_path, executor):
         data = bytearray(shard.read_bytes())
         data[-5] ^= 0xFF  # in the index
         shard.write_bytes(data)
-    report = verify(path, executor=executor, memory_budget=1)  # one task for each chunk
+    report = verify(path, executor=executor)
     assert [(problem.path, problem.kind) for problem in report.problems] == [("/a", "chunk-damaged")] * 2
     assert ["a/c/0/0" in report.problems[0].message, "a/c/1/0" in report.problems[1].message] == [True, True]
 
@@ -400,8 +400,8 @@ def test_a_chunk_that_the_consolidated_document_has_otherwise(store):
 
 def test_no_consolidated_document_is_a_remark(tmp_path):
     path = tmp_path / "file.zarr"
-    with ZarrIO(path, "w") as io:
-        io.write_builder(tree(), consolidate_metadata=False)
+    with ZarrIO(path, "w", write_options=WriteOptions(consolidate_metadata=False)) as io:
+        io.write_builder(tree())
     report = verify(path)
     assert report.is_sound
     assert "not-consolidated" in report.counts
@@ -409,8 +409,8 @@ def test_no_consolidated_document_is_a_remark(tmp_path):
 
 def test_a_group_that_only_its_members_imply(tmp_path):
     path = tmp_path / "file.zarr"
-    with ZarrIO(path, "w") as io:
-        io.write_builder(tree(), consolidate_metadata=False)
+    with ZarrIO(path, "w", write_options=WriteOptions(consolidate_metadata=False)) as io:
+        io.write_builder(tree())
     (path / "box" / ".zgroup").unlink()
     assert ("/box", "group-implied") in found(verify(path, "structure"))
 
@@ -440,7 +440,7 @@ def test_memory_is_bounded_and_progress_is_told(tmp_path):
             self.done += done
 
     heard = Sum()
-    report = verify(path, executor=2, memory_budget=2**20, progress=heard)
+    report = verify(path, executor=2, progress=heard)
     assert report.chunks == 64
     assert heard.done == values.nbytes
 

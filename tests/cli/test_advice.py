@@ -27,11 +27,11 @@ from hdmf.build import DatasetBuilder, GroupBuilder
 from pynwb import NWBHDF5IO, NWBFile, TimeSeries
 
 import hdmf_zarr_backend
-from hdmf_zarr_backend import Limits, NWBZarrIO, ZarrDataIO, ZarrIO, convert, dry_run, verify
+from hdmf_zarr_backend import Limits, NWBZarrIO, ZarrDataIO, ZarrIO, convert, dry_run, report, verify
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.errors import MissingTargetError, NotZarrError, StoreError, UsageError, WrongArgumentError
+from hdmf_zarr_backend.options import WriteOptions
 from hdmf_zarr_backend.progress import Progress
-from hdmf_zarr_backend.report.page import report
 from tests.samples import plain_nwbfile, write_hdf5
 from tests.servers import WebServer, serving
 from tests.zarrs import IS_ZARR_2, needs_zarr_3, open_group
@@ -110,7 +110,7 @@ def test_an_hdf5_file_that_is_referred_to_on_a_server_without_ranges(
     tmp_path: Path, plain_server: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write_hdf5(tmp_path / "a.nwb", plain_nwbfile())
-    said = shown(capsys, "convert", f"{plain_server}/a.nwb", tmp_path / "a.zarr.json", "--virtual", code=2)
+    said = shown(capsys, "convert", f"{plain_server}/a.nwb", tmp_path / "a.zarr.json", "--to", "virtual", code=2)
     assert "does not support byte ranges" in said
     assert "cut short" not in said
 
@@ -128,7 +128,7 @@ def test_an_hdf5_file_at_a_url(cls: Any, web: WebServer, plain_server: str, tmp_
     for url in (f"{web.url}/a.nwb", f"{plain_server}/a.nwb"):
         with pytest.raises(NotZarrError, match="this is an HDF5 file") as caught:
             cls(url, "r").open()
-        assert "zarrio convert --virtual" in caught.value.remedy
+        assert "zarrio convert --to virtual" in caught.value.remedy
         assert "mode 'w'" not in str(caught.value)
 
 
@@ -138,13 +138,13 @@ def test_an_hdf5_file_in_the_command_line(web: WebServer, tmp_path: Path, capsys
     for command in ("inspect", "verify", "validate", "report"):
         said = shown(capsys, command, f"{web.url}/a.nwb", code=2)
         assert "this is an HDF5 file" in said
-        assert "`zarrio convert --virtual`" in said
+        assert "`zarrio convert --to virtual`" in said
         said = shown(capsys, command, path, code=2)
         assert "this is an HDF5 file" in said
         assert "`zarrio convert`" in said
         assert "HDF5IO" not in said
     virtual = tmp_path / "a.nwb.zarr.json"
-    shown(capsys, "convert", f"{web.url}/a.nwb", virtual, "--virtual")
+    shown(capsys, "convert", f"{web.url}/a.nwb", virtual, "--to", "virtual")
     with NWBZarrIO(virtual, "r") as io:
         assert io.read().identifier == plain_nwbfile().identifier
 
@@ -355,11 +355,11 @@ def test_the_argument_that_was_meant(nwb: Path, tmp_path: Path) -> None:
         "overwrite": lambda: convert(hdf5, tmp_path / "b.nwb.zarr", overwrit=True),
         "max_depth": lambda: Limits(max_dept=3),
         "shards": lambda: dry_run(hdf5, shard="auto"),
-        "memory_budget": lambda: dry_run(plain_nwbfile(), memory_budgt=1),
+        "memory_budget": lambda: WriteOptions(memory_budgt=1),
     }
     with NWBZarrIO(nwb, "r") as source, NWBZarrIO(tmp_path / "c.nwb.zarr", "w") as io:
         calls["link_data"] = lambda: io.write(plain_nwbfile(), linkdata=False)
-        calls["nczarr"] = lambda: io.export(source, nczar=True)
+        calls["clear_cache"] = lambda: io.export(source, clear_cach=True)
         calls["cache_spec"] = lambda: io.export(source, write_args={"cache_specs": False})
         calls["check"] = lambda: source.read(chek=True)
         for meant, call in calls.items():
@@ -418,7 +418,7 @@ def test_what_to_do_about_an_interrupted_conversion_is_a_command(
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        convert(source, tmp_path / "a.nwb.zarr", progress=Interrupted())
+        convert(source, tmp_path / "a.nwb.zarr", write_options=WriteOptions(progress=Interrupted()))
     assert main([command, str(tmp_path / "a.nwb.zarr")]) == 2
     told = capsys.readouterr().err
     assert "A conversion to it was interrupted: run `zarrio convert --resume` again" in told
@@ -505,12 +505,12 @@ def _many(path: Path, compressor: Any) -> Path:
 
 def test_differences_that_are_alike_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     one, two = _many(tmp_path / "a.zarr", True), _many(tmp_path / "b.zarr", numcodecs.Zstd(level=3))
-    first, last = shown(capsys, "diff", one, two, code=1).splitlines()
+    first, last = shown(capsys, "compare", one, two, code=1).splitlines()
     assert first.startswith("/x00 filters: ")
     assert "and 27 more" in first
     assert last == "28 differences: 28 filters"
-    assert len(shown(capsys, "diff", one, two, "--verbose", code=1).splitlines()) == 29
-    assert len(json.loads(shown(capsys, "diff", one, two, "--json", code=1))["differences"]) == 28
+    assert len(shown(capsys, "compare", one, two, "--verbose", code=1).splitlines()) == 29
+    assert len(json.loads(shown(capsys, "compare", one, two, "--json", code=1))["differences"]) == 28
 
 
 def test_findings_that_are_alike_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -561,7 +561,7 @@ def on_terminal(width: int, *arguments: object, **environment: str) -> list[str]
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 100])
-@pytest.mark.parametrize("command", ["inspect", "plan"])
+@pytest.mark.parametrize("command", ["inspect", "dry-run"])
 def test_trees_fit_the_terminal(
     command: str,
     width: int,
@@ -577,7 +577,7 @@ def test_trees_fit_the_terminal(
     assert max(map(len, lines[start:])) <= width
     assert len(lines[start:]) == len(whole.splitlines()) - whole.splitlines().index("")
     if width >= 80:
-        assert any(re.search(r"── data\b.* int16 .*120 B$", line) for line in lines) or command == "plan"
+        assert any(re.search(r"── data\b.* int16 .*120 B$", line) for line in lines) or command == "dry-run"
     if command == "inspect":
         heads = [part for part in lines[:start] if str(nwb) not in part]
         assert all(len(part) <= width for part in heads)

@@ -17,7 +17,7 @@ from hdmf_zarr_backend.cli.command import CODECS
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.errors import UnsupportedFileError
 from hdmf_zarr_backend.formats import codec_options
-from hdmf_zarr_backend.options import ReadOptions
+from hdmf_zarr_backend.options import ReadOptions, WriteOptions
 from hdmf_zarr_backend.progress import SILENT
 from tests.samples import plain_nwbfile, write_hdf5
 
@@ -29,17 +29,11 @@ DEFAULTS = {
     "link_data": True,
     "codec": "keep",
     "chunks": None,
-    "executor": "threads",
     "resume": False,
-    "virtual": False,
-    "nczarr": False,
     "shards": None,
-    "chunk_key_encoding": None,
     "read_options": ReadOptions(),
-    "strict_json": False,
-    "durable": False,
+    "write_options": WriteOptions(executor="threads", progress=SILENT),
     "storage_options": {},
-    "progress": SILENT,
 }
 
 
@@ -83,7 +77,7 @@ def test_a_source_and_a_target(calls: Calls, capsys: pytest.CaptureFixture[str])
 def test_the_options_are_passed_on(calls: Calls) -> None:
     given = ["--overwrite", "--no-check", "--to", "zarr", "--no-link-data", "--codec", "zstd", "--jobs", "3"]
     given += ["--chunks", "keep"]
-    given += ["--resume", "--virtual", "-O", "anon=true", "-O", "key=a=b"]
+    given += ["--resume", "-O", "anon=true", "-O", "key=a=b"]
     given += ["--chunk-key-encoding", "v2", "--external-links", "never"]
     given += ["--nczarr", "--shards", "40000,64", "--missing-chunks", "fill", "--strict-json"]
     assert main(["convert", *given, "a.nwb", "b"]) == 0
@@ -95,17 +89,13 @@ def test_the_options_are_passed_on(calls: Calls) -> None:
         "link_data": False,
         "codec": "zstd",
         "chunks": "keep",
-        "executor": 3,
         "resume": True,
-        "virtual": True,
-        "nczarr": True,
         "shards": (40000, 64),
-        "chunk_key_encoding": "v2",
         "read_options": ReadOptions(missing_chunks="fill", external_links="never"),
-        "strict_json": True,
-        "durable": False,
         "storage_options": {"anon": True, "key": "a=b"},
-        "progress": SILENT,
+        "write_options": WriteOptions(
+            executor=3, nczarr=True, chunk_key_encoding="v2", strict_json=True, progress=SILENT
+        ),
     }
     assert calls[0][2] == changed
 
@@ -113,7 +103,7 @@ def test_the_options_are_passed_on(calls: Calls) -> None:
 @pytest.mark.parametrize(("given", "address"), [("host:8786", "tcp://host:8786"), ("tls://host:1", "tls://host:1")])
 def test_a_scheduler_is_passed_on_by_its_address(calls: Calls, given: str, address: str) -> None:
     assert main(["convert", "--scheduler", given, "a.nwb", "b.zarr"]) == 0
-    assert calls[0][2]["executor"] == address
+    assert calls[0][2]["write_options"].executor == address
 
 
 @pytest.mark.parametrize("given", ["", "0", "4,", "all", "-1,2"])
@@ -209,7 +199,7 @@ def test_there_and_back_and_nothing_differs(nwb: Path, capsys: pytest.CaptureFix
     assert " groups, " in shown.out
     assert shown.err == ""
     for pair in ((nwb, zarr), (zarr, nwb), (nwb, back)):
-        assert main(["diff", *map(str, pair)]) == 0
+        assert main(["compare", *map(str, pair)]) == 0
     assert capsys.readouterr() == ("", "")
 
 
@@ -257,7 +247,7 @@ def test_the_name_of_the_target_says_the_format_unless_told(nwb: Path, capsys: p
     assert main(["convert", str(nwb), str(nwb.with_name("b.nwb"))]) == 2
     assert "use --to" in capsys.readouterr().err
     assert main(["convert", str(nwb), str(nwb.with_name("folder")), "--to", "zarr"]) == 0
-    assert main(["diff", str(nwb), str(nwb.with_name("folder"))]) == 0
+    assert main(["compare", str(nwb), str(nwb.with_name("folder"))]) == 0
 
 
 def test_strict_json(nwb: Path) -> None:
@@ -291,7 +281,7 @@ def test_an_option_without_effect_is_told_by_its_name(
 
 def test_an_hdf5_file_far_away_is_not_copied(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["convert", "https://localhost/a.nwb", str(tmp_path / "a.zarr")]) == 2
-    assert "with --virtual" in capsys.readouterr().err
+    assert "--to virtual" in capsys.readouterr().err
 
 
 def test_a_target_that_exists_is_named_with_what_can_be_done(

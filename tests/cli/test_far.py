@@ -48,14 +48,14 @@ def test_two_files_are_compared_with_the_options_of_the_one_that_is_far(
     assert main(["convert", str(nwb), "here.nwb.zarr"]) == 0
     capsys.readouterr()
     for pair in ((str(nwb), url), (url, "here.nwb.zarr"), (url, url)):
-        assert main(["diff", *options(s3), *pair]) == 0
-        assert main(["diff", *options(s3), "--structure", *pair]) == 0
+        assert main(["compare", *options(s3), *pair]) == 0
+        assert main(["compare", *options(s3), "--structure", *pair]) == 0
     assert capsys.readouterr() == ("", "")
     assert main(["report", *options(s3), url, "here.nwb.zarr", "-o", "two.html"]) == 0
     assert ">none<" in Path("two.html").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("command", [["diff", "--structure"], ["diff"], ["report"]], ids=" ".join)
+@pytest.mark.parametrize("command", [["compare", "--structure"], ["compare"], ["report"]], ids=" ".join)
 def test_without_the_options_it_is_told_that_they_are_missing(
     command: list[str], s3: S3Server, nwb: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -76,12 +76,12 @@ def test_a_bucket_that_refuses_to_tell_what_is_not_there(
     url = s3.url("a.nwb.zarr")
     assert main(["convert", *options(s3), str(nwb), url]) == 0
     s3.proxy.fault = lambda method, path, number: "403" if "zarr.json" in path or ".zarray" in path else None
-    assert main(["diff", *options(s3), "--structure", str(nwb), url]) == 0
+    assert main(["compare", *options(s3), "--structure", str(nwb), url]) == 0
     assert capsys.readouterr().err == ""
 
 
 def test_a_bucket_that_is_not_there_is_told(s3: S3Server, nwb: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["diff", *options(s3), str(nwb), "s3://no-such-bucket-here/a.zarr"]) == 2
+    assert main(["compare", *options(s3), str(nwb), "s3://no-such-bucket-here/a.zarr"]) == 2
     assert "there is no such bucket" in capsys.readouterr().err
 
 
@@ -89,10 +89,10 @@ def test_what_is_no_file_that_can_be_compared_far_away(
     web: WebServer, nwb: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (web.folder / "b.nwb").write_bytes(nwb.read_bytes())
-    assert main(["diff", str(nwb), f"{web.url}/b.nwb"]) == 2
+    assert main(["compare", str(nwb), f"{web.url}/b.nwb"]) == 2
     assert "download it first" in capsys.readouterr().err
 
 
 def test_an_hdf5_file_far_away_is_not_planned(web: WebServer, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["plan", f"{web.url}/b.nwb"]) == 2
+    assert main(["dry-run", f"{web.url}/b.nwb"]) == 2
     assert "Download it first" in capsys.readouterr().err

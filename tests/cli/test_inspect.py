@@ -14,10 +14,9 @@ from hdmf.build import DatasetBuilder, GroupBuilder
 from pynwb import NWBFile
 from pynwb.ecephys import ElectricalSeries
 
-from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO
+from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO, report
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.model.render import UNICODE
-from hdmf_zarr_backend.report.page import report
 from tests.samples import dataset_builders, plain_nwbfile, reference_tree
 
 DOCUMENTATION = Path(__file__).resolve().parents[2] / "docs/reference/command-line.md"
@@ -223,7 +222,7 @@ def test_depth(nwb: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert max(path.count("/") for path in paths) == 1
 
 
-@pytest.mark.parametrize("command", ["inspect", "plan"])
+@pytest.mark.parametrize("command", ["inspect", "dry-run"])
 @pytest.mark.parametrize("depth", ["-1", "1.5", "all", ""])
 def test_what_is_no_depth(nwb: Path, capsys: pytest.CaptureFixture[str], command: str, depth: str) -> None:
     assert main([command, str(nwb), f"--depth={depth}"]) == 2

@@ -38,10 +38,10 @@ def test_without_arguments_the_first_commands_are_shown(capsys: pytest.CaptureFi
     assert main([]) == 0
     shown = capsys.readouterr().out
     calls = [line.split() for line in shown.splitlines() if line.startswith("  zarrio ")]
-    assert [call[1] for call in calls] == ["convert", "inspect", "diff", "validate", "report"]
+    assert [call[1] for call in calls] == ["convert", "inspect", "compare", "validate", "report"]
     assert "`zarrio help`" in shown
     for call in calls:
-        assert " ".join(call[:3]) in {line.strip() for line in examples_of(call[1])} | {"zarrio diff session.nwb"}
+        assert " ".join(call[:3]) in {line.strip() for line in examples_of(call[1])} | {"zarrio compare session.nwb"}
 
 
 def examples_of(name: str) -> list[str]:
@@ -49,12 +49,12 @@ def examples_of(name: str) -> list[str]:
 
 
 def test_help_is_a_command(capsys: pytest.CaptureFixture[str]) -> None:
-    for given, same in ((["help"], ["--help"]), (["help", "diff"], ["diff", "--help"])):
+    for given, same in ((["help"], ["--help"]), (["help", "compare"], ["compare", "--help"])):
         assert main(given) == main(same) == 0
         shown = capsys.readouterr().out
         assert shown[: len(shown) // 2] == shown[len(shown) // 2 :]
-    assert main(["help", "dif"]) == 2
-    assert "'dif' is not a command; did you mean diff?" in capsys.readouterr().err
+    assert main(["help", "compar"]) == 2
+    assert "'compar' is not a command; did you mean compare?" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_a_mistyped_option_is_suggested(given: list[str], meant: str, capsys: py
 
 
 def test_nothing_is_suggested_for_a_word_that_resembles_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["xylophone"]) == main(["diff", "a", "b", "--xylophone"]) == 2
+    assert main(["xylophone"]) == main(["compare", "a", "b", "--xylophone"]) == 2
     assert "did you mean" not in capsys.readouterr().err
 
 
@@ -108,7 +108,7 @@ def test_options_are_spelled_the_same_in_all_commands() -> None:
     assert {option: found for option, found in forms.items() if len(found) > 1} == {}
 
 
-@pytest.mark.parametrize("arguments", [["bogus"], ["inspect"], ["inspect", "a", "--depth", "-1"], ["diff", "a"]])
+@pytest.mark.parametrize("arguments", [["bogus"], ["inspect"], ["inspect", "a", "--depth", "-1"], ["compare", "a"]])
 def test_a_wrong_call_is_told_and_ends_with_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(arguments) == 2
     captured = capsys.readouterr()
@@ -285,4 +285,4 @@ def test_inspect_and_diff_of_the_structure_load_neither_hdmf_nor_zarr(small: Pat
     assert not loaded_by("--help") & {*HEAVY, "numpy"}
     assert not loaded_by("inspect", path) & {*HEAVY, "numpy"}
     assert not loaded_by("inspect", path, "--json", "--sizes", "--attributes", "--specs") & set(HEAVY)
-    assert not loaded_by("diff", path, path, "--structure") & (set(HEAVY) - {"numcodecs"})
+    assert not loaded_by("compare", path, path, "--structure") & (set(HEAVY) - {"numcodecs"})

@@ -19,7 +19,7 @@ from tests.samples import plain_nwbfile, write_hdf5
 
 
 def names_of(paths: list[str], folder: str, **options: object) -> list[str]:
-    given = {"to": None, "zarr_format": None, "virtual": False, **options}
+    given = {"to": None, "zarr_format": None, **options}
     return [target for _, target in pairs_of(Namespace(paths=paths, output=folder, **given))]
 
 
@@ -44,7 +44,7 @@ def test_names_of_sources_behind_urls(tmp_path: Path) -> None:
         ("a.nwb.zarr.zip", {"to": "zarr"}, "a.nwb.zarr"),
         ("a.nwb", {"zarr_format": 3}, "a.nwb.zarr"),
         ("a.nwb", {"to": "hdf5"}, "a.nwb"),
-        ("a.nwb", {"virtual": True}, "a.nwb.zarr.json"),
+        ("a.nwb", {"to": "virtual"}, "a.nwb.zarr.json"),
     ],
 )
 def test_the_name_follows_the_formats(source: str, options: dict[str, object], target: str, tmp_path: Path) -> None:
@@ -78,7 +78,7 @@ def test_zarr_files_are_copied_into_a_folder(tmp_path: Path, capsys: pytest.Capt
     assert "skipped" not in capsys.readouterr().out
     assert main(call) == 0
     assert "skipped, a complete file exists" in capsys.readouterr().out
-    assert main(["diff", str(tmp_path / "a.zarr"), str(tmp_path / "copies/a.zarr")]) == 0
+    assert main(["compare", str(tmp_path / "a.zarr"), str(tmp_path / "copies/a.zarr")]) == 0
 
 
 # ---- what is there already ------------------------------------------------------------------------------------------
@@ -156,10 +156,10 @@ def test_with_force_what_is_not_complete_or_of_another_kind_is_made_anew(
 
 def test_a_file_of_references_is_there(nwb: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     target = tmp_path / "a.nwb.zarr.json"
-    assert skipped(capsys, "--virtual", nwb, target) == [False]
-    assert skipped(capsys, "--virtual", nwb, target) == [True]
+    assert skipped(capsys, "--to", "virtual", nwb, target) == [False]
+    assert skipped(capsys, "--to", "virtual", nwb, target) == [True]
     target.write_text("{}")
-    assert main(["convert", "--skip-existing", "--overwrite", "--virtual", str(nwb), str(target)]) == 0
+    assert main(["convert", "--skip-existing", "--overwrite", "--to", "virtual", str(nwb), str(target)]) == 0
     assert len(target.read_text()) > 100
 
 
@@ -223,7 +223,7 @@ def test_several_sources_and_a_folder_as_with_cp(folder: Path, capsys: pytest.Ca
 
 
 def test_a_url_without_a_target_goes_into_the_current_folder() -> None:
-    given = {"to": None, "zarr_format": None, "virtual": False, "output": None}
+    given = {"to": None, "zarr_format": None, "output": None}
     assert pairs_of(Namespace(paths=["https://host/x/a.nwb.zarr?token=b"], **given)) == [
         ("https://host/x/a.nwb.zarr?token=b", "a.nwb")
     ]

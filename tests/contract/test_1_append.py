@@ -23,6 +23,7 @@ from pynwb.behavior import Position, SpatialSeries
 from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO, convert, repair
 from hdmf_zarr_backend.arrays import growth
 from hdmf_zarr_backend.errors import ConflictError, IncompleteStoreError, JournalWarning, StoreError
+from hdmf_zarr_backend.options import WriteOptions
 from tests import samples
 from tests.documents import document, is_consolidated, is_fresh
 from tests.faults.appending import failing
@@ -470,10 +471,10 @@ def test_an_index_grows_row_by_row_and_again_later(folder):
 
 @APPEND
 def test_the_consolidated_document_is_removed_where_it_is_not_wanted(plain):
-    with NWBZarrIO(plain, "r+") as io:
+    with NWBZarrIO(plain, "r+", write_options=WriteOptions(consolidate_metadata=False)) as io:
         nwbfile = io.read()
         nwbfile.add_acquisition(TimeSeries(name="new", data=[1.0], unit="m", rate=1.0))
-        io.write(nwbfile, consolidate_metadata=False)
+        io.write(nwbfile)
     assert not is_consolidated(plain)
     assert sorted(read(plain).acquisition) == ["new", "trace"]
 
@@ -481,7 +482,8 @@ def test_the_consolidated_document_is_removed_where_it_is_not_wanted(plain):
 @APPEND
 def test_a_file_that_was_never_consolidated_stays_so(folder):
     path = folder / "file.zarr"
-    write_builder(path, root(dataset("x", ZarrDataIO(np.arange(3), maxshape=(None,)))), consolidate_metadata=False)
+    builder = root(dataset("x", ZarrDataIO(np.arange(3), maxshape=(None,))))
+    write_builder(path, builder, write_options=WriteOptions(consolidate_metadata=False))
     with ZarrIO(path, "r+") as io:
         io.read_builder()["x"].data.append([3])
     assert not is_consolidated(path)

@@ -11,8 +11,10 @@ import pytest
 from hdmf.build import DatasetBuilder, GroupBuilder
 from hdmf.spec import DatasetSpec, RefSpec
 
-from hdmf_zarr_backend import RegionReference, ZarrDataIO, ZarrIO, ZarrReference, convert
+from hdmf_zarr_backend import ZarrDataIO, ZarrIO, convert
 from hdmf_zarr_backend.errors import UsageError
+from hdmf_zarr_backend.formats.references import ZarrReference
+from hdmf_zarr_backend.formats.regions import RegionReference
 from tests.documents import document
 from tests.places import Place
 from tests.trees import dataset, read_builder, root, write_builder

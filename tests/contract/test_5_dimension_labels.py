@@ -12,6 +12,7 @@ from hdmf.data_utils import DataChunkIterator
 from pynwb import NWBHDF5IO, TimeSeries
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO
+from hdmf_zarr_backend.options import WriteOptions
 from tests import samples
 from tests.documents import document
 from tests.places import Place
@@ -127,8 +128,8 @@ def test_xarray_opens_a_group_by_its_dimensions(cell, tmp_path):
 @pytest.fixture
 def documented(folder: Place) -> Place:
     path = folder / "file.nwb.zarr"
-    with NWBZarrIO(path, "w") as io:
-        io.write(samples.plain_nwbfile(), doc=True)
+    with NWBZarrIO(path, "w", write_options=WriteOptions(doc=True)) as io:
+        io.write(samples.plain_nwbfile())
     return path
 
 

@@ -18,6 +18,7 @@ from hdmf.testing import TestCase
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO, convert, dry_run
 from hdmf_zarr_backend.errors import DamagedFileError, FilterReplacedWarning, NameRefusedError, ValueRefusedError
+from hdmf_zarr_backend.options import WriteOptions
 from tests import samples
 from tests.cells import Cell
 from tests.documents import arrays
@@ -223,7 +224,7 @@ def test_the_report_and_the_progress_say_what_was_done(folder: Place, tmp_path: 
     made = folder / "a.zarr"
     for source, target in ((tmp_path / "a.h5", made), (made, tmp_path / "b.h5")):
         progress = Recorded()
-        report = convert(source, target, progress=progress)
+        report = convert(source, target, write_options=WriteOptions(progress=progress))
         assert (report.groups, report.datasets, report.links, report.nbytes) == (2, 3, 2, 800_020)
         assert (report.source, report.target) == (str(source), str(target))
         assert report.format == ("zarr" if target == made else "hdf5")

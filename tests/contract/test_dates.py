@@ -206,9 +206,9 @@ def test_the_commands_take_dates(tmp_path, capsys, zarr_format):
     other = tmp_path / "b.zarr"
     convert(path, other, zarr_format=5 - zarr_format)
     assert_same(read(other), VALUES["durations of 10 ms"])
-    assert main(["diff", str(path), str(other)]) == 0
+    assert main(["compare", str(path), str(other)]) == 0
     write_column(tmp_path / "c.zarr", VALUES["durations of 10 ms"].astype("m8[us]"), zarr_format)
-    assert main(["diff", str(path), str(tmp_path / "c.zarr")]) == 1
+    assert main(["compare", str(path), str(tmp_path / "c.zarr")]) == 1
     if zarr_format == 2:
         upgrade(path)
         assert_same(read(path), VALUES["durations of 10 ms"])
@@ -241,7 +241,7 @@ def test_dates_that_h5py_stored_as_opaque_values_go_back(tmp_path, zarr_format):
     convert(tmp_path / "a.h5", tmp_path / "a.zarr", zarr_format=zarr_format)
     assert_same(read(tmp_path / "a.zarr"), np.array([0, 5], "M8[s]"))
     convert(tmp_path / "a.zarr", tmp_path / "b.h5")
-    assert main(["diff", str(tmp_path / "a.h5"), str(tmp_path / "b.h5")]) == 0
+    assert main(["compare", str(tmp_path / "a.h5"), str(tmp_path / "b.h5")]) == 0
     with h5py.File(tmp_path / "b.h5") as file:
         assert_same(file["when"][...], np.array([0, 5], "M8[s]"))
         assert_same(file["scalar"][()], np.datetime64(5, "ns"))

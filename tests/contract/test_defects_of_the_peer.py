@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 import h5py
-import numcodecs
 import numpy as np
 import pytest
 from hdmf.backends.hdf5 import HDF5IO, H5DataIO
@@ -29,6 +28,7 @@ from pynwb import TimeSeries
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO, consolidate, convert, verify
 from hdmf_zarr_backend.errors import StoreExistsError, UnsafeDataError, ZarrBackendError
+from hdmf_zarr_backend.options import WriteOptions
 from hdmf_zarr_backend.progress import TerminalProgress
 from hdmf_zarr_backend.stores.base import Abilities
 from hdmf_zarr_backend.stores.local import LocalStore
@@ -112,7 +112,9 @@ class Blocks(GenericDataChunkIterator):
 def test_d3_jobs_do_not_write_over_each_other(folder):
     values = np.arange(100_000)
     data = ZarrDataIO(Blocks(values), chunks=(1024,))
-    path = trees.write_builder(folder / "a.zarr", trees.root(trees.dataset("x", data)), number_of_jobs=4)
+    path = trees.write_builder(
+        folder / "a.zarr", trees.root(trees.dataset("x", data)), write_options=WriteOptions(executor=4)
+    )
     with ZarrIO(path) as io:
         found = io.read_builder()["x"].data
         assert found.chunks == (1024,)
@@ -133,13 +135,11 @@ def test_d5_a_list_of_references_in_an_attribute(folder):
         assert [getattr(ref, "builder", ref).name for ref in io.read_builder().attributes["refs"]] == ["a", "b"]
 
 
-@pytest.mark.filterwarnings("ignore:Pickled references")
 def test_d6_arguments_of_the_class_for_nwb_are_honoured(folder):
     path = folder / "a.nwb.zarr"
     put(path, "note.txt", b"no file of ours")
-    with NWBZarrIO(path, "w", object_codec_class=numcodecs.Pickle, force_overwrite=True) as io:
+    with NWBZarrIO(path, "w", force_overwrite=True) as io:
         io.write(samples.rich_nwbfile())
-    assert "pickle" in filters(path)
     assert "note.txt" not in keys_of(path)
 
 
@@ -148,18 +148,28 @@ def test_d6_arguments_of_the_class_for_nwb_are_honoured(folder):
 def test_d7_a_failing_worker_leaves_no_silent_hole(folder, jobs, capfd):
     """The error was taken for one of the progress bar, and the write returned with elements missing."""
     blocks = Blocks(np.arange(3000), broken_from=1500, display_progress=True)
-    with ZarrIO(folder / "a.zarr", "w") as io, pytest.raises(ZeroDivisionError, match="amplifier"):
+    with (
+        ZarrIO(
+            folder / "a.zarr", "w", write_options=WriteOptions(executor=jobs, progress=TerminalProgress("writing"))
+        ) as io,
+        pytest.raises(ZeroDivisionError, match="amplifier"),
+    ):
         builder = trees.root(trees.dataset("x", ZarrDataIO(blocks, chunks=(64,))))
-        io.write_builder(builder, number_of_jobs=jobs, progress=TerminalProgress("writing"))
+        io.write_builder(builder)
     check_nothing(folder / "a.zarr")
 
 
 def test_d7_nor_is_one_whose_chunk_cannot_be_encoded(folder):
     values = np.array(["text"] * 999 + [5], dtype=object)
     data = ZarrDataIO(values, chunks=(100,))
-    with ZarrIO(folder / "a.zarr", "w") as io, pytest.raises(ZarrBackendError, match=r"5.*\(/x\)"):
+    with (
+        ZarrIO(
+            folder / "a.zarr", "w", write_options=WriteOptions(executor=2, progress=TerminalProgress("writing"))
+        ) as io,
+        pytest.raises(ZarrBackendError, match=r"5.*\(/x\)"),
+    ):
         builder = trees.root(trees.dataset("x", data, "utf8"))
-        io.write_builder(builder, number_of_jobs=2, progress=TerminalProgress("writing"))
+        io.write_builder(builder)
     check_nothing(folder / "a.zarr")
 
 
@@ -189,10 +199,10 @@ def test_d9_a_root_of_any_name(folder):
 @APPEND
 def test_d10a_no_stale_consolidated_document_is_left(folder):
     path = samples.write_zarr(folder / "a.nwb.zarr")
-    with NWBZarrIO(path, "r+") as io:
+    with NWBZarrIO(path, "r+", write_options=WriteOptions(consolidate_metadata=False)) as io:
         nwbfile = io.read()
         nwbfile.add_acquisition(TimeSeries(name="late", data=[1.0], unit="V", rate=1.0))
-        io.write(nwbfile, consolidate_metadata=False)
+        io.write(nwbfile)
     with NWBZarrIO(path) as io:
         assert "late" in io.read().acquisition
     assert not [problem for problem in verify(path, "structure").problems if problem.kind == "consolidated-stale"]
@@ -350,8 +360,11 @@ def test_d15_an_export_from_hdf5_holds_no_complete_dataset(tmp_path, chunks):
         file.create_dataset("x", data=np.arange(size), chunks=chunks)
     tracemalloc.start()
     try:
-        with HDF5IO(tmp_path / "a.h5", "r", manager=get_manager()) as source, ZarrIO(tmp_path / "a.zarr", "w") as io:
-            io.export(source, memory_budget=8 * 2**20, cache_spec=False)
+        with (
+            HDF5IO(tmp_path / "a.h5", "r", manager=get_manager()) as source,
+            ZarrIO(tmp_path / "a.zarr", "w", write_options=WriteOptions(memory_budget=8 * 2**20)) as io,
+        ):
+            io.export(source, cache_spec=False)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

@@ -11,7 +11,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import h5py
 import numpy as np
@@ -22,6 +21,7 @@ from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.errors import UsageError, WorkerLostError
 from hdmf_zarr_backend.execution import executors
 from hdmf_zarr_backend.execution.executors import connected
+from hdmf_zarr_backend.options import WriteOptions
 from hdmf_zarr_backend.progress import Progress
 from tests.execution.conftest import contents
 
@@ -90,7 +90,7 @@ def test_a_cluster_of_processes_makes_the_same_file(
     with scheduler(tmp_path) as (address, _), worker(address, tmp_path), worker(address, tmp_path):
         call = ["convert", "--scheduler", address, "--codec", "zlib", str(source), str(tmp_path / "a.zarr")]
         assert main(call) == 0, capsys.readouterr().err
-    convert(source, tmp_path / "b.zarr", codec={"id": "zlib", "level": 4}, executor=None)
+    convert(source, tmp_path / "b.zarr", codec={"id": "zlib", "level": 4}, write_options=WriteOptions(executor=None))
     assert contents(tmp_path / "a.zarr") == contents(tmp_path / "b.zarr")
     assert "2 groups, 3 datasets" in capsys.readouterr().out
 
@@ -114,17 +114,22 @@ def test_a_cluster_that_is_gone_is_told_and_what_is_done_goes_on_without_it(sour
     folder = tmp_path / "out"
     folder.mkdir()
     codec = {"id": "zlib", "level": 9}
-    options: Any = {"codec": codec, "memory_budget": 500_000}
+    here = WriteOptions(memory_budget=500_000)
     with (
         dask.config.set({"distributed.comm.timeouts.connect": "2s", "distributed.comm.retry.count": 0}),
         scheduler(tmp_path) as (address, process),
         worker(address, tmp_path),
         pytest.raises(WorkerLostError, match=r"\(/.*resume=True"),
     ):
-        convert(source, folder / "a.zarr", executor=f"tcp://{address}", progress=Stopping(process), **options)
+        convert(
+            source,
+            folder / "a.zarr",
+            codec=codec,
+            write_options=WriteOptions(executor=f"tcp://{address}", progress=Stopping(process), memory_budget=500_000),
+        )
     assert not (folder / "a.zarr").exists()
-    convert(source, folder / "a.zarr", resume=True, **options)
-    convert(source, folder / "b.zarr", **options)
+    convert(source, folder / "a.zarr", codec=codec, resume=True, write_options=here)
+    convert(source, folder / "b.zarr", codec=codec, write_options=here)
     assert contents(folder / "a.zarr") == contents(folder / "b.zarr")
 
 
@@ -150,10 +155,10 @@ def test_a_scheduler_without_workers(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_an_address_that_is_none(source: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="not an address of a dask scheduler"):
-        convert(source, tmp_path / "a.zarr", executor="carrier-pigeon://loft")
+        convert(source, tmp_path / "a.zarr", write_options=WriteOptions(executor="carrier-pigeon://loft"))
 
 
 def test_without_distributed(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(UsageError, match=r"pip install 'hdmf-zarr-backend\[dask\]'"):
-        convert(source, tmp_path / "a.zarr", executor="tcp://127.0.0.1:8786")
+        convert(source, tmp_path / "a.zarr", write_options=WriteOptions(executor="tcp://127.0.0.1:8786"))

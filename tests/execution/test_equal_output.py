@@ -16,7 +16,7 @@ from hdmf.data_utils import AbstractDataChunkIterator, DataChunk
 
 from hdmf_zarr_backend import ZarrDataIO, ZarrIO, convert
 from hdmf_zarr_backend.comparison import compare
-from hdmf_zarr_backend.options import ReadOptions
+from hdmf_zarr_backend.options import ReadOptions, WriteOptions
 from hdmf_zarr_backend.progress import Progress
 from tests.execution.conftest import KINDS, contents
 
@@ -30,8 +30,8 @@ def root(**datasets: Any) -> GroupBuilder:
 
 
 def write(path: Path, executor: Any = None, /, progress: Progress | None = None, **datasets: Any) -> dict[str, bytes]:
-    with ZarrIO(path, "w") as io:
-        io.write_builder(root(**datasets), executor=executor, progress=progress or Progress())
+    with ZarrIO(path, "w", write_options=WriteOptions(executor=executor, progress=progress or Progress())) as io:
+        io.write_builder(root(**datasets))
     return contents(path)
 
 
@@ -120,10 +120,14 @@ def test_iterators_of_misaligned_blocks_are_right(
 ) -> None:
     expected = write(tmp_path / "serial.zarr", SERIAL, x=Pieces(step, is_reversed=is_reversed))
     progress = Counting()
-    with ZarrIO(tmp_path / "other.zarr", "w") as io:
+    with ZarrIO(
+        tmp_path / "other.zarr",
+        "w",
+        write_options=WriteOptions(executor=executors(kind), progress=progress, memory_budget=100_000),
+    ) as io:
         blocks = Pieces(step, is_reversed=is_reversed)
         # one chunk of 14 kB and what waits for one more may be in flight: every block has to wait for room
-        io.write_builder(root(x=blocks), executor=executors(kind), progress=progress, memory_budget=100_000)
+        io.write_builder(root(x=blocks))
     assert contents(tmp_path / "other.zarr") == expected
     assert progress.by_path == {"/x": VALUES.nbytes}
     with ZarrIO(tmp_path / "other.zarr", "r") as io:
@@ -148,8 +152,11 @@ def zarr_source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def export(source: Path, target: Path, executor: Any, **options: Any) -> dict[str, bytes]:
-    with ZarrIO(source, "r", read_options=ReadOptions(missing_chunks="fill")) as src, ZarrIO(target, "w") as io:
-        io.export(src, executor=executor, **options)
+    with (
+        ZarrIO(source, "r", read_options=ReadOptions(missing_chunks="fill")) as src,
+        ZarrIO(target, "w", write_options=WriteOptions(executor=executor)) as io,
+    ):
+        io.export(src, **options)
     return contents(target)
 
 
@@ -197,8 +204,11 @@ def test_other_chunks_of_a_stored_array_are_the_same(
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_export_from_hdf5_is_the_same(executors: Find, hdf5_source: Path, tmp_path: Path, kind: Any) -> None:
     for name, executor in (("serial.zarr", SERIAL), ("other.zarr", executors(kind))):
-        with HDF5IO(hdf5_source, "r", manager=get_manager()) as src, ZarrIO(tmp_path / name, "w") as io:
-            io.export(src, executor=executor, cache_spec=False)
+        with (
+            HDF5IO(hdf5_source, "r", manager=get_manager()) as src,
+            ZarrIO(tmp_path / name, "w", write_options=WriteOptions(executor=executor)) as io,
+        ):
+            io.export(src, cache_spec=False)
     assert contents(tmp_path / "other.zarr") == contents(tmp_path / "serial.zarr")
     with ZarrIO(tmp_path / "other.zarr", "r") as io:
         builder = io.read_builder()
@@ -227,10 +237,19 @@ def hdf5_source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_there_and_back_is_the_same(executors: Find, hdf5_source: Path, tmp_path: Path, kind: Any, codec: Any) -> None:
     for name, who in (("serial", SERIAL), ("other", executors(kind))):
         progress = Counting()
-        convert(hdf5_source, tmp_path / f"{name}.zarr", codec=codec, executor=who, progress=progress)
+        convert(
+            hdf5_source,
+            tmp_path / f"{name}.zarr",
+            codec=codec,
+            write_options=WriteOptions(executor=who, progress=progress),
+        )
         assert progress.done == progress.total > 5 * VALUES.nbytes
         progress = Counting()
-        convert(tmp_path / f"{name}.zarr", tmp_path / f"{name}.h5", executor=who, progress=progress)
+        convert(
+            tmp_path / f"{name}.zarr",
+            tmp_path / f"{name}.h5",
+            write_options=WriteOptions(executor=who, progress=progress),
+        )
         assert progress.done == progress.total > 5 * VALUES.nbytes
     expected = contents(tmp_path / "serial.zarr")
     assert contents(tmp_path / "other.zarr") == expected

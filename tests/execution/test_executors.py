@@ -19,14 +19,15 @@ from hdmf_zarr_backend.errors import UsageError, WriteError
 from hdmf_zarr_backend.execution.executors import runner
 from hdmf_zarr_backend.execution.tasks import ArrayWrite, cut
 from hdmf_zarr_backend.model.stored import StoredArray
+from hdmf_zarr_backend.options import WriteOptions
 from hdmf_zarr_backend.stores.local import LocalStore
 
 VALUES = np.random.default_rng(0).integers(-50, 50, (60_000, 16), dtype="i2")
 
 
 def test_number_of_jobs_is_a_number_of_threads(tmp_path: Path) -> None:
-    with ZarrIO(tmp_path / "a.zarr", "w") as io:
-        io.write_builder(GroupBuilder("root", datasets=[DatasetBuilder("a", VALUES)]), number_of_jobs=2)
+    with ZarrIO(tmp_path / "a.zarr", "w", write_options=WriteOptions(executor=2)) as io:
+        io.write_builder(GroupBuilder("root", datasets=[DatasetBuilder("a", VALUES)]))
     with ZarrIO(tmp_path / "a.zarr", "r") as io:
         assert np.array_equal(io.read_builder()["a"].data[:], VALUES)
 
@@ -80,7 +81,7 @@ _at_work: list[int] = []
 def test_large_tasks_wait_for_memory(nbytes: int, most: int) -> None:
     """Four workers and 100 bytes: a task holds three times its bytes while it runs."""
     with runner(4) as pool:
-        seen = [found for _, found in pool.run([Sleeping(nbytes) for _ in range(20)], memory_budget=100)]
+        seen = [found for _, found in pool.run([Sleeping(nbytes) for _ in range(20)], budget=100)]
     assert len(seen) == 20
     assert max(seen) <= most
 

@@ -20,6 +20,7 @@ from hdmf.build import DatasetBuilder, GroupBuilder
 from hdmf_zarr_backend import ZarrDataIO, ZarrIO, convert
 from hdmf_zarr_backend.errors import ChunkError, StoreError, WorkerLostError, WriteError, ZarrBackendError
 from hdmf_zarr_backend.execution.executors import runner
+from hdmf_zarr_backend.options import WriteOptions
 from hdmf_zarr_backend.progress import Progress
 from tests.execution.conftest import KINDS, contents, dask_client
 
@@ -43,7 +44,9 @@ def test_a_damaged_chunk_of_hdf5(executors: Find, tmp_path: Path, kind: Any) -> 
         raw.seek(info.byte_offset)
         raw.write(b"\xff" * 64)
     with pytest.raises(ChunkError, match=r"a\.h5: .*\(/group/x\)"):
-        convert(tmp_path / "a.h5", tmp_path / "a.zarr", codec=True, executor=executors(kind))
+        convert(
+            tmp_path / "a.h5", tmp_path / "a.zarr", codec=True, write_options=WriteOptions(executor=executors(kind))
+        )
     assert names(tmp_path) == ["a.h5"]
 
 
@@ -57,10 +60,13 @@ def test_a_damaged_chunk_of_zarr(executors: Find, tmp_path: Path, kind: Any, tar
     damaged.write_bytes(damaged.read_bytes()[:-100])
     with pytest.raises(ChunkError, match=r"a\.zarr: .*\(/group/x\)"):
         if target.endswith(".h5"):
-            convert(tmp_path / "a.zarr", tmp_path / target, executor=executors(kind))
+            convert(tmp_path / "a.zarr", tmp_path / target, write_options=WriteOptions(executor=executors(kind)))
         else:
-            with ZarrIO(tmp_path / "a.zarr", "r") as source, ZarrIO(tmp_path / target, "w") as io:
-                io.export(source, executor=executors(kind))
+            with (
+                ZarrIO(tmp_path / "a.zarr", "r") as source,
+                ZarrIO(tmp_path / target, "w", write_options=WriteOptions(executor=executors(kind))) as io,
+            ):
+                io.export(source)
     assert names(tmp_path) == ["a.zarr"]
 
 
@@ -107,10 +113,10 @@ def test_whatever_a_worker_raises_is_told_with_the_node(
     values.error = error
     data = ZarrDataIO(values, chunks=(8192, 16))
     with (
-        ZarrIO(tmp_path / "a.zarr", "w") as io,
+        ZarrIO(tmp_path / "a.zarr", "w", write_options=WriteOptions(executor=2)) as io,
         pytest.raises(expected, match=rf"{error.args[-1]}.*\(/x\)") as caught,
     ):
-        io.write_builder(GroupBuilder("root", datasets=[DatasetBuilder("x", data)]), executor=2)
+        io.write_builder(GroupBuilder("root", datasets=[DatasetBuilder("x", data)]))
     assert caught.value.__cause__ is error
     assert names(tmp_path) == []
 
@@ -157,7 +163,9 @@ def turned(folder: Path, target: Path, executor: Any, progress: Progress) -> Non
     """Convert to what ``target`` is, in small tasks."""
     source = folder / ("a.h5" if target.suffix == ".zarr" else "a.zarr")
     codec: Any = {"codec": {"id": "zlib", "level": 9}} if target.suffix == ".zarr" else {}
-    convert(source, target, executor=executor, memory_budget=500_000, progress=progress, **codec)
+    convert(
+        source, target, write_options=WriteOptions(executor=executor, memory_budget=500_000, progress=progress), **codec
+    )
 
 
 @pytest.mark.parametrize("target", ["b.zarr", "b.h5"])

@@ -26,25 +26,27 @@ _WORK = """
 import json, resource, sys
 import numpy as np
 from hdmf.build import DatasetBuilder, GroupBuilder
-from hdmf_zarr_backend import ZarrDataIO, ZarrIO, convert
+from hdmf_zarr_backend import WriteOptions, ZarrDataIO, ZarrIO, convert
 
 def work(kind, source, target, options):
+    names = ("executor", "memory_budget")
+    how = WriteOptions(**{name: options.pop(name) for name in names if name in options})
     if kind == "convert":
-        convert(source, target, **options)
+        convert(source, target, write_options=how, **options)
         return
     chunks = options.pop("chunks", None)
-    with ZarrIO(target, "w") as io:
+    with ZarrIO(target, "w", write_options=how) as io:
         if source.endswith(".h5"):
             import h5py
             with h5py.File(source, "r") as file:
-                copy(io, file["x"], chunks, options)
+                copy(io, file["x"], chunks)
         else:
             with ZarrIO(source, "r") as other:
-                copy(io, other.read_builder()["x"].data, chunks, options)
+                copy(io, other.read_builder()["x"].data, chunks)
 
-def copy(io, data, chunks, options):
+def copy(io, data, chunks):
     wrapped = data if chunks is None else ZarrDataIO(data, chunks=tuple(chunks), link_data=False)
-    io.write_builder(GroupBuilder("root", datasets=[DatasetBuilder("x", wrapped)]), link_data=False, **options)
+    io.write_builder(GroupBuilder("root", datasets=[DatasetBuilder("x", wrapped)]), link_data=False)
 
 if __name__ == "__main__":
     peaks = []

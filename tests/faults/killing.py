@@ -21,7 +21,7 @@ import numpy as np
 
 from hdmf_zarr_backend import ZarrDataIO, ZarrIO, convert
 from hdmf_zarr_backend.errors import IncompleteStoreError, StoreNotFoundError
-from hdmf_zarr_backend.options import ReadOptions
+from hdmf_zarr_backend.options import ReadOptions, WriteOptions
 from hdmf_zarr_backend.stores import files as store_files
 from hdmf_zarr_backend.stores import local as local_store
 from hdmf_zarr_backend.stores import zip as zip_store
@@ -181,7 +181,14 @@ def act(what: str, place: str, chunks: int, options: dict[str, Any]) -> None:
         write(place, NEW, chunks, **options)
     else:
         again = os.path.lexists(place)
-        convert(Path(place).parent / "source.h5", place, executor=None, check=False, overwrite=again, **options)
+        convert(
+            Path(place).parent / "source.h5",
+            place,
+            write_options=WriteOptions(executor=None),
+            check=False,
+            overwrite=again,
+            **options,
+        )
 
 
 def _tell(*numbers: int) -> None:

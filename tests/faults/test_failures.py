@@ -29,6 +29,7 @@ from hdmf_zarr_backend.errors import (
     StoreUnreachableError,
     ZarrBackendError,
 )
+from hdmf_zarr_backend.options import WriteOptions
 from hdmf_zarr_backend.stores import files as store_files
 from hdmf_zarr_backend.stores import local as local_store
 from hdmf_zarr_backend.stores.local import LocalStore
@@ -258,8 +259,8 @@ def test_ctrl_c_in_a_worker(tmp_path: Path, executor: Any, before: bool) -> None
 
     values = np.zeros((400_000, 4), "i4").view(Vanishing)
     values.happens = stop
-    with pytest.raises(KeyboardInterrupt), ZarrIO(path, "w") as io:
-        io.write_builder(trees.root(trees.dataset("x", ZarrDataIO(values, chunks=(1000, 4)))), executor=executor)
+    with pytest.raises(KeyboardInterrupt), ZarrIO(path, "w", write_options=WriteOptions(executor=executor)) as io:
+        io.write_builder(trees.root(trees.dataset("x", ZarrDataIO(values, chunks=(1000, 4)))))
     assert state(path, CHUNKS) == ("old" if before else "nothing")
     assert os.listdir(tmp_path) == (["a.zarr"] if before else [])
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("hdmf-zarr_")]
@@ -275,5 +276,11 @@ def test_ctrl_c_while_a_file_is_converted_leaves_the_old_one(tmp_path: Path) -> 
     write_hdf5(tmp_path / "a.h5", NEW, CHUNKS)
     write(tmp_path / "a.zarr", OLD, CHUNKS)
     with pytest.raises(KeyboardInterrupt):
-        convert(tmp_path / "a.h5", tmp_path / "a.zarr", overwrite=True, check=False, progress=Stopping())
+        convert(
+            tmp_path / "a.h5",
+            tmp_path / "a.zarr",
+            overwrite=True,
+            check=False,
+            write_options=WriteOptions(progress=Stopping()),
+        )
     assert state(tmp_path / "a.zarr", CHUNKS) == "old"

@@ -95,7 +95,7 @@ def test_a_dry_run_of_an_upgrade_warns_of_the_change_that_the_upgrade_undoes(hal
 
 @pytest.mark.filterwarnings("always::hdmf_zarr_backend.errors.JournalWarning")
 def test_commands_print_the_warning(half_assigned: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for command in (["inspect"], ["diff", str(half_assigned)], ["upgrade", "--dry-run"]):
+    for command in (["inspect"], ["compare", str(half_assigned)], ["upgrade", "--dry-run"]):
         assert main([*command, str(half_assigned)]) == 0
         assert "values that were assigned to existing arrays: they may be new" in capsys.readouterr().err
 

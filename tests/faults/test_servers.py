@@ -66,7 +66,7 @@ def test_a_bucket_of_a_server_that_is_not_there_fails_at_once(options: dict[str,
 @pytest.mark.parametrize("server", NOBODY)
 def test_an_hdf5_file_on_a_server_that_is_not_there_fails_at_once(server: str, tmp_path: Path) -> None:
     with within_minutes(), pytest.raises(StoreUnreachableError):
-        convert(f"{server}/a.nwb", tmp_path / "a.nwb.zarr.json", virtual=True)
+        convert(f"{server}/a.nwb", tmp_path / "a.nwb.zarr.json", to="virtual")
     assert os.listdir(tmp_path) == []
 
 
@@ -142,7 +142,7 @@ def test_a_wrong_answer_is_one_error_and_no_hang(answer: str, kind: str, tmp_pat
         with pytest.raises(ZarrBackendError) as caught:
             if kind == "hdf5":
                 target = tmp_path / "a.nwb.zarr.json"
-                convert(f"{server}/a.nwb", target, virtual=True, storage_options=options)
+                convert(f"{server}/a.nwb", target, to="virtual", storage_options=options)
             else:
                 suffix = ".zip" if kind == "zip" else ""
                 ZarrIO(f"{server}/a.zarr{suffix}", "r", storage_options=options).read_builder()

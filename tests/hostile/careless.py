@@ -17,6 +17,7 @@ from hdmf.build import GroupBuilder
 
 from hdmf_zarr_backend import ZarrDataIO, ZarrIO
 from hdmf_zarr_backend.errors import StoreLockedError, ZarrBackendError
+from hdmf_zarr_backend.options import WriteOptions
 from tests import trees
 from tests.hostile.catalogue import CARELESS, Act, Case, opened
 
@@ -25,8 +26,8 @@ LONG = "n" * 300
 
 def write(path: Path, *members: Any, mode: str = "w", **options: Any) -> None:
     """Write a small file."""
-    with ZarrIO(path, mode) as io:
-        io.write_builder(trees.root(*(members or (trees.dataset("x", [1, 2]),))), **options)
+    with ZarrIO(path, mode, **options) as io:
+        io.write_builder(trees.root(*(members or (trees.dataset("x", [1, 2]),))))
 
 
 def check_old(path: Path) -> None:
@@ -147,7 +148,7 @@ def _stopped(path: Path) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        write(path, trees.dataset("x", values_with(stop, rows=200_000)), executor=2)
+        write(path, trees.dataset("x", values_with(stop, rows=200_000)), write_options=WriteOptions(executor=2))
     check_old(path)
 
 
@@ -191,7 +192,7 @@ def _onto_itself(path: Path) -> None:
 
 def _typed(path: Path) -> None:
     given = {"bytes": np.bytes_(b"\xff\x00\x01"), "large": 2**63 - 1, "nan": float("nan")}
-    with ZarrIO(path, "w", strict_json=True) as io:
+    with ZarrIO(path, "w", write_options=WriteOptions(strict_json=True)) as io:
         io.write_builder(trees.root(**given))
     found = opened(path).attributes
     assert bytes(found["bytes"]) == b"\xff\x00\x01"

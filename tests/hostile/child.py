@@ -21,7 +21,8 @@ from typing import Any
 
 import numpy as np
 
-from hdmf_zarr_backend import LazyArray, Limits, ZarrIO, verify
+from hdmf_zarr_backend import Limits, ZarrIO, verify
+from hdmf_zarr_backend.arrays.lazy import LazyArray
 from hdmf_zarr_backend.builders.datasets import BuilderReferences, BuilderTable
 from hdmf_zarr_backend.errors import ZarrBackendError
 from hdmf_zarr_backend.options import ReadOptions

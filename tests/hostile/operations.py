@@ -223,7 +223,7 @@ def repair(path: Path) -> str:
 def inspect(path: Path) -> str:
     """Show everything."""
     if path.suffix == ".h5":
-        return command("plan", "--all", path)
+        return command("dry-run", "--all", path)
     return command("inspect", "--all", "--attributes", path) + command("inspect", "--json", "--specs", path)
 
 
@@ -233,7 +233,7 @@ def diff(path: Path) -> str:
     with h5py.File(near, "w") as file:
         file["plain"] = np.zeros((6, 4), "i2")
         file["odd"] = np.zeros(3, "i2")
-    return command("diff", path, path) + command("diff", path, near)
+    return command("compare", path, path) + command("compare", path, near)
 
 
 def report(path: Path) -> str:
@@ -262,7 +262,7 @@ def upgrade(path: Path) -> str:
 
 OPERATIONS: dict[str, Callable[[Path], Any]] = {
     "read": read, "slice": slice_, "append": append, "verify": verify, "repair": repair, "inspect": inspect,
-    "diff": diff, "report": report, "validate": validate, "convert": converted, "upgrade": upgrade,
+    "compare": diff, "report": report, "validate": validate, "convert": converted, "upgrade": upgrade,
 }  # fmt: skip
 
 

@@ -26,7 +26,7 @@ from hdmf_zarr_backend.builders.schema import ContainerError
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.comparison import compare
 from hdmf_zarr_backend.errors import ChunkError, LimitError, MetadataError, StoreError, UsageError, ZarrBackendError
-from hdmf_zarr_backend.options import ReadOptions
+from hdmf_zarr_backend.options import ReadOptions, WriteOptions
 from tests import trees
 from tests.hostile.child import LIMITS, use
 from tests.hostile.operations import converted, diff, inspect, read, repair, report, validate
@@ -331,12 +331,12 @@ COMMANDS = {
     "verify --dandi": ["verify", "-v", "--dandi", "a.zarr"],
     "verify --level schema": ["verify", "--level", "schema", "a.zarr"],
     "validate": ["validate", "a.zarr", "c.zarr"],
-    "diff": ["diff", "-v", "a.zarr", "b.zarr"],
-    "diff --json": ["diff", "--json", "a.zarr", "b.zarr"],
-    "diff HDF5": ["diff", "-v", "b.zarr", "c.h5"],
+    "compare": ["compare", "-v", "a.zarr", "b.zarr"],
+    "diff --json": ["compare", "--json", "a.zarr", "b.zarr"],
+    "diff HDF5": ["compare", "-v", "b.zarr", "c.h5"],
     "convert": ["convert", "a.zarr", "new.h5", "--no-check"],
     "convert, checked": ["convert", "c.zarr", "new.h5"],
-    "plan": ["plan", "--all", "c.h5"],
+    "dry-run": ["dry-run", "--all", "c.h5"],
     "repair": ["repair", "-v", "a.zarr"],
     "repair --drop-links": ["repair", "-v", "--drop-links", "a.zarr"],
     "consolidate": ["consolidate", "a.zarr"],
@@ -569,7 +569,7 @@ def test_a_chunk_that_is_gone_is_not_copied_as_the_fill_value(tmp_path, name, ta
     source = placed(files, tmp_path / "source.zarr")
     options: dict[str, Any] = {"zarr_format": 3} if target == "a.zarr" else {}
     with pytest.raises(ChunkError, match="not stored") as caught:
-        convert(source, tmp_path / target, executor=executor, **options)
+        convert(source, tmp_path / target, write_options=WriteOptions(executor=executor), **options)
     assert caught.value.path == f"/{name}"
     assert [path.name for path in tmp_path.iterdir()] == ["source.zarr"]
 

@@ -18,7 +18,7 @@ from hdmf.common import DynamicTable, VectorData, get_manager
 
 from hdmf_zarr_backend import ZarrIO, convert, verify
 from hdmf_zarr_backend.errors import DamagedFileError, LinkRefusedError, StoreError, StoreRefusedError
-from hdmf_zarr_backend.options import ReadOptions
+from hdmf_zarr_backend.options import ReadOptions, WriteOptions
 
 posix = pytest.mark.skipif(os.name == "nt", reason="symbolic links and pipes as POSIX has them")
 SECRET = b"not yours\n"
@@ -136,7 +136,7 @@ def test_a_conversion_does_not_write_into_a_linked_folder(tmp_path, monkeypatch,
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        convert(source, target, progress=Interrupted())  # type: ignore[arg-type]
+        convert(source, target, write_options=WriteOptions(progress=Interrupted()))  # type: ignore[arg-type]
     (left,) = tmp_path.glob(".a.zarr.*.conversion-*.partial")
     left.rename(foreign)
     left.symlink_to(foreign)
@@ -469,8 +469,8 @@ def test_a_raw_file_in_the_folder_is_followed_with_a_note(tmp_path):
 
 
 @posix
-@pytest.mark.parametrize("arguments", [("convert", "{source}", "{target}"), ("diff", "{source}", "{source}"),
-                                       ("convert", "{source}", "{target}.json", "--virtual")])  # fmt: skip
+@pytest.mark.parametrize("arguments", [("convert", "{source}", "{target}"), ("compare", "{source}", "{source}"),
+                                       ("convert", "{source}", "{target}.json", "--to", "virtual")])  # fmt: skip
 @pytest.mark.parametrize("raw", ["pipe", "/dev/zero"])
 def test_no_command_waits_for_a_pipe(tmp_path, arguments, raw):
     source, target = tmp_path / "a.h5", tmp_path / "a.zarr"

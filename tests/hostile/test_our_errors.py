@@ -95,8 +95,8 @@ def test_types_of_hdf5_that_have_no_place_are_refused_by_name(tmp_path, run, tid
     code, told = run("convert", source, tmp_path / "b.zarr")
     assert code == 2
     assert said in told
-    assert run("plan", source)[0] == 2
-    assert run("diff", source, source) == (0, "")
+    assert run("dry-run", source)[0] == 2
+    assert run("compare", source, source) == (0, "")
 
 
 def test_an_attribute_of_arrays_of_arrays_is_refused(tmp_path):
@@ -113,7 +113,7 @@ def test_what_was_never_written_of_sequences_of_rows_is_compared(tmp_path, run):
             file["odd"][:]
         except ValueError:
             pytest.skip("this release of h5py cannot read sequences that were never written")
-    assert run("diff", source, source) == (0, "")
+    assert run("compare", source, source) == (0, "")
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
@@ -132,8 +132,8 @@ def test_flipped_bytes_in_hdf5_end_in_an_error_of_ours(tmp_path, run):
         except ZarrBackendError as error:
             outcomes.add(type(error).__name__)
             assert error.store == str(damaged)
-        assert run("diff", damaged, damaged)[0] in (0, 1, 2)
-        assert run("plan", damaged)[0] in (0, 2)
+        assert run("compare", damaged, damaged)[0] in (0, 1, 2)
+        assert run("dry-run", damaged)[0] in (0, 2)
     assert outcomes
 
 
@@ -155,7 +155,7 @@ def test_names_in_hdf5_that_are_not_utf8_are_named(tmp_path):
 def test_arrays_without_end(tmp_path, run, length):
     source = zarr_file(tmp_path / "a.zarr", shape=[length], chunks=[4])
     with ends():
-        code, said = run("diff", source, source)
+        code, said = run("compare", source, source)
         assert code == 2
         assert "max_unwritten_bytes" in said
         assert "(/x)" in said
@@ -168,7 +168,7 @@ def test_arrays_without_end(tmp_path, run, length):
 def test_an_hdf5_dataset_without_end_is_not_compared(tmp_path, run):
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file.create_dataset("x", shape=(2**62,), chunks=(2**20,), dtype="i1")
-    code, said = run("diff", tmp_path / "a.h5", tmp_path / "a.h5")
+    code, said = run("compare", tmp_path / "a.h5", tmp_path / "a.h5")
     assert code == 2
     assert "max_unwritten_bytes" in said
 
@@ -187,8 +187,8 @@ def test_more_axes_than_numpy_has(tmp_path, run, zarr_format):
     with pytest.raises(MetadataError, match="70 axes") as caught, ZarrIO(source) as io:
         io.read_builder()["x"].data[:]
     assert caught.value.path == "/x"
-    for command in ("diff", "report", "upgrade", "inspect"):
-        arguments = [source, source] if command == "diff" else [source]
+    for command in ("compare", "report", "upgrade", "inspect"):
+        arguments = [source, source] if command == "compare" else [source]
         options = ["-o", tmp_path / f"{command}.html"] if command == "report" else []
         code, said = run(command, *options, *arguments)
         assert code in (0, 1, 2)
@@ -310,7 +310,7 @@ def test_notes_of_attributes_that_make_no_sense(tmp_path, run, note):
     (source / "x" / ".zattrs").write_text(json.dumps({"x": 1, "_hdmf": {"hdf5": {"attributes": note}}}))
     with h5py.File(tmp_path / "b.h5", "w") as file:
         file["x"] = np.zeros(4, "i4")
-    assert run("diff", source, tmp_path / "b.h5")[0] in (1, 2)
+    assert run("compare", source, tmp_path / "b.h5")[0] in (1, 2)
     assert run("convert", source, tmp_path / "a.h5")[0] in (0, 2)
 
 
@@ -386,15 +386,15 @@ def test_cached_namespaces_with_odd_content(tmp_path, run, namespace, types):
 
 def test_deep_json_in_a_cached_namespace_is_compared(tmp_path, run):
     source = with_namespace(tmp_path / "a.zarr", _namespace(), "[" * 100_000 + "]" * 100_000)
-    assert run("diff", source, source) == (0, "")
+    assert run("compare", source, source) == (0, "")
 
 
 def test_lists_of_unlike_lengths_in_an_attribute_are_compared(tmp_path, run):
     source = zarr_file(tmp_path / "a.zarr")
     (source / ".zattrs").write_text('{"x": [[1], [1, 2]]}')
-    assert run("diff", source, source) == (0, "")
+    assert run("compare", source, source) == (0, "")
     assert run("convert", source, tmp_path / "a.h5") == (0, "")
-    assert run("diff", source, tmp_path / "a.h5")[1] == ""
+    assert run("compare", source, tmp_path / "a.h5")[1] == ""
 
 
 # ---- places ---------------------------------------------------------------------------------------------------------
@@ -441,4 +441,4 @@ def test_a_file_of_hdf5_that_is_cut_short(tmp_path, run):
     (tmp_path / "a.h5").write_bytes(whole[: len(whole) // 2])
     with pytest.raises((DamagedFileError, ZarrBackendError)):
         convert(tmp_path / "a.h5", tmp_path / "a.zarr")
-    assert run("diff", tmp_path / "a.h5", tmp_path / "a.h5")[0] == 2
+    assert run("compare", tmp_path / "a.h5", tmp_path / "a.h5")[0] == 2

@@ -14,6 +14,7 @@ import pytest
 from hdmf_zarr_backend import NWBZarrIO, convert, repair, upgrade, verify
 from hdmf_zarr_backend.errors import FormatsDifferWarning
 from hdmf_zarr_backend.interop import add_nczarr
+from hdmf_zarr_backend.options import WriteOptions
 from tests import samples
 from tests.interop.exchange import SWITCH, ask
 from tests.interop.test_matrix import arrays_in
@@ -214,8 +215,8 @@ def test_zarr_without_this_package_and_one_format(request, tmp_path, name, zarr_
 def test_netcdf(tmp_path):
     pytest.importorskip("netCDF4")
     path = tmp_path / "a.nwb.zarr"
-    with NWBZarrIO(path, "w", zarr_format="both") as io:
-        io.write(samples.rich_nwbfile(), nczarr=True)
+    with NWBZarrIO(path, "w", zarr_format="both", write_options=WriteOptions(nczarr=True)) as io:
+        io.write(samples.rich_nwbfile())
     convert(path, tmp_path / "2.nwb.zarr", zarr_format="both")  # without the attributes of NCZarr
     assert len(add_nczarr(tmp_path / "2.nwb.zarr")) > 80
     for file in (path, tmp_path / "2.nwb.zarr"):

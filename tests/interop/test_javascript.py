@@ -14,6 +14,7 @@ from hdmf.build import DatasetBuilder, GroupBuilder
 from hdmf_zarr_backend import ZarrDataIO, ZarrIO, consolidate
 from hdmf_zarr_backend.errors import DroppedChangesWarning, UsageError
 from hdmf_zarr_backend.interop import add_nczarr
+from hdmf_zarr_backend.options import WriteOptions
 from tests import samples
 from tests.interop.test_matrix import (
     GAPS,
@@ -25,6 +26,7 @@ from tests.interop.test_matrix import (
     write_matrix_file,
 )
 from tests.javascript import run_node
+from tests.options import arguments
 
 pytestmark = pytest.mark.peer
 
@@ -98,14 +100,14 @@ def test_what_is_no_strict_json_is_noticed(written, tmp_path, zarr_format, own, 
 
 
 def written_odd(path: Path, **options: Any) -> Path:
-    with ZarrIO(path, "w", **options) as io:
+    with ZarrIO(path, "w", **arguments(**options)) as io:
         io.write_builder(odd_tree())
     return path
 
 
 def add_more(path: Path) -> None:
     """Grow an array, and add one with an attribute that is NaN, in strict JSON."""
-    with ZarrIO(path, "r+", strict_json=True) as io:
+    with ZarrIO(path, "r+", write_options=WriteOptions(strict_json=True)) as io:
         root = io.read_builder()
         root["fill inf"].data.append(np.array([3.0]))
         root.set_dataset(DatasetBuilder("more", np.arange(3.0), attributes={"offset": float("nan")}))
@@ -117,7 +119,7 @@ def test_what_changes_a_strict_file_keeps_it_strict(tmp_path, zarr_format):
     path = written_odd(tmp_path / "odd.zarr", strict_json=True, zarr_format=zarr_format)
     add_more(path)
     if zarr_format == 2:
-        add_nczarr(path, strict_json=True)
+        add_nczarr(path, write_options=WriteOptions(strict_json=True))
     consolidate(path)
     assert not_parsed(path, tmp_path / "js") == set()
     with ZarrIO(path, "r") as io:
@@ -135,10 +137,10 @@ def test_a_file_with_tokens_does_not_become_strict_by_the_way(tmp_path):
         add_more(path)
     assert (caught.value.store, caught.value.path) == (str(path), "/attributes")
     with pytest.raises(UsageError, match="not strict JSON"):
-        add_nczarr(path, strict_json=True)
+        add_nczarr(path, write_options=WriteOptions(strict_json=True))
     assert {place: place.read_bytes() for place in path.rglob("*") if place.is_file()} == before
     strict = tmp_path / "strict.zarr"
-    with ZarrIO(path, "r") as io, ZarrIO(strict, "w", strict_json=True) as out:
+    with ZarrIO(path, "r") as io, ZarrIO(strict, "w", write_options=WriteOptions(strict_json=True)) as out:
         out.export(io)
     assert not_parsed(strict, tmp_path / "js") == set()
     with ZarrIO(strict, "r") as io:

@@ -30,6 +30,7 @@ from tests import samples
 from tests.interop.exchange import ask
 from tests.interop.test_nczarr import netcdf
 from tests.javascript import run_node, zarrita_folder
+from tests.options import arguments
 from tests.zarrs import IS_ZARR_2
 
 Arrays = dict[str, LazyArray]
@@ -67,11 +68,10 @@ def extended_nwbfile(folder: Path) -> tuple[NWBFile, Any]:
 
 
 def write_matrix_file(path: Path, **options: Any) -> Path:
-    """Write the file of the matrix; options as of `NWBZarrIO`, and ``nczarr``."""
-    nczarr = options.pop("nczarr", False)
+    """Write the file of the matrix; options as of `NWBZarrIO` and `WriteOptions`."""
     nwbfile, type_map = extended_nwbfile(path.parent)
-    with NWBZarrIO(path, "w", extensions=type_map, **options) as io:
-        io.write(nwbfile, nczarr=nczarr)
+    with NWBZarrIO(path, "w", extensions=type_map, **arguments(**options)) as io:
+        io.write(nwbfile)
     return path
 
 

@@ -21,6 +21,7 @@ from hdmf_zarr_backend.errors import ReadOnlyStoreError, UsageError
 from hdmf_zarr_backend.formats import nczarr
 from hdmf_zarr_backend.formats.reserved import RESERVED
 from hdmf_zarr_backend.interop import add_nczarr, open_netcdf
+from hdmf_zarr_backend.options import WriteOptions
 from tests import samples
 from tests.documents import metadata
 
@@ -84,8 +85,8 @@ def assert_equal_values(reported: dict[str, Any], path: Path) -> None:
 @pytest.fixture(scope="module")
 def rich(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("nczarr") / "rich.nwb.zarr"
-    with NWBZarrIO(path, "w") as io:
-        io.write(samples.rich_nwbfile(), nczarr=True)
+    with NWBZarrIO(path, "w", write_options=WriteOptions(nczarr=True)) as io:
+        io.write(samples.rich_nwbfile())
     return path
 
 
@@ -131,8 +132,8 @@ def test_dimensions_attributes_and_types(tmp_path):
         "text": DatasetBuilder("text", ["x", "y"]),
     }
     group = GroupBuilder("g", datasets=datasets, attributes={"colnames": []})
-    with ZarrIO(tmp_path / "a.zarr", "w") as io:
-        io.write_builder(GroupBuilder("root", groups={"g": group}), nczarr=True)
+    with ZarrIO(tmp_path / "a.zarr", "w", write_options=WriteOptions(nczarr=True)) as io:
+        io.write_builder(GroupBuilder("root", groups={"g": group}))
     reported = netcdf(tmp_path / "a.zarr")
     assert reported["arrays"].keys() == {"/g/a", "/g/b", "/g/n", "/g/empty"}
     a = reported["arrays"]["/g/a"]
@@ -233,9 +234,9 @@ def test_names_that_netcdf_does_not_take(tmp_path, name):
     labelled = DatasetBuilder("labelled", np.arange(6).reshape(2, 3), dimension_labels=(name, "a: b, c|d\u00e4"))
     hidden = GroupBuilder(name, datasets={"a": DatasetBuilder("a", np.arange(3))})
     kept = GroupBuilder("kept \u4e2d", datasets={n: DatasetBuilder(n, np.arange(3)) for n in (name, "1 a.b:c|(d)")})
-    with ZarrIO(path, "w") as io:
+    with ZarrIO(path, "w", write_options=WriteOptions(nczarr=True)) as io:
         root = GroupBuilder("root", groups={name: hidden, kept.name: kept}, datasets={"labelled": labelled})
-        io.write_builder(root, nczarr=True)
+        io.write_builder(root)
     reported = netcdf(path)
     assert reported["arrays"].keys() == {"/labelled", "/kept \u4e2d/1 a.b:c|(d)"}
     assert reported["arrays"]["/labelled"]["shape"] == [2, 3]
@@ -264,9 +265,9 @@ def added(path: Path) -> dict[str, Any]:
 
 def test_a_dry_run_knows_it(tmp_path):
     nwbfile = samples.plain_nwbfile()
-    found = dry_run(nwbfile, nczarr=True)
-    with NWBZarrIO(tmp_path / "a.zarr", "w") as io:
-        io.write(nwbfile, nczarr=True)
+    found = dry_run(nwbfile, write_options=WriteOptions(nczarr=True))
+    with NWBZarrIO(tmp_path / "a.zarr", "w", write_options=WriteOptions(nczarr=True)) as io:
+        io.write(nwbfile)
     assert metadata(found.hierarchy) == metadata(tmp_path / "a.zarr")
 
 
@@ -274,8 +275,8 @@ def test_an_iterator_has_its_length(tmp_path):
     nwbfile = samples.plain_nwbfile()
     data = DataChunkIterator((np.arange(3) for _ in range(7)), dtype=np.dtype("i8"))
     nwbfile.add_acquisition(TimeSeries(name="grows", data=data, unit="V", rate=1.0))
-    with NWBZarrIO(tmp_path / "a.zarr", "w") as io:
-        io.write(nwbfile, nczarr=True)
+    with NWBZarrIO(tmp_path / "a.zarr", "w", write_options=WriteOptions(nczarr=True)) as io:
+        io.write(nwbfile)
     reported = netcdf(tmp_path / "a.zarr")
     assert reported["arrays"]["/acquisition/grows/data"]["shape"] == [7, 3]
     assert reported["arrays"].keys() == numbers_of(tmp_path / "a.zarr")
@@ -283,8 +284,8 @@ def test_an_iterator_has_its_length(tmp_path):
 
 def test_an_append_keeps_it_true(tmp_path):
     path = tmp_path / "a.zarr"
-    with NWBZarrIO(path, "w") as io:
-        io.write(samples.plain_nwbfile(), nczarr=True)
+    with NWBZarrIO(path, "w", write_options=WriteOptions(nczarr=True)) as io:
+        io.write(samples.plain_nwbfile())
     with NWBZarrIO(path, "r+") as io:
         nwbfile = io.read()
         nwbfile.add_acquisition(TimeSeries(name="new", data=np.arange(5), unit="V", rate=1.0))
@@ -303,18 +304,22 @@ def test_an_append_keeps_it_true(tmp_path):
 
 
 def test_format_3_has_no_such_attributes(tmp_path):
+    options = WriteOptions(nczarr=True)
+    with (
+        pytest.raises(UsageError, match="format 3"),
+        ZarrIO(tmp_path / "a.zarr", "w", zarr_format=3, write_options=options) as io,
+    ):
+        io.write_builder(GroupBuilder("root"))
     with ZarrIO(tmp_path / "a.zarr", "w", zarr_format=3) as io:
-        with pytest.raises(UsageError, match="format 3"):
-            io.write_builder(GroupBuilder("root"), nczarr=True)
         io.write_builder(GroupBuilder("root"))
     with pytest.raises(UsageError, match="format 3"):
         add_nczarr(tmp_path / "a.zarr")
 
 
 def test_a_zip_file_is_written_so_and_not_made_so(tmp_path):
-    for name, options in (("with", {"nczarr": True}), ("without", {})):
-        with ZarrIO(tmp_path / f"{name}.zarr.zip", "w") as io:
-            io.write_builder(GroupBuilder("root", datasets={"a": DatasetBuilder("a", np.arange(3))}), **options)
+    for name, is_nczarr in (("with", True), ("without", False)):
+        with ZarrIO(tmp_path / f"{name}.zarr.zip", "w", write_options=WriteOptions(nczarr=is_nczarr)) as io:
+            io.write_builder(GroupBuilder("root", datasets={"a": DatasetBuilder("a", np.arange(3))}))
     attributes = json.loads(metadata(tmp_path / "with.zarr.zip")[".zattrs"])
     assert attributes["_nczarr_group"] == {"dimensions": {"_anonymous3": 3}, "arrays": ["a"], "groups": []}
     with pytest.raises(ReadOnlyStoreError, match="cannot be changed"):
@@ -337,7 +342,7 @@ def test_hdmf_sees_nothing_of_it(rich):
 
 def test_a_conversion_gives_the_attributes_that_are_added_later(tmp_path):
     samples.write_hdf5(tmp_path / "a.nwb", samples.plain_nwbfile())
-    convert(tmp_path / "a.nwb", tmp_path / "a.nwb.zarr", nczarr=True)
+    convert(tmp_path / "a.nwb", tmp_path / "a.nwb.zarr", write_options=WriteOptions(nczarr=True))
     convert(tmp_path / "a.nwb", tmp_path / "b.nwb.zarr")
     listed = add_nczarr(tmp_path / "b.nwb.zarr")
     assert metadata(tmp_path / "a.nwb.zarr") == metadata(tmp_path / "b.nwb.zarr")
@@ -345,7 +350,9 @@ def test_a_conversion_gives_the_attributes_that_are_added_later(tmp_path):
     assert sorted(reported["arrays"]) == listed
     assert_equal_values(reported, tmp_path / "a.nwb.zarr")
     assert compare(tmp_path / "a.nwb", tmp_path / "a.nwb.zarr") == []
-    planned = dry_run(tmp_path / "a.nwb", tmp_path / "a.nwb.zarr", nczarr=True, estimate=False)
+    planned = dry_run(
+        tmp_path / "a.nwb", tmp_path / "a.nwb.zarr", write_options=WriteOptions(nczarr=True), estimate=False
+    )
     assert metadata(planned.hierarchy) == metadata(tmp_path / "a.nwb.zarr")
 
 

@@ -14,10 +14,11 @@ import numpy as np
 import pytest
 from pynwb import TimeSeries
 
-from hdmf_zarr_backend import NWBZarrIO, ZarrIO, ZarrReference
+from hdmf_zarr_backend import NWBZarrIO, ZarrIO
 from hdmf_zarr_backend.comparison import compare
 from hdmf_zarr_backend.conversion.convert import convert
 from hdmf_zarr_backend.errors import UnsupportedFileError
+from hdmf_zarr_backend.formats.references import ZarrReference
 from tests import samples
 from tests.interop.conftest import CANNOT_BUILD, NO_NWB_2
 from tests.interop.exchange import (

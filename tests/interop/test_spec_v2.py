@@ -18,9 +18,10 @@ import pytest
 from hdmf.backends.warnings import BrokenLinkWarning
 from hdmf.build import GroupBuilder
 
-from hdmf_zarr_backend import ZarrIO, ZarrReference, consolidate
+from hdmf_zarr_backend import ZarrIO, consolidate
 from hdmf_zarr_backend.errors import ValueRefusedError
 from hdmf_zarr_backend.files.parser import parse
+from hdmf_zarr_backend.formats.references import ZarrReference
 from hdmf_zarr_backend.stores.local import LocalStore
 from tests.conformance import conformance
 from tests.interop import digests

@@ -33,6 +33,7 @@ from hdmf_zarr_backend.errors import (
     ZarrBackendError,
 )
 from hdmf_zarr_backend.io import ZarrIO
+from hdmf_zarr_backend.options import WriteOptions
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.opening import open_store
 from tests.machine.faults import KINDS, Fault, Killed, Operations, failing
@@ -611,8 +612,9 @@ class FileMachine(RuleBasedStateMachine):
         back: Any = {}
         with tempfile.TemporaryDirectory(dir=memory_folder()) as folder, _quiet():
             path = os.path.join(folder, "file.h5")
-            convert(self._given(), path, storage_options=self.setup.storage_options, executor=None)
-            convert(path, back, executor=None)
+            here = WriteOptions(executor=None)
+            convert(self._given(), path, storage_options=self.setup.storage_options, write_options=here)
+            convert(path, back, write_options=here)
         self._compare_copy(back, "that was in HDF5")
 
     @precondition(_may_be_changed)

@@ -13,6 +13,7 @@ import pytest
 
 from hdmf_zarr_backend import ZarrIO
 from hdmf_zarr_backend.errors import MetadataError, ZarrBackendError
+from hdmf_zarr_backend.options import ReadOptions
 
 LITTLE: list[Any] = [{"name": "bytes", "configuration": {"endian": "little"}}]
 BIG: list[Any] = [{"name": "bytes", "configuration": {"endian": "big"}}]
@@ -51,7 +52,7 @@ def read(found: Any, chunks: dict[str, bytes] | None = None) -> Any:
     root, name = (".zgroup", ".zarray") if is_2 else ("zarr.json", "zarr.json")
     store = {root: json.dumps({"zarr_format": 2} if is_2 else GROUP).encode(), f"a/{name}": json.dumps(found).encode()}
     store |= {f"a/{key}": value for key, value in (chunks or {}).items()}
-    with ZarrIO(store, "r", missing_chunks="fill") as file:
+    with ZarrIO(store, "r", read_options=ReadOptions(missing_chunks="fill")) as file:
         builder = file.read_builder()["a"]
         return builder.data if not getattr(builder.data, "shape", ()) else builder.data[...]
 

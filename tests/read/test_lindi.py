@@ -165,7 +165,7 @@ def check_error(caught: Any, path: Path) -> None:
     error = caught.value
     assert "'acquisition/large/data'" in str(error)
     assert "https://example.org/a.nwb" in str(error)
-    assert "zarrio convert https://example.org/a.nwb x.nwb.zarr.json --virtual" in error.remedy
+    assert "zarrio convert https://example.org/a.nwb x.nwb.zarr.json --to virtual" in error.remedy
     assert error.store == str(path)
 
 

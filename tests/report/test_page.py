@@ -14,11 +14,10 @@ import numpy as np
 import pytest
 from hdmf.build import DatasetBuilder, GroupBuilder, LinkBuilder
 
-from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO
+from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO, report
 from hdmf_zarr_backend.checks.findings import DAMAGE, KINDS, REMARKS, REPAIRABLE
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.model.render import UNICODE
-from hdmf_zarr_backend.report.page import report
 from tests.samples import plain_nwbfile, rich_nwbfile, write_zarr
 from tests.servers import WebServer
 

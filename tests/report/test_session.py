@@ -17,8 +17,7 @@ from hdmf.common import DynamicTable, VectorData, get_manager
 from pynwb import NWBFile, TimeSeries
 from pynwb.file import Subject
 
-from hdmf_zarr_backend import NWBZarrIO, ZarrIO, convert
-from hdmf_zarr_backend.report.page import report
+from hdmf_zarr_backend import NWBZarrIO, ZarrIO, convert, report
 from tests.samples import START, plain_nwbfile, write_hdf5, write_zarr
 from tests.servers import S3Server
 
@@ -68,7 +67,7 @@ def test_of_a_converted_file_without_consolidated_metadata(tmp_path: Path) -> No
 def test_neither_pynwb_nor_hdmf_is_imported(tmp_path: Path) -> None:
     path = write_zarr(tmp_path / "a.nwb.zarr")
     code = (
-        "import sys; from hdmf_zarr_backend.report.page import report; text = report(sys.argv[1]);"
+        "import sys; from hdmf_zarr_backend import report; text = report(sys.argv[1]);"
         "assert 'Mus musculus' in text and 'Valid' in text; print({'hdmf', 'pynwb'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True)

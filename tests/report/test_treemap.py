@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hdmf_zarr_backend.report.pictures import Area, Rectangle, chunk_grid_svg, lay_out, treemap_svg
+from hdmf_zarr_backend.reporting.pictures import Area, Rectangle, chunk_grid_svg, lay_out, treemap_svg
 
 PLACE = Rectangle(10, 20, 300, 120)
 PIXEL = 0.001  # of no account

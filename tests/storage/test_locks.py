@@ -410,9 +410,7 @@ def test_a_file_with_the_name_of_a_lock_that_is_not_ours_stays(tmp_path: Path, c
     assert note.is_dir() if content is None else note.read_bytes() == content
 
 
-def test_a_synchronizer_is_no_lock(tmp_path: Path) -> None:
-    with pytest.warns(UserWarning, match="one writer at a time"):
-        ZarrIO(tmp_path / "a.zarr", "w", synchronizer=object()).close()
+def test_a_mode_that_does_not_exist(tmp_path: Path) -> None:
     with pytest.raises(UsageError):
         ZarrIO(tmp_path / "a.zarr", "rw")
 

@@ -18,7 +18,7 @@ from pynwb import NWBFile, TimeSeries
 
 from hdmf_zarr_backend import Limits, NWBZarrIO, ZarrDataIO, convert, upgrade, verify
 from hdmf_zarr_backend.errors import ChunkError, LimitError, MetadataError, UnsafeDataError, ValueRefusedError
-from hdmf_zarr_backend.options import ReadOptions
+from hdmf_zarr_backend.options import ReadOptions, WriteOptions
 from tests.peers import Peer
 from tests.samples import plain_nwbfile
 
@@ -149,10 +149,10 @@ def test_it_is_in_shards(tmp_path):
 @pytest.mark.parametrize("executor", ["threads", "processes"])
 def test_workers_write_and_decode_it(tmp_path, executor):
     path = tmp_path / "file.nwb.zarr"
-    with NWBZarrIO(path, "w") as io:
-        io.write(nwbfile(compressor=Signal()), executor=executor)
+    with NWBZarrIO(path, "w", write_options=WriteOptions(executor=executor)) as io:
+        io.write(nwbfile(compressor=Signal()))
     assert verify(path, executor=executor).problems == []
-    convert(path, tmp_path / "file.nwb", executor=executor)
+    convert(path, tmp_path / "file.nwb", write_options=WriteOptions(executor=executor))
     np.testing.assert_array_equal(recording(path), RECORDING)
 
 

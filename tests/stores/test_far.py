@@ -23,6 +23,7 @@ from hdmf_zarr_backend.errors import (
     StoreRefusedError,
     StoreUnreachableError,
 )
+from hdmf_zarr_backend.options import WriteOptions
 from hdmf_zarr_backend.stores.remote import REQUESTS
 from tests import samples, trees
 from tests.documents import forget_inlined
@@ -229,8 +230,8 @@ def test_a_web_server_is_read_only(web):
 
 
 def test_no_consolidated_document_and_no_listing(web):
-    with ZarrIO(web.folder / "a.zarr", "w") as io:
-        io.write_builder(trees.root(note="x"), consolidate_metadata=False)
+    with ZarrIO(web.folder / "a.zarr", "w", write_options=WriteOptions(consolidate_metadata=False)) as io:
+        io.write_builder(trees.root(note="x"))
     with pytest.raises(StoreError, match=r"no consolidated .* cannot list") as caught:
         ZarrIO(f"{web.url}/a.zarr", "r")
     assert caught.value.store == f"{web.url}/a.zarr"

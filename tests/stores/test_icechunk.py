@@ -23,6 +23,7 @@ from hdmf_zarr_backend.errors import (
     StoreNotFoundError,
     UsageError,
 )
+from hdmf_zarr_backend.options import WriteOptions
 from hdmf_zarr_backend.stores.opening import open_store
 from hdmf_zarr_backend.zom import from_zom, to_zom
 from tests import samples, trees
@@ -130,13 +131,14 @@ def test_what_is_not_possible(repository, tmp_path):
     with pytest.raises(ReadOnlyStoreError, match="read only"):
         ZarrIO(repository.readonly_session("main").store, "a")
     source = np.arange(2**19)
+    processes = WriteOptions(executor="processes")
     with (
         pytest.raises(UsageError, match="threads"),
         ZarrIO(tmp_path / "held.zarr", "w") as held,
-        ZarrIO(repository.writable_session("main").store, "w", zarr_format=3) as io,
+        ZarrIO(repository.writable_session("main").store, "w", zarr_format=3, write_options=processes) as io,
     ):
         held.write_builder(trees.root(trees.dataset("data", source)))
-        io.export(ZarrIO(held._place, "r"), write_args={"link_data": False, "executor": "processes"})
+        io.export(ZarrIO(held._place, "r"), write_args={"link_data": False})
     with (
         pytest.raises(ReadOnlyStoreError, match="format 3 only"),
         ZarrIO(repository.writable_session("main").store, "w", zarr_format=2) as io,
@@ -181,9 +183,11 @@ NOT_A_NUMBER = {"gain": np.nan, "gains": np.array([1.0, -np.inf], dtype="f4"), "
 def test_an_attribute_that_is_not_a_number_is_written_as_strict_json(repository):
     """The store refuses a document with a NaN token, in the middle of a write."""
     session = repository.writable_session("main")
-    with ZarrIO(session, "w", commit_message="a file") as io:
+    with ZarrIO(session, "w", write_options=WriteOptions(commit_message="a file")) as io:
         io.write_builder(trees.root(**NOT_A_NUMBER))
-    with ZarrIO(repository.writable_session("main"), "r+", commit_message="another attribute") as io:
+    with ZarrIO(
+        repository.writable_session("main"), "r+", write_options=WriteOptions(commit_message="another attribute")
+    ) as io:
         builder = io.read_builder()
         builder.set_attribute("more", np.nan)
         io.write_builder(builder)
@@ -204,7 +208,7 @@ def test_convert_to_and_from_a_session(repository, tmp_path, zarr_format):
     if zarr_format is not None:
         source = tmp_path / "a.zarr"
         convert(tmp_path / "a.h5", source, zarr_format=zarr_format)
-    convert(source, repository.writable_session("main"), commit_message="a file")
+    convert(source, repository.writable_session("main"), write_options=WriteOptions(commit_message="a file"))
     found = repository.readonly_session("main")
     assert compare(source, found) == []
     convert(found, tmp_path / "b.h5")
@@ -224,14 +228,20 @@ def test_convert_replaces_a_file_in_a_session_only_if_asked(repository, tmp_path
 
 
 def test_a_session_is_committed_with_the_message(repository):
-    with ZarrIO(repository.writable_session("main"), "w", commit_message="written") as io:
+    with ZarrIO(repository.writable_session("main"), "w", write_options=WriteOptions(commit_message="written")) as io:
         io.write_builder(trees.root(trees.dataset("data", np.arange(5))))
-    with ZarrIO(repository.writable_session("main"), "r+", commit_message="changed") as io:
+    with ZarrIO(repository.writable_session("main"), "r+", write_options=WriteOptions(commit_message="changed")) as io:
         io.read_builder().datasets["data"].data[2] = 22
-    with ZarrIO(repository.writable_session("main"), "r+", commit_message="nothing to commit") as io:
+    with ZarrIO(
+        repository.writable_session("main"), "r+", write_options=WriteOptions(commit_message="nothing to commit")
+    ) as io:
         io.read_builder()
     session = repository.writable_session("main")
-    with pytest.warns(DroppedChangesWarning), pytest.raises(KeyError), ZarrIO(session, "r+", commit_message="no") as io:
+    with (
+        pytest.warns(DroppedChangesWarning),
+        pytest.raises(KeyError),
+        ZarrIO(session, "r+", write_options=WriteOptions(commit_message="no")) as io,
+    ):
         io.read_builder().datasets["data"].data[2] = 33
         raise KeyError
     messages = [snapshot.message for snapshot in repository.ancestry(branch="main")]
@@ -242,22 +252,27 @@ def test_a_session_is_committed_with_the_message(repository):
 def test_a_message_without_a_commit_is_refused(repository, tmp_path):
     for place, mode in ((repository.readonly_session("main"), "r"), (tmp_path / "a.zarr", "w")):
         with pytest.raises(UsageError, match="commit_message"):
-            ZarrIO(place, mode, commit_message="x")
+            ZarrIO(place, mode, write_options=WriteOptions(commit_message="x"))
     with pytest.raises(UsageError, match="commit_message"):
-        convert(tmp_path / "a.h5", tmp_path / "a.zarr", commit_message="x")
+        convert(tmp_path / "a.h5", tmp_path / "a.zarr", write_options=WriteOptions(commit_message="x"))
 
 
 @pytest.mark.parametrize("zarr_format", [None, 3])
 def test_convert_copies_a_file_of_format_3(repository, tmp_path, zarr_format):
     """It is the only format that there is in Icechunk."""
     source = samples.write_zarr(tmp_path / "a.zarr", samples.rich_nwbfile(), zarr_format=3)
-    convert(source, repository.writable_session("main"), zarr_format=zarr_format, commit_message="a copy")
+    convert(
+        source,
+        repository.writable_session("main"),
+        zarr_format=zarr_format,
+        write_options=WriteOptions(commit_message="a copy"),
+    )
     found = repository.readonly_session("main")
     assert compare(source, found) == []
     with NWBZarrIO(found.store, "r") as io:
         assert io.read().identifier == "rich"
     again = icechunk.Repository.create(icechunk.in_memory_storage())
-    convert(found, again.writable_session("main"), commit_message="a copy of the copy")
+    convert(found, again.writable_session("main"), write_options=WriteOptions(commit_message="a copy of the copy"))
     assert compare(source, again.readonly_session("main")) == []
 
 

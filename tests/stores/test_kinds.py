@@ -25,6 +25,7 @@ from hdmf_zarr_backend.errors import (
     StoreUnreachableError,
     UsageError,
 )
+from hdmf_zarr_backend.options import WriteOptions
 from hdmf_zarr_backend.stores.opening import open_store
 from tests import samples, trees
 from tests.clouds import CLOUDS
@@ -194,8 +195,8 @@ def test_iterators_and_threads(store):
     big = np.arange(2**19, dtype="f8").reshape(-1, 8)
     iterator = DataChunkIterator(data=iter(np.arange(1000.0)), buffer_size=100)
     tree = trees.root(trees.dataset("big", big), trees.dataset("rows", iterator, "float64"))
-    with ZarrIO(store.place("a.zarr"), "w", **store.options) as io:
-        io.write_builder(tree, executor="threads")
+    with ZarrIO(store.place("a.zarr"), "w", **store.options, write_options=WriteOptions(executor="threads")) as io:
+        io.write_builder(tree)
     with ZarrIO(store.place("a.zarr"), "r", **store.options) as io:
         builder = io.read_builder()
         np.testing.assert_array_equal(builder.datasets["big"].data[:], big)
@@ -209,9 +210,9 @@ def test_processes(store):
         io.write_builder(trees.root(trees.dataset("big", source)))
     with (
         ZarrIO(store.folder / "source.zarr", "r") as source_io,
-        ZarrIO(store.place("a.zarr"), "w", **store.options) as io,
+        ZarrIO(store.place("a.zarr"), "w", **store.options, write_options=WriteOptions(executor="processes")) as io,
     ):
-        arguments = {"link_data": False, "executor": "processes"}
+        arguments = {"link_data": False}
         if "processes" in store.refusals or store.name == "zip":
             with pytest.raises(UsageError, match="threads"):
                 io.export(source_io, write_args=arguments)
@@ -530,8 +531,10 @@ def test_options_of_a_store_that_is_open_already():
 @EVERY
 def test_a_consolidated_document_is_optional(store):
     tree: GroupBuilder = trees.root(trees.dataset("data", np.arange(10)), note="x")
-    with ZarrIO(store.place("a.zarr"), "w", **store.options) as io:
-        io.write_builder(tree, consolidate_metadata=False)
+    with ZarrIO(
+        store.place("a.zarr"), "w", **store.options, write_options=WriteOptions(consolidate_metadata=False)
+    ) as io:
+        io.write_builder(tree)
     assert ".zmetadata" not in store.contents("a.zarr")
     with ZarrIO(store.place("a.zarr"), "r", **store.options) as io:
         assert io.read_builder().datasets["data"].data[:].tolist() == list(range(10))

@@ -11,11 +11,10 @@ import pytest
 import zarr
 import zarr.storage
 
-from hdmf_zarr_backend import NWBZarrIO, ZarrIO, convert, validate, verify
+from hdmf_zarr_backend import NWBZarrIO, ZarrIO, convert, report, validate, verify
 from hdmf_zarr_backend.comparison import compare
 from hdmf_zarr_backend.errors import UsageError
 from hdmf_zarr_backend.files.outline import open_outline
-from hdmf_zarr_backend.report.page import report
 from tests import samples, trees
 
 
@@ -105,7 +104,7 @@ def test_options_of_a_upath_are_used(tmp_path, monkeypatch):
 
 def test_a_virtual_conversion_needs_names(tmp_path):
     with pytest.raises(UsageError, match="Give paths or URLs"):
-        convert(tmp_path / "a.nwb", {}, virtual=True)
+        convert(tmp_path / "a.nwb", {}, to="virtual")
 
 
 def test_hdf5_is_not_written_to_a_store(tmp_path):

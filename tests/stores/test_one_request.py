@@ -12,6 +12,7 @@ from pynwb import TimeSeries
 from hdmf_zarr_backend import NWBZarrIO, ZarrIO
 from hdmf_zarr_backend.errors import StoreNotFoundError, StoreRefusedError, UsageError
 from hdmf_zarr_backend.files.parser import parse
+from hdmf_zarr_backend.options import WriteOptions
 from hdmf_zarr_backend.stores.opening import open_store
 from tests import samples, trees
 
@@ -68,8 +69,10 @@ def test_what_is_not_there_may_be_refused(s3, zarr_format):
 @FORMATS
 @pytest.mark.parametrize("mode", ["r", "r-"])
 def test_without_a_consolidated_document(tmp_path, zarr_format, mode):
-    with ZarrIO(tmp_path / "a.zarr", "w", zarr_format=zarr_format) as io:
-        io.write_builder(trees.root(trees.group("g", note="x")), consolidate_metadata=False)
+    with ZarrIO(
+        tmp_path / "a.zarr", "w", zarr_format=zarr_format, write_options=WriteOptions(consolidate_metadata=False)
+    ) as io:
+        io.write_builder(trees.root(trees.group("g", note="x")))
     for named in (2, 3, None):
         with ZarrIO(tmp_path / "a.zarr", mode, zarr_format=named) as io:
             assert io.read_builder().groups["g"].attributes["note"] == "x"

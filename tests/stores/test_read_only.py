@@ -42,7 +42,7 @@ def from_hdf5(url: str, tmp_path: Any, **options: Any) -> None:
 
 
 def virtually(url: str, tmp_path: Any) -> None:
-    convert(f"{url.rpartition('/')[0]}/source.nwb", f"{url}.json", virtual=True)
+    convert(f"{url.rpartition('/')[0]}/source.nwb", f"{url}.json", to="virtual")
 
 
 OPERATIONS: dict[str, Callable[[str, Any], Any]] = {

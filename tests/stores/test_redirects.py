@@ -178,7 +178,7 @@ def test_the_url_that_the_user_gives_may_be_redirected(tmp_path: Path, near: Ser
     place = f"{near.url}/{name}"
     if name == "a.h5":
         place = str(tmp_path / "made.zarr.json")
-        convert(f"{near.url}/{name}", place, virtual=True, check=False, storage_options=OBSTORE)
+        convert(f"{near.url}/{name}", place, to="virtual", check=False, storage_options=OBSTORE)
     assert 666 <= values(place, OBSTORE) < 667
     assert not far.has_secret()
 

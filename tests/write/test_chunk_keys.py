@@ -16,6 +16,7 @@ from hdmf_zarr_backend.checks.repair import repair
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.comparison import compare
 from hdmf_zarr_backend.errors import UsageError, ZarrBackendError
+from hdmf_zarr_backend.options import WriteOptions
 from tests import samples, trees
 from tests.test_both import Dying, Keys
 
@@ -40,7 +41,7 @@ def tree() -> Any:
 
 def test_written_read_and_changed(tmp_path):
     path = tmp_path / "a.zarr"
-    with ZarrIO(path, "w", zarr_format=3, chunk_key_encoding="v2") as io:
+    with ZarrIO(path, "w", zarr_format=3, write_options=WriteOptions(chunk_key_encoding="v2")) as io:
         io.write_builder(tree())
     assert encodings(path) == {json.dumps(V2)}
     assert sorted(path.name for path in (path / "grid").iterdir()) == ["0.0", "0.1", "1.0", "1.1", "zarr.json"]
@@ -69,7 +70,7 @@ def test_converted(tmp_path, source):
     convert(tmp_path / "a.zarr", tmp_path / "a.nwb")
     path = tmp_path / "b.zarr"
     given = tmp_path / ("a.nwb" if source == "hdf5" else "a.zarr")
-    convert(given, path, zarr_format=3, chunk_key_encoding="v2")
+    convert(given, path, zarr_format=3, write_options=WriteOptions(chunk_key_encoding="v2"))
     assert encodings(path) == {json.dumps(V2)}
     assert not any("/" in key for key in chunk_keys(path))
     assert compare(given, path) == []
@@ -82,7 +83,7 @@ def test_upgraded(tmp_path):
     with ZarrIO(path, "w") as io:
         io.write_builder(samples.reference_tree())
     shutil.copytree(path, tmp_path / "b.zarr")
-    upgrade(path, chunk_key_encoding="v2")
+    upgrade(path, write_options=WriteOptions(chunk_key_encoding="v2"))
     assert chunk_keys(path)
     assert not any("/" in key for key in chunk_keys(path))
     assert any(key.startswith("c.") for key in chunk_keys(path))
@@ -98,7 +99,7 @@ def test_an_upgrade_that_is_killed(tmp_path):
         io.write_builder(samples.reference_tree())
     before = {key.relative_to(path).as_posix(): key.read_bytes() for key in path.rglob("*") if key.is_file()}
     whole = Dying(before)
-    upgrade(Keys(whole), chunk_key_encoding="v2")
+    upgrade(Keys(whole), write_options=WriteOptions(chunk_key_encoding="v2"))
     after = dict(whole)
     assert any("/c." in key for key in after)
     plain = Dying(before)
@@ -108,7 +109,7 @@ def test_an_upgrade_that_is_killed(tmp_path):
         files = Dying(before)
         files.left = steps
         try:
-            upgrade(Keys(files), chunk_key_encoding="v2")
+            upgrade(Keys(files), write_options=WriteOptions(chunk_key_encoding="v2"))
         except Dying.error:
             pass
         else:
@@ -121,7 +122,7 @@ def test_an_upgrade_that_is_killed(tmp_path):
         other = Dying(files)
         upgrade(Keys(other))  # with other keys
         assert dict(other) == (after if is_upgraded else dict(plain))
-        upgrade(Keys(files), chunk_key_encoding="v2")
+        upgrade(Keys(files), write_options=WriteOptions(chunk_key_encoding="v2"))
         assert dict(files) == after
     assert steps > 20
 
@@ -135,7 +136,7 @@ def test_an_upgrade_that_fails_leaves_the_file_as_it_was(tmp_path, damaged, enco
     before = {key.relative_to(path).as_posix(): key.read_bytes() for key in path.rglob("*") if key.is_file()}
     (path / "inner" / "deep" / damaged).write_bytes(b"damaged")
     with pytest.raises(ZarrBackendError):
-        upgrade(path, chunk_key_encoding=encoding)
+        upgrade(path, write_options=WriteOptions(chunk_key_encoding=encoding))
     after = {key.relative_to(path).as_posix(): key.read_bytes() for key in path.rglob("*") if key.is_file()}
     assert after == {**before, f"inner/deep/{damaged}": b"damaged"}
 
@@ -152,8 +153,13 @@ def test_from_the_command_line(tmp_path):
 def test_refused(tmp_path):
     for zarr_format, encoding in ((2, "v2"), (None, "v2"), (3, "v3")):
         with pytest.raises(UsageError, match="chunk_key_encoding"):
-            ZarrIO(tmp_path / "a.zarr", "w", zarr_format=zarr_format, chunk_key_encoding=encoding)
+            ZarrIO(
+                tmp_path / "a.zarr",
+                "w",
+                zarr_format=zarr_format,
+                write_options=WriteOptions(chunk_key_encoding=encoding),
+            )
         with pytest.raises(UsageError, match="chunk_key_encoding"):
             samples.write_zarr(tmp_path / "b.zarr", samples.plain_nwbfile())
-            convert(tmp_path / "b.zarr", tmp_path / "c.nwb", chunk_key_encoding=encoding)
+            convert(tmp_path / "b.zarr", tmp_path / "c.nwb", write_options=WriteOptions(chunk_key_encoding=encoding))
     assert not (tmp_path / "a.zarr").exists()

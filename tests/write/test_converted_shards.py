@@ -19,9 +19,11 @@ from hdmf_zarr_backend.files.parser import parse
 from hdmf_zarr_backend.formats import chunking
 from hdmf_zarr_backend.hdf5.rawcopy import DecodedH5Source
 from hdmf_zarr_backend.model.nodes import Dataset
+from hdmf_zarr_backend.options import WriteOptions
 from hdmf_zarr_backend.progress import Progress
 from hdmf_zarr_backend.stores.local import LocalStore
 from tests.documents import metadata
+from tests.options import arguments
 from tests.places import stored_files
 from tests.write.test_shards import values_of
 
@@ -104,7 +106,14 @@ def test_no_value_is_decoded_for_shards(hdf5, tmp_path, monkeypatch):
     encoded: list[int] = []
     encode = ChunkCodec.encode
     monkeypatch.setattr(ChunkCodec, "encode", lambda self, chunk: (encoded.append(chunk.size), encode(self, chunk))[1])
-    convert(hdf5, tmp_path / "a.zarr", zarr_format=3, shards=(7500, 40), check=False, executor=None)
+    convert(
+        hdf5,
+        tmp_path / "a.zarr",
+        zarr_format=3,
+        shards=(7500, 40),
+        check=False,
+        write_options=WriteOptions(executor=None),
+    )
     # a plugin's chunk is tried once to see whether we read it; the absent chunks of one dataset are made once
     assert {name: decoded.count(name) for name in set(decoded)} == {"/blosc": 1, "/zstd": 1, "/holes": 1}
     assert sum(size == 40_000 for size in encoded) == 1 + 18  # of `holes`, and of what Zarr has no filter for
@@ -112,7 +121,14 @@ def test_no_value_is_decoded_for_shards(hdf5, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("executor", [2, "processes"])
 def test_shards_of_a_conversion_are_the_same_whoever_makes_them(hdf5, converted, tmp_path, executor):
-    convert(hdf5, tmp_path / "a.zarr", zarr_format=3, shards=(7500, 40), check=False, executor=executor)
+    convert(
+        hdf5,
+        tmp_path / "a.zarr",
+        zarr_format=3,
+        shards=(7500, 40),
+        check=False,
+        write_options=WriteOptions(executor=executor),
+    )
     assert {name: stored_files(tmp_path / "a.zarr" / name) for name in SHARDED} == {
         name: stored_files(converted / name) for name in SHARDED
     }
@@ -164,12 +180,14 @@ def test_a_conversion_with_shards_goes_on_where_it_was_interrupted(hdf5, convert
             if self.count > 20:
                 raise KeyboardInterrupt
 
-    arguments: dict[str, Any] = {"zarr_format": 3, "check": False, "executor": 2, "resume": True}
+    given: dict[str, Any] = {"zarr_format": 3, "check": False, "resume": True}
+    threads = WriteOptions(executor=2)
     with pytest.raises(KeyboardInterrupt):
-        convert(hdf5, tmp_path / "a.zarr", shards=(7500, 40), progress=Stopping(), **arguments)
+        stopping = WriteOptions(executor=2, progress=Stopping())
+        convert(hdf5, tmp_path / "a.zarr", shards=(7500, 40), write_options=stopping, **given)
     with pytest.raises(ConflictError, match="shards"):
-        convert(hdf5, tmp_path / "a.zarr", shards=(4000, 40), **arguments)
-    convert(hdf5, tmp_path / "a.zarr", shards=(7500, 40), **arguments)
+        convert(hdf5, tmp_path / "a.zarr", shards=(4000, 40), write_options=threads, **given)
+    convert(hdf5, tmp_path / "a.zarr", shards=(7500, 40), write_options=threads, **given)
     assert stored_files(tmp_path / "a.zarr") == stored_files(converted)
 
 
@@ -185,12 +203,12 @@ def test_a_conversion_with_shards_goes_on_where_it_was_interrupted(hdf5, convert
 )
 def test_conversions_that_cannot_be(hdf5, tmp_path, options, message):
     with pytest.raises(UsageError, match=message):
-        convert(hdf5, tmp_path / "a.zarr", check=False, **options)
+        convert(hdf5, tmp_path / "a.zarr", check=False, **arguments(**options))
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("options", [{"nczarr": True}, {"shards": "auto"}])
 def test_hdf5_has_neither(hdf5, converted, tmp_path, options):
-    for source, target, more in ((converted, "a.h5", {}), (hdf5, "a.zarr.json", {"virtual": True})):
+    for source, target, more in ((converted, "a.h5", {}), (hdf5, "a.zarr.json", {"to": "virtual"})):
         with pytest.raises(UsageError, match=r"Leave (nczarr|shards)="):
-            convert(source, tmp_path / target, check=False, **more, **options)
+            convert(source, tmp_path / target, check=False, **more, **arguments(**options))

@@ -23,6 +23,7 @@ from hdmf_zarr_backend.conversion.dryrun import DryRun, dry_run
 from hdmf_zarr_backend.errors import StoreNotFoundError, UnsupportedFileError, UsageError, ValueRefusedError
 from hdmf_zarr_backend.files.parser import parse
 from hdmf_zarr_backend.model.nodes import Dataset
+from hdmf_zarr_backend.options import WriteOptions
 from hdmf_zarr_backend.stores.local import LocalStore
 from hdmf_zarr_backend.zom import model_json
 from tests import samples
@@ -80,7 +81,7 @@ def test_options_of_the_write_count(tmp_path):
     assert plain.nbytes == 20 * 3 * 2 + 8  # a trace, and the time at which it starts
     assert plain.hierarchy.get("specifications") is None
     assert plain.documents < dry_run(nwbfile).documents
-    loose = dry_run(nwbfile, consolidate_metadata=False, cache_spec=False)
+    loose = dry_run(nwbfile, write_options=WriteOptions(consolidate_metadata=False), cache_spec=False)
     assert loose.documents == plain.documents - 1
     assert dry_run(nwbfile, estimate=False).stored_bytes is None
 
@@ -90,9 +91,9 @@ def test_an_export_is_written_as_it_was_planned(tmp_path, zarr_format):
     source = samples.write_zarr(tmp_path / "a.nwb.zarr", samples.rich_nwbfile())
     target = tmp_path / "b.nwb.zarr"
     with NWBZarrIO(source, "r") as io:
-        found = dry_run(io, target, zarr_format=zarr_format, link_data=False)
+        found = dry_run(io, target, zarr_format=zarr_format, write_args={"link_data": False})
         with NWBZarrIO(target, "w", zarr_format=zarr_format) as out:
-            out.export(io, link_data=False)
+            out.export(io, write_args={"link_data": False})
     assert_came_true(found, target)
 
 
@@ -196,7 +197,7 @@ def test_an_iterator_in_a_file_of_both_formats(tmp_path):
 @pytest.mark.parametrize("source", ["container", "export", "hdf5"])
 def test_keys_of_one_level(tmp_path, source):
     path = tmp_path / "b.nwb.zarr"
-    given: Any = {"zarr_format": 3, "chunk_key_encoding": "v2"}
+    given: Any = {"zarr_format": 3, "write_options": WriteOptions(chunk_key_encoding="v2")}
     nwbfile = samples.plain_nwbfile()
     if source == "hdf5":
         made = samples.write_hdf5(tmp_path / "a.nwb", nwbfile)
@@ -207,8 +208,8 @@ def test_keys_of_one_level(tmp_path, source):
             NWBZarrIO(samples.write_zarr(tmp_path / "a.zarr", nwbfile), "r") as io,
             NWBZarrIO(path, "w", **given) as out,
         ):
-            found = dry_run(io, path, link_data=False, **given)
-            out.export(io, link_data=False)
+            found = dry_run(io, path, write_args={"link_data": False}, **given)
+            out.export(io, write_args={"link_data": False})
     else:
         found = dry_run(nwbfile, path, **given)
         with NWBZarrIO(path, "w", **given) as io:
@@ -223,7 +224,7 @@ def test_keys_that_do_not_exist(tmp_path):
     source = samples.write_hdf5(tmp_path / "a.nwb", samples.plain_nwbfile())
     for zarr_format in (2, None, "both"):
         with pytest.raises(UsageError, match="chunk_key_encoding"):
-            dry_run(source, zarr_format=zarr_format, chunk_key_encoding="v2")
+            dry_run(source, zarr_format=zarr_format, write_options=WriteOptions(chunk_key_encoding="v2"))
 
 
 def test_large_arrays_are_estimated_from_one_chunk(tmp_path):
@@ -287,15 +288,15 @@ def test_what_cannot_be_written_is_refused(tmp_path):
 def test_the_command_line_tells_it(tmp_path, capsys):
     source = samples.write_hdf5(tmp_path / "a.nwb", samples.rich_nwbfile())
     found = dry_run(source, tmp_path / "a.nwb.zarr")
-    assert main(["plan", str(source)]) == 0
+    assert main(["dry-run", str(source)]) == 0
     shown = capsys.readouterr().out
     assert f"objects: {found.objects:,}, {found.documents:,} of them metadata" in shown
-    assert main(["plan", str(source), "--json"]) == 0
+    assert main(["dry-run", str(source), "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert (document["objects"], document["stored_bytes"]) == (found.objects, found.stored_bytes)
     assert len(document["arrays"]) == len(found.arrays)
     assert {array["shards"] for array in document["arrays"]} == {None}
-    assert main(["plan", str(source), "--model", "--zarr-format", "3", "--no-estimate"]) == 0
+    assert main(["dry-run", str(source), "--model", "--zarr-format", "3", "--no-estimate"]) == 0
     assert json.loads(capsys.readouterr().out)["zarr_format"] == 3
     assert not (tmp_path / "a.nwb.zarr").exists()
     convert(source, tmp_path / "a.nwb.zarr")

@@ -24,6 +24,7 @@ from hdmf_zarr_backend.errors import (
     ValueRefusedError,
     WorkerLostError,
 )
+from hdmf_zarr_backend.options import WriteOptions
 from hdmf_zarr_backend.progress import Progress
 from hdmf_zarr_backend.transfer import resume
 from hdmf_zarr_backend.transfer.resume import RECORD, StagedKeys
@@ -69,7 +70,8 @@ def ending(*names, **options):
 local_store.write_file, os.replace, resume.moved = writing, renaming, ending
 
 def run(target):
-    convert(source, target, executor=int(executor) or None, memory_budget=400_000, codec=codec == "recode" or "keep")
+    options = WriteOptions(executor=int(executor) or None, memory_budget=400_000)
+    convert(source, target, write_options=options, codec=codec == "recode" or "keep")
 
 run(folder + "/whole.zarr")
 count = done
@@ -121,7 +123,7 @@ class Stopping(Progress):
 def interrupted(source: Path, target: Path, error: BaseException | None = None, **options: Any) -> BaseException:
     error = error or KeyboardInterrupt()
     with pytest.raises(type(error)):
-        convert(source, target, progress=Stopping(error), memory_budget=BUDGET, **options)
+        convert(source, target, write_options=WriteOptions(progress=Stopping(error), memory_budget=BUDGET), **options)
     return error
 
 
@@ -150,7 +152,13 @@ def check_resumed(points: list[float], source: Path, folder: Path, executor: int
             before = {key: state for key, state in inodes(partial).items() if there[key] == expected.get(key)}
         recode = {"codec": True} if codec == "recode" else {}
         recode["overwrite"] = target.exists()  # it was killed after the last step
-        convert(source, target, resume=True, executor=executor or None, memory_budget=BUDGET, **recode)
+        convert(
+            source,
+            target,
+            resume=True,
+            write_options=WriteOptions(executor=executor or None, memory_budget=BUDGET),
+            **recode,
+        )
         assert stored_files(target) == expected
         after = inodes(target)
         assert {key: after[key] for key in before} == before  # nothing that was there was written again
@@ -205,7 +213,7 @@ def test_it_can_be_stopped_and_go_on_more_than_once(hdf5: Path, tmp_path: Path) 
     for after in (1_000_000, 3_000_000, 6_000_000):
         with pytest.raises(KeyboardInterrupt):
             stop = Stopping(KeyboardInterrupt(), after)
-            convert(hdf5, target, progress=stop, resume=True, memory_budget=BUDGET)
+            convert(hdf5, target, write_options=WriteOptions(progress=stop, memory_budget=BUDGET), resume=True)
     (partial,) = staged(target)
     assert len(stored_files(partial)) > 50
     convert(hdf5, target, resume=True)
@@ -225,7 +233,7 @@ def test_the_bytes_that_are_there_count_as_done(hdf5: Path, tmp_path: Path) -> N
 
     interrupted(hdf5, tmp_path / "a.zarr")
     counting = Counting()
-    convert(hdf5, tmp_path / "a.zarr", resume=True, progress=counting)
+    convert(hdf5, tmp_path / "a.zarr", resume=True, write_options=WriteOptions(progress=counting))
     assert counting.done == pytest.approx(counting.total, rel=0.02)
 
 
@@ -378,7 +386,7 @@ def test_two_do_not_make_the_same_target(hdf5: Path, tmp_path: Path) -> None:
                 self.error = caught.value
 
     second = Second()
-    convert(hdf5, tmp_path / "a.zarr", progress=second)
+    convert(hdf5, tmp_path / "a.zarr", write_options=WriteOptions(progress=second))
     assert second.error is not None
     assert os.listdir(tmp_path) == ["a.zarr"]
 

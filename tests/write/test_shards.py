@@ -28,7 +28,7 @@ from hdmf_zarr_backend.formats.new_datasets import Sharding
 from hdmf_zarr_backend.formats.zarr3 import NEW_KEYS
 from hdmf_zarr_backend.model.nodes import Dataset
 from hdmf_zarr_backend.model.stored import Shards, StoredArray
-from hdmf_zarr_backend.options import MEMORY_BUDGET
+from hdmf_zarr_backend.options import MEMORY_BUDGET, WriteOptions
 from hdmf_zarr_backend.stores.local import LocalStore
 from hdmf_zarr_backend.transfer.iterators import GrowingArray, GrowingShards
 from hdmf_zarr_backend.transfer.plan import PlannedArray, give_shards, shard_bytes_for
@@ -38,6 +38,7 @@ from hdmf_zarr_backend.transfer.stored_sources import ZarrSource
 from tests import samples
 from tests.blocks import Blocks
 from tests.keystores import MemoryKeys
+from tests.options import arguments
 from tests.peers import Peer
 from tests.places import stored_files
 
@@ -64,8 +65,8 @@ _UNKNOWN_TO_ZARR = {"rows"} if zarr.__version__.startswith("3.1.") else set()
 
 def written(path: Any, datasets: dict[str, Any], *, zarr_format: int = 3, **options: Any) -> Any:
     builders = {name: DatasetBuilder(name, data) for name, data in datasets.items()}
-    with ZarrIO(path, "w", manager=get_manager(), zarr_format=zarr_format) as io:
-        io.write_builder(GroupBuilder("root", datasets=builders), **options)
+    with ZarrIO(path, "w", manager=get_manager(), zarr_format=zarr_format, **arguments(**options)) as io:
+        io.write_builder(GroupBuilder("root", datasets=builders))
     return path
 
 
@@ -194,8 +195,12 @@ def test_parallel_writes_the_same_bytes(tmp_path, executor):
     assert stored_files(serial / "d") == stored_files(parallel / "d")
     assert len(stored_files(serial / "d")) == 7
     again = tmp_path / "c.zarr"  # an export can be sent to processes
-    with ZarrIO(serial, "r", manager=get_manager()) as io, ZarrIO(again, "w", zarr_format=3) as out:
-        out.export(io, write_args={"executor": executor, "link_data": False})
+    options = WriteOptions(executor=executor)
+    with (
+        ZarrIO(serial, "r", manager=get_manager()) as io,
+        ZarrIO(again, "w", zarr_format=3, write_options=options) as out,
+    ):
+        out.export(io, write_args={"link_data": False})
     assert stored_files(serial / "d") == stored_files(again / "d")
 
 

@@ -15,6 +15,7 @@ from hdmf.build import DatasetBuilder, GroupBuilder
 from hdmf_zarr_backend import ZarrIO, convert
 from hdmf_zarr_backend.changes.locks import lock_path, writer_lock
 from hdmf_zarr_backend.errors import IncompleteStoreError, StoreError, StoreExistsError, UsageError
+from hdmf_zarr_backend.options import WriteOptions
 from hdmf_zarr_backend.stores import files as store_files
 from hdmf_zarr_backend.stores import local as local_store
 from hdmf_zarr_backend.stores import zip as zip_store
@@ -308,16 +309,19 @@ def test_durable_is_one_call_for_all_files_before_the_rename(tmp_path, synced, n
     assert {call for call, _ in synced} == {"moved"}
     synced.clear()
     if way == "convert":
-        convert(tmp_path / "source.zarr", tmp_path / "a.h5", check=False, durable=True)
+        convert(tmp_path / "source.zarr", tmp_path / "a.h5", check=False, write_options=WriteOptions(durable=True))
         assert [call for call, _ in synced] == ["sync_files", "moved", "sync_folder"]
         synced.clear()
-        convert(tmp_path / "a.h5", path, check=False, durable=True)
+        convert(tmp_path / "a.h5", path, check=False, write_options=WriteOptions(durable=True))
     elif way == "export":
-        with ZarrIO(tmp_path / "source.zarr") as source, ZarrIO(path, "w") as io:
-            io.export(source, durable=True)
+        with (
+            ZarrIO(tmp_path / "source.zarr") as source,
+            ZarrIO(path, "w", write_options=WriteOptions(durable=True)) as io,
+        ):
+            io.export(source)
     else:
-        with ZarrIO(path, "w") as io:
-            io.write_builder(root, durable=True)
+        with ZarrIO(path, "w", write_options=WriteOptions(durable=True)) as io:
+            io.write_builder(root)
     calls = [call for call, _ in synced if call != "moved"]
     assert calls == ["sync_files", "sync_folder"]
     assert synced[0][1].endswith(".partial")
@@ -328,10 +332,10 @@ def test_a_durable_append_is_on_the_disk_before_it_is_committed_and_after(tmp_pa
     with ZarrIO(tmp_path / "a.zarr", "w") as io:
         io.write_builder(GroupBuilder("root"))
     synced.clear()
-    with ZarrIO(tmp_path / "a.zarr", "r+") as io:
+    with ZarrIO(tmp_path / "a.zarr", "r+", write_options=WriteOptions(durable=True)) as io:
         builder = io.read_builder()
         builder.set_dataset(DatasetBuilder("x", np.arange(30)))
-        io.write_builder(builder, durable=True)
+        io.write_builder(builder)
     assert synced == [("sync_files", "a.zarr")] * 2
 
 
@@ -355,7 +359,10 @@ def test_a_disk_that_fails_to_flush_is_reported_and_the_old_file_stays(tmp_path,
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
     monkeypatch.setattr(staging, "sync_files", fail)
-    with pytest.raises(StoreError, match="Input/output error"), staged(str(target), durable=True) as keys:
+    with (
+        pytest.raises(StoreError, match="Input/output error"),
+        staged(str(target), options=WriteOptions(durable=True)) as keys,
+    ):
         keys.set(".zgroup", b"new")
     assert stored_files(tmp_path) == {"a.zarr/.zgroup": b"old"}
 

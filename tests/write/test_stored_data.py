@@ -15,6 +15,7 @@ from pynwb import TimeSeries
 from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO
 from tests import samples
 from tests.documents import document
+from tests.options import arguments
 from tests.trees import dataset, read_builder, root, write_builder
 from tests.zarrs import IS_ZARR_2, needs_zarr_3
 
@@ -179,7 +180,7 @@ def test_processes_copy_what_they_can_open(tmp_path, source):
     )  # fmt: skip
     large[:] = np.arange(400_000)
     tree = root(dataset("d", data), dataset("large", ZarrDataIO(large)))
-    found = read_builder(write_builder(tmp_path / "new.zarr", tree, executor="processes", link_data=False))
+    found = read_builder(write_builder(tmp_path / "new.zarr", tree, **arguments(executor="processes", link_data=False)))
     assert found["d"].data[()].tolist() == EXPECTED.tolist()
     assert np.array_equal(found["large"].data[()], np.arange(400_000))
     if hasattr(data.store, "close"):

@@ -34,6 +34,7 @@ from tests import samples
 from tests.everything import write_everything
 from tests.hostile import seeds
 from tests.interop.digests import digest
+from tests.options import arguments
 
 OLD = {".zgroup", ".zarray", ".zattrs", ".zmetadata"}
 
@@ -413,7 +414,7 @@ def test_on_the_command_line(tmp_path, capsys):
 def test_a_dry_run_reports_what_an_upgrade_does(rich: Path, options: dict[str, Any], tmp_path: Path) -> None:
     path = Path(shutil.copytree(rich, tmp_path / "a.nwb.zarr"))
     before = states(path)
-    planned = upgrade(path, dry_run=True, **options)
+    planned = upgrade(path, dry_run=True, **arguments(**options))
     assert states(path) == before
     assert "would have" in str(planned)
     assert all(name in str(planned) for name in planned.encoded_arrays)

@@ -24,7 +24,10 @@ import numcodecs
 import numpy as np
 from hdmf.build import DatasetBuilder, GroupBuilder, LinkBuilder, ReferenceBuilder
 
-from hdmf_zarr_backend import RegionReference, ZarrDataIO, ZarrIO, ZarrReference
+from hdmf_zarr_backend import ZarrDataIO, ZarrIO
+from hdmf_zarr_backend.formats.references import ZarrReference
+from hdmf_zarr_backend.formats.regions import RegionReference
+from hdmf_zarr_backend.options import WriteOptions
 
 FOLDER = Path(__file__).resolve().parent
 FORMATS: tuple[Any, ...] = (2, 3, "both")
@@ -473,10 +476,9 @@ def _reference_cases() -> Iterator[tuple[str, Case]]:
     yield "reference-null", Case("an element that refers to nothing", beside(data=references([To("/trace"), None])))
     square = references([[To("/trace"), To("/table")], [To("/table"), To("/trace")]])
     yield "references-2d", Case("references with two axes", beside(data=square))
-    packed = {"object_codec_class": numcodecs.MsgPack}
     yield "references-msgpack", Case("references in MessagePack, as hdmf-zarr writes them on request",
                                      beside(data=references([To("/table"), To("/trace")])),
-                                     formats=(2,), options=packed)  # fmt: skip
+                                     formats=(2,), change=_packed)  # fmt: skip
     yield (
         "region-attribute",
         Case("an attribute that refers to a part of a dataset", beside(group=Group(attributes={"part": part}))),
@@ -490,6 +492,19 @@ def _reference_cases() -> Iterator[tuple[str, Case]]:
     )
     inner = Group({"inner": Group({"data": references([To("/trace"), To("/deep/inner")])})})
     yield "reference-nested", Case("references from a nested dataset, one to its own group", beside(deep=inner))
+
+
+def _packed(keys: dict[str, bytes], zarr_format: Any) -> None:
+    """Store the references in ``data`` in MessagePack."""
+    document = json.loads(keys["data/.zarray"])
+    codecs = [numcodecs.JSON(), numcodecs.get_codec(document["compressor"])]
+    value = codecs[0].decode(codecs[1].decode(keys["data/0"]))
+    packed = numcodecs.MsgPack()
+    keys["data/0"] = bytes(codecs[1].encode(packed.encode(value)))
+    document["filters"] = [packed.get_config()]
+    consolidated = json.loads(keys[".zmetadata"])
+    consolidated["metadata"]["data/.zarray"] = document
+    keys |= {"data/.zarray": json.dumps(document).encode(), ".zmetadata": json.dumps(consolidated).encode()}
 
 
 def _row_cases() -> Iterator[tuple[str, Case]]:
@@ -670,7 +685,7 @@ def _codec_cases() -> Iterator[tuple[str, Case]]:
     yield "shards", only(sharded, "four chunks in each shard", formats=(3,))
     keys = numbers(values, "i4", storage={"chunks": (4, 4)})
     yield "keys-v2", only(keys, "format 3 with the chunk keys of format 2", formats=(3,),
-                          options={"chunk_key_encoding": "v2"})  # fmt: skip
+                          options={"write_options": WriteOptions(chunk_key_encoding="v2")})  # fmt: skip
 
 
 def _tree_cases() -> Iterator[tuple[str, Case]]:

@@ -24,8 +24,9 @@ from __future__ import annotations
 
 import os
 from abc import ABCMeta
-from collections.abc import Mapping
-from functools import wraps
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, ClassVar
@@ -210,12 +211,50 @@ class ZarrIO(hdmf_zarr_backend.io.ZarrIO, metaclass=SameAsOurs):
 
     ours: ClassVar[type] = hdmf_zarr_backend.io.ZarrIO
 
-    @wraps(hdmf_zarr_backend.io.ZarrIO.__init__)  # type: ignore[misc] # the signature that users see
-    def __init__(self, *arguments: Any, driver: None = None, aws_region: None = None, **options: Any) -> None:
+    def __init__(
+        self,
+        path: Any,
+        mode: str = "r",
+        manager: Any = None,
+        synchronizer: Any = None,
+        object_codec_class: type | None = None,
+        storage_options: Mapping[str, Any] | None = None,
+        force_overwrite: bool = False,  # noqa: FBT001, FBT002 - hdmf-zarr's signature
+        *,
+        driver: None = None,
+        aws_region: None = None,
+        **options: Any,
+    ) -> None:
         for name, value in (("driver", driver), ("aws_region", aws_region)):
             if value is not None:
                 raise UsageError(f"{name}={value!r} has no meaning for Zarr", remedy="Use storage_options.")
-        super().__init__(*arguments, **options)
+        if synchronizer:
+            warn("synchronizer is ignored: a file has one writer at a time", UserWarning, stacklevel=2)
+        # object_codec_class is ignored: references and rows are JSON
+        options |= {"storage_options": storage_options, "force_overwrite": force_overwrite}
+        super().__init__(path, mode, manager, **options)
+
+    @property
+    def object_codec_class(self) -> type:
+        """The numcodecs class that encodes references and rows in format 2."""
+        codec: type = import_module("numcodecs").JSON
+        return codec
+
+    def write(
+        self,
+        container: Any,
+        cache_spec: bool = True,  # noqa: FBT001, FBT002 - hdmf-zarr's signature
+        link_data: bool = True,  # noqa: FBT001, FBT002 - hdmf-zarr's signature
+        exhaust_dci: bool = True,  # noqa: FBT001, FBT002 - hdmf-zarr's signature
+        number_of_jobs: int = 1,
+        max_threads_per_process: int | None = None,
+        multiprocessing_context: str | None = None,
+        consolidate_metadata: bool = True,  # noqa: FBT001, FBT002 - hdmf-zarr's signature
+        **options: Any,
+    ) -> None:
+        """Write a container; ``max_threads_per_process`` and ``multiprocessing_context`` are ignored."""
+        with self._writing(number_of_jobs, consolidate=consolidate_metadata):
+            super().write(container, cache_spec, link_data, exhaust_dci, **options)
 
     def write_builder(
         self,
@@ -224,17 +263,46 @@ class ZarrIO(hdmf_zarr_backend.io.ZarrIO, metaclass=SameAsOurs):
         exhaust_dci: bool = True,  # noqa: FBT001, FBT002 - hdmf-zarr's signature
         export_source: str | None = None,
         consolidate_metadata: bool = True,  # noqa: FBT001, FBT002 - hdmf-zarr's signature
+        number_of_jobs: int = 1,
+        max_threads_per_process: int | None = None,
+        multiprocessing_context: str | None = None,
         **options: Any,
     ) -> None:
         """Write a builder, with the order of arguments of hdmf-zarr."""
-        super().write_builder(
-            builder,
-            link_data=link_data,
-            exhaust_dci=exhaust_dci,
-            export_source=export_source,
-            consolidate_metadata=consolidate_metadata,
-            **options,
-        )
+        with self._writing(number_of_jobs, consolidate=consolidate_metadata):
+            super().write_builder(
+                builder, link_data=link_data, exhaust_dci=exhaust_dci, export_source=export_source, **options
+            )
+
+    def export(
+        self,
+        src_io: Any,
+        container: Any = None,
+        write_args: dict[str, Any] | None = None,
+        clear_cache: bool = False,  # noqa: FBT001, FBT002 - hdmf-zarr's signature
+        cache_spec: bool = True,  # noqa: FBT001, FBT002 - hdmf-zarr's signature
+        number_of_jobs: int = 1,
+        max_threads_per_process: int | None = None,
+        multiprocessing_context: str | None = None,
+        consolidate_metadata: bool = True,  # noqa: FBT001, FBT002 - hdmf-zarr's signature
+        **options: Any,
+    ) -> None:
+        """Write what ``src_io`` has read."""
+        with self._writing(number_of_jobs, consolidate=consolidate_metadata):
+            super().export(src_io, container, write_args, clear_cache, cache_spec, **options)
+
+    @contextmanager
+    def _writing(self, number_of_jobs: int, *, consolidate: bool) -> Iterator[None]:
+        """Write with these arguments of hdmf-zarr in place of the options, where they differ from its defaults."""
+        given = self._options
+        changes: dict[str, Any] = {"executor": number_of_jobs} if number_of_jobs > 1 else {}
+        if not consolidate:
+            changes["consolidate_metadata"] = False
+        self._options = replace(given, **changes)
+        try:
+            yield
+        finally:
+            self._options = given
 
     @classmethod
     def load_namespaces(  # type: ignore[override] # hdmf-zarr's order of arguments

@@ -6,7 +6,7 @@ Separate from `alias.names`, because it needs pynwb, which is optional.
 from __future__ import annotations
 
 import os
-from functools import wraps
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from hdmf_zarr_backend import nwb
@@ -18,9 +18,34 @@ class NWBZarrIO(ZarrIO, nwb.NWBZarrIO):
 
     ours: ClassVar[type] = nwb.NWBZarrIO
 
-    @wraps(nwb.NWBZarrIO.__init__)  # type: ignore[misc] # the signature that users see
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **options)
+    def __init__(
+        self,
+        path: Any,
+        mode: str = "r",
+        manager: Any = None,
+        synchronizer: Any = None,
+        object_codec_class: type | None = None,
+        storage_options: Mapping[str, Any] | None = None,
+        force_overwrite: bool = False,  # noqa: FBT001, FBT002 - hdmf-zarr's signature
+        load_namespaces: bool = True,  # noqa: FBT001, FBT002 - hdmf-zarr's signature
+        extensions: Any = None,
+        **options: Any,
+    ) -> None:
+        options |= {"load_namespaces": load_namespaces, "extensions": extensions}
+        super().__init__(
+            path, mode, manager, synchronizer, object_codec_class, storage_options, force_overwrite, **options
+        )
+
+    def export(  # type: ignore[override] # pynwb calls the container nwbfile
+        self,
+        src_io: Any,
+        nwbfile: Any = None,
+        write_args: dict[str, Any] | None = None,
+        *arguments: Any,
+        **options: Any,
+    ) -> None:
+        """Write what ``src_io`` has read; other arguments as for `alias.names.ZarrIO.export`."""
+        super().export(src_io, options.pop("container", nwbfile), write_args, *arguments, **options)
 
     @staticmethod
     def read_nwb(path: str | os.PathLike[str], **options: Any) -> Any:

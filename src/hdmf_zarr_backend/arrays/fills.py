@@ -35,7 +35,7 @@ def fill_array(stored: StoredArray, dtype: np.dtype[Any], shape: tuple[int, ...]
         url, name = elsewhere
         raise ChunkError(
             f"the values are not in this file, but in the dataset {name!r} of {url}",
-            remedy=f"Make references that have them: `zarrio convert {url} x.nwb.zarr.json --virtual`.",
+            remedy=f"Make references that have them: `zarrio convert {url} x.nwb.zarr.json --to virtual`.",
         )
     array: Array = np.zeros(shape, dtype) if not dtype.hasobject else np.empty(shape, dtype)
     value = fill_scalar(stored, dtype)

@@ -166,7 +166,7 @@ class _PickleObjectDType(_ZeroIsNull, ObjectDType):
 
 
 class _MsgPackObjectDType(_ZeroIsNull, ObjectDType):
-    """The same written with ``object_codec_class=numcodecs.MsgPack``."""
+    """The same with MessagePack, as hdmf-zarr writes with ``object_codec_class=numcodecs.MsgPack``."""
 
     _zarr_v3_name: ClassVar[str] = "hdmf_zarr_backend.msgpack2"
     object_codec_id: ClassVar[str] = "msgpack2"

@@ -366,7 +366,9 @@ class AppendPlanner(Planner):
         merged = {**before, **wanted}
         left_out = {"attributes", "escaped", *({DOC} & wanted.keys())}  # a `doc` of the user is not the schema's
         notes = {key: value for key, value in notes_of(stored).items() if key not in left_out}
-        encoded = encode_attributes(merged, notes=notes, reference=self._encode_kept, strict=self.request.strict_json)
+        encoded = encode_attributes(
+            merged, notes=notes, reference=self._encode_kept, strict=self.request.options.strict_json
+        )
         kept = RESERVED & _KEPT | ({DOC} if notes.get(DOC) is True else set())
         fresh = {**encoded, **{key: stored[key] for key in stored if key in kept}}
         if NOTES in stored and notes:

@@ -29,6 +29,7 @@ from hdmf_zarr_backend.files.parser import ParsedFile, read_documents
 from hdmf_zarr_backend.formats import both, registry, zarr2, zarr3
 from hdmf_zarr_backend.model.nodes import Dataset, Group, Hierarchy, Node, join, split
 from hdmf_zarr_backend.model.stored import DEFAULT_PREFIX, StoredArray
+from hdmf_zarr_backend.options import DEFAULT_OPTIONS, WriteOptions
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.json_text import dump, load
 from hdmf_zarr_backend.stores.wrappers import WrapperStore
@@ -125,12 +126,11 @@ def derive(
     change: Change | None = None,
     journal: Journal | None = None,
     is_new: bool = False,
-    strict_json: bool = False,
-    **options: Any,
+    options: WriteOptions = DEFAULT_OPTIONS,
 ) -> Derived:
     """Set the documents and chunks of format 3 of a file whose documents of format 2 are complete."""
     with nullcontext() if journal is None else undone_on_error(journal):
-        return _derive(keys, hierarchy, change, journal, is_new=is_new, strict_json=strict_json, **options)
+        return _derive(keys, hierarchy, change, journal, is_new=is_new, options=options)
 
 
 def _derive(
@@ -140,8 +140,7 @@ def _derive(
     journal: Journal | None,
     *,
     is_new: bool,
-    strict_json: bool,
-    **options: Any,
+    options: WriteOptions,
 ) -> Derived:
     consolidated = keys.get(zarr2.CONSOLIDATED)
     if consolidated is None:
@@ -153,17 +152,17 @@ def _derive(
     if change is not None:
         _hide_if_needed(keys, change.before, encoded)
     before = None
-    if change is None and journal is not None and options.get("executor") is None:
+    if change is None and journal is not None and options.executor in (None, "auto"):
         before = partial(record_format_3, keys, journal, paths, encoded)  # nothing may differ
     elif change is None and journal is not None:  # other processes cannot record anything
         record_format_3(keys, journal, paths, encoded)
     target = ChangedKeys(keys, {} if is_new else _documents(change, paths), is_empty=is_new, before=before)
-    writer = Writer(target, plan, strict_json=strict_json, **options)
+    writer = Writer(target, plan, options)
     writer.write_changes(added=(), changed=paths, keep=_keep_nothing)
     if change is not None:
         _add_others(plan.hierarchy, hierarchy, change.before)
     keys.drain()
-    text = root_text(plan.hierarchy, consolidated, strict_json=strict_json)
+    text = root_text(plan.hierarchy, consolidated, strict=options.strict_json)
     if journal is None:
         target.set(zarr3.DOCUMENT, text)
         return Derived(fates, target.count)
@@ -188,10 +187,10 @@ def plan_format_3(keys: Store, hierarchy: Hierarchy) -> tuple[WritePlan, dict[st
     return plan, fates
 
 
-def root_text(hierarchy: Hierarchy, consolidated: bytes, *, strict_json: bool) -> bytes:
+def root_text(hierarchy: Hierarchy, consolidated: bytes, *, strict: bool) -> bytes:
     """Return the ``zarr.json`` of the root of a file of both formats, with the note about its ``.zmetadata``."""
     root = registry.FORMATS[3].last(hierarchy, {}, consolidate=True)[zarr3.DOCUMENT]
-    return both.sealed(dump(both.with_note(root, consolidated), strict=strict_json))
+    return both.sealed(dump(both.with_note(root, consolidated), strict=strict))
 
 
 def _keep_nothing(keys: Iterable[str]) -> None:
@@ -274,7 +273,11 @@ def _is_chunk(name: str, stored: StoredArray) -> bool:
 
 
 def derive_or_warn(
-    keys: Store, parsed: ParsedFile, change: Change | None, journal: Journal, *, strict_json: bool = False
+    keys: Store,
+    parsed: ParsedFile,
+    change: Change | None,
+    journal: Journal,
+    options: WriteOptions = DEFAULT_OPTIONS,
 ) -> None:
     """Derive a change that is committed in format 2; if that fails, warn, since the change is in the file.
 
@@ -282,7 +285,8 @@ def derive_or_warn(
     """
     parsed.state = "2 is newer"
     try:
-        derive(keys, parsed.hierarchy, change=change, journal=journal, strict_json=strict_json)
+        here = WriteOptions(strict_json=options.strict_json)
+        derive(keys, parsed.hierarchy, change=change, journal=journal, options=here)
     except (ZarrBackendError, OSError) as error:
         keys.abandon()
         warn(

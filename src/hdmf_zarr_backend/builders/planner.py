@@ -28,11 +28,9 @@ from hdmf_zarr_backend.formats.links import Link, encode_link
 from hdmf_zarr_backend.formats.new_datasets import Layout
 from hdmf_zarr_backend.formats.references import Reference
 from hdmf_zarr_backend.formats.reserved import DIMENSIONS, DOC, LINKS, root_notes
-from hdmf_zarr_backend.formats.zarr3 import ChunkKeyEncoding
 from hdmf_zarr_backend.model.link_sources import THIS_FILE, relative_source
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, absolute, join
-from hdmf_zarr_backend.options import ReadOptions
-from hdmf_zarr_backend.progress import Progress
+from hdmf_zarr_backend.options import ReadOptions, WriteOptions
 from hdmf_zarr_backend.transfer import array_planner
 from hdmf_zarr_backend.transfer.iterators import plan_iterator
 from hdmf_zarr_backend.transfer.names import checked_name
@@ -58,70 +56,47 @@ class WriteRequest:
     targets : Targets
         Makes the references for targets of links and references; has the locations of the file to write and of the one
         that is exported.
+    options : WriteOptions
+        How to write; with strict JSON, chunk keys and the consolidated document as this file has them.
+    rules : ReadOptions
+        For HDF5 data that are copied.
     texts : dict
         Namespaces to cache.
     link_data : bool
         Link to stored arrays given as data, unless their `ZarrDataIO` says otherwise.
-    object_codec : dict
-        Codec of references and rows.
-    max_shape : callable
-        Returns the maximum shape that the schema allows for a dataset builder; None if it is unlimited.
-    doc : callable
-        Returns the schema's documentation of a builder, None if none is to be written.
-    strict_json : bool
-        Write documents without NaN and Infinity tokens.
+    max_shape, doc : callable
+        Return the maximum shape that the schema allows for a dataset builder, and its documentation; None if it is
+        unlimited, and if none is to be written.
     zarr_format : int
         Format of a new file.
     has_both : bool
         Whether a new file also gets the metadata of format 3.
     shards_choose_format : bool
         Whether a new file has format 3 if shards are asked for, since no format is.
-    limits : Limits
-        Limits for HDF5 data that are copied.
     schema : NamespaceCatalog or None
         Names the axes of arrays from another file, whose builders have no dimension labels.
-    chunk_key_encoding : {"default", "v2"}
-        Encoding of chunk keys of new arrays in format 3.
-    consolidate : bool
-        Whether to write the consolidated document.
     exhaust_in_turn : bool
         Whether iterators are exhausted one after the other.
-    progress : Progress
-        Receives the number of bytes written.
-    executor, memory_budget
-        As for `Writer`.
     exclusive : bool
         Whether a new file must not replace anything, including a file created in the meantime.
-    nczarr : bool
-        Whether the nodes get the attributes of NCZarr.
-    durable : bool
-        Whether to wait until a local file has reached the disk itself.
     unfilled : list
         ``(ZarrDataIO, path)`` of the arrays that were written with shape and type only; set by the write.
     """
 
     builder: Any
     targets: Targets
+    options: WriteOptions
+    rules: ReadOptions
     texts: Texts
     link_data: bool
-    object_codec: dict[str, Any]
     max_shape: MaxShape
     doc: Doc
-    strict_json: bool
     zarr_format: int
     has_both: bool
     shards_choose_format: bool
-    rules: ReadOptions
     schema: Any
-    chunk_key_encoding: ChunkKeyEncoding
-    consolidate: bool
     exhaust_in_turn: bool
-    progress: Progress
-    executor: Any
-    memory_budget: int
     exclusive: bool
-    nczarr: bool
-    durable: bool
     unfilled: list[tuple[Any, str]] = field(default_factory=list)
 
 
@@ -172,7 +147,10 @@ class Planner:
             notes[DOC] = True
         with at(self.targets, path):
             return encode_attributes(
-                attributes, notes=notes, reference=self.targets.encode_attribute, strict=self.request.strict_json
+                attributes,
+                notes=notes,
+                reference=self.targets.encode_attribute,
+                strict=self.request.options.strict_json,
             )
 
     # ---- links ------------------------------------------------------------------------------------------------------
@@ -285,7 +263,7 @@ class Planner:
 
     def _layout(self, builder: Any, path: str) -> tuple[Layout, bool]:
         data = builder.data
-        options = Layout(object_codec=self.request.object_codec, maxshape=self.request.max_shape(builder))
+        options = Layout(maxshape=self.request.max_shape(builder))
         if not isinstance(data, ZarrDataIO):
             left = take_settings(options, data)
             if left:

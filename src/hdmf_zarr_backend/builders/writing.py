@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from hdmf_zarr_backend.builders.append import AppendPlanner
@@ -21,6 +21,8 @@ from hdmf_zarr_backend.formats import zarr2
 from hdmf_zarr_backend.formats.nczarr import is_nczarr, overlay
 from hdmf_zarr_backend.formats.registry import FORMATS
 from hdmf_zarr_backend.model.nodes import Dataset, Hierarchy, absolute, adopt, copy_hierarchy
+from hdmf_zarr_backend.options import WriteOptions
+from hdmf_zarr_backend.progress import SILENT
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.gc_pause import gc_paused
 from hdmf_zarr_backend.stores.json_text import check_strict, dump
@@ -41,8 +43,8 @@ def plan_new(request: WriteRequest, store: Store) -> WritePlan:
     check_targets(plan, request.targets, store)
     name_axes(plan, None if request.schema is None else specs_in(request.schema))
     add_specs(plan, request.texts, location=request.targets.location)
-    plan.chunk_key_encoding = request.chunk_key_encoding
-    plan.is_nczarr = request.nczarr
+    plan.chunk_key_encoding = request.options.chunk_key_encoding or "default"
+    plan.is_nczarr = request.options.nczarr
     return plan
 
 
@@ -50,40 +52,22 @@ def write_new(request: WriteRequest, store: Store, lock: WriterLock | None) -> t
     """Write a new file, whose lock the caller has. When complete, it replaces an old one unless ``exclusive``."""
     plan = plan_new(request, store)
     if not can_stage(store):
-        adapt_plan(plan, location=store.location, shard_bytes=shard_bytes_for(store, request.memory_budget))
+        adapt_plan(plan, location=store.location, shard_bytes=shard_bytes_for(store, request.options.memory_budget))
         _check_values(plan, store.location)
     with new_file(
         store,
         plan.hierarchy.flat(),
         plan.hierarchy.zarr_format,
         exclusive=request.exclusive,
-        durable=request.durable,
+        options=request.options,
         lock=lock,
     ) as keys:
-        writer = _writer(request, keys, plan)
-        writer.write(consolidate=request.consolidate, exhaust_in_turn=request.exhaust_in_turn)
+        writer = Writer(keys, plan, request.options)
+        writer.write(exhaust_in_turn=request.exhaust_in_turn)
         if request.has_both:
-            derive(
-                keys,
-                plan.hierarchy,
-                is_new=True,
-                strict_json=request.strict_json,
-                executor=request.executor,
-                memory_budget=request.memory_budget,
-            )
+            derive(keys, plan.hierarchy, is_new=True, options=replace(request.options, progress=SILENT))
     request.unfilled = plan.unfilled
     return plan.hierarchy, writer.inlined
-
-
-def _writer(request: WriteRequest, keys: Store, plan: WritePlan) -> Writer:
-    return Writer(
-        keys,
-        plan,
-        strict_json=request.strict_json,
-        progress=request.progress,
-        executor=request.executor,
-        memory_budget=request.memory_budget,
-    )
 
 
 def _check_values(plan: WritePlan, location: str) -> None:
@@ -122,14 +106,14 @@ class EditedFile:
         The metadata on disk and the scalars of the consolidated document; updated if a write succeeds.
     edits : Edits
         Changes made to arrays in place, and the journal of the file.
-    strict_json : bool
-        Whether documents must be strict JSON.
+    options : WriteOptions
+        How to write.
     """
 
     keys: Store
     parsed: ParsedFile
     edits: Edits
-    strict_json: bool
+    options: WriteOptions
 
 
 def write_difference(
@@ -150,30 +134,30 @@ def write_difference(
         planner = AppendPlanner(request, hierarchy, is_written=is_written, original=original)
         plan = planner.plan_root(request.builder)
         check_targets(plan, request.targets, keys, added=planner.added, changed=planner.changed, known=known)
-        plan.chunk_key_encoding = request.chunk_key_encoding
-        plan.is_nczarr = request.nczarr or is_nczarr(known)
+        plan.chunk_key_encoding = request.options.chunk_key_encoding or "default"
+        plan.is_nczarr = request.options.nczarr or is_nczarr(known)
         planner.note_specs(add_specs(plan, request.texts, location=request.targets.location))
     check_names((path for path, _ in plan.hierarchy.walk()), keys)
-    is_other = file.parsed.consolidated != request.consolidate
+    is_other = file.parsed.consolidated != request.options.consolidate_metadata
     is_more = bool(planner.changed or planner.added or plan.is_nczarr or is_other)
     change = change_of(keys, file.parsed, [*planner.changed, *planner.added, *edits.touched])
     with _undone_on_error(file):
         _flush(file, request.targets.encode, keep=_documents(hierarchy, planner.changed), below=planner.added)
         _copy_filters(hierarchy, edits)
         if is_more:
-            writer = _writer(request, keys, plan)
+            writer = Writer(keys, plan, request.options)
             writer.inlined = file.parsed.inlined
             writer.write_changes(added=planner.added, changed=planner.changed, keep=edits.journal.keep)
-        if request.durable:
+        if request.options.durable:
             keys.sync()  # before the commit
-        _commit(file, hierarchy, is_changed=is_more, consolidate=request.consolidate)
+        _commit(file, hierarchy, is_changed=is_more, consolidate=request.options.consolidate_metadata)
     adopt(known, hierarchy)
     if file.parsed.state is not None:
-        derive_or_warn(keys, file.parsed, change, edits.journal, strict_json=file.strict_json)
-    if request.durable:
+        derive_or_warn(keys, file.parsed, change, edits.journal, file.options)
+    if request.options.durable:
         keys.sync()
     if is_more:
-        request.progress.finish()
+        request.options.progress.finish()
     request.unfilled = plan.unfilled
 
 
@@ -191,9 +175,13 @@ def flush_edits(file: EditedFile, encode: Callable[[Any], Any]) -> None:
     with _undone_on_error(file):
         _flush(file, encode)
         consolidate = file.parsed.consolidated or file.parsed.state is not None
+        if file.options.durable:
+            file.keys.sync()  # before the commit
         _commit(file, file.parsed.hierarchy, is_changed=False, consolidate=consolidate)
     if file.parsed.state is not None:
-        derive_or_warn(file.keys, file.parsed, change, edits.journal, strict_json=file.strict_json)
+        derive_or_warn(file.keys, file.parsed, change, edits.journal, file.options)
+    if file.options.durable:
+        file.keys.sync()
 
 
 def drop_changes(edits: Edits, location: str, error: BaseException) -> None:
@@ -218,7 +206,7 @@ def drop_changes(edits: Edits, location: str, error: BaseException) -> None:
 
 def _prepare(file: EditedFile) -> None:
     """Check the metadata on disk, and name the axes of the arrays whose shapes have changed."""
-    if file.strict_json:
+    if file.options.strict_json:
         check_strict(file.parsed.hierarchy, file.keys.location)
     rename_axes(file.parsed.hierarchy, file.edits.changed)
 
@@ -252,7 +240,7 @@ def _flush(
     for key in edits.journal.discarded:
         file.parsed.inlined.pop(key, None)
     documents = _documents(known, overlaid)
-    file.keys.set_many({key: dump(text, strict=file.strict_json) for key, text in documents.items()})
+    file.keys.set_many({key: dump(text, strict=file.options.strict_json) for key, text in documents.items()})
 
 
 def _copy_filters(hierarchy: Hierarchy, edits: Edits) -> None:
@@ -283,4 +271,6 @@ def _commit(file: EditedFile, hierarchy: Hierarchy, *, is_changed: bool, consoli
     gone = kind.stale(consolidate=consolidate)
     if edits.is_marked and hierarchy.zarr_format == 2 and zarr2.ATTRIBUTES not in documents:
         gone = [*gone, zarr2.ATTRIBUTES]
-    edits.journal.commit({key: dump(document, strict=file.strict_json) for key, document in documents.items()}, gone)
+    edits.journal.commit(
+        {key: dump(document, strict=file.options.strict_json) for key, document in documents.items()}, gone
+    )

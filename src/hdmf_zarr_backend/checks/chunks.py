@@ -27,6 +27,7 @@ from hdmf_zarr_backend.formats.reserved import stores_all_chunks
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Hierarchy, absolute, join
 from hdmf_zarr_backend.model.render import counted
 from hdmf_zarr_backend.model.stored import StoredArray
+from hdmf_zarr_backend.options import MEMORY_BUDGET
 from hdmf_zarr_backend.progress import Progress
 from hdmf_zarr_backend.stores.base import DOCUMENTS, Store
 
@@ -217,13 +218,13 @@ class ChunkCheck:
     def _add(self, path: str, kind: str, message: str) -> None:
         self._report.add(Problem(absolute(path), kind, message))
 
-    def run(self, runner: Runner, *, memory_budget: int, progress: Progress) -> None:
+    def run(self, runner: Runner, progress: Progress) -> None:
         """Decode all chunks, with at most ``memory_budget`` bytes of values in flight."""
         progress.start(0)
         missing: dict[str, list[Index]] = {}
         reported: set[tuple[str, str, str]] = set()  # several tasks may find the same damaged index of a shard
-        tasks = self._tasks(memory_budget, runner.workers)
-        for task, found in runner.run(tasks, memory_budget=memory_budget, in_order=True):
+        tasks = self._tasks(runner.workers)
+        for task, found in runner.run(tasks, in_order=True):
             for kind, message in found.problems:
                 if (task.path, kind, message) not in reported:
                     reported.add((task.path, kind, message))
@@ -247,7 +248,7 @@ class ChunkCheck:
         else:
             self._add(path, "unwritten", f"{number} {verb} not stored: {shown}")
 
-    def _tasks(self, memory_budget: int, workers: int) -> Iterator[DecodeTask]:
+    def _tasks(self, workers: int) -> Iterator[DecodeTask]:
         for path, node in self._arrays:
             try:
                 dtype = ChunkReader(self._keys, path, node.stored, ChunkCache(0)).codec.dtype
@@ -258,7 +259,7 @@ class ChunkCheck:
             except ZarrBackendError as error:
                 self._add(path, kind_of(error), error.problem)
                 continue
-            count = max(1, min(task_bytes_for(memory_budget, workers) // size, _TASK_CHUNKS))
+            count = max(1, min(task_bytes_for(MEMORY_BUDGET, workers) // size, _TASK_CHUNKS))
             indices = iter(self._present(path, node.stored, stored))
             while batch := list(islice(indices, count)):
                 yield DecodeTask(self._keys, path, node, batch)

@@ -22,7 +22,7 @@ from hdmf_zarr_backend.files.parser import parse
 from hdmf_zarr_backend.model.nodes import Dataset, Group, Hierarchy, absolute, join
 from hdmf_zarr_backend.model.render import counted
 from hdmf_zarr_backend.model.stored import DEFAULT_PREFIX, StoredArray
-from hdmf_zarr_backend.options import MEMORY_BUDGET, ReadOptions
+from hdmf_zarr_backend.options import ReadOptions
 from hdmf_zarr_backend.progress import SILENT, Progress
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.opening import open_store
@@ -43,7 +43,6 @@ def verify(
     storage_options: Mapping[str, Any] | None = None,
     read_options: ReadOptions | None = None,
     executor: Any = None,
-    memory_budget: int = MEMORY_BUDGET,
     dandi: bool = False,
     progress: Progress = SILENT,
 ) -> Report:
@@ -65,8 +64,6 @@ def verify(
         Limits for the file, and other files that it may lead to.
     executor : None, "threads", "processes", int, concurrent.futures.Executor or dask.distributed.Client
         Decodes chunks; None: this thread.
-    memory_budget : int
-        Bytes of values that may be in flight.
     dandi : bool
         Also check the requirements of the DANDI archive for a Zarr file (depth and names of its keys, number and size
         of its objects), and compute its checksum there, which reads all data.
@@ -107,11 +104,11 @@ def verify(
                 structure.lost_chunks,
                 has_other_chunks=structure.has_other_chunks,
             )
-            check.run(workers, memory_budget=memory_budget, progress=progress)
+            check.run(workers, progress)
             if structure.state == "alike":
                 own = _only_of_format_3(keys)
                 check = ChunkCheck(keys, own, report, has_other_chunks=True)
-                check.run(workers, memory_budget=memory_budget, progress=progress)
+                check.run(workers, progress)
                 if keys.abilities.listing:
                     _compare_copies(keys, structure.hierarchy, own, report)
         if report.unchecked:

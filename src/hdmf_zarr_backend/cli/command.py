@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 from hdmf_zarr_backend.errors import UsageError, ZarrBackendError, printable
 from hdmf_zarr_backend.model.link_sources import is_url, split_chain
 from hdmf_zarr_backend.model.render import ASCII, UNICODE, Symbols, counted
-from hdmf_zarr_backend.options import ReadOptions
+from hdmf_zarr_backend.options import ReadOptions, WriteOptions
 from hdmf_zarr_backend.progress import Progress, terminal_progress
 
 T = TypeVar("T")
@@ -244,9 +244,18 @@ def storage_options(arguments: Namespace) -> dict[str, Any]:
     return options
 
 
+_WRITE_OPTIONS = ("chunk_key_encoding", "durable", "nczarr", "strict_json")
+
+
 def executor_of(arguments: Namespace) -> Any:
     """Return the ``executor`` for the value of ``--jobs``."""
     return arguments.jobs or "threads"
+
+
+def write_options(arguments: Namespace, **options: Any) -> WriteOptions:
+    """Return the options for writing; ``options`` as of `WriteOptions`."""
+    given = {name: getattr(arguments, name) for name in _WRITE_OPTIONS if hasattr(arguments, name)}
+    return WriteOptions(**{"executor": executor_of(arguments), **given, **options})
 
 
 def read_options(arguments: Namespace) -> ReadOptions:

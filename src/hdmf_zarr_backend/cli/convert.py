@@ -25,6 +25,7 @@ from hdmf_zarr_backend.cli.command import (
     say,
     shown_progress,
     storage_options,
+    write_options,
 )
 from hdmf_zarr_backend.errors import NotZarrError, UsageError, ZarrBackendError
 from hdmf_zarr_backend.model.link_sources import ZARR_SUFFIXES, is_url
@@ -80,8 +81,10 @@ def _configure(parser: ArgumentParser) -> None:
     )
     parser.add_argument(
         "--to",
-        choices=("zarr", "hdf5"),
-        help="format of the target (default: zarr if its name ends in .zarr or .zip, else hdf5)",
+        choices=("zarr", "hdf5", "virtual"),
+        help="format of the target (default: zarr if its name ends in .zarr or .zip, else hdf5); virtual: a JSON file, "
+        "NAME.nwb.zarr.json, with which an HDF5 file or URL is read as Zarr; large data stay in the HDF5 file, which "
+        "must not change",
     )
     add(
         parser,
@@ -127,12 +130,6 @@ def _configure(parser: ArgumentParser) -> None:
         help="HDF5 to Zarr: continue a conversion that was interrupted or killed",
     )
     parser.add_argument(
-        "--virtual",
-        action="store_true",
-        help="make a JSON file, NAME.nwb.zarr.json, with which an HDF5 file or URL is read as Zarr; large data stay in "
-        "the HDF5 file, which must not change",
-    )
-    parser.add_argument(
         "--durable",
         action="store_true",
         help="wait until a local target is on the disk and would survive a power failure",
@@ -151,15 +148,9 @@ def _run(arguments: Namespace) -> Exit:
         "link_data": not arguments.no_link_data,
         "codec": arguments.codec,
         "chunks": arguments.chunks,
-        "executor": _executor(arguments),
         "resume": arguments.resume,
-        "virtual": arguments.virtual,
-        "nczarr": arguments.nczarr,
         "shards": arguments.shards,
-        "chunk_key_encoding": arguments.chunk_key_encoding,
         "read_options": read_options(arguments),
-        "strict_json": arguments.strict_json,
-        "durable": arguments.durable,
         "storage_options": storage_options(arguments),
     }
     outcomes = []
@@ -204,7 +195,12 @@ def _convert(
             from hdmf_zarr_backend.conversion.convert import convert
 
             try:
-                outcome.report = convert(source, target, progress=progress, **options)
+                outcome.report = convert(
+                    source,
+                    target,
+                    write_options=write_options(arguments, executor=_executor(arguments), progress=progress),
+                    **options,
+                )
             except NotZarrError as error:
                 if not _is_folder_of_files(source):
                     raise
@@ -364,7 +360,7 @@ def _make_folder(folder: str) -> None:
 
 def _target_name(source: str, arguments: Namespace) -> str:
     name = name_of(source)
-    if arguments.virtual:
+    if arguments.to == "virtual":
         return f"{name}{_VIRTUAL}"
     suffix = next((suffix for suffix in _ZARR_FILES if name.endswith(suffix)), "")
     stem = name.removesuffix(suffix)
@@ -387,8 +383,8 @@ def is_done(source: str, target: str, arguments: Namespace, storage_options: dic
 
     The times of local files are compared, not those of URLs. No chunk of a Zarr file is read.
     """
-    to_zarr = arguments.virtual or target.rstrip("/").endswith(ZARR_SUFFIXES)
-    wanted = arguments.to or ("zarr" if to_zarr else "hdf5")
+    to_zarr = target.rstrip("/").endswith(ZARR_SUFFIXES)
+    wanted = "zarr" if arguments.to == "virtual" else arguments.to or ("zarr" if to_zarr else "hdf5")
     if wanted == "hdf5":
         is_whole = _is_hdf5(target)
     else:
@@ -462,7 +458,7 @@ COMMAND = Command(
   zarrio convert old.nwb.zarr new.nwb.zarr --zarr-format 3
   zarrio convert session.nwb session.nwb.zarr --zarr-format both
   zarrio convert session.nwb session.nwb.zarr --zarr-format 3 --shards auto
-  zarrio convert https://host/session.nwb session.nwb.zarr.json --virtual
+  zarrio convert https://host/session.nwb session.nwb.zarr.json --to virtual
   zarrio convert session.nwb session.nwb.zarr --scheduler host:8786 --resume
 """,
     configure=_configure,

@@ -84,7 +84,7 @@ def _run(arguments: Namespace) -> Exit:
     )
 
 
-# ---- the tree, also for `zarrio plan` -------------------------------------------------------------------------------
+# ---- the tree, also for `zarrio dry-run` ----------------------------------------------------------------------------
 
 
 def add_tree_options(parser: ArgumentParser) -> None:

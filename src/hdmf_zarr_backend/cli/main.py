@@ -12,11 +12,11 @@ from typing import Any, NoReturn
 
 from hdmf_zarr_backend import __version__
 from hdmf_zarr_backend.cli import (
+    compare,
     convert,
-    diff,
+    dry_run,
     execute,
     inspect,
-    plan,
     repair,
     report,
     upgrade,
@@ -93,8 +93,8 @@ _HELP = Command(
 COMMANDS: tuple[Command, ...] = (
     convert.COMMAND,
     inspect.COMMAND,
-    diff.COMMAND,
-    plan.COMMAND,
+    compare.COMMAND,
+    dry_run.COMMAND,
     report.COMMAND,
     validate.COMMAND,
     verify.COMMAND,
@@ -107,14 +107,15 @@ COMMANDS: tuple[Command, ...] = (
 )
 """All commands, in the order of the help."""
 
-_FIRST_COMMANDS = (convert.COMMAND, inspect.COMMAND, diff.COMMAND, validate.COMMAND, report.COMMAND)
+_FIRST_COMMANDS = (convert.COMMAND, inspect.COMMAND, compare.COMMAND, validate.COMMAND, report.COMMAND)
 
 _OTHER_NAMES = {
     "check": "verify",
-    "compare": "diff",
+    "diff": "compare",
     "fix": "repair",
     "info": "inspect",
     "list": "inspect",
+    "plan": "dry-run",
     "ls": "inspect",
     "show": "inspect",
     "tree": "inspect",
@@ -132,7 +133,7 @@ _ABOUT = "Convert, inspect, compare and check HDMF and NWB files in Zarr and HDF
 _EXIT_CODES = """\
 exit codes:
   0  done, and no differences or problems were found
-  1  done, and differences or problems were found (diff, verify, validate, repair)
+  1  done, and differences or problems were found (compare, verify, validate, repair)
   2  an error with at least one file, or wrong arguments
 """
 

@@ -43,7 +43,7 @@ def _configure(parser: ArgumentParser) -> None:
 
 def _run(arguments: Namespace) -> Exit:
     # imported here: NumPy is slow to import
-    from hdmf_zarr_backend.report.page import report
+    from hdmf_zarr_backend import report
 
     output = arguments.output or f"{os.path.basename(arguments.path.rstrip('/'))}.html"
     _check_options(arguments)

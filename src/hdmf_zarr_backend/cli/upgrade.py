@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from hdmf_zarr_backend.cli.command import Command, Exit, add, each_file, executor_of, say, storage_options
+from hdmf_zarr_backend.cli.command import Command, Exit, add, each_file, say, storage_options, write_options
 from hdmf_zarr_backend.progress import Progress
 
 if TYPE_CHECKING:
@@ -42,9 +42,7 @@ def _run(arguments: Namespace) -> Exit:
             drop=arguments.drop,
             dry_run=arguments.dry_run,
             storage_options=options,
-            executor=executor_of(arguments),
-            chunk_key_encoding=arguments.chunk_key_encoding,
-            progress=progress,
+            write_options=write_options(arguments, progress=progress),
         )
 
     return each_file(

@@ -30,14 +30,14 @@ from hdmf_zarr_backend.formats.both import BOTH, ZarrFormat
 from hdmf_zarr_backend.formats.chosen import named_format
 from hdmf_zarr_backend.formats.codec_options import codec_of_file
 from hdmf_zarr_backend.formats.new_datasets import Sharding
-from hdmf_zarr_backend.formats.zarr3 import ChunkKeyEncoding, checked_key_encoding
+from hdmf_zarr_backend.formats.zarr3 import checked_key_encoding
 from hdmf_zarr_backend.hdf5.rawcopy import forget_decoded
 from hdmf_zarr_backend.hdf5.reader import Hdf5Tree
 from hdmf_zarr_backend.hdf5.safe_reading import warn_broken
 from hdmf_zarr_backend.model.link_sources import ZARR_SUFFIXES, is_url
 from hdmf_zarr_backend.model.nodes import Dataset, Hierarchy
-from hdmf_zarr_backend.options import MEMORY_BUDGET, ReadOptions
-from hdmf_zarr_backend.progress import SILENT, Progress
+from hdmf_zarr_backend.options import ReadOptions, WriteOptions
+from hdmf_zarr_backend.progress import SILENT
 from hdmf_zarr_backend.stores.base import Abilities, Store
 from hdmf_zarr_backend.stores.files import not_found
 from hdmf_zarr_backend.stores.local import LocalStore
@@ -67,6 +67,8 @@ __all__ = ["ConversionReport", "convert"]
 
 _HDF5_SUFFIXES = (".nwb", ".h5", ".hdf5", ".hdf")
 _NAMES: dict[Format, str] = {"zarr": "Zarr", "hdf5": "HDF5"}
+_OF_WRITES = frozenset({"consolidate_metadata", "doc"})
+_OF_VIRTUAL = frozenset({"durable", "executor", "external_links", "memory_budget", "progress"})
 _MEANT_FOR: dict[str, tuple[Format | None, Format | None]] = {
     "codec": ("hdf5", "zarr"), "chunks": ("hdf5", "zarr"), "resume": ("hdf5", "zarr"),
     "strict_json": ("hdf5", "zarr"), "nczarr": (None, "zarr"),
@@ -80,7 +82,7 @@ def convert(
     source: str | os.PathLike[str] | Any,
     target: str | os.PathLike[str] | Any,
     *,
-    to: Format | None = None,
+    to: Format | Literal["virtual"] | None = None,
     overwrite: bool = False,
     check: bool = True,
     zarr_format: ZarrFormat | None = None,
@@ -88,18 +90,10 @@ def convert(
     link_data: bool = True,
     codec: Any = "keep",
     chunks: Literal["keep"] | None = None,
-    executor: Any = "threads",
-    memory_budget: int = MEMORY_BUDGET,
-    resume: bool = False,
-    virtual: bool = False,
-    nczarr: bool = False,
     shards: ShardsOfFile = None,
-    chunk_key_encoding: ChunkKeyEncoding | None = None,
+    resume: bool = False,
     read_options: ReadOptions | None = None,
-    strict_json: bool = False,
-    durable: bool = False,
-    commit_message: str | None = None,
-    progress: Progress = SILENT,
+    write_options: WriteOptions | None = None,
 ) -> ConversionReport:
     """Convert an HDF5 file to Zarr, a Zarr file to HDF5, or a Zarr file to Zarr: the same or the other format, or both.
 
@@ -111,9 +105,10 @@ def convert(
     target : str, Path, or anything else that `ZarrIO` takes
         The new file. A Zarr file may be a URL or a store, or end in ``.zip``. A local file is written beside the target
         and renamed when it is complete. An existing file stays until then, and a conversion that fails leaves nothing.
-    to : {"zarr", "hdf5"}, optional
+    to : {"zarr", "hdf5", "virtual"}, optional
         Format of the target. None: Zarr if its name ends in ``.zarr`` or ``.zip``, or if it is a folder and the
-        source is HDF5; else HDF5.
+        source is HDF5; else HDF5. "virtual": a single JSON file ``NAME.nwb.zarr.json``, in which the chunks of large
+        plain datasets are references into the HDF5 file, local or at a URL, which must not change afterwards.
     overwrite : bool
         Replace an existing target. False: refuse it; an empty folder may be used for a Zarr file. A symbolic link is
         followed: its target is replaced, and the link stays.
@@ -140,39 +135,19 @@ def convert(
     chunks : "keep", optional
         HDF5 to Zarr only. ``"keep"``: each dataset keeps the shape of its chunks. None: chunks of less than 64 KiB are
         joined along the first axis, and a dataset of up to 1 MiB becomes one chunk; the report lists them.
-    executor : None, "threads", "processes", int, concurrent.futures.Executor, dask.distributed.Client or address
-        Where the chunks of large datasets are copied, decoded and encoded. None: in this thread; a number: in that
-        many threads; an address such as ``"tcp://host:8786"``: on the workers of a running dask cluster. An HDF5 file
-        is always written by this thread.
-    memory_budget : int
-        Bytes of values in memory at a time; a single chunk may be larger.
-    resume : bool
-        HDF5 to a local Zarr folder only. Continue an interrupted or killed conversion to the same target: complete
-        chunks are not written again. If there is none, start a new one. False: always start a new one.
-    virtual : bool
-        Convert HDF5, local or at a URL, to a single JSON file ``NAME.nwb.zarr.json``, in which the chunks of large
-        plain datasets are references into the HDF5 file, which must not change afterwards.
-    nczarr : bool
-        To Zarr format 2 only. Add attributes with which netcdf-c can open the file, as for `ZarrIO.write`.
     shards : "auto", tuple of int or None
         To Zarr format 3 only. Store several chunks in one object, a shard. "auto": the shard shape of large arrays is
         chosen by bytes. A shape: for arrays with that number of axes and more than one chunk, rounded up to complete
         chunks. None: each chunk is an object, except in arrays that a source of format 3 has in shards. Chunks that are
         copied are put into shards without decoding.
-    chunk_key_encoding : {"default", "v2"}, optional
-        To Zarr format 3 only. How the keys of chunks are made, as for `ZarrIO`; ``"v2"`` is for DANDI. None: "default",
-        and "v2" for a copy of a file of format 3 whose chunks are in no folders.
+    resume : bool
+        HDF5 to a local Zarr folder only. Continue an interrupted or killed conversion to the same target: complete
+        chunks are not written again. If there is none, start a new one. False: always start a new one.
     read_options : ReadOptions, optional
         How the source is read: limits (for an HDF5 file, how many values that were never stored may be written), what a
         chunk of a Zarr file that is not stored becomes, and which other files may be read.
-    strict_json : bool
-        HDF5 to Zarr only. Write strict JSON documents, as for `ZarrIO`. A store that needs them always has them.
-    durable : bool
-        Return after a local target has reached the disk itself, so that it survives a power cut.
-    commit_message : str, optional
-        To an Icechunk session only: commit it with this message after the conversion. None: the commit is yours.
-    progress : Progress
-        Receives the number of bytes that are done, from all workers.
+    write_options : WriteOptions, optional
+        How the target is written, in threads by default: executor, memory, progress, durability, form of the metadata.
 
     Returns
     -------
@@ -190,7 +165,7 @@ def convert(
         pynwb cannot read the NWB file, or HDF5 cannot open it.
     UsageError
         Both files would be HDF5; an option has no effect for these two, or an invalid value; or the
-        source is an HDF5 file at a URL and ``virtual`` is False.
+        source is an HDF5 file at a URL and ``to`` is not "virtual".
     DamagedFileError
         Part of the source cannot be read; the node is named. Damage in a chunk that is copied without decoding is
         reported only when the chunk is read.
@@ -220,52 +195,49 @@ def convert(
     origin, goal = located(source), located(target)
     location, place = _name_of(origin), _name_of(goal)
     abilities = goal.abilities if isinstance(goal, Store) else Abilities()
-    _check_commit(place, abilities, commit_message)
+    reading, writing = read_options or ReadOptions(), write_options or WriteOptions()
+    _check_commit(place, abilities, writing.commit_message)
     storage = dict(storage_options or {})
     codec = codec_of_file(codec)
     if chunks not in (None, "keep"):
         raise UsageError(f"chunks={chunks!r} is unknown", store=place, remedy='Use "keep", or leave it out.')
-    read_options = read_options or ReadOptions()
-    if virtual:
-        _check_virtual(origin, goal, (nczarr, chunks, shards, chunk_key_encoding, strict_json, read_options.given()))
+    given = {*reading.given(), *writing.given()}
+    choices = {"codec": codec != "keep", "chunks": chunks is not None, "resume": resume, "shards": shards is not None,
+               "link_data": not link_data}  # fmt: skip
+    given |= {name for name, is_given in choices.items() if is_given}
+    found: Format = "hdf5" if to == "virtual" else _format_of(origin)
+    wanted = to or _format_of_target(goal, found)
+    _refuse_idle(place, found, wanted, given)
+    request = Request(
+        overwrite=overwrite, check=check, codec=codec, keeps_chunks=chunks == "keep", storage=storage, resume=resume,
+        shards=shards, reading=reading, options=writing, copies_links=not link_data,
+    )  # fmt: skip
+    if to == "virtual":
+        _check_virtual(origin, goal)
         from hdmf_zarr_backend.conversion.virtual import convert_virtual  # imported here, like other conversions below
 
-        return convert_virtual(
-            location, place, to=to, codec=codec, resume=resume, overwrite=overwrite, check=check,
-            zarr_format=_one_format(zarr_format, place), storage=storage, progress=progress, durable=durable,
-            read_options=read_options,
-        )  # fmt: skip
-    found = _format_of(origin)
-    wanted = to or _format_of_target(goal, found)
+        request.zarr_format = _one_format(zarr_format, place)
+        return convert_virtual(location, place, request)
     _check_formats(location, found, wanted, zarr_format)
+    nczarr = writing.nczarr
     if found == wanted == "zarr" and zarr_format is None and not nczarr and shards is None and named_format() is None:
         zarr_format = _format_kept(origin, storage, abilities)
     if wanted == "zarr":
         zarr_format = zarr_format or format_for(abilities.formats, nczarr=nczarr, shards=shards)
     number = 3 if zarr_format == 3 else 2
-    _refuse_idle(place, found, wanted, codec=codec != "keep", chunks=chunks is not None, resume=resume,
-                 strict_json=strict_json, nczarr=nczarr,
-                 shards=shards is not None, chunk_key_encoding=chunk_key_encoding is not None,
-                 link_data=not link_data,
-                 missing_chunks=read_options.missing_chunks is not None)  # fmt: skip
+    request.zarr_format, request.has_both = number, zarr_format == BOTH
+    request.shards = checked_shards(shards, number)
+    checked_key_encoding(writing.chunk_key_encoding, number)
     _check_target(goal, wanted, number, nczarr=nczarr)
     check_apart(location, place)
-    with opened(executor) as who:
-        request = Request(
-            overwrite=overwrite, check=check, progress=progress, codec=codec, executor=who,
-            keeps_chunks=chunks == "keep", memory_budget=memory_budget, zarr_format=number, storage=storage,
-            resume=resume, nczarr=nczarr,
-            shards=checked_shards(shards, number), read_options=read_options,
-            strict_json=strict_json or abilities.strict_json, durable=durable,
-            has_both=zarr_format == BOTH, chunk_key_encoding=checked_key_encoding(chunk_key_encoding, number),
-            copies_links=not link_data,
-        )  # fmt: skip
+    with opened("threads" if writing.executor == "auto" else writing.executor) as who:
+        request.options = replace(writing, executor=who, strict_json=writing.strict_json or abilities.strict_json)
         if wanted == "hdf5":
             from hdmf_zarr_backend.conversion.to_hdf5 import convert_to_hdf5
 
             return convert_to_hdf5(origin, place, request)
         report = _to_zarr(location, goal, request) if found == "hdf5" else _copy_zarr(origin, goal, request)
-    _commit(goal, commit_message)
+    _commit(goal, writing.commit_message)
     return report
 
 
@@ -296,17 +268,8 @@ def _name_of(place: str | Store) -> str:
     return place if isinstance(place, str) else place.location
 
 
-def _check_virtual(source: str | Store, target: str | Store, options: tuple[Any, ...]) -> None:
-    """Refuse options that a virtual conversion does not have, and files without a path or URL."""
-    if not options[-1] <= {"external_links"} or options[:-1] != (False, None, None, None, False):
-        raise UsageError(
-            "data that stay in the HDF5 file cannot have shards, limits, NCZarr attributes or strict JSON",
-            store=_name_of(target),
-            remedy="Leave nczarr=, chunks=, shards=, chunk_key_encoding=, strict_json=, missing_chunks= and limits= "
-            "out, or convert without virtual=True.",
-            remedy_cli="Leave --nczarr, --chunks, --shards, --chunk-key-encoding, --strict-json and --missing-chunks "
-            "out, or convert without --virtual.",
-        )
+def _check_virtual(source: str | Store, target: str | Store) -> None:
+    """Refuse files without a path or URL."""
     if not isinstance(source, str) or not isinstance(target, str):
         raise UsageError(
             "a virtual conversion is from an HDF5 file to a JSON file",
@@ -344,7 +307,7 @@ _TO_ZARR = "Let the name of the target end in '.zarr' or '.zip' for Zarr,"
 _COPY = "Copy an HDF5 file with the tools of the operating system."
 
 
-def _check_formats(source: str, found: Format, wanted: Format, zarr_format: ZarrFormat | None) -> None:
+def _check_formats(source: str, found: Format, wanted: str, zarr_format: ZarrFormat | None) -> None:
     """Refuse an unknown format of the target, and that of the source."""
     if wanted not in ("zarr", "hdf5"):
         raise UsageError(f"to={wanted!r} is not a format", remedy="Use 'zarr' or 'hdf5'.")
@@ -361,22 +324,27 @@ def _check_formats(source: str, found: Format, wanted: Format, zarr_format: Zarr
         )
 
 
-def _refuse_idle(target: str, found: Format, wanted: Format, **given: bool) -> None:
+def _refuse_idle(target: str, found: Format, wanted: str, given: Iterable[str]) -> None:
     """Refuse options that would have no effect."""
-    for name in (name for name, is_given in given.items() if is_given):
-        source, made = _MEANT_FOR[name]
-        if source not in (None, found) or made not in (None, wanted):
-            words = " ".join(f"{word} {_NAMES[kind]}" for word, kind in (("from", source), ("to", made)) if kind)
-            option = "--no-link-data" if name == "link_data" else f"--{name}".replace("_", "-")
-            raise UsageError(
-                f"{name} does not apply here: it is for conversions {words}",
-                store=target,
-                remedy=f"Leave {name}= out.",
-                remedy_cli=f"Leave {option} out.",
-            )
+    for name in sorted(given):
+        source, made = _MEANT_FOR.get(name, (None, None))
+        if name in _OF_WRITES or (wanted == "virtual" and name not in _OF_VIRTUAL):
+            words = "ZarrIO" if name in _OF_WRITES else "data that are copied"
+        elif source in (None, found) and made in (None, wanted):
+            continue
+        else:
+            parts = (f"{word} {_NAMES[kind]}" for word, kind in (("from", source), ("to", made)) if kind)
+            words = f"conversions {' '.join(parts)}"
+        option = "--no-link-data" if name == "link_data" else f"--{name}".replace("_", "-")
+        raise UsageError(
+            f"{name} does not apply here: it is for {words}",
+            store=target,
+            remedy=f"Leave {name}= out.",
+            remedy_cli=f"Leave {option} out.",
+        )
 
 
-def _check_target(target: str | Store, wanted: Format, zarr_format: int, *, nczarr: bool) -> None:
+def _check_target(target: str | Store, wanted: str, zarr_format: int, *, nczarr: bool) -> None:
     """Refuse an HDF5 file at a URL, and NCZarr attributes in format 3."""
     place = _name_of(target)
     if wanted == "hdf5" and (not isinstance(target, str) or is_url(target)):
@@ -399,8 +367,8 @@ def _format_of(location: str | Store) -> Format:
         raise UsageError(
             "an HDF5 file at a URL is not copied",
             store=location,
-            remedy="Convert it with virtual=True, which leaves the data where they are, or download it first.",
-            remedy_cli="Convert it with --virtual, which leaves the data where they are, or download it first.",
+            remedy='Convert it with to="virtual", which leaves the data where they are, or download it first.',
+            remedy_cli="Convert it with --to virtual, which leaves the data where they are, or download it first.",
         )
     if is_url(location) or os.path.isdir(location) or (location.endswith(FILE_SUFFIXES) and os.path.isfile(location)):
         return "zarr"
@@ -413,39 +381,33 @@ def _format_of(location: str | Store) -> Format:
     )
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True, kw_only=True)
 class Request:
     """The checked options of a conversion, as for `convert`."""
 
     overwrite: bool
     check: bool
-    progress: Progress
     codec: Any
     keeps_chunks: bool
-    executor: Any
-    memory_budget: int
-    zarr_format: int
     storage: dict[str, Any]
     resume: bool
-    nczarr: bool
     shards: ShardsOfFile
-    read_options: ReadOptions
-    strict_json: bool
-    durable: bool
-    has_both: bool
     copies_links: bool
-    chunk_key_encoding: ChunkKeyEncoding | None
+    reading: ReadOptions
+    options: WriteOptions
+    zarr_format: int = 2
+    has_both: bool = False
 
     def recorded(self) -> dict[str, Any]:
         """Return the options that a resumed conversion must have too."""
         shards = list(self.shards) if isinstance(self.shards, tuple) else self.shards
         asked = {
             "chunks": "keep" if self.keeps_chunks else None,
-            "nczarr": self.nczarr or None,
+            "nczarr": self.options.nczarr or None,
             "shards": shards,
-            "strict_json": self.strict_json or None,
+            "strict_json": self.options.strict_json or None,
             "both": self.has_both or None,
-            "chunk_key_encoding": self.chunk_key_encoding,
+            "chunk_key_encoding": self.options.chunk_key_encoding,
         }
         given = {name: value for name, value in asked.items() if value is not None}
         return {"codec": self.codec, "zarr_format": self.zarr_format, **given}
@@ -457,7 +419,7 @@ class Request:
             check_names((path for path, _ in plan.hierarchy.walk()), keys)
             record = ConversionRecord.of(plan, sources, self.recorded())
             local = LocalStore(keys.folder, location=keys.location)
-            return staged_conversion(local, record, resume=self.resume, exclusive=exclusive, durable=self.durable)
+            return staged_conversion(local, record, resume=self.resume, exclusive=exclusive, options=self.options)
         if self.resume:
             raise UsageError(
                 "only a conversion to a local folder can be resumed",
@@ -466,22 +428,21 @@ class Request:
                 remedy_cli="Run it without --resume, which starts again.",
             )
         nodes, zarr_format = plan.hierarchy.flat(), plan.hierarchy.zarr_format
-        return new_file(keys, nodes, zarr_format, exclusive=exclusive, durable=self.durable)
+        return new_file(keys, nodes, zarr_format, exclusive=exclusive, options=self.options)
 
     def write(self, keys: Store, plan: WritePlan) -> None:
         """Write the target."""
-        limits = {"executor": self.executor, "memory_budget": self.memory_budget, "strict_json": self.strict_json}
-        Writer(keys, plan, progress=self.progress, **limits).write()
+        Writer(keys, plan, self.options).write()
         if self.has_both:
             from hdmf_zarr_backend.builders.both import derive  # on use: it loads hdmf and zarr
 
-            derive(keys, plan.hierarchy, is_new=True, **limits)
+            derive(keys, plan.hierarchy, is_new=True, options=replace(self.options, progress=SILENT))
 
     def adapt(self, keys: Store, plan: WritePlan, target: str) -> None:
         """Give the plan the form of the format, with shards that fit into the memory."""
-        plan.chunk_key_encoding = self.chunk_key_encoding or "default"
-        plan.is_nczarr = self.nczarr
-        adapt_plan(plan, location=target, shard_bytes=shard_bytes_for(keys, self.memory_budget))
+        plan.chunk_key_encoding = self.options.chunk_key_encoding or "default"
+        plan.is_nczarr = self.options.nczarr
+        adapt_plan(plan, location=target, shard_bytes=shard_bytes_for(keys, self.options.memory_budget))
 
 
 def _open_target(target: str | Store, storage: dict[str, Any], *, overwrite: bool) -> Store:
@@ -496,14 +457,14 @@ def _to_zarr(source: str, place: str | Store, request: Request) -> ConversionRep
     keys = _open_target(place, request.storage, overwrite=request.overwrite)
     target = _name_of(place)
     is_nwb = request.check and check_version(source)
-    with closing(Hdf5Tree(source, target, rules=request.read_options)) as tree:
+    with closing(Hdf5Tree(source, target, rules=request.reading)) as tree:
         planner = Hdf5Planner(
             tree,
             codec=request.codec,
             keeps_chunks=request.keeps_chunks,
             shards=request.shards,
-            strict_json=request.strict_json,
-            rules=request.read_options,
+            strict=request.options.strict_json,
+            rules=request.reading,
         )
         plan = planner.plan_file()
         planned = PlannedKeys(plan, target)
@@ -525,8 +486,8 @@ def _copy_zarr(source: str | Store, place: str | Store, request: Request) -> Con
     from hdmf_zarr_backend.conversion.to_hdf5 import open_source
 
     main = open_source(source, request)
-    if request.chunk_key_encoding is None and request.zarr_format == 3 and _has_flat_keys(main.hierarchy):
-        request = replace(request, chunk_key_encoding="v2")
+    if request.options.chunk_key_encoding is None and request.zarr_format == 3 and _has_flat_keys(main.hierarchy):
+        request.options = replace(request.options, chunk_key_encoding="v2")
     keys = _open_target(place, request.storage, overwrite=request.overwrite)
     target = _name_of(place)
     if request.check:
@@ -543,7 +504,7 @@ def _copy_zarr(source: str | Store, place: str | Store, request: Request) -> Con
         else:
             ask_for_shards(planned, request.shards)
     name_axes(plan, schema_of(main.keys, main.hierarchy))
-    if request.strict_json:
+    if request.options.strict_json:
         for _, node in plan.hierarchy.walk():
             node.attributes = strict_attributes(node.attributes)
     request.adapt(keys, plan, target)
@@ -552,7 +513,7 @@ def _copy_zarr(source: str | Store, place: str | Store, request: Request) -> Con
         plan.hierarchy.flat(),
         plan.hierarchy.zarr_format,
         exclusive=not request.overwrite,
-        durable=request.durable,
+        options=request.options,
     ) as new:
         request.write(new, plan)
         remove_empty_folder(keys)

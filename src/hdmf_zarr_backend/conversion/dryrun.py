@@ -43,12 +43,12 @@ from hdmf_zarr_backend.formats.elements import describe_any
 from hdmf_zarr_backend.formats.inlined import is_inlined, is_read_at_open
 from hdmf_zarr_backend.formats.labels import codec_labels, type_label
 from hdmf_zarr_backend.formats.nczarr import overlay
-from hdmf_zarr_backend.formats.zarr3 import ChunkKeyEncoding, checked_key_encoding
+from hdmf_zarr_backend.formats.zarr3 import checked_key_encoding
 from hdmf_zarr_backend.hdf5.rawcopy import forget_decoded
 from hdmf_zarr_backend.hdf5.reader import Hdf5Tree
 from hdmf_zarr_backend.io import ZarrIO
 from hdmf_zarr_backend.model.nodes import Hierarchy, absolute, join
-from hdmf_zarr_backend.options import MEMORY_BUDGET, ReadOptions
+from hdmf_zarr_backend.options import MEMORY_BUDGET, ReadOptions, WriteOptions
 from hdmf_zarr_backend.stores.json_text import dump
 from hdmf_zarr_backend.stores.locations import is_hdf5, local_path
 from hdmf_zarr_backend.transfer.plan import (
@@ -162,8 +162,8 @@ def dry_run(
     *,
     manager: Any = None,
     zarr_format: ZarrFormat | None = None,
-    chunk_key_encoding: ChunkKeyEncoding | None = None,
     estimate: bool = True,
+    write_options: WriteOptions | None = None,
     **options: Any,
 ) -> DryRun:
     """Return what a write, an export or a conversion would put on disk; nothing is written.
@@ -180,13 +180,12 @@ def dry_run(
         As of `ZarrIO`; None: that of pynwb for an ``NWBFile``, else that of hdmf.common.
     zarr_format : {2, 3, "both"}, optional
         As of `ZarrIO`.
-    chunk_key_encoding : {"default", "v2"}, optional
-        As of `ZarrIO`.
     estimate : bool
         Encode one chunk of each array.
+    write_options : WriteOptions, optional
+        As of `ZarrIO` and `convert`.
     **options
-        As of `ZarrIO.write`, `ZarrIO.export`, or of `convert`: ``codec``, ``shards``, ``nczarr``,
-        ``read_options``.
+        As of `ZarrIO.write`, `ZarrIO.export`, or of `convert`: ``codec``, ``shards``, ``read_options``.
 
     Returns
     -------
@@ -214,15 +213,14 @@ def dry_run(
     place = os.path.abspath(_NO_TARGET if target is None else target)
     with nullcontext() if target is not None else _left_out(place):
         if isinstance(source, (str, os.PathLike)):
-            names = frozenset(_ConvertOptions.__dataclass_fields__)
+            names = frozenset({"codec", "shards", "read_options"})
             if not names.issuperset(options):
                 raise unknown_argument("dry_run", options, names)
-            zarr_format = zarr_format or format_for(
-                (2, 3), nczarr=options.get("nczarr", False), shards=options.get("shards")
-            )
-            known = _ConvertOptions(zarr_format=zarr_format, chunk_key_encoding=chunk_key_encoding, **options)
+            writing = write_options or WriteOptions()
+            zarr_format = zarr_format or format_for((2, 3), nczarr=writing.nczarr, shards=options.get("shards"))
+            known = _ConvertOptions(zarr_format=zarr_format, writing=writing, **options)
             return _of_hdf5(local_path(source), place, known, estimate=estimate)
-        format_options: dict[str, Any] = {"zarr_format": zarr_format, "chunk_key_encoding": chunk_key_encoding}
+        format_options: dict[str, Any] = {"zarr_format": zarr_format, "write_options": write_options}
         if isinstance(source, HDMFIO):
             with _PlanningIO(place, "w", _manager_for(None, manager), **format_options) as io:
                 io.export(source, **options)
@@ -297,17 +295,15 @@ class _ConvertOptions:
     """Options of `convert` that change what is written."""
 
     zarr_format: ZarrFormat = 2
-    chunk_key_encoding: ChunkKeyEncoding | None = None
+    writing: WriteOptions
     codec: Any = "keep"
     shards: ShardsOfFile = None
-    nczarr: bool = False
-    consolidate: bool = True
     read_options: ReadOptions | None = None
 
 
 def _of_hdf5(source: str, target: str, options: _ConvertOptions, *, estimate: bool) -> DryRun:
     number = 2 if options.zarr_format == BOTH else options.zarr_format
-    encoding = checked_key_encoding(options.chunk_key_encoding, number)
+    encoding = checked_key_encoding(options.writing.chunk_key_encoding, number)
     if not os.path.lexists(source):
         raise StoreNotFoundError("the file does not exist", store=source, remedy="Check the path.")
     if not is_hdf5(source):
@@ -317,15 +313,16 @@ def _of_hdf5(source: str, target: str, options: _ConvertOptions, *, estimate: bo
             remedy="If it is a Zarr file, `zarrio inspect` lists its contents.",
         )
     codec = codec_of_file(options.codec)
-    with closing(Hdf5Tree(source, target)) as tree:
+    rules = options.read_options or ReadOptions()
+    with closing(Hdf5Tree(source, target, rules=rules)) as tree:
         shards = checked_shards(options.shards, number)
-        plan = Hdf5Planner(tree, codec=codec, shards=shards, rules=options.read_options or ReadOptions()).plan_file()
+        plan = Hdf5Planner(tree, codec=codec, shards=shards, rules=rules).plan_file()
         name_axes(plan, schema_of(PlannedKeys(plan, target), plan.hierarchy, or_installed=_is_nwb(source)))
         plan.hierarchy.zarr_format = number
         plan.chunk_key_encoding = encoding or "default"
-        wanted = {"consolidate": options.consolidate, "nczarr": options.nczarr}
+        has_both = options.zarr_format == BOTH
         try:
-            return _of_plan(plan, target, **wanted, has_both=options.zarr_format == BOTH, estimate=estimate)
+            return _of_plan(plan, target, options.writing, has_both=has_both, estimate=estimate)
         finally:
             forget_decoded()
 
@@ -340,29 +337,12 @@ def _is_nwb(source: str) -> bool:
 
 def _describe(io: _PlanningIO, *, estimate: bool) -> DryRun:
     request = io.request
-    return _of_plan(
-        io.plan,
-        request.targets.location,
-        consolidate=request.consolidate,
-        strict_json=request.strict_json,
-        nczarr=request.nczarr,
-        has_both=request.has_both,
-        estimate=estimate,
-    )
+    return _of_plan(io.plan, request.targets.location, request.options, has_both=request.has_both, estimate=estimate)
 
 
-def _of_plan(
-    plan: WritePlan,
-    location: str,
-    *,
-    consolidate: bool,
-    nczarr: bool,
-    has_both: bool,
-    estimate: bool,
-    strict_json: bool = False,
-) -> DryRun:
+def _of_plan(plan: WritePlan, location: str, wanted: WriteOptions, *, has_both: bool, estimate: bool) -> DryRun:
     adapt_plan(plan, location=location)
-    hierarchy = plan.hierarchy
+    hierarchy, strict = plan.hierarchy, wanted.strict_json
     inlined: dict[str, bytes] = {}
     texts: list[bytes] = []
     with source_caches(MEMORY_BUDGET):
@@ -376,21 +356,21 @@ def _of_plan(
                     stored_bytes=_total([first.stored_bytes, more.stored_bytes]),
                     objects=_total([first.objects, more.objects]),
                 )
-            texts = _texts(plan_3.hierarchy, strict_json=strict_json)
-            texts.append(root_text(plan_3.hierarchy, b"", strict_json=strict_json))
-    if nczarr:
+            texts = _texts(plan_3.hierarchy, strict=strict)
+            texts.append(root_text(plan_3.hierarchy, b"", strict=strict))
+    if wanted.nczarr:
         overlay(hierarchy)
-    last = registry.FORMATS[hierarchy.zarr_format].last(hierarchy, inlined, consolidate=consolidate)
-    texts += [*_texts(hierarchy, strict_json=strict_json), *(dump(each, strict=strict_json) for each in last.values())]
+    last = registry.FORMATS[hierarchy.zarr_format].last(hierarchy, inlined, consolidate=wanted.consolidate_metadata)
+    texts += [*_texts(hierarchy, strict=strict), *(dump(each, strict=strict) for each in last.values())]
     zarr_format: Any = BOTH if has_both else hierarchy.zarr_format
     return DryRun(arrays, len(texts), sum(map(len, texts)), zarr_format, hierarchy)
 
 
-def _texts(hierarchy: Hierarchy, *, strict_json: bool) -> list[bytes]:
+def _texts(hierarchy: Hierarchy, *, strict: bool) -> list[bytes]:
     """Return the documents of the nodes, those that are set last not among them."""
     kind = registry.FORMATS[hierarchy.zarr_format]
     documents = (document for path, node in hierarchy.walk() for _, document in kind.documents(path, node))
-    return [dump(document, strict=strict_json) for document in documents]
+    return [dump(document, strict=strict) for document in documents]
 
 
 def _arrays(plan: WritePlan, location: str, inlined: dict[str, bytes], *, estimate: bool) -> dict[str, PlannedStorage]:

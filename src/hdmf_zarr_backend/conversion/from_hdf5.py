@@ -44,7 +44,7 @@ class Hdf5Planner:
         codec: dict[str, Any] | bool | Literal["keep"] = "keep",
         keeps_chunks: bool = False,
         shards: ShardsOfFile = None,
-        strict_json: bool = False,
+        strict: bool = False,
         rules: ReadOptions | None = None,
     ) -> None:
         self._tree = tree
@@ -52,7 +52,7 @@ class Hdf5Planner:
         self._codec = codec
         self._keeps_chunks = keeps_chunks
         self._shards = shards
-        self._strict = strict_json
+        self._strict = strict
         self._rules = rules
         self._taken: dict[str, dict[str, int]] = {}
         self._has_types = any(placed.kind == "datatype" for placed in tree.nodes)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 def convert_to_hdf5(source: str | Store, target: str, request: Request) -> ConversionReport:
     """Convert a Zarr file to HDF5; raises the errors of `conversion.convert`."""
-    progress = request.progress
+    progress = request.options.progress
     keys = LocalStore(target)
     check_free(keys, overwrite=request.overwrite, empty_folder=False)
     main = open_source(source, request)
@@ -45,15 +45,13 @@ def convert_to_hdf5(source: str | Store, target: str, request: Request) -> Conve
             with named(placed):
                 nbytes += value_bytes(placed.node.stored)
     progress.start(nbytes)
-    with staged_file(keys, exclusive=not request.overwrite, durable=request.durable) as path:
+    with staged_file(keys, exclusive=not request.overwrite, options=request.options) as path:
         Hdf5Writer(
             path,
             placement,
             typed=typed,
             allows_null=not (request.check and main.hierarchy.root.attributes.get("neurodata_type") == "NWBFile"),
-            executor=request.executor,
-            memory_budget=request.memory_budget,
-            advance=progress.advance,
+            options=request.options,
         ).write()
     progress.finish()
     is_counted = is_content(main.hierarchy)
@@ -73,7 +71,7 @@ def convert_to_hdf5(source: str | Store, target: str, request: Request) -> Conve
 def open_source(location: str | Store, request: Request) -> LinkedFile:
     """Open a Zarr file to be copied."""
     storage = request.storage if isinstance(location, str) and is_url(location) else None
-    keys = open_store(location, storage, request.read_options)
+    keys = open_store(location, storage, request.reading)
     keys.read_rules = replace(keys.read_rules, is_copied=True)
     warn_of_pending(keys)
     return LinkedFile(keys, parse(keys).hierarchy, location if isinstance(location, str) else keys.location)

@@ -28,12 +28,10 @@ from hdmf_zarr_backend.errors import ConflictError, ReadOnlyStoreError, UsageErr
 from hdmf_zarr_backend.files.parser import ParsedFile, parse
 from hdmf_zarr_backend.formats import both, registry, zarr2, zarr3
 from hdmf_zarr_backend.formats.inlined import is_inlined, is_read_at_open
-from hdmf_zarr_backend.formats.zarr3 import ChunkKeyEncoding, checked_key_encoding
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Hierarchy, absolute, join, split
 from hdmf_zarr_backend.model.render import counted
 from hdmf_zarr_backend.model.stored import DEFAULT_PREFIX, ChunkKeys
-from hdmf_zarr_backend.options import MEMORY_BUDGET
-from hdmf_zarr_backend.progress import SILENT, Progress
+from hdmf_zarr_backend.options import WriteOptions
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.json_text import dump
 from hdmf_zarr_backend.stores.opening import open_store
@@ -53,17 +51,14 @@ def write_in_place(
     keys: Store,
     plan: WritePlan,
     journal: Journal,
-    *,
-    progress: Progress,
-    executor: Any,
-    memory_budget: int,
+    options: WriteOptions,
 ) -> int:
     """Set the documents and chunks of format 3 beside those of format 2, and commit: the latter are deleted then."""
     forget(keys, plan)
     paths = [path for path, _ in plan.hierarchy.walk()]
     record_format_3(keys, journal, paths, {path: planned.node for path, planned in plan.arrays.items()})
     queue = QueuedStore(keys, (zarr3.DOCUMENT,))
-    writer = Writer(queue, plan, progress=progress, executor=executor, memory_budget=memory_budget)
+    writer = Writer(queue, plan, options)
     writer.inlined.update(_inlined(keys, plan.hierarchy, but=plan.arrays))
     try:
         writer.write()
@@ -193,10 +188,7 @@ def upgrade(
     drop: Literal[2, 3] | None = None,
     dry_run: bool = False,
     storage_options: Mapping[str, Any] | None = None,
-    executor: Any = None,
-    memory_budget: int = MEMORY_BUDGET,
-    chunk_key_encoding: ChunkKeyEncoding | None = None,
-    progress: Progress = SILENT,
+    write_options: WriteOptions | None = None,
 ) -> UpgradeReport:
     """Convert a file of Zarr format 2 to format 3, or to both, in place. Chunks stay if their codecs allow it.
 
@@ -215,11 +207,11 @@ def upgrade(
         Change nothing, and return a report about what would change.
     storage_options : mapping, optional
         For URLs, as for `ZarrIO`.
-    executor, memory_budget, progress
-        As for `convert`, for the chunks that are encoded again.
-    chunk_key_encoding : {"default", "v2"}, optional
-        ``"v2"``: all chunk keys have one level, as DANDI requires. Chunks that stay have such keys already; those that
-        are encoded again get ``c.0.0``, because the file keeps its old chunks under ``0.0`` until the end.
+    write_options : WriteOptions, optional
+        ``executor``, ``memory_budget`` and ``progress`` are for the chunks that are encoded again. With
+        ``chunk_key_encoding="v2"`` all chunk keys have one level, as DANDI requires. Chunks that stay have such keys
+        already; those that are encoded again get ``c.0.0``, because the file keeps its old chunks under ``0.0`` until
+        the end.
 
     Returns
     -------
@@ -259,24 +251,24 @@ def upgrade(
             remedy="Give keep=True, drop=2 or drop=3.",
             remedy_cli="Give --keep, --drop 2 or --drop 3.",
         )
-    checked_key_encoding(chunk_key_encoding, 3)
+    options = write_options or WriteOptions()
+    options.check_used("upgrade", "executor", "memory_budget", "progress", "chunk_key_encoding")
     keys = open_store(source, storage_options)
     _check_store(keys)
     if dry_run:
         warn_of_pending(keys)
         return _forecast(keys, parse(keys, use_consolidated=False), keep=keep, drop=drop)
-    options = {"progress": progress, "executor": executor, "memory_budget": memory_budget}
     with changing(keys) as lock:
         parsed = parse(keys, use_consolidated=False)
         with undone_on_error(Journal(keys, parsed.zarr_format, lock)) as journal:
             if drop == 3:
                 return _without_format_3(keys, parsed, journal)
             if keep:
-                return _with_both(keys, parsed, journal, **options)
+                return _with_both(keys, parsed, journal, options)
             if drop == 2:
                 _check_format_3(keys, parsed)
-            new_keys = ChunkKeys("default", "." if chunk_key_encoding == "v2" else "/")
-            return _only_format_3(keys, parsed, journal, new_keys, **options)
+            new_keys = ChunkKeys("default", "." if options.chunk_key_encoding == "v2" else "/")
+            return _only_format_3(keys, parsed, journal, new_keys, options)
 
 
 def _check_store(keys: Store) -> None:
@@ -301,15 +293,15 @@ def _check_format_3(keys: Store, parsed: ParsedFile) -> None:
 
 
 def _only_format_3(
-    keys: Store, parsed: ParsedFile, journal: Journal, new_keys: ChunkKeys, **options: Any
+    keys: Store, parsed: ParsedFile, journal: Journal, new_keys: ChunkKeys, options: WriteOptions
 ) -> UpgradeReport:
     """Convert a file of one or both formats to format 3 only."""
     if parsed.state is not None:
-        return _without_format_2(keys, parsed, journal, **options)
+        return _without_format_2(keys, parsed, journal, options)
     if parsed.zarr_format == 3:
         return UpgradeReport(keys.location, removed=_replace_format_2(keys, parsed.hierarchy, journal, {}))
     plan, fates = _planned(keys, parsed.hierarchy, new_keys)
-    return _report(keys, fates, write_in_place(keys, plan, journal, **options))
+    return _report(keys, fates, write_in_place(keys, plan, journal, options))
 
 
 def _planned(keys: Store, hierarchy: Hierarchy, new_keys: ChunkKeys) -> tuple[WritePlan, dict[str, Fate]]:
@@ -343,7 +335,7 @@ def _check_both(keys: Store, parsed: ParsedFile) -> None:
         )
 
 
-def _with_both(keys: Store, parsed: ParsedFile, journal: Journal, **options: Any) -> UpgradeReport:
+def _with_both(keys: Store, parsed: ParsedFile, journal: Journal, options: WriteOptions) -> UpgradeReport:
     """Add the documents of format 3 to a file of format 2."""
     _check_both(keys, parsed)
     if parsed.state == "alike":
@@ -356,14 +348,14 @@ def _with_both(keys: Store, parsed: ParsedFile, journal: Journal, **options: Any
         journal.keep([zarr3.DOCUMENT])  # and the consolidated document
         last = registry.FORMATS[2].last(hierarchy, _inlined(keys, hierarchy), consolidate=True)
         keys.set_many({key: dump(document) for key, document in last.items()})
-    return _report(keys, derive(keys, hierarchy, journal=journal, **options).fates, formats=(2, 3))
+    return _report(keys, derive(keys, hierarchy, journal=journal, options=options).fates, formats=(2, 3))
 
 
-def _without_format_2(keys: Store, parsed: ParsedFile, journal: Journal, **options: Any) -> UpgradeReport:
+def _without_format_2(keys: Store, parsed: ParsedFile, journal: Journal, options: WriteOptions) -> UpgradeReport:
     """Convert a file of both formats to format 3."""
     fates: dict[str, Fate] = {}
     if parsed.state == "2 is newer":
-        fates = derive(keys, parsed.hierarchy, journal=journal, **options).fates
+        fates = derive(keys, parsed.hierarchy, journal=journal, options=options).fates
     hierarchy = parse(keys, use_consolidated=False, hint=3).hierarchy
     if parsed.state in ("alike", "2 is newer"):  # else they are those of another program
         arrays = ((path, node) for path, node in hierarchy.walk() if isinstance(node, Dataset))

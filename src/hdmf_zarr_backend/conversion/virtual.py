@@ -1,6 +1,6 @@
-"""`convert(virtual=True)`: makes a file of references to the chunks of an HDF5 file.
+"""`convert(to="virtual")`: makes a file of references to the chunks of an HDF5 file.
 
-`convert` imports this module only for ``virtual=True``.
+`convert` imports this module only for ``to="virtual"``.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import closing
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hdmf_zarr_backend.builders.dimensions import name_axes
 from hdmf_zarr_backend.conversion.from_hdf5 import Hdf5Planner
@@ -36,8 +36,7 @@ from hdmf_zarr_backend.hdf5.reader import Hdf5Data, Hdf5Tree, Placed
 from hdmf_zarr_backend.hdf5.virtual import VirtualSource, unwritten, virtual_source
 from hdmf_zarr_backend.model.link_sources import is_url, relative_source, to_posix
 from hdmf_zarr_backend.model.nodes import absolute, join
-from hdmf_zarr_backend.options import Limits, ReadOptions
-from hdmf_zarr_backend.progress import Progress
+from hdmf_zarr_backend.options import Limits, WriteOptions
 from hdmf_zarr_backend.stores.base import DOCUMENTS, Store
 from hdmf_zarr_backend.stores.files import write_file
 from hdmf_zarr_backend.stores.local import LocalStore
@@ -50,6 +49,9 @@ from hdmf_zarr_backend.transfer.sources import IndexedSource
 from hdmf_zarr_backend.transfer.staging import staged_file
 from hdmf_zarr_backend.transfer.writer import PlannedKeys, Writer, planned_bytes
 
+if TYPE_CHECKING:
+    from hdmf_zarr_backend.conversion.convert import Request
+
 MUCH_INLINED = 16 * 2**20
 """Bytes of a dataset in the JSON above which a warning is issued, or another way is chosen."""
 
@@ -60,25 +62,12 @@ SUFFIX = ".zarr.json"
 """Suffix of the name of a file of references."""
 
 
-def convert_virtual(
-    source: str,
-    target: str,
-    *,
-    to: str | None,
-    codec: Any,
-    resume: bool,
-    overwrite: bool,
-    check: bool,
-    zarr_format: int,
-    storage: dict[str, Any],
-    progress: Progress,
-    durable: bool = False,
-    read_options: ReadOptions,
-) -> ConversionReport:
+def convert_virtual(source: str, target: str, request: Request) -> ConversionReport:
     """Write the references of an HDF5 file; other parameters and errors as for `conversion.convert`."""
-    _check_request(source, target, to=to or "zarr", codec=codec, resume=resume)
-    if zarr_format not in (2, 3):
-        raise UsageError(f"zarr_format={zarr_format!r} is not a format of Zarr", remedy="Use 2 or 3.")
+    storage = request.storage
+    _check_request(source, target)
+    if request.zarr_format not in (2, 3):
+        raise UsageError(f"zarr_format={request.zarr_format!r} is not a format of Zarr", remedy="Use 2 or 3.")
     if not is_url(source) and not os.path.lexists(source):
         raise StoreNotFoundError("the file does not exist", store=source, remedy="Check the path.")
     check_apart(source, target)
@@ -87,20 +76,20 @@ def convert_virtual(
         raise ReadOnlyStoreError(abilities.why, store=target, remedy="Make the references here, and upload them.")
     keys = open_store(target, storage if is_url(target) else None)
     check_outside(keys, is_new=True)
-    check_free(keys, overwrite=overwrite)
-    is_nwb = check and check_version(source, storage)
-    with closing(Hdf5Tree(source, target, storage, read_options)) as tree:
+    check_free(keys, overwrite=request.overwrite)
+    is_nwb = request.check and check_version(source, storage)
+    with closing(Hdf5Tree(source, target, storage, request.reading)) as tree:
         files = _Sources(tree.sources(), target, storage)
         plan = Hdf5Planner(tree).plan_file()
         planned = PlannedKeys(plan, target)
         if is_nwb:
             check_planned(source, planned, plan.hierarchy)
         name_axes(plan, schema_of(planned, plan.hierarchy))
-        plan.hierarchy.zarr_format = zarr_format
+        plan.hierarchy.zarr_format = request.zarr_format
         staying = _leave(plan, tree, target)
         _check_amount(plan, staying, source)
         inside: dict[str, bytes] = {}
-        Writer(MemoryStore(inside, target), plan, progress=progress).write()
+        Writer(MemoryStore(inside, target), plan, WriteOptions(progress=request.options.progress)).write()
         text = b"".join(_document(plan, staying, inside, files))
         files.check()
         report = report_of(plan, source, target)
@@ -110,23 +99,16 @@ def convert_virtual(
         folder, name = split_location(target)
         open_folder(folder, storage).set(name, text)
     else:
-        with staged_file(LocalStore(target), exclusive=not overwrite, durable=durable) as path:
+        with staged_file(LocalStore(target), exclusive=not request.overwrite, options=request.options) as path:
             write_file(path, text)
     return report
 
 
-def _check_request(source: str, target: str, *, to: str, codec: Any, resume: bool) -> None:
-    """Refuse options that have no effect on data that stay in their file."""
-    if to != "zarr" or not target.endswith(".json"):
+def _check_request(source: str, target: str) -> None:
+    """Refuse a target that cannot hold the references, or could not be read."""
+    if not target.endswith(".json"):
         raise UsageError(
             "references are written to one JSON file", store=target, remedy=f"Use a name that ends in {SUFFIX!r}."
-        )
-    if codec != "keep" or resume:
-        raise UsageError(
-            "data that stay in the HDF5 file are not encoded again, and the conversion cannot be resumed",
-            store=target,
-            remedy="Leave codec= and resume= out.",
-            remedy_cli="Leave --codec and --resume out.",
         )
     if is_url(target) and not is_url(source):
         raise UsageError(
@@ -210,8 +192,8 @@ def _check_amount(plan: WritePlan, staying: Mapping[str, VirtualSource], source:
             f"{total:,} bytes cannot stay in the HDF5 file, since Zarr cannot read them there, and would be stored "
             f"in the JSON; at most {MOST_INLINED:,} are allowed: {named}",
             store=source,
-            remedy="Convert without virtual=True, which copies the data.",
-            remedy_cli="Convert it without --virtual, which copies the data.",
+            remedy='Convert without to="virtual", which copies the data.',
+            remedy_cli="Convert it without --to virtual, which copies the data.",
         )
     for size, path in large:
         warn(

@@ -114,13 +114,13 @@ class Runner:
     needs_pickle = False
 
     def run(
-        self, tasks: Iterable[Task[R]], *, memory_budget: int = MEMORY_BUDGET, in_order: bool = False
+        self, tasks: Iterable[Task[R]], *, budget: int = MEMORY_BUDGET, in_order: bool = False
     ) -> Iterator[tuple[Task[R], R]]:
         """Yield each task with its result."""
         for task in tasks:
             yield task, task.run()
 
-    def sink(self, memory_budget: int = MEMORY_BUDGET) -> Sink:
+    def sink(self, budget: int = MEMORY_BUDGET) -> Sink:
         """Return a sink for tasks that are created one by one, with values of this thread."""
         return Sink()
 
@@ -156,10 +156,10 @@ class PoolRunner(Runner):
         self.needs_pickle = needs_pickle
 
     def run(
-        self, tasks: Iterable[Task[R]], *, memory_budget: int = MEMORY_BUDGET, in_order: bool = False
+        self, tasks: Iterable[Task[R]], *, budget: int = MEMORY_BUDGET, in_order: bool = False
     ) -> Iterator[tuple[Task[R], R]]:
         """Yield each task with its result."""
-        window: _Window[R] = _Window(self._pool, self.workers, memory_budget, needs_pickle=self.needs_pickle)
+        window: _Window[R] = _Window(self._pool, self.workers, budget, needs_pickle=self.needs_pickle)
         queue = iter(tasks)
         waiting = next(queue, None)
         try:
@@ -171,9 +171,9 @@ class PoolRunner(Runner):
         finally:
             window.close()
 
-    def sink(self, memory_budget: int = MEMORY_BUDGET) -> Sink:
+    def sink(self, budget: int = MEMORY_BUDGET) -> Sink:
         """Return a sink that submits to the pool, unless values would have to be copied to another process."""
-        return Sink() if self.needs_pickle else _PoolSink(_Window(self._pool, self.workers, memory_budget))
+        return Sink() if self.needs_pickle else _PoolSink(_Window(self._pool, self.workers, budget))
 
 
 class _PoolSink(Sink):
@@ -201,11 +201,11 @@ class _PoolSink(Sink):
 class _Window(Generic[R]):
     """The tasks that are submitted and whose results were not returned yet."""
 
-    def __init__(self, pool: Executor, workers: int, memory_budget: int, *, needs_pickle: bool = False) -> None:
+    def __init__(self, pool: Executor, workers: int, budget: int, *, needs_pickle: bool = False) -> None:
         self._pool = pool
         self._plug_ins = _sendable_plug_ins() if needs_pickle else {}
         self._workers = workers
-        self._budget = memory_budget
+        self._budget = budget
         self._cost = 0
         self.running: deque[tuple[Future[R], Task[R]]] = deque()
 
@@ -293,7 +293,7 @@ def _sendable_plug_ins() -> dict[str, Any]:
 def runner(executor: Any = None) -> Iterator[Runner]:
     """Yield the runner for an ``executor`` argument, and shut down what was started for it."""
     with opened(executor) as given:
-        if given is None or given in ("serial", 1):
+        if given is None or given in ("auto", "serial", 1):
             yield Runner()
         elif isinstance(given, Executor):
             workers = getattr(given, "_max_workers", None) or _cpus()

@@ -194,9 +194,9 @@ def chunk_bytes(stored: StoredArray) -> int:
     return max(1, math.prod(stored.chunks) * chunk_codec(stored).dtype.itemsize)
 
 
-def task_bytes_for(memory_budget: int, workers: int) -> int:
+def task_bytes_for(budget: int, workers: int) -> int:
     """Return the bytes of values of one task, so that those of all workers fit into a budget."""
-    return max(1, min(TASK_BYTES, memory_budget // (HOLDS * workers)))
+    return max(1, min(TASK_BYTES, budget // (HOLDS * workers)))
 
 
 def cut(

@@ -439,7 +439,7 @@ def _nothing_to_read(keys: Store) -> ZarrBackendError:
             "Convert it with `zarrio convert` first.",
         )
         if is_url(keys.location):
-            remedy = cli = "Run `zarrio convert --virtual` and open the file that it makes, or download this one."
+            remedy = cli = "Run `zarrio convert --to virtual` and open the file that it makes, or download this one."
         problem = "this is an HDF5 file, not a Zarr file"
         return NotZarrError(problem, store=keys.location, remedy=remedy, remedy_cli=cli)
     if not keys.exists():

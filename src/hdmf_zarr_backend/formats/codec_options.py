@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import Any
 
-from hdmf_zarr_backend.errors import MetadataError, UsageError, warn
-from hdmf_zarr_backend.formats.new_datasets import DEFAULT_OBJECT_CODEC, OBJECT_CODECS
+from hdmf_zarr_backend.errors import MetadataError, UsageError
 from hdmf_zarr_backend.formats.zarr3_codecs import decode_codec
 
 CODECS: dict[str, Any] = {
@@ -90,23 +89,3 @@ def _named(serializer: Any) -> str:
     document: dict[str, Any] = serializer.to_dict() if hasattr(serializer, "to_dict") else {"name": None}
     endian = document.get("configuration", {}).get("endian")
     return str(document["name"]) if endian is None else f"{document['name']} ({endian})"
-
-
-def object_codec(codec_class: type | None) -> dict[str, Any]:
-    """Return the configuration of the codec for references and rows."""
-    if codec_class is None:
-        return dict(DEFAULT_OBJECT_CODEC)
-    name = codec_class.__name__
-    if name not in OBJECT_CODECS:
-        raise UsageError(
-            f"object_codec_class {codec_class!r} is not supported",
-            remedy="Use numcodecs.JSON, numcodecs.MsgPack or numcodecs.Pickle.",
-        )
-    if name == "Pickle":
-        warn(
-            "Pickled references can only be read by Python programs that run code from the file, or that have a reader "
-            "like ours; use numcodecs.JSON unless something needs the pickles.",
-            UserWarning,
-            stacklevel=4,
-        )
-    return dict(OBJECT_CODECS[name])

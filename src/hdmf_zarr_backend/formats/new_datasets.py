@@ -8,7 +8,7 @@ Source: hdmf-zarr storage specification, "dtype mappings", "Links and references
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -28,11 +28,6 @@ JSON2: dict[str, Any] = {
     "id": "json2", "encoding": "utf-8", "allow_nan": True, "check_circular": True, "ensure_ascii": True, "indent": None,
     "separators": [",", ":"], "skipkeys": False, "sort_keys": True, "strict": True,
 }  # fmt: skip
-MSGPACK2: dict[str, Any] = {"id": "msgpack2", "raw": False, "use_bin_type": True, "use_single_float": False}
-PICKLE: dict[str, Any] = {"id": "pickle", "protocol": 5}
-OBJECT_CODECS: dict[str, dict[str, Any]] = {"JSON": JSON2, "MsgPack": MSGPACK2, "Pickle": PICKLE}
-"""Codecs for references and rows, by the name of the numcodecs class."""
-DEFAULT_OBJECT_CODEC = JSON2
 
 
 @dataclass(slots=True, frozen=True)
@@ -66,8 +61,6 @@ class Layout:
         False: no compression; True or None: the default.
     filters : list of dict or None
         Codecs before the compressor.
-    object_codec : dict
-        Configuration of the codec of references and rows.
     """
 
     chunks: tuple[int, ...] | None = None
@@ -75,7 +68,6 @@ class Layout:
     maxshape: tuple[int | None, ...] | None = None
     compressor: dict[str, Any] | bool | None = None
     filters: list[dict[str, Any]] | None = None
-    object_codec: dict[str, Any] = field(default_factory=lambda: dict(DEFAULT_OBJECT_CODEC))
     chunk_elements: int | None = None
     chunk_aspect_ratio: tuple[float, ...] | None = None
     shards: tuple[int, ...] | Literal["auto"] | None = None
@@ -138,7 +130,7 @@ def new_dataset(
         word: Any = _SCALAR if not shape else "bytes" if as_bytes else "str"
         notes: Notes = {"text": "ascii"} if element.encoding == "ascii" and not as_bytes else {}
     elif element.kind in ("reference", "region"):
-        codec, word = layout.object_codec, row_word(element)
+        codec, word = JSON2, row_word(element)
         notes = {} if shape else {"scalar": True}
     else:
         raise ValueRefusedError(f"a dataset of {element} is made from its NumPy type", remedy="Give the type.")
@@ -166,7 +158,7 @@ def _rows(element: Element, shape: tuple[int, ...], layout: Layout) -> tuple[Dat
         chunks = layout.choose_chunks(lengths, OBJECT_BYTES)
     inner = Layout(chunks=chunks and (chunks[0], fields), compressor=layout.compressor)
     words = [{"name": name, "dtype": row_word(member)} for name, member in element.fields]
-    made = _objects(layout.object_codec, words, (*lengths, fields), inner)
+    made = _objects(JSON2, words, (*lengths, fields), inner)
     made.stored.chunks = (made.stored.chunks[0], fields)
     notes: Notes = {"rows": True}
     if not shape:

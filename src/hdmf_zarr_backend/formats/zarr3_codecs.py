@@ -135,7 +135,7 @@ def _object_serializer(codec_id: str) -> dict[str, Any]:
         return {"name": "bytes", "configuration": {"endian": "little"}}
     name = "vlen-utf8" if codec_id == REFERENCES else codec_id
     if name not in _SERIALIZERS:
-        raise UsageError(f"format 3 has no form for objects in {name!r}", remedy="Leave out object_codec_class.")
+        raise UsageError(f"format 3 has no form for objects in {name!r}", remedy="Keep the file in format 2.")
     return {"name": name, "configuration": {}}
 
 

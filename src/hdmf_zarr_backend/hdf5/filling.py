@@ -42,7 +42,7 @@ from hdmf_zarr_backend.hdf5.types import OBJECT, REGION, is_same_layout, memory_
 from hdmf_zarr_backend.hdf5.values import Array, array_of, decode, decode_text, in_layout
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, absolute, join
 from hdmf_zarr_backend.model.stored import StoredArray
-from hdmf_zarr_backend.options import MEMORY_BUDGET
+from hdmf_zarr_backend.options import WriteOptions
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.failures import resource_failure
 
@@ -126,17 +126,15 @@ class Filler:
         self,
         groups: OpenGroups,
         refer: Callable[[Reference, LinkedFile], Any],
+        options: WriteOptions,
         *,
-        executor: Any = None,
-        memory_budget: int = MEMORY_BUDGET,
         advance: Callable[[str, int], None] = lambda path, done: None,
     ) -> None:
         self._groups = groups
         self._refer = refer
-        self._executor = executor
-        self._budget = memory_budget
+        self._options = options
         self._advance = advance
-        self._cache_bytes = memory_budget // _CACHE_SHARE
+        self._cache_bytes = options.memory_budget // _CACHE_SHARE
         self._caches: dict[str, ChunkCache] = {}
 
     def fill(self, planned: list[tuple[Placed, DatasetForm]]) -> None:
@@ -159,7 +157,7 @@ class Filler:
                         self._put(target, task, task.run())
                     _encode_cached(target)
         if later:
-            with runner(self._executor) as pool:
+            with runner(self._options.executor) as pool:
                 self._run(later, pool)
             for target in later:
                 _encode_cached(target)
@@ -223,10 +221,10 @@ class Filler:
     # ---- by workers -------------------------------------------------------------------------------------------------
 
     def _run(self, targets: list[_Target], pool: Runner) -> None:
-        budget = self._budget - self._cache_bytes
+        budget = self._options.memory_budget - self._cache_bytes
         most = task_bytes_for(budget, pool.workers)
         tasks = (task for number, target in enumerate(targets) for task in self._tasks(target, most, number))
-        for task, result in pool.run(tasks, memory_budget=budget, in_order=True):
+        for task, result in pool.run(tasks, budget=budget, in_order=True):
             assert isinstance(task, BlockTask)
             target = targets[task.number]
             with named(target.placed):

@@ -7,7 +7,7 @@ occur before large data are written.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from hdmf_zarr_backend.errors import MissingTargetError, NameRefusedError
@@ -35,7 +35,7 @@ from hdmf_zarr_backend.hdf5.references import decode_region
 from hdmf_zarr_backend.hdf5.safe_reading import warn_broken
 from hdmf_zarr_backend.hdf5.types import decode_type, is_sparse, raw_of
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, absolute
-from hdmf_zarr_backend.options import MEMORY_BUDGET
+from hdmf_zarr_backend.options import WriteOptions
 
 _MANY_ATTRIBUTES = 1000
 """With more attributes on one object, the format of HDF5 1.8 is used; before it, adding one goes through all."""
@@ -51,17 +51,13 @@ class Hdf5Writer:
         *,
         typed: Mapping[str, Mapping[str, Any]] | None = None,
         allows_null: bool = True,
-        executor: Any = None,
-        memory_budget: int = MEMORY_BUDGET,
-        advance: Callable[[str, int], None] = lambda path, done: None,
+        options: WriteOptions | None = None,
     ) -> None:
         self._path = path
         self._placement = placement
         self._typed = typed or {}
         self._allows_null = allows_null
-        self._executor = executor
-        self._budget = memory_budget
-        self._advance = advance
+        self._options = options or WriteOptions()
         self._file: Any = None
         self._groups: OpenGroups
         self._output: Any = None
@@ -96,8 +92,7 @@ class Hdf5Writer:
             filler = Filler(
                 self._groups,
                 self._refer,
-                executor=self._executor,
-                memory_budget=self._budget,
+                self._options,
                 advance=self._advanced,
             )
             filler.fill([(placed, form) for placed, form in planned if form is not None])
@@ -114,7 +109,7 @@ class Hdf5Writer:
 
     def _advanced(self, path: str, done: int) -> None:
         self._output.check()
-        self._advance(path, done)
+        self._options.progress.advance(path, done)
 
     def _within(self, path: str) -> tuple[Any, bytes]:
         """Return the open parent group of an object in the new file, and its name in that group."""

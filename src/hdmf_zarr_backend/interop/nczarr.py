@@ -18,6 +18,7 @@ from hdmf_zarr_backend.formats import nczarr, zarr2, zarr3
 from hdmf_zarr_backend.formats.both import renewed
 from hdmf_zarr_backend.formats.registry import FORMATS
 from hdmf_zarr_backend.model.nodes import Hierarchy
+from hdmf_zarr_backend.options import WriteOptions
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.json_text import check_strict, dump
 from hdmf_zarr_backend.stores.opening import open_store
@@ -25,7 +26,7 @@ from hdmf_zarr_backend.stores.opening import open_store
 
 @known_arguments
 def add_nczarr(
-    source: Any, *, storage_options: Mapping[str, Any] | None = None, strict_json: bool = False
+    source: Any, *, storage_options: Mapping[str, Any] | None = None, write_options: WriteOptions | None = None
 ) -> list[str]:
     """Add the attributes that netcdf-c needs to open a file in its mode ``nczarr``.
 
@@ -35,8 +36,8 @@ def add_nczarr(
         A file of format 2.
     storage_options : mapping, optional
         For URLs, as for `ZarrIO`.
-    strict_json : bool
-        As for `ZarrIO`.
+    write_options : WriteOptions, optional
+        As for `ZarrIO`: ``strict_json``.
 
     Returns
     -------
@@ -62,6 +63,8 @@ def add_nczarr(
     -----
     The file may be read at the same time. Readers see the old or the new attributes, which are equivalent for them.
     """
+    options = write_options or WriteOptions()
+    options.check_used("NCZarr", "strict_json")
     keys = open_store(source, storage_options)
     abilities = keys.abilities
     if not abilities.change:
@@ -72,17 +75,17 @@ def add_nczarr(
             remedy_cli="Convert the file again with `zarrio convert --nczarr`.",
         )
     with changing(keys) as lock:
-        return nczarr.listed(_overlaid(keys, lock, strict_json=strict_json))
+        return nczarr.listed(_overlaid(keys, lock, strict=options.strict_json))
 
 
-def _overlaid(keys: Store, lock: WriterLock, *, strict_json: bool) -> Hierarchy:
+def _overlaid(keys: Store, lock: WriterLock, *, strict: bool) -> Hierarchy:
     parsed = parse(keys)
     hierarchy = parsed.hierarchy
     if hierarchy.zarr_format != 2:
         raise UsageError(
             "NCZarr has no attributes in format 3", store=keys.location, remedy="Export the file to format 2."
         )
-    if strict_json:
+    if strict:
         check_strict(hierarchy, keys.location)
     texts: dict[str, bytes] = {}
     gone: list[str] = []
@@ -91,13 +94,13 @@ def _overlaid(keys: Store, lock: WriterLock, *, strict_json: bool) -> Hierarchy:
         assert node is not None
         key = zarr2.key_of(path, zarr2.ATTRIBUTES)
         if node.attributes or node.keeps_attributes:
-            texts[key] = dump(node.attributes, strict=strict_json)
+            texts[key] = dump(node.attributes, strict=strict)
         else:
             gone.append(key)
     documents: dict[str, bytes] = {}
     if parsed.consolidated:
         last = FORMATS[2].last(hierarchy, parsed.inlined, consolidate=True)
-        documents = {key: dump(document, strict=strict_json) for key, document in last.items()}
+        documents = {key: dump(document, strict=strict) for key, document in last.items()}
     if parsed.state == "alike":  # format 3 has no NCZarr attributes and does not change
         root = keys.get_many([zarr3.DOCUMENT])[zarr3.DOCUMENT]
         documents[zarr3.DOCUMENT] = renewed(root, documents[zarr2.CONSOLIDATED])

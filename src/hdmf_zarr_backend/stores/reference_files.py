@@ -356,7 +356,7 @@ def _damaged(what: str, location: str) -> MetadataError:
 RECORD = "_hdmf"
 """Key of the record beside ``refs``."""
 
-_RECREATE = "Create the references again: `zarrio convert --virtual --overwrite`, or restore that file as it was."
+_RECREATE = "Create the references again: `zarrio convert --to virtual --overwrite`, or restore that file as it was."
 
 
 @dataclass(frozen=True, slots=True)

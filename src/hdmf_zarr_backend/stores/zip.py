@@ -28,6 +28,7 @@ from hdmf_zarr_backend.errors import (
     ZarrBackendError,
     at,
 )
+from hdmf_zarr_backend.options import DEFAULT_OPTIONS, WriteOptions
 from hdmf_zarr_backend.stores.base import Abilities, Range, Store, check_inside, check_value_size, is_document
 from hdmf_zarr_backend.stores.failures import os_errors
 from hdmf_zarr_backend.stores.files import (
@@ -235,7 +236,7 @@ def new_zip(
     target: str,
     *,
     exclusive: bool = False,
-    durable: bool = False,
+    options: WriteOptions = DEFAULT_OPTIONS,
     location: str | None = None,
     check_lock: Callable[[], None] | None = None,
 ) -> Iterator[NewZipStore]:
@@ -249,10 +250,10 @@ def new_zip(
         own.check()
         with os_errors(target, "written"):
             store.close()
-            if durable:
+            if options.durable:
                 sync_files(partial)
             (place if exclusive else replace)(partial, target)
-            if durable:
+            if options.durable:
                 sync_folder(os.path.dirname(target))
     except BaseException:
         with suppress(OSError, ValueError):

@@ -33,6 +33,7 @@ from hdmf_zarr_backend.errors import (
 from hdmf_zarr_backend.formats import zarr2, zarr3
 from hdmf_zarr_backend.formats.registry import FORMATS
 from hdmf_zarr_backend.model.stored import StoredArray
+from hdmf_zarr_backend.options import DEFAULT_OPTIONS, WriteOptions
 from hdmf_zarr_backend.stores.failures import os_errors
 from hdmf_zarr_backend.stores.files import PARTIAL, Staged, conversion_prefix, discard, interrupted_conversions
 from hdmf_zarr_backend.stores.json_text import dump, load
@@ -179,7 +180,12 @@ def _is_chunk(key: str) -> bool:
 
 @contextmanager
 def staged_conversion(
-    target: LocalStore, record: ConversionRecord, *, resume: bool, exclusive: bool = False, durable: bool = False
+    target: LocalStore,
+    record: ConversionRecord,
+    *,
+    resume: bool,
+    exclusive: bool = False,
+    options: WriteOptions = DEFAULT_OPTIONS,
 ) -> Iterator[StagedKeys]:
     """Yield the store of a folder that replaces ``target`` when the block ends without an error.
 
@@ -195,7 +201,7 @@ def staged_conversion(
             yield keys
             own.check()
             keys.finish()
-            moved(keys.root, target.root, exclusive=exclusive, durable=durable)
+            moved(keys.root, target.root, exclusive=exclusive, options=options)
         except (KeyboardInterrupt, SystemExit) as stop:
             stop.add_note(f"The finished part of {target.location!r} is kept, and converting with resume continues.")
             raise

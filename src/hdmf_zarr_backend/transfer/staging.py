@@ -19,6 +19,7 @@ from hdmf_zarr_backend.errors import MetadataError, ReadOnlyStoreError, StoreExi
 from hdmf_zarr_backend.formats import zarr2
 from hdmf_zarr_backend.formats.reserved import NOTES, WRITING
 from hdmf_zarr_backend.model.nodes import Attributes, Group
+from hdmf_zarr_backend.options import DEFAULT_OPTIONS, WriteOptions
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.failures import os_errors
 from hdmf_zarr_backend.stores.files import (
@@ -42,7 +43,7 @@ def staged(
     target: str,
     *,
     exclusive: bool = False,
-    durable: bool = False,
+    options: WriteOptions = DEFAULT_OPTIONS,
     location: str | None = None,
     check_lock: Callable[[], None] | None = None,
 ) -> Iterator[LocalStore]:
@@ -57,7 +58,7 @@ def staged(
             os.makedirs(partial)
         yield LocalStore(partial, replace=False, location=location or target)
         own.check()
-        moved(partial, target, exclusive=exclusive, durable=durable)
+        moved(partial, target, exclusive=exclusive, options=options)
         with suppress(OSError):  # the new file is complete, whatever is left beside it
             for path in interrupted_conversions(target):  # obsolete, because the file was made in another way
                 own.discard(path)
@@ -70,7 +71,7 @@ def staged(
 
 
 @contextmanager
-def staged_file(target: LocalStore, *, exclusive: bool, durable: bool) -> Iterator[str]:
+def staged_file(target: LocalStore, *, exclusive: bool, options: WriteOptions) -> Iterator[str]:
     """Yield a path beside a local file; the file written there replaces it when the block ends without an error."""
     with writer_lock(target, replaces=True) as lock:
         partial, own = partial_path(target.root), Staged(target.root, lock.check)
@@ -78,19 +79,19 @@ def staged_file(target: LocalStore, *, exclusive: bool, durable: bool) -> Iterat
             with os_errors(target.location, "written"):
                 yield partial
             own.check()
-            moved(partial, target.root, exclusive=exclusive, durable=durable)
+            moved(partial, target.root, exclusive=exclusive, options=options)
         except BaseException:
             own.discard(partial)
             raise
 
 
-def moved(partial: str, target: str, *, exclusive: bool, durable: bool) -> None:
+def moved(partial: str, target: str, *, exclusive: bool, options: WriteOptions) -> None:
     """Move a complete file to its place."""
     with os_errors(target, "written"):
-        if durable:
+        if options.durable:
             sync_files(partial)
         (place if exclusive else replace)(partial, target)
-        if durable:
+        if options.durable:
             sync_folder(os.path.dirname(target))
 
 
@@ -118,7 +119,7 @@ def new_file(
     zarr_format: int,
     *,
     exclusive: bool = False,
-    durable: bool = False,
+    options: WriteOptions = DEFAULT_OPTIONS,
     lock: WriterLock | None = None,
 ) -> Iterator[Store]:
     """Yield the store to write a new file to. The file appears, complete, when the block ends without an error."""
@@ -133,7 +134,7 @@ def new_file(
         if path is not None:
             staging = staged if store.folder is not None else new_zip
             with staging(
-                path, exclusive=exclusive, durable=durable, location=store.location, check_lock=held.check
+                path, exclusive=exclusive, options=options, location=store.location, check_lock=held.check
             ) as new:
                 yield new
         else:

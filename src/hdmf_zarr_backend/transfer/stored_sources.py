@@ -64,9 +64,9 @@ def _cache_of(location: str) -> ChunkCache:
 
 
 @contextmanager
-def source_caches(memory_budget: int) -> Iterator[None]:
+def source_caches(budget: int) -> Iterator[None]:
     """Limit the cache of decoded chunks by a budget, and free it at the end of a write."""
-    _limit.append(min(CACHE_BYTES, memory_budget // _SHARE))
+    _limit.append(min(CACHE_BYTES, budget // _SHARE))
     try:
         yield
     finally:

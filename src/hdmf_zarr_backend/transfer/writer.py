@@ -32,8 +32,7 @@ from hdmf_zarr_backend.formats.reserved import NOTES
 from hdmf_zarr_backend.hdf5.rawcopy import forget_decoded
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Hierarchy, Node, absolute, join
 from hdmf_zarr_backend.model.stored import StoredArray
-from hdmf_zarr_backend.options import MEMORY_BUDGET
-from hdmf_zarr_backend.progress import SILENT, Progress
+from hdmf_zarr_backend.options import WriteOptions
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.json_text import dump
 from hdmf_zarr_backend.transfer.iterators import WAITING_BYTES, GrowingArray
@@ -106,22 +105,17 @@ class Writer:
         self,
         keys: Store,
         plan: WritePlan,
-        *,
-        strict_json: bool = False,
-        progress: Progress = SILENT,
-        executor: Any = None,
-        memory_budget: int = MEMORY_BUDGET,
+        options: WriteOptions | None = None,
     ) -> None:
         self.inlined: dict[str, bytes] = {}
-        self._executor = executor
-        self._budget = memory_budget
+        self._options = options or WriteOptions()
+        self._budget = self._options.memory_budget
         self._keys = keys
         self._plan = plan
         self._format = registry.FORMATS[plan.hierarchy.zarr_format]
-        self._strict = strict_json
-        self._progress = progress
+        self._progress = self._options.progress
 
-    def write(self, *, consolidate: bool = True, exhaust_in_turn: bool = True) -> None:
+    def write(self, *, exhaust_in_turn: bool = True) -> None:
         """Write everything."""
         growing = self._begin(path for path, _ in self._plan.hierarchy.walk())
         if not self._plan.is_nczarr:
@@ -131,7 +125,7 @@ class Writer:
         if self._plan.is_nczarr:
             nczarr.overlay(self._plan.hierarchy)
             self._all_documents()
-        self._finish(consolidate=consolidate)
+        self._finish()
 
     def _begin(self, paths: Iterable[str]) -> dict[str, PlannedArray]:
         """Give the new arrays their stored form, with shards that fit this store and the memory budget.
@@ -174,10 +168,11 @@ class Writer:
             self._documents(path, self._node(path))
         self._keys.drain()
 
-    def _finish(self, *, consolidate: bool) -> None:
+    def _finish(self) -> None:
         """Set the documents that complete the file."""
+        consolidate = self._options.consolidate_metadata
         for key, document in self._format.last(self._plan.hierarchy, self.inlined, consolidate=consolidate).items():
-            self._keys.set(key, dump(document, strict=self._strict))
+            self._keys.set(key, dump(document, strict=self._options.strict_json))
         self._progress.finish()
 
     def _node(self, path: str) -> Node:
@@ -187,7 +182,7 @@ class Writer:
 
     def _documents(self, path: str, node: Any) -> None:
         for key, document in self._format.documents(path, node):
-            self._keys.set(key, dump(document, strict=self._strict))
+            self._keys.set(key, dump(document, strict=self._options.strict_json))
 
     def _documents_below(self, path: str, but: Collection[str]) -> None:
         """Write the documents of a node and everything below it, parents last, except those of the paths in ``but``."""
@@ -211,7 +206,7 @@ class Writer:
             source = planned.source
             if source is None:
                 continue
-            if self._executor is not None and _is_large(planned):
+            if self._options.executor not in (None, "auto") and _is_large(planned):
                 later.append((path, planned))
                 continue
             if is_read_at_open(planned.node):
@@ -235,7 +230,7 @@ class Writer:
         self._progress.advance(absolute(path), size)
 
     def _run(self, arrays: list[tuple[str, PlannedArray]]) -> None:
-        with runner(self._executor) as pool:
+        with runner(self._options.executor) as pool:
             size = task_bytes_for(self._budget, pool.workers)
             sent: list[ChunkTask | ShardTask] = []
             kept: list[ChunkTask | ShardTask] = []
@@ -247,7 +242,7 @@ class Writer:
                 elif planned.source is not None:  # values in this process's memory are not copied to another
                     kept.extend(self._cut(path, planned.node.stored, planned.source, task_bytes=size))
             for tasks, who in ((sent, pool), (kept, Runner())):
-                for task, done in who.run(tasks, memory_budget=self._budget):
+                for task, done in who.run(tasks, budget=self._budget):
                     self._progress.advance(absolute(task.path), done)
 
     def _cut(
@@ -273,7 +268,7 @@ class Writer:
     def _exhaust(self, growing: dict[str, PlannedArray], *, in_turn: bool) -> None:
         if not growing:
             return
-        with runner(self._executor) as pool, closing(pool.sink(self._budget // 2)) as sink:
+        with runner(self._options.executor) as pool, closing(pool.sink(self._budget // 2)) as sink:
             waiting = min(WAITING_BYTES, self._budget // 2) // (1 if in_turn else len(growing))
             open_arrays = {
                 path: (

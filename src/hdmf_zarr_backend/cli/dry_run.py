@@ -1,4 +1,4 @@
-"""`zarrio plan`: what a conversion to Zarr would write."""
+"""`zarrio dry-run`: what a conversion to Zarr would write."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from hdmf_zarr_backend.cli.inspect import add_tree_options, tree_lines
 from hdmf_zarr_backend.errors import UsageError
 from hdmf_zarr_backend.model.link_sources import is_url
 from hdmf_zarr_backend.model.render import size_text
+from hdmf_zarr_backend.options import WriteOptions
 
 if TYPE_CHECKING:
     from hdmf_zarr_backend.conversion.dryrun import DryRun
@@ -41,10 +42,9 @@ def _run(arguments: Namespace) -> Exit:
         arguments.path,
         f"{arguments.path}.zarr",
         zarr_format=arguments.zarr_format,
-        chunk_key_encoding=arguments.chunk_key_encoding,
         codec=arguments.codec,
         shards=arguments.shards,
-        nczarr=arguments.nczarr,
+        write_options=WriteOptions(nczarr=arguments.nczarr, chunk_key_encoding=arguments.chunk_key_encoding),
         estimate=not arguments.no_estimate,
     )
     if arguments.model:
@@ -115,7 +115,7 @@ def _print(arguments: Namespace, found: DryRun) -> None:
 
 
 COMMAND = Command(
-    name="plan",
+    name="dry-run",
     usage="PATH [options]",
     summary="show what a conversion to Zarr would write",
     description=(
@@ -124,11 +124,11 @@ COMMAND = Command(
         "written."
     ),
     examples="""\
-  zarrio plan session.nwb
-  zarrio plan session.nwb --codec zstd --depth 2
-  zarrio plan session.nwb --zarr-format 3 --shards auto --json
-  zarrio plan session.nwb --zarr-format both
-  zarrio plan session.nwb --model | jq '.members | keys'
+  zarrio dry-run session.nwb
+  zarrio dry-run session.nwb --codec zstd --depth 2
+  zarrio dry-run session.nwb --zarr-format 3 --shards auto --json
+  zarrio dry-run session.nwb --zarr-format both
+  zarrio dry-run session.nwb --model | jq '.members | keys'
 """,
     configure=_configure,
     run=_run,

@@ -1,4 +1,4 @@
-"""`zarrio diff`: what it prints and how it ends; what it finds is tested in tests/compare."""
+"""`zarrio compare`: what it prints and how it ends; what it finds is tested in tests/compare."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def b(a: Path) -> Path:
 
 
 def test_nothing_is_said_of_equal_files(a: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["diff", str(a), str(a)]) == 0
+    assert main(["compare", str(a), str(a)]) == 0
     assert capsys.readouterr() == ("", "")
 
 
 def test_differences_are_lines_and_a_sum(a: Path, b: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["diff", str(a), str(b)]) == 1
+    assert main(["compare", str(a), str(b)]) == 1
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("/ attribute 'unit': None | ")
     assert lines[1] == "/data chunks: (2,) | (5,)"
@@ -59,19 +59,19 @@ def test_an_export_keeps_the_encoding_of_its_times(
         io.write(nwbfile)
     with NWBZarrIO(tmp_path / "a.zarr", "r") as source, NWBZarrIO(tmp_path / "b.zarr", "w") as io:
         io.export(source)
-    assert main(["diff", str(tmp_path / "a.zarr"), str(tmp_path / "b.zarr")]) == 0
+    assert main(["compare", str(tmp_path / "a.zarr"), str(tmp_path / "b.zarr")]) == 0
     assert capsys.readouterr().out == ""
 
 
 def test_kinds_can_be_left_out(a: Path, b: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["diff", str(a), str(b), "--ignore", "chunks,value", "--ignore", "attribute"]) == 0
-    assert main(["diff", str(a), str(b), "--ignore", "colour"]) == 2
+    assert main(["compare", str(a), str(b), "--ignore", "chunks,value", "--ignore", "attribute"]) == 0
+    assert main(["compare", str(a), str(b), "--ignore", "colour"]) == 2
     assert "colour" in capsys.readouterr().err
 
 
 def test_the_structure_alone_reads_no_chunk(a: Path, b: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (b / "data/0").write_bytes(b"damaged")
-    assert main(["diff", str(a), str(b), "--structure"]) == 1
+    assert main(["compare", str(a), str(b), "--structure"]) == 1
     assert "value" not in capsys.readouterr().out
 
 
@@ -85,7 +85,7 @@ def test_a_damaged_chunk_is_one_line_and_the_others_are_compared(
         documents |= {key.replace("data/", "another/"): text for key, text in documents.items() if "data/" in key}
         (path / ".zmetadata").write_text(json.dumps(document))
     (b / "another/0").write_bytes(b"damaged")
-    assert main(["diff", str(a), str(b), "--ignore", "chunks,attribute"]) == 1
+    assert main(["compare", str(a), str(b), "--ignore", "chunks,attribute"]) == 1
     captured = capsys.readouterr()
     lines = captured.out.splitlines()
     assert lines[0].startswith("/another unreadable: readable | the chunk '0' cannot be decoded")
@@ -100,7 +100,7 @@ def test_a_damaged_chunk_is_one_line_and_the_others_are_compared(
 def test_the_number_of_lines_is_limited(
     a: Path, b: Path, capsys: pytest.CaptureFixture[str], limit: str, lines: int
 ) -> None:
-    assert main(["diff", str(a), str(b), "--limit", limit]) == 1
+    assert main(["compare", str(a), str(b), "--limit", limit]) == 1
     shown = capsys.readouterr().out.splitlines()
     assert len(shown) == lines
     assert ("... and 2 more; --limit 0 shows them all" in shown) == (limit == "1")
@@ -128,7 +128,7 @@ def test_each_dataset_has_a_line(
 ) -> None:
     a, b = _trial(tmp_path / f"a{suffixes[0]}", 0), _trial(tmp_path / f"b{suffixes[1]}", 100)
     capsys.readouterr()
-    assert main(["diff", str(a), str(b), *options]) == 1
+    assert main(["compare", str(a), str(b), *options]) == 1
     assert capsys.readouterr().out.splitlines() == [
         "/events value[7]: 7 | 8",
         "/nan value[3] (101 elements, largest difference 0.5): 0.75 | 1.25",
@@ -136,7 +136,7 @@ def test_each_dataset_has_a_line(
         "/spikes2 value[3] (101 elements, largest difference 4.0): 0.75 | 1.25",
         "4 differences: 4 value",
     ]
-    assert main(["diff", str(a), str(b), "--json"]) == 1
+    assert main(["compare", str(a), str(b), "--json"]) == 1
     found = json.loads(capsys.readouterr().out)["differences"]
     assert found[0] == {"path": "/events", "attribute": None, "kind": "value", "place": "[7]", "count": 1, "largest": 1,
                         "a": 7, "b": 8}  # fmt: skip
@@ -155,7 +155,7 @@ def test_what_is_not_said_in_the_same_words_has_its_own_line(
         arrays.append(trees.dataset("x9", ZarrDataIO(np.arange(20), chunks=(chunks[0] + 1,))))
         with ZarrIO(tmp_path / name, "w") as io:
             io.write_builder(trees.root(*boxes, *arrays, trees.group("other", unit=f"m{unit}")))
-    assert main(["diff", str(tmp_path / "a"), str(tmp_path / "b")]) == 1
+    assert main(["compare", str(tmp_path / "a"), str(tmp_path / "b")]) == 1
     more = " (and 2 more like this one; --verbose shows each)"
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines if line.endswith(more)] == ["/g0", "/g0", "/x0"]
@@ -182,13 +182,13 @@ def test_the_largest_difference(tmp_path: Path, a: Any, b: Any, largest: Any) ->
 
 
 def test_json(a: Path, b: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["diff", str(a), str(b), "--json"]) == 1
+    assert main(["compare", str(a), str(b), "--json"]) == 1
     found = json.loads(capsys.readouterr().out)
     assert found["counts"] == {"attribute": 1, "chunks": 1, "value": 1}
     assert found["differences"][1] == {
         "path": "/data", "attribute": None, "kind": "chunks", "place": "", "count": 1, "a": [2], "b": [5],
     }  # fmt: skip
-    assert main(["diff", str(a), str(a), "--json"]) == 0
+    assert main(["compare", str(a), str(a), "--json"]) == 0
 
 
 def test_zarr_and_hdf5_either_way(a: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -196,11 +196,11 @@ def test_zarr_and_hdf5_either_way(a: Path, tmp_path: Path, capsys: pytest.Captur
         file.create_dataset("data", data=np.zeros(5, [("a", "<i4"), ("b", "<f8")]), chunks=(2,))
         file["link"] = h5py.SoftLink("/data")
         file.attrs["ref"] = file["data"].ref
-    assert main(["diff", str(a), str(tmp_path / "c.h5")]) == 0
-    assert main(["diff", str(tmp_path / "c.h5"), str(a)]) == 0
+    assert main(["compare", str(a), str(tmp_path / "c.h5")]) == 0
+    assert main(["compare", str(tmp_path / "c.h5"), str(a)]) == 0
     with h5py.File(tmp_path / "c.h5", "r+") as file:
         del file["link"]
-    assert main(["diff", str(tmp_path / "c.h5"), str(a)]) == 1
+    assert main(["compare", str(tmp_path / "c.h5"), str(a)]) == 1
     assert "/link extra" in capsys.readouterr().out
 
 
@@ -212,7 +212,7 @@ def test_what_cannot_be_compared_is_told_in_one_line(
     if content is not None:
         other.write_bytes(content)
     for pair in ((a, other), (other, a)):
-        assert main(["diff", *map(str, pair)]) == 2
+        assert main(["compare", *map(str, pair)]) == 2
         captured = capsys.readouterr()
         assert captured.err.count("\n") == 1
         assert str(other) in captured.err

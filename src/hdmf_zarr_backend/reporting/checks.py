@@ -12,7 +12,7 @@ from hdmf_zarr_backend.errors import ZarrBackendError
 from hdmf_zarr_backend.files.outline import Outline
 from hdmf_zarr_backend.formats.reserved import SPECLOC
 from hdmf_zarr_backend.model.render import counted, escape
-from hdmf_zarr_backend.report.html import advice, alike, and_more, command, paths_cell, table
+from hdmf_zarr_backend.reporting.html import advice, alike, and_more, command, paths_cell, table
 
 _ROWS = 200
 _HEAD = ("where", "kind", "what, and what to do")

@@ -1,4 +1,4 @@
-"""`zarrio plan`: the options that say how a file is stored, as `zarrio convert` has them."""
+"""`zarrio dry-run`: the options that say how a file is stored, as `zarrio convert` has them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def source(tmp_path: Path) -> Path:
 
 
 def planned(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:
-    assert main(["plan", "--json", *map(str, arguments)]) == 0
+    assert main(["dry-run", "--json", *map(str, arguments)]) == 0
     found: dict[str, Any] = json.loads(capsys.readouterr().out)
     return found
 
@@ -39,9 +39,9 @@ def test_the_codec(source: Path, codec: str, word: str | None, capsys: pytest.Ca
 
 
 def test_nczarr(source: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["plan", "--nczarr", "--model", str(source)]) == 0
+    assert main(["dry-run", "--nczarr", "--model", str(source)]) == 0
     assert "_nczarr" in capsys.readouterr().out
-    assert main(["plan", "--nczarr", "--zarr-format", "3", str(source)]) == 2
+    assert main(["dry-run", "--nczarr", "--zarr-format", "3", str(source)]) == 2
     assert "Leave --nczarr out" in capsys.readouterr().err
 
 
@@ -51,7 +51,7 @@ def test_both_formats(source: Path, capsys: pytest.CaptureFixture[str]) -> None:
     files = [path for path in Path(f"{source}.zarr").rglob("*") if path.is_file()]
     assert (found["zarr_format"], found["objects"]) == ("both", len(files))
     capsys.readouterr()
-    assert main(["plan", "--zarr-format", "both", str(source)]) == 0
+    assert main(["dry-run", "--zarr-format", "both", str(source)]) == 0
     assert "as Zarr formats 2 and 3" in capsys.readouterr().out
 
 
@@ -64,12 +64,12 @@ def test_keys_of_chunks(source: Path, capsys: pytest.CaptureFixture[str]) -> Non
     ):
         (array,) = planned(capsys, source, *given)["arrays"]
         assert array["chunk_key_encoding"] == expected
-    assert main(["plan", "--chunk-key-encoding", "v2", str(source)]) == 2
+    assert main(["dry-run", "--chunk-key-encoding", "v2", str(source)]) == 2
     assert "--zarr-format 3" in capsys.readouterr().err
 
 
 def test_what_is_wrong_is_said_in_options(source: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["plan", "--zarr-format", "2", "--shards", "auto", str(source)]) == 2
+    assert main(["dry-run", "--zarr-format", "2", "--shards", "auto", str(source)]) == 2
     said = capsys.readouterr().err
     assert "--zarr-format 3" in said
     assert "leave --shards out" in said

@@ -22,10 +22,10 @@ from hdmf_zarr_backend.files.outline import Outline, open_outline, outline_of
 from hdmf_zarr_backend.files.parser import parse
 from hdmf_zarr_backend.model.nodes import Dataset
 from hdmf_zarr_backend.model.render import UNICODE, Description, Item, escape, item_tree, natural, pattern, size_text
-from hdmf_zarr_backend.report.checks import checks_section, unchecked_section
-from hdmf_zarr_backend.report.html import alike, and_more, opening, path_cell, range_text, table
-from hdmf_zarr_backend.report.pictures import Area, chunk_grid_svg, treemap_svg
-from hdmf_zarr_backend.report.session import kind_of, session_of
+from hdmf_zarr_backend.reporting.checks import checks_section, unchecked_section
+from hdmf_zarr_backend.reporting.html import alike, and_more, opening, path_cell, range_text, table
+from hdmf_zarr_backend.reporting.pictures import Area, chunk_grid_svg, treemap_svg
+from hdmf_zarr_backend.reporting.session import kind_of, session_of
 from hdmf_zarr_backend.stores.opening import open_store
 
 _ARRAYS = 25
@@ -110,7 +110,7 @@ def _of_two(
 
 
 def _page(title: str, body: list[str]) -> str:
-    style = files("hdmf_zarr_backend.report").joinpath("page.css").read_text(encoding="utf-8")
+    style = files("hdmf_zarr_backend.reporting").joinpath("page.css").read_text(encoding="utf-8")
     return (
         f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
@@ -373,5 +373,5 @@ def _differences_section(found: Sequence[Difference]) -> str:
         [path_cell(one.path), f"<td>{escape(one.kind)}</td>", f"<td>{escape(one.text)}</td>"]
         for one in found[:_DIFFERENCES]
     ]
-    more = and_more(len(found) - len(rows), "; <code>zarrio diff</code> lists them all")
+    more = and_more(len(found) - len(rows), "; <code>zarrio compare</code> lists them all")
     return f"<h2>Differences</h2><p>{escape(counts)}</p>{table(['node', 'kind', 'first | second'], rows)}{more}"

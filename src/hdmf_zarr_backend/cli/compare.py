@@ -1,4 +1,4 @@
-"""`zarrio diff`: all differences between two files, each in Zarr or HDF5."""
+"""`zarrio compare`: all differences between two files, each in Zarr or HDF5."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def _as_json(difference: Difference) -> dict[str, Any]:
 
 
 COMMAND = Command(
-    name="diff",
+    name="compare",
     usage="A B [options]",
     summary="show the differences between two files",
     description=(
@@ -95,10 +95,10 @@ COMMAND = Command(
         "HDF5, by the chunks and filters that it had there."
     ),
     examples="""\
-  zarrio diff session.nwb session.nwb.zarr
-  zarrio diff before.nwb.zarr after.nwb.zarr --structure
-  zarrio diff a.nwb.zarr b.nwb.zarr --ignore chunks,filters
-  zarrio diff session.nwb s3://bucket/session.nwb.zarr -O anon=true
+  zarrio compare session.nwb session.nwb.zarr
+  zarrio compare before.nwb.zarr after.nwb.zarr --structure
+  zarrio compare a.nwb.zarr b.nwb.zarr --ignore chunks,filters
+  zarrio compare session.nwb s3://bucket/session.nwb.zarr -O anon=true
 """,
     configure=_configure,
     run=_run,
