@@ -108,6 +108,30 @@ def test_repair_restores_values_that_were_assigned_before_a_kill(half_assigned: 
     assert verify(half_assigned).is_sound
 
 
+def test_a_reader_is_not_warned_of_a_change_of_which_only_the_journal_is_left(tmp_path: Path) -> None:
+    path = tmp_path / "a.zarr"
+    with ZarrIO(path, "w") as io:
+        io.write_builder(trees.root(trees.dataset("x", ZarrDataIO(np.ones(3, "i8"), maxshape=(None,), chunks=(2,)))))
+    killed(
+        f"""
+from hdmf_zarr_backend.stores.local import LocalStore
+delete = LocalStore.delete
+def die(store, keys):
+    keys = list(keys)
+    if ".hdmf_zarr_journal" in keys:
+        os.kill(os.getpid(), signal.SIGKILL)
+    delete(store, keys)
+LocalStore.delete = die
+with ZarrIO({str(path)!r}, "r+") as io:
+    io.read_builder()["x"].data.append([2, 3])
+"""
+    )
+    assert (path / ".hdmf_zarr_journal").exists()
+    assert read(path).tolist() == [1, 1, 1, 2, 3]
+    assert "was complete" in repair(path).done[0]
+    assert read(path).tolist() == [1, 1, 1, 2, 3]
+
+
 def test_verify_does_not_call_the_chunks_of_a_change_unknown_files(tmp_path: Path) -> None:
     path = tmp_path / "a.zarr"
     data = ZarrDataIO(np.ones(10, "i8"), chunks=(10**6,), maxshape=(None,))

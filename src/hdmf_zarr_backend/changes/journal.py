@@ -519,6 +519,9 @@ def warn_of_pending(keys: Store, *, only_dead: bool = False) -> None:
         return  # the usual case, without reading a key
     try:
         left = pending(keys)
+        last = None if left is None else _last_record(keys.unwrapped, left.id)
+        if last is not None and _is_complete(keys.unwrapped, last["final"]):
+            return  # only the journal is left
     except StoreRefusedError:  # a bucket without list permission refuses keys that do not exist
         return
     except MetadataError as error:
