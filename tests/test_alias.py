@@ -528,6 +528,7 @@ print(json.dumps([[m.check_function_name, m.importance.name, m.location] for m i
 """
 
 
+@pytest.mark.peer
 def test_nwbinspector_by_path(tmp_path):
     """It validates the file by its path, reads it with pynwb, and names the place of each object."""
     samples.write_zarr(tmp_path / "file.nwb.zarr")

@@ -425,7 +425,7 @@ def test_a_kill_at_any_time_of_a_change(request, name, change):
     change(after)
     wholes = [only(before, 2), only(after, 2)]
     found = set()
-    for point in _points(_count(before, change), 60 if name == "small" else 12):
+    for point in _points(_count(before, change), 60 if name == "small" else 6):
         files = Dying(before)
         files.left = point
         with pytest.raises(_KilledError):
