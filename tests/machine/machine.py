@@ -137,12 +137,6 @@ class Loose:
             found.update(each.reshape(-1).tolist())
             found.add(_fill_of(each)[()])
 
-    def update(self, other: Loose) -> None:
-        """Record what another one has."""
-        for path, values in other.values.items():
-            self.values.setdefault(path, set()).update(values)
-        self.replaced |= other.replaced
-
     def fits(self, found: Content, wanted: Content) -> bool:
         """Return whether what a reader found is a state of the file but for such values."""
         if found == wanted:

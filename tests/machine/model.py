@@ -129,12 +129,6 @@ def _said(node: Node) -> Any:
 # ---- builders -------------------------------------------------------------------------------------------------------
 
 
-def parent_of(path: str) -> tuple[str, str]:
-    """Return the path of the group of a node, and its name."""
-    parent, _, name = path.rpartition("/")
-    return parent or "/", name
-
-
 def builder_at(root: GroupBuilder, path: str) -> Any:
     """Return the builder of a node; of a link, the link."""
     here: Any = root
@@ -145,7 +139,7 @@ def builder_at(root: GroupBuilder, path: str) -> Any:
 
 def add_node(root: GroupBuilder, path: str, node: Node) -> None:
     """Add the builder of a node without its attributes; references in it are added by `fill_references`."""
-    parent, name = parent_of(path)
+    parent, _, name = path.rpartition("/")
     group = builder_at(root, parent)
     if isinstance(node, Group):
         group.set_group(GroupBuilder(name))

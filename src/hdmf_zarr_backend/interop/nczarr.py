@@ -1,6 +1,6 @@
 """`add_nczarr`: adds the attributes that netcdf-c needs to read a file. Chunks do not change.
 
-`ZarrIO.write` adds them with ``nczarr=True``.
+A new file has them with ``WriteOptions(nczarr=True)``.
 
 Source: NCZarr 2.0, as netcdf-c 4.10 writes it.
 """
@@ -71,7 +71,7 @@ def add_nczarr(
         raise ReadOnlyStoreError(
             f"{abilities.why}: its attributes cannot be changed",
             store=keys.location,
-            remedy="Write the file again with nczarr=True.",
+            remedy="Write the file again with WriteOptions(nczarr=True).",
             remedy_cli="Convert the file again with `zarrio convert --nczarr`.",
         )
     with changing(keys) as lock:
