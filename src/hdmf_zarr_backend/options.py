@@ -272,7 +272,7 @@ class WriteOptions:
 
     def __post_init__(self) -> None:
         if type(self.memory_budget) is not int or self.memory_budget < 1:
-            raise UsageError(f"memory_budget={self.memory_budget!r} is no number of bytes", remedy="Give 1 or more.")
+            raise UsageError(f"memory_budget={self.memory_budget!r} is not a number of bytes", remedy="Give 1 or more.")
         for name in ("durable", "strict_json", "consolidate_metadata", "nczarr", "doc"):
             if type(getattr(self, name)) is not bool:
                 raise UsageError(f"{name}={getattr(self, name)!r} is not a choice", remedy="Give True or False.")

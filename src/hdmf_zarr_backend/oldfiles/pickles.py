@@ -10,7 +10,7 @@ that the file names:
    chosen integers take quadratic time.
 2. The unpickler builds lists, tuples and text, and stand-ins for all else: a name becomes a `Name`, which only records
    with what it is called. There is no class, function or array of Python or NumPy for an opcode to reach.
-3. `_Reader` makes data of the stand-ins, within limits whatever the file states, and refuses what is no data. dtypes
+3. `_Reader` makes data of the stand-ins, within limits whatever the file states, and refuses everything else. dtypes
    are rebuilt from checked parts by ``numpy.dtype``, arrays by NumPy's validating constructors; the dtype flags in the
    file are ignored, and an object is never made from raw bytes. The result is finite and shallow, so that code which
    walks through it recursively is safe too.
@@ -47,7 +47,7 @@ _FIELD_COST: Final = 16  # a field of a dtype takes the time and memory of that 
 _MAX_RANK: Final = 32
 _PLAIN: Final = frozenset({type(None), bool, int, float, str, bytes})
 _ERRORS: Final = (pickle.UnpicklingError, EOFError, ValueError, TypeError, LookupError, AttributeError, OverflowError)
-"""What the unpickler raises for something that is no pickle, and NumPy for parts that it refuses."""
+"""What the unpickler raises for something that is not a pickle, and NumPy for parts that it refuses."""
 
 
 class UnsafePickleError(ValueError):
@@ -92,7 +92,7 @@ _REPLACED: Final = {
     "}": (_EMPTY_ITEMS, 1), "d": (_EMPTY_ITEMS, 1),  # an empty dictionary is `(d` in protocol 0
     "\x96": (pickle.BINBYTES8, 1), "\x95": (b"", 9),  # BYTEARRAY8; FRAME and its length
 }  # fmt: skip
-"""Code -> what stands for it in the program, and how many bytes it stands for."""
+"""Code -> what replaces it in the program, and how many bytes it stands for."""
 
 
 def _program(data: bytes, max_items: int) -> bytes:
