@@ -37,7 +37,7 @@ DAMAGE: Final[dict[str, str]] = {
     "incomplete": "Wait until the file is complete; if its writer has stopped, write it again.",
     "change-interrupted": "Run `zarrio repair`, which undoes or completes the change.",
     "journal-damaged": "Export the file as it can be read now to a new one.",
-    "limit": "If you trust the file, raise the limit that is named: limits=Limits(NAME=VALUE) in Python.",
+    "limit": "If you trust the file, raise the limit that is named.",
     "unsafe": "Do not trust this file; its code was not run.",
     "document-missing": f"{_RESTORE} If the object was removed on purpose, delete what is left of it, and run "
     "`zarrio consolidate --forget`.",

@@ -248,8 +248,11 @@ _WRITE_OPTIONS = ("chunk_key_encoding", "durable", "nczarr", "strict_json")
 
 
 def executor_of(arguments: Namespace) -> Any:
-    """Return the ``executor`` for the value of ``--jobs``."""
-    return arguments.jobs or "threads"
+    """Return the ``executor`` for the values of ``--jobs`` and ``--scheduler``."""
+    address: str | None = getattr(arguments, "scheduler", None)
+    if address is None:
+        return arguments.jobs or "threads"
+    return address if "://" in address else f"tcp://{address}"
 
 
 def write_options(arguments: Namespace, **options: Any) -> WriteOptions:

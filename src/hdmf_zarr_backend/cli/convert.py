@@ -15,7 +15,6 @@ from hdmf_zarr_backend.cli.command import (
     Exit,
     add,
     complain,
-    executor_of,
     failure_of,
     grouped_warnings,
     name_of,
@@ -162,19 +161,13 @@ def _run(arguments: Namespace) -> Exit:
             outcome.warnings = found
         outcomes.append(outcome)
         if outcome.error is None and not arguments.json:
-            say(f"{source} -> {target}: {_outcome_text(outcome)}")
+            done = f"{outcome.report} in {outcome.seconds:.1f} s"
+            say(f"{source} -> {target}: {'skipped, a complete file exists' if outcome.skipped else done}")
     if arguments.json:
         print_json([_as_json(outcome) for outcome in outcomes])
     elif len(outcomes) > 1:
         _print_totals(outcomes)
     return Exit.FAILED if any(outcome.error is not None for outcome in outcomes) else Exit.OK
-
-
-def _executor(arguments: Namespace) -> Any:
-    address: str | None = arguments.scheduler
-    if address is None:
-        return executor_of(arguments)
-    return address if "://" in address else f"tcp://{address}"
 
 
 def _convert(
@@ -198,7 +191,7 @@ def _convert(
                 outcome.report = convert(
                     source,
                     target,
-                    write_options=write_options(arguments, executor=_executor(arguments), progress=progress),
+                    write_options=write_options(arguments, progress=progress),
                     **options,
                 )
             except NotZarrError as error:
@@ -213,12 +206,6 @@ def _convert(
         raise
     outcome.seconds = time.perf_counter() - start
     return outcome
-
-
-def _outcome_text(outcome: _Outcome) -> str:
-    if outcome.skipped:
-        return "skipped, a complete file exists"
-    return f"{outcome.report} in {outcome.seconds:.1f} s"
 
 
 def _print_totals(outcomes: list[_Outcome]) -> None:
@@ -261,20 +248,25 @@ def pairs_of(arguments: Namespace) -> list[tuple[str, str]]:
         folder = _checked_folder(target, arguments.paths)
     pairs: dict[str, str] = {}
     for source in (file for path in paths for file in _files_of(path, arguments)):
-        target = _target_of(source, folder, arguments)
+        target = _target_of(source, folder, _target_name(source, arguments))
         if target in pairs:
             raise UsageError(
                 f"{pairs[target]} and {source} would both become {target}", remedy="Convert them to different folders."
             )
         pairs[target] = source
-    if folder is not None:
-        _make_folder(folder)
+    if folder is not None and not is_url(folder):
+        try:
+            os.makedirs(folder, exist_ok=True)
+        except (FileExistsError, NotADirectoryError) as error:
+            raise UsageError(f"{error.filename} is a file", remedy="Name a folder.") from error
     return [(source, target) for target, source in pairs.items()]
 
 
-def _target_of(source: str, folder: str | None, arguments: Namespace) -> str:
-    name = _target_name(source, arguments)
-    return _beside(source, name) if folder is None else _joined(folder, name)
+def _target_of(source: str, folder: str | None, name: str) -> str:
+    """Return the path of a new file: in a folder, or beside its source, which is the current folder for a URL."""
+    if folder is None:
+        return name if is_url(source) else os.path.join(os.path.dirname(source.rstrip("/")), name)
+    return f"{folder.removesuffix('/')}/{name}" if is_url(folder) else os.path.join(folder, name)
 
 
 def _checked_folder(target: str, paths: list[str]) -> str:
@@ -324,11 +316,6 @@ def _no_files(folder: str, arguments: Namespace) -> UsageError:
     return UsageError(f"the folder has no {what}", store=folder, remedy=remedy)
 
 
-def _beside(source: str, name: str) -> str:
-    """Return the path of a new file beside its source; in the current folder if that is a URL."""
-    return name if is_url(source) else os.path.join(os.path.dirname(source.rstrip("/")), name)
-
-
 def _is_folder(target: str) -> bool:
     """Return whether a target is the folder of the new file, not the new file itself."""
     if target.rstrip("/").endswith((*ZARR_SUFFIXES, ".json")):
@@ -340,22 +327,6 @@ def _is_folder(target: str) -> bool:
 
 def _is_zarr(folder: str) -> bool:
     return any(os.path.lexists(os.path.join(folder, name)) for name in _ZARR_MARKS)
-
-
-def _joined(folder: str, name: str) -> str:
-    if is_url(folder):
-        return f"{folder}{name}" if folder.endswith("/") else f"{folder}/{name}"
-    return os.path.join(folder, name)
-
-
-def _make_folder(folder: str) -> None:
-    """Create a local folder. A URL does not need one."""
-    if is_url(folder):
-        return
-    try:
-        os.makedirs(folder, exist_ok=True)
-    except (FileExistsError, NotADirectoryError) as error:
-        raise UsageError(f"{error.filename} is a file", remedy="Name a folder.") from error
 
 
 def _target_name(source: str, arguments: Namespace) -> str:
@@ -417,8 +388,10 @@ def _is_hdf5(target: str) -> bool:
 
 def _time_changed(source: str) -> int:
     """Return the time of the last change of a file, or of any file below a folder."""
-    times = [os.stat(source).st_mtime_ns] if os.path.isfile(source) else _times(source)
-    return max(times, default=0)
+    if os.path.isfile(source):
+        return os.stat(source).st_mtime_ns
+    files = (os.path.join(place, name) for place, _, names in os.walk(source) for name in names)
+    return max((os.stat(file).st_mtime_ns for file in files), default=0)
 
 
 def _time_made(target: str) -> int:
@@ -427,10 +400,6 @@ def _time_made(target: str) -> int:
         return os.stat(target).st_mtime_ns
     with os.scandir(target) as entries:
         return min((entry.stat().st_mtime_ns for entry in entries if entry.is_file()), default=0)
-
-
-def _times(folder: str) -> list[int]:
-    return [os.stat(os.path.join(place, name)).st_mtime_ns for place, _, names in os.walk(folder) for name in names]
 
 
 COMMAND = Command(

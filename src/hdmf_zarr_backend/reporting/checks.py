@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hdmf_zarr_backend.checks.findings import Problem, Report, Validation
+from hdmf_zarr_backend.checks.findings import Finding, Problem, Report, Validation
 from hdmf_zarr_backend.checks.verify import Level, verify
 from hdmf_zarr_backend.errors import ZarrBackendError
 from hdmf_zarr_backend.files.outline import Outline
@@ -15,7 +15,6 @@ from hdmf_zarr_backend.model.render import counted, escape
 from hdmf_zarr_backend.reporting.html import advice, alike, and_more, command, paths_cell, table
 
 _ROWS = 200
-_HEAD = ("where", "kind", "what, and what to do")
 
 
 def checks_section(
@@ -66,16 +65,17 @@ def _looked_at(report: Report) -> str:
     return f"in the metadata, {targets}, and all chunks."
 
 
-def _problems(found: Sequence[Problem], location: str) -> str:
-    """Return a table of findings of `verify`; those that are alike are one row."""
+def _problems(found: Sequence[Problem | Finding], location: str, name: str = "verify") -> str:
+    """Return a table of the findings of a command; those that are alike are one row."""
     groups = alike(found, lambda one: (one.kind, one.message, one.remedy), 2)
     rows = []
     for group in groups[:_ROWS]:
         first = group[0]
+        where = [one.path if isinstance(one, Problem) else one.place for one in group]
         what = f"<td>{escape(first.message)}. {advice(first.remedy, location)}</td>"
-        rows.append([paths_cell([one.path for one in group]), f"<td>{escape(first.kind)}</td>", what])
-    rest = sum(map(len, groups[_ROWS:]))
-    return (table(_HEAD, rows) if rows else "") + and_more(rest, f"; {command('verify', location)} lists all")
+        rows.append([paths_cell(where), f"<td>{escape(first.kind)}</td>", what])
+    rest = and_more(sum(map(len, groups[_ROWS:])), f"; {command(name, location)} lists all")
+    return (table(("where", "kind", "what, and what to do"), rows) if rows else "") + rest
 
 
 # ---- schema ---------------------------------------------------------------------------------------------------------
@@ -100,15 +100,8 @@ def _schema(outline: Outline, source: str | os.PathLike[str], storage_options: M
 def _validation(found: Validation) -> str:
     against = ", ".join(f"{name} {version}" for name, version in found.namespaces.items())
     where = "stored in it" if found.cached else "installed"
-    rows = []
-    groups = alike(found.findings, lambda one: (one.kind, one.message), 2)
-    for group in groups[:_ROWS]:
-        first = group[0]
-        what = f"<td>{escape(first.message)}. {escape(first.remedy)}</td>"
-        rows.append([paths_cell([one.place for one in group]), f"<td>{escape(first.kind)}</td>", what])
-    rest = and_more(sum(map(len, groups[_ROWS:])), f"; {command('validate', found.source)} lists all")
     return (
         f"<p>{_verdict(len(found.findings), 'finding', 'Valid')} "
         f'<span class="soft">by the schema that is {where}: {escape(against)}</span></p>'
-        f"{table(_HEAD, rows) if rows else ''}{rest}"
+        f"{_problems(found.findings, found.source, 'validate')}"
     )

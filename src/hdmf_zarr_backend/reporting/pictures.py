@@ -77,22 +77,18 @@ def _worst(row: Sequence[float], side: float, scale: float) -> float:
 
 
 def _cut(row: Sequence[float], place: Rectangle, scale: float) -> tuple[list[Rectangle], Rectangle]:
-    total = sum(row) * scale
-    found = []
-    if place.width >= place.height:
-        thickness = total / place.height if place.height else 0.0
-        y = place.y
-        for size in row:
-            height = size * scale / thickness if thickness else 0.0
-            found.append(Rectangle(place.x, y, thickness, height))
-            y += height
-        return found, Rectangle(place.x + thickness, place.y, max(0.0, place.width - thickness), place.height)
-    thickness = total / place.width
-    x = place.x
+    is_column = place.width >= place.height
+    side = place.height if is_column else place.width
+    thickness = sum(row) * scale / side if side else 0.0
+    found, start = [], place.y if is_column else place.x
     for size in row:
-        width = size * scale / thickness if thickness else 0.0
-        found.append(Rectangle(x, place.y, width, thickness))
-        x += width
+        length = size * scale / thickness if thickness else 0.0
+        found.append(
+            Rectangle(place.x, start, thickness, length) if is_column else Rectangle(start, place.y, length, thickness)
+        )
+        start += length
+    if is_column:
+        return found, Rectangle(place.x + thickness, place.y, max(0.0, place.width - thickness), place.height)
     return found, Rectangle(place.x, place.y + thickness, place.width, max(0.0, place.height - thickness))
 
 
