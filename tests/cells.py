@@ -1,7 +1,5 @@
 """The cells in which tests run: the formats of Zarr x the kinds of store, for tests that are about neither.
 
-Each module of tests is in `MODULES`, or in `tests.outside` with the reason.
-
 The tests of `MODULES` write new files in the format of their cell, where they do not say in which, and put them into
 the fixture `folder` (or `shared_folder`, for files that a module makes once), which is a folder of the cell's kind of
 store. Which cells those are:
@@ -66,7 +64,6 @@ _CODEC = "format 3 knows one codec of references"
 _OLD = "changes a file into an older form, which was of format 2"
 
 OF_FORMAT_2 = {
-    "test_the_codec_of_references_is_the_users_choice": _CODEC,
     "test_stored_form_in_a_dataset": _CODEC,
     "test_how_arrays_are_stored": _ON_DISK,
     "test_strict_json": _ON_DISK,

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from hdmf_zarr_backend.model.nodes import Dataset, Group, Hierarchy
+from hdmf_zarr_backend.model.nodes import Dataset, Group
 from hdmf_zarr_backend.model.stored import ChunkKeys
 from tests.documents import dataset_node
 
@@ -72,9 +72,6 @@ NODES = st.recursive(
     lambda inner: group_nodes(st.dictionaries(NAMES, inner, max_size=3)),
     max_leaves=6,
 )
-
-HIERARCHIES = NODES.map(Hierarchy)
-
 
 # ---- arrays --------------------------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""Each test module runs in cells or has a reason why not, and the names in the lists exist."""
+"""The modules and tests that `tests.cells` names exist, and put their files into the folders of the cells."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from tests.cells import FORMATS, KINDS, MODULES, OF_FORMAT_2, READ_ONLY, REFUSALS
-from tests.outside import OUTSIDE
 from tests.storekinds import Web
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -29,13 +28,8 @@ def functions(module: str) -> dict[str, set[str]]:
     }
 
 
-def test_each_module_runs_in_cells_or_says_why_not():
-    assert sorted(ON_DISK) == sorted([*MODULES, *OUTSIDE])
-
-
-def test_a_module_runs_in_one_way():
-    assert not MODULES & OUTSIDE.keys()
-    assert all(len(reason) > 10 for reason in OUTSIDE.values())
+def test_the_modules_are_there():
+    assert ON_DISK.keys() >= MODULES
 
 
 @pytest.mark.parametrize("module", sorted(MODULES))

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import zarr
 
@@ -24,8 +23,6 @@ needs_zarr_3 = pytest.mark.skipif(IS_ZARR_2, reason=REASON)
 NEED_ZARR_3 = frozenset(
     {
         "tests/interop/test_orders.py",
-        "tests/storage/test_changed_shards.py",
-        "tests/storage/test_shards.py",
         "tests/storage/test_zarr_plugin.py",
         "tests/stores/test_icechunk.py",
         "tests/stores/test_locations.py",
@@ -112,8 +109,3 @@ def open_group(store: Any, mode: Any = "r", zarr_format: int | None = None) -> A
     if zarr_format == 3:
         pytest.skip(REASON)
     return zarr.open_group(store, mode=mode)
-
-
-def array_in_memory(data: Any) -> Any:
-    """Return an array of zarr-python in memory."""
-    return zarr.array(np.asarray(data)) if IS_ZARR_2 else zarr.create_array(memory_store(), data=np.asarray(data))

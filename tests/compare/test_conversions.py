@@ -10,12 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import h5py
-import numcodecs
 import numpy as np
 import pytest
-import zarr
 from hdmf.backends.hdf5 import HDF5IO
-from hdmf.build import BuildManager, GroupBuilder, TypeMap
+from hdmf.build import BuildManager, TypeMap
 from hdmf.spec import NamespaceCatalog
 
 from hdmf_zarr_backend import ZarrIO
@@ -24,11 +22,8 @@ from hdmf_zarr_backend.conversion.convert import convert as convert_file
 from hdmf_zarr_backend.errors import MetadataError
 from hdmf_zarr_backend.model.content import DatasetContent, NodeContent
 from hdmf_zarr_backend.model.elements import Element, Reference
-from tests import trees
 from tests.compare import planted
 from tests.compare.planted_zarr import changed, edit
-from tests.samples import attribute_values, dataset_builders, reference_tree
-from tests.zarrs import needs_zarr_3
 
 
 def write_hdf5(path: Path) -> Path:
@@ -251,23 +246,6 @@ def dataset(node: NodeContent) -> DatasetContent:
     return node
 
 
-@needs_zarr_3
-@pytest.mark.parametrize("zarr_format", [2, 3])
-def test_a_file_written_in_zarr_equals_what_it_becomes_in_hdf5(tmp_path: Path, zarr_format: Any) -> None:
-    """HDF5 has no storage of its own to compare with that of Zarr; values and types are still compared."""
-    root = zarr.create_group(tmp_path / "a.zarr", zarr_format=zarr_format)
-    root.create_array("large", data=np.arange(40_000), chunks=(10_000,))
-    root.create_array("small", data=np.arange(4.0), chunks=(4,))
-    convert_file(tmp_path / "a.zarr", tmp_path / "a.h5")
-    assert compare(tmp_path / "a.zarr", tmp_path / "a.h5") == []
-    with h5py.File(tmp_path / "a.h5", "a") as file:
-        file["large"][5] = -1
-        del file["small"]
-        file["small"] = np.arange(4, dtype="f4")
-    found = compare(tmp_path / "a.h5", tmp_path / "a.zarr")
-    assert [(d.path, d.kind) for d in found] == [("/large", "value"), ("/small", "dtype")]
-
-
 def test_two_views_of_one_array(converted: Path) -> None:
     own, as_hdf5 = (dataset(open_content(converted, as_hdf5=flag)["/numbers"]) for flag in (False, True))
     assert [step.name for step in as_hdf5.filters] == ["shuffle", "deflate"]
@@ -275,37 +253,6 @@ def test_two_views_of_one_array(converted: Path) -> None:
     assert [step.name for step in own.filters] == ["shuffle", "zlib"]
     assert own.chunks == own.grid == as_hdf5.grid == (60, 4)
     assert own.maxshape == as_hdf5.maxshape == (None, 4)
-
-
-def test_every_type_of_dataset_and_attribute_equals_itself_and_hdf5(tmp_path: Path) -> None:
-    def root() -> GroupBuilder:
-        group = GroupBuilder(name="group", attributes=attribute_values())
-        return GroupBuilder(name="root", groups={"group": group}, datasets=dataset_builders())
-
-    with ZarrIO(tmp_path / "a.zarr", "w") as io:
-        io.write_builder(root())
-    with HDF5IO(tmp_path / "a.h5", manager=BuildManager(TypeMap(NamespaceCatalog())), mode="w") as io:
-        io.write_builder(root())
-    assert compare(tmp_path / "a.zarr", tmp_path / "a.zarr") == []
-    found = compare(tmp_path / "a.h5", tmp_path / "a.zarr", ignore={"chunks", "filters"})
-    # HDF5IO turns the bytes round
-    assert [str(d) for d in found] == ["/big_endian byte-order: int32 little-endian | int32 big-endian"]
-
-
-def test_references_and_links_of_all_kinds_equal_those_of_hdf5(tmp_path: Path) -> None:
-    def root() -> GroupBuilder:
-        tree = reference_tree()
-        deep = tree["inner"]["deep"]
-        # HDF5IO cannot write these
-        del deep.attributes["to_several"], deep.datasets["reference_matrix"], deep.obj_type["reference_matrix"]
-        return tree
-
-    with ZarrIO(tmp_path / "a.zarr", "w") as io:
-        io.write_builder(root())
-    with HDF5IO(tmp_path / "a.h5", manager=BuildManager(TypeMap(NamespaceCatalog())), mode="w") as io:
-        io.write_builder(root())
-    found = compare(tmp_path / "a.h5", tmp_path / "a.zarr", ignore={"chunks", "filters"})
-    assert [str(d) for d in found] == []
 
 
 # ---- real files ----------------------------------------------------------------------------------------------------
@@ -363,45 +310,3 @@ def test_an_exported_real_file_differs_as_documented(some_nwbfiles: list[Path], 
         shutil.rmtree(target)
     assert unexpected == {}
     assert compared > 0
-
-
-@pytest.mark.parametrize("zarr_format", [2, 3])
-def test_references_of_several_axes_are_references(tmp_path: Path, zarr_format: int) -> None:
-    with h5py.File(tmp_path / "a.h5", "w") as file:
-        group = file.create_group("box")
-        table = np.array([[file.ref, group.ref], [group.ref, group.ref]], dtype=object)
-        group.attrs.create("table", table, dtype=h5py.ref_dtype)
-    convert_file(tmp_path / "a.h5", tmp_path / "a.zarr", zarr_format=zarr_format)
-    assert not list(compare(tmp_path / "a.h5", tmp_path / "a.zarr"))
-    with h5py.File(tmp_path / "a.h5", "r+") as file:
-        table[0, 0] = file["box"].ref
-        file["box"].attrs.create("table", table, dtype=h5py.ref_dtype)
-    found = list(compare(tmp_path / "a.h5", tmp_path / "a.zarr"))
-    assert [difference.path for difference in found] == ["/box"]
-
-
-def test_text_as_json_with_the_fill_value_0_is_the_same_in_format_3(tmp_path: Path) -> None:
-    """Older releases of hdmf-zarr cached specifications as JSON, and zarr 2 declared 0 for them."""
-    with ZarrIO(tmp_path / "old.zarr", "w") as io:
-        io.write_builder(trees.root(trees.dataset("text", "a"), namespace="core"))
-    document = json.loads((tmp_path / "old.zarr/text/.zarray").read_text())
-    document.update(filters=[numcodecs.JSON().get_config()], compressor=None, fill_value=0)
-    (tmp_path / "old.zarr/.zmetadata").unlink()
-    (tmp_path / "old.zarr/text/.zarray").write_text(json.dumps(document))
-    (tmp_path / "old.zarr/text/0").write_bytes(numcodecs.JSON().encode(np.array(["a"], dtype=object)))
-    convert_file(tmp_path / "old.zarr", tmp_path / "new.zarr", zarr_format=3)
-    assert compare(tmp_path / "old.zarr", tmp_path / "new.zarr") == []
-
-
-@pytest.mark.parametrize(
-    "value", [[{"axes": [{"name": "y"}]}], [1, "a"], [True, 2], [True, None], [[1, 2], [3]], [[]], {"a": 1}]
-)
-def test_an_attribute_that_only_json_expresses_is_that_text_in_hdf5(tmp_path: Path, value: Any) -> None:
-    """OME-Zarr, for one, has lists of objects."""
-    (tmp_path / "a.zarr").mkdir()
-    (tmp_path / "a.zarr/.zgroup").write_text('{"zarr_format": 2}')
-    (tmp_path / "a.zarr/.zattrs").write_text(json.dumps({"namespace": "core", "value": value}))
-    convert_file(tmp_path / "a.zarr", tmp_path / "a.h5")
-    with h5py.File(tmp_path / "a.h5") as file:
-        assert json.loads(file.attrs["value"]) == value
-    assert compare(tmp_path / "a.zarr", tmp_path / "a.h5") == []

@@ -10,7 +10,6 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-import h5py
 import numpy as np
 from numcodecs import Blosc, GZip, Zlib, Zstd
 from pynwb import NWBHDF5IO, H5DataIO, NWBFile, TimeSeries
@@ -138,15 +137,3 @@ def _array(data: Any) -> Any:
         str(data.dtype),
         values.astype("U").tolist() if values.dtype.kind == "O" else _value(values),
     ]
-
-
-def shapes_of_hdf5(path: Path) -> dict[str, Any]:
-    """Return chunks and level of gzip of the datasets of an HDF5 file."""
-    with h5py.File(path) as file:
-        found: dict[str, Any] = {}
-        file.visititems(
-            lambda name, node: (
-                found.update({name: (node.chunks, node.compression_opts)}) if isinstance(node, h5py.Dataset) else None
-            )
-        )
-    return found

@@ -1,66 +1,35 @@
-"""`LazyArray`: reading it is reading NumPy, and it is what hdmf, pynwb and h5py's users expect of a dataset."""
+"""Arrays of a file: reading one is reading NumPy and h5py, and any sequence of changes is what NumPy makes of it."""
 
 from __future__ import annotations
 
 import copy
-import itertools
-import json
 import pickle
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-import numcodecs
+import h5py
 import numpy as np
 import pytest
 import zarr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
-from hdmf_zarr_backend.arrays.codecs import chunk_codec
-from hdmf_zarr_backend.arrays.fills import fill_array
-from hdmf_zarr_backend.arrays.lazy import ArrayContext, LazyArray
-from hdmf_zarr_backend.errors import ChunkError, MetadataError, ModeError
-from hdmf_zarr_backend.formats.dtypes import zarr_type
-from hdmf_zarr_backend.formats.new_datasets import JSON2
-from hdmf_zarr_backend.formats.zarr2 import encode_array
-from hdmf_zarr_backend.model.nodes import Dataset
-from hdmf_zarr_backend.model.stored import ChunkKeys, StoredArray
-from hdmf_zarr_backend.stores.local import LocalStore
-from tests.keystores import MemoryKeys
-from tests.strategies import PLAIN, STRUCTURED, TEXT, expected, raw_arrays, selections, shapes
+from hdmf_zarr_backend import ZarrDataIO, ZarrIO
+from hdmf_zarr_backend.errors import ModeError, UsageError
+from tests.strategies import NUMBERS, TEXT, expected, raw_arrays, selections, shapes, structured
+from tests.trees import dataset, read_builder, root, write_builder
 from tests.zarrs import IS_ZARR_2
 
-CODECS = [None, {"id": "zlib", "level": 1}, {"id": "blosc", "cname": "lz4", "clevel": 5, "shuffle": 1, "blocksize": 0}]
 
-
-def stored(
-    array: np.ndarray[Any, Any],
-    chunks: tuple[int, ...] | None = None,
-    *,
-    missing: Any = (),
-    keys: Any = None,
-    path: str = "g/a",
-    **options: Any,
-) -> LazyArray:
-    """Return ``array`` as a stored one; chunks whose number is in ``missing`` are not written."""
+def write(place: Any, array: Any, chunks: Any = None, zarr_format: Any = 2, **options: Any) -> Any:
+    """Write an array to a file, a dict if there is no other place."""
     chunks = chunks or tuple(max(1, n) for n in array.shape)
-    kinds = {"O": [{"id": "vlen-utf8"}]}
-    options.setdefault("filters", kinds.get(array.dtype.kind))
-    data_type = "|O" if array.dtype.kind == "O" else zarr_type(array.dtype)
-    node = StoredArray(shape=array.shape, chunks=chunks, data_type=data_type, **options)
-    keys = keys if keys is not None else MemoryKeys()
-    codec = chunk_codec(node)
-    for number, index in enumerate(itertools.product(*map(range, node.grid))):
-        if number in missing:
-            continue
-        chunk = fill_array(node, codec.dtype, chunks)
-        part = array[tuple(slice(i * c, (i + 1) * c) for i, c in zip(index, chunks, strict=True))]
-        chunk[tuple(slice(0, n) for n in part.shape)] = part
-        keys.set(f"{path}/{node.chunk_name(index)}", codec.encode(chunk))
-    keys.set(f"{path}/.zarray", json.dumps(encode_array(node)).encode())
-    return LazyArray(keys, path, Dataset(node), ChunkCache())
+    data = ZarrDataIO(array, chunks=chunks, **options) if array.ndim else array
+    return write_builder(place, root(dataset("a", data)), zarr_format=zarr_format)
+
+
+def stored(array: Any, chunks: Any = None, zarr_format: Any = 2, **options: Any) -> Any:
+    return read_builder(write({}, array, chunks, zarr_format, **options))["a"].data
 
 
 def numbers(*shape: int, dtype: str = "i4") -> np.ndarray[Any, Any]:
@@ -78,103 +47,76 @@ def assert_same(found: Any, wanted: Any) -> None:
         assert found == wanted if isinstance(wanted, (str, bytes)) else found.tobytes() == wanted.tobytes()
 
 
-@dataclass
-class Case:
-    """An array, how it is stored, and a key; not a `LazyArray`, since hypothesis shows what it has drawn."""
-
-    array: np.ndarray[Any, Any]
-    chunks: tuple[int, ...]
-    missing: set[int]
-    options: dict[str, Any]
-    key: Any
-
-    def stored(self) -> LazyArray:
-        return stored(self.array, self.chunks, missing=self.missing, **self.options)
+@st.composite
+def chunked(draw: st.DrawFn, arrays: st.SearchStrategy[Any]) -> tuple[Any, tuple[int, ...], Any]:
+    """Return an array, its chunks, and a key."""
+    array = draw(arrays)
+    return array, tuple(draw(st.integers(1, max(1, n) + 2)) for n in array.shape), draw(selections(array.shape))
 
 
 @st.composite
-def cases(draw: st.DrawFn, arrays: st.SearchStrategy[np.ndarray[Any, Any]]) -> Case:
-    array = draw(arrays).copy()
-    chunks = tuple(draw(st.integers(1, max(1, n) + 2)) for n in array.shape)
-    grid = [range(-(-n // c)) for n, c in zip(array.shape, chunks, strict=True)]
-    missing = draw(st.sets(st.integers(0, 12), max_size=3))
-    for number, index in enumerate(itertools.product(*grid)):
-        if number in missing:
-            gap = tuple(slice(i * c, (i + 1) * c) for i, c in zip(index, chunks, strict=True))
-            array[gap] = "" if array.dtype.kind == "O" else np.zeros((), array.dtype)
-    options = {"order": draw(st.sampled_from("CF")), "chunk_keys": ChunkKeys("v2", draw(st.sampled_from("./")))}
-    options["compressor"] = draw(st.sampled_from(CODECS))
-    return Case(array, chunks, missing, options, draw(selections(array.shape)))
-
-
-@st.composite
-def texts(draw: st.DrawFn) -> np.ndarray[Any, Any]:
-    shape = draw(shapes(most=2, longest=5))
-    array = np.empty(shape, object)
+def texts(draw: st.DrawFn) -> Any:
+    array = np.empty(draw(shapes(most=2, longest=5)), object)
     array.reshape(-1)[:] = draw(st.lists(TEXT, min_size=array.size, max_size=array.size))
     return array
 
 
-# ---- laws ----------------------------------------------------------------------------------------------------------
+INTEGERS = raw_arrays(st.just(np.dtype("<i4")), shapes(most=4))
+
+# ---- reading --------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=250)
-@given(cases(raw_arrays(st.just(np.dtype("<i4")), shapes(most=4))))
-def test_selections_of_numbers_are_those_of_numpy(case):
-    lazy, array, key = case.stored(), case.array, case.key
-    assert_same(lazy[key], expected(array, key))
-    assert_same(lazy[key], expected(array, key))  # from the cache
+@settings(max_examples=100)
+@given(chunked(INTEGERS | raw_arrays(NUMBERS | structured(NUMBERS), shapes(longest=4))), st.sampled_from([2, 3]))
+def test_selections_are_those_of_numpy(case, zarr_format):
+    array, chunks, key = case
+    lazy = stored(array, chunks, zarr_format)
+    for _ in range(2):  # the second time from the cache
+        assert_same(lazy[key], expected(array, key))
 
 
-@given(cases(raw_arrays(PLAIN | STRUCTURED, shapes(longest=4))))
-def test_selections_of_every_type_are_those_of_numpy(case):
-    lazy, array, key = case.stored(), case.array, case.key
-    assert lazy.dtype == array.dtype
-    assert_same(lazy[key], expected(array, key))
-
-
-@given(cases(texts()))
-def test_selections_of_text_are_those_of_numpy(case):
-    lazy, array, key = case.stored(), case.array, case.key
-    assert_same(lazy[key], expected(array, key))
+@settings(max_examples=30)
+@given(chunked(texts()), st.sampled_from([2, 3]))
+def test_selections_of_text_are_those_of_numpy(case, zarr_format):
+    array, chunks, key = case
+    if array.size:
+        assert_same(stored(array, chunks, zarr_format)[key], expected(array, key))
 
 
 @settings(max_examples=50)
-@given(st.data())
-def test_selections_are_those_of_h5py_where_it_knows_them(data):
-    h5py = pytest.importorskip("h5py")
-    array = data.draw(raw_arrays(st.just(np.dtype("<i4")), shapes(longest=6)))
-    lazy = stored(array, tuple(data.draw(st.integers(1, max(1, n))) for n in array.shape))
-    key = data.draw(selections(array.shape))
+@given(chunked(raw_arrays(st.just(np.dtype("<i4")), shapes(longest=6))))
+def test_selections_are_those_of_h5py_where_it_knows_them(case):
+    array, chunks, key = case
     parts = key if isinstance(key, tuple) else (key,)
     if any(isinstance(part, np.ndarray) and part.dtype.kind == "u" for part in parts):
         return  # whose order h5py does not see, so that it sorts what it gives
     with h5py.File("memory.h5", "w", driver="core", backing_store=False) as file:
-        dataset = file.create_dataset("x", data=array)
+        of_h5py = file.create_dataset("x", data=array)
         try:
-            wanted = dataset[key]
+            wanted = of_h5py[key]
         except (TypeError, ValueError):
             return  # it has no negative steps, no repeated indices and no second list
-    assert_same(lazy[key], np.asarray(wanted))
+    assert_same(stored(array, chunks)[key], np.asarray(wanted))
 
 
-@settings(max_examples=50)
-@given(cases(raw_arrays(st.just(np.dtype("<i4")))))
+@settings(max_examples=30)
+@given(chunked(INTEGERS))
 def test_iterating_and_converting_give_what_numpy_gives(case):
-    lazy, array = case.stored(), case.array
+    array, chunks, _ = case
+    lazy = stored(array, chunks)
     assert len(lazy) == len(array)
     assert [np.asarray(row).tolist() for row in lazy] == array.tolist()
     assert np.asarray(lazy).tolist() == lazy.tolist() == array.tolist()
     assert np.array(lazy, "f8").dtype == lazy.astype("f8").dtype == np.dtype("f8")
     assert (lazy.shape, lazy.ndim, lazy.size, lazy.nbytes) == (array.shape, array.ndim, array.size, array.nbytes)
+    assert isinstance(lazy, zarr.Array)
 
 
-@given(shapes(longest=5).filter(lambda s: len(s) > 1).flatmap(lambda s: st.tuples(st.just(s), st.integers(0, 99))))
-def test_masks_of_the_whole_shape_are_those_of_numpy(case):
-    shape, seed = case
-    array = numbers(*shape)
-    mask = np.random.default_rng(seed).random(shape) < 0.3
-    assert_same(stored(array, tuple(max(1, n // 2) for n in shape))[mask], array[mask])
+@pytest.mark.parametrize("seed", range(5))
+def test_masks_of_the_whole_shape_are_those_of_numpy(seed):
+    array = numbers(5, 4, 3)
+    mask = np.random.default_rng(seed).random(array.shape) < 0.3
+    assert_same(stored(array, (2, 2, 2))[mask], array[mask])
 
 
 # ---- keys that select nothing ---------------------------------------------------------------------------------------
@@ -190,11 +132,10 @@ H5PY_ERRORS = [
 
 @pytest.mark.parametrize(("key", "shape"), H5PY_ERRORS)
 def test_errors_of_keys_are_those_of_h5py(key, shape, tmp_path):
-    h5py = pytest.importorskip("h5py")
     with h5py.File(tmp_path / "a.h5", "w") as file:
-        dataset = file.create_dataset("x", shape=shape, dtype="i4")
+        of_h5py = file.create_dataset("x", shape=shape, dtype="i4")
         with pytest.raises((IndexError, ValueError)) as theirs:
-            dataset[key]
+            of_h5py[key]
     with pytest.raises(IndexError) as ours:
         stored(numbers(*shape))[key]
     assert str(ours.value) == str(theirs.value)
@@ -241,31 +182,6 @@ def test_a_step_of_zero_is_the_error_of_python():
 def test_a_mask_of_another_shape_is_refused():
     with pytest.raises(IndexError, match=r"a mask of shape \(2, 2\) does not fit an array of shape \(2, 3\)"):
         stored(numbers(2, 3))[np.ones((2, 2), bool)]
-
-
-# ---- what hdmf expects ---------------------------------------------------------------------------------------------
-
-
-def test_it_is_a_zarr_array_and_touches_nothing_until_it_is_indexed():
-    lazy = stored(numbers(6, 4), (3, 2))
-    lazy.keys.calls.clear()
-    assert isinstance(lazy, zarr.Array)
-    assert (lazy.chunks, lazy.nchunks, lazy.maxshape, lazy.fill_value) == ((3, 2), 4, (6, 4), None)
-    assert (lazy.name, lazy.path, lazy.basename, lazy.location) == ("/g/a", "g/a", "a", "/memory.zarr")
-    assert (lazy.compressor, lazy.filters or None, dict(lazy.attrs)) == (None, None, {})  # () with zarr 3
-    assert "/memory.zarr/g/a" in repr(lazy)
-    assert "(6, 4)" in repr(lazy)
-    assert bool(lazy)
-    assert lazy.keys.calls == []
-    assert lazy[1, 1] == 5
-    assert lazy.keys.calls == [("get", "g/a/0.0")]
-
-
-def test_maxshape_is_what_was_recorded():
-    lazy = stored(numbers(6))
-    bounded = LazyArray(lazy.keys, lazy.path, lazy.node, ChunkCache(), ArrayContext((None,)))
-    assert bounded.maxshape == (None,)
-    assert bounded.shape == (6,)
 
 
 @pytest.mark.parametrize(
@@ -323,178 +239,187 @@ def test_unsigned_index_columns_index():
     assert lazy[np.uint8(1) : np.uint64(3)].tolist() == [1, 2]
 
 
-def test_arrays_without_axes():
-    lazy = stored(np.array(5, "i4"))
-    assert lazy[()] == lazy[...] == 5
-    assert int(np.asarray(lazy)) == 5
-    with pytest.raises(TypeError, match="has no length"):
-        len(lazy)
-    with pytest.raises(IndexError, match="1 indexing arguments for 0 dimensions"):
-        lazy[0]
-
-
-def test_it_is_hashable_and_equal_to_the_same_stored_array_only():
-    lazy = stored(numbers(3))
-    again = LazyArray(lazy.keys, lazy.path, lazy.node, ChunkCache())
-    other = stored(numbers(3), path="g/b")
-    assert lazy == again
-    assert hash(lazy) == hash(again)
-    assert lazy != other
-    assert lazy != [0, 1, 2]
-    assert len({lazy, again, other}) == 2
-
-
-def test_numpy_gets_a_copy():
-    lazy = stored(numbers(6), (4,))
-    for found in (np.asarray(lazy), np.array(lazy), lazy[:], lazy[0:4], lazy[[0, 1]]):
-        found[0] = 99
-    assert lazy[0] == 0
-    with pytest.raises(ValueError, match="without a copy"):
-        np.array(lazy, copy=False)
-
-
 def test_nothing_can_be_changed_in_a_file_that_is_open_for_reading():
-    lazy = stored(numbers(3))
-    for call in (lambda: lazy.append([1]), lambda: lazy.resize(4), lambda: lazy.__setitem__(0, 1)):
-        with pytest.raises(ModeError, match="open for reading") as caught:
-            call()
-        assert (caught.value.store, caught.value.path) == ("/memory.zarr", "/g/a")
-        assert "r+" in caught.value.remedy
-    with pytest.raises(TypeError):
-        lazy.attrs["x"] = 1
+    lazy = stored(numbers(6))
+    for change in (lambda: lazy.__setitem__(0, 1), lambda: lazy.append([1]), lambda: lazy.resize((2,))):
+        with pytest.raises(ModeError):
+            change()
+    assert lazy[:].tolist() == numbers(6).tolist()
 
 
-def test_copies_and_other_processes_read_for_themselves(tmp_path: Path):
-    lazy = stored(numbers(6, 4), (3, 2), keys=LocalStore(str(tmp_path)))
-    assert lazy[5, 3] == 23
+def test_copies_read_for_themselves(tmp_path):
+    lazy = read_builder(write(tmp_path / "a.zarr", numbers(6, 4), (3, 2)))["a"].data
     for other in (copy.copy(lazy), copy.deepcopy(lazy), pickle.loads(pickle.dumps(lazy))):
+        assert_same(other[...], numbers(6, 4))
         assert other == lazy
-        assert other[...].tolist() == lazy[...].tolist()
+        assert hash(other) == hash(lazy)
 
 
-def test_values_of_one_chunk_can_be_decoded_from_bytes_at_hand():
-    lazy = stored(np.array(["a", "b"], object), (4,))
-    data = lazy.keys.values["g/a/0"]
-    assert lazy.decoded(data).tolist() == ["a", "b"]
-    assert lazy.decoded(None).tolist() == ["", ""]
-    asciis = LazyArray(
-        lazy.keys, lazy.path, lazy.node, ChunkCache(), ArrayContext(elements=lambda v: np.char.encode(v.astype("U")))
-    )
-    assert asciis.decoded(data).tolist() == [b"a", b"b"]
-    assert asciis[0] == b"a"
-    assert asciis[:1].tolist() == [b"a"]
+# ---- changing -------------------------------------------------------------------------------------------------------
 
 
-def test_the_size_on_disk_is_that_of_the_chunks():
-    lazy = stored(numbers(6, 4), (3, 2))
-    assert lazy.stored_bytes() == 6 * 4 * 4
-    assert lazy.nbytes_stored == 6 * 4 * 4 if IS_ZARR_2 else lazy.nbytes_stored() == 6 * 4 * 4
-    assert stored(numbers(6), (4,), missing=[0]).stored_bytes() == 4 * 4
+@dataclass
+class Step:
+    """What is done to the array: ``append``, ``assign``, ``resize`` or ``reopen``."""
+
+    name: str
+    arguments: tuple[Any, ...] = ()
 
 
-@pytest.mark.parametrize("shape", [(7,), (5, 2)])
-def test_single_references_and_rows_are_read_without_their_chunk(shape):
-    array = np.empty(shape, object)
-    for index in np.ndindex(shape):
-        array[index] = {"path": f"/{index}"}
-    lazy = stored(array, (3, *shape[1:]), filters=[dict(JSON2)])
-    for position in range(len(lazy)):
-        found = lazy.element(position)
-        assert found == (array[position] if len(shape) == 1 else array[position].tolist())
-    for position in (-1, len(lazy)):
-        with pytest.raises(LookupError):
-            lazy.element(position)
-    with pytest.raises(LookupError):
-        stored(numbers(3)).element(0)
+@st.composite
+def steps(draw: st.DrawFn, shape: tuple[int, ...]) -> list[Step]:
+    made: list[Step] = []
+    for _ in range(draw(st.integers(1, 6))):
+        name = draw(st.sampled_from(["append", "assign", "assign", "resize", "reopen"]))
+        if name == "append":
+            axis, count = draw(st.integers(-len(shape), len(shape) - 1)), draw(st.integers(0, 4))
+            made.append(Step(name, (axis, count)))
+            shape = tuple(n + count if i == axis % len(shape) else n for i, n in enumerate(shape))
+        elif name == "resize":
+            shape = tuple(draw(st.integers(0, 7)) for _ in shape)
+            made.append(Step(name, (shape,)))
+        elif name == "assign":
+            made.append(Step(name, (draw(selections(shape)), draw(st.booleans()))))
+        else:
+            made.append(Step(name))
+    return made
 
 
-# ---- zarr's own methods --------------------------------------------------------------------------------------------
+def repeats(key: Any, shape: tuple[int, ...]) -> bool:
+    """Return whether a key selects an element twice; which value it has then is not defined."""
+    places = np.arange(int(np.prod(shape))).reshape(shape)
+    chosen = np.atleast_1d(expected(places, key)).reshape(-1)
+    return len(set(chosen.tolist())) < len(chosen)
 
 
-def test_zarrs_own_methods_work_on_numbers(tmp_path: Path):
-    codec = {"id": "zlib", "level": 1}
-    lazy = stored(numbers(6, 4), (3, 2), keys=LocalStore(str(tmp_path)), compressor=codec, fill_value=7)
-    if not IS_ZARR_2:
-        assert lazy.info_complete() is not None
-        assert lazy.metadata.shape == (6, 4)
-        assert lazy.metadata.fill_value == 7
-        assert np.asarray(zarr.open_array(lazy.store_path, mode="r")[...]).tolist() == lazy.tolist()
-    assert lazy.order == "C"
-    assert lazy.cdata_shape == (2, 2)
-    assert lazy.nchunks_initialized == 4
-    assert lazy.read_only
-    assert "zlib" in str(lazy.info).lower()
-    assert lazy.oindex[[0, 5], [1]].tolist() == [[1], [21]]
-    assert lazy.vindex[[0, 5], [1, 3]].tolist() == [1, 23]
-    assert lazy.blocks[1, 1].tolist() == lazy[3:, 2:].tolist()
-    assert lazy.get_basic_selection((slice(0, 1),)).tolist() == [[0, 1, 2, 3]]
-    with pytest.raises((ValueError, PermissionError), match=r"read-only|read only"):  # zarr 3, zarr 2
-        lazy.oindex[[0], [0]] = 1
+class Model:
+    """What NumPy makes of the steps; ``number`` counts the values, so that each is new."""
+
+    def __init__(self, array: np.ndarray[Any, Any], fill: Any) -> None:
+        self.array = array
+        self.fill = fill
+        self.number = 100
+
+    def values(self, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
+        self.number += int(np.prod(shape))
+        return (self.number + numbers(*shape)).astype(self.array.dtype)
+
+    def resize(self, shape: tuple[int, ...]) -> None:
+        fresh = np.full(shape, self.fill, self.array.dtype)
+        common = tuple(slice(0, min(n, m)) for n, m in zip(shape, self.array.shape, strict=True))
+        fresh[common] = self.array[common]
+        self.array = fresh
+
+    def assign(self, key: Any, values: Any) -> None:
+        places = np.arange(self.array.size).reshape(self.array.shape)
+        self.array = self.array.copy()
+        self.array.reshape(-1)[expected(places, key)] = values
 
 
-# ---- damage --------------------------------------------------------------------------------------------------------
+@settings(max_examples=120)
+@given(st.data())
+def test_changes_are_those_of_numpy_and_what_is_written_is_what_zarr_reads(tmp_path_factory, data):
+    shape = tuple(data.draw(st.lists(st.integers(0, 6), min_size=1, max_size=3)))
+    chunks = tuple(data.draw(st.integers(1, 4)) for _ in shape)
+    zarr_format = data.draw(st.sampled_from([2, 3, "both"]))
+    options: dict[str, Any] = {"fillvalue": data.draw(st.sampled_from([0, 7]))}
+    if zarr_format == 3 and data.draw(st.booleans()):
+        options["shards"] = tuple(n * data.draw(st.integers(1, 3)) for n in chunks)
+    path = write(tmp_path_factory.mktemp("a") / "a.zarr", numbers(*shape), chunks, zarr_format, **options)
+    model = Model(numbers(*shape), options["fillvalue"])
+    todo = data.draw(steps(shape))
+    while todo:
+        with ZarrIO(path, "r+") as file:
+            array = file.read_builder()["a"].data
+            while todo and todo[0].name != "reopen":
+                follow(array, model, todo.pop(0))
+                assert array.shape == model.array.shape
+                assert array[...].tolist() == model.array.tolist()
+        todo = todo[1:]
+    found = read_builder(path)["a"].data
+    assert found[...].tolist() == model.array.tolist()
+    assert found.dtype == np.dtype("<i4")
+    is_2 = zarr_format == 2
+    if is_2 or (zarr_format == 3 and not IS_ZARR_2):
+        assert np.asarray(zarr.open_array(path / "a", mode="r")[...]).tolist() == model.array.tolist()
+    if is_2:
+        grid = [-(-n // c) for n, c in zip(model.array.shape, chunks, strict=True)]
+        names = [file.name for file in (path / "a").iterdir() if not file.name.startswith(".")]
+        assert all(int(i) < n for name in names for i, n in zip(name.split("."), grid, strict=True))  # nothing beyond
 
 
-def test_a_damaged_chunk_names_itself_and_leaves_the_others_readable():
-    lazy = stored(numbers(6, 4), (3, 2), compressor={"id": "zlib", "level": 1})
-    lazy.keys.values["g/a/1.0"] = b"damaged"
-    assert lazy[:3].tolist() == numbers(6, 4)[:3].tolist()
-    with pytest.raises(ChunkError, match=r"the chunk '1\.0' cannot be decoded") as caught:
-        lazy[3:, 0]
-    assert (caught.value.store, caught.value.path) == ("/memory.zarr", "/g/a")
+def follow(array: Any, model: Model, step: Step) -> None:
+    """Do a step to an array and to what NumPy makes of it."""
+    if step.name == "resize":
+        array.resize(*step.arguments)
+        model.resize(*step.arguments)
+    elif step.name == "append":
+        axis, count = step.arguments
+        block = model.values(tuple(count if i == axis % array.ndim else n for i, n in enumerate(array.shape)))
+        assert array.append(block, axis) == array.shape
+        model.array = np.concatenate([model.array, block], axis)
+    elif not repeats(step.arguments[0], model.array.shape):
+        key, single = step.arguments
+        values = model.values(() if single else expected(model.array, key).shape)
+        array[key] = values
+        model.assign(key, values)
 
 
-@pytest.mark.parametrize("size", [0, 1, 15, 17, 64])
-def test_a_chunk_of_another_size_is_damage(size):
-    lazy = stored(numbers(4))
-    lazy.keys.values["g/a/0"] = bytes(size)
-    with pytest.raises(ChunkError):
-        lazy[0]
-    short = numcodecs.Zlib().encode(bytes(size))
-    squeezed = stored(numbers(4), compressor={"id": "zlib", "level": 1})
-    squeezed.keys.values["g/a/0"] = short
-    with pytest.raises(ChunkError):
-        squeezed[0]
+@settings(max_examples=30)
+@given(st.lists(st.lists(TEXT, max_size=3), max_size=4), st.sampled_from([2, 3]))
+def test_text_grows(blocks, zarr_format):
+    store = write({}, np.array(["first"], object), (3,), zarr_format)
+    whole = ["first"]
+    with ZarrIO(store, "r+") as file:
+        array = file.read_builder()["a"].data
+        for block in blocks:
+            array.append(block)
+            whole += block
+            assert array[...].tolist() == whole
+    assert read_builder(store)["a"].data[...].tolist() == whole
+
+
+def changed(array: Any, change: Any, **options: Any) -> Any:
+    """Return what a change of an array makes of it in a file."""
+    store = write({}, array, **options)
+    with ZarrIO(store, "r+") as file:
+        change(file.read_builder()["a"].data)
+    return read_builder(store)["a"].data
+
+
+def test_maxshape_is_a_bound():
+    def grow(array: Any) -> None:
+        assert array.append([3]) == (4,)
+        with pytest.raises(UsageError, match=r"\(5,\) is beyond the largest one, \(4,\)") as caught:
+            array.append([4])
+        assert caught.value.path == "/a"
+
+    assert changed(numbers(3), grow, maxshape=(4,))[:].tolist() == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize(
-    "use",
-    [lambda array: array[:], lambda array: array[0], lambda array: array.compressor],
-    ids=["slice", "element", "compressor"],
+    ("method", "arguments", "message"),
+    [
+        *(("append", arguments, "cannot be appended to shape") for arguments in (
+            ([1], 0), ([[1, 2]], 0), ([[1], [2]], 1), ([[[1, 2, 3]]], 0), ([[1, 2, 3]], 2), ([[1, 2, 3]], -3))),
+        *(("resize", (shape,), "is not a shape of 2 axes") for shape in ((1,), (-1, 3), ())),
+        *(("__setitem__", (slice(0, 3), value), "do not fill the selection") for value in (
+            [1, 2], np.zeros((2, 2)), np.zeros((1, 3, 2)))),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_what_does_not_fit_is_refused_and_changes_nothing(method, arguments, message):
+    def refuse(array: Any) -> None:
+        with pytest.raises(UsageError, match=message):
+            getattr(array, method)(*arguments)
+
+    assert_same(changed(numbers(4, 3), refuse)[...], numbers(4, 3))
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [(0, 7), (np.s_[:, 1], [1, 2, 3, 4]), (np.s_[1:3], [[5], [6]]), (np.s_[0, :], [[8, 9, 10]])]
 )
-def test_metadata_that_make_no_codec_are_said_when_it_is_needed(use):
-    node = StoredArray(shape=(3,), chunks=(3,), data_type="<i4", compressor={"id": "exec"})
-    array = LazyArray(MemoryKeys(), "g/a", Dataset(node), ChunkCache())
-    assert (array.shape, array.dtype) == ((3,), np.dtype("i4"))
-    for _ in range(2):
-        with pytest.raises(MetadataError, match="'exec'") as caught:
-            use(array)
-        assert (caught.value.store, caught.value.path) == ("/memory.zarr", "/g/a")
-
-
-# ---- the cache -----------------------------------------------------------------------------------------------------
-
-
-def test_each_chunk_is_fetched_once_and_the_cache_is_bounded():
-    lazy = stored(numbers(1000, dtype="i8"), (10,))
-    lazy.keys.calls.clear()
-    for position in range(1000):
-        assert lazy[position] == position
-    assert len(lazy.keys.calls) == 100
-    small = LazyArray(lazy.keys, lazy.path, lazy.node, ChunkCache(max_bytes=400))
-    assert [small[position] for position in (0, 990, 0)] == [0, 990, 0]
-    assert small._reader._cache._bytes <= 400
-    tiny = LazyArray(lazy.keys, lazy.path, lazy.node, ChunkCache(max_bytes=100))
-    lazy.keys.calls.clear()
-    assert [tiny[position] for position in (0, 1)] == [0, 1]
-    assert len(lazy.keys.calls) == 2  # a chunk that is a large part of the bound is not kept
-
-
-def test_forgetting_an_array_forgets_that_array_only():
-    cache = ChunkCache()
-    for key in ("a/0", "a/1", "ab/0", "a/b/0"):
-        cache.put(key, np.zeros(3))
-    cache.forget("a")
-    assert [cache.get(key) is not None for key in ("a/0", "a/1", "ab/0")] == [False, False, True]
-    cache.forget("ab")
-    assert cache._bytes == sum(entry[1] for entry in cache._chunks.values())
+def test_values_are_spread_as_numpy_spreads_them(key, value):
+    wanted = numbers(4, 3)
+    wanted[key] = np.array(value)
+    assert_same(changed(numbers(4, 3), lambda array: array.__setitem__(key, value), chunks=(2, 2))[...], wanted)
