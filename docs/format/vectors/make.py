@@ -499,6 +499,7 @@ def _packed(keys: dict[str, bytes], zarr_format: Any) -> None:
     document = json.loads(keys["data/.zarray"])
     codecs = [numcodecs.JSON(), numcodecs.get_codec(document["compressor"])]
     value = codecs[0].decode(codecs[1].decode(keys["data/0"]))
+    value[:] = [{name: each[name] for name in ("source", "path", "object_id", "source_object_id")} for each in value]
     packed = numcodecs.MsgPack()
     keys["data/0"] = bytes(codecs[1].encode(packed.encode(value)))
     document["filters"] = [packed.get_config()]
