@@ -418,7 +418,7 @@ def test_a_dry_run_reports_what_an_upgrade_does(rich: Path, options: dict[str, A
     assert states(path) == before
     assert "would have" in str(planned)
     assert all(name in str(planned) for name in planned.encoded_arrays)
-    done = upgrade(path, **options)
+    done = upgrade(path, **arguments(**options))
     assert replace(planned, dry_run=False) == done
     assert done.encoded == len(done.encoded_arrays)
 
