@@ -27,7 +27,7 @@ from hdmf.build import DatasetBuilder, GroupBuilder
 from pynwb import NWBHDF5IO, NWBFile, TimeSeries
 
 import hdmf_zarr_backend
-from hdmf_zarr_backend import Limits, NWBZarrIO, ZarrDataIO, ZarrIO, convert, dry_run, report, verify
+from hdmf_zarr_backend import Limits, NWBZarrIO, ZarrDataIO, ZarrIO, convert, dry_run, verify
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.errors import MissingTargetError, NotZarrError, StoreError, UsageError, WrongArgumentError
 from hdmf_zarr_backend.options import WriteOptions
@@ -340,7 +340,7 @@ def test_a_storage_option_that_no_installed_library_has(monkeypatch: pytest.Monk
 _FUNCTIONS = [getattr(hdmf_zarr_backend, name) for name in hdmf_zarr_backend.__all__ if name[0].islower()]
 
 
-@pytest.mark.parametrize("called", [*_FUNCTIONS, ZarrDataIO, Limits, report], ids=lambda called: called.__name__)
+@pytest.mark.parametrize("called", [*_FUNCTIONS, ZarrDataIO, Limits], ids=lambda called: called.__name__)
 def test_every_function_refuses_an_argument_that_it_does_not_have(called: Callable[..., Any], tmp_path: Path) -> None:
     path = write_hdf5(tmp_path / "a.nwb", plain_nwbfile())
     with pytest.raises(UsageError, match=rf"^{called.__name__} .* argument 'qqq'. It takes ") as caught:
