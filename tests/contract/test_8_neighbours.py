@@ -355,7 +355,7 @@ def test_more_files_are_open_than_a_process_may_have(local):
 # ---- pynwb by path -----------------------------------------------------------------------------------------------
 
 ALIAS = """
-import sys, numcodecs, hdmf_zarr_backend
+import sys, numcodecs, hdmf_zarr_backend.alias
 hdmf_zarr_backend.alias.install_hdmf_zarr_alias()
 import pynwb
 path, copy = sys.argv[1:]
