@@ -253,9 +253,9 @@ def test_a_link_to_a_file_that_no_path_names_leads_nowhere(tmp_path, file, polic
         root = io.read_builder()
         assert "link" not in root
         assert root["x"].data[:].tolist() == [0] * 4
-    for links in ("keep", "copy"):
+    for link_data in (True, False):
         with pytest.raises(ZarrBackendError) as caught:
-            convert(source, tmp_path / "a.h5", read_options=ReadOptions(external_links=links))
+            convert(source, tmp_path / "a.h5", link_data=link_data)
         assert caught.value.path == "/link"
 
 
