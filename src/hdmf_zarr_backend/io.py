@@ -84,7 +84,7 @@ class TargetMissingError(StoreNotFoundError, UnsupportedOperation):  # type: ign
     """There is nothing to read; hdmf's own error for it as well."""
 
 
-def parse_target(keys: Store, mode: str, *, likely: ZarrFormat | None, lock: WriterLock | None) -> ParsedFile:
+def parse_target(store: Store, mode: str, *, likely: ZarrFormat | None, lock: WriterLock | None) -> ParsedFile:
     """Return the metadata of a file that has to be there; before a change, what an interrupted one left is put right.
 
     ``likely`` is the format that the user names: a hint for `parse` where the file is only read, since what is changed
@@ -92,24 +92,26 @@ def parse_target(keys: Store, mode: str, *, likely: ZarrFormat | None, lock: Wri
     """
     is_read = mode in READING_MODES
     if not is_read:
-        recover_with_warning(keys)
-    elif keys.folder is not None:  # elsewhere it takes a request
-        warn_of_pending(keys, only_dead=True)
+        recover_with_warning(store)
+    elif store.folder is not None:  # elsewhere it takes a request
+        warn_of_pending(store, only_dead=True)
     try:
         hint = likely if is_read and likely != BOTH else None
-        found = parse(keys, use_consolidated=mode != "r-", hint=hint, leave_out=is_read)
+        found = parse(store, use_consolidated=mode != "r-", hint=hint, leave_out=is_read)
     except StoreNotFoundError as error:
         raise _missing(error, mode) from error
     if found.is_foreign and not is_read:
         raise ReadOnlyStoreError(
-            "a file of LINDI is read only here", store=keys.location, remedy="Export it to a new file, and change that."
+            "a file of LINDI is read only here",
+            store=store.location,
+            remedy="Export it to a new file, and change that.",
         )
     if not is_read:
         from hdmf_zarr_backend.builders.both import check_derivable, derive_or_warn
 
-        check_derivable(keys, found.state)
+        check_derivable(store, found.state)
         if found.state == "2 is newer" and found.consolidated:
-            derive_or_warn(keys, found, None, Journal(keys, found.zarr_format, lock))
+            derive_or_warn(store, found, None, Journal(store, found.zarr_format, lock))
     return found
 
 
@@ -130,38 +132,38 @@ def _view(name: str) -> Callable[..., Any]:
     return {"to_dask": to_dask, "to_xarray": to_xarray, "html": dataset_html}[name]
 
 
-def check_target(keys: Store, mode: str, *, force: bool) -> None:
+def check_target(store: Store, mode: str, *, force: bool) -> None:
     """Refuse to replace what a new file must not replace; ``force``: mode ``w`` replaces anything."""
-    check_outside(keys, is_new=True)
-    if not keys.exists() or (mode == "w" and keys.is_empty_folder()):
+    check_outside(store, is_new=True)
+    if not store.exists() or (mode == "w" and store.is_empty_folder()):
         return
     if mode != "w":
         raise TargetExistsError(
             f"Unable to open file in {mode!r} mode. File already exists",
-            store=keys.location,
+            store=store.location,
             remedy="Use mode 'w' to replace it, or 'a' to add to it.",
         )
-    if not force and not is_hdmf_zarr(keys) and not is_empty_group(keys):
+    if not force and not is_hdmf_zarr(store) and not is_empty_group(store):
         raise StoreExistsError(
             "the target exists and is not an HDMF Zarr file; it is not replaced",
-            store=keys.location,
+            store=store.location,
             remedy="Choose another path, or pass force_overwrite=True if it may be deleted.",
         )
 
 
-def check_format(keys: Store, mode: str, parsed: ParsedFile | None, *, wanted: ZarrFormat | None) -> None:
+def check_format(store: Store, mode: str, parsed: ParsedFile | None, *, wanted: ZarrFormat | None) -> None:
     """Refuse to change a file to another format than its own, or to make one that the store cannot hold."""
     if wanted is None:
         return
-    abilities = keys.abilities
+    abilities = store.abilities
     if parsed is None and not {*((2, 3) if wanted == BOTH else (wanted,))} <= {*abilities.formats}:
         raise ReadOnlyStoreError(
-            abilities.why, store=keys.location, remedy="Leave out zarr_format, or write to another place."
+            abilities.why, store=store.location, remedy="Leave out zarr_format, or write to another place."
         )
     if parsed is not None and mode in ("r+", "a") and wanted != format_of(parsed):
         raise UsageError(
             f"the file is of Zarr format {format_of(parsed)}, and zarr_format={wanted} is wanted",
-            store=keys.location,
+            store=store.location,
             remedy="Leave out zarr_format, or export to a new file; `zarrio upgrade --keep` adds format 3 to a file "
             "of format 2.",
         )
@@ -291,7 +293,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         if self._place.abilities.strict_json:
             self._options = replace(self._options, strict_json=True)
         self._zarr_format = zarr_format
-        self._keys: Store | None = None
+        self._store: Store | None = None
         self._parsed: ParsedFile | None = None
         self._reading: ReadSession | None = None
         self._source_ids: dict[str, str | None] = {}
@@ -333,13 +335,13 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
     @property
     def _file(self) -> Any:
         """The file as a ``zarr.Group``, made on first use; its store where zarr-python 2 cannot open format 3."""
-        if self._keys is None:
+        if self._store is None:
             return None
         if self._zarr_group is None:
             from hdmf_zarr_backend.stores.zarr_python import open_zarr_group, opens  # few users need zarr's own view
 
             number = None if self._parsed is None else self._number
-            self._zarr_group = open_zarr_group(self._keys, zarr_format=number) if opens(number) else self._keys
+            self._zarr_group = open_zarr_group(self._store, zarr_format=number) if opens(number) else self._store
         return self._zarr_group
 
     # names inside of hdmf-zarr's class that hdmf, neuroconv and others read
@@ -375,21 +377,21 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         self._is_open = True
 
     def _open(self) -> None:
-        keys: Store = self._place
-        if self._mode not in READING_MODES and keys.abilities.is_remote:
-            keys = QueuedStore(keys)
+        store: Store = self._place
+        if self._mode not in READING_MODES and store.abilities.is_remote:
+            store = QueuedStore(store)
         if self._mode in NEW_FILE_MODES:
-            check_target(keys, self._mode, force=self._force_overwrite)
-        elif self._mode != "a" or keys.exists():
-            self._parsed = parse_target(keys, self._mode, likely=self._zarr_format, lock=self._lock)
-            keys = self._parsed.keys(keys)
+            check_target(store, self._mode, force=self._force_overwrite)
+        elif self._mode != "a" or store.exists():
+            self._parsed = parse_target(store, self._mode, likely=self._zarr_format, lock=self._lock)
+            store = self._parsed.store(store)
         else:
-            check_outside(keys, is_new=True)
-        check_format(keys, self._mode, self._parsed, wanted=self._zarr_format)
+            check_outside(store, is_new=True)
+        check_format(store, self._mode, self._parsed, wanted=self._zarr_format)
         checked_key_encoding(self._options.chunk_key_encoding, self._number)
-        self._keys = keys
+        self._store = store
         if self._mode in ("r+", "a") and self._parsed is not None:
-            self._edits = Edits(keys, self._parsed, self._lock)
+            self._edits = Edits(store, self._parsed, self._lock)
 
     @property
     def zarr_format(self) -> int | str:
@@ -538,10 +540,10 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
 
     def _session(self, *, is_lazy: bool = False) -> ReadSession:
         if self._reading is None:
-            if self._parsed is None or self._keys is None:
+            if self._parsed is None or self._store is None:
                 raise self._nothing_yet()
             self._reading = ReadSession(
-                self._keys,
+                self._store,
                 self._parsed,
                 self.path,
                 self.manager,
@@ -632,9 +634,9 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         dict
             ``{namespace: {dependency: types}}``, empty (with a warning) where no namespace is cached.
         """
-        keys = _given(path, file, storage_options)
-        parsed = parse(keys, leave_out=True)
-        return load_cached_namespaces(namespace_catalog, parsed.keys(keys), parsed.hierarchy, namespaces)
+        store = _given(path, file, storage_options)
+        parsed = parse(store, leave_out=True)
+        return load_cached_namespaces(namespace_catalog, parsed.store(store), parsed.hierarchy, namespaces)
 
     @classmethod
     def get_namespaces(
@@ -665,9 +667,9 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         """
         if not self._is_open:
             raise UnsupportedModeError("Cannot load namespaces from a closed file", store=self.source)
-        if self._keys is None or self._parsed is None:
+        if self._store is None or self._parsed is None:
             raise self._nothing_yet()
-        return load_cached_namespaces(namespace_catalog, self._keys, self._parsed.hierarchy, namespaces)
+        return load_cached_namespaces(namespace_catalog, self._store, self._parsed.hierarchy, namespaces)
 
     def get_written(self, builder: Any) -> bool:
         """Tell whether ``builder`` was read from or written to this file."""
@@ -676,12 +678,12 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
     # ---- writing ----------------------------------------------------------------------------------------------------
 
     def _flush(self) -> None:
-        if self._edits is not None and self._keys is not None and self._parsed is not None:
+        if self._edits is not None and self._store is not None and self._parsed is not None:
             from hdmf_zarr_backend.builders.writing import EditedFile, flush_edits
 
             with self._edits.gate:
                 flush_edits(
-                    EditedFile(self._keys, self._parsed, self._edits, self._options),
+                    EditedFile(self._store, self._parsed, self._edits, self._options),
                     partial(self._targets().encode_stored, is_written=self.get_written),
                 )
 
@@ -878,9 +880,9 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
             self._parsed = ParsedFile(
                 hierarchy, consolidated=request.options.consolidate_metadata, inlined=inlined, state=state
             )
-            if self._keys is not None:  # a change of an inlined chunk is a change of the consolidated document too
-                self._keys = self._parsed.keys(self._keys)
-                self._edits = Edits(self._keys, self._parsed, self._lock)
+            if self._store is not None:  # a change of an inlined chunk is a change of the consolidated document too
+                self._store = self._parsed.store(self._store)
+                self._edits = Edits(self._store, self._parsed, self._lock)
         else:
             self._write_difference(request, self._parsed)
 
@@ -889,7 +891,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         assert self._edits is not None  # made where the file was opened or written
         from hdmf_zarr_backend.builders.writing import EditedFile, write_difference
 
-        file = EditedFile(session.own.keys, parsed, self._edits, self._options)
+        file = EditedFile(session.own.store, parsed, self._edits, self._options)
         with self._edits.gate:
             write_difference(request, file, is_written=self.get_written, original=self._original)
         parsed.consolidated = request.options.consolidate_metadata
@@ -900,7 +902,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         """Return the builder that is on disk at ``path``; one of its own if the file was not read."""
         session = self._session()
         if "" not in session.own.builders and self._parsed is not None:
-            session = ReadSession(session.own.keys, self._parsed, self.path, self.manager)
+            session = ReadSession(session.own.store, self._parsed, self.path, self.manager)
         return session.own.builder_at(path)
 
     @known_arguments

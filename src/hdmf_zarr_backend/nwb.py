@@ -253,15 +253,15 @@ NWBZarrIO.__init__.__doc__ = NWBZarrIO.__doc__  # help() shows hdmf's otherwise
 class ParsedNWBIO(NWBZarrIO):
     """Reads an NWB file whose metadata are at hand, such as one that is planned and not written yet."""
 
-    def __init__(self, keys: Store, parsed: ParsedFile) -> None:
+    def __init__(self, store: Store, parsed: ParsedFile) -> None:
         self._given = parsed
-        super().__init__(keys, "r")  # type: ignore[arg-type] # a store of this package is one of the things it takes
+        super().__init__(store, "r")  # type: ignore[arg-type] # a store of this package is one of the things it takes
 
     def open(self) -> None:
         """Take the metadata for those of the file."""
         if not self._is_open:
             self._parsed = self._given
-            self._keys = self._parsed.keys(self._place)
+            self._store = self._parsed.store(self._place)
             self._is_open = True
 
     def read(self, *, skip_version_check: bool = False, check: bool = False) -> Any:

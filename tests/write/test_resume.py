@@ -36,7 +36,7 @@ BUDGET = 400_000  # tasks of one or two chunks
 
 KILLED = """
 import os, signal, sys
-from hdmf_zarr_backend import convert
+from hdmf_zarr_backend import WriteOptions, convert
 from hdmf_zarr_backend.stores import local as local_store
 from hdmf_zarr_backend.stores import files as store_files
 from hdmf_zarr_backend.transfer import resume

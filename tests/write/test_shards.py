@@ -246,7 +246,7 @@ def test_a_shard_is_streamed_chunk_by_chunk(tmp_path):
     in_memory = ShardTask(MemoryKeys(), "a", node, values, (0,))
     assert in_memory.nbytes == 17 * 512  # the store takes no parts
     in_memory.run()
-    assert in_memory.keys.get("a/0") == stored_files(tmp_path)["a/0"]
+    assert in_memory.store.get("a/0") == stored_files(tmp_path)["a/0"]
 
 
 def test_a_store_that_takes_complete_values_only(tmp_path):

@@ -66,7 +66,7 @@ def test_a_longer_text_of_rows_makes_its_field_twice_as_long_at_least(tmp_path, 
 def test_text_that_makes_a_chunk_too_large_is_refused(tmp_path):
     path = written(tmp_path / "a.zarr", root(dataset("rows", [(1, "a")] * 5, FIELDS)))
     with pytest.raises(ValueRefusedError, match="which holds 512"), ZarrIO(path, "r+") as io:
-        io._keys.read_rules = ReadRules(limits=Limits(max_object_bytes=100_000))
+        io._store.read_rules = ReadRules(limits=Limits(max_object_bytes=100_000))
         io.read_builder()["rows"].data.append((2, "b" * 20_000))
     assert rows_of(path) == [(1, "a")] * 5
 

@@ -39,9 +39,9 @@ class WaitingShards:
         Number of chunks of a shard.
     """
 
-    def __init__(self, keys: Store, path: str, array: StoredArray, stored: Index | None = None) -> None:
-        self._file: Any = tempfile.SpooledTemporaryFile(SPOOLED_BYTES, dir=_folder(keys))  # noqa: SIM115
-        self._keys = keys
+    def __init__(self, store: Store, path: str, array: StoredArray, stored: Index | None = None) -> None:
+        self._file: Any = tempfile.SpooledTemporaryFile(SPOOLED_BYTES, dir=_folder(store))  # noqa: SIM115
+        self._store = store
         self._path = path
         self._array = array
         self._stored = stored
@@ -102,10 +102,10 @@ class WaitingShards:
     def write(self, shard: Index) -> None:
         """Write a shard: the chunks that were set, and the stored ones for all others."""
         positions = self._positions.pop(shard, {})
-        reader = ShardReader(self._keys, self._path, self._array)
+        reader = ShardReader(self._store, self._path, self._array)
         before = reader.extents(shard) if self.is_stored(shard) else {}
         kept: Iterator[bytes] = reader.stored(shard, before.keys() - positions.keys()) if before else iter(())
-        with self._keys.stream(join(self._path, self._array.chunk_name(shard))) as write:
+        with self._store.stream(join(self._path, self._array.chunk_name(shard))) as write:
             made = ShardWriter(write, self._array)
             for index in dict.fromkeys((*before, *chunks_in_shard(self._array, shard), *sorted(positions))):
                 if index in positions:
@@ -134,9 +134,9 @@ class WaitingShards:
         self._file.close()
 
 
-def _folder(keys: Store) -> str | None:
+def _folder(store: Store) -> str | None:
     """Return the folder of a local file, which has space for a shard when the temporary folder may not."""
-    return keys.folder if keys.folder is not None and os.path.isdir(keys.folder) else None
+    return store.folder if store.folder is not None and os.path.isdir(store.folder) else None
 
 
 Array = npt.NDArray[Any]
@@ -147,8 +147,8 @@ ShardId = tuple[str, Index]
 class ChangedShards:
     """Collects changed chunks of the arrays of a file, and writes their shards."""
 
-    def __init__(self, keys: Store) -> None:
-        self._keys = keys
+    def __init__(self, store: Store) -> None:
+        self._store = store
         self._waiting: dict[str, tuple[ChunkReader, WaitingShards]] = {}
         self._shared: dict[str, ChunkReader] = {}
 
@@ -163,11 +163,11 @@ class ChangedShards:
 
     def add(self, reader: ChunkReader, index: Index, data: bytes, grid: Index) -> None:
         """Add the stored bytes of a changed chunk of an array, which has a ``grid`` of chunks on disk."""
-        where = {"store": self._keys.location, "path": absolute(reader.path)}
+        where = {"store": self._store.location, "path": absolute(reader.path)}
         try:
             if reader.path not in self._waiting:
                 stored = shard_grid(reader.array, grid)
-                self._waiting[reader.path] = (reader, WaitingShards(self._keys, reader.path, reader.array, stored))
+                self._waiting[reader.path] = (reader, WaitingShards(self._store, reader.path, reader.array, stored))
             self._waiting[reader.path][1].set(index, data)
         except OSError as error:
             raise resource_failure(error, "kept until its shard is written", what="a chunk", **where) or StoreError(

@@ -53,20 +53,20 @@ class ChangedChunks(Protocol):
 class ChunkReader:
     """Reads selections of one array."""
 
-    def __init__(self, keys: Store, path: str, array: StoredArray, cache: ChunkCache) -> None:
-        self.keys = keys
+    def __init__(self, store: Store, path: str, array: StoredArray, cache: ChunkCache) -> None:
+        self.store = store
         self.path = path
         self.array = array
         self._cache = cache
         self.edits: ChangedChunks | None = None
         self._codec_inputs: Any = (None, None)
-        self._rules = keys.read_rules
+        self._rules = store.read_rules
         self._allowed: Any = None
         self._codec: ChunkCodec | None = None  # made on use: an array is looked at whose codec is not known
-        self._is_remote = keys.abilities.is_remote
-        self._opens = array.shards is None and keys.opens_values
+        self._is_remote = store.abilities.is_remote
+        self._opens = array.shards is None and store.opens_values
         self._fetched_chunks: dict[tuple[int, ...], bytes | None] = {}
-        self._shards = None if array.shards is None else ShardReader(keys, path, array)
+        self._shards = None if array.shards is None else ShardReader(store, path, array)
 
     def _stored(self, index: tuple[int, ...]) -> bytes | None:
         """Return the stored bytes of the chunk at ``index``, None if it is not stored."""
@@ -76,7 +76,7 @@ class ChunkReader:
             return self._fetched_chunks[index]
         if self._shards is not None:
             return self._shards.get(index)
-        return stored_chunk(self.keys, self.path, self.array.chunk_name(index))
+        return stored_chunk(self.store, self.path, self.array.chunk_name(index))
 
     def _check_chunk(self) -> None:
         """Refuse to read chunks that are larger than the limit, before memory is allocated for one."""
@@ -101,12 +101,12 @@ class ChunkReader:
     def _exceeded(self, name: str, value: int, what: str) -> ZarrBackendError:
         advice = "Read a smaller part at a time. " if name.startswith("max_read") else ""
         error = self._rules.limits.exceeded(name, value, what, advice)
-        error.locate(self.keys, self.path)
+        error.locate(self.store, self.path)
         return error
 
     def _make_codec(self) -> ChunkCodec:
         self._codec_inputs = self.array.data_type, self.array.filters
-        with at(self.keys, self.path):
+        with at(self.store, self.path):
             return reading_codec(self.array, self._rules)
 
     @property
@@ -122,7 +122,7 @@ class ChunkReader:
         """The data type of decoded chunks, which is known without the codec."""
         if self._codec is not None:
             return self.codec.dtype
-        with at(self.keys, self.path):
+        with at(self.store, self.path):
             return numpy_dtype(self.array.data_type)
 
     def read(self, key: Any = ()) -> Array:
@@ -170,7 +170,7 @@ class ChunkReader:
         if self._shards is not None:
             reader._fetched_chunks = self._shards.get_many(missing)
         else:
-            found = self.keys.get_many([names[index] for index in missing])
+            found = self.store.get_many([names[index] for index in missing])
             reader._fetched_chunks = {index: found.get(names[index]) for index in missing}
         return reader
 
@@ -251,7 +251,7 @@ class ChunkReader:
         """
         if self._allowed is not self.array.chunks:
             self._check_chunk()
-        value = opened_chunk(self.keys, self.path, self.array.chunk_name(index)) if self._opens else None
+        value = opened_chunk(self.store, self.path, self.array.chunk_name(index)) if self._opens else None
         if value is not None:
             blocks = self.codec.blocks(files.enter_context(value), self.array.chunks)
             if blocks is not None:
@@ -396,13 +396,13 @@ class ChunkReader:
             self._check_chunk()
         try:
             if data is None:
-                if self.keys.read_rules.refuses_absent:
+                if self.store.read_rules.refuses_absent:
                     raise ChunkError(
                         f"{self._named(index)} is not stored",
                         remedy='Restore it, or read with missing_chunks="fill".',
                         remedy_cli="Restore it, or convert it with `zarrio convert --missing-chunks fill`.",
                     )
-                if self.edits is None and (outdated := _error_of_absent(self.keys, self.path, self.array)) is not None:
+                if self.edits is None and (outdated := _error_of_absent(self.store, self.path, self.array)) is not None:
                     raise outdated
                 return fill_array(self.array, self.codec.dtype, self.array.chunks)
             most = self._rules.limits.max_object_bytes
@@ -417,8 +417,8 @@ class ChunkReader:
     def _explained(self, error: ZarrBackendError) -> ZarrBackendError:
         """Return an error with its place, or that of an array that was changed while it was open."""
         if isinstance(error, ChunkError) and self.edits is None:
-            error = _error_of_undecodable(self.keys, self.path, self.array) or error
-        error.locate(self.keys, self.path)
+            error = _error_of_undecodable(self.store, self.path, self.array) or error
+        error.locate(self.store, self.path)
         return error
 
 
@@ -447,22 +447,22 @@ def _bounds(key: Any, length: int) -> tuple[int, int] | None:
 # complete.
 
 
-def _error_of_absent(keys: Store, path: str, array: StoredArray) -> StoreError | None:
+def _error_of_absent(store: Store, path: str, array: StoredArray) -> StoreError | None:
     """Return the error for a chunk that is absent because its array was changed, None if it was not.
 
     Such a chunk would read as the fill value. The document is read again only for arrays that may get larger chunks.
     """
     if array.shards is not None or math.prod(array.grid) > FEW:
         return None
-    return _error_of_undecodable(keys, path, array)
+    return _error_of_undecodable(store, path, array)
 
 
-def _error_of_undecodable(keys: Store, path: str, array: StoredArray) -> StoreError | None:
+def _error_of_undecodable(store: Store, path: str, array: StoredArray) -> StoreError | None:
     """Return the error for a chunk that does not decode because its array was changed, None if it was not."""
     known: tuple[tuple[int, ...], Any] = array.chunks, array.data_type
     if array.original is not None:
         known = zarr3.stated_chunks(array.original.document)
-    stored = _stated_now(keys, path, array)
+    stored = _stated_now(store, path, array)
     if stored is None or len(stored[0]) != len(known[0]):
         return None
     is_larger = stored[0][:1] > known[0][:1]
@@ -472,11 +472,11 @@ def _error_of_undecodable(keys: Store, path: str, array: StoredArray) -> StoreEr
     return StoreError(f"the array was given {what} while it was open", remedy="Open the file again.")
 
 
-def _stated_now(keys: Store, path: str, array: StoredArray) -> tuple[tuple[int, ...], Any] | None:
+def _stated_now(store: Store, path: str, array: StoredArray) -> tuple[tuple[int, ...], Any] | None:
     """Return chunks and data type in the document of an array as it is now, None if it is absent or damaged."""
     name = zarr2.ARRAY if array.original is None else zarr3.DOCUMENT
     key = join(path, name)
-    text = keys.unwrapped.get(key)
+    text = store.unwrapped.get(key)
     try:
         document = None if text is None else load(text, key=key)
         if document is None:

@@ -106,22 +106,22 @@ _INDEX_ENTRY = 16
 """Bytes of an entry of the index of a shard."""
 
 
-def check_unwritten(keys: Store, path: str, array: StoredArray) -> None:
+def check_unwritten(store: Store, path: str, array: StoredArray) -> None:
     """Make sure that the chunks that an array lacks are few enough to be created.
 
     The keys of the array are listed only where it states more than the limit in all.
     """
-    limits = keys.read_rules.limits
+    limits = store.read_rules.limits
     cost = max(math.prod(array.chunks) * numpy_dtype(array.data_type).itemsize, _LEAST_BYTES)
     stated = math.prod(array.grid)
     if stated * cost <= limits.max_unwritten_bytes:
         return
     stored = 0
-    if keys.abilities.listing:
-        objects = sum(key.rpartition("/")[2] not in DOCUMENTS for key in keys.list_prefix(path))
+    if store.abilities.listing:
+        objects = sum(key.rpartition("/")[2] not in DOCUMENTS for key in store.list_prefix(path))
         # the index of a shard has an entry for each of its chunks
         stored = objects * min(math.prod(inner_grid(array)), limits.max_stored_bytes // _INDEX_ENTRY)
     absent = stated - stored
     what = f"{stated:,} chunks are stated, and at most {stored:,} of them are stored"
-    with at(keys, path):
+    with at(store, path):
         limits.check("max_unwritten_bytes", absent * cost, what)

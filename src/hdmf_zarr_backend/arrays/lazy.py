@@ -100,14 +100,14 @@ class LazyArray(ZarrArray):  # type: ignore[misc]
 
     def __init__(
         self,
-        keys: Store,
+        store: Store,
         path: str,
         node: Dataset[Attributes],
         cache: ChunkCache,
         context: ArrayContext | None = None,
     ) -> None:
         # not calling the __init__ of zarr.Array: its one field, `_async_array`, is a property here
-        self._reader = ChunkReader(keys, path, node.stored, cache)
+        self._reader = ChunkReader(store, path, node.stored, cache)
         self._node = node
         context = context or ArrayContext()
         self._maxshape = context.maxshape
@@ -123,14 +123,14 @@ class LazyArray(ZarrArray):  # type: ignore[misc]
         return self._node
 
     @property
-    def keys(self) -> Store:
+    def store(self) -> Store:
         """The store of the array."""
-        return self._reader.keys
+        return self._reader.store
 
     @property
     def location(self) -> str:
         """Absolute path or URL of the file."""
-        return self._reader.keys.location
+        return self._reader.store.location
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -229,7 +229,7 @@ class LazyArray(ZarrArray):  # type: ignore[misc]
 
     def stored_bytes(self) -> int:
         """Return the bytes of all stored chunks, whose sizes are requested from the store."""
-        sizes = self.keys.sizes(self.path)
+        sizes = self.store.sizes(self.path)
         return sum(size for key, size in sizes.items() if key.rpartition("/")[2] not in DOCUMENTS)
 
     nbytes_stored: Any = property(stored_bytes) if _IS_ZARR_2 else stored_bytes
@@ -369,7 +369,7 @@ class LazyArray(ZarrArray):  # type: ignore[misc]
         if self._array is None:
             from hdmf_zarr_backend.stores.zarr_python import open_zarr_array
 
-            self._array = open_zarr_array(self.keys, self.path, self.node.stored.zarr_format)
+            self._array = open_zarr_array(self.store, self.path, self.node.stored.zarr_format)
         return self._array
 
     def __getstate__(self) -> dict[str, Any]:

@@ -48,9 +48,9 @@ class _Run(NamedTuple):
 class ShardReader:
     """Finds the bytes of the chunks of one array."""
 
-    def __init__(self, keys: Store, path: str, array: StoredArray) -> None:
+    def __init__(self, store: Store, path: str, array: StoredArray) -> None:
         assert array.shards is not None
-        self._keys = keys
+        self._store = store
         self._path = path
         self._array = array
         self._shards: Shards = array.shards
@@ -59,7 +59,7 @@ class ShardReader:
 
     def get(self, index: Index) -> bytes | None:
         """Return the stored bytes of the chunk at ``index``, None if it is not stored."""
-        with at(self._keys, self._path):
+        with at(self._store, self._path):
             shard = self._shard(index)
             extent = self._extent(index, self._offsets(shard))
             return None if extent is None else self._fetch(_Run(self.key(shard), {index: extent}))[index]
@@ -69,7 +69,7 @@ class ShardReader:
 
         Adjacent chunks of a shard are fetched together. Raises what `get` raises.
         """
-        with at(self._keys, self._path):
+        with at(self._store, self._path):
             shards = list(dict.fromkeys(map(self._shard, indices)))
             offsets = dict(zip(shards, at_once(self._offsets, shards), strict=True))
             found: dict[Index, bytes | None] = dict.fromkeys(indices)
@@ -85,7 +85,7 @@ class ShardReader:
 
     def extents(self, shard: Index) -> dict[Index, Extent]:
         """Return start and end of each chunk in a shard, in the order in which they are stored."""
-        with at(self._keys, self._path):
+        with at(self._store, self._path):
             offsets = self._offsets(shard)
             chunks = product(*(range(i * n, (i + 1) * n) for i, n in zip(shard, self._grid, strict=True)))
             found = {index: extent for index in chunks if (extent := self._extent(index, offsets)) is not None}
@@ -98,8 +98,8 @@ class ShardReader:
         """
         extents = {index: extent for index, extent in self.extents(shard).items() if index in wanted}
         runs = _runs(self.key(shard), extents)
-        while batch := list(islice(runs, _RUNS_AT_ONCE if self._keys.abilities.is_remote else 1)):
-            with at(self._keys, self._path):
+        while batch := list(islice(runs, _RUNS_AT_ONCE if self._store.abilities.is_remote else 1)):
+            with at(self._store, self._path):
                 parts = list(at_once(self._fetch, batch)) if len(batch) > 1 else [self._fetch(batch[0])]
             for part in parts:
                 yield from part.values()
@@ -121,7 +121,7 @@ class ShardReader:
 
     def _fetch(self, run: _Run) -> dict[Index, bytes]:
         first, last = run.ends
-        data = self._keys.get_range(run.key, first, last)
+        data = self._store.get_range(run.key, first, last)
         found = {}
         for index, (start, stop) in run.extents.items():
             if data is None or len(data) < stop - first:
@@ -150,11 +150,11 @@ class ShardReader:
     def _read_index(self, key: str) -> Offsets | None:
         size = index_bytes(self._grid, self._shards)
         self._check_size(size, f"the index of the shard {key!r} has {size:,} bytes")
-        found = self._keys.get_range(key, *((-size, None) if self._shards.index_at_end else (0, size)))
+        found = self._store.get_range(key, *((-size, None) if self._shards.index_at_end else (0, size)))
         return None if found is None else decode_index(found, self._grid, self._shards, key)
 
     def _check_size(self, size: int, what: str) -> None:
-        self._keys.read_rules.limits.check("max_stored_bytes", size, what)
+        self._store.read_rules.limits.check("max_stored_bytes", size, what)
 
 
 class ShardWriter:

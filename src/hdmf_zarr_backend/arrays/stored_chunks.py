@@ -15,37 +15,37 @@ from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.files import OpenValue
 
 
-def stored_chunk(keys: Store, path: str, name: str) -> bytes | None:
+def stored_chunk(store: Store, path: str, name: str) -> bytes | None:
     """Return the stored bytes of a chunk, None if it is not stored."""
     try:
-        return keys.get(join(path, name))
+        return store.get(join(path, name))
     except StoreError as error:
-        raise _chunk_error(error, keys, path, name) from error.__cause__
+        raise _chunk_error(error, store, path, name) from error.__cause__
 
 
-def stored_chunks(keys: Store, chunks: Sequence[tuple[str, str]]) -> dict[str, bytes]:
+def stored_chunks(store: Store, chunks: Sequence[tuple[str, str]]) -> dict[str, bytes]:
     """Return the chunks that are stored, by key, fetched together; ``chunks`` are paths of arrays and chunk names."""
     try:
-        return keys.get_many([join(path, name) for path, name in chunks])
+        return store.get_many([join(path, name) for path, name in chunks])
     except StoreError as error:
-        blocked = next((chunk for chunk in chunks if keys.is_blocked(join(*chunk))), None)
-        raise error if blocked is None else _chunk_error(error, keys, *blocked) from error.__cause__
+        blocked = next((chunk for chunk in chunks if store.is_blocked(join(*chunk))), None)
+        raise error if blocked is None else _chunk_error(error, store, *blocked) from error.__cause__
 
 
-def opened_chunk(keys: Store, path: str, name: str) -> OpenValue | None:
+def opened_chunk(store: Store, path: str, name: str) -> OpenValue | None:
     """Open a stored chunk to read parts of it; None if it is not stored, or the store cannot open it."""
     try:
-        return keys.open_value(join(path, name))
+        return store.open_value(join(path, name))
     except StoreError as error:
-        raise _chunk_error(error, keys, path, name) from error.__cause__
+        raise _chunk_error(error, store, path, name) from error.__cause__
 
 
-def _chunk_error(error: StoreError, keys: Store, path: str, name: str) -> StoreError | ChunkError:
-    if not keys.is_blocked(join(path, name)):
+def _chunk_error(error: StoreError, store: Store, path: str, name: str) -> StoreError | ChunkError:
+    if not store.is_blocked(join(path, name)):
         return error
     return ChunkError(
         f"the chunk {name!r} is a folder, a pipe or a device, not a file",
-        store=keys.location,
+        store=store.location,
         path=absolute(path),
         remedy="Restore it from a copy.",
     )

@@ -37,18 +37,18 @@ def stored_view(data: Any) -> Any:
     if isinstance(data, LazyArray) or not isinstance(data, zarr.Array) or getattr(data, "is_view", False):
         return data
     given: Any = data
-    store = given.chunk_store if _IS_ZARR_2 else given.store  # not the consolidated documents of zarr-python 2
+    zarr_store = given.chunk_store if _IS_ZARR_2 else given.store  # not the consolidated documents of zarr-python 2
     number = 2 if _IS_ZARR_2 else data.metadata.zarr_format
-    root = _folder(store)
+    root = _folder(zarr_store)
     location, parts = (
         _outermost(os.path.abspath(os.path.join(root, data.path)), number) if root is not None else ("", [])
     )
-    keys = LocalStore(location) if parts else store_of_zarr(store)
+    store = LocalStore(location) if parts else store_of_zarr(zarr_store)
     path = "/".join(parts) if parts else data.path.strip("/")
-    node = None if keys is None else _node(keys, path, number)
-    if keys is None or node is None:
+    node = None if store is None else _node(store, path, number)
+    if store is None or node is None:
         return data
-    return (LazyArray if parts else UnlinkedArray)(keys, path, node, ChunkCache())
+    return (LazyArray if parts else UnlinkedArray)(store, path, node, ChunkCache())
 
 
 def _outermost(location: str, number: int) -> tuple[str, list[str]]:
@@ -60,9 +60,9 @@ def _outermost(location: str, number: int) -> tuple[str, list[str]]:
     return location, parts
 
 
-def _node(keys: Store, path: str, number: int) -> Dataset[Attributes] | None:
+def _node(store: Store, path: str, number: int) -> Dataset[Attributes] | None:
     """Return the metadata of an array, None if this package cannot decode its chunks."""
-    texts = keys.get_many(join(path, name) for name in _DOCUMENTS[number][1])
+    texts = store.get_many(join(path, name) for name in _DOCUMENTS[number][1])
     try:
         node = parse_array({split(key)[1]: load(text, key=key) for key, text in texts.items()}, path)
         if node is not None:

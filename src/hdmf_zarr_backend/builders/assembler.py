@@ -242,13 +242,13 @@ class Assembler:
         edits: Edits | None = None,
     ) -> None:
         self.file = file
-        self.keys: Store = file.keys
+        self.store: Store = file.store
         self.hierarchy = file.hierarchy
         self.source = file.location
         self.builders: dict[str, Any] = {}
         self._resolver = resolver
         self._assembler_of = assembler_of
-        self._rules = self.keys.read_rules
+        self._rules = self.store.read_rules
         self.levels = [0]
         self._references = references
         self._edits = edits
@@ -317,7 +317,7 @@ class Assembler:
         ]
         paths = {path for path, _ in nodes}
         self._check_left_out(paths, strict=self.is_strict)
-        scalars = stored_chunks(self.keys, places)  # fetched together
+        scalars = stored_chunks(self.store, places)  # fetched together
         pending: list[tuple[str, str, Any]] = []
         for path, node in reversed(nodes):  # members before their group
             attributes = self._attributes(path, node, pending)
@@ -342,7 +342,7 @@ class Assembler:
 
     def _leave_out_damaged(self, path: str, error: ZarrBackendError, *, strict: bool) -> None:
         """Leave out a node that cannot be read, with a warning; raise where a copy or a change would lose it."""
-        if strict or self._edits is not None or self.keys.read_rules.is_copied:
+        if strict or self._edits is not None or self.store.read_rules.is_copied:
             raise error from error.__cause__
         self.left_out[path] = error
         self._warned.add(path)
@@ -453,11 +453,11 @@ class Assembler:
         bound = tuple(maxshape) if isinstance(maxshape, list) else None
         context = ArrayContext(bound, elements, self.root_id)
         if self._edits is None:
-            return LazyArray(self.keys, path, node, self._cache, context)
+            return LazyArray(self.store, path, node, self._cache, context)
         # the data of a typed dataset are the data of a column, and those hdmf extends
-        check_unwritten(self.keys, path, node.stored)  # a change of its shape looks at each chunk that it states
+        check_unwritten(self.store, path, node.stored)  # a change of its shape looks at each chunk that it states
         array = EditableColumn if node.attributes.keys() & TYPE_KEYS else EditableArray
-        return array(self._edits, self.keys, path, node, self._cache, context)
+        return array(self._edits, self.store, path, node, self._cache, context)
 
     def _dataset(
         self, path: str, name: str, node: Dataset[Attributes], attributes: dict[str, Any], scalars: dict[str, bytes]

@@ -89,11 +89,11 @@ class Change:
         return bool(path)
 
 
-def change_of(keys: Store, parsed: ParsedFile, touched: Iterable[str]) -> Change | None:
+def change_of(store: Store, parsed: ParsedFile, touched: Iterable[str]) -> Change | None:
     """Return what is needed to derive a change of a file before it is made; None where all has to be derived."""
     if parsed.state != "alike":
         return None
-    text = keys.get(zarr3.DOCUMENT)
+    text = store.get(zarr3.DOCUMENT)
     if text is None or b'"both"' not in text:
         return None
     try:
@@ -120,7 +120,7 @@ class Derived:
 
 
 def derive(
-    keys: Store,
+    store: Store,
     hierarchy: Hierarchy,
     *,
     change: Change | None = None,
@@ -130,11 +130,11 @@ def derive(
 ) -> Derived:
     """Set the documents and chunks of format 3 of a file whose documents of format 2 are complete."""
     with nullcontext() if journal is None else undone_on_error(journal):
-        return _derive(keys, hierarchy, change, journal, is_new=is_new, options=options)
+        return _derive(store, hierarchy, change, journal, is_new=is_new, options=options)
 
 
 def _derive(
-    keys: Store,
+    store: Store,
     hierarchy: Hierarchy,
     change: Change | None,
     journal: Journal | None,
@@ -142,44 +142,44 @@ def _derive(
     is_new: bool,
     options: WriteOptions,
 ) -> Derived:
-    consolidated = keys.get(zarr2.CONSOLIDATED)
+    consolidated = store.get(zarr2.CONSOLIDATED)
     if consolidated is None:
-        raise UsageError("there is no consolidated document", store=keys.location, remedy="Run `zarrio consolidate`.")
+        raise UsageError("there is no consolidated document", store=store.location, remedy="Run `zarrio consolidate`.")
     planned = hierarchy if change is None else _part(hierarchy, change)
-    plan, fates = plan_format_3(keys, planned)
+    plan, fates = plan_format_3(store, planned)
     paths = [path for path, _ in plan.hierarchy.walk()]
     encoded = {path: array.node for path, array in plan.arrays.items()}
     if change is not None:
-        _hide_if_needed(keys, change.before, encoded)
+        _hide_if_needed(store, change.before, encoded)
     before = None
     if change is None and journal is not None and options.executor in (None, "auto"):
-        before = partial(record_format_3, keys, journal, paths, encoded)  # nothing may differ
+        before = partial(record_format_3, store, journal, paths, encoded)  # nothing may differ
     elif change is None and journal is not None:  # other processes cannot record anything
-        record_format_3(keys, journal, paths, encoded)
-    target = ChangedKeys(keys, {} if is_new else _documents(change, paths), is_empty=is_new, before=before)
+        record_format_3(store, journal, paths, encoded)
+    target = ChangedKeys(store, {} if is_new else _documents(change, paths), is_empty=is_new, before=before)
     writer = Writer(target, plan, options)
     writer.write_changes(added=(), changed=paths, keep=_keep_nothing)
     if change is not None:
         _add_others(plan.hierarchy, hierarchy, change.before)
-    keys.drain()
+    store.drain()
     text = root_text(plan.hierarchy, consolidated, strict=options.strict_json)
     if journal is None:
         target.set(zarr3.DOCUMENT, text)
         return Derived(fates, target.count)
-    rest = _rest(keys, plan.hierarchy, encoded, change)
-    root = {} if keys.get(zarr3.DOCUMENT) == text else {zarr3.DOCUMENT: text}
+    rest = _rest(store, plan.hierarchy, encoded, change)
+    root = {} if store.get(zarr3.DOCUMENT) == text else {zarr3.DOCUMENT: text}
     journal.discard(rest)
     journal.commit(root)
     return Derived(fates, target.count + len(root) + len(rest))
 
 
-def plan_format_3(keys: Store, hierarchy: Hierarchy) -> tuple[WritePlan, dict[str, Fate]]:
+def plan_format_3(store: Store, hierarchy: Hierarchy) -> tuple[WritePlan, dict[str, Fate]]:
     """Return the plan of what a file of format 2 lacks for format 3, and the fates of its arrays, as of `keep_chunks`.
 
     The plan has all nodes, and the arrays whose chunks have another form in format 3.
     """
-    plan = ZarrPlanner(keys, hierarchy, keys.location, zarr_format=3, is_in_place=True).plan_file()
-    adapt_plan(plan, location=keys.location)
+    plan = ZarrPlanner(store, hierarchy, store.location, zarr_format=3, is_in_place=True).plan_file()
+    adapt_plan(plan, location=store.location)
     fates = keep_chunks(plan, hierarchy)
     for _, node in plan.hierarchy.walk():
         if isinstance(node, Dataset):
@@ -225,13 +225,13 @@ def _documents(change: Change | None, paths: Iterable[str]) -> dict[str, bytes]:
     return {key: dump(document) for some in documents for key, document in some}
 
 
-def _hide_if_needed(keys: Store, before: Hierarchy, encoded: dict[str, Dataset[Any]]) -> None:
+def _hide_if_needed(store: Store, before: Hierarchy, encoded: dict[str, Dataset[Any]]) -> None:
     """Let the root show nothing to readers of format 3, if chunks get another form than its documents say."""
     for path, node in encoded.items():
         old = before.get(path)
         if isinstance(old, Dataset) and _form(path, old) != _form(path, node):
-            keys.set(zarr3.DOCUMENT, both.sealed(dump(both.hiding_document())))
-            keys.drain()
+            store.set(zarr3.DOCUMENT, both.sealed(dump(both.hiding_document())))
+            store.drain()
             return
 
 
@@ -241,27 +241,27 @@ def _form(path: str, node: Node) -> list[Any]:
     return [document[key] for key in ("data_type", "chunk_grid", "chunk_key_encoding", "codecs")]
 
 
-def record_format_3(keys: Store, journal: Journal, paths: Iterable[str], encoded: dict[str, Dataset[Any]]) -> None:
+def record_format_3(store: Store, journal: Journal, paths: Iterable[str], encoded: dict[str, Dataset[Any]]) -> None:
     """Record the state of the documents and chunks of format 3, most of which do not exist, in one put."""
     names, folders = [zarr3.key_of(path) for path in paths], []
     for path, node in encoded.items():
         stored, folder = node.stored, join(path, DEFAULT_PREFIX)
         has_folder = stored.chunk_name((0,) * len(stored.shape)).startswith(f"{DEFAULT_PREFIX}/")
-        if has_folder and next(keys.list_prefix(folder), None) is None:
+        if has_folder and next(store.list_prefix(folder), None) is None:
             folders.append(folder)
         else:
             names += [join(path, stored.chunk_name(index)) for index in np.ndindex(*stored.grid)]
     journal.keep(names, below=folders)
 
 
-def _rest(keys: Store, hierarchy: Hierarchy, encoded: dict[str, Dataset[Any]], change: Change | None) -> list[str]:
+def _rest(store: Store, hierarchy: Hierarchy, encoded: dict[str, Dataset[Any]], change: Change | None) -> list[str]:
     """Return chunks of format 3 outside of their arrays, and documents of nodes that are not in the file any more."""
     gone: list[str] = []
     for path, node in encoded.items():
-        stored = keys.list_prefix(join(path, DEFAULT_PREFIX))
+        stored = store.list_prefix(join(path, DEFAULT_PREFIX))
         gone += [key for key in stored if not _is_chunk(key[len(path) + 1 :], node.stored)]
     if change is None:
-        there = [key for key in keys.list_documents() if split(key)[1] == zarr3.DOCUMENT]
+        there = [key for key in store.list_documents() if split(key)[1] == zarr3.DOCUMENT]
         gone += [key for key in there if hierarchy.get(split(key)[0]) is None]
     return gone
 
@@ -273,7 +273,7 @@ def _is_chunk(name: str, stored: StoredArray) -> bool:
 
 
 def derive_or_warn(
-    keys: Store,
+    store: Store,
     parsed: ParsedFile,
     change: Change | None,
     journal: Journal,
@@ -286,11 +286,11 @@ def derive_or_warn(
     parsed.state = "2 is newer"
     try:
         here = WriteOptions(strict_json=options.strict_json)
-        derive(keys, parsed.hierarchy, change=change, journal=journal, options=here)
+        derive(store, parsed.hierarchy, change=change, journal=journal, options=here)
     except (ZarrBackendError, OSError) as error:
-        keys.abandon()
+        store.abandon()
         warn(
-            f"{keys.location}: the change is written in Zarr format 2, and could not be in format 3 ({error}); "
+            f"{store.location}: the change is written in Zarr format 2, and could not be in format 3 ({error}); "
             "`zarrio repair` updates format 3",
             FormatsDifferWarning,
             stacklevel=4,
@@ -299,21 +299,21 @@ def derive_or_warn(
     parsed.state = "alike"
 
 
-def check_derivable(keys: Store, state: both.State | None) -> None:
+def check_derivable(store: Store, state: both.State | None) -> None:
     """Refuse to change a file of both formats whose documents of format 3 are newer, which would be lost."""
     if state in ("3 is newer", "both are newer"):
         raise ConflictError(
             "the metadata of Zarr format 3 were changed by a program that does not know those of format 2",
-            store=keys.location,
+            store=store.location,
             remedy="Keep those of format 3 with `zarrio upgrade --drop 2`, or those of format 2 with `--drop 3`.",
         )
 
 
-def keys_of_format_3(keys: Store) -> tuple[list[str], list[str]]:
+def keys_of_format_3(store: Store) -> tuple[list[str], list[str]]:
     """Return the keys of the documents of format 3, that of the root first, and of the chunks that only they name."""
-    texts = read_documents(keys, {zarr3.DOCUMENT})
+    texts = read_documents(store, {zarr3.DOCUMENT})
     paths = {split(key)[0] for key, text in texts.items() if b'"array"' in text and _has_own_chunks(text, key)}
-    chunks = [key for path in sorted(paths) for key in keys.list_prefix(join(path, "c"))]
+    chunks = [key for path in sorted(paths) for key in store.list_prefix(join(path, "c"))]
     return sorted(texts, key=len), chunks
 
 

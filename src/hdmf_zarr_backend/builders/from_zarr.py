@@ -45,7 +45,7 @@ class ZarrPlanner:
 
     def __init__(
         self,
-        keys: Store,
+        store: Store,
         hierarchy: Hierarchy,
         target: str | None,
         *,
@@ -55,13 +55,13 @@ class ZarrPlanner:
         if zarr_format == 3 and is_nczarr(hierarchy):  # format 3 has no NCZarr attributes
             hierarchy = copy_hierarchy(hierarchy)
             strip(hierarchy)
-        self._keys = keys
+        self._store = store
         self._hierarchy = hierarchy
         self._target = target
         self._is_in_place = is_in_place
         self.cache = ChunkCache()
         self._specs = spec_location(hierarchy.root.attributes.get(SPECLOC))
-        self._resolver = resolver_of(keys, hierarchy)
+        self._resolver = resolver_of(store, hierarchy)
         self._is_ours = "version" in notes_of(hierarchy.root.attributes)
         self._taken: dict[str, dict[str, int]] = {}
         self.plan = WritePlan(Hierarchy(Group(), zarr_format))
@@ -69,7 +69,7 @@ class ZarrPlanner:
     def plan_file(self) -> WritePlan:
         """Plan everything."""
         for path, node in self._hierarchy.walk():
-            with at(self._keys, path):
+            with at(self._store, path):
                 if isinstance(node, Group):
                     self.plan.hierarchy.add(path, Group(self._attributes(node.attributes, is_root=not path)))
                 else:
@@ -108,7 +108,7 @@ class ZarrPlanner:
         if not isinstance(reference, dict) or not isinstance(reference.get("path"), str):
             return reference
         source = reference.get("source")
-        origin = self._keys.location
+        origin = self._store.location
         found = self._resolver.locate(self._resolver.main, source) if isinstance(source, str) else origin
         if found == origin:
             return {**reference, "source": THIS_FILE}
@@ -117,10 +117,10 @@ class ZarrPlanner:
     # ---- arrays -----------------------------------------------------------------------------------------------------
 
     def _array(self, path: str, node: Dataset[Attributes]) -> PlannedArray:
-        lazy = LazyArray(self._keys, path, node, self.cache)
+        lazy = LazyArray(self._store, path, node, self.cache)
         lazy.check_codecs()
         if lazy.dtype.hasobject or not self._is_in_place:
-            check_unwritten(self._keys, path, node.stored)
+            check_unwritten(self._store, path, node.stored)
         if self._specs is not None and path.startswith(f"{self._specs}/") and stored_text(node.stored) != "text":
             return self._spec(lazy)
         planned = self._planned(lazy)

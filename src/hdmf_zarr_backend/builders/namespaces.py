@@ -53,7 +53,7 @@ def version_conflicts(catalog: Any, hierarchy: Hierarchy) -> list[str]:
 
 
 def load_cached_namespaces(
-    catalog: Any, keys: Store, hierarchy: Hierarchy, namespaces: list[str] | None = None, *, is_plain: bool = False
+    catalog: Any, store: Store, hierarchy: Hierarchy, namespaces: list[str] | None = None, *, is_plain: bool = False
 ) -> dict[str, Any]:
     """Load the newest version of each cached namespace into ``catalog`` (a NamespaceCatalog or TypeMap).
 
@@ -64,7 +64,7 @@ def load_cached_namespaces(
     versions = cached_versions(hierarchy)
     if not versions:
         warn(
-            f"No cached namespaces found in {keys.location!r}: the installed ones are used.",
+            f"No cached namespaces found in {store.location!r}: the installed ones are used.",
             MissingNamespacesWarning,
             stacklevel=3,
         )
@@ -75,13 +75,13 @@ def load_cached_namespaces(
         if not versions.get(name):
             raise MetadataError(
                 f"the namespace {name!r} is not cached",
-                store=keys.location,
+                store=store.location,
                 path=absolute(location),
                 remedy=f"The cached namespaces are: {', '.join(versions)}.",
             )
         path = join(join(location, name), newest_version(versions[name]))
-        text = source_texts(keys, hierarchy, path)
-        readers[name] = TextSpecReader(keys.location, text, path=absolute(path), is_plain=is_plain)
+        text = source_texts(store, hierarchy, path)
+        readers[name] = TextSpecReader(store.location, text, path=absolute(path), is_plain=is_plain)
     try:
         loaded: dict[str, Any] = catalog.load_namespaces(NAMESPACE, reader=readers)
     except ZarrBackendError:
@@ -89,21 +89,21 @@ def load_cached_namespaces(
     except HDMF_ERRORS as error:
         raise MetadataError(
             f"HDMF does not understand the cached namespaces ({type(error).__name__}: {error})",
-            store=keys.location,
+            store=store.location,
             path=absolute(location),
             **USE_INSTALLED,
         ) from error
     return loaded
 
 
-def source_texts(keys: Store, hierarchy: Hierarchy, path: str) -> Callable[[str], str]:
+def source_texts(store: Store, hierarchy: Hierarchy, path: str) -> Callable[[str], str]:
     """Return a function that returns the JSON text of a source of the namespace cached at `path`.
 
     It raises a MetadataError if the source is missing or is not text.
     """
     cache = ChunkCache()
-    if keys.abilities.is_remote:  # request all at once, unless they are inlined
-        keys = InlinedStore(keys, keys.get_many(_chunk_keys(hierarchy, path)))
+    if store.abilities.is_remote:  # request all at once, unless they are inlined
+        store = InlinedStore(store, store.get_many(_chunk_keys(hierarchy, path)))
 
     def text(source: str) -> str:
         place = join(path, source)
@@ -111,11 +111,11 @@ def source_texts(keys: Store, hierarchy: Hierarchy, path: str) -> Callable[[str]
         if not isinstance(node, Dataset):
             raise MetadataError(
                 f"the cached source {source!r} is missing",
-                store=keys.location,
+                store=store.location,
                 path=absolute(place),
                 **USE_INSTALLED,
             )
-        return _spec_text(keys, place, node.stored, cache)
+        return _spec_text(store, place, node.stored, cache)
 
     return text
 
@@ -127,10 +127,10 @@ def _chunk_keys(hierarchy: Hierarchy, path: str) -> list[str]:
     return [join(place, node.stored.chunk_name((0,) * len(node.stored.shape))) for place, node in arrays.items()]
 
 
-def _spec_text(keys: Store, path: str, stored: StoredArray, cache: ChunkCache) -> str:
+def _spec_text(store: Store, path: str, stored: StoredArray, cache: ChunkCache) -> str:
     """Return the JSON text of one cached source, in any of the stored forms."""
-    with at(keys, path):
-        value: Any = ChunkReader(keys, path, stored, cache).read()
+    with at(store, path):
+        value: Any = ChunkReader(store, path, stored, cache).read()
     value = np.asarray(value, dtype=object).reshape(-1)
     text = value[0] if len(value) == 1 else None
     if isinstance(text, bytes):
@@ -138,7 +138,7 @@ def _spec_text(keys: Store, path: str, stored: StoredArray, cache: ChunkCache) -
     if not isinstance(text, str):
         raise MetadataError(
             "a cached source is not text",
-            store=keys.location,
+            store=store.location,
             path=absolute(path),
             **USE_INSTALLED,
         )

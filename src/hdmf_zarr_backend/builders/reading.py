@@ -29,7 +29,7 @@ class ReadSession:
 
     def __init__(
         self,
-        keys: Store,
+        store: Store,
         parsed: ParsedFile,
         source: str,
         manager: Any,
@@ -39,7 +39,7 @@ class ReadSession:
         on_made: Callable[[Any], None] = lambda builder: None,
     ) -> None:
         self._manager = manager
-        self._resolver = resolver_of(keys, parsed.hierarchy, source)
+        self._resolver = resolver_of(store, parsed.hierarchy, source)
         self._left_out = parsed.left_out
         self._assemblers: dict[str, Assembler] = {}
         self._restored: dict[str, int] = {}
@@ -131,7 +131,7 @@ class ReadSession:
 
     def _set_copied(self, *, is_copied: bool) -> None:
         for assembler in self._assemblers.values():
-            assembler.keys.read_rules = replace(assembler.keys.read_rules, is_copied=is_copied)
+            assembler.store.read_rules = replace(assembler.store.read_rules, is_copied=is_copied)
 
     @property
     def root_ids(self) -> dict[str, str | None]:

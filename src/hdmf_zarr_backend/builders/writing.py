@@ -61,11 +61,11 @@ def write_new(request: WriteRequest, store: Store, lock: WriterLock | None) -> t
         exclusive=request.exclusive,
         options=request.options,
         lock=lock,
-    ) as keys:
-        writer = Writer(keys, plan, request.options)
+    ) as new_store:
+        writer = Writer(new_store, plan, request.options)
         writer.write(exhaust_in_turn=request.exhaust_in_turn)
         if request.has_both:
-            derive(keys, plan.hierarchy, is_new=True, options=replace(request.options, progress=SILENT))
+            derive(new_store, plan.hierarchy, is_new=True, options=replace(request.options, progress=SILENT))
     request.unfilled = plan.unfilled
     return plan.hierarchy, writer.inlined
 
@@ -100,7 +100,7 @@ class EditedFile:
 
     Attributes
     ----------
-    keys : Store
+    store : Store
         The store of the file.
     parsed : ParsedFile
         The metadata on disk and the scalars of the consolidated document; updated if a write succeeds.
@@ -110,7 +110,7 @@ class EditedFile:
         How to write.
     """
 
-    keys: Store
+    store: Store
     parsed: ParsedFile
     edits: Edits
     options: WriteOptions
@@ -127,35 +127,35 @@ def write_difference(
 
     ``is_written`` and ``original`` as for `AppendPlanner`.
     """
-    keys, edits, known = file.keys, file.edits, file.parsed.hierarchy
+    store, edits, known = file.store, file.edits, file.parsed.hierarchy
     _prepare(file)
     with gc_paused():  # a collection would take longer than making these objects
         hierarchy = copy_hierarchy(known)
         planner = AppendPlanner(request, hierarchy, is_written=is_written, original=original)
         plan = planner.plan_root(request.builder)
-        check_targets(plan, request.targets, keys, added=planner.added, changed=planner.changed, known=known)
+        check_targets(plan, request.targets, store, added=planner.added, changed=planner.changed, known=known)
         plan.chunk_key_encoding = request.options.chunk_key_encoding or "default"
         plan.is_nczarr = request.options.nczarr or is_nczarr(known)
         planner.note_specs(add_specs(plan, request.texts, location=request.targets.location))
-    check_names((path for path, _ in plan.hierarchy.walk()), keys)
+    check_names((path for path, _ in plan.hierarchy.walk()), store)
     is_other = file.parsed.consolidated != request.options.consolidate_metadata
     is_more = bool(planner.changed or planner.added or plan.is_nczarr or is_other)
-    change = change_of(keys, file.parsed, [*planner.changed, *planner.added, *edits.touched])
+    change = change_of(store, file.parsed, [*planner.changed, *planner.added, *edits.touched])
     with _undone_on_error(file):
         _flush(file, request.targets.encode, keep=_documents(hierarchy, planner.changed), below=planner.added)
         _copy_filters(hierarchy, edits)
         if is_more:
-            writer = Writer(keys, plan, request.options)
+            writer = Writer(store, plan, request.options)
             writer.inlined = file.parsed.inlined
             writer.write_changes(added=planner.added, changed=planner.changed, keep=edits.journal.keep)
         if request.options.durable:
-            keys.sync()  # before the commit
+            store.sync()  # before the commit
         _commit(file, hierarchy, is_changed=is_more, consolidate=request.options.consolidate_metadata)
     adopt(known, hierarchy)
     if file.parsed.state is not None:
-        derive_or_warn(keys, file.parsed, change, edits.journal, file.options)
+        derive_or_warn(store, file.parsed, change, edits.journal, file.options)
     if request.options.durable:
-        keys.sync()
+        store.sync()
     if is_more:
         request.options.progress.finish()
     request.unfilled = plan.unfilled
@@ -171,17 +171,17 @@ def flush_edits(file: EditedFile, encode: Callable[[Any], Any]) -> None:
     if edits.has_failed or not (edits.pending or edits.journal.is_open):
         return
     _prepare(file)
-    change = change_of(file.keys, file.parsed, edits.touched)
+    change = change_of(file.store, file.parsed, edits.touched)
     with _undone_on_error(file):
         _flush(file, encode)
         consolidate = file.parsed.consolidated or file.parsed.state is not None
         if file.options.durable:
-            file.keys.sync()  # before the commit
+            file.store.sync()  # before the commit
         _commit(file, file.parsed.hierarchy, is_changed=False, consolidate=consolidate)
     if file.parsed.state is not None:
-        derive_or_warn(file.keys, file.parsed, change, edits.journal, file.options)
+        derive_or_warn(file.store, file.parsed, change, edits.journal, file.options)
     if file.options.durable:
-        file.keys.sync()
+        file.store.sync()
 
 
 def drop_changes(edits: Edits, location: str, error: BaseException) -> None:
@@ -207,7 +207,7 @@ def drop_changes(edits: Edits, location: str, error: BaseException) -> None:
 def _prepare(file: EditedFile) -> None:
     """Check the metadata on disk, and name the axes of the arrays whose shapes have changed."""
     if file.options.strict_json:
-        check_strict(file.parsed.hierarchy, file.keys.location)
+        check_strict(file.parsed.hierarchy, file.store.location)
     rename_axes(file.parsed.hierarchy, file.edits.changed)
 
 
@@ -240,7 +240,7 @@ def _flush(
     for key in edits.journal.discarded:
         file.parsed.inlined.pop(key, None)
     documents = _documents(known, overlaid)
-    file.keys.set_many({key: dump(text, strict=file.options.strict_json) for key, text in documents.items()})
+    file.store.set_many({key: dump(text, strict=file.options.strict_json) for key, text in documents.items()})
 
 
 def _copy_filters(hierarchy: Hierarchy, edits: Edits) -> None:

@@ -102,11 +102,11 @@ class Edits:
         be those that compute the values that are written.
     """
 
-    def __init__(self, keys: Store, metadata: Metadata, lock: WriterLock | None = None) -> None:
-        self._keys = keys
+    def __init__(self, store: Store, metadata: Metadata, lock: WriterLock | None = None) -> None:
+        self._store = store
         self._metadata = metadata
-        self.own = Staged(keys.location)
-        self.journal = Journal(keys, metadata.zarr_format, lock)
+        self.own = Staged(store.location)
+        self.journal = Journal(store, metadata.zarr_format, lock)
         self._chunks: dict[ChunkId, Array] = {}
         self._readers: dict[str, ChunkReader] = {}
         self._removed: set[ChunkId] = set()
@@ -117,7 +117,7 @@ class Edits:
         self._is_lost = False
         self.changed: dict[str, Dataset[Attributes]] = {}
         self.datasets: dict[str, Dataset[Attributes]] = {}
-        self.shards = ChangedShards(keys)
+        self.shards = ChangedShards(store)
         self.is_marked = False
         self.has_failed = False
         self.is_closed = False
@@ -301,10 +301,10 @@ class Edits:
         rows: dict[str, list[Array]] = {}
         for (path, _), chunk in self._chunks.items():
             if has_records(self._readers[path].array):
-                rows.setdefault(path, []).append(_resolved(chunk, encode, path, self._keys.location))
+                rows.setdefault(path, []).append(_resolved(chunk, encode, path, self._store.location))
         for path, chunks in rows.items():
             reader = self._readers[path]
-            fields = wider_fields(reader.array, chunks, self._keys.read_rules.limits.max_object_bytes)
+            fields = wider_fields(reader.array, chunks, self._store.read_rules.limits.max_object_bytes)
             if fields is not None:
                 self.widen(reader, np.dtype(object), partial(set_fields, fields, reader.array))
 
@@ -322,7 +322,7 @@ class Edits:
         try:
             for (path, index), chunk in chunks.items():
                 reader = self._readers[path]
-                self._keys.set(join(path, reader.array.chunk_name(index)), reader.codec.encode(chunk))
+                self._store.set(join(path, reader.array.chunk_name(index)), reader.codec.encode(chunk))
         finally:  # some may be written before a failure
             for path in {path for path, _ in chunks}:
                 self._readers[path].forget(path)
@@ -336,7 +336,7 @@ class Edits:
         if self._is_lost:
             raise StoreError(
                 "an earlier write failed and was undone, and some of the changes are not in memory any more",
-                store=self._keys.location,
+                store=self._store.location,
                 remedy="Close the file, open it again, and make the changes again.",
             )
         with self.lock:
@@ -345,7 +345,7 @@ class Edits:
     def _write_all(self, encode: Encode, keys: Iterable[str], below: Iterable[str]) -> None:
         self._fill_regrown()
         self._widen_rows(encode)
-        location = self._keys.location
+        location = self._store.location
         chunks = {chunk_id: _resolved(chunk, encode, chunk_id[0], location) for chunk_id, chunk in self._chunks.items()}
         documents = {path: list(self._metadata.documents(path, node)) for path, node in self.changed.items()}
         mark = self._metadata.mark() if self._widened else None
@@ -354,7 +354,7 @@ class Edits:
         shards = self.shards.changed()
         self._record([*plain, *fills, *shards], [*names, *keys], below, mark)
         for (path, index), data in fills.items():
-            self._keys.set(join(path, self._readers[path].array.chunk_name(index)), data)
+            self._store.set(join(path, self._readers[path].array.chunk_name(index)), data)
         self._write_others(plain, documents)
         if mark is not None:
             self._replace_widened(mark, plain, documents)
@@ -370,22 +370,22 @@ class Edits:
         """Write the arrays whose elements keep their size: chunks first, then the documents with their shapes."""
         self._write_chunks({chunk_id: chunk for chunk_id, chunk in chunks.items() if chunk_id[0] not in self._widened})
         self.shards.write(chunk_id for chunk_id in self.shards.changed() if chunk_id[0] not in self._widened)
-        self._keys.drain()
+        self._store.drain()
         for path in documents.keys() - self._widened:
-            self._keys.set_many({key: dump(document) for key, document in documents[path]})
+            self._store.set_many({key: dump(document) for key, document in documents[path]})
 
     def _replace_widened(self, mark: Mark, chunks: dict[ChunkId, Array], documents: Documents) -> None:
         """Write the arrays whose elements became larger; all their chunks are in memory.
 
         Their documents come first: from them a reader that has the file open learns why a chunk does not decode.
         """
-        self._keys.drain()
-        mark.put(self._keys)
-        self._keys.drain()
+        self._store.drain()
+        mark.put(self._store)
+        self._store.drain()
         self.is_marked = True
         for path in sorted(self._widened):
-            self._keys.set_many({key: dump(document) for key, document in documents[path]})
-        self._keys.drain()
+            self._store.set_many({key: dump(document) for key, document in documents[path]})
+        self._store.drain()
         self._write_chunks({chunk_id: chunk for chunk_id, chunk in chunks.items() if chunk_id[0] in self._widened})
         self.shards.write(chunk_id for chunk_id in self.shards.changed() if chunk_id[0] in self._widened)
 

@@ -86,11 +86,11 @@ class Mark:
     documents: Mapping[str, bytes]
     hidden: tuple[str, ...] = ()
 
-    def put(self, keys: Store) -> None:
+    def put(self, store: Store) -> None:
         """Set the documents and delete the hidden keys."""
         for key, text in self.documents.items():
-            keys.set(key, text)
-        keys.delete(self.hidden)
+            store.set(key, text)
+        store.delete(self.hidden)
 
 
 # ---- records --------------------------------------------------------------------------------------------------------
@@ -221,10 +221,10 @@ class Journal:
     A store that undoes changes itself has none: a session of Icechunk is a transaction.
     """
 
-    def __init__(self, keys: Store, zarr_format: int, lock: WriterLock | None = None) -> None:
-        self._keys = keys
+    def __init__(self, store: Store, zarr_format: int, lock: WriterLock | None = None) -> None:
+        self._consolidates = store.abilities.consolidates
         self._lock = lock
-        self._store: Store = keys.unwrapped
+        self._store: Store = store.unwrapped
         self._consolidated = zarr2.CONSOLIDATED if zarr_format == 2 else zarr3.DOCUMENT
         self._is_stuck = False
         self._forget()
@@ -268,7 +268,7 @@ class Journal:
                 store=self._store.location,
                 remedy="Close the file, and open it with mode 'r+' when the store takes values again.",
             )
-        if not self._keys.abilities.consolidates:
+        if not self._consolidates:
             return
         marked = () if mark is None else (*mark.documents, *mark.hidden)
         small = self._fresh([*keys, self._consolidated, *marked])
@@ -344,13 +344,13 @@ class Journal:
         """
         if self.is_open or len(documents) + len(gone) + bool(self._discarded) > 1:
             self.keep([*documents, *gone])
-        self._keys.drain()
+        self._store.drain()
         self._check_lock()
         discarded, records, aside = self._discarded, self._records, self._aside
         if not records:  # a single put is atomic
             self._discarded = []
-            _set_and_delete(self._keys, documents, [*gone, *discarded])
-            self._keys.drain()
+            _set_and_delete(self._store, documents, [*gone, *discarded])
+            self._store.drain()
             return
         final = {key: _digest(text) for key, text in documents.items()} | dict.fromkeys(gone)
         self._store.set(LAST_RECORD, dump({"version": VERSION, "id": self._id, "final": final, "delete": discarded}))
@@ -364,7 +364,7 @@ class Journal:
 
     def undo(self, error: BaseException) -> None:
         """Restore everything that changed since the last commit; a failure is added to ``error`` as a note."""
-        self._keys.abandon()
+        self._store.abandon()
         if self.is_open and not self._is_stuck:
             try:
                 self._check_lock()
@@ -382,18 +382,18 @@ class Journal:
 
 @contextmanager
 def changing(
-    keys: Store, *, break_lock: bool = False, report: Callable[[str], None] | None = None
+    store: Store, *, break_lock: bool = False, report: Callable[[str], None] | None = None
 ) -> Iterator[WriterLock]:
     """Open an existing file for a change: take its lock, and finish or undo what a dead writer has left.
 
     What changes a file in place begins here, or with the same two steps in `ZarrIO`, and ends with a `Journal`.
     """
-    with writer_lock(keys, break_lock=break_lock) as lock:
+    with writer_lock(store, break_lock=break_lock) as lock:
         if report is None:
-            recover_with_warning(keys)
-        elif (done := recover(keys)) is not None:
+            recover_with_warning(store)
+        elif (done := recover(store)) is not None:
             report(done)
-        delete_leftovers(keys)
+        delete_leftovers(store)
         yield lock
 
 
@@ -409,11 +409,11 @@ def undone_on_error(journal: Journal) -> Iterator[Journal]:
         raise
 
 
-def _set_and_delete(keys: Store, documents: Mapping[str, bytes], gone: Sequence[str]) -> None:
+def _set_and_delete(store: Store, documents: Mapping[str, bytes], gone: Sequence[str]) -> None:
     for key, text in documents.items():
-        keys.set(key, text)
+        store.set(key, text)
     if gone:
-        keys.delete(gone)
+        store.delete(gone)
 
 
 def _digest(value: bytes) -> str:
@@ -469,63 +469,63 @@ def _remove(store: Store, records: int, aside: Sequence[str]) -> None:
 # ---- recovery -------------------------------------------------------------------------------------------------------
 
 
-def pending(keys: Store) -> Record | None:
+def pending(store: Store) -> Record | None:
     """Return the first record of the journal of a file, None without a journal; MetadataError if it is damaged."""
-    if not keys.abilities.consolidates:
+    if not store.abilities.consolidates:
         return None
-    text = keys.unwrapped.get(JOURNAL)
-    return None if text is None else Record.decode(text, keys.location)
+    text = store.unwrapped.get(JOURNAL)
+    return None if text is None else Record.decode(text, store.location)
 
 
-def recover(keys: Store) -> str | None:
+def recover(store: Store) -> str | None:
     """Undo an interrupted change, or finish it if it was complete; return a report, None without a journal.
 
     The caller must hold the lock of the file.
     """
-    first = pending(keys)
+    first = pending(store)
     if first is None:
         return None
-    store: Store = keys.unwrapped
+    unwrapped: Store = store.unwrapped
     records, aside, folders = 0, list[str](), {""}
-    for record in _records(store, first.id):
+    for record in _records(unwrapped, first.id):
         records += 1
         aside += record.aside_keys()
         folders |= {key.rpartition("/")[0] for key in (*record.old, *record.absent, *record.aside)}
-    last, steps = _last_record(store, first.id), _Steps(store.location)
-    if last is not None and _is_complete(store, last["final"]):
+    last, steps = _last_record(unwrapped, first.id), _Steps(unwrapped.location)
+    if last is not None and _is_complete(unwrapped, last["final"]):
         gone = [key for key, wanted in last["final"].items() if wanted is None]
-        steps.delete(store, [*gone, *last["delete"]])
+        steps.delete(unwrapped, [*gone, *last["delete"]])
         done = "was complete, and its journal was removed"
     else:
-        store.delete([LAST_RECORD])  # a half restored state must not look complete
-        _restore(store, first.id, steps)
+        unwrapped.delete([LAST_RECORD])  # a half restored state must not look complete
+        _restore(unwrapped, first.id, steps)
         done = "was interrupted and has been undone"
     steps.check()
-    store.delete_unfinished(folders)
-    _remove(store, records, aside)
+    unwrapped.delete_unfinished(folders)
+    _remove(unwrapped, records, aside)
     return f"a change of this file by {first.holder} {done}"
 
 
-def recover_with_warning(keys: Store) -> None:
+def recover_with_warning(store: Store) -> None:
     """Undo or finish an interrupted change, with a warning."""
-    done = recover(keys)
+    done = recover(store)
     if done is not None:
-        _warn(f"{keys.location}: {done}")
+        _warn(f"{store.location}: {done}")
 
 
-def warn_of_pending(keys: Store, *, only_dead: bool = False) -> None:
+def warn_of_pending(store: Store, *, only_dead: bool = False) -> None:
     """Warn if a change of a file that is read is not complete: values assigned to its arrays may be old or new."""
-    if keys.folder is not None and not os.path.lexists(os.path.join(keys.folder, JOURNAL)):
+    if store.folder is not None and not os.path.lexists(os.path.join(store.folder, JOURNAL)):
         return  # the usual case, without reading a key
     try:
-        left = pending(keys)
-        last = None if left is None else _last_record(keys.unwrapped, left.id)
-        if last is not None and _is_complete(keys.unwrapped, last["final"]):
+        left = pending(store)
+        last = None if left is None else _last_record(store.unwrapped, left.id)
+        if last is not None and _is_complete(store.unwrapped, last["final"]):
             return  # only the journal is left
     except StoreRefusedError:  # a bucket without list permission refuses keys that do not exist
         return
     except MetadataError as error:
-        _warn(f"{keys.location}: {error.problem}; values that were assigned to existing arrays may be new")
+        _warn(f"{store.location}: {error.problem}; values that were assigned to existing arrays may be new")
         return
     if left is None or (only_dead and not left.holder.is_gone()):
         return
@@ -533,22 +533,22 @@ def warn_of_pending(keys: Store, *, only_dead: bool = False) -> None:
     if left.holder.is_gone():
         state, advice = "was interrupted", "Run `zarrio repair` first."
     _warn(
-        f"{keys.location}: a change by {left.holder} {state}. The file is read as it was before, except values that "
+        f"{store.location}: a change by {left.holder} {state}. The file is read as it was before, except values that "
         f"were assigned to existing arrays: they may be new. {advice}"
     )
 
 
-def delete_leftovers(keys: Store) -> None:
+def delete_leftovers(store: Store) -> None:
     """Delete records without a first one, left by a writer that died while it deleted its journal.
 
     They have no effect, and a change in `ZarrIO`, which does not look for them, would delete or replace them.
     """
-    if not keys.abilities.consolidates:
+    if not store.abilities.consolidates:
         return
-    store, number = keys.unwrapped, 1
-    while store.get_range(record_key(number), 0, 1) is not None:
+    unwrapped, number = store.unwrapped, 1
+    while unwrapped.get_range(record_key(number), 0, 1) is not None:
         number += 1
-    store.delete([*map(record_key, range(1, number)), LAST_RECORD])
+    unwrapped.delete([*map(record_key, range(1, number)), LAST_RECORD])
 
 
 def _records(store: Store, change: str) -> Iterator[Record]:

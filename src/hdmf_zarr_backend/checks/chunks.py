@@ -92,28 +92,28 @@ class StoredObjects:
             yield tuple(start + i for start, i in zip(starts, inner, strict=True))
 
 
-def _stored_names(keys: Store, path: str) -> list[str]:
+def _stored_names(store: Store, path: str) -> list[str]:
     """Return the names of all keys below an array."""
-    return [key[len(path) + 1 if path else 0 :] for key in keys.sizes(path)]
+    return [key[len(path) + 1 if path else 0 :] for key in store.sizes(path)]
 
 
-def stored_rows(keys: Store, path: str, node: Dataset[Attributes]) -> list[int]:
+def stored_rows(store: Store, path: str, node: Dataset[Attributes]) -> list[int]:
     """Return the indices of the stored chunks along the first axis; all of them if the store cannot list keys."""
     if not node.stored.shape:
         return [0]
     stored = StoredObjects(node)
-    if not keys.abilities.listing:
-        _check_count(keys, node.stored.grid[0])
+    if not store.abilities.listing:
+        _check_count(store, node.stored.grid[0])
         return list(range(node.stored.grid[0]))
-    found, _ = stored.sort(_stored_names(keys, path))
+    found, _ = stored.sort(_stored_names(store, path))
     objects = {index[0] for index in found}
-    _check_count(keys, len(objects) * stored.inner[0])
+    _check_count(store, len(objects) * stored.inner[0])
     rows = (row * stored.inner[0] + i for row in objects for i in range(stored.inner[0]))
     return sorted(row for row in rows if row < node.stored.grid[0])
 
 
-def _check_count(keys: Store, count: int) -> None:
-    keys.read_rules.limits.check("max_read_chunks", count, f"the arrays declare {count:,} chunks")
+def _check_count(store: Store, count: int) -> None:
+    store.read_rules.limits.check("max_read_chunks", count, f"the arrays declare {count:,} chunks")
 
 
 # ---- decoding -------------------------------------------------------------------------------------------------------
@@ -135,7 +135,7 @@ class Decoded:
 class DecodeTask:
     """Decodes some chunks of one array, one after the other; those in a shard may be missing."""
 
-    keys: Store
+    store: Store
     path: str
     node: Dataset[Attributes]
     indices: list[Index]
@@ -148,12 +148,12 @@ class DecodeTask:
     def run(self) -> Decoded:
         """Decode the chunks."""
         found = Decoded(done=self.nbytes * len(self.indices))
-        reader = ChunkReader(self.keys, self.path, self.node.stored, ChunkCache(0))
-        shards = None if self.node.stored.shards is None else ShardReader(self.keys, self.path, self.node.stored)
+        reader = ChunkReader(self.store, self.path, self.node.stored, ChunkCache(0))
+        shards = None if self.node.stored.shards is None else ShardReader(self.store, self.path, self.node.stored)
         for index in self.indices:
             name = self.node.stored.chunk_name(index) if shards is None else str(index)
             try:
-                data = shards.get(index) if shards is not None else self.keys.get(join(self.path, name))
+                data = shards.get(index) if shards is not None else self.store.get(join(self.path, name))
                 if data is None:
                     found.missing.append(index)
                     continue
@@ -199,14 +199,14 @@ class ChunkCheck:
 
     def __init__(
         self,
-        keys: Store,
+        store: Store,
         hierarchy: Hierarchy,
         report: Report,
         reported: Collection[str] = (),
         *,
         has_other_chunks: bool = False,
     ) -> None:
-        self._keys = keys
+        self._store = store
         self._has_other_chunks = has_other_chunks
         self._report = report
         arrays = [(path, node) for path, node in hierarchy.walk() if isinstance(node, Dataset)]
@@ -251,25 +251,27 @@ class ChunkCheck:
     def _tasks(self, workers: int) -> Iterator[DecodeTask]:
         for path, node in self._arrays:
             try:
-                dtype = ChunkReader(self._keys, path, node.stored, ChunkCache(0)).codec.dtype
+                dtype = ChunkReader(self._store, path, node.stored, ChunkCache(0)).codec.dtype
                 size = max(1, math.prod(node.stored.chunks) * dtype.itemsize)
                 stored = StoredObjects(node)
                 # the number of chunks that are checked if the store can list keys, else the number in the metadata
-                _check_count(self._keys, math.prod(stored.inner if self._keys.abilities.listing else node.stored.grid))
+                _check_count(
+                    self._store, math.prod(stored.inner if self._store.abilities.listing else node.stored.grid)
+                )
             except ZarrBackendError as error:
                 self._add(path, kind_of(error), error.problem)
                 continue
             count = max(1, min(task_bytes_for(MEMORY_BUDGET, workers) // size, _TASK_CHUNKS))
             indices = iter(self._present(path, node.stored, stored))
             while batch := list(islice(indices, count)):
-                yield DecodeTask(self._keys, path, node, batch)
+                yield DecodeTask(self._store, path, node, batch)
 
     def _present(self, path: str, node: StoredArray, stored: StoredObjects) -> Iterator[Index]:
         """Yield the chunks that are stored, and report how many are not. Iterates over stored chunks only."""
-        if not self._keys.abilities.listing:
+        if not self._store.abilities.listing:
             yield from _indices_of(node.grid)
             return
-        found, unknown = stored.sort(_stored_names(self._keys, path))
+        found, unknown = stored.sort(_stored_names(self._store, path))
         if self._has_other_chunks:
             unknown = [name for name in unknown if not _OF_EITHER_FORMAT.fullmatch(name)]
         if unknown:
@@ -277,7 +279,7 @@ class ChunkCheck:
             self._add(path, "unknown-file", f"{what}: {', '.join(unknown[:SHOWN])}")
         wanted = math.prod(stored.grid)
         if len(found) < wanted:
-            blocked, _ = stored.sort(self._keys.names_without_values(path))
+            blocked, _ = stored.sort(self._store.names_without_values(path))
             if blocked:
                 shown = ", ".join(node.chunk_name(index) for index in sorted(blocked)[:SHOWN])
                 what = "a folder, a pipe or a device is in the place of"

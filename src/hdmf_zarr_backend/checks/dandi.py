@@ -35,18 +35,18 @@ _PIECE = 2**22
 _SHOWN = 3
 
 
-def check_dandi(keys: Store, add: Callable[[Problem], None]) -> DandiAsset:
+def check_dandi(store: Store, add: Callable[[Problem], None]) -> DandiAsset:
     """Check the requirements of the archive for a file, and return its checksum."""
-    if not keys.abilities.listing:
+    if not store.abilities.listing:
         raise UsageError(
             "this store cannot list its keys, so its checksum cannot be computed",
-            store=keys.location,
+            store=store.location,
             remedy="Check a copy on a disk.",
         )
-    sizes = {key: size for key, size in keys.sizes("").items() if not LEFT_OUT & set(key.split("/"))}
-    for problem in _findings(keys, sizes):
+    sizes = {key: size for key, size in store.sizes("").items() if not LEFT_OUT & set(key.split("/"))}
+    for problem in _findings(store, sizes):
         add(problem)
-    digests = dict(zip(sizes, at_once(lambda key: _md5(keys, key, sizes[key]), sizes), strict=True))
+    digests = dict(zip(sizes, at_once(lambda key: _md5(store, key, sizes[key]), sizes), strict=True))
     depth = max((key.count("/") + 1 for key in sizes), default=0)
     return DandiAsset(checksum(digests, sizes), len(sizes), sum(sizes.values()), depth)
 
@@ -88,19 +88,19 @@ def _name(entry: Mapping[str, Any]) -> str:
     return str(entry["name"])
 
 
-def _md5(keys: Store, key: str, size: int) -> str:
+def _md5(store: Store, key: str, size: int) -> str:
     digest = hashlib.md5(usedforsecurity=False)
     for start in range(0, size, _PIECE):
-        piece = keys.get_range(key, start, min(start + _PIECE, size))
+        piece = store.get_range(key, start, min(start + _PIECE, size))
         if piece is None:
-            raise DamagedFileError(f"the value {key!r} was deleted", store=keys.location, remedy="Check it again.")
+            raise DamagedFileError(f"the value {key!r} was deleted", store=store.location, remedy="Check it again.")
         digest.update(piece)
     return digest.hexdigest()
 
 
-def _findings(keys: Store, sizes: Mapping[str, int]) -> Iterator[Problem]:
+def _findings(store: Store, sizes: Mapping[str, int]) -> Iterator[Problem]:
     """Yield what the archive does not accept: one finding for each node and kind."""
-    if not keys.location.endswith(_SUFFIXES):
+    if not store.location.endswith(_SUFFIXES):
         yield Problem("/", "dandi-name", f"the name of the file does not end in {' or '.join(_SUFFIXES)}")
     if len(sizes) > MANY_VALUES:
         yield Problem("/", "dandi-count", f"it has {len(sizes):,} objects, more than {MANY_VALUES:,}")

@@ -107,7 +107,7 @@ class _Checker:
             return
         found: dict[_Problem, int] = {}
         try:
-            reader = ChunkReader(self._resolver.main.keys, path, node.stored, self._cache)
+            reader = ChunkReader(self._resolver.main.store, path, node.stored, self._cache)
             for cell in _cells(reader, node, columns):
                 self._report.references += 1
                 problem = None if cell is None else self._problem_of_value(cell, decode_reference)
@@ -177,7 +177,7 @@ def _reference_columns(node: Dataset[Any]) -> dict[str, int] | None:
 
 def _cells(reader: ChunkReader, node: Dataset[Any], columns: dict[str, int]) -> Iterator[Any]:
     stored = node.stored
-    for row in stored_rows(reader.keys, reader.path, node):
+    for row in stored_rows(reader.store, reader.path, node):
         block = reader.read(slice(row * stored.chunks[0], (row + 1) * stored.chunks[0]) if stored.shape else ())
         if not columns:
             yield from block.reshape(-1)

@@ -102,56 +102,56 @@ def consolidate(
     JournalWarning
         A change of the file was interrupted; it is undone or completed first.
     """
-    keys = open_store(source, storage_options)
-    _check_changeable(keys)
-    with changing(keys) as lock:
-        _, state = current(keys, keys.get_many(FIRST_KEYS))
-        check_derivable(keys, state)
-        hierarchy = parse(keys, use_consolidated=False).hierarchy if forget else _whole_hierarchy(keys)
-        journal = Journal(keys, hierarchy.zarr_format, lock)
+    store = open_store(source, storage_options)
+    _check_changeable(store)
+    with changing(store) as lock:
+        _, state = current(store, store.get_many(FIRST_KEYS))
+        check_derivable(store, state)
+        hierarchy = parse(store, use_consolidated=False).hierarchy if forget else _whole_hierarchy(store)
+        journal = Journal(store, hierarchy.zarr_format, lock)
         with undone_on_error(journal):
-            journal.commit(_consolidated(keys, hierarchy, {}))
+            journal.commit(_consolidated(store, hierarchy, {}))
         if state is not None:
-            derive_or_warn(keys, ParsedFile(hierarchy, consolidated=True), None, journal)
+            derive_or_warn(store, ParsedFile(hierarchy, consolidated=True), None, journal)
 
 
-def _check_changeable(keys: Store) -> None:
-    abilities = keys.abilities
+def _check_changeable(store: Store) -> None:
+    abilities = store.abilities
     if not (abilities.change and abilities.consolidates):
         raise ReadOnlyStoreError(
             f"{abilities.why or 'this kind of store has no consolidated document'}: nothing can be repaired there",
-            store=keys.location,
+            store=store.location,
             remedy="Repair a copy on a disk.",
         )
-    check_outside(keys)  # before it is locked or changed
+    check_outside(store)  # before it is locked or changed
 
 
-def _whole_hierarchy(keys: Store) -> Hierarchy:
+def _whole_hierarchy(store: Store) -> Hierarchy:
     """Return the hierarchy of the nodes' documents, after checking that the consolidated one has no only copies."""
-    report = Report(keys.location, "structure")
-    structure = check_structure(keys, report)
+    report = Report(store.location, "structure")
+    structure = check_structure(store, report)
     lost = [problem for problem in report.problems if problem.kind in _LOST]
     if lost and structure is not None and structure.is_consolidated:
         shown = few([f"{problem.path}: {problem.message}" for problem in lost], "; ")
         raise ConflictError(
             f"what is gone or damaged would be forgotten: {shown}",
-            store=keys.location,
+            store=store.location,
             remedy="Run `zarrio repair`, which writes it back. If it was removed on purpose, run `zarrio consolidate "
             "--forget`.",
         )
     if structure is None or any(problem.kind in _NOT_WHOLE for problem in report.problems):
-        return parse(keys, use_consolidated=False).hierarchy  # raises an error with the reason
+        return parse(store, use_consolidated=False).hierarchy  # raises an error with the reason
     return structure.hierarchy
 
 
-def _consolidated(keys: Store, hierarchy: Hierarchy, kept: Mapping[str, bytes]) -> dict[str, bytes]:
+def _consolidated(store: Store, hierarchy: Hierarchy, kept: Mapping[str, bytes]) -> dict[str, bytes]:
     """Return the consolidated document by its key, including the chunks in ``kept``."""
     chunks = {
         join(path, node.stored.chunk_name((0,) * len(node.stored.shape))): node
         for path, node in hierarchy.walk()
         if isinstance(node, Dataset) and node.stored.shards is None and is_read_at_open(node)
     }
-    found = keys.get_many(chunks)
+    found = store.get_many(chunks)
     inlined = {key: data for key, data in found.items() if is_inlined(chunks[key], data)}
     inlined |= {key: data for key, data in kept.items() if key in chunks}
     documents = FORMATS[hierarchy.zarr_format].last(hierarchy, inlined, consolidate=True)
@@ -208,31 +208,31 @@ def repair(
     StoreLockedError
         Another writer has the file open.
     """
-    keys = open_store(source, storage_options)
-    _check_changeable(keys)
+    store = open_store(source, storage_options)
+    _check_changeable(store)
     repairs = Repairs()
-    with changing(keys, break_lock=break_lock, report=repairs.done.append) as lock:
-        keys.delete_unfinished([""])
-        _repair(keys, lock, repairs, drop_links=drop_links)
+    with changing(store, break_lock=break_lock, report=repairs.done.append) as lock:
+        store.delete_unfinished([""])
+        _repair(store, lock, repairs, drop_links=drop_links)
     return repairs
 
 
-def _repair(keys: Store, lock: WriterLock, repairs: Repairs, *, drop_links: bool) -> None:
-    structure, report = _checked(keys)
+def _repair(store: Store, lock: WriterLock, repairs: Repairs, *, drop_links: bool) -> None:
+    structure, report = _checked(store)
     repairs.left = report.problems
     repairs.kept = [remark for remark in report.remarks if remark.kind == "write-unfinished"]
     if structure is None:
         return
-    with undone_on_error(Journal(keys, structure.hierarchy.zarr_format, lock)) as journal:
-        repaired = _repaired(keys, structure, journal, repairs, drop_links=drop_links)
+    with undone_on_error(Journal(store, structure.hierarchy.zarr_format, lock)) as journal:
+        repaired = _repaired(store, structure, journal, repairs, drop_links=drop_links)
     if repaired is None:
         return
-    damaged = [] if repaired.state is None else _derive(keys, repaired.hierarchy, journal, repairs)
-    repairs.left = [*_checked(keys)[1].problems, *damaged]
+    damaged = [] if repaired.state is None else _derive(store, repaired.hierarchy, journal, repairs)
+    repairs.left = [*_checked(store)[1].problems, *damaged]
 
 
 def _repaired(
-    keys: Store, structure: Structure, journal: Journal, repairs: Repairs, *, drop_links: bool
+    store: Store, structure: Structure, journal: Journal, repairs: Repairs, *, drop_links: bool
 ) -> Structure | None:
     """Write back what is lost, and update the consolidated document from the others; one change.
 
@@ -241,28 +241,28 @@ def _repaired(
     """
     found: Structure | None = structure
     documents: dict[str, bytes] = {}
-    if _write_back(keys, structure, journal, repairs):
-        found, report = _checked(keys, is_own_change=True)
+    if _write_back(store, structure, journal, repairs):
+        found, report = _checked(store, is_own_change=True)
         repairs.left = report.problems
     kinds = Counter(problem.kind for problem in repairs.left)
     if found is None or kinds.keys() & (_NOT_WHOLE | _LOST) or found.state in ("3 is newer", "both are newer"):
         found = None
-    elif (drop_links and _drop_links(keys, found, journal, repairs)) or _is_copy_wrong(kinds, found):
-        documents = _consolidated(keys, found.hierarchy, found.other_chunks)
+    elif (drop_links and _drop_links(store, found, journal, repairs)) or _is_copy_wrong(kinds, found):
+        documents = _consolidated(store, found.hierarchy, found.other_chunks)
         repairs.done.append("wrote a new consolidated document")
     journal.commit(documents)
     return found
 
 
-def _derive(keys: Store, hierarchy: Hierarchy, journal: Journal, repairs: Repairs) -> list[Problem]:
+def _derive(store: Store, hierarchy: Hierarchy, journal: Journal, repairs: Repairs) -> list[Problem]:
     """Make format 3 like format 2, and return the damage of format 2 that prevents it."""
     is_whole = stores_all_chunks(hierarchy.root.attributes)  # then a missing chunk must not become fill values
-    keys.read_rules = replace(keys.read_rules, is_whole=is_whole, is_copied=True)
+    store.read_rules = replace(store.read_rules, is_whole=is_whole, is_copied=True)
     try:
-        if derive(keys, hierarchy, journal=journal).changed:
+        if derive(store, hierarchy, journal=journal).changed:
             repairs.done.append("made Zarr format 3 like format 2")
     except ChunkError as error:
-        keys.abandon()
+        store.abandon()
         problem = f"{error.problem}; Zarr format 3 was not updated from it"
         return [Problem(error.path or "/", kind_of(error), problem)]
     return []
@@ -275,12 +275,12 @@ def _is_copy_wrong(kinds: Counter[str], structure: Structure) -> bool:
     return is_missing or is_wrong
 
 
-def _checked(keys: Store, *, is_own_change: bool = False) -> tuple[Structure | None, Report]:
-    report = Report(keys.location, "structure")
-    return check_structure(keys, report, is_own_change=is_own_change), report
+def _checked(store: Store, *, is_own_change: bool = False) -> tuple[Structure | None, Report]:
+    report = Report(store.location, "structure")
+    return check_structure(store, report, is_own_change=is_own_change), report
 
 
-def _write_back(keys: Store, structure: Structure, journal: Journal, repairs: Repairs) -> bool:
+def _write_back(store: Store, structure: Structure, journal: Journal, repairs: Repairs) -> bool:
     """Restore what only the consolidated document has; return whether there was anything.
 
     A chunk that does not decode is replaced. A document is not: on some disks two names can be one file.
@@ -288,20 +288,20 @@ def _write_back(keys: Store, structure: Structure, journal: Journal, repairs: Re
     if any(problem.kind in ("incomplete", "limit") for problem in repairs.left):
         return False
     copies = structure.only_copies
-    keys.check_inside(copies, [])
-    there = keys.get_many(key for key in copies if split(key)[1] in DOCUMENTS)
+    store.check_inside(copies, [])
+    there = store.get_many(key for key in copies if split(key)[1] in DOCUMENTS)
     written = {key: data for key, data in copies.items() if key not in there}
     journal.keep(written)
-    keys.set_many(written)
+    store.set_many(written)
     if written:
         repairs.done.append(f"wrote back from the consolidated document: {few(sorted(written))}")
     return bool(written)
 
 
-def _drop_links(keys: Store, structure: Structure, journal: Journal, repairs: Repairs) -> bool:
+def _drop_links(store: Store, structure: Structure, journal: Journal, repairs: Repairs) -> bool:
     """Remove links without a target; return whether there were any."""
     hierarchy = structure.hierarchy
-    resolver = resolver_of(keys, hierarchy)
+    resolver = resolver_of(store, hierarchy)
     changed: dict[str, bytes] = {}
     dropped = False
     for path, node in hierarchy.walk():
@@ -320,7 +320,7 @@ def _drop_links(keys: Store, structure: Structure, journal: Journal, repairs: Re
         changed |= {key: dump(document) for key, document in FORMATS[hierarchy.zarr_format].documents(path, node)}
         repairs.done.append(f"removed {count} link{'s' if count > 1 else ''} without a target from {absolute(path)}")
     journal.keep(changed)
-    keys.set_many(changed)
+    store.set_many(changed)
     return dropped
 
 

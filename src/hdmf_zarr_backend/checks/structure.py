@@ -74,14 +74,14 @@ class Structure:
     """Whether the store may also have chunks in the other format of Zarr, or of a change that is not complete."""
 
 
-def check_structure(keys: Store, report: Report, *, is_own_change: bool = False) -> Structure | None:
+def check_structure(store: Store, report: Report, *, is_own_change: bool = False) -> Structure | None:
     """Check all documents of a file. Returns None if nothing can be read; the report then has the reason.
 
     With ``is_own_change``, a journal is that of the caller, who is changing the file.
     """
     try:
-        structure = _Check(keys, report, is_own_change=is_own_change).run()
-        _mark_readable_copies(keys, structure, report)
+        structure = _Check(store, report, is_own_change=is_own_change).run()
+        _mark_readable_copies(store, structure, report)
         return structure
     except (LimitError, MetadataError, IncompleteStoreError) as error:
         kinds = {LimitError: "limit", MetadataError: "document-damaged", IncompleteStoreError: "incomplete"}
@@ -89,13 +89,13 @@ def check_structure(keys: Store, report: Report, *, is_own_change: bool = False)
         return None
 
 
-def _mark_readable_copies(keys: Store, structure: Structure, report: Report) -> None:
+def _mark_readable_copies(store: Store, structure: Structure, report: Report) -> None:
     """Mark damaged documents that readers do not notice, since they use a copy in the consolidated document."""
     kind = "document-damaged"
     if kind not in report.counts or not structure.is_consolidated:
         return
     try:
-        found = parse(keys, hint=structure.hierarchy.zarr_format)
+        found = parse(store, hint=structure.hierarchy.zarr_format)
     except ZarrBackendError:  # the consolidated document is damaged too, which the report has already
         return
     if found.consolidated:
@@ -107,11 +107,11 @@ def _mark_readable_copies(keys: Store, structure: Structure, report: Report) -> 
 
 
 class _Check:
-    def __init__(self, keys: Store, report: Report, *, is_own_change: bool) -> None:
-        self._keys = keys
+    def __init__(self, store: Store, report: Report, *, is_own_change: bool) -> None:
+        self._store = store
         self._is_own_change = is_own_change
         self._report = report
-        self._rules = keys.read_rules
+        self._rules = store.read_rules
         self._damaged: set[str] = set()
         self._differences: list[_Difference] = []
         self._copies: Documents = {}
@@ -125,17 +125,17 @@ class _Check:
 
     def run(self) -> Structure:
         """Return what can be read."""
-        check_outside(self._keys)
+        check_outside(self._store)
         self._is_changing = self._check_journal()
         self._check_unfinished()
-        texts = self._keys.get_many(registry.FIRST_KEYS)
+        texts = self._store.get_many(registry.FIRST_KEYS)
         check_texts(texts.values(), self._rules)
-        texts, self._state = current(self._keys, texts)
+        texts, self._state = current(self._store, texts)
         self._check_state()
         key = zarr3.DOCUMENT if zarr3.DOCUMENT in texts else zarr2.CONSOLIDATED
         consolidated = self._consolidated(key, texts[key]) if key in texts else None
-        if not self._keys.abilities.listing:
-            parsed = parse(self._keys)  # raises an error if there is nothing to read
+        if not self._store.abilities.listing:
+            parsed = parse(self._store)  # raises an error if there is nothing to read
             self._add("", "not-listed", "this server cannot list what it has: its documents were not compared")
             self._compare_inlined(parsed.hierarchy)
             return self._structure(parsed.hierarchy, is_consolidated=True)
@@ -156,16 +156,16 @@ class _Check:
 
     def _check_unfinished(self) -> None:
         """Report a new file that a writer has left beside this one."""
-        local = self._keys.folder or self._keys.zip_file
+        local = self._store.folder or self._store.zip_file
         left = None if local is None else unfinished(local)
         if left is not None:
             self._add("", "write-unfinished", left)
 
     def _check_other_format(self, texts: Mapping[str, bytes]) -> None:
         """Report documents of format 3 without that of their root, which make no file of both formats."""
-        if self._state is not None or zarr3.DOCUMENT in texts or self._keys.abilities.is_remote:
+        if self._state is not None or zarr3.DOCUMENT in texts or self._store.abilities.is_remote:
             return
-        left = [key for key in self._keys.list_documents() if split(key)[1] == zarr3.DOCUMENT]
+        left = [key for key in self._store.list_documents() if split(key)[1] == zarr3.DOCUMENT]
         if left:
             self._has_remains = True
             what = f"there are {len(left):,} documents of Zarr format 3, but not that of the root"
@@ -177,8 +177,8 @@ class _Check:
         if found is not None:
             problem = Problem("/", "formats-differ", found[0], is_repairable=self._state == "2 is newer")
             self._report.add(problem)
-        elif self._state is not None and self._keys.abilities.listing:
-            texts = read_documents(self._keys, {zarr3.DOCUMENT})
+        elif self._state is not None and self._store.abilities.listing:
+            texts = read_documents(self._store, {zarr3.DOCUMENT})
             wrong = sorted(_other_than_consolidated(texts))
             if wrong:
                 what = f"{len(wrong):,} documents of Zarr format 3 differ from their copies in that of the root"
@@ -186,10 +186,10 @@ class _Check:
 
     def _check_journal(self) -> bool:
         """Tell whether a change of the file is in progress or was interrupted."""
-        if self._is_own_change or not self._keys.abilities.change:
+        if self._is_own_change or not self._store.abilities.change:
             return False
         try:
-            left = pending(self._keys)
+            left = pending(self._store)
         except MetadataError as error:
             self._add("", "journal-damaged", error.problem)
             return True
@@ -202,7 +202,7 @@ class _Check:
         if {zarr2.GROUP, zarr3.DOCUMENT} & (documents.keys() | self._copies.keys()):
             return
         if not is_consolidated:
-            parse(self._keys, use_consolidated=False)  # raises an error with the reason
+            parse(self._store, use_consolidated=False)  # raises an error with the reason
         self._add("", "document-missing", "the root has no document")
 
     def _structure(self, hierarchy: Hierarchy, *, is_consolidated: bool) -> Structure:
@@ -226,7 +226,7 @@ class _Check:
 
     def _documents(self, names: Collection[str]) -> Documents:
         documents: Documents = {}
-        for key, text in read_documents(self._keys, names).items():
+        for key, text in read_documents(self._store, names).items():
             try:
                 documents[key] = load(text, key=key)
             except MetadataError as error:
@@ -290,7 +290,7 @@ class _Check:
         reported = {split(key)[0] for key in self._copies}
         what = zarr3.DOCUMENT if zarr3.DOCUMENT in documents else f"{zarr2.ARRAY} or {zarr2.GROUP}"
         there = [split(key) for key in (*documents, *self._damaged)]
-        for path, names in sorted(_nodes_without_document(self._keys, there, hierarchy).items()):
+        for path, names in sorted(_nodes_without_document(self._store, there, hierarchy).items()):
             if path not in reported:
                 verb = "is" if len(names) == 1 else "are"
                 self._add(path, "document-missing", f"there is no {what}, but there {verb} {few(sorted(names))}")
@@ -330,7 +330,7 @@ class _Check:
     def _compare_inlined(self, hierarchy: Hierarchy) -> None:
         other = [found for found in self._differences if not found.is_good]
         changed = {found.path for found in other if split(found.key)[1] != zarr2.ATTRIBUTES}
-        for found in _InlinedComparison(self._keys, hierarchy, changed).differences(self._inlined):
+        for found in _InlinedComparison(self._store, hierarchy, changed).differences(self._inlined):
             self._add_difference(found)
 
     def _add_difference(self, found: _Difference) -> None:
@@ -418,7 +418,7 @@ def _without_block(document: Any) -> Any:
 # ---- documents without, and keys outside of, nodes ------------------------------------------------------------------
 
 
-def _nodes_without_document(keys: Store, there: list[tuple[str, str]], hierarchy: Hierarchy) -> dict[str, list[str]]:
+def _nodes_without_document(store: Store, there: list[tuple[str, str]], hierarchy: Hierarchy) -> dict[str, list[str]]:
     """Return ``{path: names}`` of keys of nodes without a document; of many names, the first few.
 
     ``there`` has the paths and names of all documents.
@@ -426,7 +426,7 @@ def _nodes_without_document(keys: Store, there: list[tuple[str, str]], hierarchy
     described = {path for path, name in there if name != zarr2.ATTRIBUTES}
     found = {path: [name] for path, name in there if path not in described and path not in hierarchy}
     groups = {path for path, node in hierarchy.walk() if isinstance(node, Group)}
-    for key in keys.keys_outside(described - groups):
+    for key in store.keys_outside(described - groups):
         path = _array_path_of(key, hierarchy)
         if path is not None:
             names = found.setdefault(path, [])
@@ -581,8 +581,8 @@ class _InlinedComparison:
     documents differ.
     """
 
-    def __init__(self, keys: Store, hierarchy: Hierarchy, changed: Collection[str]) -> None:
-        self._keys = keys
+    def __init__(self, store: Store, hierarchy: Hierarchy, changed: Collection[str]) -> None:
+        self._store = store
         self._hierarchy = hierarchy
         self._changed = changed
 
@@ -598,13 +598,13 @@ class _InlinedComparison:
         """Return the stored values, or the errors raised when they are read."""
         found: dict[str, bytes | ZarrBackendError] = {}
         try:
-            found.update(self._keys.get_many(wanted))
+            found.update(self._store.get_many(wanted))
         except (StoreRefusedError, StoreUnreachableError):
             raise  # none of them can be checked
         except ZarrBackendError:
             for key in wanted:
                 try:
-                    found.update(self._keys.get_many([key]))
+                    found.update(self._store.get_many([key]))
                 except ZarrBackendError as error:
                     found[key] = error
         return found
@@ -615,7 +615,7 @@ class _InlinedComparison:
             message = f"the chunk {key!r} in the consolidated document belongs to no array"
             return _Difference(key, split(key)[0], "inlined-stale", message)
         path, node, index = owner
-        is_good = path not in self._changed and not self._keys.is_blocked(key) and self._error(owner, copy) is None
+        is_good = path not in self._changed and not self._store.is_blocked(key) and self._error(owner, copy) is None
         error = there if isinstance(there, ZarrBackendError) else self._error(owner, there)
         if error is not None:
             return _Difference(key, path, kind_of(error), error.problem, is_good)
@@ -642,7 +642,7 @@ class _InlinedComparison:
         path, node, index = owner
         try:
             if data is not None:
-                ChunkReader(self._keys, path, node.stored, ChunkCache(0)).decode(index, data)
+                ChunkReader(self._store, path, node.stored, ChunkCache(0)).decode(index, data)
         except ZarrBackendError as error:
             return error
         return None

@@ -80,10 +80,10 @@ def validate(
     UsageError
         The namespace does not exist.
     """
-    keys = open_store(source, storage_options, read_options)
-    parsed = parse(keys)
-    store = parsed.keys(keys)
-    with at(keys):
+    opened = open_store(source, storage_options, read_options)
+    parsed = parse(opened)
+    store = parsed.store(opened)
+    with at(opened):
         is_cached = use_cached and bool(newest_versions(parsed.hierarchy))
         catalog, included = _cached(store, parsed.hierarchy) if is_cached else _installed(parsed.hierarchy)
         names = _names(catalog, included, parsed.hierarchy, namespace)
@@ -91,7 +91,7 @@ def validate(
         for problem in without_target(resolver_of(store, parsed.hierarchy)):
             findings.append(Finding(problem.path, None, "target", problem.message))
     versions = {name: str(catalog.get_namespace(name).version) for name in names}
-    return Validation(keys.location, versions, is_cached, findings)
+    return Validation(opened.location, versions, is_cached, findings)
 
 
 def problems_by_schema(store: Store, hierarchy: Hierarchy) -> Iterator[Problem]:

@@ -86,19 +86,19 @@ def verify(
     """
     if level not in LEVELS:
         raise UsageError(f"there is no level {level!r}", remedy=f"Use one of {', '.join(LEVELS)}.")
-    keys = open_store(source, storage_options, read_options)
-    report = Report(keys.location, level)
-    structure = check_structure(keys, report)
+    store = open_store(source, storage_options, read_options)
+    report = Report(store.location, level)
+    structure = check_structure(store, report)
     if dandi:
-        report.dandi = check_dandi(keys, report.add)
+        report.dandi = check_dandi(store, report.add)
     last = LEVELS.index(level)
     if structure is None or last == 0:
         return report
-    check_targets(resolver_of(keys, structure.hierarchy), report)
+    check_targets(resolver_of(store, structure.hierarchy), report)
     if last > 1:
         with runner(executor) as workers:
             check = ChunkCheck(
-                keys,
+                store,
                 structure.hierarchy,
                 report,
                 structure.lost_chunks,
@@ -106,11 +106,11 @@ def verify(
             )
             check.run(workers, progress)
             if structure.state == "alike":
-                own = _only_of_format_3(keys)
-                check = ChunkCheck(keys, own, report, has_other_chunks=True)
+                own = _only_of_format_3(store)
+                check = ChunkCheck(store, own, report, has_other_chunks=True)
                 check.run(workers, progress)
-                if keys.abilities.listing:
-                    _compare_copies(keys, structure.hierarchy, own, report)
+                if store.abilities.listing:
+                    _compare_copies(store, structure.hierarchy, own, report)
         if report.unchecked:
             verb, them = ("has", "it") if report.unchecked == 1 else ("have", "them")
             what = f"{report.unchecked:,} of {counted(report.chunks, 'chunk')} {verb} no checksum"
@@ -118,7 +118,7 @@ def verify(
     if last > 2:
         from hdmf_zarr_backend.checks.validate import problems_by_schema  # on use: hdmf is slow to import
 
-        for problem in problems_by_schema(keys, structure.hierarchy):
+        for problem in problems_by_schema(store, structure.hierarchy):
             report.add(problem)
     return report
 
@@ -126,9 +126,9 @@ def verify(
 # ---- what a file of both formats stores twice -----------------------------------------------------------------------
 
 
-def _only_of_format_3(keys: Store) -> Hierarchy:
+def _only_of_format_3(store: Store) -> Hierarchy:
     """Return the arrays of a file of both formats that have separate chunks in format 3."""
-    found = parse(keys, hint=3).hierarchy
+    found = parse(store, hint=3).hierarchy
     only = Hierarchy(Group(found.root.attributes), zarr_format=3)
     for path, node in found.walk():
         if path and isinstance(node, Group):
@@ -138,7 +138,7 @@ def _only_of_format_3(keys: Store) -> Hierarchy:
     return only
 
 
-def _compare_copies(keys: Store, hierarchy: Hierarchy, own: Hierarchy, report: Report) -> None:
+def _compare_copies(store: Store, hierarchy: Hierarchy, own: Hierarchy, report: Report) -> None:
     """Report arrays of ``own`` that have other values in format 3 than in format 2: references and rows.
 
     A program that knows one format only may have replaced values; the documents, and the digests of them in the note of
@@ -147,13 +147,13 @@ def _compare_copies(keys: Store, hierarchy: Hierarchy, own: Hierarchy, report: R
     for path, node in own.walk():
         if isinstance(node, Dataset):
             with suppress(ZarrBackendError, OSError):
-                found = list(_differing(keys, path, node.stored, _planned(keys, hierarchy, path)))
+                found = list(_differing(store, path, node.stored, _planned(store, hierarchy, path)))
                 if found:
                     what = f"the values in Zarr format 3 are not those in format 2: {', '.join(found[:SHOWN])}"
                     report.add(Problem(absolute(path), "formats-differ", what, is_repairable=True))
 
 
-def _planned(keys: Store, hierarchy: Hierarchy, path: str) -> PlannedArray | None:
+def _planned(store: Store, hierarchy: Hierarchy, path: str) -> PlannedArray | None:
     """Return an array as it would be derived from format 2, None where that takes no chunks of its own."""
     from hdmf_zarr_backend.builders.both import plan_format_3  # on use: hdmf is slow to import
 
@@ -165,18 +165,18 @@ def _planned(keys: Store, hierarchy: Hierarchy, path: str) -> PlannedArray | Non
     for depth in range(1, len(names)):
         part.add("/".join(names[:depth]), Group())
     part.add(path, node)
-    return plan_format_3(keys, part)[0].arrays.get(path)
+    return plan_format_3(store, part)[0].arrays.get(path)
 
 
-def _differing(keys: Store, path: str, stored: StoredArray, planned: PlannedArray | None) -> Iterator[str]:
+def _differing(store: Store, path: str, stored: StoredArray, planned: PlannedArray | None) -> Iterator[str]:
     """Yield the names of the stored chunks whose values are not those that are planned."""
     if planned is None or planned.source is None or planned.node.stored.shape != stored.shape:
         return
     codec = chunk_codec(stored)
-    for key in keys.list_prefix(join(path, DEFAULT_PREFIX)):
+    for key in store.list_prefix(join(path, DEFAULT_PREFIX)):
         name = key[len(path) + 1 :]
         index = shard_named(stored, name)
-        data = None if index is None else keys.get(key)
+        data = None if index is None else store.get(key)
         if index is None or data is None:
             continue
         expected = encode_chunk(stored, codec, planned.source, index)[0]

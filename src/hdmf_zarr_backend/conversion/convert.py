@@ -296,8 +296,8 @@ def _format_of_target(target: str | Store, source: Format) -> Format:
 
 def _format_kept(source: str | Store, storage: dict[str, Any], abilities: Abilities) -> ZarrFormat | None:
     """Return the format of a Zarr source; None if the target cannot have it."""
-    keys = open_store(source, storage if isinstance(source, str) and is_url(source) else None)
-    parsed = parse(keys, use_inlined=False)
+    store = open_store(source, storage if isinstance(source, str) and is_url(source) else None)
+    parsed = parse(store, use_inlined=False)
     if parsed.state is not None and len(abilities.formats) > 1:
         return BOTH
     return next((number for number in (2, 3) if number == parsed.zarr_format and number in abilities.formats), None)
@@ -412,49 +412,49 @@ class Request:
         given = {name: value for name, value in asked.items() if value is not None}
         return {"codec": self.codec, "zarr_format": self.zarr_format, **given}
 
-    def new_file(self, keys: Store, plan: WritePlan, sources: Iterable[str]) -> AbstractContextManager[Store]:
+    def new_file(self, store: Store, plan: WritePlan, sources: Iterable[str]) -> AbstractContextManager[Store]:
         """Return the context with the store to write the target to; a local folder can be resumed after an error."""
         exclusive = not self.overwrite
-        if keys.folder is not None:
-            check_names((path for path, _ in plan.hierarchy.walk()), keys)
+        if store.folder is not None:
+            check_names((path for path, _ in plan.hierarchy.walk()), store)
             record = ConversionRecord.of(plan, sources, self.recorded())
-            local = LocalStore(keys.folder, location=keys.location)
+            local = LocalStore(store.folder, location=store.location)
             return staged_conversion(local, record, resume=self.resume, exclusive=exclusive, options=self.options)
         if self.resume:
             raise UsageError(
                 "only a conversion to a local folder can be resumed",
-                store=keys.location,
+                store=store.location,
                 remedy="Run it without resume=True, which starts again.",
                 remedy_cli="Run it without --resume, which starts again.",
             )
         nodes, zarr_format = plan.hierarchy.flat(), plan.hierarchy.zarr_format
-        return new_file(keys, nodes, zarr_format, exclusive=exclusive, options=self.options)
+        return new_file(store, nodes, zarr_format, exclusive=exclusive, options=self.options)
 
-    def write(self, keys: Store, plan: WritePlan) -> None:
+    def write(self, store: Store, plan: WritePlan) -> None:
         """Write the target."""
-        Writer(keys, plan, self.options).write()
+        Writer(store, plan, self.options).write()
         if self.has_both:
             from hdmf_zarr_backend.builders.both import derive  # on use: it loads hdmf and zarr
 
-            derive(keys, plan.hierarchy, is_new=True, options=replace(self.options, progress=SILENT))
+            derive(store, plan.hierarchy, is_new=True, options=replace(self.options, progress=SILENT))
 
-    def adapt(self, keys: Store, plan: WritePlan, target: str) -> None:
+    def adapt(self, store: Store, plan: WritePlan, target: str) -> None:
         """Give the plan the form of the format, with shards that fit into the memory."""
         plan.chunk_key_encoding = self.options.chunk_key_encoding or "default"
         plan.is_nczarr = self.options.nczarr
-        adapt_plan(plan, location=target, shard_bytes=shard_bytes_for(keys, self.options.memory_budget))
+        adapt_plan(plan, location=target, shard_bytes=shard_bytes_for(store, self.options.memory_budget))
 
 
 def _open_target(target: str | Store, storage: dict[str, Any], *, overwrite: bool) -> Store:
-    keys = open_store(target, storage if isinstance(target, str) and is_url(target) else None)
-    check_abilities(keys, "w")
-    check_outside(keys, is_new=True)
-    check_free(keys, overwrite=overwrite)
-    return keys
+    store = open_store(target, storage if isinstance(target, str) and is_url(target) else None)
+    check_abilities(store, "w")
+    check_outside(store, is_new=True)
+    check_free(store, overwrite=overwrite)
+    return store
 
 
 def _to_zarr(source: str, place: str | Store, request: Request) -> ConversionReport:
-    keys = _open_target(place, request.storage, overwrite=request.overwrite)
+    store = _open_target(place, request.storage, overwrite=request.overwrite)
     target = _name_of(place)
     is_nwb = request.check and check_version(source)
     with closing(Hdf5Tree(source, target, rules=request.reading)) as tree:
@@ -472,10 +472,10 @@ def _to_zarr(source: str, place: str | Store, request: Request) -> ConversionRep
             check_planned(source, planned, plan.hierarchy)
         name_axes(plan, schema_of(planned, plan.hierarchy, or_installed=is_nwb))
         plan.hierarchy.zarr_format = request.zarr_format
-        request.adapt(keys, plan, target)
-        with request.new_file(keys, plan, tree.sources()) as new:
+        request.adapt(store, plan, target)
+        with request.new_file(store, plan, tree.sources()) as new:
             request.write(new, plan)
-            remove_empty_folder(keys)
+            remove_empty_folder(store)
         forget_decoded()
         return report_of(plan, source, target, joined=planner.joined)
 
@@ -488,13 +488,13 @@ def _copy_zarr(source: str | Store, place: str | Store, request: Request) -> Con
     main = open_source(source, request)
     if request.options.chunk_key_encoding is None and request.zarr_format == 3 and _has_flat_keys(main.hierarchy):
         request.options = replace(request.options, chunk_key_encoding="v2")
-    keys = _open_target(place, request.storage, overwrite=request.overwrite)
+    store = _open_target(place, request.storage, overwrite=request.overwrite)
     target = _name_of(place)
     if request.check:
         check_zarr(main)
-    planner = ZarrPlanner(main.keys, main.hierarchy, target, zarr_format=request.zarr_format)
+    planner = ZarrPlanner(main.store, main.hierarchy, target, zarr_format=request.zarr_format)
     plan = planner.plan_file()
-    resolver = resolver_of(main.keys, main.hierarchy, main.location)
+    resolver = resolver_of(main.store, main.hierarchy, main.location)
     for problem in without_target(resolver, planner.cache):
         warn_broken(f"{main.location}, {problem.path}: {problem.message}; the link or reference is kept as it is.")
     for path, planned in plan.arrays.items():
@@ -503,20 +503,20 @@ def _copy_zarr(source: str | Store, place: str | Store, request: Request) -> Con
             planned.sharding = Sharding(node.stored.shards.shape, are_chunks_given=True, is_kept=True)
         else:
             ask_for_shards(planned, request.shards)
-    name_axes(plan, schema_of(main.keys, main.hierarchy))
+    name_axes(plan, schema_of(main.store, main.hierarchy))
     if request.options.strict_json:
         for _, node in plan.hierarchy.walk():
             node.attributes = strict_attributes(node.attributes)
-    request.adapt(keys, plan, target)
+    request.adapt(store, plan, target)
     with new_file(
-        keys,
+        store,
         plan.hierarchy.flat(),
         plan.hierarchy.zarr_format,
         exclusive=not request.overwrite,
         options=request.options,
     ) as new:
         request.write(new, plan)
-        remove_empty_folder(keys)
+        remove_empty_folder(store)
     return report_of(plan, main.location, target)
 
 

@@ -43,7 +43,7 @@ def check_version(source: str, storage: Mapping[str, Any] | None = None) -> bool
     return True
 
 
-def check_planned(source: str, keys: Store, hierarchy: Hierarchy) -> None:
+def check_planned(source: str, store: Store, hierarchy: Hierarchy) -> None:
     """Refuse an NWB file that pynwb cannot read, from the plan of its copy, before anything is written."""
     if find_spec("pynwb") is None:
         return
@@ -52,7 +52,7 @@ def check_planned(source: str, keys: Store, hierarchy: Hierarchy) -> None:
 
     def read() -> None:
         with (
-            ParsedNWBIO(keys, ParsedFile(hierarchy, consolidated=True)) as io,
+            ParsedNWBIO(store, ParsedFile(hierarchy, consolidated=True)) as io,
             construction_errors(io.read_builder(), source, io.manager.namespace_catalog, hierarchy),
         ):
             io.read()
@@ -66,7 +66,7 @@ def check_planned(source: str, keys: Store, hierarchy: Hierarchy) -> None:
         raise
 
 
-def schema_of(keys: Store, hierarchy: Hierarchy, *, or_installed: bool = False) -> FindSpec | None:
+def schema_of(store: Store, hierarchy: Hierarchy, *, or_installed: bool = False) -> FindSpec | None:
     """Return the cached schema for `builders.dimensions.name_axes`; with ``or_installed``, that of pynwb if none is.
 
     Damaged namespaces are reported by `validate`. Here, a file without them only lacks the names of its axes: None.
@@ -81,7 +81,7 @@ def schema_of(keys: Store, hierarchy: Hierarchy, *, or_installed: bool = False) 
         return specs_in(get_type_map().namespace_catalog)
     catalog = NamespaceCatalog()
     try:
-        load_cached_namespaces(catalog, keys, hierarchy, is_plain=True)
+        load_cached_namespaces(catalog, store, hierarchy, is_plain=True)
     except ZarrBackendError:
         return None
     return specs_in(catalog)
@@ -102,7 +102,7 @@ def check_zarr(main: LinkedFile) -> dict[str, dict[str, Any]]:
     typed: dict[str, dict[str, Any]] = {}
 
     def read() -> None:
-        store: Any = main.keys.unwrapped
+        store: Any = main.store.unwrapped
         with NWBZarrIO(store, mode="r", lazy=False) as io:
             io.read()
             if NOTES not in attributes:  # a file of hdmf-zarr, which keeps no types

@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 def convert_to_hdf5(source: str | Store, target: str, request: Request) -> ConversionReport:
     """Convert a Zarr file to HDF5; raises the errors of `conversion.convert`."""
     progress = request.options.progress
-    keys = LocalStore(target)
-    check_free(keys, overwrite=request.overwrite, empty_folder=False)
+    store = LocalStore(target)
+    check_free(store, overwrite=request.overwrite, empty_folder=False)
     main = open_source(source, request)
-    check_outside(keys, is_new=True)
+    check_outside(store, is_new=True)
     typed = check_zarr(main) if request.check else {}
-    resolver = resolver_of(main.keys, main.hierarchy, main.location)
+    resolver = resolver_of(main.store, main.hierarchy, main.location)
     placement = Placement(resolver, target, copies_links=request.copies_links)
     nbytes = 0
     for placed in placement.nodes:
@@ -45,7 +45,7 @@ def convert_to_hdf5(source: str | Store, target: str, request: Request) -> Conve
             with named(placed):
                 nbytes += value_bytes(placed.node.stored)
     progress.start(nbytes)
-    with staged_file(keys, exclusive=not request.overwrite, options=request.options) as path:
+    with staged_file(store, exclusive=not request.overwrite, options=request.options) as path:
         Hdf5Writer(
             path,
             placement,
@@ -71,7 +71,7 @@ def convert_to_hdf5(source: str | Store, target: str, request: Request) -> Conve
 def open_source(location: str | Store, request: Request) -> LinkedFile:
     """Open a Zarr file to be copied."""
     storage = request.storage if isinstance(location, str) and is_url(location) else None
-    keys = open_store(location, storage, request.reading)
-    keys.read_rules = replace(keys.read_rules, is_copied=True)
-    warn_of_pending(keys)
-    return LinkedFile(keys, parse(keys).hierarchy, location if isinstance(location, str) else keys.location)
+    store = open_store(location, storage, request.reading)
+    store.read_rules = replace(store.read_rules, is_copied=True)
+    warn_of_pending(store)
+    return LinkedFile(store, parse(store).hierarchy, location if isinstance(location, str) else store.location)

@@ -48,66 +48,66 @@ _SHOWN = 5
 
 
 def write_in_place(
-    keys: Store,
+    store: Store,
     plan: WritePlan,
     journal: Journal,
     options: WriteOptions,
 ) -> int:
     """Set the documents and chunks of format 3 beside those of format 2, and commit: the latter are deleted then."""
-    forget(keys, plan)
+    forget(store, plan)
     paths = [path for path, _ in plan.hierarchy.walk()]
-    record_format_3(keys, journal, paths, {path: planned.node for path, planned in plan.arrays.items()})
-    queue = QueuedStore(keys, (zarr3.DOCUMENT,))
+    record_format_3(store, journal, paths, {path: planned.node for path, planned in plan.arrays.items()})
+    queue = QueuedStore(store, (zarr3.DOCUMENT,))
     writer = Writer(queue, plan, options)
-    writer.inlined.update(_inlined(keys, plan.hierarchy, but=plan.arrays))
+    writer.inlined.update(_inlined(store, plan.hierarchy, but=plan.arrays))
     try:
         writer.write()
         queue.drain()
     except BaseException:
         queue.abandon()
         raise
-    return _replace_format_2(keys, plan.hierarchy, journal, queue.get_many([zarr3.DOCUMENT]))
+    return _replace_format_2(store, plan.hierarchy, journal, queue.get_many([zarr3.DOCUMENT]))
 
 
-def _replace_format_2(keys: Store, hierarchy: Hierarchy, journal: Journal, documents: Mapping[str, bytes]) -> int:
+def _replace_format_2(store: Store, hierarchy: Hierarchy, journal: Journal, documents: Mapping[str, bytes]) -> int:
     """Commit documents of format 3, and delete format 2, its root with the commit; return how many keys."""
-    old = keys_of_format_2(keys, hierarchy)
+    old = keys_of_format_2(store, hierarchy)
     journal.discard(key for key in old if key not in _OLD_ROOT)
     journal.commit(documents, [key for key in old if key in _OLD_ROOT])
     return len(old)
 
 
-def _inlined(keys: Store, hierarchy: Hierarchy, *, but: Collection[str] = ()) -> dict[str, bytes]:
+def _inlined(store: Store, hierarchy: Hierarchy, *, but: Collection[str] = ()) -> dict[str, bytes]:
     """Return the chunks for the consolidated document, without those of the arrays in ``but``."""
     nodes = {
         join(path, node.stored.chunk_name((0,) * len(node.stored.shape))): node
         for path, node in hierarchy.walk()
         if isinstance(node, Dataset) and path not in but and is_read_at_open(node)
     }
-    return {key: data for key, data in keys.get_many(nodes).items() if is_inlined(nodes[key], data)}
+    return {key: data for key, data in store.get_many(nodes).items() if is_inlined(nodes[key], data)}
 
 
-def forget(keys: Store, plan: WritePlan) -> None:
+def forget(store: Store, plan: WritePlan) -> None:
     """Delete the keys of an interrupted upgrade: documents first, that of the root before the others."""
-    left = [key for key in keys.list_documents() if split(key)[1] == zarr3.DOCUMENT]
+    left = [key for key in store.list_documents() if split(key)[1] == zarr3.DOCUMENT]
     if left:
-        keys.delete(sorted(left, key=len))
+        store.delete(sorted(left, key=len))
         for path in plan.arrays:
             prefix = join(path, DEFAULT_PREFIX)
-            keys.delete_below(prefix)
+            store.delete_below(prefix)
             # the chunk of a scalar, and keys without folders
-            keys.delete([key for key in keys.list_prefix(path) if key == prefix or key.startswith(f"{prefix}.")])
+            store.delete([key for key in store.list_prefix(path) if key == prefix or key.startswith(f"{prefix}.")])
 
 
-def keys_of_format_2(keys: Store, hierarchy: Hierarchy) -> list[str]:
+def keys_of_format_2(store: Store, hierarchy: Hierarchy) -> list[str]:
     """Return the documents of format 2 of a file that has format 3 too, and the chunks that only they refer to."""
-    documents = {key for key in _listed(keys) if split(key)[1] in _OLD}
+    documents = {key for key in _listed(store) if split(key)[1] in _OLD}
     unknown = sorted({split(key)[0] for key in documents if hierarchy.get(split(key)[0]) is None})
     if unknown:
         shown = ", ".join(absolute(path) for path in unknown[:_SHOWN])
         raise ConflictError(
             f"{counted(len(unknown), 'node')} in format 2 only: {shown}",
-            store=keys.location,
+            store=store.location,
             remedy="Move zarr.json of the root away to get the file of format 2, and upgrade that.",
         )
     chunks: list[str] = []
@@ -115,17 +115,17 @@ def keys_of_format_2(keys: Store, hierarchy: Hierarchy) -> list[str]:
         path, name = split(key)
         node = hierarchy.get(path)
         if name == zarr2.ARRAY and isinstance(node, Dataset) and node.stored.chunk_keys.encoding == "default":
-            chunks += _old_chunks(keys, path, node)
+            chunks += _old_chunks(store, path, node)
     return [*chunks, *sorted(documents)]
 
 
-def _listed(keys: Store) -> Iterator[str]:
-    yield from keys.list_documents()
-    yield from keys.get_many([zarr2.CONSOLIDATED])  # not a document of a node, so some stores do not list it
+def _listed(store: Store) -> Iterator[str]:
+    yield from store.list_documents()
+    yield from store.get_many([zarr2.CONSOLIDATED])  # not a document of a node, so some stores do not list it
 
 
-def _old_chunks(keys: Store, path: str, node: Dataset[Attributes]) -> list[str]:
-    return [key for key in keys.list_prefix(path) if _OLD_CHUNK.fullmatch(key.removeprefix(f"{path}/"))]
+def _old_chunks(store: Store, path: str, node: Dataset[Attributes]) -> list[str]:
+    return [key for key in store.list_prefix(path) if _OLD_CHUNK.fullmatch(key.removeprefix(f"{path}/"))]
 
 
 @dataclass(slots=True, frozen=True)
@@ -253,176 +253,178 @@ def upgrade(
         )
     options = write_options or WriteOptions()
     options.check_used("upgrade", "executor", "memory_budget", "progress", "chunk_key_encoding")
-    keys = open_store(source, storage_options)
-    _check_store(keys)
+    store = open_store(source, storage_options)
+    _check_store(store)
     if dry_run:
-        warn_of_pending(keys)
-        return _forecast(keys, parse(keys, use_consolidated=False), keep=keep, drop=drop)
-    with changing(keys) as lock:
-        parsed = parse(keys, use_consolidated=False)
-        with undone_on_error(Journal(keys, parsed.zarr_format, lock)) as journal:
+        warn_of_pending(store)
+        return _forecast(store, parse(store, use_consolidated=False), keep=keep, drop=drop)
+    with changing(store) as lock:
+        parsed = parse(store, use_consolidated=False)
+        with undone_on_error(Journal(store, parsed.zarr_format, lock)) as journal:
             if drop == 3:
-                return _without_format_3(keys, parsed, journal)
+                return _without_format_3(store, parsed, journal)
             if keep:
-                return _with_both(keys, parsed, journal, options)
+                return _with_both(store, parsed, journal, options)
             if drop == 2:
-                _check_format_3(keys, parsed)
+                _check_format_3(store, parsed)
             new_keys = ChunkKeys("default", "." if options.chunk_key_encoding == "v2" else "/")
-            return _only_format_3(keys, parsed, journal, new_keys, options)
+            return _only_format_3(store, parsed, journal, new_keys, options)
 
 
-def _check_store(keys: Store) -> None:
+def _check_store(store: Store) -> None:
     """Refuse a store whose files cannot be changed in place."""
-    abilities = keys.abilities
+    abilities = store.abilities
     if not (abilities.change and abilities.listing and 3 in abilities.formats):
         raise ReadOnlyStoreError(
             f"{abilities.why or 'this store cannot list its keys'}: the file cannot be upgraded in place",
-            store=keys.location,
+            store=store.location,
             remedy="Convert it to a new file with `zarrio convert --zarr-format 3`.",
         )
 
 
-def _check_format_3(keys: Store, parsed: ParsedFile) -> None:
+def _check_format_3(store: Store, parsed: ParsedFile) -> None:
     if parsed.zarr_format == 2 and parsed.state is None:
         raise UsageError(
             "the file has Zarr format 2 only",
-            store=keys.location,
+            store=store.location,
             remedy="Leave drop= out, to convert it to format 3.",
             remedy_cli="Leave --drop out, to convert it to format 3.",
         )
 
 
 def _only_format_3(
-    keys: Store, parsed: ParsedFile, journal: Journal, new_keys: ChunkKeys, options: WriteOptions
+    store: Store, parsed: ParsedFile, journal: Journal, new_keys: ChunkKeys, options: WriteOptions
 ) -> UpgradeReport:
     """Convert a file of one or both formats to format 3 only."""
     if parsed.state is not None:
-        return _without_format_2(keys, parsed, journal, options)
+        return _without_format_2(store, parsed, journal, options)
     if parsed.zarr_format == 3:
-        return UpgradeReport(keys.location, removed=_replace_format_2(keys, parsed.hierarchy, journal, {}))
-    plan, fates = _planned(keys, parsed.hierarchy, new_keys)
-    return _report(keys, fates, write_in_place(keys, plan, journal, options))
+        return UpgradeReport(store.location, removed=_replace_format_2(store, parsed.hierarchy, journal, {}))
+    plan, fates = _planned(store, parsed.hierarchy, new_keys)
+    return _report(store, fates, write_in_place(store, plan, journal, options))
 
 
-def _planned(keys: Store, hierarchy: Hierarchy, new_keys: ChunkKeys) -> tuple[WritePlan, dict[str, Fate]]:
+def _planned(store: Store, hierarchy: Hierarchy, new_keys: ChunkKeys) -> tuple[WritePlan, dict[str, Fate]]:
     """Return the plan of a file of format 2 in format 3, and what happens to the chunks of each array."""
-    _check_consolidated(keys, zarr2.encode_documents(hierarchy))
-    keys.read_rules = replace(keys.read_rules, is_copied=True)  # chunks that are encoded again must exist
-    plan = ZarrPlanner(keys, hierarchy, keys.location, zarr_format=3, is_in_place=True).plan_file()
-    adapt_plan(plan, location=keys.location)
+    _check_consolidated(store, zarr2.encode_documents(hierarchy))
+    store.read_rules = replace(store.read_rules, is_copied=True)  # chunks that are encoded again must exist
+    plan = ZarrPlanner(store, hierarchy, store.location, zarr_format=3, is_in_place=True).plan_file()
+    adapt_plan(plan, location=store.location)
     fates = keep_chunks(plan, hierarchy)
     for path in plan.arrays:
         node = hierarchy.get(path)
         assert isinstance(node, Dataset)
-        check_unwritten(keys, path, node.stored)
+        check_unwritten(store, path, node.stored)
         plan.arrays[path].node.stored.chunk_keys = new_keys
     return plan, fates
 
 
-def _report(keys: Store, fates: Mapping[str, Fate], removed: int = 0, formats: tuple[int, ...] = (3,)) -> UpgradeReport:
+def _report(
+    store: Store, fates: Mapping[str, Fate], removed: int = 0, formats: tuple[int, ...] = (3,)
+) -> UpgradeReport:
     found = list(fates.values())
     encoded = tuple(absolute(path) for path, fate in fates.items() if fate == "encoded")
-    return UpgradeReport(keys.location, found.count("kept"), len(encoded), removed, formats, encoded)
+    return UpgradeReport(store.location, found.count("kept"), len(encoded), removed, formats, encoded)
 
 
-def _check_both(keys: Store, parsed: ParsedFile) -> None:
-    check_derivable(keys, parsed.state)
+def _check_both(store: Store, parsed: ParsedFile) -> None:
+    check_derivable(store, parsed.state)
     if parsed.zarr_format == 3 and parsed.state != "alike":
         raise UsageError(
             "format 2 cannot name the chunks of a file of format 3",
-            store=keys.location,
+            store=store.location,
             remedy="Make a new file with `zarrio convert --zarr-format both`.",
         )
 
 
-def _with_both(keys: Store, parsed: ParsedFile, journal: Journal, options: WriteOptions) -> UpgradeReport:
+def _with_both(store: Store, parsed: ParsedFile, journal: Journal, options: WriteOptions) -> UpgradeReport:
     """Add the documents of format 3 to a file of format 2."""
-    _check_both(keys, parsed)
+    _check_both(store, parsed)
     if parsed.state == "alike":
-        return UpgradeReport(keys.location, formats=(2, 3))
+        return UpgradeReport(store.location, formats=(2, 3))
     hierarchy = parsed.hierarchy
     if parsed.state is None:
-        _check_consolidated(keys, zarr2.encode_documents(hierarchy))
-    keys.read_rules = replace(keys.read_rules, is_copied=True)
-    if keys.get(zarr2.CONSOLIDATED) is None:
+        _check_consolidated(store, zarr2.encode_documents(hierarchy))
+    store.read_rules = replace(store.read_rules, is_copied=True)
+    if store.get(zarr2.CONSOLIDATED) is None:
         journal.keep([zarr3.DOCUMENT])  # and the consolidated document
-        last = registry.FORMATS[2].last(hierarchy, _inlined(keys, hierarchy), consolidate=True)
-        keys.set_many({key: dump(document) for key, document in last.items()})
-    return _report(keys, derive(keys, hierarchy, journal=journal, options=options).fates, formats=(2, 3))
+        last = registry.FORMATS[2].last(hierarchy, _inlined(store, hierarchy), consolidate=True)
+        store.set_many({key: dump(document) for key, document in last.items()})
+    return _report(store, derive(store, hierarchy, journal=journal, options=options).fates, formats=(2, 3))
 
 
-def _without_format_2(keys: Store, parsed: ParsedFile, journal: Journal, options: WriteOptions) -> UpgradeReport:
+def _without_format_2(store: Store, parsed: ParsedFile, journal: Journal, options: WriteOptions) -> UpgradeReport:
     """Convert a file of both formats to format 3."""
     fates: dict[str, Fate] = {}
     if parsed.state == "2 is newer":
-        fates = derive(keys, parsed.hierarchy, journal=journal, options=options).fates
-    hierarchy = parse(keys, use_consolidated=False, hint=3).hierarchy
+        fates = derive(store, parsed.hierarchy, journal=journal, options=options).fates
+    hierarchy = parse(store, use_consolidated=False, hint=3).hierarchy
     if parsed.state in ("alike", "2 is newer"):  # else they are those of another program
         arrays = ((path, node) for path, node in hierarchy.walk() if isinstance(node, Dataset))
         changed = {zarr3.key_of(path): node for path, node in arrays if both.use_struct(node.stored)}
         journal.keep(changed)
-        keys.set_many({key: dump(zarr3.encode_node(node)) for key, node in changed.items()})
-    last = registry.FORMATS[3].last(hierarchy, _inlined(keys, hierarchy), consolidate=True)
-    removed = _replace_format_2(keys, hierarchy, journal, {key: dump(document) for key, document in last.items()})
+        store.set_many({key: dump(zarr3.encode_node(node)) for key, node in changed.items()})
+    last = registry.FORMATS[3].last(hierarchy, _inlined(store, hierarchy), consolidate=True)
+    removed = _replace_format_2(store, hierarchy, journal, {key: dump(document) for key, document in last.items()})
     fates = fates or {path: "kept" for path, node in hierarchy.walk() if isinstance(node, Dataset)}
-    return _report(keys, fates, removed)
+    return _report(store, fates, removed)
 
 
-def _without_format_3(keys: Store, parsed: ParsedFile, journal: Journal) -> UpgradeReport:
+def _without_format_3(store: Store, parsed: ParsedFile, journal: Journal) -> UpgradeReport:
     """Convert a file of both formats to format 2."""
-    _check_format_2(keys, parsed)
-    documents, chunks = keys_of_format_3(keys)
+    _check_format_2(store, parsed)
+    documents, chunks = keys_of_format_3(store)
     journal.discard([*chunks, *documents[1:]])
     journal.commit({}, documents[:1])
-    return UpgradeReport(keys.location, removed=len(documents) + len(chunks), formats=(2,))
+    return UpgradeReport(store.location, removed=len(documents) + len(chunks), formats=(2,))
 
 
-def _check_format_2(keys: Store, parsed: ParsedFile) -> None:
+def _check_format_2(store: Store, parsed: ParsedFile) -> None:
     if parsed.state is None and parsed.zarr_format == 3:
         raise UsageError(
             "the file has Zarr format 3 only",
-            store=keys.location,
+            store=store.location,
             remedy="Make a file of format 2 with `zarrio convert --zarr-format 2`.",
         )
 
 
-def _forecast(keys: Store, parsed: ParsedFile, *, keep: bool, drop: int | None) -> UpgradeReport:
+def _forecast(store: Store, parsed: ParsedFile, *, keep: bool, drop: int | None) -> UpgradeReport:
     """Return what an upgrade would do, after the same checks."""
     fates: dict[str, Fate] = {}
     hierarchy = parsed.hierarchy
     if drop == 3:
-        _check_format_2(keys, parsed)
-        removed = sum(map(len, keys_of_format_3(keys)))
-        return UpgradeReport(keys.location, removed=removed, formats=(2,), dry_run=True)
+        _check_format_2(store, parsed)
+        removed = sum(map(len, keys_of_format_3(store)))
+        return UpgradeReport(store.location, removed=removed, formats=(2,), dry_run=True)
     if keep:
-        _check_both(keys, parsed)
+        _check_both(store, parsed)
         if parsed.state is None:
-            _check_consolidated(keys, zarr2.encode_documents(hierarchy))
+            _check_consolidated(store, zarr2.encode_documents(hierarchy))
         if parsed.state != "alike":
-            keys.read_rules = replace(keys.read_rules, is_copied=True)
-            _, fates = plan_format_3(keys, hierarchy)
-        return replace(_report(keys, fates, formats=(2, 3)), dry_run=True)
+            store.read_rules = replace(store.read_rules, is_copied=True)
+            _, fates = plan_format_3(store, hierarchy)
+        return replace(_report(store, fates, formats=(2, 3)), dry_run=True)
     if drop == 2:
-        _check_format_3(keys, parsed)
+        _check_format_3(store, parsed)
     if parsed.state == "2 is newer":
-        plan, fates = plan_format_3(keys, hierarchy)
+        plan, fates = plan_format_3(store, hierarchy)
         hierarchy = plan.hierarchy
     elif parsed.state is not None:
-        hierarchy = parse(keys, use_consolidated=False, hint=3).hierarchy
+        hierarchy = parse(store, use_consolidated=False, hint=3).hierarchy
         fates = {path: "kept" for path, node in hierarchy.walk() if isinstance(node, Dataset)}
     elif parsed.zarr_format == 2:
-        plan, fates = _planned(keys, hierarchy, ChunkKeys("default", "/"))
+        plan, fates = _planned(store, hierarchy, ChunkKeys("default", "/"))
         hierarchy = plan.hierarchy
-    return replace(_report(keys, fates, len(keys_of_format_2(keys, hierarchy))), dry_run=True)
+    return replace(_report(store, fates, len(keys_of_format_2(store, hierarchy))), dry_run=True)
 
 
-def _check_consolidated(keys: Store, documents: dict[str, Any]) -> None:
+def _check_consolidated(store: Store, documents: dict[str, Any]) -> None:
     """Refuse a file whose consolidated document, which is read by default, differs from its other documents."""
-    known = parse(keys)
+    known = parse(store)
     if known.consolidated and _text(zarr2.encode_documents(known.hierarchy)) != _text(documents):
         raise ConflictError(
             "the consolidated document differs from the documents of the nodes",
-            store=keys.location,
+            store=store.location,
             remedy="Run `zarrio verify` to see the differences, and `zarrio consolidate` to update it from the nodes.",
         )
 

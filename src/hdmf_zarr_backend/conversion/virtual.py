@@ -74,9 +74,9 @@ def convert_virtual(source: str, target: str, request: Request) -> ConversionRep
     abilities = open_folder(split_location(target)[0], storage if is_url(target) else {}).abilities
     if not abilities.write:  # checked before anything is read
         raise ReadOnlyStoreError(abilities.why, store=target, remedy="Make the references here, and upload them.")
-    keys = open_store(target, storage if is_url(target) else None)
-    check_outside(keys, is_new=True)
-    check_free(keys, overwrite=request.overwrite)
+    store = open_store(target, storage if is_url(target) else None)
+    check_outside(store, is_new=True)
+    check_free(store, overwrite=request.overwrite)
     is_nwb = request.check and check_version(source, storage)
     with closing(Hdf5Tree(source, target, storage, request.reading)) as tree:
         files = _Sources(tree.sources(), target, storage)
@@ -210,20 +210,20 @@ class _Sources:
     """The HDF5 files, in their present state."""
 
     def __init__(self, locations: list[str], target: str, options: Mapping[str, Any]) -> None:
-        self._keys: dict[str, tuple[Store, str]] = {}
+        self._stores: dict[str, tuple[Store, str]] = {}
         self.recorded: dict[str, Recorded] = {}
         for location in locations:
-            keys, name = open_parent(location, options if is_url(location) else {})
-            state = keys.state(name)
+            store, name = open_parent(location, options if is_url(location) else {})
+            state = store.state(name)
             if state is None:
                 raise _has_changed(location)
-            self._keys[location] = (keys, name)
-            self.recorded[location] = Recorded(state, _relative(location, target), keys.sample(name, state.size))
+            self._stores[location] = (store, name)
+            self.recorded[location] = Recorded(state, _relative(location, target), store.sample(name, state.size))
 
     def check(self) -> None:
         """Refuse files that have changed."""
-        for location, (keys, name) in self._keys.items():
-            if keys.state(name) != self.recorded[location].state:
+        for location, (store, name) in self._stores.items():
+            if store.state(name) != self.recorded[location].state:
                 raise _has_changed(location)
 
 

@@ -59,7 +59,7 @@ class ArrayWrite:
         Its values.
     """
 
-    keys: Store
+    store: Store
     path: str
     array: StoredArray
     source: ChunkSource
@@ -90,11 +90,11 @@ class ChunkTask(ArrayWrite):
         """Write the chunks."""
         codec = chunk_codec(self.array)
         done = 0
-        with task_on(self.keys, self.path):
+        with task_on(self.store, self.path):
             for index in self.indices:
                 key = join(self.path, self.array.chunk_name(index))
                 data, size = encode_chunk(self.array, codec, self.source, index)
-                self.keys.set(key, data)
+                self.store.set(key, data)
                 done += size
         return done
 
@@ -115,7 +115,7 @@ class ValuesTask:
         Its values.
     """
 
-    keys: Store
+    store: Store
     path: str
     key: str
     codec: ChunkCodec
@@ -128,22 +128,22 @@ class ValuesTask:
 
     def run(self) -> int:
         """Write the chunk and return the bytes of its values."""
-        with task_on(self.keys, self.path):
-            self.keys.set(self.key, self.codec.encode(self.chunk))
+        with task_on(self.store, self.path):
+            self.store.set(self.key, self.codec.encode(self.chunk))
         return self.nbytes
 
 
 @contextmanager
-def task_on(keys: Store, path: str) -> Iterator[None]:
+def task_on(store: Store, path: str) -> Iterator[None]:
     """End a task on an array after the block; errors of the block name the store and the array."""
     try:
         yield
-        keys.end_task()
+        store.end_task()
     except ZarrBackendError as error:
-        error.locate(keys, path)
+        error.locate(store, path)
         raise
     except OSError as error:
-        where = {"store": keys.location, "path": absolute(path)}
+        where = {"store": store.location, "path": absolute(path)}
         raise resource_failure(error, "read or written", what="a chunk", **where) or StoreError(
             f"a chunk could not be read or written ({error})",
             remedy="The data written so far are incomplete; check the disk, and run again.",
@@ -208,7 +208,7 @@ def cut(
     indices = (index for index in chunk_indices(stored) if not array.is_complete(index, complete))
     while batch := list(islice(indices, count)):
         source = part_of(array.source, stored, batch) if to_send else array.source
-        yield ChunkTask(array.keys, array.path, stored, source, batch)
+        yield ChunkTask(array.store, array.path, stored, source, batch)
 
 
 def part_of(source: Any, stored: StoredArray, indices: list[Index]) -> Any:
@@ -234,12 +234,12 @@ class ShardTask(ArrayWrite):
     def nbytes(self) -> int:
         """Bytes in memory: those of a chunk, and of the part of the shard that the store holds until it is written."""
         size = chunk_bytes(self.array)
-        return size + self.keys.held_bytes(math.prod(inner_grid(self.array)) * size)
+        return size + self.store.held_bytes(math.prod(inner_grid(self.array)) * size)
 
     def run(self) -> int:
         """Write the shard."""
         key = join(self.path, self.array.chunk_name(self.shard))
-        with task_on(self.keys, self.path), self.keys.stream(key) as write:
+        with task_on(self.store, self.path), self.store.stream(key) as write:
             return encode_shard(self.array, self.source, self.shard, write)
 
 
@@ -261,4 +261,4 @@ def cut_shards(array: ArrayWrite, *, to_send: bool = False, complete: Collection
         if array.is_complete(shard, complete):
             continue
         source = part_of(array.source, stored, list(chunks_in_shard(stored, shard))) if to_send else array.source
-        yield ShardTask(array.keys, array.path, stored, source, shard)
+        yield ShardTask(array.store, array.path, stored, source, shard)

@@ -256,8 +256,8 @@ def _objects(items: Sequence[object], shape: tuple[int, ...]) -> Values:
 class ArrayReader:
     """Describes the arrays of one file. The modules that decode values are imported when the first value is read."""
 
-    def __init__(self, keys: Store, resolve: Callable[[Any], Reference], *, as_hdf5: bool) -> None:
-        self._keys = keys
+    def __init__(self, store: Store, resolve: Callable[[Any], Reference], *, as_hdf5: bool) -> None:
+        self._store = store
         self._resolve = resolve
         self._as_hdf5 = as_hdf5
         self._cache: Any = None
@@ -280,9 +280,9 @@ class ArrayReader:
         def read(selection: Selection) -> Values:
             from hdmf_zarr_backend.arrays.fills import check_unwritten
 
-            with at(self._keys, path):
+            with at(self._store, path):
                 if path not in self._checked:
-                    check_unwritten(self._keys, path, stored)
+                    check_unwritten(self._store, path, stored)
                     self._checked.add(path)
                 return self._read(path, stored, means, selection)
 
@@ -306,7 +306,7 @@ class ArrayReader:
 
         if self._cache is None:
             self._cache = ChunkCache()
-        reader = ChunkReader(self._keys, path, stored, self._cache)
+        reader = ChunkReader(self._store, path, stored, self._cache)
         rest = len(stored.shape) - len(selection)
         block = reader.read((*selection, *[slice(None)] * rest))
         lengths = tuple(part.stop - part.start for part in selection)
@@ -385,13 +385,13 @@ class ZarrContent(Mapping[str, NodeContent]):
 
     def __init__(self, path: str | os.PathLike[str], *, as_hdf5: bool = False) -> None:
         self._as_hdf5 = as_hdf5
-        self._keys: Store = open_store(path)
-        self.source = self._keys.location
-        warn_of_pending(self._keys)
-        self._hierarchy = parse(self._keys, use_inlined=False).hierarchy
-        self._resolver = resolver_of(self._keys, self._hierarchy)
+        self._store: Store = open_store(path)
+        self.source = self._store.location
+        warn_of_pending(self._store)
+        self._hierarchy = parse(self._store, use_inlined=False).hierarchy
+        self._resolver = resolver_of(self._store, self._hierarchy)
         self._spec_path = spec_location(self._hierarchy.root.attributes.get(SPECLOC))
-        self._arrays = ArrayReader(self._keys, self._resolve, as_hdf5=as_hdf5)
+        self._arrays = ArrayReader(self._store, self._resolve, as_hdf5=as_hdf5)
         self._stored_links: dict[str, Link] = {}
         self._links: dict[str, LinkContent] = {}
         self._datatypes: dict[str, dict[str, Any]] = {}

@@ -31,19 +31,19 @@ def check_link(target: str, origin: str, policy: ExternalLinks | None) -> None:
         )
 
 
-def resolver_of(keys: Store | None, hierarchy: Hierarchy, location: str = "") -> Resolver[LinkedFile]:
+def resolver_of(store: Store | None, hierarchy: Hierarchy, location: str = "") -> Resolver[LinkedFile]:
     """Return the resolver of a file; it reads linked files by the same rules, and does not change them."""
-    rules = DEFAULT_RULES if keys is None else keys.read_rules
+    rules = DEFAULT_RULES if store is None else store.read_rules
 
     def open_other(other: str) -> LinkedFile:
-        assert keys is not None
-        store = open_neighbour(keys, other)
+        assert store is not None
+        linked = open_neighbour(store, other)
         # format 2 is not guessed: where a file has metadata of both formats, those of format 3 count
-        parsed = parse(store, hint=3 if hierarchy.zarr_format == 3 else None)
-        return LinkedFile(parsed.keys(store), parsed.hierarchy, other)
+        parsed = parse(linked, hint=3 if hierarchy.zarr_format == 3 else None)
+        return LinkedFile(parsed.store(linked), parsed.hierarchy, other)
 
     return Resolver(
-        LinkedFile(keys, hierarchy, location or ("" if keys is None else keys.location)),
+        LinkedFile(store, hierarchy, location or ("" if store is None else store.location)),
         open_other,
         may_follow=lambda target, origin: check_link(target, origin, rules.external_links),
         may_exist=may_exist,

@@ -292,27 +292,27 @@ def open_outline(
     storage_options: Mapping[str, Any] | None = None,
 ) -> Outline:
     """Read the metadata of a file."""
-    keys = open_store(path, storage_options)
-    if keys.folder is not None:  # elsewhere it takes a request
-        warn_of_pending(keys)
-    parsed = parse(keys, use_inlined=False, leave_out=True)
+    store = open_store(path, storage_options)
+    if store.folder is not None:  # elsewhere it takes a request
+        warn_of_pending(store)
+    parsed = parse(store, use_inlined=False, leave_out=True)
     for error in parsed.left_out.values():
         warn(f"{error} It is left out.", DamagedMetadataWarning, stacklevel=2)
-    return outline_of(keys, parsed, sizes=sizes, specs=specs, values=values)
+    return outline_of(store, parsed, sizes=sizes, specs=specs, values=values)
 
 
 def outline_of(
-    keys: Store, parsed: ParsedFile, *, sizes: bool = False, specs: bool = False, values: bool = False
+    store: Store, parsed: ParsedFile, *, sizes: bool = False, specs: bool = False, values: bool = False
 ) -> Outline:
     """Return the outline of a file whose metadata are parsed."""
-    stored = _stored_sizes(keys, parsed.hierarchy) if sizes else None
+    stored = _stored_sizes(store, parsed.hierarchy) if sizes else None
     has_both = parsed.state is not None
-    return Outline(keys.location, parsed.hierarchy, parsed.consolidated, stored, specs, values, has_both=has_both)
+    return Outline(store.location, parsed.hierarchy, parsed.consolidated, stored, specs, values, has_both=has_both)
 
 
-def _stored_sizes(keys: Store, hierarchy: Hierarchy) -> dict[str, int]:
+def _stored_sizes(store: Store, hierarchy: Hierarchy) -> dict[str, int]:
     arrays = {path: 0 for path, node in hierarchy.walk() if isinstance(node, Dataset)}
-    for key, size in keys.sizes("").items():
+    for key, size in store.sizes("").items():
         path, _, name = key.rpartition("/")
         if name in DOCUMENTS:
             continue

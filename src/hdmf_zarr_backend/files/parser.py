@@ -87,16 +87,16 @@ def _has_parent(key: str, keys: Collection[str]) -> bool:
     return parent in keys or (name == zarr3.DOCUMENT and zarr3.key_of(split(parent)[0]) in keys)
 
 
-def read_documents(keys: Store, names: Collection[str], below: str = "") -> dict[str, bytes]:
+def read_documents(store: Store, names: Collection[str], below: str = "") -> dict[str, bytes]:
     """Return all documents below a path of a store whose names are in ``names``."""
-    limits = keys.read_rules.limits
-    listed = keys.list_prefix(below) if below else keys.list_documents()
+    limits = store.read_rules.limits
+    listed = store.list_prefix(below) if below else store.list_documents()
     wanted = sorted(islice(_named(listed, names), limits.max_documents + 1))
-    check_keys(dict.fromkeys(wanted), keys.read_rules)
+    check_keys(dict.fromkeys(wanted), store.read_rules)
     found: dict[str, bytes] = {}
     size = 0
     for start in range(0, len(wanted), _BATCH):
-        batch = keys.get_many(wanted[start : start + _BATCH])
+        batch = store.get_many(wanted[start : start + _BATCH])
         size += sum(map(len, batch.values()))
         limits.check("max_document_bytes", size, f"the metadata documents have more than {size:,} bytes")
         found.update(batch)
@@ -137,9 +137,9 @@ class ParsedFile:
     state: both.State | None = None
     left_out: Damaged = field(default_factory=dict)
 
-    def keys(self, keys: Store) -> Store:
+    def store(self, store: Store) -> Store:
         """Return the store with the inlined chunks in memory."""
-        return InlinedStore(keys, self.inlined) if self.inlined else keys
+        return InlinedStore(store, self.inlined) if self.inlined else store
 
     @property
     def zarr_format(self) -> int:
@@ -163,7 +163,7 @@ class ParsedFile:
 
 
 def parse(
-    keys: Store,
+    store: Store,
     *,
     use_consolidated: bool = True,
     use_inlined: bool = True,
@@ -177,44 +177,44 @@ def parse(
     hdmf-zarr 0.14. ``hint`` is used in either case.
     """
     damaged: Damaged | None = {} if leave_out else None
-    keys.pin()  # chunks are read later and must belong to these documents
-    with at(keys):
-        first = _likely_documents(keys, hint, use_consolidated=use_consolidated)
-        check_texts(first.values(), keys.read_rules)
+    store.pin()  # chunks are read later and must belong to these documents
+    with at(store):
+        first = _likely_documents(store, hint, use_consolidated=use_consolidated)
+        check_texts(first.values(), store.read_rules)
         is_chosen = hint == 3 and not both.is_hiding(first.get(zarr3.DOCUMENT))
-        texts, state = (first, None) if is_chosen else current(keys, first)
-        _warn_of(state, keys.location)
+        texts, state = (first, None) if is_chosen else current(store, first)
+        _warn_of(state, store.location)
         if not use_consolidated:
-            check_outside(keys)
-            parsed = ParsedFile(_parse_listing(keys, texts.get(zarr3.DOCUMENT), damaged), consolidated=False)
-        elif (found := _parse_consolidated(keys, texts, damaged, use_inlined=use_inlined)) is not None:
+            check_outside(store)
+            parsed = ParsedFile(_parse_listing(store, texts.get(zarr3.DOCUMENT), damaged), consolidated=False)
+        elif (found := _parse_consolidated(store, texts, damaged, use_inlined=use_inlined)) is not None:
             parsed = found
         else:
-            check_outside(keys)
+            check_outside(store)
             document = texts.get(zarr3.DOCUMENT)
-            _check_finished(keys, None if document else keys.get(zarr2.ATTRIBUTES), document)
-            parsed = ParsedFile(_parse_listing(keys, document, damaged), consolidated=False)
-            if _likely_documents(keys, hint, use_consolidated=True) != first:  # it changed while its keys were listed
-                return parse(keys, use_inlined=use_inlined, hint=hint, leave_out=leave_out)
+            _check_finished(store, None if document else store.get(zarr2.ATTRIBUTES), document)
+            parsed = ParsedFile(_parse_listing(store, document, damaged), consolidated=False)
+            if _likely_documents(store, hint, use_consolidated=True) != first:  # it changed while its keys were listed
+                return parse(store, use_inlined=use_inlined, hint=hint, leave_out=leave_out)
         parsed.state = state
         if parsed.consolidated and parsed.zarr_format == 2:
-            _add_late_namespaces(keys, parsed.hierarchy)
-        _translate(keys, parsed)
+            _add_late_namespaces(store, parsed.hierarchy)
+        _translate(store, parsed)
         _drop_note(parsed)
-        _leave_out(parsed, damaged, keys.location)
+        _leave_out(parsed, damaged, store.location)
     is_whole = stores_all_chunks(parsed.hierarchy.root.attributes)
-    if is_whole != keys.read_rules.is_whole:
-        keys.read_rules = replace(keys.read_rules, is_whole=is_whole)
+    if is_whole != store.read_rules.is_whole:
+        store.read_rules = replace(store.read_rules, is_whole=is_whole)
     return parsed
 
 
-def current(keys: Store, texts: dict[str, bytes]) -> tuple[dict[str, bytes], both.State | None]:
+def current(store: Store, texts: dict[str, bytes]) -> tuple[dict[str, bytes], both.State | None]:
     """Select the documents of the root that are read in a file of both formats, and return the state of the file."""
     if both.state_of(texts) is None:
         return texts, None
     if zarr2.CONSOLIDATED not in texts:
-        texts = {**texts, **keys.get_many([zarr2.CONSOLIDATED])}
-    if zarr2.CONSOLIDATED not in texts and keys.get(zarr2.GROUP) is None:
+        texts = {**texts, **store.get_many([zarr2.CONSOLIDATED])}
+    if zarr2.CONSOLIDATED not in texts and store.get(zarr2.GROUP) is None:
         return texts, None  # the documents of format 2 have been deleted
     state = both.state_of(texts)
     left_out = zarr2.CONSOLIDATED if state == "3 is newer" else zarr3.DOCUMENT
@@ -256,42 +256,42 @@ def _drop_note(parsed: ParsedFile) -> None:
         root.attributes = both.without_note(root.attributes)
 
 
-def _add_late_namespaces(keys: Store, hierarchy: Hierarchy) -> None:
+def _add_late_namespaces(store: Store, hierarchy: Hierarchy) -> None:
     """Add the cached namespaces to a file that was consolidated before they were written: hdmf-zarr up to 0.10."""
     attributes = hierarchy.root.attributes
-    if "namespace" not in attributes or attributes.keys() & {SPECLOC, NOTES} or not keys.abilities.listing:
+    if "namespace" not in attributes or attributes.keys() & {SPECLOC, NOTES} or not store.abilities.listing:
         return
     try:
-        location = _stored_spec_location(keys)
+        location = _stored_spec_location(store)
         if location is None:
             return
         if location not in hierarchy:
-            texts = read_documents(keys, zarr2.DOCUMENT_NAMES, location)
+            texts = read_documents(store, zarr2.DOCUMENT_NAMES, location)
             found = zarr2.parse_documents({key: _document(text, key) for key, text in texts.items()}).get(location)
             if found is None:
                 return
             hierarchy.add(location, found)
         hierarchy.root.attributes = {**attributes, SPECLOC: location}
     except (MetadataError, StoreRefusedError) as error:
-        error.locate(keys)
+        error.locate(store)
         warn(f"{error} The file is read without its cached namespaces.", DamagedMetadataWarning, stacklevel=4)
 
 
-def _stored_spec_location(keys: Store) -> str | None:
+def _stored_spec_location(store: Store) -> str | None:
     """Return the path in ``.specloc`` of the stored attributes of the root."""
-    text = keys.get(zarr2.ATTRIBUTES)
+    text = store.get(zarr2.ATTRIBUTES)
     stored = None if text is None else _document(text, zarr2.ATTRIBUTES)
     return spec_location(stored.get(SPECLOC)) if isinstance(stored, dict) else None
 
 
-def _translate(keys: Store, parsed: ParsedFile) -> None:
+def _translate(store: Store, parsed: ParsedFile) -> None:
     """Translate the hierarchy of a LINDI file."""
     if lindi.translate(parsed.hierarchy):
         parsed.is_foreign = True
-        _mark_references(keys, parsed.hierarchy)
+        _mark_references(store, parsed.hierarchy)
 
 
-def _mark_references(keys: Store, hierarchy: Hierarchy) -> None:
+def _mark_references(store: Store, hierarchy: Hierarchy) -> None:
     """Set ``zarr_dtype`` on the arrays of a LINDI file whose first element is a reference, which only values show.
 
     Their first chunks are requested together; LINDI has them in the file of references itself.
@@ -301,42 +301,42 @@ def _mark_references(keys: Store, hierarchy: Hierarchy) -> None:
     arrays: dict[str, Any] = {path: node for path, node in hierarchy.walk() if lindi.may_hold_references(node)}
     stored = {path: node.stored for path, node in arrays.items()}
     names = {path: join(path, array.chunk_name((0,) * len(array.shape))) for path, array in stored.items()}
-    found = keys.get_many(names.values())
-    most = keys.read_rules.limits.max_object_bytes
+    found = store.get_many(names.values())
+    most = store.read_rules.limits.max_object_bytes
     for path, array in stored.items():
         if names[path] not in found:
             continue
         with suppress(DamagedFileError, LimitError):  # reading the array raises the error again
-            codec = reading_codec(array, keys.read_rules)
+            codec = reading_codec(array, store.read_rules)
             first = codec.decode(found[names[path]], array.chunks, max_object_bytes=most).reshape(-1)[0]
             if isinstance(first, dict):
                 arrays[path].attributes[DTYPE] = "object"
 
 
-def _likely_documents(keys: Store, hint: int | None, *, use_consolidated: bool) -> dict[str, bytes]:
+def _likely_documents(store: Store, hint: int | None, *, use_consolidated: bool) -> dict[str, bytes]:
     """Return the first documents that exist, those of the probable format if there are any."""
     names = registry.FIRST_KEYS if use_consolidated else registry.FIRST_KEYS[:1]
     if hint is None:
-        return _first_documents(keys, names)
+        return _first_documents(store, names)
     first = registry.FIRST_KEY[hint]
     if not use_consolidated and hint == 2:
-        return {} if keys.get(zarr2.GROUP) is not None else _first_documents(keys, names)
+        return {} if store.get(zarr2.GROUP) is not None else _first_documents(store, names)
     found: dict[str, bytes] = {}
     with suppress(StoreRefusedError):  # a bucket without list permission refuses keys that do not exist
-        found = keys.get_many([first])
+        found = store.get_many([first])
     others = [name for name in names if name != first]
-    return found if found or not others else _first_documents(keys, others)
+    return found if found or not others else _first_documents(store, others)
 
 
-def _first_documents(keys: Store, names: Sequence[str]) -> dict[str, bytes]:
+def _first_documents(store: Store, names: Sequence[str]) -> dict[str, bytes]:
     """Return the documents that exist; a bucket without list permission refuses those that do not."""
     try:
-        return keys.get_many(names)
+        return store.get_many(names)
     except StoreRefusedError as error:
         found: dict[str, bytes] = {}
         for name in names:
             with suppress(StoreRefusedError):
-                found |= keys.get_many([name])
+                found |= store.get_many([name])
         if not found:
             raise error from error.__cause__
         return found
@@ -344,30 +344,30 @@ def _first_documents(keys: Store, names: Sequence[str]) -> dict[str, bytes]:
 
 @gc_paused()
 def _parse_consolidated(
-    keys: Store, texts: dict[str, bytes], damaged: Damaged | None, *, use_inlined: bool
+    store: Store, texts: dict[str, bytes], damaged: Damaged | None, *, use_inlined: bool
 ) -> ParsedFile | None:
     key = zarr3.DOCUMENT if zarr3.DOCUMENT in texts else zarr2.CONSOLIDATED
     if key not in texts:
         return None
     try:
         document = load(texts[key], key=key)
-        check_document(document, keys.read_rules)
+        check_document(document, store.read_rules)
         found = registry.parse_consolidated({key: document}, use_inlined=use_inlined, damaged=damaged)
-        if damaged and not _are_damaged_alone(keys, damaged, key):
+        if damaged and not _are_damaged_alone(store, damaged, key):
             error = next(iter(damaged.values()))
             damaged.clear()
             raise error
     except MetadataError as error:
-        error.locate(keys)
+        error.locate(store)
         warn(f"{error} The documents of the nodes are read instead.", DamagedMetadataWarning, stacklevel=3)
         return None
     return None if found is None else ParsedFile(found[0], consolidated=True, inlined=found[1])
 
 
-def _are_damaged_alone(keys: Store, damaged: Damaged, key: str) -> bool:
+def _are_damaged_alone(store: Store, damaged: Damaged, key: str) -> bool:
     """Tell whether nodes that are damaged in the consolidated document ``key`` are so in their own documents too."""
     names = [zarr3.DOCUMENT] if key == zarr3.DOCUMENT else sorted(zarr2.DOCUMENT_NAMES)
-    texts = keys.get_many([join(path, name) for path in damaged if path for name in names])
+    texts = store.get_many([join(path, name) for path in damaged if path for name in names])
     own: Damaged = {}
     documents = _parse_texts(texts, own)
     (zarr3 if key == zarr3.DOCUMENT else zarr2).parse_documents(documents, damaged=own)
@@ -388,20 +388,20 @@ def _parse_texts(texts: Mapping[str, bytes], damaged: Damaged | None) -> dict[st
     return documents
 
 
-def _parse_listing(keys: Store, document: bytes | None, damaged: Damaged | None) -> Hierarchy:
-    if document is None and keys.get(zarr2.GROUP) is None:
-        _check_finished(keys, keys.get(zarr2.ATTRIBUTES), None)
-        raise _nothing_to_read(keys)
-    if not keys.abilities.listing:
-        _check_finished(keys, keys.get(zarr2.ATTRIBUTES) if document is None else None, document)
+def _parse_listing(store: Store, document: bytes | None, damaged: Damaged | None) -> Hierarchy:
+    if document is None and store.get(zarr2.GROUP) is None:
+        _check_finished(store, store.get(zarr2.ATTRIBUTES), None)
+        raise _nothing_to_read(store)
+    if not store.abilities.listing:
+        _check_finished(store, store.get(zarr2.ATTRIBUTES) if document is None else None, document)
         raise StoreError(
             "there is no consolidated document, and this server cannot list what it has",
-            store=keys.location,
+            store=store.location,
             remedy="Consolidate the file where it can be written, or open a copy.",
         )
     names = zarr2.DOCUMENT_NAMES if document is None else {zarr3.DOCUMENT}
-    documents = read_documents(keys, names)
-    _check_finished(keys, documents.get(zarr2.ATTRIBUTES), document)
+    documents = read_documents(store, names)
+    _check_finished(store, documents.get(zarr2.ATTRIBUTES), document)
     hierarchy = registry.parse_documents(_parse_texts(documents, damaged), damaged=damaged)
     if not isinstance(hierarchy.root, Group):
         raise NotZarrError(
@@ -410,7 +410,7 @@ def _parse_listing(keys: Store, document: bytes | None, damaged: Damaged | None)
     return hierarchy
 
 
-def _check_finished(keys: Store, text: bytes | None, document: bytes | None) -> None:
+def _check_finished(store: Store, text: bytes | None, document: bytes | None) -> None:
     """Refuse a file that is marked as being written, in the attributes or the format-3 document of its root."""
     if document is None:
         attributes = {} if text is None else _document(text, zarr2.ATTRIBUTES)
@@ -423,7 +423,7 @@ def _check_finished(keys: Store, text: bytes | None, document: bytes | None) -> 
         if isinstance(writing, dict) and writing.get(CHANGING) is True:
             remedy = "Wait a moment; if its writer has stopped, run `zarrio repair`, or open it with mode 'r+'."
         raise IncompleteStoreError(
-            f"the file is being written, or its writer died: {writing}", store=keys.location, remedy=remedy
+            f"the file is being written, or its writer died: {writing}", store=store.location, remedy=remedy
         )
 
 
@@ -432,91 +432,91 @@ def _document(text: bytes, key: str) -> Any:
         return load(text, key=key)
 
 
-def _nothing_to_read(keys: Store) -> ZarrBackendError:
-    if not keys.read_rules.is_linked and is_of_hdf5(keys):  # the target of a link is not opened for a message
+def _nothing_to_read(store: Store) -> ZarrBackendError:
+    if not store.read_rules.is_linked and is_of_hdf5(store):  # the target of a link is not opened for a message
         remedy, cli = (
             "Open it with HDF5IO or NWBHDF5IO, or convert it with `zarrio convert` first.",
             "Convert it with `zarrio convert` first.",
         )
-        if is_url(keys.location):
+        if is_url(store.location):
             remedy = cli = "Run `zarrio convert --to virtual` and open the file that it makes, or download this one."
         problem = "this is an HDF5 file, not a Zarr file"
-        return NotZarrError(problem, store=keys.location, remedy=remedy, remedy_cli=cli)
-    if not keys.exists():
-        local = keys.folder or keys.zip_file
+        return NotZarrError(problem, store=store.location, remedy=remedy, remedy_cli=cli)
+    if not store.exists():
+        local = store.folder or store.zip_file
         if local is not None:
-            return not_found(local, keys.location)
-        return StoreNotFoundError("the file does not exist", store=keys.location, remedy="Check the path.")
-    if keys.get(zarr2.ARRAY) is not None:
+            return not_found(local, store.location)
+        return StoreNotFoundError("the file does not exist", store=store.location, remedy="Check the path.")
+    if store.get(zarr2.ARRAY) is not None:
         return NotZarrError(
             "this is a single Zarr array",
-            store=keys.location,
+            store=store.location,
             remedy="Give the path of the file, not of an array in it.",
         )
-    return _root_without_document(keys) or NotZarrError(
+    return _root_without_document(store) or NotZarrError(
         "this is not a Zarr hierarchy: it has neither .zgroup nor zarr.json",
-        store=keys.location,
+        store=store.location,
         remedy="HDF5 files are read with HDF5IO or NWBHDF5IO, and converted with `zarrio convert`.",
         remedy_cli="Give a Zarr file; `zarrio convert` makes one of an HDF5 file.",
     )
 
 
-def _root_without_document(keys: Store) -> ZarrBackendError | None:
+def _root_without_document(store: Store) -> ZarrBackendError | None:
     """Return the error for a local folder whose members are nodes or Zarr files; None for others."""
-    if keys.folder is None or keys.read_rules.is_linked:  # the target of a link is not looked at for a message
+    if store.folder is None or store.read_rules.is_linked:  # the target of a link is not looked at for a message
         return None
-    nodes = folders_with(keys.folder, DOCUMENTS)
+    nodes = folders_with(store.folder, DOCUMENTS)
     files = [name for name in nodes if name.endswith(ZARR_SUFFIXES)]
     if files:
         return NotZarrError(
             "this is a folder of Zarr files",
-            store=keys.location,
+            store=store.location,
             remedy=f"Give the path of one file, such as {files[0]!r}.",
         )
     if nodes:
         return MetadataError(
             f"the root has neither .zgroup nor zarr.json, but {nodes[0]!r} below it has metadata",
-            store=keys.location,
+            store=store.location,
             path="/",
             remedy="Restore the document of the root from a copy of the file.",
         )
     return None
 
 
-def check_outside(keys: Store, *, is_new: bool = False) -> None:
+def check_outside(store: Store, *, is_new: bool = False) -> None:
     """Refuse a path inside an HDMF Zarr file, such as that of one of its groups; a file of its own may be there."""
-    if keys.read_rules.is_linked:  # nothing is looked for around the target of a link
+    if store.read_rules.is_linked:  # nothing is looked for around the target of a link
         return
-    around = next((place for place in _folders_above(keys) if _is_root(place)), None)
+    around = next((place for place in _folders_above(store) if _is_root(place)), None)
     if around is None:
         return
-    exists = keys.exists()
-    if (_is_root(keys) or _is_consolidated(keys)) if exists else not is_new:
+    exists = store.exists()
+    if (_is_root(store) or _is_consolidated(store)) if exists else not is_new:
         return
     if is_new:
         raise StoreExistsError(
             f"this path is inside the Zarr file {around.location!r}",
-            store=keys.location,
+            store=store.location,
             remedy="Choose a path outside of that file.",
         )
-    part = "a single Zarr array" if keys.get(zarr2.ARRAY) is not None else "a part"
+    part = "a single Zarr array" if store.get(zarr2.ARRAY) is not None else "a part"
     raise NotZarrError(
         f"this is {part} of the Zarr file {around.location!r}, and not a file",
-        store=keys.location,
+        store=store.location,
         remedy=f"Give the path of the file: {around.location!r}.",
     )
 
 
-def _folders_above(keys: Store) -> Iterator[Store]:
+def _folders_above(store: Store) -> Iterator[Store]:
     """Yield the folders above that may be Zarr files: any on a disk or in memory, those with the name on a server."""
-    group = keys.unwrapped.group_above
+    group = store.unwrapped.group_above
     while group is not None:
-        store = group()
-        yield store
-        group = store.group_above
-    location = keys.folder or keys.location
+        outer = group()
+        yield outer
+        group = outer.group_above
+    location = store.folder or store.location
     is_local = os.path.isabs(location)
-    if not is_local and not (keys.unwrapped.opens_by_url and is_url(location)):
+    if not is_local and not (store.unwrapped.opens_by_url and is_url(location)):
         return
     while True:
         above, name = split_location(location)
@@ -526,31 +526,31 @@ def _folders_above(keys: Store) -> Iterator[Store]:
         if is_local:
             if any(os.path.isfile(os.path.join(location, document)) for document in (zarr2.ATTRIBUTES, zarr3.DOCUMENT)):
                 yield LocalStore(location)
-        elif not keys.abilities.is_remote or location.partition("?")[0].endswith(ZARR_SUFFIXES):
-            yield open_neighbour(keys, location)
+        elif not store.abilities.is_remote or location.partition("?")[0].endswith(ZARR_SUFFIXES):
+            yield open_neighbour(store, location)
 
 
-def _is_root(keys: Store) -> bool:
+def _is_root(store: Store) -> bool:
     """Tell whether this is the root of an HDMF file: it has namespaces, or a version of NWB or of the format."""
     try:
-        attributes = _attributes_of(keys)
+        attributes = _attributes_of(store)
     except StoreError:  # it cannot be read
         return False
     return SPECLOC in attributes or "nwb_version" in attributes or "version" in notes_of(attributes)
 
 
-def _is_consolidated(keys: Store) -> bool:
+def _is_consolidated(store: Store) -> bool:
     """Tell whether a store has a consolidated document of its own, which may be damaged."""
-    texts = keys.get_many(registry.FIRST_KEYS)
+    texts = store.get_many(registry.FIRST_KEYS)
     if zarr2.CONSOLIDATED in texts:
         return True
     document = _loaded(texts.get(zarr3.DOCUMENT))
     return isinstance(document, dict) and isinstance(document.get(zarr3.CONSOLIDATED), dict)
 
 
-def _attributes_of(keys: Store) -> dict[str, Any]:
+def _attributes_of(store: Store) -> dict[str, Any]:
     """Return the attributes of the root of a store, none if their document is damaged."""
-    document = _loaded(keys.get(zarr2.ATTRIBUTES) or keys.get(zarr3.DOCUMENT))
+    document = _loaded(store.get(zarr2.ATTRIBUTES) or store.get(zarr3.DOCUMENT))
     if isinstance(document, dict) and "node_type" in document:
         document = document.get("attributes")
     return document if isinstance(document, dict) else {}
@@ -563,26 +563,26 @@ def _loaded(text: bytes | None) -> Any:
         return None
 
 
-def is_hdmf_zarr(keys: Store) -> bool:
+def is_hdmf_zarr(store: Store) -> bool:
     """Tell whether this is an HDMF Zarr file of any writer: its root has ``.specloc``, ``namespace`` or a note."""
-    return bool({SPECLOC, "namespace", NOTES} & _attributes_of(keys).keys())
+    return bool({SPECLOC, "namespace", NOTES} & _attributes_of(store).keys())
 
 
-def is_empty_group(keys: Store) -> bool:
+def is_empty_group(store: Store) -> bool:
     """Tell whether there is a group and nothing else: what zarr makes when a group is opened to be written."""
-    if not keys.abilities.listing:
+    if not store.abilities.listing:
         return False
-    found = set(islice(keys.list_prefix(""), len(_OF_A_GROUP) + 1))
+    found = set(islice(store.list_prefix(""), len(_OF_A_GROUP) + 1))
     return bool(found) and found <= _OF_A_GROUP
 
 
 def is_whole(place: str, zarr_format: int | str | None, storage_options: Mapping[str, Any] | None = None) -> bool:
     """Tell whether an HDMF Zarr file of a format is at a path or URL, written to its end; chunks are not read."""
-    keys = open_store(place, storage_options if is_url(place) else None)
+    store = open_store(place, storage_options if is_url(place) else None)
     try:
-        if not is_hdmf_zarr(keys):
+        if not is_hdmf_zarr(store):
             return False
-        parsed = parse(keys, use_inlined=False)
+        parsed = parse(store, use_inlined=False)
     except (StoreRefusedError, StoreUnreachableError):
         raise
     except (StoreError, DamagedFileError):

@@ -61,7 +61,7 @@ class LinkedFile:
 
     Attributes
     ----------
-    keys : Store
+    store : Store
         Its store.
     hierarchy : Hierarchy
         Its nodes.
@@ -69,7 +69,7 @@ class LinkedFile:
         Absolute path or URL.
     """
 
-    keys: Any
+    store: Any
     hierarchy: Hierarchy
     location: str
 

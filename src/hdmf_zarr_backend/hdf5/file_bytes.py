@@ -161,9 +161,9 @@ class RemoteFile:
     def __init__(self, location: str, options: Mapping[str, Any], state: FileState | None = None) -> None:
         self.path = location
         self.options = dict(options)
-        self._keys: Store
-        self._keys, self._name = open_parent(location, self.options)
-        found = self._keys.state(self._name)
+        self._store: Store
+        self._store, self._name = open_parent(location, self.options)
+        found = self._store.state(self._name)
         if found is None:
             raise StoreNotFoundError("the file does not exist", store=location, remedy="Check the URL.")
         if state is not None and found != state:
@@ -187,7 +187,7 @@ class RemoteFile:
 
     def check(self) -> None:
         """Check that the file is still in the recorded state."""
-        if self._keys.state(self._name) != self.state:
+        if self._store.state(self._name) != self.state:
             raise _changed(self.path)
 
     def read(self, offset: int, size: int) -> bytes:
@@ -222,7 +222,7 @@ class RemoteFile:
 
     def _request(self, start: int, stop: int) -> bytes:
         with gc_paused():
-            found = self._keys.get_range(self._name, start, stop)
+            found = self._store.get_range(self._name, start, stop)
         if found is None:
             raise StoreNotFoundError("it was deleted while it was read", store=self.path, remedy="Start again.")
         return found

@@ -145,7 +145,7 @@ class Filler:
             if not placed.node.stored.size:
                 continue
             with named(placed):
-                check_unwritten(placed.file.keys, placed.own, placed.node.stored)
+                check_unwritten(placed.file.store, placed.own, placed.node.stored)
                 target = self._target(placed, placed.node, form)
                 if target.is_for_workers and not target.is_kept:
                     later.append(target)
@@ -200,7 +200,7 @@ class Filler:
 
     def _stored(self, target: _Target) -> Iterator[tuple[Index, bytes | None]]:
         """Yield the chunks of an array as stored; None if HDF5 reads the same fill value without a chunk."""
-        node, keys, own = target.node, target.placed.file.keys, target.placed.own
+        node, keys, own = target.node, target.placed.file.store, target.placed.own
         dtype = numpy_dtype(node.stored.data_type)
         missing = None if _fills_alike(target.dataset, node.stored, dtype) else _fill_chunk(node.stored, dtype)
         for index in chunk_indices(node.stored):
@@ -237,7 +237,7 @@ class Filler:
         size = min(BLOCK_BYTES, most or BLOCK_BYTES)
         pipeline = target.pipeline if most else None
         for region in block_slices(node.stored, target.form.shape, target.chunks, block_bytes=size, most_bytes=most):
-            yield BlockTask(placed.file.keys, placed.own, node, region, cache, target.chunks or (), pipeline, number)
+            yield BlockTask(placed.file.store, placed.own, node, region, cache, target.chunks or (), pipeline, number)
         cache.forget(placed.own)
 
     def _put(self, target: _Target, task: BlockTask, result: Any) -> None:
@@ -403,7 +403,7 @@ class BlockTask:
         An identifier for the caller.
     """
 
-    keys: Store
+    store: Store
     path: str
     node: Dataset[Attributes]
     region: Region
@@ -422,16 +422,16 @@ class BlockTask:
     def run(self) -> Array | Encoded:
         """Return the values, or the chunks of the dataset with their indices."""
         try:
-            reader = ChunkReader(self.keys, self.path, self.node.stored, self.cache)
+            reader = ChunkReader(self.store, self.path, self.node.stored, self.cache)
             inner = len(self.node.stored.shape) - len(self.region)
             block = reader.read((*self.region, *[slice(None)] * inner))
             return block if self.pipeline is None else self._encoded(block, self.pipeline)
         except ZarrBackendError as error:
-            error.locate(self.keys, self.path)
+            error.locate(self.store, self.path)
             raise
         except OSError as error:
-            raise resource_failure(error, "read", store=self.keys.location, path=absolute(self.path)) or StoreError(
-                f"a chunk could not be read ({error})", store=self.keys.location, path=absolute(self.path)
+            raise resource_failure(error, "read", store=self.store.location, path=absolute(self.path)) or StoreError(
+                f"a chunk could not be read ({error})", store=self.store.location, path=absolute(self.path)
             ) from error
 
     def _encoded(self, block: Array, pipeline: CodecPipeline) -> Encoded:

@@ -65,28 +65,28 @@ def add_nczarr(
     """
     options = write_options or WriteOptions()
     options.check_used("NCZarr", "strict_json")
-    keys = open_store(source, storage_options)
-    abilities = keys.abilities
+    store = open_store(source, storage_options)
+    abilities = store.abilities
     if not abilities.change:
         raise ReadOnlyStoreError(
             f"{abilities.why}: its attributes cannot be changed",
-            store=keys.location,
+            store=store.location,
             remedy="Write the file again with WriteOptions(nczarr=True).",
             remedy_cli="Convert the file again with `zarrio convert --nczarr`.",
         )
-    with changing(keys) as lock:
-        return nczarr.listed(_overlaid(keys, lock, strict=options.strict_json))
+    with changing(store) as lock:
+        return nczarr.listed(_overlaid(store, lock, strict=options.strict_json))
 
 
-def _overlaid(keys: Store, lock: WriterLock, *, strict: bool) -> Hierarchy:
-    parsed = parse(keys)
+def _overlaid(store: Store, lock: WriterLock, *, strict: bool) -> Hierarchy:
+    parsed = parse(store)
     hierarchy = parsed.hierarchy
     if hierarchy.zarr_format != 2:
         raise UsageError(
-            "NCZarr has no attributes in format 3", store=keys.location, remedy="Export the file to format 2."
+            "NCZarr has no attributes in format 3", store=store.location, remedy="Export the file to format 2."
         )
     if strict:
-        check_strict(hierarchy, keys.location)
+        check_strict(hierarchy, store.location)
     texts: dict[str, bytes] = {}
     gone: list[str] = []
     for path in sorted(nczarr.overlay(hierarchy)):
@@ -102,10 +102,10 @@ def _overlaid(keys: Store, lock: WriterLock, *, strict: bool) -> Hierarchy:
         last = FORMATS[2].last(hierarchy, parsed.inlined, consolidate=True)
         documents = {key: dump(document, strict=strict) for key, document in last.items()}
     if parsed.state == "alike":  # format 3 has no NCZarr attributes and does not change
-        root = keys.get_many([zarr3.DOCUMENT])[zarr3.DOCUMENT]
+        root = store.get_many([zarr3.DOCUMENT])[zarr3.DOCUMENT]
         documents[zarr3.DOCUMENT] = renewed(root, documents[zarr2.CONSOLIDATED])
-    with undone_on_error(Journal(keys, 2, lock)) as journal:
+    with undone_on_error(Journal(store, 2, lock)) as journal:
         journal.keep([*texts, *gone])
-        keys.set_many(texts)
+        store.set_many(texts)
         journal.commit(documents, gone)
     return hierarchy

@@ -60,7 +60,7 @@ def open_netcdf(source: Any, *, storage_options: Mapping[str, Any] | None = None
     hierarchy = _read_draft(store)
     if hierarchy is None:
         parsed = parse(store)
-        hierarchy, store = parsed.hierarchy, parsed.keys(store)
+        hierarchy, store = parsed.hierarchy, parsed.store(store)
     if isinstance(hierarchy.root, Dataset):
         raise NotZarrError("this is an array, not a group", store=store.location, remedy="Open it with zarr.")
     cache = ChunkCache(2**26)

@@ -64,7 +64,7 @@ def tensorstore_spec(dataset: Any, field: str | None = None) -> dict[str, Any]:
     with at(array, array.name):
         inner = _check(node, field)
     driver = "zarr3" if node.stored.zarr_format == 3 else "zarr"
-    spec: dict[str, Any] = {"driver": driver, "kvstore": _key_value_store(array.keys, array.path)}
+    spec: dict[str, Any] = {"driver": driver, "kvstore": _key_value_store(array.store, array.path)}
     if field is not None:
         spec["field"] = field
     names = node.attributes.get(DIMENSIONS)
@@ -135,16 +135,16 @@ def _other_codecs(node: Dataset[Attributes]) -> Iterator[str]:
 # ---- access to the store --------------------------------------------------------------------------------------------
 
 
-def _key_value_store(keys: Store, path: str) -> dict[str, Any]:
+def _key_value_store(store: Store, path: str) -> dict[str, Any]:
     """Return TensorStore's key-value store of a node: file, http, s3, gcs, or a zip file in one of the first two."""
     below = f"{path}/" if path else ""
-    if keys.folder is not None:
-        return {"driver": "file", "path": f"{os.path.abspath(keys.folder)}/{below}"}
-    if keys.zip_file is not None:
-        return {"driver": "zip", "base": {"driver": "file", "path": keys.zip_file}, "path": below}
-    location = keys.location
-    if keys.opens_by_url and is_url(location) and "::" not in location:
-        found = _of_url(location, below, keys.options)
+    if store.folder is not None:
+        return {"driver": "file", "path": f"{os.path.abspath(store.folder)}/{below}"}
+    if store.zip_file is not None:
+        return {"driver": "zip", "base": {"driver": "file", "path": store.zip_file}, "path": below}
+    location = store.location
+    if store.opens_by_url and is_url(location) and "::" not in location:
+        found = _of_url(location, below, store.options)
         if found is not None:
             return found
     raise UsageError(

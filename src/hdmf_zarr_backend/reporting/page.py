@@ -73,12 +73,12 @@ def report(
     """
     if other is not None:
         return _of_two(source, other, values=values, storage_options=storage_options)
-    keys = open_store(source, storage_options)
-    parsed = parse(keys)
-    figures = _FileFigures(outline_of(keys, parsed, sizes=True))
+    store = open_store(source, storage_options)
+    parsed = parse(store)
+    figures = _FileFigures(outline_of(store, parsed, sizes=True))
     location = figures.outline.location
     name = os.path.basename(location.rstrip("/"))
-    session = session_of(parsed.keys(keys), parsed.hierarchy)
+    session = session_of(parsed.store(store), parsed.hierarchy)
     body = [
         f'<h1>{escape(name)}</h1><p class="soft path">{escape(location)}</p>',
         _session_section(session) if session else f"<p>{escape(kind_of(parsed.hierarchy))}</p>",

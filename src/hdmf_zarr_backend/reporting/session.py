@@ -63,9 +63,9 @@ _AGE = re.compile(r"P(?:([\d.]+)Y)?(?:([\d.]+)M)?(?:([\d.]+)W)?(?:([\d.]+)D)?")
 _UNITS: Final = ("year", "month", "week", "day")
 
 
-def session_of(keys: Store, hierarchy: Hierarchy) -> list[tuple[str, str]]:
+def session_of(store: Store, hierarchy: Hierarchy) -> list[tuple[str, str]]:
     """Return the session in an NWB file."""
-    return _Session(keys, hierarchy).parts() if _is_nwb(hierarchy) else []
+    return _Session(store, hierarchy).parts() if _is_nwb(hierarchy) else []
 
 
 def kind_of(hierarchy: Hierarchy) -> str:
@@ -90,13 +90,13 @@ def _is_nwb(hierarchy: Hierarchy) -> bool:
 class _Session:
     """Reads the parts of a session."""
 
-    def __init__(self, keys: Store, hierarchy: Hierarchy) -> None:
+    def __init__(self, store: Store, hierarchy: Hierarchy) -> None:
         self._hierarchy = hierarchy
         self._intervals = [path for path in self._paths_in("intervals") if self._rows(path) is not None]
         self._series = sorted(self._time_series(), key=lambda one: natural(one[0]))
         regular = [path for path, node in self._series if "starting_time" in node.members]
         self._starts = {*regular[: _SERIES // 2], *regular[-_SERIES // 2 :]}
-        self._read = ArrayReader(self._with_small_values(keys), lambda _: Reference(None), as_hdf5=False)
+        self._read = ArrayReader(self._with_small_values(store), lambda _: Reference(None), as_hdf5=False)
 
     def parts(self) -> list[tuple[str, str]]:
         """Return label and text of each part that the file has."""
@@ -115,7 +115,7 @@ class _Session:
 
     # ---- values -----------------------------------------------------------------------------------------------------
 
-    def _with_small_values(self, keys: Store) -> Store:
+    def _with_small_values(self, store: Store) -> Store:
         """Return the store with the small datasets of the session in memory, after one round of requests."""
         paths = [_START, *(path for _, path in _TEXTS), *(f"general/subject/{name}" for name in _SUBJECT)]
         paths += [f"{_ELECTRODES}/location", "nwb_version", *(f"{path}/starting_time" for path in self._starts)]
@@ -124,11 +124,11 @@ class _Session:
             node = self._hierarchy.get(path)
             if isinstance(node, Dataset) and _is_small(node.stored):
                 key = join(path, node.stored.chunk_name((0,) * len(node.stored.shape)))
-                wanted += [key] if keys.inlined(key) is None else []
+                wanted += [key] if store.inlined(key) is None else []
         try:
-            return InlinedStore(keys, keys.get_many(wanted)) if wanted else keys
+            return InlinedStore(store, store.get_many(wanted)) if wanted else store
         except (ZarrBackendError, OSError):
-            return keys  # which of them cannot be read is reported with their labels
+            return store  # which of them cannot be read is reported with their labels
 
     def _values(self, path: str, *selection: slice) -> Values | None:
         """Return values of a dataset, all by default; None if it does not exist or is too long."""

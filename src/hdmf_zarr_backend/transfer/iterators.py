@@ -47,7 +47,7 @@ class GrowingShards(WaitingShards):
         data = self.waiting(index)
         if data is not None or not self.is_stored(self.shard_of(index)):
             return data
-        return ShardReader(self._keys, self._path, self._array).get(index)
+        return ShardReader(self._store, self._path, self._array).get(index)
 
     def finish(self) -> None:
         """Write all shards with chunks that are not written yet. Every chunk of the array must have been set."""
@@ -316,7 +316,7 @@ class GrowingArray:
 
     def __init__(
         self,
-        keys: Store,
+        store: Store,
         path: str,
         array: StoredArray,
         *,
@@ -328,7 +328,7 @@ class GrowingArray:
         self._has_blocks = False
         self._sink = sink or Sink()
         self._waiting_bytes = waiting_bytes
-        self._keys = keys
+        self._store = store
         self._path = path
         self.array = array
         self.texts = Texts() if array.first_filter.get("id") == "vlen-utf8" else None
@@ -337,7 +337,7 @@ class GrowingArray:
         self._waiting: OrderedDict[Index, tuple[Array, int]] = OrderedDict()
         self._written: set[Index] = set()
         self._full: defaultdict[Index, set[Index]] = defaultdict(set)
-        self._shards = None if array.shards is None else GrowingShards(keys, path, array)
+        self._shards = None if array.shards is None else GrowingShards(store, path, array)
         self._chunk_bytes = max(1, int(np.prod(array.chunks)) * self._codec.dtype.itemsize)
 
     def put(self, block: Any) -> None:
@@ -399,7 +399,7 @@ class GrowingArray:
             return waiting
         if index in self._written:
             self._sink.flush()  # the chunk may still be in the queue
-            data = self._shards.get(index) if self._shards is not None else self._keys.get(self._key(index))
+            data = self._shards.get(index) if self._shards is not None else self._store.get(self._key(index))
             if data is not None:
                 return self._codec.decode(data, self.array.chunks), 0
         return fill_array(self._encoded, self._codec.dtype, self.array.chunks), 0
@@ -416,7 +416,7 @@ class GrowingArray:
     def _write(self, index: Index, chunk: Array, *, is_full: bool = True) -> None:
         self._written.add(index)
         if self._shards is None:
-            self._sink.put(ValuesTask(self._keys, self._path, self._key(index), self._codec, chunk))
+            self._sink.put(ValuesTask(self._store, self._path, self._key(index), self._codec, chunk))
             return
         self._sink.put(ShardedValuesTask(self._shards, self._path, index, self._codec, chunk))
         full = self._full[self._shards.shard_of(index)]
@@ -449,7 +449,7 @@ class GrowingArray:
                 if self._shards is not None:
                     self._shards.set(index, empty)
                 else:
-                    self._keys.set(self._key(index), empty)
+                    self._store.set(self._key(index), empty)
         if self._shards is not None:
             self._sink.flush()
             self._shards.finish()

@@ -32,18 +32,18 @@ def checked_name(name: str) -> str:
     return name
 
 
-def check_names(paths: Iterable[str], keys: Store) -> None:
+def check_names(paths: Iterable[str], store: Store) -> None:
     """Refuse names in ``paths``, those of the nodes to be written, that are not valid in the keys of a store."""
-    if keys.folder is not None:
+    if store.folder is not None:
         paths = list(paths)
-        _check_lengths(paths, keys.folder)
-    if keys.abilities.control_characters:
+        _check_lengths(paths, store.folder)
+    if store.abilities.control_characters:
         return
     for path in paths:
         if _CONTROL.search(path):
             raise NameRefusedError(
                 "the name has a control character, which this store does not allow in keys",
-                store=keys.location,
+                store=store.location,
                 path=absolute(path),
                 remedy="Rename it, or write to a local place.",
             )

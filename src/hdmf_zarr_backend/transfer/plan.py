@@ -170,9 +170,9 @@ def checked_shards(shards: Any, zarr_format: int) -> ShardsOfFile:
     return tuple(shards)
 
 
-def shard_bytes_for(keys: Store, budget: int) -> int:
+def shard_bytes_for(store: Store, budget: int) -> int:
     """Return the maximum bytes of an automatic shard: less for a store that takes only complete values from memory."""
-    return SHARD_BYTES if keys.streams_values else max(1, min(SHARD_BYTES, budget // _SHARE))
+    return SHARD_BYTES if store.streams_values else max(1, min(SHARD_BYTES, budget // _SHARE))
 
 
 def give_shards(planned: PlannedArray, shard_bytes: int = SHARD_BYTES) -> None:

@@ -196,12 +196,12 @@ def staged_conversion(
     with writer_lock(target, replaces=True) as lock:
         own = Staged(target.root, lock.check)
         with os_errors(target.location, "written"):
-            keys = _open(target, record, own, resume=resume)
+            store = _open(target, record, own, resume=resume)
         try:
-            yield keys
+            yield store
             own.check()
-            keys.finish()
-            moved(keys.root, target.root, exclusive=exclusive, options=options)
+            store.finish()
+            moved(store.root, target.root, exclusive=exclusive, options=options)
         except (KeyboardInterrupt, SystemExit) as stop:
             stop.add_note(f"The finished part of {target.location!r} is kept, and converting with resume continues.")
             raise
@@ -212,15 +212,15 @@ def staged_conversion(
             raise
         except (StoreError, ResourceError, OSError):
             if not resume:
-                own.discard(keys.root)
+                own.discard(store.root)
             raise
         except BaseException:
-            own.discard(keys.root)
+            own.discard(store.root)
             raise
 
 
-def _open(keys: LocalStore, record: ConversionRecord, own: Staged, *, resume: bool) -> StagedKeys:
-    target = keys.root
+def _open(store: LocalStore, record: ConversionRecord, own: Staged, *, resume: bool) -> StagedKeys:
+    target = store.root
     name = f"{conversion_prefix(target)}-{record.identity()}{PARTIAL}"
     root = os.path.join(os.path.dirname(target), name)
     found = interrupted_conversions(target)
@@ -229,7 +229,7 @@ def _open(keys: LocalStore, record: ConversionRecord, own: Staged, *, resume: bo
         reasons = next(iter(begun.values())).record.differences(record)
         raise ConflictError(
             f"the interrupted conversion cannot be resumed: {'; '.join(reasons)}",
-            store=keys.location,
+            store=store.location,
             remedy="Run it without resume=True, which starts again.",
             remedy_cli="Run it without --resume, which starts again.",
         )
@@ -242,12 +242,12 @@ def _open(keys: LocalStore, record: ConversionRecord, own: Staged, *, resume: bo
     boot = begun[root].boot if begun else now
     os.makedirs(root, exist_ok=True)
     try:
-        LocalStore(root, location=keys.location).set(RECORD, dump({**asdict(record), "boot": boot}))
+        LocalStore(root, location=store.location).set(RECORD, dump({**asdict(record), "boot": boot}))
     except BaseException:
         if not begun:
             own.discard(root)
         raise
-    return StagedKeys(root, keys.location, is_resumed=bool(begun), is_doubtful=boot is None or boot != now)
+    return StagedKeys(root, store.location, is_resumed=bool(begun), is_doubtful=boot is None or boot != now)
 
 
 @dataclass(frozen=True, slots=True)

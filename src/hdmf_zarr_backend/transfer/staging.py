@@ -114,7 +114,7 @@ The attributes have the mark until then, so that a file of both formats is incom
 
 @contextmanager
 def new_file(
-    keys: Store,
+    store: Store,
     paths: Iterable[str],
     zarr_format: int,
     *,
@@ -123,35 +123,35 @@ def new_file(
     lock: WriterLock | None = None,
 ) -> Iterator[Store]:
     """Yield the store to write a new file to. The file appears, complete, when the block ends without an error."""
-    store = keys.unwrapped
-    abilities = store.abilities
+    unwrapped = store.unwrapped
+    abilities = unwrapped.abilities
     if not abilities.write or zarr_format not in abilities.formats:
-        raise ReadOnlyStoreError(abilities.why, store=keys.location, remedy="Write to another place.")
-    check_names(paths, store)
-    with nullcontext(lock) if lock is not None else writer_lock(store, replaces=True) as held:
+        raise ReadOnlyStoreError(abilities.why, store=store.location, remedy="Write to another place.")
+    check_names(paths, unwrapped)
+    with nullcontext(lock) if lock is not None else writer_lock(unwrapped, replaces=True) as held:
         held.check()
-        path = store.folder or store.zip_file
+        path = unwrapped.folder or unwrapped.zip_file
         if path is not None:
-            staging = staged if store.folder is not None else new_zip
+            staging = staged if unwrapped.folder is not None else new_zip
             with staging(
-                path, exclusive=exclusive, options=options, location=store.location, check_lock=held.check
+                path, exclusive=exclusive, options=options, location=unwrapped.location, check_lock=held.check
             ) as new:
                 yield new
         else:
-            if exclusive and store.exists():
+            if exclusive and unwrapped.exists():
                 raise StoreExistsError(
                     "a file was created there since, and is not replaced",
-                    store=store.location,
+                    store=unwrapped.location,
                     remedy="Choose another path, or mode 'w' to replace it.",
                     remedy_cli="Choose another path, or use --overwrite to replace it.",
                 )
-            with _marked(store, zarr_format, held) as new:
+            with _marked(unwrapped, zarr_format, held) as new:
                 yield new
 
 
-def can_stage(keys: Store) -> bool:
+def can_stage(store: Store) -> bool:
     """Tell whether an existing file stays until the new one is complete; otherwise it is deleted first."""
-    return (keys.folder or keys.zip_file) is not None
+    return (store.folder or store.zip_file) is not None
 
 
 @contextmanager

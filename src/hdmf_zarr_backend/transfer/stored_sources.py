@@ -77,9 +77,9 @@ def source_caches(budget: int) -> Iterator[None]:
 class StoredChunks:
     """The chunks of a stored array as they are, and other values for missing chunks."""
 
-    def __init__(self, keys: Store, path: str, node: Dataset[Attributes], values: ArraySource) -> None:
+    def __init__(self, store: Store, path: str, node: Dataset[Attributes], values: ArraySource) -> None:
         self.shape: tuple[int, ...] = values.shape
-        self._keys = keys
+        self._store = store
         self._path = path
         self._node = node
         self._values = values
@@ -87,11 +87,11 @@ class StoredChunks:
 
     def _shards(self) -> ShardReader:
         """Return the reader of chunks in shards, which caches the indices of shards."""
-        self._reader = self._reader or ShardReader(self._keys, self._path, self._node.stored)
+        self._reader = self._reader or ShardReader(self._store, self._path, self._node.stored)
         return self._reader
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (type(self), (self._keys.unwrapped, self._path, self._node, self._values))
+        return (type(self), (self._store.unwrapped, self._path, self._node, self._values))
 
     def encoded(self, index: tuple[int, ...]) -> bytes | None:
         """Return the chunk at ``index`` as stored, None if it is missing."""
@@ -99,10 +99,10 @@ class StoredChunks:
         data = (
             self._shards().get(index)
             if self._node.stored.shards is not None
-            else self._keys.get(join(self._path, name))
+            else self._store.get(join(self._path, name))
         )
         if data is not None:
-            with at(self._keys, self._path):
+            with at(self._store, self._path):
                 check_stored_form(self._node.stored, name, data)
         return data
 
@@ -112,25 +112,25 @@ class StoredChunks:
 
     def portable(self) -> ArraySource | None:
         """Return this source if the values can be sent to another process, else None."""
-        return self if isinstance(self._values, ZarrSource) and _can_be_sent(self._keys) else None
+        return self if isinstance(self._values, ZarrSource) and _can_be_sent(self._store) else None
 
 
 class ZarrSource:
     """The values of a stored array; it can be sent to another process."""
 
-    def __init__(self, keys: Store, path: str, node: Dataset[Attributes], dtype: np.dtype[Any]) -> None:
+    def __init__(self, store: Store, path: str, node: Dataset[Attributes], dtype: np.dtype[Any]) -> None:
         self.shape: tuple[int, ...] = node.stored.shape
-        self._keys = keys
+        self._store = store
         self._path = path
         self._node = node
         self._dtype = dtype
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (type(self), (self._keys.unwrapped, self._path, self._node, self._dtype))
+        return (type(self), (self._store.unwrapped, self._path, self._node, self._dtype))
 
     def portable(self) -> ZarrSource | None:
         """Return this source if another process can open the store, else None: it may be in this one's memory."""
-        return self if _can_be_sent(self._keys) else None
+        return self if _can_be_sent(self._store) else None
 
     def part(self, indices: Iterable[tuple[int, ...]]) -> ZarrSource:
         """Return this source, which is small already."""
@@ -138,14 +138,14 @@ class ZarrSource:
 
     def read(self, region: Region) -> Array:
         """Return the block as ``dtype``."""
-        reader = ChunkReader(self._keys, self._path, self._node.stored, _cache_of(self._keys.location))
+        reader = ChunkReader(self._store, self._path, self._node.stored, _cache_of(self._store.location))
         return cast(reader.read(region), self._dtype, Place(tuple(part.start for part in region)))
 
 
-def _can_be_sent(keys: Store) -> bool:
+def _can_be_sent(store: Store) -> bool:
     """Tell whether a store can be pickled; one in memory, or a session that is open for writing, refuses it."""
     try:
-        keys.unwrapped.__reduce_ex__(4)
+        store.unwrapped.__reduce_ex__(4)
     except UsageError:
         return False
     return True
@@ -161,7 +161,7 @@ def check_stored(data: Any, rules: ReadOptions) -> None:
 
     stored = getattr(data, "dataset", data)
     if isinstance(stored, LazyArray) and not isinstance(stored, EditableArray):
-        check_unwritten(stored.keys, stored.path, stored.node.stored)
+        check_unwritten(stored.store, stored.path, stored.node.stored)
     elif is_hdf5_dataset(stored):
         check_allocated(stored, rules)
 
@@ -209,11 +209,11 @@ def take_stored(planned: PlannedArray, data: LazyArray) -> None:
     source = planned.source
     if source is None or isinstance(data, EditableArray):
         return  # changes that are not written yet are visible only through the array itself
-    keys = data.keys
+    store = data.store
     if isinstance(source, IndexedSource):
-        source = ZarrSource(keys, data.path, data.node, source.dtype)
+        source = ZarrSource(store, data.path, data.node, source.dtype)
     planned.source = (
-        StoredChunks(keys, data.path, data.node, source) if _is_same(planned.node.stored, data.node.stored) else source
+        StoredChunks(store, data.path, data.node, source) if _is_same(planned.node.stored, data.node.stored) else source
     )
 
 

@@ -103,14 +103,14 @@ class Writer:
 
     def __init__(
         self,
-        keys: Store,
+        store: Store,
         plan: WritePlan,
         options: WriteOptions | None = None,
     ) -> None:
         self.inlined: dict[str, bytes] = {}
         self._options = options or WriteOptions()
         self._budget = self._options.memory_budget
-        self._keys = keys
+        self._store = store
         self._plan = plan
         self._format = registry.FORMATS[plan.hierarchy.zarr_format]
         self._progress = self._options.progress
@@ -132,15 +132,15 @@ class Writer:
 
         Warns of the names in ``paths``, starts the progress, and returns the arrays that grow.
         """
-        warn_of_names(paths, self._keys.location)
-        adapt_plan(self._plan, location=self._keys.location, shard_bytes=shard_bytes_for(self._keys, self._budget))
+        warn_of_names(paths, self._store.location)
+        adapt_plan(self._plan, location=self._store.location, shard_bytes=shard_bytes_for(self._store, self._budget))
         arrays = self._plan.arrays
         self._progress.start(sum(self._bytes_of(path, planned) for path, planned in arrays.items()))
         return {path: planned for path, planned in arrays.items() if planned.iterator is not None}
 
     def _bytes_of(self, path: str, planned: PlannedArray) -> int:
         """Return the bytes of the values of an array; an error names the array whose codec cannot be used."""
-        with at(self._keys, path):
+        with at(self._store, path):
             return planned_bytes(planned)
 
     def _all_documents(self, without: Collection[str] = ()) -> None:
@@ -158,21 +158,21 @@ class Writer:
         if self._plan.is_nczarr:
             changed = {*changed, *nczarr.overlay(self._plan.hierarchy), *growing}
             changed = {path for path in changed if path in growing or not _is_below(path, added)}
-        self._keys.drain()
+        self._store.drain()
         for path in sorted(added, reverse=True):  # the document of a group is set after everything in it
             self._documents_below(path, growing)
-        self._keys.drain()
+        self._store.drain()
         others = sorted(changed, reverse=True)
         keep(key for path in others for key, _ in self._format.documents(path, self._node(path)))
         for path in others:
             self._documents(path, self._node(path))
-        self._keys.drain()
+        self._store.drain()
 
     def _finish(self) -> None:
         """Set the documents that complete the file."""
         consolidate = self._options.consolidate_metadata
         for key, document in self._format.last(self._plan.hierarchy, self.inlined, consolidate=consolidate).items():
-            self._keys.set(key, dump(document, strict=self._options.strict_json))
+            self._store.set(key, dump(document, strict=self._options.strict_json))
         self._progress.finish()
 
     def _node(self, path: str) -> Node:
@@ -182,7 +182,7 @@ class Writer:
 
     def _documents(self, path: str, node: Any) -> None:
         for key, document in self._format.documents(path, node):
-            self._keys.set(key, dump(document, strict=self._options.strict_json))
+            self._store.set(key, dump(document, strict=self._options.strict_json))
 
     def _documents_below(self, path: str, but: Collection[str]) -> None:
         """Write the documents of a node and everything below it, parents last, except those of the paths in ``but``."""
@@ -222,9 +222,9 @@ class Writer:
         stored = node.stored
         index = (0,) * len(stored.shape)
         key = join(path, stored.chunk_name(index))
-        with at(self._keys, path):
+        with at(self._store, path):
             data, size = encode_chunk(stored, chunk_codec(stored), source, index)
-        self._keys.set(key, data)
+        self._store.set(key, data)
         if is_inlined(node, data):
             self.inlined[key] = data
         self._progress.advance(absolute(path), size)
@@ -255,12 +255,12 @@ class Writer:
         to_send: bool = False,
     ) -> Iterator[ChunkTask | ShardTask]:
         """Yield tasks for the missing chunks of an array."""
-        complete = self._keys.complete_chunks(path, stored)
+        complete = self._store.complete_chunks(path, stored)
         if complete:
             values = stored.size * chunk_codec(stored).dtype.itemsize
             size = chunk_bytes(stored) * math.prod(inner_grid(stored))
             self._progress.advance(absolute(path), min(len(complete) * size, values))
-        array = ArrayWrite(self._keys, path, stored, source)
+        array = ArrayWrite(self._store, path, stored, source)
         if stored.shards is not None:
             return cut_shards(array, to_send=to_send, complete=complete)
         return cut(array, task_bytes=task_bytes, to_send=to_send, complete=complete)
@@ -273,7 +273,7 @@ class Writer:
             open_arrays = {
                 path: (
                     GrowingArray(
-                        self._keys, path, p.node.stored, maxshape=p.maxshape, sink=sink, waiting_bytes=waiting
+                        self._store, path, p.node.stored, maxshape=p.maxshape, sink=sink, waiting_bytes=waiting
                     ),
                     iter(p.iterator),
                 )
@@ -292,7 +292,7 @@ class Writer:
 
     def _put(self, path: str, array: GrowingArray, blocks: Iterator[Any]) -> bool:
         """Write the next block of an iterator; return False if there is none and the array is complete."""
-        with at(self._keys, path):
+        with at(self._store, path):
             block = _next(blocks)
             if block is None:
                 array.finish()
