@@ -654,11 +654,11 @@ def test_the_check_says_of_damaged_files_what_pynwb_says_of_them(tmp_path: Path)
             is_readable = _reads_with_pynwb(source)
             for virtual, target in ((False, tmp_path / "a.zarr"), (True, tmp_path / "a.zarr.json")):
                 if is_readable:
-                    convert(source, target, overwrite=True, virtual=virtual)
+                    convert(source, target, overwrite=True, to="virtual" if virtual else None)
                     continue
                 refused += 1
                 with pytest.raises(UnsupportedFileError, match="pynwb cannot read this file") as caught:
-                    convert(source, target, overwrite=True, virtual=virtual)
+                    convert(source, target, overwrite=True, to="virtual" if virtual else None)
                 assert str(source) in str(caught.value)
                 assert target.name not in str(caught.value)
             source.unlink()

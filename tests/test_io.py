@@ -218,8 +218,6 @@ def test_options_of_other_stores_and_old_versions(tmp_path):
     plain = _local(tmp_path)
     with ZarrIO(plain, storage_options={"anon": True}) as io:
         assert io.read_builder() is io.read_builder()
-    with pytest.warns(UserWarning, match="synchronizer is ignored"):
-        ZarrIO(plain, synchronizer=object()).close()
     with pytest.raises(UsageError, match="cannot be specified together"):
         NWBZarrIO(plain, manager=get_manager(), extensions="x.yaml")
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from hdmf_zarr_backend import WriteOptions
 from hdmf_zarr_backend.cli.main import main
 
 MANY = {
@@ -106,8 +107,8 @@ def test_the_threads_of_an_upgrade(files: list[Path], monkeypatch: pytest.Monkey
 
     asked = []
 
-    def upgrade(path: str, *, executor: object, **_: object) -> upgrading.UpgradeReport:
-        asked.append(executor)
+    def upgrade(path: str, *, write_options: WriteOptions, **_: object) -> upgrading.UpgradeReport:
+        asked.append(write_options.executor)
         return upgrading.UpgradeReport(path)
 
     monkeypatch.setattr(upgrading, "upgrade", upgrade)

@@ -114,7 +114,7 @@ def leftovers(target: Path) -> list[Path]:
     for name in _LEFT:
         code = f"""
 import os, sys, h5py
-from hdmf_zarr_backend import ZarrIO, convert
+from hdmf_zarr_backend import WriteOptions, ZarrIO, convert
 from tests import trees
 target = {str(target)!r}
 {name}
@@ -140,7 +140,7 @@ class Dying:
     def advance(self, *arguments): os._exit(7)
 with h5py.File(target + ".h5", "w") as file:
     file.create_dataset("x", data=list(range(100000)), chunks=(1000,))
-convert(target + ".h5", target, progress=Dying())
+convert(target + ".h5", target, write_options=WriteOptions(progress=Dying()))
 """
 _LEFT = (_CONVERSION, _ITERATOR)
 

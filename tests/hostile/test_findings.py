@@ -327,7 +327,6 @@ COMMANDS = {
     "inspect --json": ["inspect", "--json", "a.zarr"],
     "inspect --model": ["inspect", "--model", "c.zarr"],
     "verify": ["verify", "-v", "a.zarr", "c.zarr"],
-    "verify --conformance": ["verify", "-v", "--conformance", "a.zarr"],
     "verify --dandi": ["verify", "-v", "--dandi", "a.zarr"],
     "verify --level schema": ["verify", "--level", "schema", "a.zarr"],
     "validate": ["validate", "a.zarr", "c.zarr"],

@@ -433,7 +433,7 @@ def with_raw_file(path: Path, raw: str, size: int = 8) -> None:
 
 @posix
 @pytest.mark.parametrize("kind", ["file", "link", "pipe", "linked pipe", "device"])
-@pytest.mark.parametrize("policy", ["keep", "within", "never", "follow"])
+@pytest.mark.parametrize("policy", [None, "within", "never", "follow"])
 def test_raw_files_out_of_the_folder(tmp_path, secret, kind, policy):
     source, target = tmp_path / "lab" / "a.h5", tmp_path / "a.zarr"
     source.parent.mkdir()
@@ -490,7 +490,7 @@ def test_the_option_of_the_command_line(tmp_path, secret):
     with_raw_file(source, str(secret))
     done = command("convert", str(source), str(target))
     assert done.returncode != 0
-    assert "Use --external-links follow" in done.stderr
+    assert "--external-links follow" in done.stderr
     assert command("convert", str(source), str(target), "--external-links", "follow").returncode == 0
     assert target.exists()
 
@@ -508,7 +508,7 @@ def test_a_raw_file_behind_a_virtual_dataset(tmp_path, secret):
 
 
 @posix
-@pytest.mark.parametrize("policy", ["keep", "within", "never"])
+@pytest.mark.parametrize("policy", [None, "within", "never"])
 def test_the_source_of_a_virtual_dataset(tmp_path, policy):
     source, inner = tmp_path / "lab" / "a.h5", tmp_path / "b.h5"
     source.parent.mkdir()
@@ -518,7 +518,7 @@ def test_the_source_of_a_virtual_dataset(tmp_path, policy):
     layout[:] = h5py.VirtualSource("../b.h5", "x", (8,))
     with h5py.File(source, "w") as file:
         file.create_virtual_dataset("x", layout)
-    if policy == "keep":
+    if policy is None:
         convert(source, tmp_path / "a.zarr")
         return
     with pytest.raises(LinkRefusedError, match="refused"):

@@ -73,7 +73,7 @@ class LazyArray(ZarrArray):  # type: ignore[misc]
 
     Parameters
     ----------
-    keys : Store
+    store : Store
         The store.
     path : str
         Path of the array, in the model's spelling.

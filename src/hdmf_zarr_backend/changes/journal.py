@@ -222,9 +222,9 @@ class Journal:
     """
 
     def __init__(self, store: Store, zarr_format: int, lock: WriterLock | None = None) -> None:
-        self._consolidates = store.abilities.consolidates
+        self._store = store
         self._lock = lock
-        self._store: Store = store.unwrapped
+        self._unwrapped: Store = store.unwrapped
         self._consolidated = zarr2.CONSOLIDATED if zarr_format == 2 else zarr3.DOCUMENT
         self._is_stuck = False
         self._forget()
@@ -240,7 +240,7 @@ class Journal:
     @property
     def location(self) -> str:
         """The location of the file."""
-        return self._store.location
+        return self._unwrapped.location
 
     @property
     def is_open(self) -> bool:
@@ -265,10 +265,10 @@ class Journal:
         if self._is_stuck:
             raise StoreError(
                 "an earlier change could not be undone yet",
-                store=self._store.location,
+                store=self._unwrapped.location,
                 remedy="Close the file, and open it with mode 'r+' when the store takes values again.",
             )
-        if not self._consolidates:
+        if not self._store.abilities.consolidates:
             return
         marked = () if mark is None else (*mark.documents, *mark.hidden)
         small = self._fresh([*keys, self._consolidated, *marked])
@@ -278,8 +278,8 @@ class Journal:
             return
         self._check_absent(paths)
         if not self.is_open:
-            self._store.delete_unfinished([""])  # a first record whose writer died while it was written
-        old = self._store.get_many(small)
+            self._unwrapped.delete_unfinished([""])  # a first record whose writer died while it was written
+        old = self._unwrapped.get_many(small)
         aside = {key: number for number, key in enumerate(self._present(large), len(self._aside))}
         present = old.keys() | aside.keys()
         absent += [key for key in (*small, *large) if key not in present]
@@ -292,14 +292,14 @@ class Journal:
 
     def _add(self, record: Record) -> None:
         """Write a record, and copy the large values that it names."""
-        self._store.set(record_key(self._records), record.encode())
+        self._unwrapped.set(record_key(self._records), record.encode())
         self._records += 1
         self._aside += record.aside_keys()
         self._kept.update(record.old, record.absent, record.aside)
         self._below.update(record.below)
         for key, target in zip(record.aside, record.aside_keys(), strict=True):
-            if not self._store.link_value(key, target):  # a link stays valid: a key is set by replacing its value
-                _copy_value(self._store, key, target)
+            if not self._unwrapped.link_value(key, target):  # a link stays valid: a key is set by replacing its value
+                _copy_value(self._unwrapped, key, target)
 
     def _fresh(self, keys: Iterable[str]) -> list[str]:
         """Return those of ``keys`` whose state is not recorded yet, each once."""
@@ -314,24 +314,24 @@ class Journal:
 
     def _present(self, keys: Sequence[str]) -> list[str]:
         """Return those of ``keys`` that exist."""
-        found = self._of_each(lambda key: self._store.get_range(key, 0, 1) is not None, keys)
+        found = self._of_each(lambda key: self._unwrapped.get_range(key, 0, 1) is not None, keys)
         return [key for key, exists in zip(keys, found, strict=True) if exists]
 
     def _check_absent(self, paths: Sequence[str]) -> None:
         """Refuse to create nodes whose keys exist already, since undoing that would delete them."""
-        found = self._of_each(lambda path: next(self._store.list_prefix(path), None) is not None, paths)
+        found = self._of_each(lambda path: next(self._unwrapped.list_prefix(path), None) is not None, paths)
         for path, exists in zip(paths, found, strict=True):
             if exists:
                 raise ConflictError(
                     "the store has keys below a new node, although the metadata have no such node",
-                    store=self._store.location,
+                    store=self._unwrapped.location,
                     path=absolute(path),
                     remedy="Run `zarrio verify`; `zarrio consolidate` adds existing nodes to the metadata.",
                 )
 
     def _of_each(self, function: Callable[[str], bool], names: Sequence[str]) -> Iterable[bool]:
         """Return the result of a function that calls the store, for each name; at once for a remote store."""
-        return at_once(function, names) if self._store.abilities.is_remote else map(function, names)
+        return at_once(function, names) if self._unwrapped.abilities.is_remote else map(function, names)
 
     def discard(self, keys: Iterable[str]) -> None:
         """Delete ``keys`` when the change is complete, since readers may need them until then."""
@@ -353,14 +353,16 @@ class Journal:
             self._store.drain()
             return
         final = {key: _digest(text) for key, text in documents.items()} | dict.fromkeys(gone)
-        self._store.set(LAST_RECORD, dump({"version": VERSION, "id": self._id, "final": final, "delete": discarded}))
-        _set_and_delete(self._store, documents, gone)
+        self._unwrapped.set(
+            LAST_RECORD, dump({"version": VERSION, "id": self._id, "final": final, "delete": discarded})
+        )
+        _set_and_delete(self._unwrapped, documents, gone)
         self._forget()  # the change is committed, even if what follows fails
         try:
-            self._store.delete(discarded)
-            _remove(self._store, records, aside)
+            self._unwrapped.delete(discarded)
+            _remove(self._unwrapped, records, aside)
         except _FAILURES as error:
-            _warn(f"{self._store.location}: the change is written, but its journal could not be removed ({error})")
+            _warn(f"{self._unwrapped.location}: the change is written, but its journal could not be removed ({error})")
 
     def undo(self, error: BaseException) -> None:
         """Restore everything that changed since the last commit; a failure is added to ``error`` as a note."""
@@ -368,12 +370,12 @@ class Journal:
         if self.is_open and not self._is_stuck:
             try:
                 self._check_lock()
-                self._store.delete([LAST_RECORD])
-                recover(self._store)
+                self._unwrapped.delete([LAST_RECORD])
+                recover(self._unwrapped)
             except _FAILURES as failed:
                 self._is_stuck = True
                 error.add_note(
-                    f"What was written could not be undone ({failed}). It is undone when {self._store.location} is "
+                    f"What was written could not be undone ({failed}). It is undone when {self._unwrapped.location} is "
                     "opened with mode 'r+' or 'a', or by `zarrio repair`; until then readers see the file as it was, "
                     "except values that were assigned to existing arrays."
                 )

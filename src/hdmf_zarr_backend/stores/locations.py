@@ -23,7 +23,7 @@ HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
 _LOCAL_SCHEMES = frozenset({"file", "local"})
 _WRAPPER = re.compile("[a-z]+")
 
-_FOLLOW = 'Pass external_links="follow" (--external-links follow)'
+_FOLLOW = 'Pass read_options=ReadOptions(external_links="follow") (--external-links follow)'
 
 # protocols of fsspec that keep a copy of what another one reads
 _CACHES = frozenset({"simplecache", "filecache", "blockcache", "cached"})

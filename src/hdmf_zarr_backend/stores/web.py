@@ -75,7 +75,8 @@ def redirect_refused(location: str, key: str, target: str) -> LinkRefusedError:
         "not followed",
         store=location,
         path=node_of(key) if key else None,
-        remedy='Open the file at its new place, or pass external_links="follow" if you trust the server.',
+        remedy="Open the file at its new place, or pass "
+        'read_options=ReadOptions(external_links="follow") if you trust the server.',
         remedy_cli="Open the file at its new place, or use --external-links follow if you trust the server.",
     )
 

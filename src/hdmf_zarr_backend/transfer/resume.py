@@ -203,7 +203,7 @@ def staged_conversion(
             store.finish()
             moved(store.root, target.root, exclusive=exclusive, options=options)
         except (KeyboardInterrupt, SystemExit) as stop:
-            stop.add_note(f"The finished part of {target.location!r} is kept, and converting with resume continues.")
+            stop.add_note(f"The finished part of {target.location!r} is kept; continue with resume=True (--resume).")
             raise
         except WorkerLostError as error:
             error.locate(target)
