@@ -644,9 +644,7 @@ def test_a_dataset_with_mostly_odd_chunks_is_encoded_again(tmp_path, monkeypatch
     assert compare(tmp_path / "a.h5", tmp_path / "a.zarr.json") == []
 
 
-@pytest.mark.parametrize(
-    "options", [{"codec": True}, {"resume": True}, {"to": "hdf5"}, {"target": "a.zarr"}, {"zarr_format": 4}]
-)
+@pytest.mark.parametrize("options", [{"codec": True}, {"resume": True}, {"target": "a.zarr"}, {"zarr_format": 4}])
 def test_what_has_no_meaning(pair, tmp_path, options):
     target = tmp_path / options.pop("target", "b.zarr.json")
     with pytest.raises(UsageError):

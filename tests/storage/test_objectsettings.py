@@ -19,6 +19,10 @@ VARIABLES = (
     "GOOGLE_SERVICE_ACCOUNT", "GOOGLE_SERVICE_ACCOUNT_KEY", "GOOGLE_SERVICE_ACCOUNT_PATH", "GOOGLE_SKIP_SIGNATURE",
     "STORAGE_EMULATOR_HOST",
 )  # fmt: skip
+pytest.importorskip("gcsfs", reason="gcsfs is asked which options it has")
+pytest.importorskip("adlfs", reason="adlfs is asked which options it has")
+pytestmark = pytest.mark.peer
+
 # options that obstore has since 0.9; before, another library opens the file
 LATER = {"base_url", "bearer_token"} if version("obstore").startswith("0.8.") else set()
 STRING = "DefaultEndpointsProtocol=https;AccountName=name;AccountKey=a2V5PT0=;EndpointSuffix=core.windows.net"
