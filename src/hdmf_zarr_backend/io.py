@@ -986,7 +986,8 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         cls, path: str | os.PathLike[str], src_io: HDMFIO, *, write_options: WriteOptions | None = None, **kwargs: Any
     ) -> None:
         """Export ``src_io`` to a new file at ``path``; ``write_options`` as of the class, ``kwargs`` as of `export`."""
-        options = {} if write_options is None else {"write_options": write_options}  # a subclass may not take it
+        # a subclass with the signature of HDF5IO does not take them
+        options: dict[str, Any] = {} if write_options is None else {"write_options": write_options}
         with cls(path, mode="w", **options) as io:
             io.export(src_io=src_io, **kwargs)
 
