@@ -266,7 +266,7 @@ def test_strict_json(nwb: Path) -> None:
         (["--codec", "zstd"], "codec does not apply here: it is for conversions from HDF5 to Zarr. Leave --codec out."),
         (["--shards", "auto"], "shards does not apply here: it is for conversions to Zarr. Leave --shards out."),
         (["--resume"], "Leave --resume out"),
-        (["--zarr-format", "3"], "3 is not a Zarr format of the target"),
+        (["--zarr-format", "3"], "3 is not a Zarr format of the target. Leave --zarr-format 3 out"),
     ],
 )
 def test_an_option_without_effect_is_told_by_its_name(

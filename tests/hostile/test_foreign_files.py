@@ -490,7 +490,7 @@ def test_the_option_of_the_command_line(tmp_path, secret):
     with_raw_file(source, str(secret))
     done = command("convert", str(source), str(target))
     assert done.returncode != 0
-    assert "--external-links follow" in done.stderr
+    assert "Use --external-links follow" in done.stderr
     assert command("convert", str(source), str(target), "--external-links", "follow").returncode == 0
     assert target.exists()
 

@@ -313,7 +313,9 @@ def _check_formats(source: str, found: Format, wanted: str, zarr_format: ZarrFor
         raise UsageError(f"to={wanted!r} is not a format", remedy="Use 'zarr' or 'hdf5'.")
     if zarr_format not in (None, 2, 3, BOTH) or (zarr_format is not None and wanted == "hdf5"):
         raise UsageError(
-            f"{zarr_format!r} is not a Zarr format of the target", remedy="Use 2, 3 or 'both', and only to Zarr."
+            f"{zarr_format!r} is not a Zarr format of the target",
+            remedy=f"Leave zarr_format={zarr_format!r} out, or use 2, 3 or 'both' and a target of Zarr.",
+            remedy_cli=f"Leave --zarr-format {zarr_format} out, or let the target be of Zarr.",
         )
     if found == wanted == "hdf5":
         raise UsageError(

@@ -23,11 +23,11 @@ def check_link(target: str, origin: str, policy: ExternalLinks | None) -> None:
         return  # such a location cannot be opened
     refused = why_not(target, origin, policy, free=True)
     if refused is not None:
-        problem, remedy = refused
+        problem, remedies = refused
         raise LinkRefusedError(
             f"the link to {target!r} is refused: {problem}",
             store=origin,
-            remedy=f"{remedy}, if you trust the file." if remedy else "Download the file, and open it there.",
+            **(remedies or {"remedy": "Download the file, and open it there."}),
         )
 
 

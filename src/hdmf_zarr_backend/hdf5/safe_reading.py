@@ -157,14 +157,14 @@ def _identity(dataset: Any, origin: str) -> _Source:
 def _check(place: str, origin: str, path: str, policy: ExternalLinks | None, *, free: bool) -> None:
     refused = why_not(os.path.realpath(place), origin, policy, free=free, kind="files with values")
     if refused is None and os.path.lexists(place) and os.path.exists(place) and not os.path.isfile(place):
-        refused = "it is not a regular file", ""
+        refused = "it is not a regular file", {}
     if refused is not None:
-        problem, remedy = refused
+        problem, remedies = refused
         raise LinkRefusedError(
             f"its values are in the file {place!r}, which is refused: {problem}",
             store=origin,
             path=path,
-            remedy=f"{remedy}, if you trust the file." if remedy else "Do not trust the file.",
+            **(remedies or {"remedy": "Do not trust the file."}),
         )
 
 

@@ -23,7 +23,14 @@ HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
 _LOCAL_SCHEMES = frozenset({"file", "local"})
 _WRAPPER = re.compile("[a-z]+")
 
-_FOLLOW = 'Pass read_options=ReadOptions(external_links="follow") (--external-links follow)'
+_FOLLOW = {
+    "remedy": 'Pass read_options=ReadOptions(external_links="follow"), if you trust the file.',
+    "remedy_cli": "Use --external-links follow, if you trust the file.",
+}
+_WITHIN = {
+    "remedy": 'Pass read_options=ReadOptions(external_links="within"), or "follow", if you trust the file.',
+    "remedy_cli": "Use --external-links within, or follow, if you trust the file.",
+}
 
 # protocols of fsspec that keep a copy of what another one reads
 _CACHES = frozenset({"simplecache", "filecache", "blockcache", "cached"})
@@ -108,19 +115,19 @@ def _protocols(location: str) -> list[str]:
 
 def why_not(
     target: str, origin: str, policy: ExternalLinks | None, *, free: bool, kind: str = "links"
-) -> tuple[str, str] | None:
-    """Return why a file may not refer to another one, and a remedy; None if it may.
+) -> tuple[str, dict[str, str]] | None:
+    """Return why a file may not refer to another one, and the remedies of the error, if any; None if it may.
 
     This rule holds for links, references, files in chunk references, and external files of HDF5.
     """
     if policy == "never":
-        return f"{kind} to other files are not followed", 'Pass external_links="within" or "follow" (--external-links)'
+        return f"{kind} to other files are not followed", _WITHIN
     is_remote = is_url(origin)
     if is_remote and "file" in _protocols(target):
-        return "a file on a server does not lead to files of this machine", ""
+        return "a file on a server does not lead to files of this machine", {}
     if not _is_path(target) and not _is_followed(target, origin, policy):
         problem = f"the protocols {', '.join(_protocols(target))} are not followed"
-        return problem, "" if is_remote else _FOLLOW
+        return problem, {} if is_remote else _FOLLOW
     default = free if _is_path(target) else not is_remote
     if (default if policy is None else policy == "follow") or _is_within(target, origin):
         return None

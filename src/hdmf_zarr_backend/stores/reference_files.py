@@ -268,8 +268,7 @@ class ReferenceStore(RemoteStore):
         if rule is None:
             return None
         problem = f"the reference to {location!r} is refused: {rule[0]}"
-        remedy = f"{rule[1]}, if you trust the file." if rule[1] else _DO_NOT_TRUST
-        return LinkRefusedError(problem, store=self.location, remedy=remedy)
+        return LinkRefusedError(problem, store=self.location, **(rule[1] or {"remedy": _DO_NOT_TRUST}))
 
     def _missing(self, *locations: str) -> StoreNotFoundError:
         return StoreNotFoundError(
