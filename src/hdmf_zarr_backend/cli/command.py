@@ -256,7 +256,7 @@ def executor_of(arguments: Namespace) -> Any:
 
 
 def write_options(arguments: Namespace, **options: Any) -> WriteOptions:
-    """Return the options for writing; ``options`` as of `WriteOptions`."""
+    """Return the options for writing; ``options`` are more fields of `WriteOptions`."""
     given = {name: getattr(arguments, name) for name in _WRITE_OPTIONS if hasattr(arguments, name)}
     return WriteOptions(**{"executor": executor_of(arguments), **given, **options})
 

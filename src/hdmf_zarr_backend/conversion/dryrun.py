@@ -218,8 +218,7 @@ def dry_run(
                 raise unknown_argument("dry_run", options, names)
             writing = write_options or WriteOptions()
             zarr_format = zarr_format or format_for((2, 3), nczarr=writing.nczarr, shards=options.get("shards"))
-            known = _ConvertOptions(zarr_format=zarr_format, writing=writing, **options)
-            return _of_hdf5(local_path(source), place, known, estimate=estimate)
+            return _of_hdf5(local_path(source), place, zarr_format, writing, estimate=estimate, **options)
         format_options: dict[str, Any] = {"zarr_format": zarr_format, "write_options": write_options}
         if isinstance(source, HDMFIO):
             with _PlanningIO(place, "w", _manager_for(None, manager), **format_options) as io:
@@ -290,20 +289,19 @@ def _unplaced(container: Any) -> Iterator[None]:
             child._AbstractContainer__container_source = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _ConvertOptions:
-    """Options of `convert` that change what is written."""
-
-    zarr_format: ZarrFormat = 2
-    writing: WriteOptions
-    codec: Any = "keep"
-    shards: ShardsOfFile = None
-    read_options: ReadOptions | None = None
-
-
-def _of_hdf5(source: str, target: str, options: _ConvertOptions, *, estimate: bool) -> DryRun:
-    number = 2 if options.zarr_format == BOTH else options.zarr_format
-    encoding = checked_key_encoding(options.writing.chunk_key_encoding, number)
+def _of_hdf5(
+    source: str,
+    target: str,
+    zarr_format: ZarrFormat,
+    writing: WriteOptions,
+    *,
+    estimate: bool,
+    codec: Any = "keep",
+    shards: ShardsOfFile = None,
+    read_options: ReadOptions | None = None,
+) -> DryRun:
+    number = 2 if zarr_format == BOTH else zarr_format
+    encoding = checked_key_encoding(writing.chunk_key_encoding, number)
     if not os.path.lexists(source):
         raise StoreNotFoundError("the file does not exist", store=source, remedy="Check the path.")
     if not is_hdf5(source):
@@ -312,17 +310,14 @@ def _of_hdf5(source: str, target: str, options: _ConvertOptions, *, estimate: bo
             store=source,
             remedy="If it is a Zarr file, `zarrio inspect` lists its contents.",
         )
-    codec = codec_of_file(options.codec)
-    rules = options.read_options or ReadOptions()
+    codec, rules = codec_of_file(codec), read_options or ReadOptions()
     with closing(Hdf5Tree(source, target, rules=rules)) as tree:
-        shards = checked_shards(options.shards, number)
-        plan = Hdf5Planner(tree, codec=codec, shards=shards, rules=rules).plan_file()
+        plan = Hdf5Planner(tree, codec=codec, shards=checked_shards(shards, number), rules=rules).plan_file()
         name_axes(plan, schema_of(PlannedKeys(plan, target), plan.hierarchy, or_installed=_is_nwb(source)))
         plan.hierarchy.zarr_format = number
         plan.chunk_key_encoding = encoding or "default"
-        has_both = options.zarr_format == BOTH
         try:
-            return _of_plan(plan, target, options.writing, has_both=has_both, estimate=estimate)
+            return _of_plan(plan, target, writing, has_both=zarr_format == BOTH, estimate=estimate)
         finally:
             forget_decoded()
 

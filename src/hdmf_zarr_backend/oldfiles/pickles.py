@@ -9,7 +9,7 @@ that the file names:
    `Items` in place of dictionaries, because the unpickler hashes any key: a deep tuple overflows the C stack, and
    chosen integers take quadratic time.
 2. The unpickler builds lists, tuples and text, and stand-ins for all else: a name becomes a `Name`, which only records
-   with what it is called. There is no class, function or array of Python or NumPy for an opcode to reach.
+   the arguments that it is called with. An opcode can reach no class, function or array of Python or NumPy.
 3. `_Reader` makes data of the stand-ins, within limits whatever the file states, and refuses everything else. dtypes
    are rebuilt from checked parts by ``numpy.dtype``, arrays by NumPy's validating constructors; the dtype flags in the
    file are ignored, and an object is never made from raw bytes. The result is finite and shallow, so that code which
