@@ -191,6 +191,7 @@ def tests_oldest(session: nox.Session) -> None:
 def peers(session: nox.Session) -> None:
     """In ``ci``: one case of each test with hdmf-zarr, other programs, or real files; makes their environments."""
     _install_newest(session, "test", "test-peers")
+    _install_compiled(session)
     session.run_install("python", "-m", "tests.peers")
     _pytest(session, "(peer or corpus) and not slow", cases=1)
 

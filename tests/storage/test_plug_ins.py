@@ -264,6 +264,7 @@ def test_files_of_hdmf_zarr_013(peer013: Peer, tmp_path):
     assert peer013.run(_PEER, str(tmp_path / "ours.zarr"), "read") == RECORDING.tolist()
 
 
+@pytest.mark.peer
 @both_formats
 def test_flac(tmp_path, zarr_format):
     flac = pytest.importorskip("flac_numcodecs")
