@@ -1,4 +1,4 @@
-"""The data-only pickle reader: what old releases wrote, what Python and NumPy write, and what must be refused."""
+"""Pickles of old releases hold only data: they are read as they were written, and everything else is refused."""
 
 from __future__ import annotations
 
@@ -9,14 +9,16 @@ import copyreg
 import functools
 import io
 import json
-import operator
+import os
 import pickle
+import pickletools
 import random
 import struct
 import sys
 import tracemalloc
 import types
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +30,6 @@ from hypothesis.extra import numpy as hnp
 
 from hdmf_zarr_backend.arrays.codecs import DataPickle
 from hdmf_zarr_backend.oldfiles.pickles import UnsafePickleError, loads_data
-from tests.peers import Peer
 from tests.proportion import ends
 
 PROTOCOLS = range(6)
@@ -162,33 +163,6 @@ def test_pickled_fill_value() -> None:
     assert loads_data(base64.b64decode("gAVLAC4=")) == 0  # compound with references, 0.8 to 0.13
 
 
-@pytest.mark.peer
-def test_chunk_that_the_peer_writes_now(peer013: Peer, tmp_path: Path) -> None:
-    written = peer013.run(
-        """
-import base64, json, sys
-import numcodecs, numpy as np
-from hdmf.build import BuildManager, DatasetBuilder, GroupBuilder, ReferenceBuilder, TypeMap
-from hdmf.spec import NamespaceCatalog
-from hdmf_zarr.backend import ZarrIO
-
-path = sys.argv[1]
-target = DatasetBuilder("target", np.arange(3))
-refs = DatasetBuilder("refs", [ReferenceBuilder(target)] * 2, dtype="object")
-root = GroupBuilder("root", attributes={"object_id": "me"}, datasets=[target, refs])
-with ZarrIO(path, manager=BuildManager(TypeMap(NamespaceCatalog())), mode="w") as io:
-    io.write_builder(root)
-meta = json.load(open(path + "/refs/.zarray"))
-data = numcodecs.get_codec(meta["compressor"]).decode(open(path + "/refs/0", "rb").read())
-print(json.dumps({"filters": meta["filters"], "data": base64.b64encode(bytes(data)).decode()}))
-""",
-        tmp_path / "peer.zarr",
-    )
-    assert written["filters"][0]["id"] == "pickle"
-    expected = reference("/target", object_id=None, source_object_id="me")
-    assert same(loads_data(base64.b64decode(written["data"])), objects(expected, expected))
-
-
 def test_forms_of_a_reference() -> None:
     items = {"source": ".", "path": "/x"}
     keys = {"source": ".", "path": "/x", "object_id": None, "source_object_id": None}
@@ -219,28 +193,16 @@ _data = st.recursive(
 
 @given(_data, st.sampled_from(PROTOCOLS))
 def test_data_comes_back(value: Any, protocol: int) -> None:
-    assert same(loads_data(pickle.dumps(value, protocol=protocol)), value)
+    shared = [value, {"again": value}, (value,)]
+    assert same(loads_data(pickle.dumps(shared, protocol)), shared)
     assert same(loads_data(pickle._dumps(value, protocol=protocol)), value)  # type: ignore[attr-defined]  # in Python
 
 
-@given(_data, st.sampled_from(PROTOCOLS))
-def test_shared_parts_come_back(value: Any, protocol: int) -> None:
-    assert same(
-        loads_data(pickle.dumps([value, {"again": value}, (value,)], protocol)), [value, {"again": value}, (value,)]
-    )
-
-
-_dtypes = (
-    hnp.boolean_dtypes()
-    | hnp.integer_dtypes()
-    | hnp.unsigned_integer_dtypes()
-    | hnp.floating_dtypes()
-    | hnp.complex_number_dtypes()
-    | hnp.byte_string_dtypes()
-    | hnp.unicode_string_dtypes()
-    | hnp.datetime64_dtypes()
-    | hnp.timedelta64_dtypes()
-)
+_dtypes = st.one_of(
+    hnp.boolean_dtypes(), hnp.integer_dtypes(), hnp.unsigned_integer_dtypes(), hnp.floating_dtypes(),
+    hnp.complex_number_dtypes(), hnp.byte_string_dtypes(), hnp.unicode_string_dtypes(), hnp.datetime64_dtypes(),
+    hnp.timedelta64_dtypes(),
+)  # fmt: skip
 _names = st.lists(st.text("abcé", min_size=1), unique=True, min_size=1, max_size=4)
 
 
@@ -298,20 +260,13 @@ EDGES: list[Any] = [
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-@pytest.mark.parametrize("place", range(len(EDGES)))
-def test_values_at_the_edges(place: int, protocol: int) -> None:
-    value = EDGES[place]
-    if place == len(EDGES) - 1 and protocol < 5:
-        pytest.skip("before protocol 5 a bytearray is a call of its class")
-    assert same(loads_data(pickle.dumps(value, protocol=protocol)), value)
-
-
-def test_dtype_metadata_is_left_out() -> None:
+def test_values_at_the_edges(protocol: int) -> None:
+    for value in EDGES if protocol == 5 else EDGES[:-1]:  # before, a bytearray is a call of its class
+        assert same(loads_data(pickle.dumps(value, protocol=protocol)), value)
     noted = np.dtype([("s", np.dtype("O", metadata={"vlen": str})), ("b", np.dtype("O", metadata={"vlen": bytes}))])
-    for protocol in PROTOCOLS:
-        array = loads_data(pickle.dumps(np.array([("a", b"b")], noted), protocol))
-        assert array.tolist() == [("a", b"b")]
-        assert array.dtype["s"].metadata is None
+    array = loads_data(pickle.dumps(np.array([("a", b"b")], noted), protocol))
+    assert array.tolist() == [("a", b"b")]
+    assert array.dtype["s"].metadata is None
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -331,13 +286,7 @@ def test_subarrays_beside_objects(protocol: int) -> None:
 
 def test_any_buffer() -> None:
     data = pickle.dumps([1, "a"])
-    for buffer in (
-        data,
-        bytearray(data),
-        memoryview(data),
-        np.frombuffer(data, "u1"),
-        memoryview(data * 2)[: len(data)],
-    ):
+    for buffer in (data, bytearray(data), memoryview(data * 2)[: len(data)], np.frombuffer(data, "u1")):
         assert DataPickle().decode(buffer) == [1, "a"]
     assert loads_data(memoryview(data)) == [1, "a"]
 
@@ -372,68 +321,47 @@ class Call:
 
 
 def _code_attacks(marker: str) -> dict[str, bytes]:
-    import os
-    import subprocess
-
     source = f"open({marker!r}, 'w').close()"
-    touch = Call(exec, source)
-    opened = Call(open, marker, "w")
+    touch, row = Call(exec, source), [("x", "i4"), ("ref", "O")]
     values: dict[str, Any] = {
         "exec": touch,
-        "eval": Call(eval, source),
         "os.system": Call(os.system, f"\"{sys.executable}\" -c \"open(r'{marker}', 'w')\""),
-        "subprocess": Call(subprocess.call, [sys.executable, "-c", source]),
-        "open": opened,
+        "open": Call(open, marker, "w"),
         "getattr": Call(Call(getattr, Path(marker), "touch")),
         "partial": Call(functools.partial(Path.touch, Path(marker))),
-        "methodcaller": Call(operator.methodcaller("touch"), Path(marker)),
-        "attrgetter": Call(Call(operator.attrgetter("touch"), Path(marker))),
         "import": Call(Call(getattr, Call(builtins.__import__, "builtins"), "exec"), source),
-        "type": Call(type, "X", (), {"__init_subclass__": touch}),
         "nested pickle": Call(pickle.loads, pickle.dumps(touch)),
-        "numpy.save": Call(np.save, Path(marker), np.zeros(1)),
         "numpy.tofile": Call(Call(getattr, np.zeros(1), "tofile"), marker),
         "numpy.memmap": Call(np.memmap, marker, "u1", "w+", 0, (8,)),
-        "set": {touch_item(touch)},
+        "set": {Call(tuple, [touch])},
         "in a reference array": objects(reference("/a"), {"source": touch}),
-        "in a compound": np.array([(1, touch)], [("x", "i4"), ("ref", "O")]),
-        "in a row": objects(np.array([(1, touch)], [("x", "i4"), ("ref", "O")])[0]),
+        "in a compound": np.array([(1, touch)], row),
+        "in a row": objects(np.array([(1, touch)], row)[0]),
         "in dtype metadata": np.array([None], np.dtype("O", metadata={"vlen": touch})),
         "as array state": Call(np.ndarray.__new__, np.ndarray, touch),
         "defaultdict": collections.defaultdict(functools.partial(exec, source), a=touch),
     }
-    attacks = {}
-    for name, value in values.items():
-        for protocol in (0, 2, 4, 5):
-            attacks[f"{name} {protocol}"] = pickle.dumps(value, protocol=protocol)
-    quoted = repr(source).encode()
-    attacks["INST"] = b"(S" + quoted + b"\nibuiltins\nexec\n."
-    attacks["OBJ"] = b"(" + glob("builtins", "exec") + b"S" + quoted + b"\no."
-    attacks["names of names"] = text("builtins") + text("exec") + b"\x93" + text(source) + b"\x85R."
-    attacks["NEWOBJ"] = (
-        glob("subprocess", "Popen") + text(sys.executable) + text("-c") + text(source) + b"\x87\x85\x81."
-    )
-    attacks["dotted"] = (
-        b"\x80\x04" + text("hdmf_zarr.utils") + text("__builtins__.exec") + b"\x93" + text(source) + b"\x85R."
-    )
-    attacks["after data"] = pickle.dumps(EXPECTED["0.13 refs"])[:-1] + pickle.dumps(touch, 4)[2:]
-    attacks["before data"] = pickle.dumps(touch, 2)[:-1] + b"0" + pickle.dumps(EXPECTED["0.13 refs"], 2)[2:]
-    return attacks
-
-
-def touch_item(call: Call) -> Any:
-    """Return something hashable that runs ``call`` when it is unpickled."""
-    return Call(tuple, [call])
+    attacks = {
+        f"{name} {number}": pickle.dumps(value, number) for name, value in values.items() for number in PROTOCOLS
+    }
+    call, data = text(source) + b"\x85R.", EXPECTED["0.13 refs"]
+    return attacks | {
+        "INST": b"(S" + repr(source).encode() + b"\nibuiltins\nexec\n.",
+        "OBJ": b"(" + glob("builtins", "exec") + b"S" + repr(source).encode() + b"\no.",
+        "names of names": text("builtins") + text("exec") + b"\x93" + call,
+        "NEWOBJ": glob("subprocess", "Popen") + text(sys.executable) + text("-c") + text(source) + b"\x87\x85\x81.",
+        "dotted": b"\x80\x04" + text("hdmf_zarr.utils") + text("__builtins__.exec") + b"\x93" + call,
+        "after data": pickle.dumps(data)[:-1] + pickle.dumps(touch, 4)[2:],
+        "before data": pickle.dumps(touch, 2)[:-1] + b"0" + pickle.dumps(data, 2)[2:],
+    }
 
 
 def test_no_code_is_run(tmp_path: Path) -> None:
     marker = tmp_path / "marker"
-    attacks = _code_attacks(str(marker))
-    for name, attack in attacks.items():
+    for name, attack in _code_attacks(str(marker)).items():
         with pytest.raises(UnsafePickleError):
             loads_data(attack)
         assert not marker.exists(), name
-    assert not marker.exists()
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -543,209 +471,104 @@ _MANY_FIELDS = fields(*((f"f{i}", b"h\0", 0) for i in range(1000)))
 _BIG_DTYPE = BYTE + b"q\0(K\3" + text("|") + b"N" + _MANY_FIELDS + integer(1) + integer(-1) + b"K\0tq\1"
 _DEEP_TUPLE = b")" + b"\x85" * DEEP
 
-# name -> (pickle, what the error says)
-HOSTILE: dict[str, tuple[bytes, str]] = {
-    "deep tuple as key": (b"}" + _DEEP_TUPLE + b"Ns", "key that is not text"),
-    "deep tuple as keys": (b"}(" + _DEEP_TUPLE + b"Nu", "key that is not text"),
-    "deep tuple as DICT key": (b"(" + _DEEP_TUPLE + b"Nd", "opcode DICT"),
-    "deep tuple as field name": (
-        dtype("V1", fields=_DEEP_TUPLE + b"\x85}" + text("a") + b"Ns", size=1),
-        "place of a str",
-    ),
-    "deep tuple as module": (_DEEP_TUPLE + text("x") + b"\x93", "STACK_GLOBAL requires str"),
-    "deep tuple as arguments": (
-        glob("hdmf_zarr.utils", "ZarrReference") + _DEEP_TUPLE + b"\x81",
-        "other than text",
-    ),
-    "deep tuple as a reference": (glob("hdmf_zarr.utils", "ZarrReference") + _DEEP_TUPLE + b"R", "other than text"),
-    "deep tuple as dtype": (array((), _DEEP_TUPLE, b"]"), "tuple in place of a dtype"),
-    "deep tuple as unit": (dtype("M8", "<")[:-2] + b"N(" + _DEEP_TUPLE + b"K\1K\1K\1t\x86tb", "more than 100 levels"),
-    "deep tuple as key of what stands for a dictionary": (
-        glob("d", "d") + b"](" + _DEEP_TUPLE + b"N\x86e\x85R",
-        "positional argument",
-    ),
-    "state of what stands for a class": (glob("hdmf_zarr.utils", "ZarrReference") + b"}b", "TypeError"),
-    "state of a name": (NDARRAY + b"}b", "a state for a name"),
-    "a dtype of an array as data": (
-        b"](" + OBJECT + b"q\0" + RECONSTRUCT + NDARRAY + b"K\0\x85" + raw(b"b") + b"\x87R(K\1)h\0\x89]Natbh\0e",
-        "a name in place of data",
-    ),
-    "a dtype as data, after an array": (
-        RECONSTRUCT + NDARRAY + b"K\0\x85" + raw(b"b") + b"\x87R(K\1)" + OBJECT + b"q\0\x89]Natbh\0\x86",
-        "a name in place of data",
-    ),
-    "deep tuple": (_DEEP_TUPLE, "more than 100 levels"),
-    "deep list": (b"]" * DEEP + b"a" * (DEEP - 1), "more than 100 levels"),
-    "deep dict": ((b"}" + text("a")) * DEEP + b"N" + b"s" * DEEP, "more than 100 levels"),
-    "deep list in an array": (array((1,), OBJECT, b"]" * DEEP + b"a" * (DEEP - 1)), "more than 100 levels"),
-    "deep arrays": (_nested_arrays(), "more than 100 levels"),
-    "deep arrays and lists": (_nested_arrays(b"]", b"a"), "more than 100 levels"),
-    "deep arrays and tuples": (_nested_arrays(b"", b"\x85"), "more than 100 levels"),
-    "deep arrays and dicts": (_nested_arrays(b"}" + text("a"), b"s"), "more than 100 levels"),
-    "list in itself": (b"]q\x00h\x00a", "contains itself"),
-    "list in itself, appended to": (b"]q\x00(h\x00h\x00e", "contains itself"),
-    "list in its own list": (b"]q\x00](h\x00e" + b"q\x01ah\x00\x86", "contains itself"),
-    "dict in itself": (b"}q\x00" + text("a") + b"h\x00s", "contains itself"),
-    "tuple in itself": (b"]q\x00h\x00\x85a", "contains itself"),
-    "list in an array in that list": (b"]q\x00" + array((1,), OBJECT, b"](h\x00e") + b"a", "contains itself"),
-    "array in itself": (
-        RECONSTRUCT + b"(" + NDARRAY + b"(K\x00t" + raw(b"b") + b"tRq\x00(K\x01(K\x01t" + OBJECT + b"\x89]h\x00atb",
-        "contains itself",
-    ),
-    "unfinished array": (RECONSTRUCT + b"(" + NDARRAY + b"(K\x00t" + raw(b"b") + b"tR", "unfinished array"),
-    "a name as data": (b"]" + NDARRAY + b"a", "a name"),
-    "a dtype as data": (b"}" + text("a") + OBJECT + b"s", "a name"),
-    "lists of 2**60 values": (b"(]" + b"".join(b"q%c](h%ch%ce" % (i, i, i) for i in range(60)) + b"t", "values"),
-    "tuples of 2**60 values": (b")" + b"".join(b"q%ch%c\x86" % (i, i) for i in range(60)), "values"),
-    "dicts of 2**60 values": (
-        b"(}" + b"".join(b"q%c}(%sh%c%sh%cu" % (i, text("a"), i, text("b"), i) for i in range(60)) + b"t",
-        "values",
-    ),
-    "object from bytes": (array((1,), OBJECT, POINTERS), "bytes in place of a list"),
-    "object flag cleared": (array((1,), dtype("O8", flags=0), POINTERS), "bytes in place of a list"),
-    "object field from bytes": (
-        array((1,), dtype("V8", fields=fields(("a", OBJECT, 0)), size=8), POINTERS),
-        "bytes in place of a list",
-    ),
-    "object scalar from bytes": (SCALAR + OBJECT + POINTERS + b"\x86R", "not of its type"),
-    "object row from bytes": (
-        SCALAR + dtype("V8", fields=fields(("a", OBJECT, 0)), size=8) + POINTERS + b"\x86R",
-        "not of its type",
-    ),
-    "object row from other bytes": (
-        SCALAR + dtype("V8", fields=fields(("a", OBJECT, 0)), size=8) + array((), WIDE, POINTERS) + b"\x86R",
-        "not of its type",
-    ),
-    "object buffer": (
-        glob("numpy._core.numeric", "_frombuffer") + b"(" + POINTERS + OBJECT + b"K\x01\x85" + text("C") + b"tR",
-        "from bytes",
-    ),
-    "object subarray": (dtype("V8", base=OBJECT + b"K\x01\x85\x86", size=8), "subarray of objects"),
-    "object and number overlap": (
-        dtype("V8", fields=fields(("a", OBJECT, 0), ("b", WIDE, 0)), size=8, flags=63),
-        "overlapping object fields",
-    ),
-    "objects overlap": (
-        dtype("V12", fields=fields(("a", OBJECT, 0), ("b", OBJECT, 4)), size=12, flags=63),
-        "overlapping object fields",
-    ),
-    "field before the row": (dtype("V8", fields=fields(("a", OBJECT, -8)), size=8), "negative"),
-    "field behind the row": (dtype("V8", fields=fields(("a", OBJECT, 4)), size=8), "itemsize"),
-    "field at 2**62": (dtype("V8", fields=fields(("a", OBJECT, 2**62)), size=8), "Error"),
-    "row smaller than its field": (dtype("V4", fields=fields(("a", OBJECT, 0)), size=4), "itemsize"),
-    "fields that are not named": (dtype("V8", fields=b"(" + text("a") + b"t}", size=8), "not those that it names"),
-    "fields of other names": (
-        dtype("V8", fields=text("a") + b"\x85}" + text("b") + b"Ns", size=8),
-        "NoneType in place",
-    ),
-    "field named twice": (dtype("V8", fields=fields(("a", BYTE, 0), ("a", BYTE, 1)), size=8), "not those"),
-    "size other than the type's": (dtype("S4", size=400), "size of a dtype"),
-    "byte order that is none": (dtype("i4", "x"), "byte order 'x'"),
-    "state given twice": (BYTE + b"(K\x03" + text("|") + b"NNN" + integer(-1) * 2 + b"K\x00tb", "second state"),
-    "comma dtype": (glob("numpy", "dtype") + text("O,O") + b"\x85R", "the dtype 'O,O'"),
-    "subarray text": (glob("numpy", "dtype") + text("(1000000,)i8") + b"\x85R", "the dtype"),
-    "dtype of digits": (glob("numpy", "dtype") + text("S" + "9" * 5000) + b"\x85R", "the dtype"),
-    "more elements than bytes": (array((1000,), WIDE, POINTERS), "8 bytes for 1000 elements"),
-    "more bytes than elements": (array((0,), WIDE, POINTERS), "8 bytes for 0 elements"),
-    "more elements than objects": (array((2,), OBJECT, b"]Na"), "1 objects for 2"),
-    "row without its fields": (array((1,), dtype("V8", fields=fields(("a", OBJECT, 0)), size=8), b"])a"), "fields"),
-    "text in a field of numbers": (
-        array((1,), dtype("V9", fields=fields(("a", OBJECT, 0), ("b", BYTE, 8)), size=9), b"]N" + text("1") + b"\x86a"),
-        "type of its field",
-    ),
-    "number too large for its field": (
-        array((1,), dtype("V9", fields=fields(("a", OBJECT, 0), ("b", BYTE, 8)), size=9), b"]NM\xff\xff\x86a"),
-        "OverflowError",
-    ),
-    "2**60 elements of no size": (array((2**60,), dtype("V0", size=0), raw(b"")), "more memory"),
-    "shape that overflows": (array((0, 2**62), WIDE, raw(b"")), "ValueError"),
-    "product that overflows": (array((2**32, 2**32), BYTE, raw(b"")), "0 bytes for"),
-    "negative shape": (array((-1,), BYTE, POINTERS), "not the shape of an array"),
-    "rank 200": (array((1,) * 200, BYTE, raw(b"a")), "not the shape of an array"),
-    "subarray of 2**60": (dtype("V8", base=WIDE + b"(" + integer(2**60) + b"t\x86", size=8), "Error"),
-    "2**40 fields": (_zero_sized_tree(), "more fields or levels"),
-    "other class of array": (
-        RECONSTRUCT + glob("builtins", "dict") + b")" + raw(b"b") + b"\x87R",
-        "other than ndarray",
-    ),
-    "truth value 5": (SCALAR + dtype("b1") + raw(b"\5") + b"\x86R", "truth value"),
-    "truth values in rows": (
-        array((2,), dtype("V2", fields=fields(("a", dtype("b1"), 1)), size=2), raw(b"\0\1\0\2")),
-        "truth value",
-    ),
-    "no character": (SCALAR + dtype("U1", "<", size=4) + raw(b"\0\0\x11\0") + b"\x86R", "Unicode"),
-    "no character, other order": (SCALAR + dtype("U1", ">", size=4) + raw(b"\0\x11\0\0") + b"\x86R", "Unicode"),
-    "memo index 2**31": (b"Nr\xff\xff\xff\x7f", "memo index 2147483647"),
-    "memo index of 1000 digits": (b"Np" + b"9" * 1000 + b"\n", "memo index"),
-    "memo index of 5000 digits": (b"Np" + b"9" * 5000 + b"\n", "ValueError"),
-    "memo index -1": (b"Np-1\n", "memo index -1"),
-    "memo read at -1": (b"Nq\x00g-1\n", "Memo value not found"),
-    "memo read at 2**31": (b"Nq\x00j\xff\xff\xff\x7f", "Memo value not found"),
-    "memo of an empty stack": (b"\x94", "stack underflow"),
-    "text of 2**64 bytes": (b"\x8d" + b"\xff" * 8, "byte count|expected [0-9]+ bytes"),
-    "text of 4 GiB": (b"X\xff\xff\xff\xff", "byte count|expected [0-9]+ bytes"),
-    "text of 255 bytes": (b"\x8c\xff", "expected 255 bytes"),
-    "bytes of 2**63": (b"\x8e" + b"\xff" * 7 + b"\x7f", "byte count|expected [0-9]+ bytes"),
-    "buffer of 1 TiB": (b"\x96\0\0\0\0\0\1\0\0", "byte count|expected [0-9]+ bytes"),
-    "integer of 4 GiB": (b"\x8b\xff\xff\xff\xff\0", "byte count|expected [0-9]+ bytes"),
-    "integer of 5 MB": (b"\x8b" + struct.pack("<I", 5_000_000) + b"\1" * 5_000_000, "opcode LONG4"),
-    "integer of 5 MB of digits": (b"I" + b"9" * 5_000_000 + b"\n", "ValueError"),
-    "float of 5 MB of digits": (b"F" + b"9" * 5_000_000 + b"\n", "OverflowError"),
-    "text without an end": (b"Vabc", "no newline"),
-    "text that is not UTF-8": (b"X\1\0\0\0\xff", "UnicodeDecodeError"),
-    "dictionary keys of numbers": (b"}K\1Ns", "key that is not text"),
-    "dictionary keys of bytes": (b"}" + raw(b"a") + b"Ns", "key that is not text"),
-    "dictionary without a last value": (b"}(" + text("a") + b"u", "odd number"),
-    "items of a list": (b"](" + text("a") + b"Nu", "TypeError"),
-    "append to a dictionary": (b"}Na", "AttributeError"),
-    "state of a list": (b"]}b", "AttributeError"),
-    "call of data": (text("a") + b")R", "not callable"),
-    "call of a class": (NDARRAY + b")R", "a name in place of data: ndarray"),
-    "reference of numbers": (glob("hdmf_zarr.utils", "ZarrReference") + b"K\1\x85R", "other than text"),
-    "reference of five": (glob("hdmf_zarr.utils", "ZarrReference") + b"(NNNNNtR", "other than text"),
-    "reconstructed list": (glob("copyreg", "_reconstructor") + glob("builtins", "dict") * 2 + b"}\x87R", "not a Zarr"),
-    "other encoding": (glob("_codecs", "encode") + text("a") + text("rot13") + b"\x86R", "Latin 1"),
-    "beyond Latin 1": (glob("_codecs", "encode") + text("\u20ac") + text("latin1") + b"\x86R", "UnicodeEncodeError"),
-    "protocol 6": (b"\x80\6N", "protocol"),
-    "close without a mark": (b"Nt", "MARK"),
-    "nothing": (b"", "underflow"),
-    "array again and again": (
-        _BIG_ARRAY + _again(RECONSTRUCT, NDARRAY + b"K\0\x85" + raw(b"b") + b"\x87", b"h\2b", memo=3),
-        "more memory",
-    ),
-    "scalar again and again": (
+ZARR_REFERENCE = glob("hdmf_zarr.utils", "ZarrReference")
+EMPTY = RECONSTRUCT + NDARRAY + b"K\0\x85" + raw(b"b") + b"\x87R"  # an array before its state
+ONE_OBJECT = dtype("V8", fields=fields(("a", OBJECT, 0)), size=8)
+OBJECT_AND_BYTE = dtype("V9", fields=fields(("a", OBJECT, 0), ("b", BYTE, 8)), size=9)
+
+# what the error says -> pickles
+HOSTILE: dict[str, list[bytes]] = {
+    "key that is not text": [b"}(" + _DEEP_TUPLE + b"Nu", *(b"}" + key + b"Ns" for key in (_DEEP_TUPLE, b"K\1", raw(b"a")))],
+    "opcode DICT": [b"(" + _DEEP_TUPLE + b"Nd"],
+    "place of a str": [dtype("V1", fields=_DEEP_TUPLE + b"\x85}" + text("a") + b"Ns", size=1)],
+    "STACK_GLOBAL requires str": [_DEEP_TUPLE + text("x") + b"\x93"],
+    "other than text": [ZARR_REFERENCE + arguments for arguments in (
+        _DEEP_TUPLE + b"\x81", _DEEP_TUPLE + b"R", b"K\1\x85R", b"(NNNNNtR")],
+    "tuple in place of a dtype": [array((), _DEEP_TUPLE, b"]")],
+    "positional argument": [glob("d", "d") + b"](" + _DEEP_TUPLE + b"N\x86e\x85R"],
+    "TypeError": [ZARR_REFERENCE + b"}b", b"](" + text("a") + b"Nu"],
+    "AttributeError": [b"}Na", b"]}b"],
+    "not callable": [text("a") + b")R"],
+    "a state for a name": [NDARRAY + b"}b"],
+    "a name": [b"]" + NDARRAY + b"a", b"}" + text("a") + OBJECT + b"s", NDARRAY + b")R",
+        b"](" + OBJECT + b"q\0" + EMPTY + b"(K\1)h\0\x89]Natbh\0e", EMPTY + b"(K\1)" + OBJECT + b"q\0\x89]Natbh\0\x86",
+        _BIG_DTYPE + _again(glob("numpy", "dtype"), text("V1") + b"\x85", b"h\1b", memo=2)],
+    "more than 100 levels": [
+        _DEEP_TUPLE, b"]" * DEEP + b"a" * (DEEP - 1), (b"}" + text("a")) * DEEP + b"N" + b"s" * DEEP,
+        dtype("M8", "<")[:-2] + b"N(" + _DEEP_TUPLE + b"K\1K\1K\1t\x86tb",
+        array((1,), OBJECT, b"]" * DEEP + b"a" * (DEEP - 1)), _nested_arrays(), _nested_arrays(b"]", b"a"),
+        _nested_arrays(b"", b"\x85"), _nested_arrays(b"}" + text("a"), b"s")],
+    "contains itself": [b"]q\0h\0a", b"]q\0(h\0h\0e", b"]q\0](h\0eq\1ah\0\x86", b"}q\0" + text("a") + b"h\0s",
+        b"]q\0h\0\x85a", b"]q\0" + array((1,), OBJECT, b"](h\0e") + b"a",
+        EMPTY + b"q\0(K\1K\1\x85" + OBJECT + b"\x89]h\0atb"],
+    "unfinished array": [EMPTY],
+    "values": [b"(]" + b"".join(b"q%c](h%ch%ce" % (i, i, i) for i in range(60)) + b"t",
+        b")" + b"".join(b"q%ch%c\x86" % (i, i) for i in range(60)),
+        b"(}" + b"".join(b"q%c}(%sh%c%sh%cu" % (i, text("a"), i, text("b"), i) for i in range(60)) + b"t"],
+    "bytes in place of a list": [array((1,), kind, POINTERS) for kind in (OBJECT, dtype("O8", flags=0), ONE_OBJECT)],
+    "not of its type": [SCALAR + OBJECT + POINTERS + b"\x86R", SCALAR + ONE_OBJECT + POINTERS + b"\x86R",
+        SCALAR + ONE_OBJECT + array((), WIDE, POINTERS) + b"\x86R"],
+    "from bytes": [
+        glob("numpy._core.numeric", "_frombuffer") + b"(" + POINTERS + OBJECT + b"K\1\x85" + text("C") + b"tR"],
+    "subarray of objects": [dtype("V8", base=OBJECT + b"K\1\x85\x86", size=8)],
+    "overlapping object fields": [dtype("V8", fields=fields(("a", OBJECT, 0), ("b", WIDE, 0)), size=8, flags=63),
+        dtype("V12", fields=fields(("a", OBJECT, 0), ("b", OBJECT, 4)), size=12, flags=63)],
+    "negative": [dtype("V8", fields=fields(("a", OBJECT, -8)), size=8)],
+    "itemsize": [dtype(f"V{size}", fields=fields(("a", OBJECT, size - 4)), size=size) for size in (4, 8)],
+    "Error": [dtype("V8", fields=fields(("a", OBJECT, 2**62)), size=8),
+        dtype("V8", base=WIDE + b"(" + integer(2**60) + b"t\x86", size=8)],
+    "not those": [dtype("V8", fields=b"(" + text("a") + b"t}", size=8),
+        dtype("V8", fields=fields(("a", BYTE, 0), ("a", BYTE, 1)), size=8)],
+    "NoneType in place": [dtype("V8", fields=text("a") + b"\x85}" + text("b") + b"Ns", size=8)],
+    "size of a dtype": [dtype("S4", size=400)],
+    "byte order 'x'": [dtype("i4", "x")],
+    "second state": [BYTE + b"(K\3" + text("|") + b"NNN" + integer(-1) * 2 + b"K\0tb"],
+    "the dtype": [glob("numpy", "dtype") + text(kind) + b"\x85R" for kind in ("O,O", "(1000000,)i8", "S" + "9" * 5000)],
+    "8 bytes for": [array((1000,), WIDE, POINTERS), array((0,), WIDE, POINTERS)],
+    "1 objects for 2": [array((2,), OBJECT, b"]Na")],
+    "fields": [array((1,), ONE_OBJECT, b"])a"), _zero_sized_tree()],
+    "type of its field": [array((1,), OBJECT_AND_BYTE, b"]N" + text("1") + b"\x86a")],
+    "OverflowError": [array((1,), OBJECT_AND_BYTE, b"]NM\xff\xff\x86a"), b"F" + b"9" * 5_000_000 + b"\n"],
+    "ValueError": [array((0, 2**62), WIDE, raw(b"")), b"Np" + b"9" * 5000 + b"\n", b"I" + b"9" * 5_000_000 + b"\n"],
+    "0 bytes for": [array((2**32, 2**32), BYTE, raw(b""))],
+    "not the shape of an array": [array((-1,), BYTE, POINTERS), array((1,) * 200, BYTE, raw(b"a"))],
+    "other than ndarray": [RECONSTRUCT + glob("builtins", "dict") + b")" + raw(b"b") + b"\x87R"],
+    "truth value": [SCALAR + dtype("b1") + raw(b"\5") + b"\x86R",
+        array((2,), dtype("V2", fields=fields(("a", dtype("b1"), 1)), size=2), raw(b"\0\1\0\2"))],
+    "Unicode": [SCALAR + dtype("U1", "<", size=4) + raw(b"\0\0\x11\0") + b"\x86R",
+        SCALAR + dtype("U1", ">", size=4) + raw(b"\0\x11\0\0") + b"\x86R"],
+    "memo index": [b"Nr\xff\xff\xff\x7f", b"Np" + b"9" * 1000 + b"\n", b"Np-1\n"],
+    "Memo value not found": [b"Nq\0g-1\n", b"Nq\0j\xff\xff\xff\x7f"],
+    "stack underflow": [b"\x94"],
+    "byte count|expected [0-9]+ bytes": [b"\x8d" + b"\xff" * 8, b"X\xff\xff\xff\xff", b"\x8c\xff",
+        b"\x8e" + b"\xff" * 7 + b"\x7f", b"\x96\0\0\0\0\0\1\0\0", b"\x8b\xff\xff\xff\xff\0"],
+    "opcode LONG4": [b"\x8b" + struct.pack("<I", 5_000_000) + b"\1" * 5_000_000],
+    "no newline": [b"Vabc"],
+    "UnicodeDecodeError": [b"X\1\0\0\0\xff"],
+    "odd number": [b"}(" + text("a") + b"u"],
+    "not a Zarr": [glob("copyreg", "_reconstructor") + glob("builtins", "dict") * 2 + b"}\x87R"],
+    "Latin 1": [glob("_codecs", "encode") + text("a") + text("rot13") + b"\x86R"],
+    "UnicodeEncodeError": [glob("_codecs", "encode") + text("\u20ac") + text("latin1") + b"\x86R"],
+    "protocol": [b"\x80\6N"],
+    "MARK": [b"Nt"],
+    "underflow": [b""],
+    "more memory": [array((2**60,), dtype("V0", size=0), raw(b"")), *(
         _again(SCALAR, dtype("S1000000", size=1_000_000) + raw(_MEGABYTE) + b"\x86"),
-        "more memory",
-    ),
-    "encode again and again": (
         _again(glob("_codecs", "encode"), text(_MEGABYTE.decode()) + text("latin1") + b"\x86"),
-        "more memory",
-    ),
-    "copy again and again": (
-        _again(
-            glob("copyreg", "_reconstructor"),
-            glob("hdmf_zarr.utils", "ZarrReference")
-            + glob("builtins", "dict")
-            + b"}("
-            + b"".join(text(str(i)) + b"N" for i in range(20_000))
-            + b"u\x87",
-        ),
-        "more memory",
-    ),
-    "dtype again and again": (
-        _BIG_DTYPE + _again(glob("numpy", "dtype"), text("V1") + b"\x85", b"h\1b", memo=2),
-        "a name in place of data",
-    ),
-}
+        _BIG_ARRAY + _again(RECONSTRUCT, NDARRAY + b"K\0\x85" + raw(b"b") + b"\x87", b"h\2b", memo=3),
+        _again(glob("copyreg", "_reconstructor"), ZARR_REFERENCE + glob("builtins", "dict") + b"}("
+               + b"".join(text(str(i)) + b"N" for i in range(20_000)) + b"u\x87"))],
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("name", HOSTILE)
-def test_hostile_pickles_are_refused_in_little_time_and_memory(name: str) -> None:
-    data, reason = HOSTILE[name]
+@pytest.mark.parametrize(
+    ("reason", "number"), [(reason, number) for reason, pickles in HOSTILE.items() for number in range(len(pickles))]
+)
+def test_hostile_pickles_are_refused_in_little_time_and_memory(reason: str, number: int) -> None:
     tracemalloc.start()
     try:
         with ends(), pytest.raises(UnsafePickleError, match=reason) as caught:
-            loads_data(data + b".", max_bytes=1 << 26)
+            loads_data(HOSTILE[reason][number] + b".", max_bytes=1 << 26)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -783,17 +606,14 @@ def test_limit_of_items_is_exact() -> None:
 
 
 def test_depth_that_is_still_read() -> None:
+    row = np.array([(1, np.arange(3))], [("n", "i4"), ("values", "O")])[0]
+    rows = objects(*[row] * 300)  # as hdmf-zarr wrote ragged compounds
+    assert loads_data(pickle.dumps(rows))[299]["values"].tolist() == [0, 1, 2]
     value: Any = None
     for _ in range(95):
         value = [value]
     assert loads_data(pickle.dumps(value)) == value
-
-
-def test_arrays_in_arrays_that_are_still_read() -> None:
-    row = np.array([(1, np.arange(3))], [("n", "i4"), ("values", "O")])[0]
-    rows = objects(*[row] * 300)  # as hdmf-zarr wrote ragged compounds
-    assert loads_data(pickle.dumps(rows))[299]["values"].tolist() == [0, 1, 2]
-    value: Any = objects({"a": 1})
+    value = objects({"a": 1})
     for _ in range(3):
         value = objects(value, "x")
     assert loads_data(pickle.dumps(value))[0][0][0].tolist() == [{"a": 1}]
@@ -804,21 +624,13 @@ def test_arrays_in_arrays_that_are_still_read() -> None:
     assert len(loads_data(pickle.dumps([objects([place]) for place in range(1000)]))) == 1000
 
 
-@pytest.mark.parametrize("code", b"012PQSTUio\x82\x83\x84\x8f\x90\x91\x92\x97\x98")
-def test_opcodes_that_build_no_data_are_refused_by_name(code: int) -> None:
-    import pickletools
-
-    name = next(entry.name for entry in pickletools.opcodes if entry.code == chr(code))
-    argument = {"PERSID": b"a\n", "STRING": b"'a'\n", "INST": b"a\nb\n"}.get(name, bytes(4))
-    with pytest.raises(UnsafePickleError, match=f"opcode {name} "):
-        loads_data(b"](NN" + bytes([code]) + argument + b".")
-
-
-def test_unknown_opcodes_are_refused() -> None:
-    import pickletools
-
-    known = {ord(entry.code) for entry in pickletools.opcodes}
-    for code in set(range(256)) - known:
+def test_opcodes_that_build_no_data_are_refused() -> None:
+    names = {ord(entry.code): entry.name for entry in pickletools.opcodes}
+    arguments = {"PERSID": b"a\n", "STRING": b"'a'\n", "INST": b"a\nb\n"}
+    for code in b"012PQSTUio\x82\x83\x84\x8f\x90\x91\x92\x97\x98":
+        with pytest.raises(UnsafePickleError, match=f"opcode {names[code]} "):
+            loads_data(b"](NN" + bytes([code]) + arguments.get(names[code], bytes(4)) + b".")
+    for code in set(range(256)) - names.keys():
         with pytest.raises(UnsafePickleError, match="unknown"):
             loads_data(bytes([code]) + b".")
 
@@ -888,24 +700,14 @@ def _only_data(value: Any) -> bool:
     return value is None or isinstance(value, (bool, int, float, str, bytes, np.generic))
 
 
-@settings(deadline=None, max_examples=400)
-@given(st.sampled_from(_SEEDS), st.randoms(use_true_random=False))
-def test_changed_pickles_give_data_or_the_error(data: bytes, rng: random.Random) -> None:
-    try:
-        value = loads_data(_changed(data, rng))
-    except UnsafePickleError:
-        return
-    assert _only_data(value)
-
-
-@settings(deadline=None, max_examples=200)
-@given(st.lists(st.sampled_from(_PARTS), max_size=60))
-def test_random_programs_give_data_or_the_error(parts: list[bytes]) -> None:
-    try:
-        value = loads_data(b"".join(parts) + b".")
-    except UnsafePickleError:
-        return
-    assert _only_data(value)
+@settings(deadline=None, max_examples=600)
+@given(
+    st.builds(_changed, st.sampled_from(_SEEDS), st.randoms(use_true_random=False))
+    | st.lists(st.sampled_from(_PARTS), max_size=60).map(lambda parts: b"".join(parts) + b".")
+)
+def test_changed_pickles_and_random_programs_give_data_or_the_error(data: bytes) -> None:
+    with suppress(UnsafePickleError):
+        assert _only_data(loads_data(data))
 
 
 def test_100_000_references_are_read() -> None:
