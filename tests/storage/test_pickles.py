@@ -478,7 +478,8 @@ OBJECT_AND_BYTE = dtype("V9", fields=fields(("a", OBJECT, 0), ("b", BYTE, 8)), s
 
 # what the error says -> pickles
 HOSTILE: dict[str, list[bytes]] = {
-    "key that is not text": [b"}(" + _DEEP_TUPLE + b"Nu", *(b"}" + key + b"Ns" for key in (_DEEP_TUPLE, b"K\1", raw(b"a")))],
+    "key that is not text": [b"}" + key + b"Ns" for key in (_DEEP_TUPLE, b"K\1", raw(b"a"))] + [
+        b"}(" + _DEEP_TUPLE + b"Nu"],
     "opcode DICT": [b"(" + _DEEP_TUPLE + b"Nd"],
     "place of a str": [dtype("V1", fields=_DEEP_TUPLE + b"\x85}" + text("a") + b"Ns", size=1)],
     "STACK_GLOBAL requires str": [_DEEP_TUPLE + text("x") + b"\x93"],
