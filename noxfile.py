@@ -53,7 +53,7 @@ LANES = (("lint", "types", "docs"), ("types-oldest", "tests-oldest", "peers"))
 
 TESTS = ("tests-oldest", "peers")
 
-WHOLE = ("full", "full-oldest", "slow", "tests-zarr", "suites", "clients", "mutants", "bench")
+WHOLE = ("full", "full-oldest", "slow", "tests-zarr", "suites", "clients", "bench")
 """What runs at night."""
 
 LEFT_OUT = {
@@ -252,14 +252,6 @@ def clients(session: nox.Session) -> None:
     """At night: neuroconv, SpikeInterface, dandi and others on these files, each installed beside this package."""
     session.run("python", "-m", "pip", "install", "--quiet", "pip", "hatchling")
     session.run("python", "-m", "tests.clients", *session.posargs)
-
-
-@nox.session(python=NEWEST)
-def mutants(session: nox.Session) -> None:
-    """At night: how many small changes of the model, the formats and the changes the tests notice, of a sample."""
-    _install_newest(session, "test")
-    session.install(*_group("mutants"))
-    session.run("python", "-m", "tests.mutants", *session.posargs)
 
 
 @nox.session

@@ -17,6 +17,7 @@ import sys
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from subprocess import TimeoutExpired
 from typing import Any
 
 import numpy as np
@@ -268,7 +269,7 @@ def _read(engine: Engine, task: dict[str, Any], environment: dict[str, str]) -> 
         records: list[dict[str, Any]] = engine.interpreter.run(
             READING.read_text(encoding="utf-8"), json.dumps(task), env=environment, timeout=1800
         )
-    except PeerError as error:
+    except (PeerError, TimeoutExpired) as error:
         print(f"{engine.name}: {str(error).strip().splitlines()[-1]}", file=sys.stderr)
         return []
     return records

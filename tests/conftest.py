@@ -15,9 +15,8 @@ from hypothesis import settings
 
 from tests.cells import cell, folder, pytest_generate_tests, pytest_itemcollected, shared_folder
 from tests.clouds import _azurite, _fake_gcs, _google_front, adlfs, azure, gcsfs, google
-from tests.longsearch import pytest_pyfunc_call, pytest_terminal_summary
 from tests.peers import RECIPES, Peer, PeerUnavailableError, obtain_peer
-from tests.sampling import pytest_collection_modifyitems
+from tests.sampling import pytest_collection_modifyitems, pytest_pyfunc_call
 from tests.servers import _s3_endpoint, _s3_session, s3, web, web_proxy
 from tests.storekinds import store
 from tests.zarrs import pytest_pycollect_makemodule
@@ -43,7 +42,6 @@ __all__ = [
     "pytest_itemcollected",
     "pytest_pycollect_makemodule",
     "pytest_pyfunc_call",
-    "pytest_terminal_summary",
     "s3",
     "shared_folder",
     "store",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,20 +10,10 @@ from pathlib import Path
 
 
 def find_python(*versions: str) -> Path | None:
-    """Return an interpreter of the first of `versions` that this machine has, or None.
+    """Return an interpreter of the first of `versions`, such as ``"3.13"``, that this machine has, or None.
 
-    Parameters
-    ----------
-    *versions : str
-        Versions such as ``"3.13"``, the preferred one first.
-
-    Returns
-    -------
-    pathlib.Path or None
-        The absolute path of an interpreter that was started and said that it is of that version. Looked for are
-        the running interpreter, ``pythonX.Y`` on PATH (on Windows ``python`` too, which is often the only name) and the
-        versions that pyenv installed. A pyenv shim on PATH exists for versions that are not active, too, and then
-        fails: hence each candidate is started.
+    Looked for are the running interpreter, ``pythonX.Y`` on PATH (on Windows ``python`` too) and what pyenv installed.
+    A pyenv shim on PATH exists for versions that are not active, too, and then fails: hence each candidate is started.
     """
     for version in versions:
         for candidate in _candidates(version):
@@ -43,11 +32,7 @@ def _candidates(version: str) -> Iterator[Path]:
     for root in (os.environ.get("PYENV_ROOT"), Path.home() / ".pyenv"):
         if root:
             releases = Path(root, "versions").glob(f"{version}.*")
-            yield from (release / "bin" / name for release in sorted(releases, key=_release_order, reverse=True))
-
-
-def _release_order(folder: Path) -> list[int]:
-    return [int(number) for number in re.findall(r"\d+", folder.name)]
+            yield from (release / "bin" / name for release in releases)
 
 
 def _version_of(interpreter: Path) -> str | None:

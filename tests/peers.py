@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,79 +28,40 @@ _MARK = "requirements-installed.txt"
 
 
 class PeerError(RuntimeError):
-    """A script failed in a peer's interpreter, or printed no JSON; the message holds its standard error."""
+    """A script failed in a peer's interpreter; the message holds its standard error."""
 
 
 class PeerUnavailableError(RuntimeError):
-    """A peer has no interpreter, or its packages cannot be installed."""
+    """A peer or a server has no interpreter, or its packages cannot be installed."""
 
 
 @dataclass(frozen=True)
 class Peer:
-    """An interpreter that has a peer installed.
-
-    Parameters
-    ----------
-    release : str
-        Its name and release, such as ``"hdmf-zarr 0.13.0"``.
-    python : pathlib.Path
-        The interpreter.
-    """
+    """An interpreter that has a peer installed."""
 
     release: str
     python: Path
 
     def run(self, script: str, *args: str | Path, env: Mapping[str, str] | None = None, timeout: float = 600) -> Any:
-        """Run Python code in the peer's interpreter and return the JSON that it prints.
-
-        Parameters
-        ----------
-        script : str
-            The source code; it finds `args` in ``sys.argv[1:]`` and prints one JSON document as its last line.
-        *args : str or pathlib.Path
-            Command line arguments.
-        env : mapping, optional
-            Environment variables to be set besides those of this process.
-        timeout : float
-            Seconds until the script is ended.
-
-        Returns
-        -------
-        object
-            The parsed last line of standard output.
-
-        Raises
-        ------
-        PeerError
-            The script ended with another status than 0, took too long, or its last line is not JSON.
-        """
+        """Run Python code in the peer's interpreter and return the JSON that it prints as its last line."""
         with tempfile.TemporaryDirectory(prefix="peer-") as folder:
             # A real file and not "-c": tracebacks show lines, and worker processes can import the main module.
             path = Path(folder, "script.py")
             path.write_text(script, encoding="utf-8")
             # -I: neither PYTHONPATH nor the working directory may put this project before the peer's packages.
             command = [self.python, "-I", "-X", "utf8", path, *args]
-            try:
-                answer = subprocess.run(
-                    command,
-                    capture_output=True,
-                    text=True,
-                    encoding="utf-8",
-                    env=_clean_environment() | dict(env or {}),
-                    timeout=timeout,
-                    check=False,
-                )
-            except subprocess.TimeoutExpired as error:
-                raise PeerError(f"{self.release}: the script did not end within {timeout:g} s") from error
+            answer = subprocess.run(
+                command,
+                capture_output=True,
+                text=True,
+                encoding="utf-8",
+                env=_clean_environment() | dict(env or {}),
+                timeout=timeout,
+                check=False,
+            )
         if answer.returncode != 0:
             raise PeerError(f"{self.release} ended with status {answer.returncode}:\n{answer.stderr[-8000:]}")
-        lines = answer.stdout.strip().splitlines()
-        try:
-            return json.loads(lines[-1])
-        except (IndexError, json.JSONDecodeError) as error:
-            raise PeerError(
-                f"{self.release}: the last line is not JSON: {lines[-1:]}\n{answer.stderr[-8000:]}"
-            ) from error
+        return json.loads(answer.stdout.strip().splitlines()[-1])
 
 
 @dataclass(frozen=True)
@@ -150,16 +111,7 @@ RECIPES = {
 
 
 def obtain_peer(recipe: PeerRecipe) -> Peer:
-    """Return the peer of a recipe, making its environment where it is not there yet.
-
-    Any number of processes may call this at once: one makes the environment, the others wait for it.
-
-    Raises
-    ------
-    PeerUnavailableError
-        The interpreter that the environment variable names is none, or none of the versions of Python is installed,
-        or pip failed.
-    """
+    """Return the peer of a recipe; one process makes its environment, where it is not there yet, others wait."""
     named = os.environ.get(recipe.variable)
     if named:
         python = Path(named).expanduser().absolute()
@@ -171,6 +123,36 @@ def obtain_peer(recipe: PeerRecipe) -> Peer:
         if not _is_complete(folder, recipe):
             _make_environment(folder, recipe)
     return Peer(recipe.release, _python_in(folder))
+
+
+def installed(name: str, make: Callable[[Path], None]) -> Path:
+    """Return a folder below `cache_folder`, which ``make`` fills where it is not there yet."""
+    folder = cache_folder() / name
+    with FileLock(f"{folder}.lock"):
+        mark = folder / "installed.txt"
+        if not mark.is_file():
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir(parents=True)
+            make(folder)
+            mark.write_text(name)  # written last: a folder without it is incomplete and is replaced
+    return folder
+
+
+def npm_install(npm: Sequence[str | Path], package: str, folder: Path, *options: str) -> None:
+    """Install a package of JavaScript into a folder."""
+    (folder / "package.json").write_text("{}")
+    options = ("--no-audit", "--no-fund", "--ignore-scripts", "--fetch-retries=1", "--fetch-timeout=60000", *options)
+    run_installer([*npm, "install", *options, package], folder)
+
+
+def run_installer(command: Sequence[str | Path], folder: Path) -> None:
+    """Run a command that installs something."""
+    try:
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise PeerUnavailableError(f"{command[0]}: {error}") from error
+    if done.returncode != 0:
+        raise PeerUnavailableError(f"{command[0]}: {done.stderr.strip()[-500:]}")
 
 
 def cache_folder() -> Path:

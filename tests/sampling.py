@@ -10,8 +10,11 @@ from __future__ import annotations
 import os
 import zlib
 from collections import defaultdict
+from collections.abc import Generator
+from typing import Any
 
 import pytest
+from hypothesis import is_hypothesis_test, settings
 
 from tests import zarrs
 
@@ -49,3 +52,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if most := os.environ.get(VARIABLE):
         items[:], left_out = sample(items, int(most))
         config.hook.pytest_deselected(items=left_out)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, Any, Any]:
+    """Run a property test on `EXAMPLES` examples at most, if there is a sample."""
+    if VARIABLE not in os.environ or not is_hypothesis_test(pyfuncitem.obj):
+        return (yield)
+    function: Any = getattr(pyfuncitem.obj, "__func__", pyfuncitem.obj)
+    given = function._hypothesis_internal_use_settings
+    fewer = settings(given, max_examples=min(given.max_examples, EXAMPLES))
+    function._hypothesis_internal_use_settings = fewer
+    try:
+        return (yield)
+    finally:
+        function._hypothesis_internal_use_settings = given

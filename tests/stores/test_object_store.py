@@ -1,10 +1,12 @@
-"""A real object store, Ceph's radosgw: what a pretended S3 server may be wrong about."""
+"""A real object store, which ``HDMF_ZARR_BACKEND_S3`` names: what a pretended S3 server may be wrong about."""
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,7 @@ from pynwb import TimeSeries
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrIO
 from hdmf_zarr_backend.errors import StoreLockedError
-from tests import ceph, samples
+from tests import samples
 from tests.faults.appending import local_contents, write_before
 from tests.faults.test_append_far import check_killed_far
 from tests.faults.test_kills import check_server
@@ -31,26 +33,27 @@ FORMATS = pytest.mark.parametrize("zarr_format", [2, 3])
 def make_bucket(endpoint: str, name: str) -> None:
     import boto3
 
-    keys = {"aws_access_key_id": ceph.ACCESS_KEY, "aws_secret_access_key": ceph.SECRET_KEY}
+    keys = {"aws_access_key_id": "tester", "aws_secret_access_key": "secret"}
     client = boto3.client("s3", endpoint_url=endpoint, region_name="us-east-1", **keys)
     client.create_bucket(Bucket=name)
 
 
 @pytest.fixture(scope="module")
-def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a gateway with one bucket, ``tests``."""
-    try:
-        with ceph.radosgw(ceph.obtain(), tmp_path_factory.mktemp("ceph")) as endpoint:
-            make_bucket(endpoint, "tests")
-            yield endpoint
-    except ceph.CephUnavailableError as error:
-        pytest.skip(str(error))
+def gateway() -> tuple[str, str]:
+    """The address of the server, and a new bucket in it."""
+    endpoint = os.environ.get("HDMF_ZARR_BACKEND_S3")
+    if not endpoint:
+        pytest.skip("HDMF_ZARR_BACKEND_S3 names no object store")
+    bucket = f"tests-{uuid.uuid4()}"
+    make_bucket(endpoint, bucket)
+    return endpoint, bucket
 
 
 @pytest.fixture
-def server(gateway: str) -> Iterator[S3Server]:
-    with serving(Proxy(gateway)) as proxy:
-        yield S3Server(gateway, proxy, "tests")
+def server(gateway: tuple[str, str]) -> Iterator[S3Server]:
+    endpoint, bucket = gateway
+    with serving(Proxy(endpoint)) as proxy:
+        yield S3Server(endpoint, proxy, bucket)
 
 
 def options(server: S3Server, zarr_format: int) -> dict[str, Any]:
@@ -151,9 +154,9 @@ def test_a_killed_writer_leaves_no_file_that_looks_whole(server, zarr_format, be
 
 
 @pytest.fixture
-def emptied(server: S3Server, request: pytest.FixtureRequest) -> S3Server:
+def emptied(server: S3Server) -> S3Server:
     """The server with a bucket of its own for this test."""
-    bucket = f"kills-{abs(hash(request.node.nodeid)) % 10**12}"
+    bucket = f"kills-{uuid.uuid4()}"
     make_bucket(server.endpoint, bucket)
     return S3Server(server.endpoint, server.proxy, bucket)
 
