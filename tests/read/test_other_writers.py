@@ -1,9 +1,13 @@
-"""Whole files of format 3 as other writers store them, made by hand: Zindi's and those of the MATLAB port."""
+"""Whole files of format 3 as other writers store them: Zindi, of September 2026, and the MATLAB port of hdmf-zarr.
+
+``other-writers.tar.xz`` has one small NWB file as each of them was seen to write it: a file of references beside the
+data of one dataset, and a directory of the draft of the convention.
+"""
 
 from __future__ import annotations
 
-import json
 import math
+import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +16,21 @@ import pytest
 from pynwb import NWBHDF5IO
 
 from hdmf_zarr_backend import NWBZarrIO, convert
-from tests.smallnwb import DATA, write_matlab, write_zindi
+
+DATA = np.arange(12, dtype="i2").reshape(6, 2)
 
 
-@pytest.fixture(params=[write_zindi, write_matlab], ids=["zindi", "matlab"])
-def written(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    """The small file of each writer."""
-    path: Path = request.param(tmp_path)
-    return path
+@pytest.fixture
+def files(tmp_path: Path) -> dict[str, Path]:
+    """The file of each writer."""
+    with tarfile.open(Path(__file__).with_name("other-writers.tar.xz")) as archive:
+        archive.extractall(tmp_path, filter="data")
+    return {"zindi": tmp_path / "zindi" / "session.nwb.zarr.json", "matlab": tmp_path / "matlab" / "session.nwb.zarr"}
+
+
+@pytest.fixture(params=["zindi", "matlab"])
+def written(request: pytest.FixtureRequest, files: dict[str, Path]) -> Path:
+    return files[request.param]
 
 
 def check(nwbfile: Any) -> None:
@@ -49,10 +60,9 @@ def test_it_is_read(written):
         check(io.read())
 
 
-def test_nan_that_is_a_text_is_a_number(tmp_path):
-    path = write_zindi(tmp_path)
-    assert '\\"resolution\\": \\"NaN\\"' in path.read_text()
-    with NWBZarrIO(path, "r") as io:
+def test_nan_that_is_a_text_is_a_number(files):
+    assert '\\"resolution\\": \\"NaN\\"' in files["zindi"].read_text()
+    with NWBZarrIO(files["zindi"], "r") as io:
         assert math.isnan(io.read().acquisition["raw"].resolution)
 
 
@@ -75,22 +85,3 @@ def test_it_is_converted(written, tmp_path):
     convert(written, tmp_path / "b.zarr", zarr_format=2)
     with NWBZarrIO(tmp_path / "b.zarr", "r") as io:
         check(io.read())
-
-
-def test_a_part_of_it_is_what_these_writers_say(tmp_path):
-    """So that the test does not pass with a file in our own words."""
-    zindi = json.loads(write_zindi(tmp_path).read_text())["refs"]
-    (tmp_path / "m").mkdir()
-    matlab = write_matlab(tmp_path / "m")
-    rows = json.loads(zindi["intervals/trials/timeseries/zarr.json"])
-    assert rows["data_type"]["name"] == "structured"
-    assert isinstance(rows["fill_value"], str)
-    label = json.loads(zindi["intervals/trials/label/zarr.json"])
-    assert label["data_type"]["name"] == "null_terminated_bytes"
-    rows = json.loads((matlab / "intervals/trials/timeseries/zarr.json").read_text())
-    assert rows["attributes"]["zarr_dtype"][2] == {"name": "timeseries", "dtype": "object"}
-    assert "_REFERENCE_FIELDS" not in rows["attributes"]
-    chunk = (matlab / "intervals/trials/timeseries/c/0").read_bytes()
-    assert len(chunk) == 2 * (4 + 4 + 2048)
-    assert '{"source": ".", "path": "/acquisition/raw"'.encode("utf-32-le") in chunk
-    assert "zarr_link" in (matlab / "general/extracellular_ephys/shank/zarr.json").read_text()
