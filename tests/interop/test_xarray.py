@@ -10,6 +10,7 @@ from hdmf.build import DatasetBuilder, GroupBuilder, ReferenceBuilder
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO
 from tests import samples
+from tests.zarrs import needs_zarr_3
 
 dask = pytest.importorskip("dask")
 xarray = pytest.importorskip("xarray")
@@ -108,3 +109,11 @@ def test_xarray_opens_a_whole_file(tmp_path, zarr_format):
                 )
             np.testing.assert_array_equal(np.asarray(found.values), values.astype(found.dtype))
     assert len(expected) >= 2
+
+
+@needs_zarr_3
+def test_the_store_of_a_dataset_is_that_of_zarr(path):
+    """As hdmf-zarr has it, whose users look at the path of the store."""
+    with ZarrIO(path, "r") as io:
+        data = io.read_builder()["a"].data
+    assert str(path) in str(getattr(data.store, "root", None) or data.store.path)

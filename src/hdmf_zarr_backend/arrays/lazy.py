@@ -123,8 +123,8 @@ class LazyArray(ZarrArray):  # type: ignore[misc]
         return self._node
 
     @property
-    def store(self) -> Store:
-        """The store of the array."""
+    def file_store(self) -> Store:
+        """The store of the file as this package has opened it; ``store`` is that of zarr-python."""
         return self._reader.store
 
     @property
@@ -229,7 +229,7 @@ class LazyArray(ZarrArray):  # type: ignore[misc]
 
     def stored_bytes(self) -> int:
         """Return the bytes of all stored chunks, whose sizes are requested from the store."""
-        sizes = self.store.sizes(self.path)
+        sizes = self.file_store.sizes(self.path)
         return sum(size for key, size in sizes.items() if key.rpartition("/")[2] not in DOCUMENTS)
 
     nbytes_stored: Any = property(stored_bytes) if _IS_ZARR_2 else stored_bytes
@@ -369,7 +369,7 @@ class LazyArray(ZarrArray):  # type: ignore[misc]
         if self._array is None:
             from hdmf_zarr_backend.stores.zarr_python import open_zarr_array
 
-            self._array = open_zarr_array(self.store, self.path, self.node.stored.zarr_format)
+            self._array = open_zarr_array(self.file_store, self.path, self.node.stored.zarr_format)
         return self._array
 
     def __getstate__(self) -> dict[str, Any]:

@@ -64,7 +64,7 @@ def tensorstore_spec(dataset: Any, field: str | None = None) -> dict[str, Any]:
     with at(array, array.name):
         inner = _check(node, field)
     driver = "zarr3" if node.stored.zarr_format == 3 else "zarr"
-    spec: dict[str, Any] = {"driver": driver, "kvstore": _key_value_store(array.store, array.path)}
+    spec: dict[str, Any] = {"driver": driver, "kvstore": _key_value_store(array.file_store, array.path)}
     if field is not None:
         spec["field"] = field
     names = node.attributes.get(DIMENSIONS)

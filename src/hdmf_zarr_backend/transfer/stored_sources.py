@@ -161,7 +161,7 @@ def check_stored(data: Any, rules: ReadOptions) -> None:
 
     stored = getattr(data, "dataset", data)
     if isinstance(stored, LazyArray) and not isinstance(stored, EditableArray):
-        check_unwritten(stored.store, stored.path, stored.node.stored)
+        check_unwritten(stored.file_store, stored.path, stored.node.stored)
     elif is_hdf5_dataset(stored):
         check_allocated(stored, rules)
 
@@ -209,7 +209,7 @@ def take_stored(planned: PlannedArray, data: LazyArray) -> None:
     source = planned.source
     if source is None or isinstance(data, EditableArray):
         return  # changes that are not written yet are visible only through the array itself
-    store = data.store
+    store = data.file_store
     if isinstance(source, IndexedSource):
         source = ZarrSource(store, data.path, data.node, source.dtype)
     planned.source = (
