@@ -3,43 +3,35 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 
-from tests.suites.catalogue import SUITES
-from tests.suites.runner import SuiteReport, run_suite
-from tests.suites.sources import SuiteUnavailableError
+from tests.suites.runner import CATALOGUE, SuiteUnavailableError, run_suite
 
-
-def _say(text: str) -> None:
-    print(text, flush=True)  # noqa: T201 - the counts are what this is run for
-
-
-def _show(name: str, report: SuiteReport) -> None:
-    suite = SUITES[name]
-    _say(f"{suite.distribution} {suite.release}: {report.counts}")
-    excepted = dict(report.excepted)
-    chosen = {reason: excepted.pop(reason) for reason in report.choices}
-    found = (("excepted", excepted), ("excepted by choice", chosen), ("skipped by the suite", report.skipped))
-    for title, groups in found:
-        for reason, tests in sorted(groups.items(), key=lambda item: -len(item[1])):
-            _say(f"  {title}, {len(tests)}: {' '.join(reason.split())}")
-    for module, reason in suite.left_out:
-        _say(f"  left out, {module}: {reason}")
-    for test, failure in report.failed.items():
-        _say(f"  FAILED {test}: {failure.strip().splitlines()[0][:300] if failure.strip() else ''}")
-    for pattern in report.needless:
-        _say(f"  NEEDLESS exception: {pattern}")
+say = partial(print, flush=True)
 
 
 def main(names: list[str]) -> int:
     """Run the named suites, or all; status 1 where a test fails that no exception covers, or one covers none."""
     status = 0
-    for name in names or SUITES:
+    for name in names or CATALOGUE:
+        suite = CATALOGUE[name]
         try:
-            report = run_suite(SUITES[name], workers=2)
+            report = run_suite(name, workers=2)
         except SuiteUnavailableError as error:
-            _say(f"{name}: not run: {error}")
+            say(f"{name}: not run: {error}")
             continue
-        _show(name, report)
+        say(f"{suite['distribution']} {suite['release']}: {report.counts}")
+        for reason, tests in sorted(report.excepted.items(), key=lambda item: -len(item[1])):
+            title = "excepted by choice" if reason in report.choices else "excepted"
+            say(f"  {title}, {len(tests)}: {' '.join(reason.split())}")
+        for reason, tests in report.skipped.items():
+            say(f"  skipped by the suite, {len(tests)}: {' '.join(reason.split())}")
+        for path, reason in suite["left_out"].items():
+            say(f"  left out, {path}: {reason}")
+        for test, failure in report.failed.items():
+            say(f"  FAILED {test}: {failure.strip().partition(chr(10))[0][:300]}")
+        for pattern in report.needless:
+            say(f"  NEEDLESS exception: {pattern}")
         if report.failed or report.needless:
             status = 1
     return status

@@ -34,7 +34,6 @@ class File(_REAL_FILE):
     """``h5py.File`` for HDF5 files, a `FileView` where a Zarr file is named."""
 
     def __new__(cls, name=None, mode="r", *args, **kwargs):
-        """Choose by what is there, or who asks."""
         if isinstance(name, (str, os.PathLike)):
             caller = sys._getframe(1).f_globals.get("__name__", "")
             if os.path.isdir(name) or (mode == "w" and caller.endswith(MAKE_ZARR_FILES)):
@@ -96,8 +95,6 @@ class ReferenceView(h5py.Reference):
 
 
 class NodeView:
-    """What groups and datasets share."""
-
     def __init__(self, file: FileView, path: str) -> None:
         self.file = file
         self.path = path
@@ -105,17 +102,14 @@ class NodeView:
 
     @property
     def folder(self) -> Path:
-        """Where the documents are."""
         return self.file.place / self.path
 
     @property
     def attrs(self) -> AttributesView:
-        """The attributes."""
         return AttributesView(self)
 
     @property
     def parent(self) -> GroupView:
-        """The group above."""
         return GroupView(self.file, self.path.rpartition("/")[0])
 
     def __eq__(self, other: object) -> bool:
@@ -125,8 +119,6 @@ class NodeView:
 
 
 class GroupView(NodeView):
-    """A group."""
-
     def _links(self) -> dict[str, dict[str, Any]]:
         return {entry["name"]: entry for entry in _json(self.folder / ".zattrs").get("zarr_link", [])}
 
@@ -146,11 +138,9 @@ class GroupView(NodeView):
         return len(self.keys())
 
     def values(self) -> list[Any]:
-        """The members."""
         return [self[name] for name in self.keys()]
 
     def items(self) -> list[tuple[str, Any]]:
-        """Names and members."""
         return [(name, self[name]) for name in self.keys()]
 
     def __contains__(self, path: str) -> bool:
@@ -202,7 +192,6 @@ class GroupView(NodeView):
         self.file.changed()
 
     def move(self, old: str, new: str) -> None:
-        """Rename a member."""
         shutil.move(self.file.place / old.strip("/"), self.file.place / new.strip("/"))
         self.file.changed()
 
@@ -217,8 +206,6 @@ class GroupView(NodeView):
 
 
 class FileView(GroupView):
-    """A Zarr file."""
-
     def __init__(self, place: str | os.PathLike[str], mode: str = "r", shown: str | None = None) -> None:
         self.filename = shown or str(place)
         self.place = Path(os.path.abspath(place))
@@ -287,17 +274,14 @@ class DatasetView(NodeView):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Length of each axis."""
         return () if self._is_scalar else self._data.shape
 
     @property
     def maxshape(self) -> Any:
-        """Largest shape."""
         return self._data.maxshape
 
     @property
     def chunks(self) -> tuple[int, ...]:
-        """Shape of a chunk."""
         return tuple(self._document["chunks"])
 
     @property
@@ -372,7 +356,6 @@ class ArrayView(LazyArray):
 
     @property
     def attrs(self) -> AttributesView:
-        """The attributes."""
         return AttributesView(NodeView(FileView(self.location), self.path))
 
 

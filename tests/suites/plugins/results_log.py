@@ -36,6 +36,13 @@ ZarrIO.can_read = staticmethod(_noting(ZarrIO.can_read))
 ZarrDataIO.__init__ = _noting(ZarrDataIO.__init__)
 
 
+@pytest.fixture(autouse=True)
+def _folder_of_its_own(request, tmp_path, monkeypatch):
+    """Run each test in an empty folder: many write files of fixed names, and a failure would leave its own behind."""
+    (tmp_path / "tests").symlink_to(request.config.rootpath / "tests")
+    monkeypatch.chdir(tmp_path)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item, call):
     """Add to each report whether the test has used our classes until then."""

@@ -18,7 +18,6 @@ import hdmf.testing
 import hdmf.utils
 import numcodecs
 import numpy as np
-import pytest
 import zarr
 import zarr2_calls
 from hdmf.build import DatasetBuilder
@@ -188,13 +187,6 @@ def _replace_names() -> None:
 
 
 _os_remove = os.remove
-
-
-@pytest.fixture(autouse=True)
-def _folder_of_its_own(request, tmp_path, monkeypatch):
-    """Run each test in an empty folder: many write files of fixed names, and a failure would leave its own behind."""
-    (tmp_path / "tests").symlink_to(request.config.rootpath / "tests")
-    monkeypatch.chdir(tmp_path)
 
 
 def _remove(path, *args, **kwargs):
