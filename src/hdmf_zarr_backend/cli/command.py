@@ -11,15 +11,15 @@ import warnings
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from enum import IntEnum
+from inspect import cleandoc
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal, TextIO, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
 from hdmf_zarr_backend.errors import UsageError, ZarrBackendError, printable
 from hdmf_zarr_backend.model.link_sources import is_url, split_chain
-from hdmf_zarr_backend.model.render import ASCII, UNICODE, Symbols, counted
 from hdmf_zarr_backend.options import ReadOptions, WriteOptions
 from hdmf_zarr_backend.progress import Progress, terminal_progress
 
@@ -51,9 +51,9 @@ def has_colour(stream: TextIO) -> bool:
     return sys.platform != "win32" or bool(os.environ.get("WT_SESSION") or os.environ.get("TERM"))
 
 
-def painted(text: str, style: Style, stream: TextIO) -> str:
-    """Return text in a style if the stream shows colours, else unchanged."""
-    return f"\x1b[{_CODES[style]}m{text}\x1b[0m" if text and has_colour(stream) else text
+def painted(text: str, style: Style, stream: TextIO | None = None) -> str:
+    """Return text in a style if the stream, standard output by default, shows colours; else unchanged."""
+    return f"\x1b[{_CODES[style]}m{text}\x1b[0m" if text and has_colour(stream or sys.stdout) else text
 
 
 class Exit(IntEnum):
@@ -77,6 +77,21 @@ class Command:
     run: Callable[[Namespace], int]
 
 
+def command(name: str, usage: str, configure: Callable[[ArgumentParser], None]) -> Callable[..., Command]:
+    """Return a decorator that makes a command of the function that runs it.
+
+    The docstring of the function is the help: its first line is the summary, its last paragraph has examples.
+    """
+
+    def make(run: Callable[[Namespace], int]) -> Command:
+        help_text = run.__doc__ or f"{name}\n\n{usage}"  # Python has no docstrings with -OO
+        summary, *description, examples = cleandoc(help_text).split("\n\n")
+        summary = summary[:1].lower() + summary[1:].removesuffix(".")
+        return Command(name, usage, summary, "\n\n".join(description), examples, configure, run)
+
+    return make
+
+
 def complain(message: str | BaseException, *, is_warning: bool = False) -> None:
     """Write an error or a warning as one line to standard error."""
     text = message.cli_text() if isinstance(message, ZarrBackendError) else str(message)
@@ -97,16 +112,11 @@ def finding_lines(
         likeness = None if verbose else alike(finding)
         key = _PARTICULARS.sub("", likeness) if isinstance(likeness, str) else likeness
         groups.setdefault(number if key is None else key, []).append(finding)
-    return [f"{line(found[0])}{_others(len(found) - 1)}" for found in groups.values()]
-
-
-def _others(count: int) -> str:
-    return f" (and {count:,} more like this one; --verbose shows each)" if count else ""
-
-
-def verdict_text(good: str, count: int, noun: str) -> str:
-    """Return the result of a check: the word for a good one, in green, or the number of what was found, in red."""
-    return painted(counted(count, noun), "red", sys.stdout) if count else painted(good, "green", sys.stdout)
+    lines = []
+    for first, *others in groups.values():
+        more = f" (and {len(others):,} more like this one; --verbose shows each)" if others else ""
+        lines.append(line(first) + more)
+    return lines
 
 
 def say(line: str) -> None:
@@ -141,15 +151,6 @@ def _strict(value: Any) -> Any:
     if value is None or isinstance(value, str | bool | int) or (isinstance(value, float) and math.isfinite(value)):
         return value
     return str(value)
-
-
-def symbols_for(stream: TextIO) -> Symbols:
-    """Return the symbols of a tree that `stream` can show."""
-    try:
-        "".join(symbol for symbol in astuple(UNICODE) if symbol is not None).encode(stream.encoding or "ascii")
-    except (UnicodeEncodeError, LookupError):
-        return ASCII
-    return UNICODE
 
 
 # ---- options --------------------------------------------------------------------------------------------------------
@@ -189,7 +190,6 @@ _SHARED: dict[str, dict[str, Any]] = {
         "from a local file, but raw data files of HDF5 in its folder only; its folder from a remote file)",
     },
     "--jobs": {"short": "-j", "type": _number, "metavar": "N", "help": "number of threads (default: one per core)"},
-    "--json": {"action": "store_true", "help": "{}"},
     "--limit": {
         "type": int,
         "default": 100,
@@ -210,7 +210,6 @@ _SHARED: dict[str, dict[str, Any]] = {
         "metavar": "NAME=VALUE",
         "help": "an option for URLs, such as anon=true or endpoint_url=http://host:9000; can be given several times",
     },
-    "--verbose": {"short": "-v", "action": "store_true", "help": "{}"},
     "--zarr-format": {
         "type": lambda text: int(text) if text.isdecimal() else text,
         "choices": (2, 3, "both"),
@@ -225,6 +224,19 @@ def add(parser: Any, option: str, text: str = "") -> None:
     settings = dict(_SHARED[option])
     flags = [settings.pop("short"), option] if "short" in settings else [option]
     parser.add_argument(*flags, **settings | {"help": settings["help"].format(text)})
+
+
+def flag(parser: Any, option: str, text: str) -> None:
+    """Add an option without a value to a parser, or to a group of options."""
+    parser.add_argument(option, action="store_true", help=text)
+
+
+def add_output(parser: ArgumentParser, *, verbose: str = "", json: str) -> None:
+    """Add the last options of a command: ``--verbose``, if it says something about that, and ``--json``."""
+    if verbose:
+        parser.add_argument("-v", "--verbose", action="store_true", help=verbose)
+    flag(parser, "--json", json)
+    add(parser, "--storage-option")
 
 
 def storage_options(arguments: Namespace) -> dict[str, Any]:
@@ -302,16 +314,14 @@ def grouped_warnings(arguments: Namespace) -> Iterator[list[str]]:
                 complain(text, is_warning=True)
 
 
-def problem_of(error: ZarrBackendError | OSError) -> str:
-    """Return what is wrong, without the file and the advice, which were printed before."""
-    return error.problem if isinstance(error, ZarrBackendError) else error.strerror or str(error)
-
-
-def failure_of(error: ZarrBackendError | OSError, source: str) -> str:
-    """Report an error with a file, with its name; return the error as text for the command line."""
-    text = error.cli_text() if isinstance(error, ZarrBackendError) else str(error)
+def failure_of(error: ZarrBackendError | OSError, source: str) -> tuple[str, str]:
+    """Report an error with a file, with its name; return it as text, and what is wrong without file and advice."""
+    if isinstance(error, ZarrBackendError):
+        text, problem = error.cli_text(), error.problem
+    else:
+        text, problem = str(error), error.strerror or str(error)
     complain(text if source in text else f"{source}: {text}")
-    return text
+    return text, problem
 
 
 def each_file(
@@ -333,8 +343,8 @@ def each_file(
             with grouped_warnings(arguments), shown_progress(path, position, count) as progress:
                 result = work(path, progress)
         except (ZarrBackendError, OSError) as error:
-            documents.append({"source": path, "error": failure_of(error, path)})
-            failed[path] = problem_of(error)
+            text, failed[path] = failure_of(error, path)
+            documents.append({"source": path, "error": text})
             continue
         if not is_good(result):
             bad.append(path)
@@ -345,15 +355,16 @@ def each_file(
     if arguments.json:
         print_json(documents)
     elif count > 1 and labels is not None:
-        _print_totals(count, bad, failed, labels)
+        print(f"{count - len(bad) - len(failed)} of {count} files {labels[0]}")
+        for path in bad:
+            say(f"  problems found: {path}")
+        print_failed(failed, labels[1])
     if failed:
         return Exit.FAILED
     return Exit.FOUND if bad else Exit.OK
 
 
-def _print_totals(count: int, bad: list[str], failed: dict[str, str], labels: tuple[str, str]) -> None:
-    print(f"{count - len(bad) - len(failed)} of {count} files {labels[0]}")
-    for path in bad:
-        say(f"  problems found: {path}")
+def print_failed(failed: dict[str, str], label: str) -> None:
+    """Print the files that failed, each with the reason."""
     for path, reason in failed.items():
-        say(f"  {labels[1]}: {path}: {reason}")
+        say(f"  {label}: {path}: {reason}")

@@ -1,25 +1,27 @@
-"""`zarrio convert`: HDF5 to Zarr and back, and Zarr to Zarr, one file or many."""
+"""`zarrio convert` and `zarrio upgrade`: HDF5 to Zarr and back, Zarr to Zarr, and format 2 to 3 in place."""
 
 from __future__ import annotations
 
 import os
 import time
 from argparse import ArgumentParser, Namespace
-from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hdmf_zarr_backend.cli.command import (
-    Command,
     Exit,
     add,
+    add_output,
+    command,
     complain,
+    each_file,
     failure_of,
+    flag,
     grouped_warnings,
     name_of,
+    print_failed,
     print_json,
-    problem_of,
     read_options,
     say,
     shown_progress,
@@ -30,26 +32,16 @@ from hdmf_zarr_backend.errors import NotZarrError, UsageError, ZarrBackendError
 from hdmf_zarr_backend.model.link_sources import ZARR_SUFFIXES, is_url
 from hdmf_zarr_backend.progress import Progress
 
+if TYPE_CHECKING:
+    from hdmf_zarr_backend.conversion.report import ConversionReport
+    from hdmf_zarr_backend.conversion.upgrade import UpgradeReport
+
 _ZARR = ".zarr"
 _VIRTUAL = ".zarr.json"
 _ZARR_FILES = (_ZARR, ".zarr.zip", _VIRTUAL, ".zip")
 _HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
 _HDF5_SUFFIXES = frozenset({".nwb", ".h5", ".hdf5"})
 _ZARR_MARKS = frozenset({".zgroup", ".zmetadata", "zarr.json"})
-
-
-@dataclass(slots=True)
-class _Outcome:
-    """The outcome for one file."""
-
-    source: str
-    target: str
-    seconds: float = 0.0
-    report: Any = None
-    error: str | None = None
-    problem: str = ""
-    skipped: bool = False
-    warnings: list[str] = field(default_factory=list)
 
 
 def _configure(parser: ArgumentParser) -> None:
@@ -66,18 +58,14 @@ def _configure(parser: ArgumentParser) -> None:
         metavar="FOLDER",
         help="put the new files into this folder, a path or a URL; all paths are sources then",
     )
-    parser.add_argument("--overwrite", action="store_true", help="replace a target that exists (default: refuse it)")
-    parser.add_argument(
+    flag(parser, "--overwrite", "replace a target that exists (default: refuse it)")
+    flag(
+        parser,
         "--skip-existing",
-        action="store_true",
-        help="skip a source whose target is a complete file of the requested format and not older; with --overwrite, "
+        "skip a source whose target is a complete file of the requested format and not older; with --overwrite, "
         "replace the other targets that exist",
     )
-    parser.add_argument(
-        "--no-check",
-        action="store_true",
-        help="convert an NWB file without checking whether pynwb can read it",
-    )
+    flag(parser, "--no-check", "convert an NWB file without checking whether pynwb can read it")
     parser.add_argument(
         "--to",
         choices=("zarr", "hdf5", "virtual"),
@@ -99,10 +87,10 @@ def _configure(parser: ArgumentParser) -> None:
         help="HDF5 to Zarr: keep the chunk shape of each dataset (default: chunks of less than 64 KiB are joined)",
     )
     add(parser, "--chunk-key-encoding", "to Zarr format 3")
-    parser.add_argument(
+    flag(
+        parser,
         "--strict-json",
-        action="store_true",
-        help="HDF5 to Zarr: write NaN and infinities in metadata as text, for readers that accept strict JSON only",
+        "HDF5 to Zarr: write NaN and infinities in metadata as text, for readers that accept strict JSON only",
     )
     parser.add_argument(
         "--missing-chunks",
@@ -110,10 +98,10 @@ def _configure(parser: ArgumentParser) -> None:
         help="from Zarr: use the fill value for a missing chunk, or stop with an error (default: error, if the file "
         "records that all chunks were stored)",
     )
-    parser.add_argument(
+    flag(
+        parser,
         "--no-link-data",
-        action="store_true",
-        help="Zarr to HDF5: copy the data that links to other files point to (default: keep the links)",
+        "Zarr to HDF5: copy the data that links to other files point to (default: keep the links)",
     )
     add(parser, "--external-links")
     who = parser.add_mutually_exclusive_group()
@@ -123,111 +111,110 @@ def _configure(parser: ArgumentParser) -> None:
         metavar="ADDRESS",
         help="use the workers of a running dask cluster; ADDRESS is host:port of its scheduler",
     )
-    parser.add_argument(
-        "--resume",
-        action="store_true",
-        help="HDF5 to Zarr: continue a conversion that was interrupted or killed",
+    flag(parser, "--resume", "HDF5 to Zarr: continue a conversion that was interrupted or killed")
+    flag(parser, "--durable", "wait until a local target is on the disk and would survive a power failure")
+    add_output(
+        parser,
+        verbose="print each warning, even if it is similar to others",
+        json="print what was done as one JSON document, with all warnings",
     )
-    parser.add_argument(
-        "--durable",
-        action="store_true",
-        help="wait until a local target is on the disk and would survive a power failure",
-    )
-    add(parser, "--verbose", "print each warning, even if it is similar to others")
-    add(parser, "--json", "print what was done as one JSON document, with all warnings")
-    add(parser, "--storage-option")
 
 
-def _run(arguments: Namespace) -> Exit:
-    options = {
-        "to": arguments.to,
-        "overwrite": arguments.overwrite,
-        "check": not arguments.no_check,
-        "zarr_format": arguments.zarr_format,
-        "link_data": not arguments.no_link_data,
-        "codec": arguments.codec,
-        "chunks": arguments.chunks,
-        "resume": arguments.resume,
-        "shards": arguments.shards,
-        "read_options": read_options(arguments),
-        "storage_options": storage_options(arguments),
-    }
-    outcomes = []
-    pairs = pairs_of(arguments)
+@command("convert", "SOURCE... [TARGET] [options]", _configure)
+def convert_command(arguments: Namespace) -> Exit:
+    """Convert HDF5 to Zarr, or Zarr to HDF5 or Zarr.
+
+    Convert HDMF and NWB files from HDF5 to Zarr, or from Zarr to HDF5; or copy a Zarr file to another place,
+    also to a bucket, in the same or another format of Zarr. Without a target, session.nwb becomes
+    session.nwb.zarr in the same folder, and session.nwb.zarr becomes session.nwb. If the source is a folder,
+    all files in it are converted. If the target is a folder, the new files are put into it; use --to zarr to
+    copy Zarr files there. A target file that exists is refused unless you use --overwrite. A file that cannot
+    be converted is reported, and the others follow.
+
+      zarrio convert session.nwb
+      zarrio convert session.nwb session.nwb.zarr
+      zarrio convert session.nwb.zarr copy.nwb
+      zarrio convert session.nwb converted/
+      zarrio convert recordings/ converted/
+      zarrio convert *.nwb converted/
+      zarrio convert *.nwb --output converted/ --resume --skip-existing
+      zarrio convert *.nwb --output s3://bucket/sessions
+      zarrio convert session.nwb.zarr s3://bucket/session.nwb.zarr
+      zarrio convert old.nwb.zarr new.nwb.zarr --zarr-format 3
+      zarrio convert session.nwb session.nwb.zarr --zarr-format both
+      zarrio convert session.nwb session.nwb.zarr --zarr-format 3 --shards auto
+      zarrio convert https://host/session.nwb session.nwb.zarr.json --to virtual
+      zarrio convert session.nwb session.nwb.zarr --scheduler host:8786 --resume
+    """
+    documents: list[dict[str, Any]] = []
+    failed: dict[str, str] = {}
+    storage, pairs = storage_options(arguments), pairs_of(arguments)
     for position, (source, target) in enumerate(pairs, 1):
-        with grouped_warnings(arguments) as found:
-            shown = shown_progress(source, position, len(pairs))
-            outcome = _convert(source, target, options, arguments, shown)
-            outcome.warnings = found
-        outcomes.append(outcome)
-        if outcome.error is None and not arguments.json:
-            done = f"{outcome.report} in {outcome.seconds:.1f} s"
-            say(f"{source} -> {target}: {'skipped, a complete file exists' if outcome.skipped else done}")
-    if arguments.json:
-        print_json([_as_json(outcome) for outcome in outcomes])
-    elif len(outcomes) > 1:
-        _print_totals(outcomes)
-    return Exit.FAILED if any(outcome.error is not None for outcome in outcomes) else Exit.OK
-
-
-def _convert(
-    source: str,
-    target: str,
-    options: dict[str, Any],
-    arguments: Namespace,
-    shown: AbstractContextManager[Progress],
-) -> _Outcome:
-    outcome = _Outcome(source, target)
-    start = time.perf_counter()
-    try:
-        with shown as progress:
-            if arguments.skip_existing and is_done(source, target, arguments, options["storage_options"]):
-                outcome.skipped = True
-                return outcome
-            # imported here: hdmf and zarr take seconds to import
-            from hdmf_zarr_backend.conversion.convert import convert
-
+        error = report = None
+        start = time.perf_counter()
+        with grouped_warnings(arguments) as warned:
             try:
-                outcome.report = convert(
-                    source,
-                    target,
-                    write_options=write_options(arguments, progress=progress),
-                    **options,
-                )
-            except NotZarrError as error:
-                if not _is_folder_of_files(source):
-                    raise
-                raise _no_files(source, arguments) from error
-    except (ZarrBackendError, OSError) as error:
-        outcome.error, outcome.problem = failure_of(error, source), problem_of(error)
-    except KeyboardInterrupt as stop:
-        notes = " ".join(getattr(stop, "__notes__", []))
-        complain(notes or f"no part of {target} was finished")
-        raise
-    outcome.seconds = time.perf_counter() - start
-    return outcome
+                with shown_progress(source, position, len(pairs)) as progress:
+                    if not (arguments.skip_existing and is_done(source, target, arguments, storage)):
+                        report = _converted(source, target, arguments, storage, progress)
+            except (ZarrBackendError, OSError) as reason:
+                error, failed[source] = failure_of(reason, source)
+            except KeyboardInterrupt as stop:
+                complain(" ".join(getattr(stop, "__notes__", [])) or f"no part of {target} was finished")
+                raise
+        is_skipped = report is None and error is None
+        seconds = 0.0 if is_skipped else time.perf_counter() - start
+        documents.append(
+            {
+                **({} if report is None else asdict(report)),
+                "source": source,
+                "target": target,
+                "seconds": round(seconds, 3),
+                "skipped": is_skipped,
+                "error": error,
+                "warnings": warned,
+            }
+        )
+        if error is None and not arguments.json:
+            done = "skipped, a complete file exists" if is_skipped else f"{report} in {seconds:.1f} s"
+            say(f"{source} -> {target}: {done}")
+    if arguments.json:
+        print_json(documents)
+    elif len(pairs) > 1:
+        skipped = sum(document["skipped"] for document in documents)
+        also = f", {skipped} skipped" if skipped else ""
+        print(f"{len(pairs) - len(failed) - skipped} of {len(pairs)} files converted{also}")
+        print_failed(failed, "not converted")
+    return Exit.FAILED if failed else Exit.OK
 
 
-def _print_totals(outcomes: list[_Outcome]) -> None:
-    failed = [outcome for outcome in outcomes if outcome.error is not None]
-    skipped = sum(outcome.skipped for outcome in outcomes)
-    also = f", {skipped} skipped" if skipped else ""
-    print(f"{len(outcomes) - len(failed) - skipped} of {len(outcomes)} files converted{also}")
-    for outcome in failed:
-        say(f"  not converted: {outcome.source}: {outcome.problem}")
+def _converted(
+    source: str, target: str, arguments: Namespace, storage: dict[str, Any], progress: Progress
+) -> ConversionReport:
+    # imported here: hdmf and zarr take seconds to import
+    from hdmf_zarr_backend.conversion.convert import convert
 
-
-def _as_json(outcome: _Outcome) -> dict[str, Any]:
-    done = {} if outcome.report is None else asdict(outcome.report)
-    return {
-        **done,
-        "source": outcome.source,
-        "target": outcome.target,
-        "seconds": round(outcome.seconds, 3),
-        "skipped": outcome.skipped,
-        "error": outcome.error,
-        "warnings": outcome.warnings,
-    }
+    try:
+        return convert(
+            source,
+            target,
+            to=arguments.to,
+            overwrite=arguments.overwrite,
+            check=not arguments.no_check,
+            zarr_format=arguments.zarr_format,
+            link_data=not arguments.no_link_data,
+            codec=arguments.codec,
+            chunks=arguments.chunks,
+            resume=arguments.resume,
+            shards=arguments.shards,
+            storage_options=storage,
+            read_options=read_options(arguments),
+            write_options=write_options(arguments, progress=progress),
+        )
+    except NotZarrError as error:
+        if not _is_folder_of_files(source):
+            raise
+        raise _no_files(source, arguments) from error
 
 
 # ---- the target of each source --------------------------------------------------------------------------------------
@@ -402,34 +389,58 @@ def _time_made(target: str) -> int:
         return min((entry.stat().st_mtime_ns for entry in entries if entry.is_file()), default=0)
 
 
-COMMAND = Command(
-    name="convert",
-    usage="SOURCE... [TARGET] [options]",
-    summary="convert HDF5 to Zarr, or Zarr to HDF5 or Zarr",
-    description=(
-        "Convert HDMF and NWB files from HDF5 to Zarr, or from Zarr to HDF5; or copy a Zarr file to another place,\n"
-        "also to a bucket, in the same or another format of Zarr. Without a target, session.nwb becomes\n"
-        "session.nwb.zarr in the same folder, and session.nwb.zarr becomes session.nwb. If the source is a folder,\n"
-        "all files in it are converted. If the target is a folder, the new files are put into it; use --to zarr to\n"
-        "copy Zarr files there. A target file that exists is refused unless you use --overwrite. A file that cannot\n"
-        "be converted is reported, and the others follow."
-    ),
-    examples="""\
-  zarrio convert session.nwb
-  zarrio convert session.nwb session.nwb.zarr
-  zarrio convert session.nwb.zarr copy.nwb
-  zarrio convert session.nwb converted/
-  zarrio convert recordings/ converted/
-  zarrio convert *.nwb converted/
-  zarrio convert *.nwb --output converted/ --resume --skip-existing
-  zarrio convert *.nwb --output s3://bucket/sessions
-  zarrio convert session.nwb.zarr s3://bucket/session.nwb.zarr
-  zarrio convert old.nwb.zarr new.nwb.zarr --zarr-format 3
-  zarrio convert session.nwb session.nwb.zarr --zarr-format both
-  zarrio convert session.nwb session.nwb.zarr --zarr-format 3 --shards auto
-  zarrio convert https://host/session.nwb session.nwb.zarr.json --to virtual
-  zarrio convert session.nwb session.nwb.zarr --scheduler host:8786 --resume
-""",
-    configure=_configure,
-    run=_run,
-)
+# ---- upgrade --------------------------------------------------------------------------------------------------------
+
+
+def _configure_upgrade(parser: ArgumentParser) -> None:
+    parser.add_argument("paths", nargs="+", metavar="PATH", help="Zarr files of format 2, paths or URLs")
+    which = parser.add_mutually_exclusive_group()
+    flag(which, "--keep", "keep the metadata of format 2, so that each file has both formats")
+    which.add_argument(
+        "--drop", type=int, choices=(2, 3), help="remove the metadata of one format from files of both formats"
+    )
+    flag(parser, "--dry-run", "show what would change, and write nothing")
+    add(parser, "--chunk-key-encoding", "chunks that are encoded again")
+    add(parser, "--jobs")
+    add_output(parser, json="print what was done as one JSON document")
+
+
+@command("upgrade", "PATH... [options]", _configure_upgrade)
+def upgrade_command(arguments: Namespace) -> Exit:
+    """Upgrade files of Zarr format 2 to format 3, in place.
+
+    Convert files of Zarr format 2 to format 3 in place. Chunks of numbers and text are not changed; references
+    and rows are encoded again. A file has format 2 until its last document is written, and then format 3; if
+    the command is interrupted, run it again. With --keep, the file has both formats, for programs that can read
+    only one of them. A file that cannot be upgraded is reported, and the others follow.
+
+      zarrio upgrade session.nwb.zarr
+      zarrio upgrade --dry-run *.nwb.zarr
+      zarrio upgrade *.nwb.zarr
+      zarrio upgrade --keep session.nwb.zarr
+      zarrio upgrade --drop 3 session.nwb.zarr
+    """
+    # imported here: hdmf and zarr take seconds to import
+    from hdmf_zarr_backend.conversion.upgrade import upgrade
+
+    options = storage_options(arguments)
+
+    def work(path: str, progress: Progress) -> UpgradeReport:
+        return upgrade(
+            path,
+            keep=arguments.keep,
+            drop=arguments.drop,
+            dry_run=arguments.dry_run,
+            storage_options=options,
+            write_options=write_options(arguments, progress=progress),
+        )
+
+    wanted = "both formats" if arguments.keep else "format 2" if arguments.drop == 3 else "format 3"
+    labels = ("can be upgraded", "cannot be upgraded") if arguments.dry_run else (f"are of {wanted}", "not upgraded")
+    return each_file(
+        arguments,
+        work,
+        lambda path, report: say(f"{path}: {report}"),
+        labels=labels,
+        as_json=asdict,
+    )

@@ -3,65 +3,105 @@
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
 import sys
+import sysconfig
 import warnings
-from argparse import ArgumentParser, ArgumentTypeError, HelpFormatter, Namespace, RawDescriptionHelpFormatter
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from argparse import PARSER, ArgumentParser, ArgumentTypeError, HelpFormatter, Namespace, RawDescriptionHelpFormatter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any, NoReturn
 
 from hdmf_zarr_backend import __version__
-from hdmf_zarr_backend.cli import (
-    compare,
-    convert,
-    dry_run,
-    execute,
-    inspect,
-    repair,
-    report,
-    upgrade,
-    validate,
-    verify,
-)
-from hdmf_zarr_backend.cli.command import Command, Exit, complain, painted
-from hdmf_zarr_backend.errors import ZarrBackendError
+from hdmf_zarr_backend.cli import checks, convert, views
+from hdmf_zarr_backend.cli.command import Command, Exit, add, command, complain, painted
+from hdmf_zarr_backend.errors import UsageError, ZarrBackendError
 from hdmf_zarr_backend.extras import extra_of, install_command
+from hdmf_zarr_backend.formats.chosen import VARIABLE
 from hdmf_zarr_backend.progress import clear_line
 
-_SHELLS = ("bash", "zsh", "tcsh")
+
+def _configure_exec(parser: ArgumentParser) -> None:
+    add(
+        parser,
+        "--zarr-format",
+        "format of the Zarr files that the command creates, unless it names one (default: 2); both: the metadata of "
+        "both formats over the same chunks",
+    )
+    parser.add_argument(
+        "words",
+        nargs=PARSER,  # everything from the first word on, options and "--" included
+        metavar="COMMAND",
+        help="a command of this environment or on PATH, or python, followed by its arguments",
+    )
+
+
+@command("exec", "[--zarr-format FORMAT] COMMAND [ARGUMENT...]", _configure_exec)
+def _exec_command(arguments: Namespace) -> int:
+    """Run a Python tool with this package as hdmf_zarr.
+
+    Run a command-line tool that is written in Python, such as nwbinspector, pynwb-validate or a script. If it,
+    or a Python process that it starts, imports hdmf_zarr, it gets this package, even if hdmf-zarr is installed.
+    Arguments and exit code are passed on unchanged.
+
+      zarrio exec nwbinspector session.nwb.zarr
+      zarrio exec pynwb-validate session.nwb.zarr
+      zarrio exec python script.py
+      zarrio exec python -m pytest
+      zarrio exec --zarr-format 3 python pipeline.py
+    """
+    # The command replaces this process, with its own arguments, output, exit code and signals. A module
+    # sitecustomize in PYTHONPATH installs the alias when Python starts, also in processes that the command starts.
+    command = [_program(arguments.words[0]), *arguments.words[1:]]
+    startup = str(Path(__file__).parents[1] / "alias" / "startup")
+    path = [startup, *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path)}
+    if arguments.zarr_format is not None:
+        environment[VARIABLE] = str(arguments.zarr_format)
+    if os.name != "nt":  # Windows cannot replace a process
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os.execve(command[0], command, environment)  # noqa: S606
+    return subprocess.run(command, env=environment, check=False).returncode  # noqa: S603
+
+
+def _program(name: str) -> str:
+    """Return the path of a command: the running Python, a script of its environment, or a program in ``PATH``."""
+    major, minor = sys.version_info[:2]
+    if name in ("python", f"python{major}", f"python{major}.{minor}"):
+        return sys.executable
+    scripts = sysconfig.get_path("scripts")
+    found = shutil.which(name, path=scripts) or shutil.which(name)
+    if found is None:
+        raise UsageError(
+            f"there is no command {name!r} in {scripts} or in PATH",
+            remedy=f"Run a script with: zarrio exec python {name}"
+            if name.endswith(".py")
+            else "Install the package that has it, or run a module of it with 'python -m'.",
+        )
+    return found
 
 
 def _configure_completion(parser: ArgumentParser) -> None:
-    parser.add_argument("shell", choices=_SHELLS, help="the shell that the script is for")
+    parser.add_argument("shell", choices=("bash", "zsh", "tcsh"), help="the shell that the script is for")
 
 
-def _run_completion(arguments: Namespace) -> Exit:
+@command("completion", "SHELL", _configure_completion)
+def _completion_command(arguments: Namespace) -> Exit:
+    """Print a script that completes commands and options.
+
+    Print a script for a shell, which then completes the commands and options of zarrio. Needs the extra cli.
+    bash: save the output as ~/.local/share/bash-completion/completions/zarrio. zsh: save it as _zarrio in one
+    of the folders of $fpath. tcsh: save it as a file that ~/.tcshrc sources.
+
+      zarrio completion bash
+      zarrio completion zsh
+    """
     import shtab
 
     print(shtab.complete(build_parser(), shell=arguments.shell))
     return Exit.OK
-
-
-_COMPLETION = Command(
-    name="completion",
-    usage="SHELL",
-    summary="print a script that completes commands and options",
-    description=(
-        "Print a script for a shell, which then completes the commands and options of zarrio. Needs the extra cli.\n"
-        "bash: save the output as ~/.local/share/bash-completion/completions/zarrio. zsh: save it as _zarrio in one\n"
-        "of the folders of $fpath. tcsh: save it as a file that ~/.tcshrc sources."
-    ),
-    examples="""\
-  zarrio completion bash
-  zarrio completion zsh
-""",
-    configure=_configure_completion,
-    run=_run_completion,
-)
-
-
-def _configure_help(parser: ArgumentParser) -> None:
-    parser.add_argument("topic", type=_command_name, nargs="?", metavar="COMMAND", help="show the help of this command")
 
 
 def _command_name(word: str) -> str:
@@ -70,44 +110,51 @@ def _command_name(word: str) -> str:
     return word
 
 
-def _run_help(arguments: Namespace) -> Exit:
-    parser = build_parser() if arguments.topic is None else _parsers()[arguments.topic]
+def _configure_help(parser: ArgumentParser) -> None:
+    parser.add_argument("topic", type=_command_name, nargs="?", metavar="COMMAND", help="show the help of this command")
+
+
+@command("help", "[COMMAND]", _configure_help)
+def _help_command(arguments: Namespace) -> Exit:
+    """Show all commands, or the options of one.
+
+    Show all commands; or of one command a description, its options and examples.
+
+      zarrio help
+      zarrio help convert
+    """
+    parser = build_parser()
+    if arguments.topic is not None:
+        (commands,) = (action.choices for action in parser._actions if isinstance(action.choices, dict))
+        parser = commands[arguments.topic]
     parser.print_help()
     return Exit.OK
 
 
-_HELP = Command(
-    name="help",
-    usage="[COMMAND]",
-    summary="show all commands, or the options of one",
-    description="Show all commands; or of one command a description, its options and examples.",
-    examples="""\
-  zarrio help
-  zarrio help convert
-""",
-    configure=_configure_help,
-    run=_run_help,
-)
-
-
 COMMANDS: tuple[Command, ...] = (
-    convert.COMMAND,
-    inspect.COMMAND,
-    compare.COMMAND,
-    dry_run.COMMAND,
-    report.COMMAND,
-    validate.COMMAND,
-    verify.COMMAND,
-    repair.REPAIR,
-    repair.CONSOLIDATE,
-    upgrade.COMMAND,
-    execute.COMMAND,
-    _COMPLETION,
-    _HELP,
+    convert.convert_command,
+    views.inspect_command,
+    views.compare_command,
+    views.dry_run_command,
+    views.report_command,
+    checks.validate_command,
+    checks.verify_command,
+    checks.repair_command,
+    checks.consolidate_command,
+    convert.upgrade_command,
+    _exec_command,
+    _completion_command,
+    _help_command,
 )
 """All commands, in the order of the help."""
 
-_FIRST_COMMANDS = (convert.COMMAND, inspect.COMMAND, compare.COMMAND, validate.COMMAND, report.COMMAND)
+_FIRST_COMMANDS = (
+    convert.convert_command,
+    views.inspect_command,
+    views.compare_command,
+    checks.validate_command,
+    views.report_command,
+)
 
 _OTHER_NAMES = {
     "check": "verify",
@@ -161,7 +208,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         arguments = _parsed(given)
     except SystemExit as stop:  # argparse has printed the help or an error
         return int(stop.code or 0)
-    with _warnings_in_one_line():
+
+    def show(message: Warning | str, *_: Any, **__: Any) -> None:
+        """Show a warning as one line, without its position in the code."""
+        clear_line()
+        complain(str(message), is_warning=True)
+
+    with warnings.catch_warnings():
+        warnings.showwarning = show
         return int(_run(arguments))
 
 
@@ -202,9 +256,9 @@ def _meant(word: str, names: Sequence[str]) -> str | None:
 
 def _first_steps() -> str:
     """Return the text that is shown without a command."""
-    calls = [(command.examples.splitlines()[0].strip(), command.summary) for command in _FIRST_COMMANDS]
+    calls = [(each.examples.splitlines()[0].strip(), each.summary) for each in _FIRST_COMMANDS]
     width = max(len(call) for call, _ in calls)
-    lines = [f"  {painted(f'{call:{width}}', 'bold', sys.stdout)}  {summary}" for call, summary in calls]
+    lines = [f"  {painted(f'{call:{width}}', 'bold')}  {summary}" for call, summary in calls]
     return "\n".join(
         [
             _ABOUT,
@@ -247,12 +301,12 @@ class _HelpFormatter(RawDescriptionHelpFormatter):
     """Fits descriptions to the width of the terminal, and leaves lists of examples and exit codes as they are."""
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
-        parts = text.split("\n\n")
-        return "\n\n".join(self._fill_part(part, width, indent) for part in parts)
+        def fill(part: str) -> str:
+            is_list = part.startswith("  ") or "\n  " in part
+            formatter = RawDescriptionHelpFormatter if is_list else HelpFormatter
+            return formatter._fill_text(self, part, width, indent)
 
-    def _fill_part(self, text: str, width: int, indent: str) -> str:
-        fill = RawDescriptionHelpFormatter if "\n  " in text else HelpFormatter
-        return fill._fill_text(self, text, width, indent)
+        return "\n\n".join(map(fill, text.split("\n\n")))
 
 
 class _Parser(ArgumentParser):
@@ -266,12 +320,6 @@ class _Parser(ArgumentParser):
         self.exit(Exit.FAILED, f"{start} {message}\nRun `zarrio help{command}` to see {shown}.\n")
 
 
-def _parsers() -> dict[str, ArgumentParser]:
-    """Return the parser of each command by its name."""
-    (commands,) = (action.choices for action in build_parser()._actions if isinstance(action.choices, dict))
-    return commands
-
-
 def build_parser() -> ArgumentParser:
     """Return the parser of the complete command line, also for the documentation."""
     parser = _Parser(
@@ -282,32 +330,19 @@ def build_parser() -> ArgumentParser:
         "--version", action="version", version=f"%(prog)s {__version__}", help="show the version and exit"
     )
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, prog="zarrio")
-    for command in COMMANDS:
+    for each in COMMANDS:
         child = commands.add_parser(
-            command.name,
-            usage=f"zarrio {command.name} {command.usage}",
-            help=command.summary,
-            description=command.description,
-            epilog=f"examples:\n{command.examples.rstrip()}\n\n{_EXIT_CODES}",
+            each.name,
+            usage=f"zarrio {each.name} {each.usage}",
+            help=each.summary,
+            description=each.description,
+            epilog=f"examples:\n{each.examples.rstrip()}\n\n{_EXIT_CODES}",
             formatter_class=_HelpFormatter,
             allow_abbrev=False,
         )
-        command.configure(child)
-        child.set_defaults(command=command, parser=child)  # to show its usage for an unknown option
+        each.configure(child)
+        child.set_defaults(command=each, parser=child)  # to show its usage for an unknown option
     return parser
-
-
-@contextmanager
-def _warnings_in_one_line() -> Iterator[None]:
-    """Show each warning once, as one line without its position in the code."""
-
-    def show(message: Warning | str, *_: Any, **__: Any) -> None:
-        clear_line()
-        complain(str(message), is_warning=True)
-
-    with warnings.catch_warnings():
-        warnings.showwarning = show
-        yield
 
 
 if __name__ == "__main__":

@@ -1,0 +1,428 @@
+"""`zarrio inspect`, `dry-run`, `compare` and `report`: what is in a file, or would be, and how two files differ."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import textwrap
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from dataclasses import astuple, replace
+from typing import TYPE_CHECKING, Any
+
+from hdmf_zarr_backend.cli.command import (
+    Exit,
+    Style,
+    add,
+    add_output,
+    command,
+    each_file,
+    finding_lines,
+    flag,
+    painted,
+    print_json,
+    print_limited,
+    say,
+    storage_options,
+)
+from hdmf_zarr_backend.errors import StoreExistsError, UsageError, printable
+from hdmf_zarr_backend.model.link_sources import is_url
+from hdmf_zarr_backend.model.render import ASCII, UNICODE, Role, counted, item_tree, render, size_text
+from hdmf_zarr_backend.options import WriteOptions
+from hdmf_zarr_backend.progress import SILENT, Progress
+
+if TYPE_CHECKING:
+    from hdmf_zarr_backend.comparison import Difference
+    from hdmf_zarr_backend.conversion.dryrun import DryRun
+    from hdmf_zarr_backend.files.outline import Outline
+
+_STYLES: dict[Role, Style] = {"title": "bold", "group": "bold", "link": "cyan"}
+
+
+def _add_tree_options(parser: ArgumentParser) -> None:
+    parser.add_argument("--depth", type=_level, metavar="N", help="show N levels, and the totals of deeper ones")
+    flag(parser, "--all", "show all members of long runs of similar members")
+    flag(parser, "--specs", "show the cached specifications")
+
+
+def _level(text: str) -> int:
+    if not (text.isascii() and text.isdigit()):
+        raise ArgumentTypeError(f"invalid level value: {text!r}; give a whole number from 0")
+    return int(text)
+
+
+def _output_width() -> int | None:
+    """Return the width of the terminal, which COLUMNS overrides; None if standard output is not a terminal."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def _tree_lines(outline: Outline, arguments: Namespace) -> list[str]:
+    """Return the lines of a tree, with the symbols that standard output can show."""
+    try:
+        "".join(symbol for symbol in astuple(UNICODE) if symbol is not None).encode(sys.stdout.encoding or "ascii")
+        symbols = UNICODE
+    except (UnicodeEncodeError, LookupError):
+        symbols = ASCII
+    outline.times = symbols.times
+    return render(
+        item_tree(outline.hierarchy, outline.describe),
+        outline.columns,
+        depth=arguments.depth,
+        show_all=arguments.all,
+        symbols=replace(symbols, paint=lambda text, role: painted(text, _STYLES[role])),
+        width=_output_width(),
+    )
+
+
+def _configure_inspect(parser: ArgumentParser) -> None:
+    parser.add_argument("paths", nargs="+", metavar="PATH", help="Zarr files: folders, zip files, or URLs")
+    _add_tree_options(parser)
+    flag(parser, "--attributes", "show the values of attributes too")
+    flag(parser, "--sizes", "show the stored bytes of each array, from a list of all chunks")
+    flag(parser, "--model", "print the Zarr Object Model of one file as JSON: the content of its metadata documents")
+    add_output(parser, json="print one JSON document: a list of the files, with all nodes of each")
+
+
+@command("inspect", "PATH... [options]", _configure_inspect)
+def inspect_command(arguments: Namespace) -> Exit:
+    """Show what a Zarr file contains.
+
+    Show the tree of each file: groups, arrays with types, shapes, chunks, shards, codecs and uncompressed
+    sizes, links and references. Only metadata is read. On a terminal, lines are shortened to its width, or to
+    COLUMNS if that is set; output to a file or a pipe is never shortened. A file that cannot be read is
+    reported, and the others follow.
+
+      zarrio inspect session.nwb.zarr
+      zarrio inspect session.nwb.zarr --depth 2 --sizes
+      zarrio inspect *.nwb.zarr --depth 1
+      zarrio inspect session.nwb.zarr --model | jq '.members | keys'
+      zarrio inspect session.nwb.zarr --json | jq '.[].nodes[] | select(.kind == "array") | .path'
+    """
+    # imported here: `zarrio --help` does not need it
+    from hdmf_zarr_backend.files.outline import open_outline
+
+    options = storage_options(arguments)
+
+    def work(path: str, _: Progress = SILENT) -> Outline:
+        return open_outline(
+            path,
+            sizes=arguments.sizes,
+            specs=arguments.specs,
+            values=arguments.attributes,
+            storage_options=options,
+        )
+
+    if arguments.model:
+        if len(arguments.paths) > 1:
+            raise UsageError(
+                f"--model is about one file, and {len(arguments.paths)} are given", remedy="Run the command for each."
+            )
+        _print_model(work(arguments.paths[0]).hierarchy)
+        return Exit.OK
+
+    def show(path: str, outline: Outline) -> None:
+        space = [""] if path != arguments.paths[0] else []
+        lines, width = [outline.heading(path)], _output_width()
+        if width is not None:
+            lines = textwrap.wrap(
+                lines[0], width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+            )
+        print("\n".join([*space, *map(printable, lines), "", *_tree_lines(outline, arguments)]))
+
+    return each_file(
+        arguments, work, show, labels=None, as_json=lambda outline: outline.document(depth=arguments.depth)
+    )
+
+
+def _print_model(hierarchy: Any) -> None:
+    from hdmf_zarr_backend.zom import model_json  # imported here: NumPy is slow to import
+
+    print_json(model_json(hierarchy))
+
+
+# ---- dry-run --------------------------------------------------------------------------------------------------------
+
+
+def _configure_dry_run(parser: ArgumentParser) -> None:
+    parser.add_argument("path", metavar="PATH", help="an HDF5 file on this machine")
+    add(
+        parser,
+        "--zarr-format",
+        "format of the Zarr file (default: 2, or 3 with --shards); both: the metadata of both formats over the same "
+        "chunks",
+    )
+    for option in ("--codec", "--shards", "--nczarr"):
+        add(parser, option)
+    add(parser, "--chunk-key-encoding", "in Zarr format 3")
+    _add_tree_options(parser)
+    flag(parser, "--no-estimate", "read no values, and do not estimate stored sizes")
+    flag(parser, "--json", "print one JSON document: totals and arrays")
+    flag(parser, "--model", "print the Zarr Object Model as JSON")
+
+
+@command("dry-run", "PATH [options]", _configure_dry_run)
+def dry_run_command(arguments: Namespace) -> Exit:
+    """Show what a conversion to Zarr would write.
+
+    Show the tree of the Zarr file that `zarrio convert` would make from an HDF5 file: groups, arrays, chunks,
+    codecs, the number of objects, and an estimate of their size from one chunk of each array. Nothing is
+    written.
+
+      zarrio dry-run session.nwb
+      zarrio dry-run session.nwb --codec zstd --depth 2
+      zarrio dry-run session.nwb --zarr-format 3 --shards auto --json
+      zarrio dry-run session.nwb --zarr-format both
+      zarrio dry-run session.nwb --model | jq '.members | keys'
+    """
+    # what `zarrio convert` refuses is refused before anything is loaded
+    if is_url(arguments.path) and not arguments.path.startswith("file://"):
+        raise UsageError(
+            "a plan can only be made of an HDF5 file on this machine",
+            store=arguments.path,
+            remedy="Download it first; `zarrio inspect` shows the content of a Zarr file.",
+        )
+    if arguments.nczarr and arguments.zarr_format == 3:
+        raise UsageError("NCZarr has no attributes in format 3", remedy="Leave --nczarr out, or use --zarr-format 2.")
+    # on use: hdmf is slow to import
+    from hdmf_zarr_backend.conversion.dryrun import dry_run
+
+    found = dry_run(
+        arguments.path,
+        f"{arguments.path}.zarr",
+        zarr_format=arguments.zarr_format,
+        codec=arguments.codec,
+        shards=arguments.shards,
+        write_options=WriteOptions(nczarr=arguments.nczarr, chunk_key_encoding=arguments.chunk_key_encoding),
+        estimate=not arguments.no_estimate,
+    )
+    if arguments.model:
+        _print_model(found.hierarchy)
+    elif arguments.json:
+        print_json(_plan_json(arguments.path, found))
+    else:
+        _print_plan(arguments, found)
+    return Exit.OK
+
+
+def _plan_json(path: str, found: DryRun) -> dict[str, Any]:
+    from hdmf_zarr_backend.files.outline import key_encoding
+
+    nodes: dict[str, Any] = found.hierarchy.flat()
+    return {
+        "source": path,
+        "zarr_format": found.zarr_format,
+        "objects": found.objects,
+        "documents": found.documents,
+        "bytes": found.nbytes,
+        "stored_bytes": found.stored_bytes,
+        "unknown": found.unknown,
+        "arrays": [
+            {
+                "path": array.path,
+                "dtype": array.dtype,
+                "shape": array.shape,
+                "chunks": array.chunks,
+                "shards": array.shards,
+                "chunk_key_encoding": key_encoding(nodes[array.path.strip("/")].stored),
+                "codecs": array.codecs,
+                "objects": array.objects,
+                "bytes": array.nbytes,
+                "stored_bytes": array.stored_bytes,
+            }
+            for array in found.arrays.values()
+        ],
+    }
+
+
+def _print_plan(arguments: Namespace, found: DryRun) -> None:
+    from hdmf_zarr_backend.files.outline import Outline, format_label
+
+    estimates = None
+    if not arguments.no_estimate:
+        estimates = {path.strip("/"): array.stored_bytes or 0 for path, array in found.arrays.items()}
+    outline = Outline(arguments.path, found.hierarchy, consolidated=True, stored=estimates, specs=arguments.specs)
+    stored = "unknown" if found.stored_bytes is None else f"about {size_text(found.stored_bytes)}"
+    objects = "unknown" if found.objects is None else f"{found.objects:,}"
+    say(f"{arguments.path} as {format_label(found.zarr_format)}, nothing is written")
+    print(f"objects: {objects}, {found.documents:,} of them metadata; on disk: {stored}")
+    print("\n".join(["", *_tree_lines(outline, arguments)]))
+
+
+# ---- compare --------------------------------------------------------------------------------------------------------
+
+_STORAGE = frozenset({"byte-order", "chunks", "filters", "layout", "maxshape", "text-encoding"})
+
+
+def _configure_compare(parser: ArgumentParser) -> None:
+    parser.add_argument("a", metavar="A", help="a Zarr file (a path or a URL) or an HDF5 file (a path)")
+    parser.add_argument("b", metavar="B", help="another file, in the same or the other format")
+    flag(parser, "--structure", "do not read and compare the values of datasets")
+    parser.add_argument(
+        "--ignore",
+        action="append",
+        default=[],
+        metavar="KIND",
+        help="leave out differences of this kind, such as chunks, or of several kinds, separated by commas",
+    )
+    add(parser, "--limit", "differences")
+    add_output(
+        parser,
+        verbose="print each difference, even if it is similar to others",
+        json="print all differences as one JSON document",
+    )
+
+
+@command("compare", "A B [options]", _configure_compare)
+def compare_command(arguments: Namespace) -> Exit:
+    """Show the differences between two files.
+
+    Show all differences between two files: groups, datasets, links, types, shapes, values, references and
+    attributes. Nothing is printed if the files are equal. Values that are damaged are a difference, and the
+    other datasets follow. Two files of one format are also compared by their chunks and codecs, which
+    --ignore chunks,filters leaves out; a Zarr file and an HDF5 file only where a dataset was converted from
+    HDF5, by the chunks and filters that it had there.
+
+      zarrio compare session.nwb session.nwb.zarr
+      zarrio compare before.nwb.zarr after.nwb.zarr --structure
+      zarrio compare a.nwb.zarr b.nwb.zarr --ignore chunks,filters
+      zarrio compare session.nwb s3://bucket/session.nwb.zarr -O anon=true
+    """
+    # imported here: NumPy is slow to import
+    from hdmf_zarr_backend.comparison import compare, summarise
+
+    ignored = {kind.strip() for part in arguments.ignore for kind in part.split(",") if kind.strip()}
+    found = compare(
+        arguments.a,
+        arguments.b,
+        ignore=ignored,
+        values=not arguments.structure,
+        storage_options=storage_options(arguments),
+    )
+    counts = summarise(found)
+    if arguments.json:
+        differences = list(map(_difference_json, found))
+        print_json({"a": arguments.a, "b": arguments.b, "counts": counts, "differences": differences})
+    else:
+        print_limited(finding_lines(found, str, _alike, verbose=arguments.verbose), arguments.limit)
+        if found:
+            kinds = ", ".join(f"{count:,} {kind}" for kind, count in counts.items())
+            print(f"{counted(len(found), 'difference')}: {kinds}")
+    return Exit.FOUND if found else Exit.OK
+
+
+def _alike(one: Difference) -> tuple[str, ...] | None:
+    """Return the same for attributes, and ways of storing, that differ in the same way; content has its own lines."""
+    if one.kind == "object_id":
+        return (one.kind,)
+    is_about_storage = one.kind in _STORAGE or one.kind.startswith("attribute")
+    return (one.kind, str(one.attribute), one.description) if is_about_storage else None
+
+
+def _difference_json(difference: Difference) -> dict[str, Any]:
+    return {
+        "path": difference.path,
+        "attribute": difference.attribute,
+        "kind": difference.kind,
+        "place": difference.place,
+        "count": difference.count,
+        **({} if difference.largest is None else {"largest": difference.largest}),
+        "a": difference.a,
+        "b": difference.b,
+    }
+
+
+# ---- report ---------------------------------------------------------------------------------------------------------
+
+
+def _configure_report(parser: ArgumentParser) -> None:
+    parser.add_argument("path", metavar="PATH", help="a Zarr file: a folder, a zip file, or a URL")
+    parser.add_argument("other", metavar="OTHER", nargs="?", help="a second Zarr file: the page compares the two")
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="FILE",
+        help="the new page (default: the name of PATH and .html, in the current folder)",
+    )
+    flag(parser, "--overwrite", "replace a page that exists")
+    checks = parser.add_mutually_exclusive_group()
+    checks.add_argument(
+        "--level",
+        choices=("structure", "links", "chunks", "schema"),
+        help="of one file: how much to check for damage, as in verify (default: links)",
+    )
+    flag(
+        checks,
+        "--no-check",
+        "of one file: check neither for damage nor against the schema, which reads all metadata",
+    )
+    flag(parser, "--structure", "of two files: do not compare the values of datasets")
+    add(parser, "--storage-option")
+
+
+@command("report", "PATH [OTHER] [options]", _configure_report)
+def report_command(arguments: Namespace) -> Exit:
+    """Make an HTML page about a Zarr file.
+
+    Make one HTML page: the session (subject, times, devices, electrodes, units), the results of verify and
+    validate, the sizes of groups and arrays as a picture, chunks, codecs and compression ratios, links, and
+    the tree. With two files: their sizes side by side, and all differences.
+    The page needs no network and no other file.
+
+      zarrio report session.nwb.zarr
+      zarrio report session.nwb.zarr -o /tmp/session.html --level chunks
+      zarrio report before.nwb.zarr after.nwb.zarr -o compared.html
+    """
+    # imported here: NumPy is slow to import
+    from hdmf_zarr_backend import report
+
+    output = arguments.output or f"{os.path.basename(arguments.path.rstrip('/'))}.html"
+    _check_report(arguments)
+    _check_output(arguments, output)
+    page = report(
+        arguments.path,
+        arguments.other,
+        level=arguments.level or "links",
+        values=not arguments.structure,
+        check=not arguments.no_check,
+        storage_options=storage_options(arguments),
+    )
+    try:
+        # names may not be UTF-8
+        with open(output, "w" if arguments.overwrite else "x", encoding="utf-8", errors="backslashreplace") as stream:
+            stream.write(page)
+    except FileExistsError as error:
+        raise _exists(output) from error
+    say(output)
+    return Exit.OK
+
+
+def _check_report(arguments: Namespace) -> None:
+    """Refuse an option without effect."""
+    if arguments.structure and arguments.other is None:
+        raise UsageError("--structure is about two files", remedy="Name a second file, or leave it out.")
+    if arguments.level is not None and arguments.other is not None:
+        raise UsageError("--level is about one file", remedy="Leave it out; make a page of each file for the problems.")
+    if arguments.no_check and arguments.other is not None:
+        raise UsageError("--no-check is about one file", remedy="Leave it out; a page of two files has no checks.")
+
+
+def _check_output(arguments: Namespace, output: str) -> None:
+    """Refuse a page that cannot be written, before anything is read."""
+    if is_url(output):
+        raise UsageError(f"{output}: a page is written to a local path", remedy="Upload it afterwards.")
+    folder = os.path.dirname(output)
+    if folder and not os.path.isdir(folder):
+        raise UsageError(f"the folder {folder} does not exist", remedy="Create it first, or name another file with -o.")
+    if os.path.isdir(output):
+        raise UsageError(f"{output} is a folder", remedy="Name a file in it with -o.")
+    if os.path.lexists(output) and not arguments.overwrite:
+        raise _exists(output)
+    for path in filter(None, (arguments.path, arguments.other)):
+        if os.path.exists(output) and os.path.exists(path) and os.path.samefile(path, output):
+            raise StoreExistsError("the page would replace the file", store=path, remedy="Name another file with -o.")
+
+
+def _exists(output: str) -> StoreExistsError:
+    return StoreExistsError(
+        "the page exists already", store=output, remedy="Use --overwrite, or name another file with -o."
+    )
