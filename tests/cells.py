@@ -98,14 +98,6 @@ REFUSALS: dict[str, dict[str, Refusal]] = {
 }
 """What a kind of store cannot do."""
 
-READ_ONLY: dict[str, dict[str, Refusal]] = {
-    "http": {"write": Refusal("a web server is read only", ReadOnlyStoreError)},
-}
-"""Kinds of stores that are not cells, since each test would end where its file is written.
-
-``tests/stores/test_read_only.py`` runs whatever writes on each, and sees the error.
-"""
-
 
 class Cell(NamedTuple):
     """A format of Zarr and a kind of store."""

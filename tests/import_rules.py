@@ -9,8 +9,8 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 PACKAGE = "hdmf_zarr_backend"
 
@@ -52,20 +52,13 @@ PACKAGES: dict[str, frozenset[str]] = {
 }
 
 
-@dataclass(frozen=True)
-class Library:
-    """Where a third-party library may be imported.
-
-    Parameters
-    ----------
-    places : frozenset of str
-        Packages (``"stores"``) or single modules (``"transfer/sources"``).
-    on_use : bool
-        Import it only inside functions (or under TYPE_CHECKING): it is optional, or slow to start.
-    """
+class Library(NamedTuple):
+    """Where a third-party library may be imported."""
 
     places: frozenset[str]
+    """Packages (``"stores"``) or single modules (``"transfer/sources"``)."""
     on_use: bool = False
+    """Only inside functions, or under TYPE_CHECKING: it is optional, or slow to start."""
 
 
 def _in(*places: str) -> Library:
@@ -111,8 +104,7 @@ LIBRARIES: dict[str, Library] = {
 }
 
 
-@dataclass(frozen=True)
-class Import:
+class Import(NamedTuple):
     """One import of `target` (a dotted name) at a line of a module."""
 
     target: str
@@ -121,18 +113,7 @@ class Import:
 
 
 def find_violations(source: Path) -> list[str]:
-    """Compare the imports of every module below a folder with `PACKAGES` and `LIBRARIES`.
-
-    Parameters
-    ----------
-    source : pathlib.Path
-        The folder of the package, such as ``src/hdmf_zarr_backend``.
-
-    Returns
-    -------
-    list of str
-        One line per finding, ``path:line: text``; empty where all is well.
-    """
+    """Return a line, ``path:line: text``, for each import below the folder of the package that no table allows."""
     findings = []
     for path in sorted(source.rglob("*.py")):
         module = path.relative_to(source).with_suffix("").as_posix()
@@ -141,7 +122,7 @@ def find_violations(source: Path) -> list[str]:
         if package not in PACKAGES:
             findings.append(f"{where}:1: package {package!r} is not in the table PACKAGES")
             continue
-        for found in imports_of(path.read_text(encoding="utf-8"), module):
+        for found in _imports(ast.parse(path.read_text(encoding="utf-8")), module, at_start=True):
             problem = _problem_with(found, package, module)
             if problem is not None:
                 findings.append(f"{where}:{found.line}: {problem}")
@@ -168,66 +149,23 @@ def _problem_with(found: Import, package: str, module: str) -> str | None:
     return None
 
 
-def imports_of(code: str, module: str) -> Iterator[Import]:
-    """List the imports of a module: statements, and ``import_module("name")`` with a literal name.
-
-    Parameters
-    ----------
-    code : str
-        The source.
-    module : str
-        Its place below the package, such as ``"files/parser"``; relative names are resolved from it.
-
-    Yields
-    ------
-    Import
-        With ``at_start`` false inside functions and under ``if TYPE_CHECKING:``.
-    """
-    yield from _walk(ast.parse(code), module, at_start=True)
-
-
-def _walk(node: ast.AST, module: str, *, at_start: bool) -> Iterator[Import]:
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.If) and _is_type_checking(child.test):
-            for part in child.body:
-                yield from _visit(part, module, at_start=False)
-            for part in child.orelse:
-                yield from _visit(part, module, at_start=at_start)
-        else:
-            yield from _visit(child, module, at_start=at_start)
-
-
-def _visit(node: ast.AST, module: str, *, at_start: bool) -> Iterator[Import]:
+def _imports(node: ast.AST, module: str, *, at_start: bool) -> Iterator[Import]:
+    """Yield the imports below a node: statements, and ``import_module("name")`` with a literal name."""
     if isinstance(node, ast.Import):
         for alias in node.names:
             yield Import(alias.name, node.lineno, at_start)
     elif isinstance(node, ast.ImportFrom):
-        base = _resolve(node, module)
+        # a relative name is resolved from the place of the module below the package
+        above = [PACKAGE, *module.split("/")][: -node.level] if node.level else []
+        base = ".".join([*above, *([node.module] if node.module else [])])
         for alias in node.names:
             # Only in `from hdmf_zarr_backend import x` may the name be a package.
-            target = f"{base}.{alias.name}" if base == PACKAGE else base
-            yield Import(target, node.lineno, at_start)
-    elif isinstance(node, ast.Call) and _is_import_call(node.func) and node.args:
+            yield Import(f"{base}.{alias.name}" if base == PACKAGE else base, node.lineno, at_start)
+    elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith(("import_module", "__import__")):
         name = node.args[0]
         if isinstance(name, ast.Constant) and isinstance(name.value, str) and not name.value.startswith("."):
             yield Import(name.value, node.lineno, at_start)
-    inside = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
-    yield from _walk(node, module, at_start=at_start and not inside)
-
-
-def _resolve(node: ast.ImportFrom, module: str) -> str:
-    if node.level == 0:
-        return node.module or ""
-    package = [PACKAGE, *module.split("/")][: -node.level]
-    return ".".join([*package, *([node.module] if node.module else [])])
-
-
-def _is_type_checking(test: ast.expr) -> bool:
-    return (isinstance(test, ast.Name) and test.id == "TYPE_CHECKING") or (
-        isinstance(test, ast.Attribute) and test.attr == "TYPE_CHECKING"
-    )
-
-
-def _is_import_call(function: ast.expr) -> bool:
-    name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", None)
-    return name in {"import_module", "__import__"}
+    is_for_types = isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING")
+    is_later = is_for_types or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+    for child in ast.iter_child_nodes(node):
+        yield from _imports(child, module, at_start=at_start and not is_later)

@@ -24,7 +24,7 @@ from hdmf_zarr_backend.stores.opening import open_store
 from tests import samples, trees
 from tests.clouds import ACCOUNT, CLOUDS, KEY, Cloud, connection_string
 from tests.servers import quick
-from tests.storekinds import InCloud, StoreKind
+from tests.storekinds import StoreKind
 from tests.stores.test_kinds import check_linked_pair, linked_pair
 
 pytestmark = [
@@ -62,13 +62,13 @@ def export(source: StoreKind, target: StoreKind, name: str, **options: Any) -> N
 
 
 @EVERY
-def test_obstore_is_the_default_and_fsspec_the_fallback(store: InCloud) -> None:
+def test_obstore_is_the_default_and_fsspec_the_fallback(store: StoreKind) -> None:
     keys = open_store(store.place("a.zarr"), store.cloud.options)
     assert type(keys) is (ObjectStore if store.name in BY_OBSTORE else FsspecStore)
 
 
 @IN_FORMATS
-def test_from_here_to_there_and_back(store: InCloud, zarr_format: int, tmp_path: Path) -> None:
+def test_from_here_to_there_and_back(store: StoreKind, zarr_format: int, tmp_path: Path) -> None:
     """What is there equals the local file key by key, is added to, and comes back as it is there."""
     nwbfile = samples.plain_nwbfile()
     local = StoreKind(tmp_path)
@@ -96,7 +96,7 @@ def test_from_here_to_there_and_back(store: InCloud, zarr_format: int, tmp_path:
 
 
 @IN_FORMATS
-def test_links_to_a_neighbour(store: InCloud, zarr_format: Any) -> None:
+def test_links_to_a_neighbour(store: StoreKind, zarr_format: Any) -> None:
     linked_pair(store, zarr_format)
     check_linked_pair(store.place("second.nwb.zarr"), **store.options)
     text = store.contents("second.nwb.zarr")[".zmetadata" if zarr_format == 2 else "zarr.json"].decode()
@@ -104,7 +104,7 @@ def test_links_to_a_neighbour(store: InCloud, zarr_format: Any) -> None:
 
 
 @EVERY
-def test_a_file_is_replaced_and_changed_in_place(store: InCloud) -> None:
+def test_a_file_is_replaced_and_changed_in_place(store: StoreKind) -> None:
     place = store.place("a.zarr")
     with pytest.raises(StoreNotFoundError) as caught:
         ZarrIO(place, "r", **store.options)
@@ -122,7 +122,7 @@ def test_a_file_is_replaced_and_changed_in_place(store: InCloud) -> None:
 
 
 @EVERY
-def test_one_writer_at_a_time(store: InCloud) -> None:
+def test_one_writer_at_a_time(store: StoreKind) -> None:
     place = store.place("a.zarr")
     with ZarrIO(place, "w", **store.options) as io:
         io.write_builder(trees.root(trees.dataset("data", np.arange(10))))
@@ -157,7 +157,7 @@ def test_both_libraries_see_the_same(azure: Cloud) -> None:
 
 
 @EVERY
-def test_keys(store: InCloud) -> None:
+def test_keys(store: StoreKind) -> None:
     """What is special about one of these servers or libraries: ranges from the end, empty values, absent keys."""
     keys: Any = open_store(store.place("a.zarr"), store.cloud.options)
     keys.set_many({"c/0": b"0123456789", "c/1": b"", "d e/é": b"x"})
@@ -176,7 +176,7 @@ def test_keys(store: InCloud) -> None:
 
 
 @pytest.mark.parametrize("store", BY_OBSTORE, indirect=True)
-def test_many_keys_are_deleted_although_some_are_not_there(store: InCloud) -> None:
+def test_many_keys_are_deleted_although_some_are_not_there(store: StoreKind) -> None:
     """More than go into one request to Azure."""
     keys = open_store(store.place("a.zarr"), store.cloud.options)
     names = [f"c/{number}" for number in range(270)]
@@ -193,7 +193,7 @@ def calls(keys: Any) -> list[Any]:
 
 
 @EVERY
-def test_no_such_bucket(store: InCloud) -> None:
+def test_no_such_bucket(store: StoreKind) -> None:
     place = f"{store.cloud.url}-not/a.zarr"
     for write in calls(open_store(place, store.cloud.options)):
         with pytest.raises(StoreNotFoundError, match="no such bucket") as caught:
@@ -208,7 +208,7 @@ def test_no_such_bucket(store: InCloud) -> None:
 
 
 @EVERY
-def test_refused(store: InCloud) -> None:
+def test_refused(store: StoreKind) -> None:
     place, options = store.place("a.zarr"), store.cloud.options
     with ZarrIO(place, "w", **store.options) as io:
         io.write_builder(trees.root(note="x"))
@@ -228,7 +228,7 @@ def test_refused(store: InCloud) -> None:
 
 
 @pytest.mark.parametrize("store", BY_OBSTORE, indirect=True)
-def test_a_server_that_is_busy(store: InCloud) -> None:
+def test_a_server_that_is_busy(store: StoreKind) -> None:
     """Once is not noticed; for good it is one error, after bounded retries."""
     impatient = {**store.cloud.options, **quick()}
     impatient["client_options"] = {**impatient["client_options"], "allow_http": True}
@@ -254,7 +254,7 @@ def test_a_server_that_is_busy(store: InCloud) -> None:
 
 @pytest.mark.slow
 @EVERY
-def test_a_shard_goes_there_in_parts(store: InCloud) -> None:
+def test_a_shard_goes_there_in_parts(store: StoreKind) -> None:
     data = np.random.default_rng(0).integers(0, 2**63, size=(24, 2**17))  # 24 MiB that nothing compresses
     sharded = ZarrDataIO(data, chunks=(1, 2**17), shards=(24, 2**17))
     with ZarrIO(store.place("a.zarr"), "w", zarr_format=3, **store.options) as io:
@@ -268,7 +268,7 @@ def test_a_shard_goes_there_in_parts(store: InCloud) -> None:
 
 
 @EVERY
-def test_a_writer_that_dies_half_way_leaves_no_object(store: InCloud) -> None:
+def test_a_writer_that_dies_half_way_leaves_no_object(store: StoreKind) -> None:
     keys = open_store(store.place("a.zarr"), store.cloud.options)
     assert keys.streams_values
     for pieces in (1, 20):

@@ -29,7 +29,7 @@ from hdmf_zarr_backend.options import WriteOptions
 from hdmf_zarr_backend.stores.opening import open_store
 from tests import samples, trees
 from tests.clouds import CLOUDS
-from tests.storekinds import ALL_KINDS, StoreKind
+from tests.storekinds import ALL_KINDS, StoreKind, plain_store, s3_store
 from tests.zarrs import IS_ZARR_2, needs_zarr_3
 
 pytestmark = pytest.mark.filterwarnings("ignore:Sending a large body directly:ResourceWarning")  # by gcsfs
@@ -288,9 +288,7 @@ def test_what_has_no_address_is_copied_from(store):
 
 @FORMATS
 def test_a_pair_in_a_bucket_works_over_http_and_after_download(s3, web, tmp_path, zarr_format):
-    from tests.storekinds import S3
-
-    store = S3(tmp_path, s3)
+    store = s3_store("s3", tmp_path, s3)
     linked_pair(store, zarr_format)
     check_linked_pair(store.place("second.nwb.zarr"), **store.options)
     for name in ("first.nwb.zarr", "second.nwb.zarr"):  # as any tool downloads it
@@ -305,9 +303,7 @@ def test_a_pair_in_a_bucket_works_over_http_and_after_download(s3, web, tmp_path
 
 def test_from_one_kind_of_store_to_another(s3, tmp_path):
     """A local file links into a bucket, whose credentials are those of the environment."""
-    from tests.storekinds import S3
-
-    store = S3(tmp_path, s3)
+    store = s3_store("s3", tmp_path, s3)
     write(store, "first.nwb.zarr", samples.plain_nwbfile("first"))
     with NWBZarrIO(store.place("first.nwb.zarr"), "r", **store.options) as source:
         raw = next(iter(source.read().acquisition.values()))
@@ -333,13 +329,11 @@ def test_from_one_kind_of_store_to_another(s3, tmp_path):
     indirect=["store"],
 )
 def test_export(store, target, s3, tmp_path):
-    from tests import storekinds
-
     nwbfile = samples.plain_nwbfile()
     write(store, "a.nwb.zarr", nwbfile)
     folder = tmp_path / "target"
     folder.mkdir()
-    kind: StoreKind = storekinds.S3(folder, s3) if target == "s3" else storekinds._PLAIN[target](folder)
+    kind = s3_store("s3", folder, s3) if target == "s3" else plain_store(target, folder)
     with (
         NWBZarrIO(store.place("a.nwb.zarr"), "r", **store.options) as source,
         NWBZarrIO(kind.place("b.nwb.zarr"), "w", **kind.options) as io,
