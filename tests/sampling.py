@@ -20,7 +20,12 @@ from tests import zarrs
 
 VARIABLE = "HDMF_ZARR_BACKEND_SAMPLE"
 
-_TABLES = {"tests/test_docs_": 50, "tests/test_kinds.py": 50, "tests/read/test_documents.py": 50}
+_TABLES = {
+    "tests/test_alias.py": 50,
+    "tests/test_docs_": 50,
+    "tests/test_kinds.py": 50,
+    "tests/read/test_documents.py": 50,
+}
 """Modules whose names begin so run with so many times the number of cases: all pages and a part of all kinds."""
 
 EXAMPLES = 25

@@ -5,30 +5,43 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-import zarr
 
 from tests import samples
+from tests.pagerunner import PageRunner
 from tests.peers import Peer
+from tests.zarrs import IS_ZARR_2
 
 pytestmark = pytest.mark.skipif(find_spec("hdmf_zarr") is not None, reason="hdmf-zarr itself is installed here")
 
 
-def run(folder: Path, code: str) -> str:
-    """Run code in a process of its own, since the alias is for good, with the alias installed."""
-    script = folder / "script.py"
-    start = "import hdmf_zarr_backend.alias\nhdmf_zarr_backend.alias.install_hdmf_zarr_alias()\n"
-    script.write_text(start + code, encoding="utf-8")
-    command = [sys.executable, "-W", "error", "-W", "default::DeprecationWarning", str(script)]
-    answer = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-    assert answer.returncode == 0, answer.stderr
-    return answer.stdout
+@pytest.fixture(scope="module")
+def runner() -> Iterator[PageRunner]:
+    """A process with the alias, which is for good."""
+    made = PageRunner({})
+    yield made
+    made.close()
 
 
-WRITTEN_FOR_HDMF_ZARR = """
+@pytest.fixture
+def run(runner: PageRunner, tmp_path: Path) -> Callable[[str], str]:
+    """Run code in that process, and return what it prints."""
+
+    def run(code: str) -> str:
+        start = "import pytest\nimport hdmf_zarr_backend.alias\nhdmf_zarr_backend.alias.install_hdmf_zarr_alias()\n"
+        answer = runner.run([start + code], tmp_path)
+        assert answer.complaints == ""
+        return answer.printed[0]
+
+    return run
+
+
+SCRIPTS = {
+    "code that was written for hdmf-zarr 0.13": """
 import numpy as np
 from numcodecs import JSON, Blosc
 from hdmf.common import DynamicTable, VectorData, get_manager
@@ -52,15 +65,8 @@ with ZarrIO(path="table.zarr", manager=get_manager(), mode="r", storage_options=
     name, found = io.resolve_ref({"source": ".", "path": "/x"})
     assert name == "x" and found == read["x"].data
     assert io.resolve_ref({"source": ".", "path": None})[0] == "root"
-print("done")
-"""
-
-
-def test_code_that_was_written_for_hdmf_zarr(tmp_path):
-    assert run(tmp_path, WRITTEN_FOR_HDMF_ZARR) == "done\n"
-
-
-PYNWB = """
+""",
+    "pynwb reads and validates by path": """
 import os
 import pynwb
 from pynwb.testing.mock.file import mock_NWBFile
@@ -77,21 +83,10 @@ assert (read.acquisition["series"].data[:] == nwbfile.acquisition["series"].data
 assert pynwb.validate(path="file.nwb.zarr") == []
 assert pynwb.validate(path="file.nwb.zarr", use_cached_namespaces=False) == []
 os.mkdir("empty")
-try:
+with pytest.raises(ValueError, match="not recognized"):
     pynwb.read_nwb("empty")
-except ValueError as error:
-    print("refused:", "not recognized" in str(error))
-"""
-
-
-def test_pynwb_reads_and_validates_by_path(tmp_path):
-    assert run(tmp_path, PYNWB) == "refused: True\n"
-
-
-COMPOUND = """
-import numpy as np
-from hdmf.build import BuildManager, ObjectMapper, TypeMap
-from hdmf.build.objectmapper import H5DataIO
+""",
+    "the classes of both names are the same to isinstance": """
 from hdmf_zarr import ZarrDataIO, ZarrIO
 from hdmf_zarr_backend import ZarrDataIO as Ours, ZarrIO as OurIO
 
@@ -105,11 +100,220 @@ class Special(ZarrIO):
 
 assert not isinstance(OurIO("new.zarr", "w"), Special), "a subclass of a user is a class of its own"
 assert isinstance(Special("new.zarr", "w"), ZarrIO)
-"""
+""",
+    "data of HDF5 keep their settings": """
+import h5py, hdf5plugin, numpy as np
+from hdmf.build import DatasetBuilder, GroupBuilder
+from hdmf_zarr import ZarrDataIO, ZarrIO
+
+with h5py.File("a.h5", "w") as file:
+    plain = file.create_dataset("plain", data=np.arange(100.0).reshape(10, 10), chunks=(5, 10), compression="gzip",
+                                compression_opts=3, shuffle=True, fillvalue=-2.0)
+    odd = file.create_dataset("odd", data=np.arange(100), chunks=(50,), scaleoffset=0)
+    assert ZarrDataIO.is_h5py_dataset(plain) and not ZarrDataIO.is_h5py_dataset(np.arange(3))
+    assert [codec.codec_id for codec in ZarrDataIO.hdf5_to_zarr_filters(plain)] == ["shuffle", "zlib"]
+    wrapped = ZarrDataIO.from_h5py_dataset(plain)
+    with pytest.warns(UserWarning, match=r"/odd: Zarr has no codecs for the HDF5 filters \\[6"):
+        assert ZarrDataIO.hdf5_to_zarr_filters(odd) == []
+    with ZarrIO("a.zarr", "w") as io:
+        io.write_builder(GroupBuilder("root", datasets={"plain": DatasetBuilder("plain", wrapped)}))
+with ZarrIO("a.zarr", "r") as io:
+    data = io.read_builder()["plain"].data
+    assert data.chunks == (5, 10) and data.fill_value == -2.0
+    assert data.compressor.get_config() == {"id": "zlib", "level": 3}
+    assert [codec.codec_id for codec in data.filters] == ["shuffle"]
+    assert data[...].tolist() == np.arange(100.0).reshape(10, 10).tolist()
+""",
+    "arguments of HDF5 are refused": """
+from hdmf_zarr import NWBZarrIO
+for option in ({"driver": "ros3"}, {"aws_region": "us-east-1"}):
+    with pytest.raises(ValueError, match="has no meaning for Zarr"):
+        NWBZarrIO("file.zarr", "r", **option)
+""",
+    "the alias takes the format of new files": """
+from hdmf_zarr_backend.errors import UsageError
+hdmf_zarr_backend.alias.install_hdmf_zarr_alias(replace=True, zarr_format=3)
+import hdmf_zarr
+from hdmf.build import DatasetBuilder, GroupBuilder
+def write(name, **options):
+    with hdmf_zarr.ZarrIO(name, mode="w", **options) as io:
+        io.write_builder(GroupBuilder("root", datasets={"data": DatasetBuilder("data", [1, 2])}))
+        return io.zarr_format
+assert [write("a.zarr"), write("b.zarr", zarr_format=2)] == [3, 2]
+hdmf_zarr_backend.alias.install_hdmf_zarr_alias(zarr_format="both")
+assert write("c.zarr") == "both"
+hdmf_zarr_backend.alias.install_hdmf_zarr_alias()
+assert write("d.zarr") == "both"
+with pytest.raises(UsageError, match="there is no Zarr format 4. Use 2, 3 or 'both'."):
+    hdmf_zarr_backend.alias.install_hdmf_zarr_alias(zarr_format=4)
+hdmf_zarr_backend.alias.install_hdmf_zarr_alias(zarr_format=2)  # for the others that run in this process
+""",
+    "private names and stores that neuroconv and others reach for": """
+import os
+import numpy as np
+import zarr
+from hdmf.build import DatasetBuilder, GroupBuilder
+from hdmf.utils import docval
+from hdmf_zarr import ZarrIO
+from hdmf_zarr.backend import SUPPORTED_ZARR_STORES
+from hdmf_zarr.utils import HDMFZarrArray, get_store_path
+
+@docval({"name": "path", "type": (str, *SUPPORTED_ZARR_STORES), "doc": "any"}, is_method=False)
+def place_of(**arguments):
+    return arguments["path"]
+
+store, in_memory = SUPPORTED_ZARR_STORES[0]("a.zarr"), zarr.storage.MemoryStore()
+assert place_of(path=store) is store and place_of(path="a.zarr") == "a.zarr"
+assert get_store_path(store) == (os.path.realpath("a.zarr") if hasattr(store, "root") else str(store))
+assert get_store_path(in_memory) == str(in_memory)
+with ZarrIO(store, "w") as io:
+    assert io._ZarrIO__mode == "w"
+    io.write_builder(GroupBuilder("root", datasets={"a": DatasetBuilder("a", np.arange(3))}))
+for cls in (ZarrIO, hdmf_zarr_backend.ZarrIO):
+    with cls("a.zarr", mode="r") as io:
+        assert isinstance(io, ZarrIO) and io._ZarrIO__mode == "r"
+        assert isinstance(io._ZarrIO__file, zarr.Group) and io._ZarrIO__file["a"][:].tolist() == [0, 1, 2]
+        assert isinstance(io.read_builder()["a"].data, HDMFZarrArray)
+""",
+    "plain Zarr opens pickled files": """
+import json, os
+import numcodecs
+import numpy as np
+import zarr
+
+rows = np.empty(2, dtype=object)
+rows[:] = [{"source": ".", "path": "/a"}, {"source": ".", "path": "/b"}]
+os.mkdir("references")
+with open("references/.zarray", "w") as file:
+    json.dump({"zarr_format": 2, "shape": [2], "chunks": [2], "dtype": "|O", "fill_value": 0, "order": "C",
+               "compressor": None, "filters": [{"id": "pickle", "protocol": 5}]}, file)
+with open("references/0", "wb") as file:
+    file.write(numcodecs.Pickle().encode(rows))
+assert [row["path"] for row in zarr.open_array("references", mode="r")[:]] == ["/a", "/b"]
+""",
+    "a file in a bucket is read without credentials": """
+from unittest.mock import patch
+from hdmf_zarr import NWBZarrIO
+with patch.object(NWBZarrIO, "__init__", return_value=None) as made, patch.object(NWBZarrIO, "read"):
+    NWBZarrIO.read_nwb("s3://bucket/file.nwb.zarr")
+    NWBZarrIO.read_nwb("s3://bucket/file.nwb.zarr", storage_options={"key": "k"})
+    NWBZarrIO.read_nwb("file.nwb.zarr")
+    assert [call.kwargs["storage_options"] for call in made.call_args_list] == [{"anon": True}, {"key": "k"}, None]
+""",
+    "arguments by position": """
+from pynwb import NWBHDF5IO, get_type_map
+from pynwb.testing.mock.file import mock_NWBFile
+from hdmf.spec import NamespaceCatalog
+from hdmf_zarr import NWBZarrIO
+
+with NWBHDF5IO("a.nwb", "w") as io:
+    io.write(mock_NWBFile(identifier="made here"))
+with NWBHDF5IO("a.nwb", "r") as source:
+    nwbfile = source.read()
+    with NWBZarrIO("a.nwb.zarr", "w") as io:
+        io.export(source, nwbfile, {"number_of_jobs": 2})
+with NWBZarrIO("a.nwb.zarr", "r", None, None, None, None, False, False, get_type_map()) as io:
+    assert io.read().identifier == "made here"
+catalog = NamespaceCatalog()
+assert list(NWBZarrIO.load_namespaces(catalog, "a.nwb.zarr", None, None, ["hdmf-common"])) == ["hdmf-common"]
+assert catalog.namespaces == ("hdmf-common",)
+""",
+    "code that was written for hdmf-zarr 0.14": """
+import os, warnings
+import numpy as np
+import zarr.codecs
+from hdmf.common import DynamicTable, VectorData, get_manager
+from hdmf_zarr import IncompleteConversionError, ZarrDataIO, ZarrIO, ZarrV2IO, is_zarr_v2_file
+from hdmf_zarr.backend_zarrv2 import UnsafePickleCodecError
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # zarr's own, that its wrappers are in no specification
+    from zarr.codecs.numcodecs import Delta, Shuffle, Zlib
+    wrapped = {
+        "native": ZarrDataIO(np.arange(20), chunks=(5,), compressors=zarr.codecs.BloscCodec(cname="zstd", clevel=3)),
+        "listed": ZarrDataIO(np.arange(20), compressors=[Shuffle(elementsize=8), Zlib(level=4)]),
+        "filtered": ZarrDataIO(np.arange(20), filters=[Delta(dtype="<i8")], serializer=zarr.codecs.BytesCodec(),
+                               compressors=[zarr.codecs.GzipCodec(level=2)]),
+        "none": ZarrDataIO(np.arange(20), compressors=False),
+        "default": ZarrDataIO(np.arange(20), compressors=True),
+        "sharded": ZarrDataIO(np.arange(20), chunks=(5,), shards=(20,), compressors=zarr.codecs.ZstdCodec(level=1)),
+    }
+for problem in ({"compressors": False, "compressor": True}, {"serializer": zarr.codecs.BytesCodec(endian="big")},
+                {"filters": [zarr.codecs.TransposeCodec(order=(0,))]}):
+    with pytest.raises(ValueError, match=r"(?i)use|give|leave"):
+        ZarrDataIO([1], **problem)
+columns = [VectorData(name=name, description="x", data=data) for name, data in wrapped.items()]
+table = DynamicTable(name="table", description="made here", columns=columns)
+with ZarrIO(path="new.zarr", manager=get_manager(), mode="w", zarr_format=3) as io:
+    io.write(table)
+settings = wrapped["filtered"].io_settings
+assert {"compressors", "filters", "serializer"} == set(settings), settings
+assert settings["compressors"][0].to_dict() == zarr.codecs.GzipCodec(level=2).to_dict()
+assert wrapped["none"].io_settings == {"compressors": None} and wrapped["default"].io_settings == {}
+del wrapped["sharded"]
+columns = [VectorData(name=name, description="x", data=data) for name, data in wrapped.items()]
+with ZarrIO(path="old.zarr", manager=get_manager(), mode="w") as io:
+    io.write(DynamicTable(name="table", description="made here", columns=columns))
+assert not is_zarr_v2_file("new.zarr") and is_zarr_v2_file("old.zarr") and not is_zarr_v2_file("gone.zarr")
+for name in ("old.zarr", "new.zarr"):
+    with ZarrIO(name, manager=get_manager(), mode="r") as io:
+        read = io.read()
+        for column in read.columns:
+            assert column.data[:].tolist() == list(range(20)), column.name
+        ids = {column.name: column.data.compressor and column.data.compressor.get_config() for column in read.columns}
+        assert ids["none"] is None and ids["default"]["id"] == "blosc"
+        assert (ids["native"]["cname"], ids["native"]["clevel"], ids["native"]["shuffle"]) == ("zstd", 3, 1)
+        assert ids["listed"]["id"] == ("zlib" if name == "old.zarr" else "gzip")
+        assert ids["filtered"] == {"id": "gzip", "level": 2}
+        stored = zarr.open_group(name, mode="r")
+        assert read["listed"].data.filters == stored["listed"].filters
+        assert read["filtered"].data.filters == stored["filtered"].filters != ()
+
+with ZarrV2IO("old.zarr", "r", get_manager(), None, False, True) as io:
+    assert isinstance(io, ZarrIO) and isinstance(io, hdmf_zarr_backend.ZarrIO)
+    assert io.read()["native"].data[:].tolist() == list(range(20))
+    assert (io.allow_pickle, io.skipped_entries) == (True, [])
+assert not isinstance(hdmf_zarr_backend.ZarrIO("old.zarr"), ZarrV2IO)
+with pytest.raises(ValueError, match="ZarrV2IO only reads, and the mode is 'w'"):
+    ZarrV2IO("old.zarr", mode="w")
+assert issubclass(UnsafePickleCodecError, ValueError) and issubclass(IncompleteConversionError, RuntimeError)
+""",
+    "files are converted as with hdmf-zarr 0.14": """
+import os
+from pynwb.testing.mock.file import mock_NWBFile
+from pynwb.testing.mock.base import mock_TimeSeries
+from hdmf_zarr import IncompleteConversionError, NWBZarrIO, NWBZarrV2IO, is_zarr_v2_file
+
+nwbfile = mock_NWBFile()
+nwbfile.add_acquisition(mock_TimeSeries(name="series", data=list(range(10))))
+with NWBZarrIO("old.nwb.zarr", "w") as io:
+    io.write(nwbfile)
+NWBZarrV2IO.convert_to_v3("old.nwb.zarr", "new.nwb.zarr", allow_pickle=True)
+assert not is_zarr_v2_file("new.nwb.zarr")
+assert list(NWBZarrV2IO.read_nwb("old.nwb.zarr").acquisition) == ["series"]
+with NWBZarrIO("new.nwb.zarr", mode="r") as io:
+    assert io.read().acquisition["series"].data[:].tolist() == list(range(10))
+with NWBZarrV2IO("old.nwb.zarr", mode="r") as io:
+    nwbfile = io.read()
+    nwbfile.add_acquisition(mock_TimeSeries(name="more"))
+    io.export_to_v3("more.nwb.zarr", nwbfile=nwbfile, write_args={"link_data": True})
+with NWBZarrIO("more.nwb.zarr", mode="r") as io:
+    assert sorted(io.read().acquisition) == ["more", "series"]
+with open("old.nwb.zarr/acquisition/series/data/0", "wb") as file:
+    file.write(b"nonsense")
+with pytest.raises(IncompleteConversionError, match="/acquisition/series/data"):
+    NWBZarrV2IO.convert_to_v3("old.nwb.zarr", "third.nwb.zarr")
+assert not os.path.exists("third.nwb.zarr")
+""",
+}
+"""What users of hdmf-zarr do, by what it shows."""
 
 
-def test_the_classes_of_both_names_are_the_same_to_isinstance(tmp_path):
-    run(tmp_path, COMPOUND)
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_what_users_of_hdmf_zarr_do(run, script):
+    if script.endswith("for hdmf-zarr 0.14") and IS_ZARR_2:
+        pytest.skip("its codecs are those of zarr 3")
+    run(SCRIPTS[script])
 
 
 MODULES = """
@@ -124,8 +328,8 @@ print(importlib.util.find_spec("hdmf_zarr").name, hdmf_zarr.__version__)
 """
 
 
-def test_modules_and_names(tmp_path):
-    names, version = run(tmp_path, MODULES).splitlines()
+def test_modules_and_names(run):
+    names, version = run(MODULES).splitlines()
     top = [
         "IncompleteConversionError",
         "NWBZarrIO",
@@ -146,49 +350,6 @@ def test_modules_and_names(tmp_path):
     assert json.loads(names)["hdmf_zarr.utils"] == ["HDMFZarrArray", "ZarrDataIO", "ZarrReference", "get_store_path"]
     assert "ContainerZarrReferenceDataset" in names
     assert version.startswith("hdmf_zarr 0.13.0+")
-
-
-HDF5 = """
-import h5py, hdf5plugin, numpy as np, warnings
-from hdmf.build import DatasetBuilder, GroupBuilder
-from hdmf_zarr import ZarrDataIO, ZarrIO
-
-with h5py.File("a.h5", "w") as file:
-    plain = file.create_dataset("plain", data=np.arange(100.0).reshape(10, 10), chunks=(5, 10), compression="gzip",
-                                compression_opts=3, shuffle=True, fillvalue=-2.0)
-    odd = file.create_dataset("odd", data=np.arange(100), chunks=(50,), scaleoffset=0)
-    assert ZarrDataIO.is_h5py_dataset(plain) and not ZarrDataIO.is_h5py_dataset(np.arange(3))
-    assert [codec.codec_id for codec in ZarrDataIO.hdf5_to_zarr_filters(plain)] == ["shuffle", "zlib"]
-    wrapped = ZarrDataIO.from_h5py_dataset(plain)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        assert ZarrDataIO.hdf5_to_zarr_filters(odd) == []
-    assert "/odd: Zarr has no codecs for the HDF5 filters [6" in str(caught[0].message)
-    with ZarrIO("a.zarr", "w") as io:
-        io.write_builder(GroupBuilder("root", datasets={"plain": DatasetBuilder("plain", wrapped)}))
-with ZarrIO("a.zarr", "r") as io:
-    data = io.read_builder()["plain"].data
-    assert data.chunks == (5, 10) and data.fill_value == -2.0
-    assert data.compressor.get_config() == {"id": "zlib", "level": 3}
-    assert [codec.codec_id for codec in data.filters] == ["shuffle"]
-    assert data[...].tolist() == np.arange(100.0).reshape(10, 10).tolist()
-"""
-
-
-def test_data_of_hdf5_keep_their_settings(tmp_path):
-    run(tmp_path, HDF5)
-
-
-@pytest.mark.parametrize("option", ["driver='ros3'", "aws_region='us-east-1'"])
-def test_arguments_of_hdf5_are_refused(tmp_path, option):
-    code = f"""
-from hdmf_zarr import NWBZarrIO
-try:
-    NWBZarrIO("file.zarr", "r", {option})
-except ValueError as error:
-    print(error)
-"""
-    assert "has no meaning for Zarr" in run(tmp_path, code)
 
 
 def write_real_hdmf_zarr(folder: Path) -> None:
@@ -228,35 +389,9 @@ def test_hdmf_zarr_that_is_installed_or_imported_is_not_replaced_unasked(tmp_pat
     assert "before the first import of hdmf_zarr" in imported
 
 
-FORMATS = """
-from hdmf_zarr_backend.errors import UsageError
-hdmf_zarr_backend.alias.install_hdmf_zarr_alias(replace=True, zarr_format=3)
-import hdmf_zarr
-from hdmf.build import DatasetBuilder, GroupBuilder
-def write(name, **options):
-    with hdmf_zarr.ZarrIO(f"{sys.argv[1]}/{name}", mode="w", **options) as io:
-        io.write_builder(GroupBuilder("root", datasets={"data": DatasetBuilder("data", [1, 2])}))
-        return io.zarr_format
-print(write("a.zarr"), write("b.zarr", zarr_format=2))
-hdmf_zarr_backend.alias.install_hdmf_zarr_alias(zarr_format="both")
-print(write("c.zarr"))
-hdmf_zarr_backend.alias.install_hdmf_zarr_alias()
-print(write("d.zarr"))
-try:
-    hdmf_zarr_backend.alias.install_hdmf_zarr_alias(zarr_format=4)
-except UsageError as error:
-    print(error)
-"""
-
-
-def test_the_alias_takes_the_format_of_new_files(tmp_path):
-    assert run_beside(tmp_path, FORMATS) == [
-        "3 2", "both", "both", "there is no Zarr format 4. Use 2, 3 or 'both'.",
-    ]  # fmt: skip
-
-
 REPLACED = """
 from importlib.metadata import distributions, version
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 assert version("hdmf-zarr") == "0.13.0"
 hdmf_zarr_backend.alias.install_hdmf_zarr_alias(replace=True)
@@ -283,104 +418,10 @@ def test_the_alias_takes_the_place_of_an_installed_hdmf_zarr(tmp_path):
     assert run_beside(tmp_path, REPLACED) == ["No module named 'hdmf_zarr.queue'"]
 
 
-REACHED_FOR = """
-import os
-import numpy as np
-import zarr
-from hdmf.build import DatasetBuilder, GroupBuilder
-from hdmf.utils import docval
-from hdmf_zarr import ZarrIO
-from hdmf_zarr.backend import SUPPORTED_ZARR_STORES
-from hdmf_zarr.utils import HDMFZarrArray, get_store_path
-
-@docval({"name": "path", "type": (str, *SUPPORTED_ZARR_STORES), "doc": "any"}, is_method=False)
-def place_of(**arguments):
-    return arguments["path"]
-
-store, in_memory = SUPPORTED_ZARR_STORES[0]("a.zarr"), zarr.storage.MemoryStore()
-assert place_of(path=store) is store and place_of(path="a.zarr") == "a.zarr"
-assert get_store_path(store) == (os.path.realpath("a.zarr") if hasattr(store, "root") else str(store))
-assert get_store_path(in_memory) == str(in_memory)
-with ZarrIO(store, "w") as io:
-    assert io._ZarrIO__mode == "w"
-    io.write_builder(GroupBuilder("root", datasets={"a": DatasetBuilder("a", np.arange(3))}))
-for cls in (ZarrIO, hdmf_zarr_backend.ZarrIO):
-    with cls("a.zarr", mode="r") as io:
-        assert isinstance(io, ZarrIO) and io._ZarrIO__mode == "r"
-        assert isinstance(io._ZarrIO__file, zarr.Group) and io._ZarrIO__file["a"][:].tolist() == [0, 1, 2]
-        assert isinstance(io.read_builder()["a"].data, HDMFZarrArray)
-"""
-
-
-def test_what_clients_reach_for(tmp_path):
-    """Private names of hdmf-zarr that neuroconv and others read, and the stores that they take as a path."""
-    run(tmp_path, REACHED_FOR)
-
-
-OLD_PICKLES = """
-import json, os
-import numcodecs
-import numpy as np
-import zarr
-
-rows = np.empty(2, dtype=object)
-rows[:] = [{"source": ".", "path": "/a"}, {"source": ".", "path": "/b"}]
-os.mkdir("references")
-with open("references/.zarray", "w") as file:
-    json.dump({"zarr_format": 2, "shape": [2], "chunks": [2], "dtype": "|O", "fill_value": 0, "order": "C",
-               "compressor": None, "filters": [{"id": "pickle", "protocol": 5}]}, file)
-with open("references/0", "wb") as file:
-    file.write(numcodecs.Pickle().encode(rows))
-print([row["path"] for row in zarr.open_array("references", mode="r")[:]])
-"""
-
-
-def test_plain_zarr_opens_pickled_files(tmp_path):
-    assert run(tmp_path, OLD_PICKLES) == "['/a', '/b']\n"
-
-
-IN_A_BUCKET = """
-from unittest.mock import patch
-from hdmf_zarr import NWBZarrIO
-with patch.object(NWBZarrIO, "__init__", return_value=None) as made, patch.object(NWBZarrIO, "read"):
-    NWBZarrIO.read_nwb("s3://bucket/file.nwb.zarr")
-    NWBZarrIO.read_nwb("s3://bucket/file.nwb.zarr", storage_options={"key": "k"})
-    NWBZarrIO.read_nwb("file.nwb.zarr")
-    print([call.kwargs["storage_options"] for call in made.call_args_list])
-"""
-
-
-BY_POSITION = """
-from pynwb import NWBHDF5IO, get_type_map
-from pynwb.testing.mock.file import mock_NWBFile
-from hdmf.spec import NamespaceCatalog
-from hdmf_zarr import NWBZarrIO
-
-with NWBHDF5IO("a.nwb", "w") as io:
-    io.write(mock_NWBFile(identifier="made here"))
-with NWBHDF5IO("a.nwb", "r") as source:
-    nwbfile = source.read()
-    with NWBZarrIO("a.nwb.zarr", "w") as io:
-        io.export(source, nwbfile, {"number_of_jobs": 2})
-with NWBZarrIO("a.nwb.zarr", "r", None, None, None, None, False, False, get_type_map()) as io:
-    print(io.read().identifier)
-catalog = NamespaceCatalog()
-print(sorted(NWBZarrIO.load_namespaces(catalog, "a.nwb.zarr", None, None, ["hdmf-common"])), catalog.namespaces)
-"""
-
-
-def test_arguments_by_position(tmp_path):
-    assert run(tmp_path, BY_POSITION) == "made here\n['hdmf-common'] ('hdmf-common',)\n"
-
-
-def test_a_file_in_a_bucket_is_read_without_credentials(tmp_path):
-    assert run(tmp_path, IN_A_BUCKET) == "[{'anon': True}, {'key': 'k'}, None]\n"
-
-
 @pytest.mark.peer
-def test_the_names_are_those_of_the_peer(peer013: Peer, tmp_path):
+def test_the_names_are_those_of_the_peer(peer013: Peer, run):
     """Each name that the alias has is one of 0.13, but for those of 0.14, and takes its arguments in that order."""
-    names, _ = run(tmp_path, MODULES).splitlines()
+    names, _ = run(MODULES).splitlines()
     methods = ("__init__", "write", "write_builder", "export", "load_namespaces", "load_namespaces_io", "read_nwb")
     script = f"""
 import importlib, json
@@ -408,144 +449,30 @@ for name, arguments in {order!r}.items():
     ours = [each for each in inspect.signature(getattr(getattr(hdmf_zarr, cls), method)).parameters if each != "self"]
     assert ours[: len(arguments)] == arguments, (name, ours)
 """
-    run(tmp_path, code)
-
-
-WRITTEN_FOR_014 = """
-import os, warnings
-import numpy as np
-import zarr.codecs
-from hdmf.common import DynamicTable, VectorData, get_manager
-from hdmf_zarr import IncompleteConversionError, ZarrDataIO, ZarrIO, ZarrV2IO, is_zarr_v2_file
-from hdmf_zarr.backend_zarrv2 import UnsafePickleCodecError
-
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # zarr's own, that its wrappers are in no specification
-    from zarr.codecs.numcodecs import Delta, Shuffle, Zlib
-    wrapped = {
-        "native": ZarrDataIO(np.arange(20), chunks=(5,), compressors=zarr.codecs.BloscCodec(cname="zstd", clevel=3)),
-        "listed": ZarrDataIO(np.arange(20), compressors=[Shuffle(elementsize=8), Zlib(level=4)]),
-        "filtered": ZarrDataIO(np.arange(20), filters=[Delta(dtype="<i8")], serializer=zarr.codecs.BytesCodec(),
-                               compressors=[zarr.codecs.GzipCodec(level=2)]),
-        "none": ZarrDataIO(np.arange(20), compressors=False),
-        "default": ZarrDataIO(np.arange(20), compressors=True),
-        "sharded": ZarrDataIO(np.arange(20), chunks=(5,), shards=(20,), compressors=zarr.codecs.ZstdCodec(level=1)),
-    }
-for problem in ({"compressors": False, "compressor": True}, {"serializer": zarr.codecs.BytesCodec(endian="big")},
-                {"filters": [zarr.codecs.TransposeCodec(order=(0,))]}):
-    try:
-        ZarrDataIO([1], **problem)
-        print("taken:", problem)
-    except ValueError as error:
-        assert "use" in str(error).lower() or "give" in str(error).lower() or "leave" in str(error).lower(), error
-columns = [VectorData(name=name, description="x", data=data) for name, data in wrapped.items()]
-table = DynamicTable(name="table", description="made here", columns=columns)
-with ZarrIO(path="new.zarr", manager=get_manager(), mode="w", zarr_format=3) as io:
-    io.write(table)
-settings = wrapped["filtered"].io_settings
-assert {"compressors", "filters", "serializer"} == set(settings), settings
-assert settings["compressors"][0].to_dict() == zarr.codecs.GzipCodec(level=2).to_dict()
-assert wrapped["none"].io_settings == {"compressors": None} and wrapped["default"].io_settings == {}
-del wrapped["sharded"]
-columns = [VectorData(name=name, description="x", data=data) for name, data in wrapped.items()]
-with ZarrIO(path="old.zarr", manager=get_manager(), mode="w") as io:
-    io.write(DynamicTable(name="table", description="made here", columns=columns))
-assert not is_zarr_v2_file("new.zarr") and is_zarr_v2_file("old.zarr") and not is_zarr_v2_file("gone.zarr")
-for name in ("old.zarr", "new.zarr"):
-    with ZarrIO(name, manager=get_manager(), mode="r") as io:
-        read = io.read()
-        for column in read.columns:
-            assert column.data[:].tolist() == list(range(20)), column.name
-        ids = {column.name: column.data.compressor and column.data.compressor.get_config() for column in read.columns}
-        assert ids["none"] is None and ids["default"]["id"] == "blosc"
-        assert (ids["native"]["cname"], ids["native"]["clevel"], ids["native"]["shuffle"]) == ("zstd", 3, 1)
-        assert ids["listed"]["id"] == ("zlib" if name == "old.zarr" else "gzip")
-        assert ids["filtered"] == {"id": "gzip", "level": 2}
-        stored = zarr.open_group(name, mode="r")
-        assert read["listed"].data.filters == stored["listed"].filters
-        assert read["filtered"].data.filters == stored["filtered"].filters != ()
-
-with ZarrV2IO("old.zarr", "r", get_manager(), None, False, True) as io:
-    assert isinstance(io, ZarrIO) and isinstance(io, hdmf_zarr_backend.ZarrIO)
-    assert io.read()["native"].data[:].tolist() == list(range(20))
-    assert (io.allow_pickle, io.skipped_entries) == (True, [])
-assert not isinstance(hdmf_zarr_backend.ZarrIO("old.zarr"), ZarrV2IO)
-try:
-    ZarrV2IO("old.zarr", mode="w")
-except ValueError as error:
-    print(error)
-assert issubclass(UnsafePickleCodecError, ValueError) and issubclass(IncompleteConversionError, RuntimeError)
-"""
-
-
-@pytest.mark.skipif(zarr.__version__.startswith("2."), reason="its codecs are those of zarr 3")
-def test_code_that_was_written_for_hdmf_zarr_014(tmp_path):
-    printed = run(tmp_path, WRITTEN_FOR_014)
-    assert printed.startswith("ZarrV2IO only reads, and the mode is 'w'")
-    assert len(printed.splitlines()) == 1
-
-
-CONVERSION_OF_014 = """
-import os
-from pynwb.testing.mock.file import mock_NWBFile
-from pynwb.testing.mock.base import mock_TimeSeries
-from hdmf_zarr import IncompleteConversionError, NWBZarrIO, NWBZarrV2IO, is_zarr_v2_file
-
-nwbfile = mock_NWBFile()
-nwbfile.add_acquisition(mock_TimeSeries(name="series", data=list(range(10))))
-with NWBZarrIO("old.nwb.zarr", "w") as io:
-    io.write(nwbfile)
-NWBZarrV2IO.convert_to_v3("old.nwb.zarr", "new.nwb.zarr", allow_pickle=True)
-assert not is_zarr_v2_file("new.nwb.zarr")
-assert list(NWBZarrV2IO.read_nwb("old.nwb.zarr").acquisition) == ["series"]
-with NWBZarrIO("new.nwb.zarr", mode="r") as io:
-    assert io.read().acquisition["series"].data[:].tolist() == list(range(10))
-with NWBZarrV2IO("old.nwb.zarr", mode="r") as io:
-    nwbfile = io.read()
-    nwbfile.add_acquisition(mock_TimeSeries(name="more"))
-    io.export_to_v3("more.nwb.zarr", nwbfile=nwbfile, write_args={"link_data": True})
-with NWBZarrIO("more.nwb.zarr", mode="r") as io:
-    assert sorted(io.read().acquisition) == ["more", "series"]
-with open("old.nwb.zarr/acquisition/series/data/0", "wb") as file:
-    file.write(b"nonsense")
-try:
-    NWBZarrV2IO.convert_to_v3("old.nwb.zarr", "third.nwb.zarr")
-except IncompleteConversionError as error:
-    print("/acquisition/series/data" in str(error), os.path.exists("third.nwb.zarr"))
-"""
-
-
-def test_files_are_converted_as_with_hdmf_zarr_014(tmp_path):
-    assert run(tmp_path, CONVERSION_OF_014) == "True False\n"
+    run(code)
 
 
 NWBINSPECTOR = """
-import json
+import json, warnings
 from nwbinspector import inspect_nwbfile
-
-print(json.dumps([[m.check_function_name, m.importance.name, m.location] for m in inspect_nwbfile(
-    nwbfile_path="file.nwb.zarr")]))
+warnings.simplefilter("ignore")
+found = inspect_nwbfile(nwbfile_path="file.nwb.zarr")
+print(json.dumps([[m.check_function_name, m.importance.name, m.location] for m in found]))
 """
 
 
 @pytest.mark.peer
-def test_nwbinspector_by_path(tmp_path):
+def test_nwbinspector_by_path(tmp_path, run):
     """It validates the file by its path, reads it with pynwb, and names the place of each object."""
     samples.write_zarr(tmp_path / "file.nwb.zarr")
-    script = tmp_path / "script.py"
-    start = "import hdmf_zarr_backend.alias\nhdmf_zarr_backend.alias.install_hdmf_zarr_alias()\n"
-    script.write_text(start + NWBINSPECTOR, encoding="utf-8")
-    command = [sys.executable, "-W", "ignore", str(script)]
-    answer = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert answer.returncode == 0, answer.stderr
-    found = json.loads(answer.stdout.splitlines()[-1])
+    found = json.loads(run(NWBINSPECTOR).splitlines()[-1])
     assert [entry for entry in found if entry[1] in ("ERROR", "PYNWB_VALIDATION")] == []
     assert len(found) > 3
     assert any(location and location != "/" for _, _, location in found)
 
 
 @pytest.mark.peer
-def test_the_names_are_those_of_014(peer014: Peer, tmp_path):
+def test_the_names_are_those_of_014(peer014: Peer, run):
     """What the alias has of 0.14 is there, and takes at least the same arguments by name."""
     script = """
 import importlib, json
@@ -580,4 +507,4 @@ for name, arguments in {taken!r}.items():
     else:
         assert set(arguments) - set(parameters) <= {{"shards"}}, (name, arguments)
 """
-    run(tmp_path, code)
+    run(code)

@@ -12,9 +12,7 @@ from pathlib import Path
 import pytest
 
 import hdmf_zarr_backend
-from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO, convert, upgrade, verify
-from hdmf_zarr_backend.alias import names as alias
-from hdmf_zarr_backend.alias import nwb_names as nwb_alias
+from hdmf_zarr_backend import NWBZarrIO, ZarrIO, convert, upgrade, verify
 
 RIGHT = """\
 import numpy as np
@@ -100,32 +98,6 @@ def test_each_mistake_is_found(programs, checker):
     answer = check(checker, programs, WRONG)
     lines = {number for number in range(3, 10) if f"program.py:{number}:" in answer.stdout}
     assert lines == set(range(3, 10)), answer.stdout
-
-
-#: The first arguments of hdmf-zarr 0.13, by function.
-OF_013 = {
-    alias.ZarrIO: "path mode manager synchronizer object_codec_class storage_options force_overwrite",
-    alias.ZarrIO.write: "container cache_spec link_data exhaust_dci number_of_jobs max_threads_per_process "
-    "multiprocessing_context consolidate_metadata",
-    alias.ZarrIO.export: "src_io container write_args clear_cache cache_spec number_of_jobs max_threads_per_process "
-    "multiprocessing_context consolidate_metadata",
-    nwb_alias.NWBZarrIO: "path mode manager synchronizer object_codec_class storage_options force_overwrite "
-    "load_namespaces extensions",
-    nwb_alias.NWBZarrIO.write: "container cache_spec link_data exhaust_dci",
-    nwb_alias.NWBZarrIO.export: "src_io nwbfile write_args",
-    ZarrDataIO: "data chunks fillvalue compressor filters link_data",
-}
-
-
-@pytest.mark.parametrize("called", OF_013, ids=lambda called: called.__qualname__)
-def test_arguments_by_position_have_the_order_of_hdmf_zarr_013(called):
-    by_position = [
-        name
-        for name, parameter in inspect.signature(called).parameters.items()
-        if parameter.kind is parameter.POSITIONAL_OR_KEYWORD and name != "self"
-    ]
-    expected = OF_013[called].split()
-    assert by_position[: len(expected)] == expected
 
 
 #: Function -> how many arguments it may have, for one person to keep them in mind.
