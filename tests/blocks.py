@@ -1,4 +1,4 @@
-"""An iterator over data chunks that exist already, with the hints that a test chooses."""
+"""Iterators over data chunks that exist already, with the hints that a test chooses, and over an array."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-from hdmf.data_utils import AbstractDataChunkIterator, DataChunk
+from hdmf.data_utils import AbstractDataChunkIterator, DataChunk, GenericDataChunkIterator
 
 
 class Blocks(AbstractDataChunkIterator):
@@ -56,3 +56,20 @@ class Blocks(AbstractDataChunkIterator):
     @property
     def maxshape(self) -> Any:
         return self._maxshape
+
+
+class Windows(GenericDataChunkIterator):  # type: ignore[misc] # hdmf has no types
+    """The values of an array, or of what has its shape and type, window by window."""
+
+    def __init__(self, values: Any, **options: Any) -> None:
+        self.values = values
+        super().__init__(**options)
+
+    def _get_data(self, selection: tuple[slice, ...]) -> Any:
+        return self.values[selection]
+
+    def _get_maxshape(self) -> tuple[int, ...]:
+        return tuple(self.values.shape)
+
+    def _get_dtype(self) -> Any:
+        return self.values.dtype

@@ -48,32 +48,24 @@ MODULES = frozenset(
         "tests.contract.test_append_conflicts",
         "tests.contract.test_append_tables",
         "tests.contract.test_conversions",
-        "tests.contract.test_defects_of_the_peer",
         "tests.contract.test_found_by_the_suites",
         "tests.contract.test_lazy",
         "tests.contract.test_refusals",
         "tests.contract.test_roundtrip_property",
-        "tests.contract.test_way_back",
     }
 )
 """Modules whose tests run in cells."""
 
 _ON_DISK = "looks at files and documents by their names in format 2"
 _IDS = "in format 3 a reference in a dataset is a path and no more"
-_CODEC = "format 3 knows one codec of references"
 _OLD = "changes a file into an older form, which was of format 2"
 
 OF_FORMAT_2 = {
-    "test_stored_form_in_a_dataset": _CODEC,
     "test_how_arrays_are_stored": _ON_DISK,
     "test_strict_json": _ON_DISK,
-    "test_each_document_is_one_scalar": _ON_DISK,
     "test_specloc_in_its_old_forms": _OLD,
     "test_a_cached_specification_that_is_not_json_is_an_error": _ON_DISK,
     "test_a_reference_in_a_dataset_to_another_object_than_was_meant": _IDS,
-    "test_d2_no_code_of_a_file_runs": _OLD,
-    "test_d6_arguments_of_the_class_for_nwb_are_honoured": _CODEC,
-    "test_d18_the_consolidated_document_is_set_once": _ON_DISK,
 }
 """Tests of those modules that are about format 2, with the reason."""
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hdmf.backends.warnings import BrokenLinkWarning
 from hdmf.build import DatasetBuilder, GroupBuilder, LinkBuilder, ReferenceBuilder
 from pynwb import NWBHDF5IO, NWBFile, TimeSeries
 
@@ -16,8 +15,8 @@ from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO
 from hdmf_zarr_backend.errors import WrongTargetWarning
 from tests import samples
 from tests.cells import REFUSALS, Cell
-from tests.documents import change_attributes, document, forget_consolidated
-from tests.places import Place, delete, remove
+from tests.documents import change_attributes, document
+from tests.places import Place, remove
 from tests.test_io import FOLLOW, check_reference_tree, read
 from tests.trees import dataset, group, read_builder, root, write_builder
 
@@ -29,8 +28,7 @@ def link(name: str, target: Any) -> LinkBuilder:
     return LinkBuilder(builder=target, name=name)
 
 
-# ---- the same as with HDF5
-# ---------------------------------------------------------------------------------------------
+# ---- the same as with HDF5 -----------------------------------------------------------------------------------------
 
 
 def linked_files(folder: Place, suffix: str, *, append: bool) -> Place:
@@ -136,8 +134,7 @@ def test_a_link_into_an_hdf5_file_becomes_a_copy(both, folder):
     assert read(folder / "new.nwb.zarr").acquisition["far data"].data[19].tolist() == [57, 58, 59]
 
 
-# ---- links of all forms
-# ------------------------------------------------------------------------------------------------
+# ---- links of all forms --------------------------------------------------------------------------------------------
 
 
 def test_links_to_groups_and_datasets_in_the_root_and_deep_down(folder):
@@ -154,44 +151,7 @@ def test_links_to_groups_and_datasets_in_the_root_and_deep_down(folder):
         assert links["to the root"].builder is found
 
 
-def test_a_link_to_a_link(folder):
-    """A chain inside the file, over another file, and back into the first one."""
-    first, second = folder / "first.zarr", folder / "folder" / "second.zarr"
-    write_builder(first, root(dataset("values", np.arange(3)), group("g")))
-    second.parent.mkdir()
-    write_builder(second, root())
-    entry = {"name": "there", "source": f"../../{first.name}", "path": "/values"}
-    change_attributes(second, "", lambda attributes: attributes.update(zarr_link=[entry]))
-    entries = [{"name": "back", "source": f"../folder/{second.name}", "path": "/there"},
-               {"name": "again", "source": ".", "path": "/back"}]  # fmt: skip
-    change_attributes(first, "", lambda attributes: attributes.update(zarr_link=entries))
-    found = read_builder(first, **FOLLOW)
-    assert found.links["back"].builder is found.links["again"].builder is found["values"]
-
-
-def test_links_that_go_round_in_a_circle(folder):
-    path = write_builder(folder / "file.zarr", root(dataset("values", [1])))
-    entries = [{"name": "one", "source": ".", "path": "/two"}, {"name": "two", "source": ".", "path": "/one"}]
-    change_attributes(path, "", lambda attributes: attributes.update(zarr_link=entries))
-    with pytest.warns(BrokenLinkWarning, match="circle"):
-        found = read_builder(path)
-    assert (list(found.links), found["values"].data[:].tolist()) == ([], [1])
-
-
-@pytest.mark.parametrize(
-    ("source", "path"), [("../gone.zarr", "/values"), (".", "/gone"), ("s3://nobody-has-this/file.zarr", "/x")]
-)
-def test_a_broken_link_is_named_and_the_rest_reads(folder, source, path):
-    file = write_builder(folder / "file.zarr", root(dataset("values", [1])))
-    entry = {"name": "broken", "source": source, "path": path}
-    change_attributes(file, "", lambda attributes: attributes.update(zarr_link=[entry]))
-    with pytest.warns(BrokenLinkWarning, match="broken"):
-        found = read_builder(file)
-    assert found["values"].data[:].tolist() == [1]
-
-
-# ---- other directories, moves
-# ------------------------------------------------------------------------------------------
+# ---- other directories, moves --------------------------------------------------------------------------------------
 
 
 def neighbours(folder: Place) -> tuple[Place, Place]:
@@ -274,8 +234,7 @@ def test_a_file_that_is_reached_through_a_symbolic_link(tmp_path):
                      tmp_path / "alias" / first.relative_to(tmp_path / "real"))  # fmt: skip
 
 
-# ---- references
-# --------------------------------------------------------------------------------------------------------
+# ---- references ----------------------------------------------------------------------------------------------------
 
 
 def reference_file(path: Place, data: Any, dtype: Any = "object", **attributes: Any) -> GroupBuilder:
@@ -348,15 +307,6 @@ def test_two_references_in_a_row(folder):
     assert row["b"] is found["other"]
 
 
-def test_references_to_the_root_and_to_ancestors(folder):
-    path = write_builder(folder / "file.zarr", samples.reference_tree())
-    for _ in range(2):
-        with ZarrIO(path) as source, ZarrIO(folder / "next.zarr", "w") as io:
-            io.export(source, cache_spec=False)
-        path = (folder / "next.zarr").rename(folder / f"{len(list(folder.iterdir()))}.zarr")
-        check_reference_tree(read_builder(path))
-
-
 def test_references_across_files(folder):
     """In attributes, in a dataset, as a scalar and in a row."""
     first = write_builder(
@@ -384,20 +334,7 @@ def test_references_across_files(folder):
         assert one is target
 
 
-def test_a_broken_reference_is_named_when_it_is_resolved(folder):
-    path = folder / "file.zarr"
-    reference_file(path, ["target", "other"], one="target")
-    delete(path, "target")
-    forget_consolidated(path)
-    with pytest.warns(BrokenLinkWarning, match="'one'"):
-        found = read_builder(path)
-    assert found["holder/it"].data[1] is found["other"]
-    with pytest.raises(KeyError, match="/target"):
-        found["holder/it"].data[0]
-
-
-# ---- object ids
-# --------------------------------------------------------------------------------------------------------
+# ---- object ids ----------------------------------------------------------------------------------------------------
 
 
 def test_links_and_references_carry_the_ids(folder):

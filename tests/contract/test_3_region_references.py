@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import h5py
 import numpy as np
 import pytest
 from hdmf.build import DatasetBuilder, GroupBuilder
-from hdmf.spec import DatasetSpec, RefSpec
 
 from hdmf_zarr_backend import ZarrDataIO, ZarrIO, convert
 from hdmf_zarr_backend.errors import UsageError
@@ -69,18 +67,6 @@ def test_stored_form_in_an_attribute(file, name):
     assert stored["zarr_dtype"] == "region"
     assert stored["value"]["region"] == REGIONS[name][1]
     assert (stored["value"]["source"], stored["value"]["path"]) == (".", "/values")
-
-
-def test_stored_form_in_an_attribute_with_several(file):
-    stored = document(file, ".zattrs")["several"]
-    assert [entry["zarr_dtype"] for entry in stored] == ["region"] * len(REGIONS)
-    assert [entry["value"]["region"] for entry in stored] == [regions for _, regions, _ in REGIONS.values()]
-
-
-def test_stored_form_in_a_dataset(file):
-    assert document(file, "regions/.zattrs")["zarr_dtype"] == "region"
-    array = document(file, "regions/.zarray")
-    assert (array["dtype"], array["filters"][0]["id"], array["shape"]) == ("|O", "json2", [len(REGIONS)])
 
 
 def test_they_are_read_back(file):
@@ -154,14 +140,3 @@ def test_region_references_of_hdf5_are_converted_and_come_back(folder, tmp_path)
         for reference, wanted in zip(file["regions"][()], expected, strict=True):
             selected = file[reference][reference]
             assert np.array_equal(selected.reshape(wanted.shape), wanted)
-
-
-def test_what_hdmfs_schema_language_names():
-    """It declares object references only; as data of a dataset of any other declared type, regions pass through."""
-    with pytest.raises(ValueError, match="reftype must be one of the following: object"):
-        RefSpec(target_type="TimeSeries", reftype="region")
-    with pytest.raises(ValueError, match="'region' is not a valid primary data type"):
-        DatasetSpec(doc="regions", name="regions", dtype="region")
-    assert RefSpec(target_type="TimeSeries", reftype="object").reftype == "object"
-    page = Path(__file__).parents[2] / "docs" / "how-to" / "links-and-references.md"
-    assert "schema" in page.read_text(encoding="utf-8").partition("egion reference")[2]

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import xarray
 from hdmf.build import DatasetBuilder
 from hdmf.data_utils import DataChunkIterator
 from pynwb import NWBHDF5IO, TimeSeries
@@ -74,16 +73,6 @@ def test_groups_are_apart(folder):
     assert (names(path, "g/a"), names(path, "b")) == (["time"], ["time"])
 
 
-def test_an_export_without_a_container_keeps_the_labels(folder):
-    path = write_builder(folder / "first.zarr", root(labelled("a", (4, 2), ("time", None)), labelled("b", (3,), None)))
-    with ZarrIO(path) as source, ZarrIO(folder / "second.zarr", "w") as io:
-        io.export(source, cache_spec=False)
-    found = read_builder(folder / "second.zarr")
-    assert (found["a"].dimension_labels, found["b"].dimension_labels) == (("time", None), None)
-    for name in "ab":
-        assert document(folder / "second.zarr", f"{name}/.zattrs") == document(path, f"{name}/.zattrs")
-
-
 @pytest.mark.needs("append")
 def test_an_array_that_grows_takes_another_name(folder):
     members = [dataset(n, ZarrDataIO(np.zeros(4), maxshape=(None,)), dimension_labels=("time",)) for n in "ab"]
@@ -114,12 +103,6 @@ def test_the_labels_of_nwb(rich):
     assert names(rich, "acquisition/two_photon/data") == ["time", "width", "height"]
     with NWBZarrIO(rich) as io:
         assert io.read_builder()["acquisition/raw/data"].dimension_labels == ("num_times", "num_channels")
-
-
-def test_xarray_opens_a_group_by_its_dimensions(cell, tmp_path):
-    raw = samples.write_zarr(tmp_path / "rich.nwb.zarr") / "acquisition" / "raw"
-    with xarray.open_zarr(str(raw), consolidated=False, zarr_format=cell.zarr_format) as opened:
-        assert opened["data"].sizes == {"num_times": 300, "num_channels": 3}
 
 
 # ---- doc ---------------------------------------------------------------------------------------------------------

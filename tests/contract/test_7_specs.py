@@ -8,7 +8,7 @@ import sys
 
 import numpy as np
 import pytest
-from pynwb import NWBHDF5IO, get_type_map, validate
+from pynwb import NWBHDF5IO, validate
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrIO
 from hdmf_zarr_backend.errors import MissingNamespacesWarning
@@ -89,13 +89,6 @@ def test_one_namespace_and_what_it_needs(extended):
     assert set(loaded.namespaces) == {"hdmf-common", "hdmf-experimental", "core", "ndx-first"}
 
 
-def test_an_open_file_and_a_type_map(extended):
-    type_map = get_type_map()
-    with ZarrIO(extended) as io:
-        io.load_namespaces_io(type_map)
-    assert type_map.namespace_catalog.get_namespace("ndx-second").version == "0.1.0"
-
-
 # ---- versions ----------------------------------------------------------------------------------------------------
 
 
@@ -140,18 +133,6 @@ def test_a_newer_version_is_added_by_an_append(folder, tmp_path):
 # ---- where they are, and how they travel -------------------------------------------------------------------------
 
 
-def test_each_document_is_one_scalar(extended):
-    assert document(extended, ".zattrs")[".specloc"] == "specifications"
-    place = "specifications/ndx-first/0.1.0/"
-    members = {key.removeprefix(place).partition("/")[0] for key in keys_of(extended) if key.startswith(place)}
-    members.discard(".zgroup")
-    assert members == {"namespace", "ndx-first.extensions"}
-    for member in members:
-        array = document(extended, f"{place}{member}/.zarray")
-        assert (array["dtype"], array["shape"], array["filters"]) == ("|O", [1], [{"id": "vlen-utf8"}])
-        assert document(extended, f"{place}{member}/.zattrs")["zarr_dtype"] == "scalar"
-
-
 @pytest.mark.parametrize("way", ["Zarr", "HDF5 and back"])
 def test_they_travel_with_an_export(extended, folder, tmp_path, way):
     source, args = extended, {}
@@ -193,18 +174,3 @@ def test_an_append_caches_them_in_a_file_that_had_none(folder):
         io.write(nwbfile)
     assert {"core", "hdmf-common"} <= ZarrIO.get_namespaces(path).keys()
     assert len(read(path).trials) == 1
-
-
-def test_they_are_not_part_of_the_builders(extended):
-    with ZarrIO(extended) as io:
-        assert "specifications" not in io.read_builder().groups
-        assert ".specloc" not in io.read_builder().attributes
-
-
-def test_they_are_what_the_schema_says(extended):
-    """Read without this package: the text of the namespace is JSON."""
-    loaded = catalog()
-    ZarrIO.load_namespaces(loaded, extended)
-    metadata = document(extended, ".zmetadata")
-    assert any(key.endswith("ndx-first/0.1.0/namespace/.zarray") for key in metadata["metadata"])
-    assert loaded.get_spec("ndx-first", "FirstSeries").get_attribute("knob").dtype == "uint8"

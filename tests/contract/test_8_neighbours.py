@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import zipfile
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from hdmf.common import HERD
-from pynwb import NWBHDF5IO, TimeSeries, validate
+from pynwb import NWBHDF5IO, get_manager, validate
 from pynwb.file import Subject
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrIO
@@ -23,8 +21,6 @@ from tests import samples
 from tests.documents import document
 from tests.places import Place, ZipFolder, contents
 from tests.test_io import read
-
-APPEND = pytest.mark.needs("append")
 
 
 @pytest.fixture(scope="module")
@@ -45,12 +41,6 @@ def local(tmp_path: Path) -> Path:
 # ---- validation and inspection -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("mode", ["r", "r-", pytest.param("r+", marks=APPEND)])
-def test_a_valid_file_has_no_errors(rich, mode):
-    with NWBZarrIO(rich, mode) as io:
-        assert validate(io=io) == []
-
-
 def test_the_errors_of_an_invalid_file_are_those_of_hdf5(folder, tmp_path):
     """A series without its unit, a rate that is text, and an attribute too much."""
     found = []
@@ -66,16 +56,6 @@ def test_the_errors_of_an_invalid_file_are_those_of_hdf5(folder, tmp_path):
             found.append(sorted(str(error) for error in validate(io=io, use_cached_namespaces=False)))
     assert found[0] == found[1]
     assert len(found[1]) == 2
-
-
-def test_nwbinspector(rich, plain):
-    from nwbinspector import inspect_nwbfile_object
-
-    for path in (plain, rich):
-        with NWBZarrIO(path) as io:
-            messages = list(inspect_nwbfile_object(io.read()))
-        assert [m for m in messages if m.importance.name == "ERROR"] == [], path
-        assert any("experiment" in m.message.lower() or "subject" in m.message.lower() for m in messages)
 
 
 def test_nwbinspector_says_the_same_as_of_hdf5(rich, tmp_path, folder):
@@ -96,26 +76,6 @@ def test_nwbinspector_says_the_same_as_of_hdf5(rich, tmp_path, folder):
 # ---- herd, tables, pictures --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("io_class", [ZarrIO, NWBZarrIO])
-def test_herd_path(folder, tmp_path, monkeypatch, io_class):
-    monkeypatch.chdir(tmp_path)
-    nwbfile, herd_path = samples.plain_nwbfile(), "herd.zip"
-    subject = nwbfile.subject = Subject(subject_id="m1", age="P1D", description="a mouse")
-    herd = HERD()
-    herd.add_ref(container=subject, key="mouse", entity_id="NCBI:10090", entity_uri="https://example.org/10090")
-    with NWBZarrIO(folder / "file.zarr", "w") as source:
-        manager = source.manager
-    options: dict[str, Any] = {"manager": manager, "herd_path": herd_path}
-    with io_class(folder / "file.zarr", "w", **options) as io:
-        assert io.herd_path == herd_path
-        io.write(nwbfile, herd=herd)
-    with zipfile.ZipFile(herd_path) as archive:
-        assert b"NCBI:10090" in b"".join(archive.read(name) for name in archive.namelist())
-    with io_class(folder / "file.zarr", "r", **{**options, "manager": NWBZarrIO(folder / "file.zarr").manager}) as io:
-        assert io.read().subject.subject_id == "m1"
-        assert io.herd.entities["entity_id"][0] == "NCBI:10090"
-
-
 def _with_herd(path: Path, herd_path: str) -> None:
     nwbfile = samples.plain_nwbfile()
     nwbfile.subject = Subject(subject_id="m1", age="P1D", description="a mouse")
@@ -126,7 +86,8 @@ def _with_herd(path: Path, herd_path: str) -> None:
 
 
 @pytest.mark.parametrize("form", ["{0}/herd.zip", "sub/herd.zip", "../{1}/sub/herd.zip"])
-def test_herd_path_is_found_wherever_it_is(tmp_path, monkeypatch, form):
+@pytest.mark.parametrize("io_class", [ZarrIO, NWBZarrIO])
+def test_herd_path_is_found_wherever_it_is(tmp_path, monkeypatch, form, io_class):
     """The tables lie in the archive under the path that it was written to; hdmf finds none of them again."""
     folder = tmp_path / "sub"
     folder.mkdir()
@@ -135,7 +96,7 @@ def test_herd_path_is_found_wherever_it_is(tmp_path, monkeypatch, form):
     _with_herd(tmp_path / "file.zarr", given)
     (folder / "keys.tsv").write_text("somebody else's")
     for herd_path in (given, str(folder / "herd.zip")):
-        with NWBZarrIO(tmp_path / "file.zarr", herd_path=herd_path) as io:
+        with io_class(tmp_path / "file.zarr", "r", manager=get_manager(), herd_path=herd_path) as io:
             nwbfile = io.read()
             assert io.herd_path == herd_path
             assert io.herd.entities["entity_id"][0] == "NCBI:10090"
@@ -224,47 +185,7 @@ def test_pictures_for_notebooks(rich):
     assert data.stored_bytes() == stored > 0
 
 
-def test_a_closed_file_says_so_in_the_picture(plain):
-    with NWBZarrIO(plain) as io:
-        nwbfile = io.read()
-    assert "closed" in nwbfile._repr_html_()
-
-
 # ---- export of a changed container -------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("source_class", "suffix"), [(NWBZarrIO, ".nwb.zarr"), (NWBHDF5IO, ".nwb")])
-def test_export_with_a_modified_container(folder, tmp_path, source_class, suffix):
-    path = (tmp_path if suffix == ".nwb" else folder) / f"source{suffix}"
-    with source_class(str(path), "w") as io:
-        io.write(samples.plain_nwbfile())
-    with source_class(str(path), "r") as source, NWBZarrIO(folder / "new.zarr", "w") as io:
-        nwbfile = source.read()
-        nwbfile.add_acquisition(TimeSeries(name="new", data=[1.0], unit="m", rate=1.0))
-        nwbfile.add_trial(start_time=0.0, stop_time=1.0, timeseries=[nwbfile.acquisition["trace"]])
-        nwbfile.acquisition["trace"].fields["comments"] = "changed"
-        nwbfile.acquisition["trace"].set_modified()
-        io.export(source, nwbfile)
-    with NWBZarrIO(folder / "new.zarr") as io:
-        found = io.read()
-        assert sorted(found.acquisition) == ["new", "trace"]
-        assert found.acquisition["trace"].comments == "changed"
-        assert found.acquisition["trace"].data[1].tolist() == [3, 4, 5]
-        assert found.trials["timeseries"][0][0].timeseries is found.acquisition["trace"]
-        assert validate(io=io) == []
-    with source_class(str(path), "r") as source:
-        assert sorted(source.read().acquisition) == ["trace"]
-
-
-def test_export_without_an_object_that_was_taken_out(rich, folder):
-    with NWBZarrIO(rich) as source, NWBZarrIO(folder / "new.zarr", "w") as io:
-        nwbfile = source.read()
-        nwbfile.acquisition.pop("pictures")
-        nwbfile.set_modified()
-        io.export(source, nwbfile)
-    acquisition = read(folder / "new.zarr").acquisition
-    assert "pictures" not in acquisition
-    assert acquisition["raw"].data.shape == (300, 3)
 
 
 def test_export_with_new_ids(plain, folder):
@@ -277,20 +198,6 @@ def test_export_with_new_ids(plain, folder):
 
 
 # ---- closing, directories, paths, many files ---------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("mode", ["r", pytest.param("r+", marks=APPEND), pytest.param("a", marks=APPEND), "w"])
-def test_closing_twice(plain, mode):
-    io = NWBZarrIO(plain, mode)
-    if mode == "w":
-        io.write(samples.plain_nwbfile())
-    else:
-        data = io.read().acquisition["trace"].data
-    io.close()
-    io.close()
-    assert not io.is_open()
-    if mode != "w":
-        assert data[1].tolist() == [3, 4, 5]
 
 
 @pytest.mark.parametrize("mode", ["r", "r+"])
@@ -321,18 +228,6 @@ def test_spellings_of_a_path(local, spell):
     assert nwbfile.container_source == nwbfile.acquisition["trace"].container_source == str(local)
 
 
-def test_many_files_open_at_once(local):
-    ios = [NWBZarrIO(local) for _ in range(50)]
-    files = [io.read() for io in ios[::5]]
-    assert [file.acquisition["trace"].data[1].tolist() for file in files] == [[3, 4, 5]] * 10
-    if (handles := Path("/proc/self/fd")).exists():  # the folder of each, so that it stays the same one, and no file
-        held = [fd for fd in handles.iterdir() if os.path.realpath(fd).startswith(str(local))]
-        assert {os.path.realpath(fd) for fd in held} <= {str(local)}
-        assert len(held) <= len(ios)
-    for io in ios:
-        io.close()
-
-
 @pytest.mark.skipif(sys.platform == "win32", reason="resource is not of Windows")
 def test_more_files_are_open_than_a_process_may_have(local):
     import resource
@@ -350,58 +245,3 @@ def test_more_files_are_open_than_a_process_may_have(local):
         for io in opened:
             io.close()
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
-
-
-# ---- pynwb by path -----------------------------------------------------------------------------------------------
-
-ALIAS = """
-import sys, numcodecs, hdmf_zarr_backend.alias
-hdmf_zarr_backend.alias.install_hdmf_zarr_alias()
-import pynwb
-path, copy = sys.argv[1:]
-print(pynwb.read_nwb(path).identifier)
-print(pynwb.validate(path=path))
-from hdmf_zarr import NWBZarrIO, ZarrDataIO, ZarrIO
-with NWBZarrIO(path, mode="r", storage_options=None) as source:
-    nwbfile = source.read()
-    with NWBZarrIO(path=copy, mode="w", object_codec_class=numcodecs.JSON, force_overwrite=True) as io:
-        io.export(src_io=source, nwbfile=nwbfile, write_args={"link_data": False})
-with NWBZarrIO(copy, mode="r+") as io:
-    nwbfile = io.read()
-    data = ZarrDataIO(data=[1, 2, 3], chunks=(2,), compressor=numcodecs.Blosc())
-    nwbfile.add_acquisition(pynwb.TimeSeries(name="new", data=data, unit="m", rate=1.0))
-    io.write(nwbfile, number_of_jobs=2)
-print(pynwb.read_nwb(copy).acquisition["new"].data[:].tolist(), isinstance(io, hdmf_zarr_backend.ZarrIO))
-"""
-
-
-def in_another_process(code: str, *arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-W", "ignore", "-c", code, *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, env={**os.environ, **environment}, check=False)
-
-
-def test_code_that_looks_for_hdmf_zarr_runs_on_request(local, tmp_path):
-    """``pynwb.read_nwb``, ``pynwb.validate(path=...)``, and hdmf-zarr's names and arguments."""
-    if find_spec("hdmf_zarr") is not None:
-        pytest.skip("hdmf-zarr is installed, and has the name")
-    done = in_another_process(ALIAS, local, tmp_path / "copy.nwb.zarr")
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == ["plain", "[]", "[1, 2, 3] True"]
-
-
-def test_nothing_has_the_name_by_default(local):
-    done = in_another_process("import hdmf_zarr_backend.nwb, sys; print('hdmf_zarr' in sys.modules)")
-    assert done.stdout.split() == ["False"], done.stderr
-
-
-def test_the_name_is_refused_where_the_real_one_is_installed(tmp_path):
-    (tmp_path / "hdmf_zarr").mkdir()
-    (tmp_path / "hdmf_zarr" / "__init__.py").write_text("")
-    done = in_another_process(
-        "import hdmf_zarr_backend.alias; hdmf_zarr_backend.alias.install_hdmf_zarr_alias()",
-        PYTHONPATH=os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])]),
-    )
-    assert done.returncode != 0
-    last = done.stderr.strip().splitlines()[-1]
-    assert "hdmf_zarr" in last
-    assert "Uninstall" in last

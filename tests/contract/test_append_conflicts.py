@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
 import warnings
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -326,8 +324,3 @@ def test_a_failed_write_raises_its_own_error_only(folder):
         warnings.simplefilter("error")
         change()
     assert contents(path) == before
-
-
-def test_the_guide_says_so():
-    page = (Path(__file__).parents[2] / "docs" / "how-to" / "append.md").read_text(encoding="utf-8")
-    assert re.search(r"An exception that leaves the `with` block", page.partition("## When a write fails")[2])

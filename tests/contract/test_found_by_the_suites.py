@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import copy
+import re
 import warnings
 
+import h5py
 import numpy as np
 import pytest
 import zarr
 from hdmf.backends.errors import UnsupportedOperation
-from hdmf.backends.hdf5 import HDF5IO
+from hdmf.backends.hdf5 import HDF5IO, H5DataIO
 from hdmf.build import DatasetBuilder, GroupBuilder, ReferenceBuilder
 from hdmf.common import DynamicTable, SimpleMultiContainer, VectorData, get_manager
 from hdmf.container import Container
@@ -20,7 +22,7 @@ from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO
 from hdmf_zarr_backend.errors import ConflictError, UsageError, ValueRefusedError
 from tests.blocks import Blocks
 from tests.documents import document
-from tests.places import contents
+from tests.places import contents, keys_of
 
 APPEND = pytest.mark.needs("append")
 
@@ -149,6 +151,50 @@ def test_settings_that_do_not_fit():
         np.asarray(ZarrDataIO(shape=(3,), dtype=int))
 
 
+# ---- H5DataIO ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("backend", ["zarr", "hdf5"])
+def test_settings_of_hdf5_are_used_or_reported(folder, tmp_path, backend):
+    values = np.arange(40, dtype="i2").reshape(10, 4)
+    settings = {"chunks": (5, 2), "maxshape": (None, 4), "fillvalue": -1}
+    filters = {"compression": "gzip", "compression_opts": 4, "shuffle": True, "fletcher32": True}
+    if backend == "hdf5":  # hdmf itself warns that they have no effect on a dataset of HDF5
+        with h5py.File(tmp_path / "a.h5", "w") as file, warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            data = file.create_dataset("x", data=values, chunks=(10, 4), maxshape=(10, None))
+            write(folder / "a.zarr", DatasetBuilder("x", H5DataIO(data, **settings, **filters)))
+    else:
+        unused = "/x: compression, compression_opts, shuffle, fletcher32 of H5DataIO are"
+        with pytest.warns(UserWarning, match=rf"{re.escape(str(folder / 'a.zarr'))}.*{unused}"):
+            write(folder / "a.zarr", DatasetBuilder("x", H5DataIO(values, **settings, **filters)))
+        write(folder / "b.zarr", DatasetBuilder("x", H5DataIO(values, **settings)))  # nothing to report
+    data = read(folder / "a.zarr")["x"].data
+    expected = ((10, 4), (10, None), None) if backend == "hdf5" else ((5, 2), (None, 4), -1)
+    assert (data.chunks, data.maxshape, data.fill_value) == expected
+    assert np.array_equal(data[:], values)
+
+
+def test_settings_of_hdf5_around_what_was_read_from_zarr(folder):
+    write(folder / "a.zarr", DatasetBuilder("x", ZarrDataIO(np.arange(20), chunks=(20,))))
+    wrapped = H5DataIO(read(folder / "a.zarr")["x"].data, chunks=(7,))
+    write(folder / "b.zarr", DatasetBuilder("x", wrapped), link_data=False)
+    data = read(folder / "b.zarr")["x"].data
+    assert (data.chunks, data[:].tolist()) == ((7,), list(range(20)))
+
+
+def test_no_file_for_each_row_and_settings_that_stay_as_they_are(folder):
+    rows = (np.arange(4) for _ in range(4000))
+    iterator = DataChunkIterator(data=rows, buffer_size=1, dtype=np.dtype("i8"))
+    wrapped = ZarrDataIO(iterator, compressor=False)
+    before = dict(wrapped.io_settings)
+    write(folder / "a.zarr", DatasetBuilder("x", wrapped))
+    assert wrapped.io_settings == before
+    documents = {".zarray", ".zattrs", "zarr.json"}
+    keys = {key for key in keys_of(folder / "a.zarr") if key.startswith("x/")}
+    assert len([key for key in keys if key.rpartition("/")[2] not in documents]) == 1
+
+
 # ---- stored arrays as data ---------------------------------------------------------------------------------------
 
 
@@ -180,13 +226,6 @@ def test_an_array_that_zarr_itself_has_opened_is_linked_or_copied(tmp_path, sour
     assert found["lone"].data[...].tolist() == [0, 1, 2]
     assert found.links["third"].builder.data[...].tolist() == [0, 1]
     assert found.links["itself"].builder.data[...].tolist() == [0, 1, 2, 3]
-
-
-@pytest.mark.parametrize(("link_data", "is_linked"), [(True, True), (False, False)])
-def test_a_wrapped_array_says_itself_whether_it_is_linked(tmp_path, source, link_data, is_linked):
-    data = read(source)["g/d"].data
-    write(tmp_path / "a.zarr", DatasetBuilder("d", ZarrDataIO(data, link_data=link_data)), link_data=not link_data)
-    assert ("d" in links(tmp_path / "a.zarr")) is is_linked
 
 
 def test_two_arrays_are_equal_where_they_are_the_same_stored_array(source):
@@ -356,10 +395,4 @@ def test_which_files_are_nwb_files(folder):
     with pytest.warns(UserWarning, match="too old"):
         assert not NWBZarrIO.can_read(folder / "old.zarr")
     with NWBZarrIO(folder / "old.zarr", "r", load_namespaces=False) as io, pytest.raises(TypeError, match=r"1\.0\.6"):
-        io.read()
-
-
-def test_an_empty_file_is_reported_as_by_hdmf(tmp_path):
-    zarr.create_group(tmp_path / "a.zarr", zarr_format=2)
-    with ZarrIO(tmp_path / "a.zarr", "r", get_manager()) as io, pytest.raises(UnsupportedOperation, match="no values"):
         io.read()

@@ -361,15 +361,6 @@ def test_what_is_added_and_removed_in_memory(path):
         nwbfile.add_acquisition(TimeSeries(name="many_01", data=[1.0], unit="V", rate=1.0))
 
 
-def test_reading_does_not_mark_as_modified(path):
-    nwbfile = opened(path)
-    series = nwbfile.processing["many"]["places"]["place_1"]
-    assert not any(each.modified for each in (series, *series.get_ancestors()))
-    nwbfile.set_modified()
-    nwbfile.acquisition["many_01"]
-    assert nwbfile.modified
-
-
 def test_copies(path):
     nwbfile = opened(path)
     again = copy.copy(nwbfile)
@@ -392,13 +383,6 @@ def test_links_and_references_lead_to_the_same_objects(path):
     assert nwbfile.electrodes["group"][0] is nwbfile.electrode_groups["shank0"]
     assert nwbfile.electrodes["group"][0].device is nwbfile.devices["probe"]
     assert nwbfile.stimulus["shares"].data is nwbfile.acquisition["many_00"].data
-
-
-def test_a_column_of_references_to_series(path):
-    nwbfile = opened(path)
-    found = nwbfile.trials["timeseries"][0][0].timeseries
-    assert found is nwbfile.acquisition[found.name]
-    assert found.parent is nwbfile
 
 
 def test_references_to_what_is_in_the_same_container(folder):
@@ -474,13 +458,6 @@ def test_a_manager_of_the_user(path, eager):
     with NWBZarrIO(path, manager=manager) as io:
         assert all_shown(io.read()) == eager
     assert type(manager) is Manager
-
-
-def test_containers_after_the_file_is_closed(path):
-    with NWBZarrIO(path) as io:
-        nwbfile = io.read()
-    assert nwbfile.acquisition["many_10"].data[:].tolist() == [1.0, 10.0]
-    assert nwbfile.acquisition["many_10"].get_read_io() is io
 
 
 def test_links_to_another_file(folder):

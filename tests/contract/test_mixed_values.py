@@ -11,14 +11,15 @@ import numpy as np
 import pytest
 from hdmf.build import GroupBuilder, ReferenceBuilder
 from hdmf.common import DynamicTable, VectorData, get_manager
-from hdmf.data_utils import DataChunk, DataChunkIterator, GenericDataChunkIterator
+from hdmf.data_utils import DataChunkIterator
 from pynwb import TimeSeries
 from pynwb.testing.mock.file import mock_NWBFile
 from pynwb.testing.mock.ophys import mock_PlaneSegmentation
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO
 from hdmf_zarr_backend.errors import ValueRefusedError
-from tests.trees import dataset, root
+from tests.blocks import Windows
+from tests.trees import dataset, root, round_trip, write_builder
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
@@ -273,6 +274,36 @@ def test_an_iterator_over_a_list_has_the_type_of_all_elements(tmp_path, name, za
         assert_same(found, mix.values, mix.dtype)
 
 
+TEXT_ROWS = [{"name": "n", "dtype": "int8"}, {"name": "text", "dtype": "utf8"}]
+
+
+@pytest.mark.parametrize("zarr_format", FORMATS)
+@pytest.mark.parametrize(
+    ("values", "dtype", "wanted"),
+    [
+        ([1.0], "int32", [1]),
+        ([1], "bool", [True]),
+        ([0.1], "float32", [np.float32(0.1)]),
+        ([2 + 0j], "float64", [2.0]),
+        ([np.int8(3), 7], "int16", [3, 7]),
+        ([np.array(2.0)], "float64", [2.0]),
+        (["a\0", np.str_("ü"), np.array("x")], "utf8", ["a\0", "ü", "x"]),
+        ([datetime.date(2024, 2, 29)], "utf8", ["2024-02-29"]),
+        ([(1, "a"), (2, "ü")], TEXT_ROWS, [(1, "a"), (2, "ü")]),
+    ],
+    ids=str,
+)
+def test_what_fits_into_the_type_of_a_dataset_is_taken(tmp_path, values, dtype, wanted, zarr_format):
+    data = round_trip(tmp_path / "a.zarr", root(dataset("a", values, dtype)), zarr_format=zarr_format)["a"].data
+    assert data[:].tolist() == wanted
+    assert dtype in (TEXT_ROWS, "utf8") or data.dtype == np.dtype(dtype)
+
+
+def _empty_of(base: Any) -> tuple[Any, Any]:
+    """Return one element of a dataset, and the word for its type."""
+    return ([(1, "a")], base) if base == TEXT_ROWS else (np.zeros(1, base), np.dtype(base).name)
+
+
 @pytest.mark.parametrize("zarr_format", FORMATS)
 @pytest.mark.parametrize(
     ("given", "base", "problem"),
@@ -290,30 +321,47 @@ def test_an_iterator_over_a_list_has_the_type_of_all_elements(tmp_path, name, za
         (["a\0"], "S3", "without loss"),
         (np.ma.array([7], mask=[True]), "i4", "filled"),
         ([np.ma.masked], "f8", "filled"),
+        ([2], "?", "2"),
+        *((given, "i4", "") for given in ([1.5], [2**40], ["a"], [None])),
+        *((given, TEXT_ROWS, "") for given in ([(300, "a")], [(1, 5)], [(1,)])),
     ],
     ids=str,
 )
 def test_what_a_dataset_does_not_hold_is_refused_on_every_way(tmp_path, given, base, problem, zarr_format):
     path = str(tmp_path / "a.zarr")
-
-    def blocks() -> Any:
-        yield DataChunk(data=given, selection=np.s_[0:1])
-
+    first, word = _empty_of(base)
     with ZarrIO(path, "w", zarr_format=zarr_format) as io:
-        io.write_builder(root(dataset("a", ZarrDataIO(np.zeros(1, base), maxshape=(None,)))))
+        io.write_builder(root(dataset("a", ZarrDataIO(first, maxshape=(None,)), word if base != "S3" else None)))
     with ZarrIO(path, "r+") as io:
         data = io.read_builder()["a"].data
+        before = data[:].tolist()
         for put in (
             data.append,
             lambda value: data.__setitem__(slice(0, 1), value),
             lambda value: data.__setitem__(0, value[0]),
         ):
-            with pytest.raises(ValueRefusedError, match=problem):
+            with pytest.raises(ValueRefusedError, match=problem) as caught:
                 put(given)
-        assert data[:].tolist() == np.zeros(1, base).tolist()
+            assert caught.value.path == "/a"
+        assert data[:].tolist() == before
     if base != "S3":
-        with ZarrIO(path, "w", zarr_format=zarr_format) as io, pytest.raises(ValueRefusedError, match=problem):
-            io.write_builder(root(dataset("a", given, np.dtype(base).name)))
+        with pytest.raises(ValueRefusedError, match=problem) as caught:
+            write_builder(tmp_path / "b.zarr", root(dataset("a", given, word)), zarr_format=zarr_format)
+        assert caught.value.path == "/a"
+        assert caught.value.remedy
+        assert not (tmp_path / "b.zarr").exists()
+
+
+@pytest.mark.parametrize(
+    ("values", "dtype"),
+    [([[1, 2], [3]], "int32"), *((["a", value], "utf8") for value in (5, 1.5, None, ["a"], {}))],
+    ids=str,
+)
+def test_a_list_that_does_not_fit_is_refused_and_nothing_is_written(tmp_path, values, dtype):
+    with pytest.raises(ValueRefusedError) as caught:
+        write_builder(tmp_path / "a.zarr", root(dataset("a", values, dtype)))
+    assert caught.value.path == "/a"
+    assert not (tmp_path / "a.zarr").exists()
 
 
 def test_floats_are_rounded_to_a_dataset_of_less_precision(tmp_path):
@@ -331,20 +379,6 @@ MASKED = np.ma.array([1.0, 2.0, 3.0], mask=[False, True, False])
 ROWS = np.ma.array([(1, 2.0), (3, 4.0)], dtype=[("a", "i4"), ("b", "f8")], mask=[(False, True), (False, False)])
 
 
-def blocks_of(values: Any) -> Any:
-    class Blocks(GenericDataChunkIterator):  # type: ignore[misc]
-        def _get_data(self, selection: tuple[slice, ...]) -> Any:
-            return values[selection]
-
-        def _get_maxshape(self) -> tuple[int, ...]:
-            return tuple(values.shape)
-
-        def _get_dtype(self) -> np.dtype[Any]:
-            return np.dtype(values.dtype)
-
-    return Blocks(buffer_shape=values.shape, chunk_shape=values.shape)
-
-
 @pytest.mark.parametrize("zarr_format", FORMATS)
 @pytest.mark.parametrize(
     "make",
@@ -357,7 +391,7 @@ def blocks_of(values: Any) -> Any:
         lambda: root(dataset("a", np.ma.array(["x", "y"], mask=[False, True]))),
         lambda: root(dataset("a", np.ma.array(5.0, mask=True))),
         lambda: root(dataset("a", DataChunkIterator(data=MASKED, buffer_size=2))),
-        lambda: root(dataset("a", blocks_of(MASKED))),
+        lambda: root(dataset("a", Windows(MASKED, buffer_shape=(3,), chunk_shape=(3,)))),
         lambda: GroupBuilder("root", attributes={"a": MASKED}),
         lambda: GroupBuilder("root", attributes={"a": [MASKED, MASKED]}),
     ],

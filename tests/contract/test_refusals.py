@@ -33,7 +33,7 @@ from hdmf_zarr_backend.errors import (
     ValueRefusedError,
 )
 from tests import samples
-from tests.documents import arrays, forget_consolidated, has_document
+from tests.documents import arrays, forget_consolidated
 from tests.places import Place, contents, delete, put
 from tests.test_bad_input import check
 from tests.test_io import read
@@ -72,20 +72,6 @@ def test_namespaces_of_a_path_that_does_not_exist(folder):
 
 
 # ---- links, references and chunks that are gone --------------------------------------------------------------------
-
-
-def test_a_link_to_a_file_that_has_gone_is_as_with_hdf5(folder, plain):
-    path = folder / "linked.zarr"
-    with NWBZarrIO(plain) as source, NWBZarrIO(path, "w") as io:
-        nwbfile = samples.plain_nwbfile("linked")
-        data = source.read().acquisition["trace"].data
-        nwbfile.add_acquisition(TimeSeries(name="far", data=data, unit="m", rate=1.0))
-        io.write(nwbfile, link_data=True)
-    assert not has_document(path, "acquisition/far/data/.zarray")
-    assert read(path).acquisition["far"].data.shape == (20, 3)
-    plain.rename(folder / "elsewhere.zarr")
-    with pytest.warns(BrokenLinkWarning, match="/acquisition/far/data"), NWBZarrIO(path) as io:
-        assert "trace" in io.read_builder()["acquisition"].groups
 
 
 def references(path: Place) -> Place:
