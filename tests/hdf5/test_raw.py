@@ -341,11 +341,6 @@ class _Overlaid:
         return getattr(self._real, name)
 
 
-class _Indexed(_Overlaid):
-    def __getitem__(self, key: Any) -> Any:
-        return self._real._real[key]
-
-
 def _listing(dataset: Any, chunk_iter: Any) -> Any:
     """Return an ``h5py.Dataset`` that lists other chunks."""
     return _Overlaid(dataset, id=_Overlaid(dataset.id, chunk_iter=chunk_iter))

@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import h5py
 import numpy as np
 import pytest
 
@@ -14,7 +13,7 @@ from hdmf_zarr_backend.comparison import compare, open_content, summarise
 from hdmf_zarr_backend.errors import MetadataError
 from hdmf_zarr_backend.files.content import ZarrContent
 from hdmf_zarr_backend.model.content import DatasetContent, NodeContent
-from hdmf_zarr_backend.model.elements import Element, Reference
+from hdmf_zarr_backend.model.elements import Reference
 
 
 def dataset(node: NodeContent) -> DatasetContent:
@@ -59,18 +58,6 @@ def attribute(path: Path, name: str) -> Any:
 def test_regions_have_one_spelling(tmp_path: Path, region: Any, meant: Any) -> None:
     path = hand_made(tmp_path / "a.zarr", part=stored("/group/data", region=region))
     assert attribute(path, "part") == Reference("/group/data", meant)
-
-
-def test_a_region_of_hdf5_equals_the_same_region_of_zarr(tmp_path: Path) -> None:
-    with h5py.File(tmp_path / "a.h5", "w") as file:
-        data = file.create_dataset("group/data", (10, 4), "<i4", fillvalue=3, chunks=(10, 4))
-        file.attrs["part"] = data.regionref[0:4, 1:3]
-    regions = {"same": [[0, 4, 1], [1, 3, 1]], "other": [[0, 4, 1], [1, 4, 1]]}
-    for name, axes in regions.items():
-        region = [{"slice": axis} for axis in axes]
-        hand_made(tmp_path / name, part=stored("/group/data", region=region))
-    assert compare(tmp_path / "a.h5", tmp_path / "same") == []
-    assert summarise(compare(tmp_path / "a.h5", tmp_path / "other")) == {"reference": 1}
 
 
 @pytest.mark.parametrize(
@@ -123,33 +110,6 @@ def test_external_links_are_equal_by_text_or_by_the_file_meant(tmp_path: Path) -
 # ---- old and damaged files -------------------------------------------------------------------------------------------
 
 
-def test_what_hdmf_zarr_wrote_is_understood(tmp_path: Path) -> None:
-    import numcodecs
-
-    rows = np.empty(2, dtype=object)
-    rows[:] = [(1, "x"), (2, "y")]
-    scalar = np.array(["{}"], dtype=object)
-    path = hand_made(tmp_path / "a.zarr")
-    for name, data, codec, words in (
-        ("rows", rows, numcodecs.Pickle(), [{"name": "n", "dtype": "int32"}, {"name": "t", "dtype": "str_"}] * 2),
-        ("spec", scalar, numcodecs.JSON(), "scalar"),
-        ("times", np.array([b"2020"], dtype=object), numcodecs.VLenBytes(), "bytes"),
-    ):
-        (path / name).mkdir()
-        document = {"chunks": [len(data)], "compressor": None, "dtype": "|O", "fill_value": 0,
-                    "filters": [codec.get_config()], "order": "C", "shape": [len(data)], "zarr_format": 2}  # fmt: skip
-        (path / name / ".zarray").write_text(json.dumps(document))
-        (path / name / ".zattrs").write_text(json.dumps({"zarr_dtype": words}))
-        (path / name / "0").write_bytes(bytes(codec.encode(data)))
-    content = ZarrContent(path)
-    assert str(dataset(content["/rows"]).dtype) == "{n: int32 little-endian, t: variable-length utf-8 text}"
-    assert dataset(content["/rows"]).read((slice(0, 2),)).tolist() == [(1, "x"), (2, "y")]
-    assert dataset(content["/spec"]).shape == ()
-    assert dataset(content["/spec"]).read(())[()] == "{}"
-    assert dataset(content["/times"]).dtype == Element("text", encoding="ascii")
-    assert dataset(content["/times"]).read((slice(0, 1),)).tolist() == ["2020"]
-
-
 def test_what_stands_among_text_does_not_look_like_empty_text(tmp_path: Path) -> None:
     import numcodecs
 
@@ -184,13 +144,6 @@ def test_damage_is_told_with_file_and_node(
     with pytest.raises(error, match=said) as caught:
         compare(path, path)
     assert str(path) in str(caught.value)
-
-
-def test_a_chunk_that_cannot_be_decoded_is_a_difference(tmp_path: Path) -> None:
-    path = hand_made(tmp_path / "a.zarr")
-    (path / "group/data/0.0").write_text("xy")
-    (found,) = compare(path, path)
-    assert (found.path, found.kind) == ("/group/data", "unreadable")
 
 
 def test_zarr_is_known_by_its_documents(tmp_path: Path) -> None:

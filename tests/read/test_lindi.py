@@ -101,13 +101,6 @@ def test_over_http_with_one_request(source, web):
         assert web.requests <= 3
 
 
-def test_what_is_in_it_is_shown(written):
-    with NWBZarrIO(written, "r") as io:
-        shown = io._repr_html_()
-    assert "_SOFT_LINK" not in shown
-    assert "float64" in shown
-
-
 _REAL = """
 import json
 import sys

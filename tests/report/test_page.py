@@ -307,14 +307,6 @@ def test_an_open_io_shows_its_tree(rich: Path) -> None:
     assert "nothing is open" in io._repr_html_()
 
 
-def test_an_array_shows_how_it_is_stored(rich: Path) -> None:
-    with NWBZarrIO(rich, "r") as io:
-        data = next(iter(io.read().acquisition.values())).data
-        shown = data._repr_html_()
-    for word in ("Chunk shape", "Compressor", "Stored size", "Compression ratio"):
-        assert word in shown
-
-
 def test_an_array_on_a_web_server_shows_what_is_known(web: WebServer) -> None:
     write_zarr(web.folder / "a.nwb.zarr", plain_nwbfile())
     with NWBZarrIO(f"{web.url}/a.nwb.zarr", "r") as io:
@@ -356,30 +348,3 @@ def test_the_page_fits_its_window(width: int, rich: Path, tmp_path: Path) -> Non
     size = re.search(r"measured (\d+) of (\d+)", found.stdout)
     assert size is not None
     assert size[1] == size[2]
-
-
-@pytest.mark.parametrize("which", ["rich", "many"])
-def test_a_real_browser_draws_the_page(which: str, rich: Path, tmp_path: Path) -> None:
-    browser = chromium()
-    source = rich
-    if which == "many":
-        datasets = [DatasetBuilder(f"trace_{number:04}", np.arange(9.0)) for number in range(1600)]
-        source = write(tmp_path / "many.zarr", *datasets)
-    page, picture = tmp_path / "page.html", tmp_path / "page.png"
-    page.write_text(report(source), encoding="utf-8")
-    options = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}"]
-    drawn = subprocess.run(
-        [browser, *options, f"--screenshot={picture}", "--window-size=1100,1600", page.as_uri()],
-        capture_output=True,
-        check=False,
-        text=True,
-        timeout=600,
-    )
-    assert drawn.returncode == 0, drawn.stderr
-    assert picture.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
-    assert picture.stat().st_size > 20_000
-    found = subprocess.run(
-        [browser, *options, "--dump-dom", page.as_uri()], capture_output=True, check=False, text=True, timeout=600
-    )
-    assert "Where the bytes are" in found.stdout
-    assert "</footer>" in found.stdout

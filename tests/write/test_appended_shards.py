@@ -98,13 +98,6 @@ def test_zarr_python_reads_what_has_grown(local: Path) -> None:
         assert group["intervals/trials/score"][...].tolist() == list(range(14))
 
 
-def test_tensorstore_reads_what_has_grown(local: Path) -> None:
-    ts = pytest.importorskip("tensorstore")
-    for name, values in ((DATA, grown()), ("intervals/trials/score", np.arange(14.0))):
-        spec = {"driver": "zarr3", "kvstore": {"driver": "file", "path": str(local / name)}}
-        assert np.array_equal(ts.open(spec, read=True, open=True).result().read().result(), values)
-
-
 _PEER = """
 import json, sys, warnings
 warnings.simplefilter("ignore")
@@ -118,16 +111,6 @@ with NWBZarrIO(sys.argv[1], "r") as io:
 @pytest.mark.peer
 def test_hdmf_zarr_014_reads_what_has_grown(local: Path, peer014: Peer) -> None:
     assert peer014.run(_PEER, local) == [grown().tolist(), list(range(14))]
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_it_is_exported_as_if_it_had_been_written_so(local: Path, tmp_path: Path) -> None:
-    with NWBZarrIO(local, "r") as io, NWBZarrIO(tmp_path / "b.nwb.zarr", "w", zarr_format=3) as out:
-        out.export(io, write_args={"link_data": False})
-    with NWBZarrIO(tmp_path / "b.nwb.zarr", "r") as io:
-        data = io.read().acquisition["large"].data
-        assert np.array_equal(data[:], grown())
-        assert data.node.stored.shards is not None
 
 
 def test_no_complete_shard_is_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,12 +12,10 @@ import pytest
 import zarr
 
 from hdmf_zarr_backend import convert, dry_run, verify
-from hdmf_zarr_backend.arrays.codecs import ChunkCodec
 from hdmf_zarr_backend.arrays.shards import ShardReader
 from hdmf_zarr_backend.errors import ConflictError, UsageError
 from hdmf_zarr_backend.files.parser import parse
 from hdmf_zarr_backend.formats import chunking
-from hdmf_zarr_backend.hdf5.rawcopy import DecodedH5Source
 from hdmf_zarr_backend.model.nodes import Dataset
 from hdmf_zarr_backend.options import WriteOptions
 from hdmf_zarr_backend.progress import Progress
@@ -97,28 +95,6 @@ def test_shards_are_assembled_from_the_chunks_of_hdf5_as_they_are(hdf5, converte
     assert same == len(raw) == (2 if name == "holes" else 18)
 
 
-def test_no_value_is_decoded_for_shards(hdf5, tmp_path, monkeypatch):
-    decoded: list[Any] = []
-    plain = DecodedH5Source.decode
-    monkeypatch.setattr(
-        DecodedH5Source, "decode", lambda self, index: (decoded.append(self.raw.name), plain(self, index))[1]
-    )
-    encoded: list[int] = []
-    encode = ChunkCodec.encode
-    monkeypatch.setattr(ChunkCodec, "encode", lambda self, chunk: (encoded.append(chunk.size), encode(self, chunk))[1])
-    convert(
-        hdf5,
-        tmp_path / "a.zarr",
-        zarr_format=3,
-        shards=(7500, 40),
-        check=False,
-        write_options=WriteOptions(executor=None),
-    )
-    # a plugin's chunk is tried once to see whether we read it; the absent chunks of one dataset are made once
-    assert {name: decoded.count(name) for name in set(decoded)} == {"/blosc": 1, "/zstd": 1, "/holes": 1}
-    assert sum(size == 40_000 for size in encoded) == 1 + 18  # of `holes`, and of what Zarr has no filter for
-
-
 @pytest.mark.parametrize("executor", [2, "processes"])
 def test_shards_of_a_conversion_are_the_same_whoever_makes_them(hdf5, converted, tmp_path, executor):
     convert(
@@ -139,12 +115,6 @@ def test_shards_of_a_conversion_are_the_same_whoever_makes_them(hdf5, converted,
 def test_others_read_what_a_conversion_sharded(converted, name):
     values = zarr.open_array(converted / name, mode="r")[...]
     assert np.array_equal(values, values_of(converted)[name])
-
-
-def test_tensorstore_reads_shards_of_chunks_without_filters(converted):
-    ts = pytest.importorskip("tensorstore")
-    spec = {"driver": "zarr3", "kvstore": {"driver": "file", "path": str(converted / "plain")}}
-    assert np.array_equal(ts.open(spec).result().read().result(), values_of(converted)["plain"])
 
 
 def test_large_arrays_get_shards_by_bytes(hdf5, tmp_path, monkeypatch):

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 from hdmf.build import BuildManager, TypeMap
 from hdmf.common import DynamicTable, VectorData
-from hdmf.data_utils import DataChunkIterator, GenericDataChunkIterator
+from hdmf.data_utils import DataChunkIterator
 from hdmf.spec import NamespaceCatalog
 from pynwb import NWBHDF5IO, TimeSeries
 
@@ -27,9 +28,16 @@ from hdmf_zarr_backend.options import WriteOptions
 from hdmf_zarr_backend.stores.local import LocalStore
 from hdmf_zarr_backend.zom import model_json
 from tests import samples
+from tests.blocks import Windows
 from tests.documents import metadata
 
-FORMATS = pytest.mark.parametrize("zarr_format", [2, 3, "both"])
+GIVEN: dict[str, dict[str, Any]] = {
+    "2": {"zarr_format": 2},
+    "3": {"zarr_format": 3},
+    "both": {"zarr_format": "both"},
+    "keys of one level": {"zarr_format": 3, "write_options": WriteOptions(chunk_key_encoding="v2")},
+}
+ALL_WAYS = pytest.mark.parametrize("given", GIVEN.values(), ids=GIVEN)
 
 
 def bytes_of_values(path: Path) -> int:
@@ -51,13 +59,13 @@ def assert_came_true(found: DryRun, path: Path, *, sizes: float = 0.0) -> None:
     assert abs(found.stored_bytes - stored) <= sizes * stored
 
 
-@FORMATS
-def test_a_container_is_written_as_it_was_planned(tmp_path, zarr_format):
+@ALL_WAYS
+def test_a_container_is_written_as_it_was_planned(tmp_path, given):
     nwbfile = samples.rich_nwbfile()
     path = tmp_path / "a.nwb.zarr"
-    found = dry_run(nwbfile, path, zarr_format=zarr_format)
+    found = dry_run(nwbfile, path, **given)
     assert not path.exists()
-    with NWBZarrIO(path, "w", zarr_format=zarr_format) as io:
+    with NWBZarrIO(path, "w", **given) as io:
         io.write(nwbfile)
     assert_came_true(found, path)
 
@@ -86,13 +94,13 @@ def test_options_of_the_write_count(tmp_path):
     assert dry_run(nwbfile, estimate=False).stored_bytes is None
 
 
-@FORMATS
-def test_an_export_is_written_as_it_was_planned(tmp_path, zarr_format):
+@ALL_WAYS
+def test_an_export_is_written_as_it_was_planned(tmp_path, given):
     source = samples.write_zarr(tmp_path / "a.nwb.zarr", samples.rich_nwbfile())
     target = tmp_path / "b.nwb.zarr"
     with NWBZarrIO(source, "r") as io:
-        found = dry_run(io, target, zarr_format=zarr_format, write_args={"link_data": False})
-        with NWBZarrIO(target, "w", zarr_format=zarr_format) as out:
+        found = dry_run(io, target, **given, write_args={"link_data": False})
+        with NWBZarrIO(target, "w", **given) as out:
             out.export(io, write_args={"link_data": False})
     assert_came_true(found, target)
 
@@ -106,25 +114,25 @@ def test_an_export_of_hdf5_is_written_as_it_was_planned(tmp_path):
     assert_came_true(found, tmp_path / "b.nwb.zarr")
 
 
-@FORMATS
-def test_a_conversion_is_written_as_it_was_planned(tmp_path, zarr_format):
+@ALL_WAYS
+def test_a_conversion_is_written_as_it_was_planned(tmp_path, given):
     source = samples.write_hdf5(tmp_path / "a.nwb", samples.rich_nwbfile())
-    found = dry_run(source, tmp_path / "a.nwb.zarr", zarr_format=zarr_format)
-    convert(source, tmp_path / "a.nwb.zarr", zarr_format=zarr_format)
+    found = dry_run(source, tmp_path / "a.nwb.zarr", **given)
+    convert(source, tmp_path / "a.nwb.zarr", **given)
     assert_came_true(found, tmp_path / "a.nwb.zarr")
 
 
 @pytest.mark.corpus
-@FORMATS
-def test_all_real_files_are_written_as_they_were_planned(some_nwbfiles, tmp_path, zarr_format):
+@ALL_WAYS
+def test_all_real_files_are_written_as_they_were_planned(some_nwbfiles, tmp_path, given):
     number = 0
     for source in some_nwbfiles:
         path = tmp_path / f"{source.stem}.nwb.zarr"
         try:
-            convert(source, path, zarr_format=zarr_format)
+            convert(source, path, **given)
         except UnsupportedFileError:
             continue
-        assert_came_true(dry_run(source, path, zarr_format=zarr_format), path, sizes=0.05)
+        assert_came_true(dry_run(source, path, **given), path, sizes=0.05)
         number += 1
     assert number > 0.75 * len(some_nwbfiles)
 
@@ -137,24 +145,12 @@ def rows() -> Iterator[Any]:
         yield np.arange(3)
 
 
-class Blocks(GenericDataChunkIterator):  # type: ignore[misc]
-    """Blocks of known shape, none of which may be asked for here."""
-
-    def _get_data(self, selection: Any) -> Any:
-        raise AssertionError("a dry run asks for no block")
-
-    def _get_maxshape(self) -> tuple[int, ...]:
-        return (1000, 4)
-
-    def _get_dtype(self) -> Any:
-        return np.dtype("i2")
-
-
 def test_an_iterator_without_a_length_is_unknown(tmp_path):
     nwbfile = samples.plain_nwbfile()
     data = DataChunkIterator(rows(), dtype=np.dtype("i8"), buffer_size=2)
+    unread = SimpleNamespace(shape=(1000, 4), dtype=np.dtype("i2"))  # no block may be asked for
     nwbfile.add_acquisition(TimeSeries(name="grows", data=data, unit="V", rate=1.0))
-    nwbfile.add_acquisition(TimeSeries(name="blocks", data=Blocks(), unit="V", rate=1.0))
+    nwbfile.add_acquisition(TimeSeries(name="blocks", data=Windows(unread), unit="V", rate=1.0))
     found = dry_run(nwbfile, tmp_path / "a.zarr")
     assert found.unknown == ["/acquisition/grows/data"]
     assert found.objects is None
@@ -168,56 +164,12 @@ def test_an_iterator_without_a_length_is_unknown(tmp_path):
 
 
 def test_an_iterator_of_known_length_is_written_as_it_was_planned(tmp_path):
-    def nwbfile() -> Any:
-        made = samples.plain_nwbfile()
-        data = DataChunkIterator(rows(), maxshape=(10, 3), dtype=np.dtype("i8"))
-        made.add_acquisition(TimeSeries(name="rows", data=data, unit="V", rate=1.0))
-        return made
-
-    made = nwbfile()
-    found = dry_run(made, tmp_path / "a.zarr")
-    with NWBZarrIO(tmp_path / "a.zarr", "w") as io:
-        io.write(made)
-    assert metadata(found.hierarchy) == metadata(tmp_path / "a.zarr")
-
-
-def test_an_iterator_in_a_file_of_both_formats(tmp_path):
-    nwbfile = samples.rich_nwbfile()
-    data = DataChunkIterator(rows(), dtype=np.dtype("i8"), buffer_size=2)
-    nwbfile.add_acquisition(TimeSeries(name="grows", data=data, unit="V", rate=1.0))
-    nwbfile.add_acquisition(TimeSeries(name="blocks", data=Blocks(), unit="V", rate=1.0))
-    found = dry_run(nwbfile, tmp_path / "a.zarr", zarr_format="both")
-    assert found.unknown == ["/acquisition/grows/data"]
-    assert (found.objects, found.stored_bytes) == (None, None)
-    assert found.arrays["/acquisition/blocks/data"].objects == 1
-    rows_of_both = found.arrays["/intervals/trials/timeseries"]
-    assert rows_of_both.objects == 2, "rows are stored in the form of each format"
-
-
-@pytest.mark.parametrize("source", ["container", "export", "hdf5"])
-def test_keys_of_one_level(tmp_path, source):
-    path = tmp_path / "b.nwb.zarr"
-    given: Any = {"zarr_format": 3, "write_options": WriteOptions(chunk_key_encoding="v2")}
     nwbfile = samples.plain_nwbfile()
-    if source == "hdf5":
-        made = samples.write_hdf5(tmp_path / "a.nwb", nwbfile)
-        found = dry_run(made, path, **given)
-        convert(made, path, **given)
-    elif source == "export":
-        with (
-            NWBZarrIO(samples.write_zarr(tmp_path / "a.zarr", nwbfile), "r") as io,
-            NWBZarrIO(path, "w", **given) as out,
-        ):
-            found = dry_run(io, path, write_args={"link_data": False}, **given)
-            out.export(io, write_args={"link_data": False})
-    else:
-        found = dry_run(nwbfile, path, **given)
-        with NWBZarrIO(path, "w", **given) as io:
-            io.write(nwbfile)
-    assert_came_true(found, path)
-    node = found.hierarchy.get("acquisition/trace/data")
-    assert isinstance(node, Dataset)
-    assert node.stored.chunk_keys.encoding == "v2"
+    data = DataChunkIterator(rows(), maxshape=(10, 3), dtype=np.dtype("i8"))
+    nwbfile.add_acquisition(TimeSeries(name="rows", data=data, unit="V", rate=1.0))
+    found = dry_run(nwbfile, tmp_path / "a.zarr")
+    samples.write_zarr(tmp_path / "a.zarr", nwbfile)
+    assert metadata(found.hierarchy) == metadata(tmp_path / "a.zarr")
 
 
 def test_keys_that_do_not_exist(tmp_path):

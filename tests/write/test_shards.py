@@ -15,31 +15,28 @@ from hdmf.data_utils import DataChunk
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO
+from hdmf_zarr_backend import ZarrDataIO, ZarrIO
 from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
-from hdmf_zarr_backend.arrays.codecs import chunk_codec
 from hdmf_zarr_backend.arrays.lazy import LazyArray
-from hdmf_zarr_backend.arrays.shards import chunks_in_shard, shard_grid, shard_named, split_shard
+from hdmf_zarr_backend.arrays.shards import chunks_in_shard, shard_grid, shard_named
 from hdmf_zarr_backend.checks.verify import verify
-from hdmf_zarr_backend.errors import DamagedFileError, UsageError, ZarrBackendError
-from hdmf_zarr_backend.execution.tasks import ArrayWrite, ShardTask, cut_shards
+from hdmf_zarr_backend.errors import UsageError, ZarrBackendError
+from hdmf_zarr_backend.execution.tasks import ArrayWrite, cut_shards
 from hdmf_zarr_backend.formats.chunking import SHARD_BYTES, chunks_inside, shards_by_bytes
 from hdmf_zarr_backend.formats.new_datasets import Sharding
 from hdmf_zarr_backend.formats.zarr3 import NEW_KEYS
 from hdmf_zarr_backend.model.nodes import Dataset
 from hdmf_zarr_backend.model.stored import Shards, StoredArray
-from hdmf_zarr_backend.options import MEMORY_BUDGET, WriteOptions
+from hdmf_zarr_backend.options import WriteOptions
 from hdmf_zarr_backend.stores.local import LocalStore
-from hdmf_zarr_backend.transfer.iterators import GrowingArray, GrowingShards
-from hdmf_zarr_backend.transfer.plan import PlannedArray, give_shards, shard_bytes_for
+from hdmf_zarr_backend.transfer.iterators import GrowingArray
+from hdmf_zarr_backend.transfer.plan import PlannedArray, give_shards
 from hdmf_zarr_backend.transfer.resume import StagedKeys
 from hdmf_zarr_backend.transfer.sources import IndexedSource
 from hdmf_zarr_backend.transfer.stored_sources import ZarrSource
-from tests import samples
 from tests.blocks import Blocks
 from tests.keystores import MemoryKeys
 from tests.options import arguments
-from tests.peers import Peer
 from tests.places import stored_files
 
 NUMBERS = np.arange(101 * 7, dtype="<f4").reshape(101, 7)
@@ -111,38 +108,6 @@ def test_tensorstore_reads_it(made, name):
     assert np.array_equal(found.read().result(), np.asarray(DATASETS[name][0]))
 
 
-def test_tensorstore_by_the_spec_that_we_give(made):
-    ts = pytest.importorskip("tensorstore")
-    from hdmf_zarr_backend.interop import tensorstore_spec
-
-    with ZarrIO(made, "r", manager=get_manager()) as io:
-        spec = tensorstore_spec(io.read_builder()["numbers"].data)
-    assert np.array_equal(ts.open(spec, open=True, read=True).result().read().result(), NUMBERS)
-
-
-_PEER = """
-import json, sys, warnings
-warnings.simplefilter("ignore")
-from hdmf_zarr import NWBZarrIO
-with NWBZarrIO(sys.argv[1], "r") as io:
-    print(json.dumps(io.read().acquisition["large"].data[:].tolist()))
-"""
-
-
-@pytest.mark.peer
-@pytest.mark.filterwarnings("ignore")
-def test_hdmf_zarr_014_reads_it(tmp_path, peer014: Peer):
-    from pynwb import TimeSeries
-
-    nwbfile = samples.plain_nwbfile()
-    data = ZarrDataIO(NUMBERS, chunks=(10, 3), shards=(40, 6))
-    nwbfile.add_acquisition(TimeSeries("large", data=data, unit="V", rate=1.0))
-    with NWBZarrIO(tmp_path / "a.nwb.zarr", "w", zarr_format=3) as io:
-        io.write(nwbfile)
-    assert (tmp_path / "a.nwb.zarr/acquisition/large/data/c/2/1").is_file()
-    assert np.array_equal(peer014.run(_PEER, tmp_path / "a.nwb.zarr"), NUMBERS)
-
-
 def test_references_lie_in_shards(tmp_path):
     target = GroupBuilder("target")
     data = ZarrDataIO([ReferenceBuilder(target)] * 20, chunks=(4,), shards=(12,))
@@ -160,30 +125,6 @@ def test_verify_finds_nothing(made):
 
 
 # ---- stored shards ------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("name", "count"), [("numbers", 6), ("larger_than_the_array", 1), ("one_chunk_each", 33), ("text", 4)]
-)
-def test_how_many_objects(made, name, count):
-    assert sum(file.is_file() for file in (made / name / "c").rglob("*")) == count
-
-
-def test_all_chunks_of_the_array_are_stored_and_no_others(made):
-    keys = LocalStore(str(made))
-    with ZarrIO(made, "r", manager=get_manager()) as io:
-        node = io.read_builder()["fill"].data.node.stored
-    assert shard_grid(node) == (3,)
-    for shard, count in zip(((0,), (1,), (2,)), (4, 4, 2), strict=True):
-        data = keys.get(f"fill/c/{shard[0]}")
-        chunks = list(split_shard(data, node, shard))
-        assert len(chunks) == count
-        for chunk in chunks:
-            assert chunk_codec(node).decode(chunk, node.chunks).tolist() == [9] * 4
-    assert shard_named(node, "c/2") == (2,)
-    assert shard_named(node, "c/3") is None
-    with pytest.raises(DamagedFileError):
-        list(split_shard(keys.get("fill/c/0")[:-1], node, (0,)))
 
 
 @pytest.mark.parametrize("executor", ["threads", 2, "processes"])
@@ -204,59 +145,12 @@ def test_parallel_writes_the_same_bytes(tmp_path, executor):
     assert stored_files(serial / "d") == stored_files(again / "d")
 
 
-def test_a_failure_leaves_no_part_of_a_shard(tmp_path):
-    class Fails:
-        shape = (40,)
-
-        def read(self, region: Any) -> Any:
-            if region[0].start >= 8:
-                raise ZarrBackendError("no more")
-            return np.zeros(4, "<i4")
-
-    node: StoredArray = StoredArray((40,), (4,), "<i4", shards=Shards((16,)))
-    keys = LocalStore(str(tmp_path))
-    with pytest.raises(ZarrBackendError, match="no more"):
-        next(iter(cut_shards(ArrayWrite(keys, "a", node, Fails())))).run()
-    assert stored_files(tmp_path) == {}
-
-
-def test_a_shard_is_streamed_chunk_by_chunk(tmp_path):
-    pieces: list[int] = []
-    node: StoredArray = StoredArray((4096,), (128,), "<i4", shards=Shards((2048,)))
-
-    class Noting(LocalStore):
-        def stream(self, key: str) -> Any:
-            inner = super().stream(key)
-
-            class Context:
-                def __enter__(self) -> Any:
-                    write = inner.__enter__()
-                    return lambda piece: (pieces.append(len(piece)), write(piece))
-
-                def __exit__(self, *args: Any) -> Any:
-                    return inner.__exit__(*args)
-
-            return Context()
-
-    values = IndexedSource(np.arange(4096, dtype="<i4"), np.dtype("<i4"))
-    tasks = list(cut_shards(ArrayWrite(Noting(str(tmp_path)), "a", node, values)))
-    assert [task.run() for task in tasks] == [8192, 8192]
-    assert pieces == [*[512] * 16, 16 * 16 + 4] * 2
-    assert {task.nbytes for task in tasks} == {512}
-    in_memory = ShardTask(MemoryKeys(), "a", node, values, (0,))
-    assert in_memory.nbytes == 17 * 512  # the store takes no parts
-    in_memory.run()
-    assert in_memory.store.get("a/0") == stored_files(tmp_path)["a/0"]
-
-
-def test_a_store_that_takes_complete_values_only(tmp_path):
+def test_a_store_that_takes_complete_values_only():
     location = "memory://shards-tests/a.zarr"
     sharded(location)
     found = values_of(location)
     for name, (data, _) in DATASETS.items():
         assert np.array_equal(found[name], np.asarray(data)), name
-    assert shard_bytes_for(MemoryKeys(), MEMORY_BUDGET) == MEMORY_BUDGET // 2
-    assert shard_bytes_for(LocalStore(str(tmp_path)), MEMORY_BUDGET) == SHARD_BYTES
 
 
 def test_a_shard_that_was_cut_short_is_written_again(tmp_path):
@@ -342,16 +236,6 @@ def test_blocks_that_overlap_in_any_order(case, waiting):
     assert np.array_equal(LazyArray(keys, "a", Dataset(node), ChunkCache())[...], full[: shape[0], : shape[1]])
     indices = [index for name in keys.values for index in chunks_in_shard(node, shard_named(node, name[2:]))]
     assert len(indices) == int(np.prod(node.grid))
-
-
-def test_the_space_of_replaced_chunks_is_used_again():
-    node: StoredArray = StoredArray((8,), (4,), "<i4", shards=Shards((8,)))
-    shards = GrowingShards(MemoryKeys(), "a", node)
-    for data in (b"123", b"12", b"1234", b"ab"):
-        shards.set((0,), data)
-        assert shards.get((0,)) == data
-    assert shards._end == 7
-    assert shards.get((1,)) is None
 
 
 # ---- options -------------------------------------------------------------------------------------------------------
@@ -468,10 +352,14 @@ def test_export_to_format_2_has_plain_chunks(tmp_path, made):
     assert len(stored_files(tmp_path / "b.zarr/numbers")) == 33 + 2
 
 
-def test_a_streamed_value_appears_when_it_is_complete(tmp_path):
+def test_a_streamed_value_appears_when_it_is_complete_or_not_at_all(tmp_path):
     keys = LocalStore(str(tmp_path))
     with keys.stream("a/b") as write:
         write(b"12")
         assert keys.get("a/b") is None
         write(b"34")
     assert keys.get("a/b") == b"1234"
+    with pytest.raises(ZarrBackendError, match="no more"), keys.stream("a/c") as write:
+        write(b"12")
+        raise ZarrBackendError("no more")
+    assert stored_files(tmp_path) == {"a/b": b"1234"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -29,12 +29,12 @@ from hdmf_zarr_backend.files.parser import parse
 from hdmf_zarr_backend.interop import add_nczarr
 from hdmf_zarr_backend.model.nodes import Dataset
 from hdmf_zarr_backend.stores.local import LocalStore
-from hdmf_zarr_backend.stores.memory import MemoryStore
 from tests import samples
 from tests.everything import write_everything
 from tests.hostile import seeds
 from tests.interop.digests import digest
 from tests.options import arguments
+from tests.test_both import Dying, Keys
 
 OLD = {".zgroup", ".zarray", ".zattrs", ".zmetadata"}
 
@@ -50,37 +50,6 @@ def states(path: Path) -> dict[str, tuple[int, int, int]]:
     return {key: (state.st_ino, state.st_mtime_ns, state.st_size) for key, state in found.items()}
 
 
-def values_of(place: Any) -> dict[str, Any]:
-    """Return a digest of each array, references as the paths that they lead to."""
-    with ZarrIO(place) as io:
-        found: dict[str, Any] = {}
-        stack = [("", io.read_builder())]
-        while stack:
-            path, builder = stack.pop()
-            for name, child in builder.groups.items():
-                stack.append((f"{path}/{name}", child))
-            for name, child in builder.datasets.items():
-                found[f"{path}/{name}"] = _digest(child.data)
-        return found
-
-
-def _digest(data: Any) -> Any:
-    values = data[:] if getattr(data, "shape", ()) else data
-    plain = np.asarray(values, dtype=object) if not isinstance(values, np.ndarray) else values
-    if plain.dtype.hasobject or plain.dtype.names:
-        return json.dumps(_named(values), default=str)
-    return digest(plain)
-
-
-def _named(value: Any) -> Any:
-    if hasattr(value, "builder") or hasattr(value, "location"):
-        builder = getattr(value, "builder", value)
-        return f"{builder.location}/{builder.name}"
-    if hasattr(value, "tolist"):
-        value = value.tolist()
-    return [_named(item) for item in value] if isinstance(value, (list, tuple)) else value
-
-
 def _is_object(node: Any) -> bool:
     return isinstance(node, Dataset) and (node.stored.filters or [{"id": ""}])[0]["id"] == "json2"
 
@@ -91,10 +60,8 @@ def _is_object(node: Any) -> bool:
 def test_chunks_stay_the_files_that_they_were(rich, tmp_path):
     path = shutil.copytree(rich, tmp_path / "a.nwb.zarr")
     before, old = states(path), parse(LocalStore(str(path))).hierarchy
-    values = values_of(path)
     report = upgrade(path)
     after, new = states(path), parse(LocalStore(str(path))).hierarchy
-    assert values_of(path) == values
     assert compare(rich, path, ignore={"chunks", "filters"}) == []
     assert {Path(key).name for key in after} & OLD == set()
     arrays = {p: node for p, node in new.walk() if isinstance(node, Dataset)}
@@ -113,7 +80,6 @@ def test_it_is_the_file_that_a_conversion_makes(rich, tmp_path):
     upgrade(path)
     convert(rich, tmp_path / "b.nwb.zarr", zarr_format=3)
     assert compare(path, tmp_path / "b.nwb.zarr") == []
-    assert values_of(path) == values_of(tmp_path / "b.nwb.zarr")
 
 
 def test_one_of_everything(tmp_path):
@@ -141,12 +107,12 @@ def test_zarr_python_reads_it_as_it_read_the_old_one(rich, tmp_path):
 
 
 _CODECS: dict[str, dict[str, Any]] = {
-    "slashes": {"dimension_separator": "/", "chunks": (7, 3)},
+    "slashes": {"chunk_key_encoding": {"name": "v2", "separator": "/"}, "chunks": (7, 3)},
     "fortran": {"order": "F", "chunks": (7, 3)},
-    "delta": {"filters": [numcodecs.Delta("<i4")], "compressor": numcodecs.Zlib(1), "chunks": (7, 3)},
-    "shuffled": {"filters": [numcodecs.Shuffle(4)], "compressor": numcodecs.Zstd(1)},
-    "gzip": {"compressor": numcodecs.GZip(1), "chunks": (20, 1)},
-    "plain": {"compressor": None},
+    "delta": {"filters": [numcodecs.Delta("<i4")], "compressors": numcodecs.Zlib(1), "chunks": (7, 3)},
+    "shuffled": {"filters": [numcodecs.Shuffle(4)], "compressors": numcodecs.Zstd(1)},
+    "gzip": {"compressors": numcodecs.GZip(1), "chunks": (20, 1)},
+    "plain": {"compressors": None},
     "big": {"dtype": ">i4", "chunks": (4, 4)},
     "one": {"chunks": (20, 5), "fill_value": 7},
 }
@@ -158,7 +124,7 @@ def test_what_zarr_python_wrote(tmp_path):
     path = tmp_path / "a.zarr"
     root = zarr.open_group(path, mode="w", zarr_format=2)
     for name, how in _CODECS.items():
-        array = root.create_array(name, shape=(20, 5), **{"dtype": "<i4", "chunks": (20, 5), **_arguments(how)})
+        array = root.create_array(name, shape=(20, 5), **{"dtype": "<i4", "chunks": (20, 5), **how})
         array[:10] = _NUMBERS[:10]
     before = states(path)
     upgrade(path)
@@ -178,15 +144,6 @@ def test_what_zarr_python_wrote(tmp_path):
     assert "unwritten" in {
         problem.kind for problem in report.remarks
     }  # the file does not state that all chunks are stored
-
-
-def _arguments(how: dict[str, Any]) -> dict[str, Any]:
-    found = {name: value for name, value in how.items() if name not in ("dimension_separator", "compressor")}
-    if "compressor" in how:
-        found["compressors"] = how["compressor"]
-    if "dimension_separator" in how:
-        found["chunk_key_encoding"] = {"name": "v2", "separator": how["dimension_separator"]}
-    return found
 
 
 def test_the_attributes_of_nczarr_are_left_out(tmp_path):
@@ -253,128 +210,85 @@ def test_references_that_are_gone(tmp_path):
 # ---- whatever happens -----------------------------------------------------------------------------------------------
 
 
-class _KilledError(BaseException):
-    """The process has been killed."""
-
-
-class Dying(dict[str, bytes]):
-    """Keys of a process that is killed after so many changes: later ones do not come about."""
-
-    left = 10**9
-    error: Callable[[], BaseException] = _KilledError
-    is_dead = False
-
-    def _change(self) -> None:
-        if self.is_dead:
-            raise _KilledError
-        if not self.left:
-            self.is_dead = self.error is _KilledError
-            self.left -= 1
-            raise self.error()
-        self.left -= 1
-
-    def __setitem__(self, key: str, value: bytes) -> None:
-        self._change()
-        super().__setitem__(key, value)
-
-    def pop(self, key: str, *default: Any) -> Any:
-        self._change()
-        return super().pop(key, *default)
-
-
-class LoggingKeys(MemoryStore):
-    """A mapping at a place that is the same for all copies of a file."""
-
-    def __init__(self, files: dict[str, bytes]) -> None:
-        super().__init__(files, "/memory.zarr")
-
-
 @pytest.fixture(scope="module")
 def small() -> dict[str, bytes]:
     return seeds.written(2)
 
 
-def _upgraded(files: dict[str, bytes]) -> None:
-    try:
-        upgrade(LoggingKeys(files))
-    except _KilledError:
-        return
-
-
-def _counted(files: dict[str, bytes]) -> int:
-    counting = Dying(files)
-    upgrade(LoggingKeys(counting))
+def _count(before: dict[str, bytes]) -> int:
+    counting = Dying(before)
+    upgrade(Keys(counting))
     return Dying.left - counting.left
 
 
-def _points(count: int, most: int) -> Iterator[int]:
-    step = max(1, count // most)
-    return iter(range(0, count, step))
-
-
-def _killed_at(before: dict[str, bytes], points: Iterator[int]) -> set[int]:
-    """Kill an upgrade at each point, and assert what there is afterwards; return the formats that were found."""
-    finished = Dying(before)
-    upgrade(LoggingKeys(finished))
-    assert values_of(LoggingKeys(dict(finished))) == values_of(LoggingKeys(dict(before)))
-    found = set()
-    for point in points:
+def _stopped(before: dict[str, bytes], most: int) -> Iterator[Dying]:
+    """Yield what an upgrade leaves that is killed, at ``most`` points spread over it."""
+    count = _count(before)
+    for point in range(0, count, max(1, count // most)):
         files = Dying(before)
         files.left = point
-        _upgraded(files)
-        left = dict(files)
-        assert files.is_dead
-        with ZarrIO(LoggingKeys(dict(left))) as io:
+        with pytest.raises(Dying.error):
+            upgrade(Keys(files))
+        files.left = Dying.left
+        yield files
+
+
+def _killed(before: dict[str, bytes], most: int) -> set[int]:
+    """Kill an upgrade, and assert what there is afterwards; return the formats that were found."""
+    finished = Dying(before)
+    upgrade(Keys(finished))
+    numbers = set()
+    for files in _stopped(before, most):
+        with ZarrIO(Keys(dict(files))) as io:
             number = io.zarr_format
-        found.add(number)
+        numbers.add(number)
         whole = before if number == 2 else finished
-        assert {key: left.get(key) for key in whole} == whole, point
-        again = dict(left)
-        upgrade(LoggingKeys(again))
-        assert again == finished, point
-    return found
+        assert {key: files.get(key) for key in whole} == whole
+        upgrade(Keys(files))
+        assert files == finished
+    return numbers
 
 
 @pytest.mark.filterwarnings("ignore::hdmf_zarr_backend.errors.JournalWarning")
 def test_a_kill_at_any_time_leaves_one_format_or_the_other(small):
-    assert _killed_at(small, _points(_counted(small), 20)) == {2, 3}
+    assert _killed(small, 20) == {2, 3}
 
 
 @pytest.mark.filterwarnings("ignore::hdmf_zarr_backend.errors.JournalWarning")
 @pytest.mark.slow
 def test_a_kill_at_every_point(small, rich):
     large = {str(file.relative_to(rich)): file.read_bytes() for file in rich.rglob("*") if file.is_file()}
+    assert _count(large) > 250
     for files in (small, large):
-        count = _counted(files)
-        assert _killed_at(files, _points(count, 250)) == {2, 3}
-    assert count > 250
+        assert _killed(files, 250) == {2, 3}
 
 
 def test_readers_of_format_2_find_the_complete_file_or_nothing(small):
-    for point in _points(_counted(small), 40):
-        files = Dying(small)
-        files.left = point
-        _upgraded(files)
+    for files in _stopped(small, 40):
         left = {key: value for key, value in files.items() if not key.endswith("zarr.json")}
         try:
-            hierarchy = parse(LoggingKeys(left)).hierarchy
+            hierarchy = parse(Keys(left)).hierarchy
         except ZarrBackendError:
             assert "zarr.json" in files  # it is one of format 3 by then
             assert ".zmetadata" not in files
         else:
-            assert hierarchy.flat().keys() == parse(LoggingKeys(dict(small))).hierarchy.flat().keys()
+            assert hierarchy.flat().keys() == parse(Keys(dict(small))).hierarchy.flat().keys()
 
 
 @pytest.mark.parametrize("part", [0.1, 0.5, 0.7])
 def test_a_failure_leaves_the_file_as_it_was(small, part):
-    before_commit = Dying(small)
-    upgrade(LoggingKeys(before_commit))
-    new = len([key for key in before_commit if key not in small])
+    whole = Dying(small)
+    upgrade(Keys(whole))
     files = Dying(small)
-    files.left = round(part * new)
-    files.error = lambda: OSError(28, "No space left on device")
+    files.left = round(part * len(whole.keys() - small.keys()))
+
+    def full() -> OSError:
+        files.left = Dying.left  # what undoes it succeeds
+        return OSError(28, "No space left on device")
+
+    files.error = full
     with pytest.raises((OSError, ZarrBackendError), match="No space"):
-        upgrade(LoggingKeys(files))
+        upgrade(Keys(files))
     assert dict(files) == small
 
 
@@ -410,29 +324,26 @@ def test_on_the_command_line(tmp_path, capsys):
 # ---- what an upgrade would do ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("options", [{}, {"keep": True}, {"chunk_key_encoding": "v2"}], ids=str)
-def test_a_dry_run_reports_what_an_upgrade_does(rich: Path, options: dict[str, Any], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("zarr_format", "options"),
+    [(2, {}), (2, {"keep": True}), (2, {"chunk_key_encoding": "v2"}), ("both", {}), ("both", {"keep": True}),
+     ("both", {"drop": 2}), ("both", {"drop": 3})],
+    ids=str,
+)  # fmt: skip
+def test_a_dry_run_reports_what_an_upgrade_does(rich: Path, zarr_format: Any, options: Any, tmp_path: Path) -> None:
     path = Path(shutil.copytree(rich, tmp_path / "a.nwb.zarr"))
+    if zarr_format == "both":
+        upgrade(path, keep=True)
     before = states(path)
     planned = upgrade(path, dry_run=True, **arguments(**options))
     assert states(path) == before
-    assert "would have" in str(planned)
     assert all(name in str(planned) for name in planned.encoded_arrays)
     done = upgrade(path, **arguments(**options))
     assert replace(planned, dry_run=False) == done
     assert done.encoded == len(done.encoded_arrays)
-
-
-@pytest.mark.parametrize("options", [{}, {"keep": True}, {"drop": 2}, {"drop": 3}], ids=str)
-def test_a_dry_run_of_a_file_of_both_formats(rich: Path, options: dict[str, Any], tmp_path: Path) -> None:
-    path = Path(shutil.copytree(rich, tmp_path / "a.nwb.zarr"))
-    upgrade(path, keep=True)
-    before = states(path)
-    planned = upgrade(path, dry_run=True, **options)
-    assert states(path) == before
-    assert replace(planned, dry_run=False) == upgrade(path, **options)
-    again = upgrade(path, dry_run=True, **options) if "drop" not in options else None
-    assert again is None or "already, nothing to do" in str(again)
+    if "drop" not in options:
+        assert ("would have" in str(planned)) == (states(path) != before)
+        assert "already, nothing to do" in str(upgrade(path, dry_run=True, **arguments(**options)))
 
 
 def test_a_dry_run_refuses_what_an_upgrade_refuses(rich: Path, tmp_path: Path) -> None:
@@ -456,8 +367,4 @@ def test_a_dry_run_on_the_command_line(rich: Path, tmp_path: Path, capsys: pytes
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith(f"{paths[0]}: would have Zarr format 3: ")
     assert lines[-1] == "2 of 2 files can be upgraded"
-    assert main(["upgrade", "--dry-run", "--json", str(paths[0])]) == 0
-    (document,) = json.loads(capsys.readouterr().out)
-    assert document["dry_run"]
-    assert document["encoded"] == len(document["encoded_arrays"])
     assert [states(path) for path in paths] == before
