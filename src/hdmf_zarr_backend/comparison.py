@@ -6,13 +6,13 @@ import json
 import math
 import os
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field, is_dataclass
 from functools import partial
 from itertools import takewhile, zip_longest
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeAlias, cast
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -41,19 +41,13 @@ from hdmf_zarr_backend.model.content import (
 )
 from hdmf_zarr_backend.model.elements import Element
 from hdmf_zarr_backend.model.link_sources import is_url
+from hdmf_zarr_backend.model.stored import indices_of
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.files import not_found
 from hdmf_zarr_backend.stores.locations import is_hdf5
 from hdmf_zarr_backend.stores.opening import located, open_store
 
-__all__ = [
-    "BLOCK_BYTES",
-    "KINDS",
-    "Difference",
-    "compare",
-    "open_content",
-    "summarise",
-]
+__all__ = ["BLOCK_BYTES", "KINDS", "Difference", "compare", "open_content", "summarise"]
 
 KINDS: frozenset[str] = frozenset(
     {
@@ -181,7 +175,9 @@ def compare_values(path: str, a: DatasetContent, b: DatasetContent) -> Iterator[
         return
     as_json = path.startswith(_SPECIFICATIONS) and a.dtype.kind == b.dtype.kind == "text"
     found = Findings(a.dtype, b.dtype)
-    for selection, left, right in _read_blocks(a, b):
+    only = tuple(slice(0, 1) for _ in b.shape or ())  # of shapes that differ, both have one element
+    for selection in _blocks(a, b):
+        left, right = _read(a, selection), _read(b, selection if a.shape == b.shape else only)
         if isinstance(left, DamagedFileError) or isinstance(right, DamagedFileError):
             yield Difference(path, "unreadable", _reason(left), _reason(right))
             break
@@ -189,15 +185,6 @@ def compare_values(path: str, a: DatasetContent, b: DatasetContent) -> Iterator[
         found.add(*values, tuple(part.start for part in selection))
     for kind, unequal in found.by_kind.items():
         yield unequal.difference(path, kind)
-
-
-def _read_blocks(
-    a: DatasetContent, b: DatasetContent
-) -> Iterator[tuple[Selection, Values | DamagedFileError, Values | DamagedFileError]]:
-    """Yield each block of ``a`` with its values in both; of shapes that differ, both have one element."""
-    only = tuple(slice(0, 1) for _ in b.shape or ())
-    for selection in _blocks(a, b):
-        yield selection, _read(a, selection), _read(b, selection if a.shape == b.shape else only)
 
 
 def _read(dataset: DatasetContent, selection: Selection) -> Values | DamagedFileError:
@@ -223,11 +210,9 @@ def _blocks(a: DatasetContent, b: DatasetContent) -> Iterator[Selection]:
     block = _block_shape(a, b, shape)
     if 0 in block:
         return
-    steps = [range(0, length, size) for length, size in zip(shape, block, strict=True)]
-    for corner in _corners(steps):
-        yield tuple(
-            slice(start, min(start + size, length)) for start, size, length in zip(corner, block, shape, strict=True)
-        )
+    for index in indices_of(tuple(-(-length // size) for length, size in zip(shape, block, strict=True))):
+        sides = zip(index, block, shape, strict=True)
+        yield tuple(slice(i * size, min((i + 1) * size, length)) for i, size, length in sides)
 
 
 def _block_shape(a: DatasetContent, b: DatasetContent, shape: tuple[int, ...]) -> list[int]:
@@ -240,16 +225,6 @@ def _block_shape(a: DatasetContent, b: DatasetContent, shape: tuple[int, ...]) -
         if block[axis] < shape[axis]:
             break
     return block
-
-
-def _corners(steps: Sequence[range]) -> Iterator[tuple[int, ...]]:
-    """Like `itertools.product`, which makes lists of its arguments first, however long they are."""
-    if not steps:
-        yield ()
-        return
-    for start in steps[0]:
-        for rest in _corners(steps[1:]):
-            yield start, *rest
 
 
 def _element_bytes(dtype: Element) -> int:
@@ -283,11 +258,6 @@ class Unequal(NamedTuple):
         """Return the difference of a dataset or an attribute."""
         return Difference(path, kind, self.a, self.b, attribute, self.place, self.number, self.largest)
 
-    def with_largest(self, size: float | None) -> Unequal:
-        """Return this with another difference between two numbers."""
-        sizes = [each for each in (self.largest, size) if each is not None]
-        return self._replace(largest=max(sizes, default=None))
-
 
 class Findings:
     """Differences between two arrays given block by block, by kind."""
@@ -311,7 +281,9 @@ class Findings:
                 place = (f"{index}" if index else "") + column
                 self.by_kind[kind] = Unequal(place, _item(a[first]), _item(b[first]))
             if unequal is _unequal_numbers:
-                self.by_kind[kind] = self.by_kind[kind].with_largest(_largest_difference(a[mask], b[mask]))
+                known = self.by_kind[kind]
+                sizes = [size for size in (known.largest, _largest_difference(a[mask], b[mask])) if size is not None]
+                self.by_kind[kind] = known._replace(largest=max(sizes, default=None))
             elements = np.asarray(mask.any(axis=tuple(range(left.ndim, mask.ndim))))
             rows[kind] = rows[kind] | elements if kind in rows else elements
         for kind, elements in rows.items():
@@ -349,7 +321,7 @@ def _comparison(a: Element, b: Element) -> Callable[[Values, Values], _Mask] | N
     if a.kind != b.kind:
         return None
     if a.kind == "datetime":
-        return _unequal_times
+        return lambda a, b: np.asarray((a != b) & ~(np.isnat(a) & np.isnat(b)))
     if a.kind == "sequence" and a.base is not None and b.base is not None:
         return partial(_unequal_sequences, a.base, b.base)
     return _unequal_objects
@@ -387,10 +359,6 @@ def _largest_difference(a: Values, b: Values) -> float | None:
     return int(largest) if {a.dtype.kind, b.dtype.kind} <= set("iub") else largest
 
 
-def _unequal_times(a: Values, b: Values) -> _Mask:
-    return np.asarray((a != b) & ~(np.isnat(a) & np.isnat(b)))
-
-
 def _unequal_objects(a: Values, b: Values) -> _Mask:
     return np.asarray(a != b, dtype=np.bool_)
 
@@ -418,36 +386,12 @@ def open_content(
     return _opened(*_recognised(path, storage_options), as_hdf5=as_hdf5)
 
 
-def open_pair(
-    a: FileContent | str | os.PathLike[str] | Any,
-    b: FileContent | str | os.PathLike[str] | Any,
-    *,
-    storage_options: Mapping[str, Any] | None = None,
-) -> tuple[FileContent, FileContent]:
-    """Open two files so that they can be compared; a `FileContent` is used as it is.
-
-    Two files of one format are described in the terms of that format, files of two formats in those of HDF5.
-    """
-    known_a, known_b = (("", file) if _is_content(file) else _recognised(file, storage_options) for file in (a, b))
-    as_hdf5 = known_a[0] != known_b[0]
-    left = _opened(*known_a, as_hdf5=as_hdf5)
-    try:
-        right = _opened(*known_b, as_hdf5=as_hdf5)
-    except BaseException:
-        if left is not a:
-            left.close()
-        raise
-    return left, right
-
-
 def _is_content(file: Any) -> bool:
     return isinstance(file, Mapping) and hasattr(file, "source") and hasattr(file, "close")
 
 
 def _opened(kind: str, source: Any, *, as_hdf5: bool) -> FileContent:
-    if kind == "HDF5":
-        return Hdf5Content(source)
-    return ZarrContent(source, as_hdf5=as_hdf5) if kind else cast(FileContent, source)
+    return Hdf5Content(source) if kind == "HDF5" else ZarrContent(source, as_hdf5=as_hdf5)
 
 
 def _recognised(
@@ -537,11 +481,15 @@ def compare(
             f"no such kinds of differences: {', '.join(sorted(unknown))}",
             remedy=f"The kinds are {', '.join(sorted(KINDS))}.",
         )
+    known: list[tuple[str, Any]] = [
+        ("", file) if _is_content(file) else _recognised(file, storage_options) for file in (a, b)
+    ]
+    as_hdf5 = known[0][0] != known[1][0]
     with ExitStack() as stack:
-        left, right = open_pair(a, b, storage_options=storage_options)
-        for given, opened in ((a, left), (b, right)):
-            if given is not opened:
-                stack.enter_context(closing(opened))
+        left, right = (
+            stack.enter_context(closing(_opened(kind, source, as_hdf5=as_hdf5))) if kind else source
+            for kind, source in known
+        )
         found = _compare_files(left, right, with_values=values and not {"value", "reference"} <= set(ignore))
         return [difference for difference in found if difference.kind not in ignore]
 
@@ -558,8 +506,13 @@ def _compare_files(a: FileContent, b: FileContent, *, with_values: bool) -> Iter
 
 
 def _compare_nodes(path: str, a: NodeContent, b: NodeContent, *, with_values: bool) -> Iterator[Difference]:
+    if isinstance(a, LinkContent) and isinstance(b, LinkContent):
+        is_same_file = a.file == b.file or a.location == b.location
+        if (a.form, a.target) != (b.form, b.target) or not is_same_file:
+            yield Difference(path, "link", a, b)
+        return
     if isinstance(a, LinkContent) or isinstance(b, LinkContent) or a.kind != b.kind:
-        yield from _compare_kinds(path, a, b)
+        yield Difference(path, "type", a.kind, b.kind)
         return
     yield from _compare_attributes(path, a.attributes, b.attributes)
     if isinstance(a, DatatypeContent) and isinstance(b, DatatypeContent):
@@ -570,19 +523,6 @@ def _compare_nodes(path: str, a: NodeContent, b: NodeContent, *, with_values: bo
             yield from compare_values(path, a, b)
 
 
-def _compare_kinds(path: str, a: NodeContent, b: NodeContent) -> Iterator[Difference]:
-    """Compare two links, or nodes of different kinds."""
-    if not isinstance(a, LinkContent) or not isinstance(b, LinkContent):
-        yield Difference(path, "type", a.kind, b.kind)
-    elif not _same_link(a, b):
-        yield Difference(path, "link", a, b)
-
-
-def _same_link(a: LinkContent, b: LinkContent) -> bool:
-    same_file = a.file == b.file or a.location == b.location
-    return (a.form, a.target) == (b.form, b.target) and same_file
-
-
 def _compare_attributes(
     path: str, a: Mapping[str, AttributeContent], b: Mapping[str, AttributeContent]
 ) -> Iterator[Difference]:
@@ -591,23 +531,17 @@ def _compare_attributes(
         left, right = a.get(name), b.get(name)
         if left is None or right is None:
             yield Difference(path, kind, left, right, name)
-        else:
-            yield from _compare_attribute(path, name, kind, left, right)
-
-
-def _compare_attribute(
-    path: str, name: str, kind: str, a: AttributeContent, b: AttributeContent
-) -> Iterator[Difference]:
-    for change in sorted(_type_changes(a.dtype, b.dtype)):
-        yield Difference(path, f"attribute-{change}", a.dtype, b.dtype, name)
-    if a.shape != b.shape:
-        yield Difference(path, "attribute-shape", a.shape, b.shape, name)
-    if a.value is None or b.value is None or not aligned(a.shape, b.shape):
-        return
-    found = Findings(a.dtype, b.dtype)
-    found.add(a.value, b.value)
-    for part, unequal in found.by_kind.items():
-        yield unequal.difference(path, kind if part == "value" else part, name)
+            continue
+        for change in sorted(_type_changes(left.dtype, right.dtype)):
+            yield Difference(path, f"attribute-{change}", left.dtype, right.dtype, name)
+        if left.shape != right.shape:
+            yield Difference(path, "attribute-shape", left.shape, right.shape, name)
+        if left.value is None or right.value is None or not aligned(left.shape, right.shape):
+            continue
+        found = Findings(left.dtype, right.dtype)
+        found.add(left.value, right.value)
+        for part, unequal in found.by_kind.items():
+            yield unequal.difference(path, kind if part == "value" else part, name)
 
 
 def _compare_types(path: str, a: Element, b: Element) -> Iterator[Difference]:
@@ -643,27 +577,19 @@ def _compare_storage(path: str, a: DatasetContent, b: DatasetContent) -> Iterato
     if a.shape != b.shape:
         yield Difference(path, "shape", a.shape, b.shape)
     if a.has_storage and b.has_storage:
-        yield from _compare_layout(path, a, b)
+        if a.chunks != b.chunks:
+            yield Difference(path, "chunks", a.chunks, b.chunks)
+        if a.filters != b.filters:
+            yield Difference(path, "filters", a.filters, b.filters)
+        if a.chunks is None and b.chunks is None and len({a.layout, b.layout} - {()}) == 2:
+            yield Difference(path, "layout", a.layout, b.layout)
     # an axis that cannot grow has the maximum of its shape, which is compared already
     growth_a, growth_b = (a.maxshape, b.maxshape) if a.shape == b.shape else (_growth(a), _growth(b))
     if growth_a != growth_b:
         yield Difference(path, "maxshape", a.maxshape, b.maxshape)
     if not _same_fill(a, b):
-        yield Difference(path, "fill", _shown_fill(a), _shown_fill(b))
-
-
-def _compare_layout(path: str, a: DatasetContent, b: DatasetContent) -> Iterator[Difference]:
-    if a.chunks != b.chunks:
-        yield Difference(path, "chunks", a.chunks, b.chunks)
-    if a.filters != b.filters:
-        yield Difference(path, "filters", a.filters, b.filters)
-    layouts = {a.layout, b.layout} - {()}
-    if a.chunks is None and b.chunks is None and len(layouts) == 2:
-        yield Difference(path, "layout", a.layout, b.layout)
-
-
-def _shown_fill(dataset: DatasetContent) -> Any:
-    return None if dataset.fill is None else dataset.fill.tolist()
+        fill_a, fill_b = (None if each.fill is None else each.fill.tolist() for each in (a, b))
+        yield Difference(path, "fill", fill_a, fill_b)
 
 
 def _growth(dataset: DatasetContent) -> list[tuple[int, int | None]]:

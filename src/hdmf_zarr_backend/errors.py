@@ -46,51 +46,6 @@ from collections.abc import Callable, Iterable
 from functools import partial, wraps
 from typing import ClassVar, ParamSpec, TypeVar
 
-__all__ = [
-    "ChunkError",
-    "ConflictError",
-    "DamagedFileError",
-    "DamagedMetadataWarning",
-    "DroppedChangesWarning",
-    "FilterReplacedWarning",
-    "FormatsDifferWarning",
-    "IncompleteStoreError",
-    "JournalWarning",
-    "LimitError",
-    "LinkRefusedError",
-    "MetadataError",
-    "MissingNamespacesWarning",
-    "MissingTargetError",
-    "ModeError",
-    "NaNPayloadWarning",
-    "NameRefusedError",
-    "NestingError",
-    "NotZarrError",
-    "OutOfMemoryError",
-    "PortableNameWarning",
-    "ReadOnlyStoreError",
-    "ReferenceTargetError",
-    "ResourceError",
-    "StoreError",
-    "StoreExistsError",
-    "StoreFullError",
-    "StoreLockedError",
-    "StoreNotFoundError",
-    "StoreRefusedError",
-    "StoreUnreachableError",
-    "UnlockedWarning",
-    "UnreadTypeWarning",
-    "UnsafeDataError",
-    "UnsupportedFileError",
-    "UsageError",
-    "ValueRefusedError",
-    "WorkerLostError",
-    "WriteError",
-    "WrongArgumentError",
-    "WrongTargetWarning",
-    "ZarrBackendError",
-]
-
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -406,3 +361,7 @@ class UnreadTypeWarning(UserWarning):
 
 class WrongTargetWarning(UserWarning):
     """A link or reference points to an object with another id than the one recorded."""
+
+
+_PUBLIC = (ZarrBackendError, UserWarning)
+__all__ = [name for name, cls in sorted(globals().items()) if isinstance(cls, type) and issubclass(cls, _PUBLIC)]

@@ -26,7 +26,7 @@ from hdmf_zarr_backend.execution.tasks import Index, task_bytes_for
 from hdmf_zarr_backend.formats.reserved import stores_all_chunks
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Hierarchy, absolute, join
 from hdmf_zarr_backend.model.render import counted
-from hdmf_zarr_backend.model.stored import StoredArray
+from hdmf_zarr_backend.model.stored import StoredArray, indices_of
 from hdmf_zarr_backend.options import MEMORY_BUDGET
 from hdmf_zarr_backend.progress import Progress
 from hdmf_zarr_backend.stores.base import DOCUMENTS, Store
@@ -38,16 +38,6 @@ _ZSTD_DESCRIPTOR = 4  # after the magic number
 
 
 # ---- what is stored -------------------------------------------------------------------------------------------------
-
-
-def _indices_of(grid: Index) -> Iterator[Index]:
-    """Yield all indices of a grid in order, without ranges in memory: a damaged file may have a huge grid."""
-    for number in range(math.prod(grid)):
-        index, rest = [], number
-        for length in reversed(grid):
-            rest, i = divmod(rest, length)
-            index.append(i)
-        yield tuple(reversed(index))
 
 
 class StoredObjects:
@@ -65,7 +55,7 @@ class StoredObjects:
 
     def first_missing(self, there: Collection[Index]) -> list[str]:
         """Return the names of the first few objects that are missing in ``there``."""
-        first = islice(_indices_of(self.grid), len(there) + SHOWN)
+        first = islice(indices_of(self.grid), len(there) + SHOWN)
         return [self._node.stored.chunk_name(index) for index in first if index not in there][:SHOWN]
 
     def sort(self, names: Iterable[str]) -> tuple[set[Index], list[str]]:
@@ -88,7 +78,7 @@ class StoredObjects:
         starts = [i * n for i, n in zip(index, self.inner, strict=True)]
         ends = [min(s + n, g) for s, n, g in zip(starts, self.inner, self._node.stored.grid, strict=True)]
         lengths = tuple(end - start for start, end in zip(starts, ends, strict=True))
-        for inner in _indices_of(lengths):
+        for inner in indices_of(lengths):
             yield tuple(start + i for start, i in zip(starts, inner, strict=True))
 
 
@@ -269,7 +259,7 @@ class ChunkCheck:
     def _present(self, path: str, node: StoredArray, stored: StoredObjects) -> Iterator[Index]:
         """Yield the chunks that are stored, and report how many are not. Iterates over stored chunks only."""
         if not self._store.abilities.listing:
-            yield from _indices_of(node.grid)
+            yield from indices_of(node.grid)
             return
         found, unknown = stored.sort(_stored_names(self._store, path))
         if self._has_other_chunks:

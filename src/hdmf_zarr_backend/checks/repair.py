@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -110,7 +110,7 @@ def consolidate(
         hierarchy = parse(store, use_consolidated=False).hierarchy if forget else _whole_hierarchy(store)
         journal = Journal(store, hierarchy.zarr_format, lock)
         with undone_on_error(journal):
-            journal.commit(_consolidated(store, hierarchy, {}))
+            journal.commit(consolidated(store, hierarchy))
         if state is not None:
             derive_or_warn(store, ParsedFile(hierarchy, consolidated=True), None, journal)
 
@@ -144,17 +144,23 @@ def _whole_hierarchy(store: Store) -> Hierarchy:
     return structure.hierarchy
 
 
-def _consolidated(store: Store, hierarchy: Hierarchy, kept: Mapping[str, bytes]) -> dict[str, bytes]:
-    """Return the consolidated document by its key, including the chunks in ``kept``."""
-    chunks = {
+def chunks_to_inline(
+    store: Store, hierarchy: Hierarchy, *, kept: Mapping[str, bytes] | None = None, but: Collection[str] = ()
+) -> dict[str, bytes]:
+    """Return the chunks for the consolidated document, those in ``kept`` first; none of the arrays in ``but``."""
+    nodes = {
         join(path, node.stored.chunk_name((0,) * len(node.stored.shape))): node
         for path, node in hierarchy.walk()
-        if isinstance(node, Dataset) and node.stored.shards is None and is_read_at_open(node)
+        if isinstance(node, Dataset) and path not in but and is_read_at_open(node)
     }
-    found = store.get_many(chunks)
-    inlined = {key: data for key, data in found.items() if is_inlined(chunks[key], data)}
-    inlined |= {key: data for key, data in kept.items() if key in chunks}
-    documents = FORMATS[hierarchy.zarr_format].last(hierarchy, inlined, consolidate=True)
+    found = {key: data for key, data in store.get_many(nodes).items() if is_inlined(nodes[key], data)}
+    return found | {key: data for key, data in (kept or {}).items() if key in nodes}
+
+
+def consolidated(store: Store, hierarchy: Hierarchy, kept: Mapping[str, bytes] | None = None) -> dict[str, bytes]:
+    """Return the last documents of a file, with the consolidated one, by key; ``kept`` as of `chunks_to_inline`."""
+    chunks = chunks_to_inline(store, hierarchy, kept=kept)
+    documents = FORMATS[hierarchy.zarr_format].last(hierarchy, chunks, consolidate=True)
     return {key: dump(document) for key, document in documents.items()}
 
 
@@ -248,7 +254,7 @@ def _repaired(
     if found is None or kinds.keys() & (_NOT_WHOLE | _LOST) or found.state in ("3 is newer", "both are newer"):
         found = None
     elif (drop_links and _drop_links(store, found, journal, repairs)) or _is_copy_wrong(kinds, found):
-        documents = _consolidated(store, found.hierarchy, found.other_chunks)
+        documents = consolidated(store, found.hierarchy, found.other_chunks)
         repairs.done.append("wrote a new consolidated document")
     journal.commit(documents)
     return found

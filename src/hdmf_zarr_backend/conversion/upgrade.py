@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -24,11 +24,11 @@ from hdmf_zarr_backend.builders.both import (
 )
 from hdmf_zarr_backend.builders.from_zarr import ZarrPlanner
 from hdmf_zarr_backend.changes.journal import Journal, changing, undone_on_error, warn_of_pending
+from hdmf_zarr_backend.checks.repair import chunks_to_inline, consolidated
 from hdmf_zarr_backend.errors import ConflictError, ReadOnlyStoreError, UsageError, known_arguments, printable
 from hdmf_zarr_backend.files.parser import ParsedFile, parse
-from hdmf_zarr_backend.formats import both, registry, zarr2, zarr3
-from hdmf_zarr_backend.formats.inlined import is_inlined, is_read_at_open
-from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Hierarchy, absolute, join, split
+from hdmf_zarr_backend.formats import both, zarr2, zarr3
+from hdmf_zarr_backend.model.nodes import Dataset, Hierarchy, absolute, join, split
 from hdmf_zarr_backend.model.render import counted
 from hdmf_zarr_backend.model.stored import DEFAULT_PREFIX, ChunkKeys
 from hdmf_zarr_backend.options import WriteOptions
@@ -47,47 +47,7 @@ _OLD_CHUNK = re.compile(r"[0-9]+(?:[./][0-9]+)*")
 _SHOWN = 5
 
 
-def write_in_place(
-    store: Store,
-    plan: WritePlan,
-    journal: Journal,
-    options: WriteOptions,
-) -> int:
-    """Set the documents and chunks of format 3 beside those of format 2, and commit: the latter are deleted then."""
-    forget(store, plan)
-    paths = [path for path, _ in plan.hierarchy.walk()]
-    record_format_3(store, journal, paths, {path: planned.node for path, planned in plan.arrays.items()})
-    queue = QueuedStore(store, (zarr3.DOCUMENT,))
-    writer = Writer(queue, plan, options)
-    writer.inlined.update(_inlined(store, plan.hierarchy, but=plan.arrays))
-    try:
-        writer.write()
-        queue.drain()
-    except BaseException:
-        queue.abandon()
-        raise
-    return _replace_format_2(store, plan.hierarchy, journal, queue.get_many([zarr3.DOCUMENT]))
-
-
-def _replace_format_2(store: Store, hierarchy: Hierarchy, journal: Journal, documents: Mapping[str, bytes]) -> int:
-    """Commit documents of format 3, and delete format 2, its root with the commit; return how many keys."""
-    old = keys_of_format_2(store, hierarchy)
-    journal.discard(key for key in old if key not in _OLD_ROOT)
-    journal.commit(documents, [key for key in old if key in _OLD_ROOT])
-    return len(old)
-
-
-def _inlined(store: Store, hierarchy: Hierarchy, *, but: Collection[str] = ()) -> dict[str, bytes]:
-    """Return the chunks for the consolidated document, without those of the arrays in ``but``."""
-    nodes = {
-        join(path, node.stored.chunk_name((0,) * len(node.stored.shape))): node
-        for path, node in hierarchy.walk()
-        if isinstance(node, Dataset) and path not in but and is_read_at_open(node)
-    }
-    return {key: data for key, data in store.get_many(nodes).items() if is_inlined(nodes[key], data)}
-
-
-def forget(store: Store, plan: WritePlan) -> None:
+def _forget(store: Store, plan: WritePlan) -> None:
     """Delete the keys of an interrupted upgrade: documents first, that of the root before the others."""
     left = [key for key in store.list_documents() if split(key)[1] == zarr3.DOCUMENT]
     if left:
@@ -99,9 +59,11 @@ def forget(store: Store, plan: WritePlan) -> None:
             store.delete([key for key in store.list_prefix(path) if key == prefix or key.startswith(f"{prefix}.")])
 
 
-def keys_of_format_2(store: Store, hierarchy: Hierarchy) -> list[str]:
+def _keys_of_format_2(store: Store, hierarchy: Hierarchy) -> list[str]:
     """Return the documents of format 2 of a file that has format 3 too, and the chunks that only they refer to."""
-    documents = {key for key in _listed(store) if split(key)[1] in _OLD}
+    # the consolidated one is not a document of a node, so some stores do not list it
+    listed = [*store.list_documents(), *store.get_many([zarr2.CONSOLIDATED])]
+    documents = {key for key in listed if split(key)[1] in _OLD}
     unknown = sorted({split(key)[0] for key in documents if hierarchy.get(split(key)[0]) is None})
     if unknown:
         shown = ", ".join(absolute(path) for path in unknown[:_SHOWN])
@@ -115,17 +77,8 @@ def keys_of_format_2(store: Store, hierarchy: Hierarchy) -> list[str]:
         path, name = split(key)
         node = hierarchy.get(path)
         if name == zarr2.ARRAY and isinstance(node, Dataset) and node.stored.chunk_keys.encoding == "default":
-            chunks += _old_chunks(store, path, node)
+            chunks += [key for key in store.list_prefix(path) if _OLD_CHUNK.fullmatch(key.removeprefix(f"{path}/"))]
     return [*chunks, *sorted(documents)]
-
-
-def _listed(store: Store) -> Iterator[str]:
-    yield from store.list_documents()
-    yield from store.get_many([zarr2.CONSOLIDATED])  # not a document of a node, so some stores do not list it
-
-
-def _old_chunks(store: Store, path: str, node: Dataset[Attributes]) -> list[str]:
-    return [key for key in store.list_prefix(path) if _OLD_CHUNK.fullmatch(key.removeprefix(f"{path}/"))]
 
 
 @dataclass(slots=True, frozen=True)
@@ -257,18 +210,34 @@ def upgrade(
     _check_store(store)
     if dry_run:
         warn_of_pending(store)
-        return _forecast(store, parse(store, use_consolidated=False), keep=keep, drop=drop)
+        found = _upgrade(store, parse(store, use_consolidated=False), None, options, keep=keep, drop=drop)
+        return replace(found, dry_run=True)
     with changing(store) as lock:
         parsed = parse(store, use_consolidated=False)
         with undone_on_error(Journal(store, parsed.zarr_format, lock)) as journal:
-            if drop == 3:
-                return _without_format_3(store, parsed, journal)
-            if keep:
-                return _with_both(store, parsed, journal, options)
-            if drop == 2:
-                _check_format_3(store, parsed)
-            new_keys = ChunkKeys("default", "." if options.chunk_key_encoding == "v2" else "/")
-            return _only_format_3(store, parsed, journal, new_keys, options)
+            return _upgrade(store, parsed, journal, options, keep=keep, drop=drop)
+
+
+def _upgrade(
+    store: Store, parsed: ParsedFile, journal: Journal | None, options: WriteOptions, *, keep: bool, drop: int | None
+) -> UpgradeReport:
+    """Upgrade a file; without a journal, check everything and change nothing."""
+    if drop == 3:
+        return _without_format_3(store, parsed, journal)
+    if keep:
+        return _with_both(store, parsed, journal, options)
+    if drop == 2 and parsed.zarr_format == 2 and parsed.state is None:
+        raise UsageError(
+            "the file has Zarr format 2 only",
+            store=store.location,
+            remedy="Leave drop= out, to convert it to format 3.",
+            remedy_cli="Leave --drop out, to convert it to format 3.",
+        )
+    if parsed.state is not None:
+        return _without_format_2(store, parsed, journal, options)
+    if parsed.zarr_format == 2:
+        return _from_format_2(store, parsed.hierarchy, journal, options)
+    return UpgradeReport(store.location, removed=_replace_format_2(store, parsed.hierarchy, journal, {}))
 
 
 def _check_store(store: Store) -> None:
@@ -282,41 +251,45 @@ def _check_store(store: Store) -> None:
         )
 
 
-def _check_format_3(store: Store, parsed: ParsedFile) -> None:
-    if parsed.zarr_format == 2 and parsed.state is None:
-        raise UsageError(
-            "the file has Zarr format 2 only",
-            store=store.location,
-            remedy="Leave drop= out, to convert it to format 3.",
-            remedy_cli="Leave --drop out, to convert it to format 3.",
-        )
-
-
-def _only_format_3(
-    store: Store, parsed: ParsedFile, journal: Journal, new_keys: ChunkKeys, options: WriteOptions
-) -> UpgradeReport:
-    """Convert a file of one or both formats to format 3 only."""
-    if parsed.state is not None:
-        return _without_format_2(store, parsed, journal, options)
-    if parsed.zarr_format == 3:
-        return UpgradeReport(store.location, removed=_replace_format_2(store, parsed.hierarchy, journal, {}))
-    plan, fates = _planned(store, parsed.hierarchy, new_keys)
-    return _report(store, fates, write_in_place(store, plan, journal, options))
-
-
-def _planned(store: Store, hierarchy: Hierarchy, new_keys: ChunkKeys) -> tuple[WritePlan, dict[str, Fate]]:
-    """Return the plan of a file of format 2 in format 3, and what happens to the chunks of each array."""
+def _from_format_2(store: Store, hierarchy: Hierarchy, journal: Journal | None, options: WriteOptions) -> UpgradeReport:
+    """Set the documents and chunks of format 3 beside those of format 2, and commit: the latter are deleted then."""
     _check_consolidated(store, zarr2.encode_documents(hierarchy))
     store.read_rules = replace(store.read_rules, is_copied=True)  # chunks that are encoded again must exist
     plan = ZarrPlanner(store, hierarchy, store.location, zarr_format=3, is_in_place=True).plan_file()
     adapt_plan(plan, location=store.location)
     fates = keep_chunks(plan, hierarchy)
-    for path in plan.arrays:
+    for path, planned in plan.arrays.items():
         node = hierarchy.get(path)
         assert isinstance(node, Dataset)
         check_unwritten(store, path, node.stored)
-        plan.arrays[path].node.stored.chunk_keys = new_keys
-    return plan, fates
+        planned.node.stored.chunk_keys = ChunkKeys("default", "." if options.chunk_key_encoding == "v2" else "/")
+    documents: dict[str, bytes] = {}
+    if journal is not None:
+        _forget(store, plan)
+        paths = [path for path, _ in plan.hierarchy.walk()]
+        record_format_3(store, journal, paths, {path: planned.node for path, planned in plan.arrays.items()})
+        queue = QueuedStore(store, (zarr3.DOCUMENT,))
+        writer = Writer(queue, plan, options)
+        writer.inlined.update(chunks_to_inline(store, plan.hierarchy, but=plan.arrays))
+        try:
+            writer.write()
+            queue.drain()
+        except BaseException:
+            queue.abandon()
+            raise
+        documents = queue.get_many([zarr3.DOCUMENT])
+    return _report(store, fates, _replace_format_2(store, plan.hierarchy, journal, documents))
+
+
+def _replace_format_2(
+    store: Store, hierarchy: Hierarchy, journal: Journal | None, documents: Mapping[str, bytes]
+) -> int:
+    """Commit documents of format 3, and delete format 2, its root with the commit; return how many keys."""
+    old = _keys_of_format_2(store, hierarchy)
+    if journal is not None:
+        journal.discard(key for key in old if key not in _OLD_ROOT)
+        journal.commit(documents, [key for key in old if key in _OLD_ROOT])
+    return len(old)
 
 
 def _report(
@@ -327,7 +300,8 @@ def _report(
     return UpgradeReport(store.location, found.count("kept"), len(encoded), removed, formats, encoded)
 
 
-def _check_both(store: Store, parsed: ParsedFile) -> None:
+def _with_both(store: Store, parsed: ParsedFile, journal: Journal | None, options: WriteOptions) -> UpgradeReport:
+    """Add the documents of format 3 to a file of format 2."""
     check_derivable(store, parsed.state)
     if parsed.zarr_format == 3 and parsed.state != "alike":
         raise UsageError(
@@ -335,87 +309,57 @@ def _check_both(store: Store, parsed: ParsedFile) -> None:
             store=store.location,
             remedy="Make a new file with `zarrio convert --zarr-format both`.",
         )
-
-
-def _with_both(store: Store, parsed: ParsedFile, journal: Journal, options: WriteOptions) -> UpgradeReport:
-    """Add the documents of format 3 to a file of format 2."""
-    _check_both(store, parsed)
     if parsed.state == "alike":
         return UpgradeReport(store.location, formats=(2, 3))
     hierarchy = parsed.hierarchy
     if parsed.state is None:
         _check_consolidated(store, zarr2.encode_documents(hierarchy))
     store.read_rules = replace(store.read_rules, is_copied=True)
-    if store.get(zarr2.CONSOLIDATED) is None:
+    if journal is not None and store.get(zarr2.CONSOLIDATED) is None:
         journal.keep([zarr3.DOCUMENT])  # and the consolidated document
-        last = registry.FORMATS[2].last(hierarchy, _inlined(store, hierarchy), consolidate=True)
-        store.set_many({key: dump(document) for key, document in last.items()})
+        store.set_many(consolidated(store, hierarchy))
+    if journal is None:
+        return _report(store, plan_format_3(store, hierarchy)[1], formats=(2, 3))
     return _report(store, derive(store, hierarchy, journal=journal, options=options).fates, formats=(2, 3))
 
 
-def _without_format_2(store: Store, parsed: ParsedFile, journal: Journal, options: WriteOptions) -> UpgradeReport:
+def _without_format_2(
+    store: Store, parsed: ParsedFile, journal: Journal | None, options: WriteOptions
+) -> UpgradeReport:
     """Convert a file of both formats to format 3."""
     fates: dict[str, Fate] = {}
-    if parsed.state == "2 is newer":
-        fates = derive(store, parsed.hierarchy, journal=journal, options=options).fates
-    hierarchy = parse(store, use_consolidated=False, hint=3).hierarchy
-    if parsed.state in ("alike", "2 is newer"):  # else they are those of another program
-        arrays = ((path, node) for path, node in hierarchy.walk() if isinstance(node, Dataset))
-        changed = {zarr3.key_of(path): node for path, node in arrays if both.use_struct(node.stored)}
-        journal.keep(changed)
-        store.set_many({key: dump(zarr3.encode_node(node)) for key, node in changed.items()})
-    last = registry.FORMATS[3].last(hierarchy, _inlined(store, hierarchy), consolidate=True)
-    removed = _replace_format_2(store, hierarchy, journal, {key: dump(document) for key, document in last.items()})
-    fates = fates or {path: "kept" for path, node in hierarchy.walk() if isinstance(node, Dataset)}
-    return _report(store, fates, removed)
+    if parsed.state == "2 is newer" and journal is None:
+        plan, fates = plan_format_3(store, parsed.hierarchy)
+        hierarchy = plan.hierarchy
+    else:
+        if parsed.state == "2 is newer":
+            fates = derive(store, parsed.hierarchy, journal=journal, options=options).fates
+        hierarchy = parse(store, use_consolidated=False, hint=3).hierarchy
+    arrays = {path: node for path, node in hierarchy.walk() if isinstance(node, Dataset)}
+    documents: dict[str, bytes] = {}
+    if journal is not None:
+        if parsed.state in ("alike", "2 is newer"):  # else they are those of another program
+            changed = {zarr3.key_of(path): node for path, node in arrays.items() if both.use_struct(node.stored)}
+            journal.keep(changed)
+            store.set_many({key: dump(zarr3.encode_node(node)) for key, node in changed.items()})
+        documents = consolidated(store, hierarchy)
+    removed = _replace_format_2(store, hierarchy, journal, documents)
+    return _report(store, fates or dict.fromkeys(arrays, "kept"), removed)
 
 
-def _without_format_3(store: Store, parsed: ParsedFile, journal: Journal) -> UpgradeReport:
+def _without_format_3(store: Store, parsed: ParsedFile, journal: Journal | None) -> UpgradeReport:
     """Convert a file of both formats to format 2."""
-    _check_format_2(store, parsed)
-    documents, chunks = keys_of_format_3(store)
-    journal.discard([*chunks, *documents[1:]])
-    journal.commit({}, documents[:1])
-    return UpgradeReport(store.location, removed=len(documents) + len(chunks), formats=(2,))
-
-
-def _check_format_2(store: Store, parsed: ParsedFile) -> None:
     if parsed.state is None and parsed.zarr_format == 3:
         raise UsageError(
             "the file has Zarr format 3 only",
             store=store.location,
             remedy="Make a file of format 2 with `zarrio convert --zarr-format 2`.",
         )
-
-
-def _forecast(store: Store, parsed: ParsedFile, *, keep: bool, drop: int | None) -> UpgradeReport:
-    """Return what an upgrade would do, after the same checks."""
-    fates: dict[str, Fate] = {}
-    hierarchy = parsed.hierarchy
-    if drop == 3:
-        _check_format_2(store, parsed)
-        removed = sum(map(len, keys_of_format_3(store)))
-        return UpgradeReport(store.location, removed=removed, formats=(2,), dry_run=True)
-    if keep:
-        _check_both(store, parsed)
-        if parsed.state is None:
-            _check_consolidated(store, zarr2.encode_documents(hierarchy))
-        if parsed.state != "alike":
-            store.read_rules = replace(store.read_rules, is_copied=True)
-            _, fates = plan_format_3(store, hierarchy)
-        return replace(_report(store, fates, formats=(2, 3)), dry_run=True)
-    if drop == 2:
-        _check_format_3(store, parsed)
-    if parsed.state == "2 is newer":
-        plan, fates = plan_format_3(store, hierarchy)
-        hierarchy = plan.hierarchy
-    elif parsed.state is not None:
-        hierarchy = parse(store, use_consolidated=False, hint=3).hierarchy
-        fates = {path: "kept" for path, node in hierarchy.walk() if isinstance(node, Dataset)}
-    elif parsed.zarr_format == 2:
-        plan, fates = _planned(store, hierarchy, ChunkKeys("default", "/"))
-        hierarchy = plan.hierarchy
-    return replace(_report(store, fates, len(keys_of_format_2(store, hierarchy))), dry_run=True)
+    documents, chunks = keys_of_format_3(store)
+    if journal is not None:
+        journal.discard([*chunks, *documents[1:]])
+        journal.commit({}, documents[:1])
+    return UpgradeReport(store.location, removed=len(documents) + len(chunks), formats=(2,))
 
 
 def _check_consolidated(store: Store, documents: dict[str, Any]) -> None:

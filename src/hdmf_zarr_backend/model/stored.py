@@ -5,6 +5,8 @@ Source: Zarr v2 specification; Zarr v3 specification.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -76,6 +78,16 @@ _MOST_DIGITS = 20
 def is_small_number(text: str) -> bool:
     """Tell whether a text is a number with so few digits that `int` takes it: a version, or a part of a chunk key."""
     return text.isascii() and text.isdigit() and len(text) < _MOST_DIGITS
+
+
+def indices_of(grid: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+    """Yield all indices of a grid in order, without ranges in memory: a damaged file may have a huge grid."""
+    for number in range(math.prod(grid)):
+        index, rest = [], number
+        for length in reversed(grid):
+            rest, i = divmod(rest, length)
+            index.append(i)
+        yield tuple(reversed(index))
 
 
 class Original(NamedTuple):
