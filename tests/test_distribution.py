@@ -118,20 +118,6 @@ def first_screen() -> str:
     return "\n".join(["set -e", *typed])
 
 
-def test_the_first_screen_has_all_its_parts():
-    typed = first_screen()
-    parts = (
-        'pip install ".[all]"',
-        "plot_first_file.py",
-        "activate",
-        "python - <<",
-        "zarrio convert",
-        "zarrio compare",
-    )
-    assert [typed.count(part) for part in parts] == [1, 1, 1, 1, 2, 1]
-    assert [typed.index(part) for part in parts] == sorted(typed.index(part) for part in parts)
-
-
 @pytest.mark.parametrize("version", ["3.11", "3.13"])
 def test_the_first_screen_works_as_printed_in_a_fresh_environment(version, built, tmp_path):
     """In what the source distribution holds; pip gets what is missing from the package index, as it does to build."""
@@ -159,10 +145,3 @@ def test_the_first_screen_works_as_printed_in_a_fresh_environment(version, built
     assert answer.stdout.endswith("\nthe same\n")
     assert (tmp_path / STEM / "first" / "again.nwb").is_file()
     assert f"version = {version}." in (tmp_path / STEM / ".venv" / "pyvenv.cfg").read_text(encoding="utf-8")
-
-
-def test_an_older_python3_is_refused_by_name(built, tmp_path):
-    """By pip, which reads the metadata of the wheel and names the version that is needed."""
-    with zipfile.ZipFile(built / f"{STEM}-py3-none-any.whl") as wheel:
-        metadata = wheel.read(f"{STEM}.dist-info/METADATA").decode()
-    assert "\nRequires-Python: >=3.11\n" in metadata

@@ -15,7 +15,6 @@ from functools import reduce
 from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any
-from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -24,14 +23,13 @@ from pynwb import NWBHDF5IO, NWBFile, TimeSeries
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, convert
 from hdmf_zarr_backend.options import WriteOptions
-from tests.import_rules import LIBRARIES, PACKAGE, PACKAGES
+from tests.import_rules import PACKAGE, PACKAGES
 
 ROOT = Path(__file__).resolve().parents[1]
 SCRIPTS = ROOT / "docs" / "_scripts"
 SOURCE = ROOT / "src" / "hdmf_zarr_backend"
 REPAIR = "run: python docs/_scripts/architecture.py"
 
-_CELL = re.compile(r"^\| `([^`]+)` \|", re.MULTILINE)
 _NAMED = re.compile(r"`((?:\w+\.)*\w+):(\w+(?:\.\w+)*)`")
 _LINKED = re.compile(r"\[`([\w.]+):[\w.]+`\]\(([^)]+)\)")
 
@@ -43,33 +41,13 @@ def script() -> Iterator[ModuleType]:
         yield importlib.import_module("architecture")
 
 
-@pytest.fixture(scope="module")
-def parts(script: ModuleType) -> dict[str, str]:
-    """The generated parts of the page as it stands."""
-    found: dict[str, str] = importlib.import_module("generated").parts(script.PAGE.read_text(encoding="utf-8"))
-    return found
-
-
 def test_page_and_pictures_are_as_the_script_makes_them(script):
     for path, text in script.files().items():
         assert path.read_text(encoding="utf-8") == text, f"{path.name}: {REPAIR}"
 
 
-def test_every_package_is_on_the_page_with_what_it_may_import(parts):
-    assert _CELL.findall(parts["packages"]) == list(PACKAGES)
-    for line in parts["packages"].splitlines()[2:]:
-        package, _, allowed = (cell.strip() for cell in line.strip("|").split(" | "))
-        assert set(re.findall(r"`(\w+)`", allowed)) == PACKAGES[package.strip("`")], package
-
-
 def test_every_package_of_the_table_is_there():
     assert [name for name in PACKAGES if not (SOURCE / name).is_dir() and not (SOURCE / f"{name}.py").is_file()] == []
-
-
-def test_every_library_and_module_is_on_the_page(parts):
-    assert _CELL.findall(parts["libraries"]) == list(LIBRARIES)
-    modules = {p.relative_to(SOURCE).with_suffix("").as_posix() for p in SOURCE.glob("*/*.py")}
-    assert set(_CELL.findall(parts["modules"])) == {name for name in modules if not name.endswith("/__init__")}
 
 
 def test_what_the_picture_of_the_data_flow_names_is_there(script):
@@ -78,24 +56,6 @@ def test_what_the_picture_of_the_data_flow_names_is_there(script):
     modules = [*named.WRITE_STEPS, *named.READ_STEPS, *named.WRITE_VALUES, *named.READ_VALUES, *formats]
     missing = [name for name in modules if not name.startswith("hdmf: ") and not (SOURCE / f"{name}.py").is_file()]
     assert missing == []
-
-
-def test_layers_go_down_only(script):
-    """A package stands above all that it may import."""
-    levels = importlib.import_module("pictures").levels(PACKAGES)
-    height = {package: number for number, level in enumerate(levels) for package in level}
-    assert set(height) == set(PACKAGES)
-    assert all(height[other] < height[package] for package, allowed in PACKAGES.items() for other in allowed)
-
-
-def test_pictures_are_well_formed_and_keep_their_words_inside(script):
-    for text in (script.DATA_FLOW.read_text("utf-8"), script.LAYERS.read_text("utf-8")):
-        picture = ElementTree.fromstring(text)  # noqa: S314 - our own file
-        width, height = (float(picture.attrib[side]) for side in ("width", "height"))
-        placed = [element.attrib for element in picture.iter() if "x" in element.attrib and "y" in element.attrib]
-        places = [(float(attributes["x"]), float(attributes["y"])) for attributes in placed]
-        assert len(places) > 15
-        assert all(0 <= x < width and 0 <= y < height for x, y in places)
 
 
 # ---- walks and answers ---------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ SCRIPTS = ROOT / "docs" / "_scripts"
 def scripts() -> Iterator[dict[str, ModuleType]]:
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(SCRIPTS)
-        yield {name: importlib.import_module(name) for name in ("figures", "compatibility", "generated")}
+        yield {name: importlib.import_module(name) for name in ("figures", "compatibility")}
 
 
 @pytest.mark.parametrize("name", ["figures", "compatibility"])
@@ -35,50 +35,12 @@ def test_every_line_has_figures_of_this_package_and_of_013(scripts):
         assert {figures.OURS, figures.OLD} <= figures.ratios(work).keys(), work.label
 
 
-def test_a_row_that_the_benchmark_does_not_have_is_an_error(scripts):
-    figures = scripts["figures"]
-    for wrong in (figures.Work("x", "no such target"), figures.Work("x", cell=("W2a", "sing", "1"))):
-        with pytest.raises(LookupError):
-            figures.ratios(wrong)
-
-
-def test_a_page_without_the_part_is_an_error(scripts):
-    with pytest.raises(ValueError, match="no part speed"):
-        scripts["generated"].with_part("a page", "speed", "text")
-
-
-def test_ratios_are_those_of_the_page(scripts):
-    figures = scripts["figures"]
-    text = figures.FIGURES.read_text(encoding="utf-8")
-    slices = next(work for work in figures.WORKS if work.target == "200 random one-second slices")
-    row = next(line for line in text.splitlines() if line.startswith("| 200 random one-second slices | "))
-    cells = [cell.strip() for cell in row.strip("|").split(" | ")]
-    expected = {figures.OLD: 1.0, figures.OURS: float(cells[1].split()[0])}
-    expected |= {figures.NEW: float(cells[4]), figures.HDF5: float(cells[5])}
-    assert figures.ratios(slices) == expected
-
-
 def test_what_is_shown_by_a_test_is_shown_by_one_that_exists(scripts):
     for reader in scripts["compatibility"].READERS:
         if reader.client or set(reader.opens) == {"not tested"}:
             continue
         path, _, name = reader.shown.partition(":")
         assert f"def {name}" in (ROOT / path).read_text(encoding="utf-8"), reader.name
-
-
-def test_a_client_that_fails_is_not_said_to_work(scripts, monkeypatch):
-    compatibility = scripts["compatibility"]
-    monkeypatch.setattr(
-        compatibility,
-        "results",
-        lambda: {
-            ("dandi", "format 2"): {"a": True, "b": True},
-            ("dandi", "format 3"): {"a": True, "b": False},
-            ("dandi", "both formats"): {"a": False, "b": False},
-        },
-    )
-    monkeypatch.setattr(compatibility, "READERS", [compatibility.Reader("dandi", client="dandi")])
-    assert "| dandi | yes | all but `b` | no |" in compatibility.compatibility()
 
 
 def test_the_readme_fits_on_two_screens():

@@ -91,12 +91,6 @@ def folder(files: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(files, tmp_path / "here"))
 
 
-def test_there_are_pages():
-    assert {"README.md", "docs/index.md", "docs/getting-started.md"} <= set(PAGES)
-    assert len(GUIDES) > 7
-    assert set(GUIDES) <= set(PAGES), "a guide without code"
-
-
 _CONVERTED = re.compile(r"""convert(?:\("[^"]+", "| \S+ )(?P<target>[\w./]+)""")
 
 
@@ -127,11 +121,6 @@ def test_the_code_of_a_page_runs(name, folder, runner, s3, first, tmp_path):
         assert output == block.output, block.code
 
 
-def test_a_wrong_output_is_noticed():
-    page = "```python\nprint(1)\n```\n\n```text\n2\n```\n\nWords.\n\n```text\nno output of any code\n```\n"
-    assert list(blocks(page)) == [Block("print(1)\n", "2\n")]
-
-
 # ---- the command line -----------------------------------------------------------------------------------------------
 
 _CONSOLE = re.compile(r"^```console\n(?P<text>.*?)^```$", re.DOTALL | re.MULTILINE)
@@ -150,28 +139,12 @@ def calls(page: str) -> Iterator[list[str]]:
 CALLS = sorted({tuple(call) for page in ALL_PAGES.values() for call in calls(page)})
 
 
-def test_there_are_calls_of_each_command():
-    parser = build_parser()
-    named = {call[0] for call in CALLS}
-    assert {"convert", "inspect", "compare", "dry-run", "verify", "repair", "consolidate"} <= named
-    assert parser.prog == "zarrio"
-
-
 @pytest.mark.parametrize("call", CALLS, ids=" ".join)
 def test_a_call_is_one_that_the_command_line_takes(call, capsys):
     try:
         build_parser().parse_args(call)
     except SystemExit as stop:
         assert stop.code == 0, capsys.readouterr().err  # --help
-
-
-def test_a_wrong_call_is_noticed(capsys):
-    page = "```console\n$ zarrio compare a.nwb --nonsense && echo 1\n$ ls\n```\n"
-    assert list(calls(page)) == [["compare", "a.nwb", "--nonsense"]]
-    with pytest.raises(SystemExit) as stop:
-        build_parser().parse_args(["compare", "a.nwb", "b.nwb", "--nonsense"])
-    assert stop.value.code != 0
-    assert "nonsense" in capsys.readouterr().err
 
 
 # ---- messages -------------------------------------------------------------------------------------------------------
@@ -195,10 +168,6 @@ def raised() -> str:
 TROUBLES = re.findall(r"^\| `([^`]+)` \|", ALL_PAGES["docs/how-to/troubleshooting.md"], re.MULTILINE)
 
 
-def test_there_are_messages():
-    assert len(TROUBLES) > 40
-
-
 def is_raised(message: str, raised: str) -> bool:
     """Tell whether each part of a message between two ``…`` is in one text, in this order."""
     parts = [re.escape(part) for part in message.split("…") if part.strip()]
@@ -208,14 +177,6 @@ def is_raised(message: str, raised: str) -> bool:
 @pytest.mark.parametrize("message", TROUBLES)
 def test_a_message_of_the_page_on_troubles_is_one_of_this_package(message, raised):
     assert is_raised(message, raised)
-
-
-def test_a_message_of_nobody_is_noticed():
-    known = "\n".join(texts(ast.parse("a = f'the {1} is {2} long'\nb = 'no such chunk'")))
-    assert is_raised("the … is … long", known)
-    assert is_raised("such chunk", known)
-    assert not is_raised("the … is … short", known)
-    assert not is_raised("the … chunk", known)
 
 
 # ---- what the README shows of the command line ----------------------------------------------------------------------
@@ -250,14 +211,3 @@ def test_the_commands_of_the_readme_print_what_it_shows(first, tmp_path, monkeyp
         said = capsys.readouterr()
         assert (code, said.err) == (0, ""), command
         assert is_shown(shown, said.out + (f"{then.removeprefix('echo ')}\n" if then else "")), said.out
-
-
-def test_lines_that_were_not_printed_are_noticed():
-    page = "```console\n$ zarrio a b\nx in 1.0 s\n...\nend\n$ zarrio c\n```\n"
-    (_, shown), (command, nothing) = sessions(page)
-    assert (command, nothing) == ("zarrio c", [])
-    assert is_shown(shown, "x in 2.5 s\n1\n2 \nend\n")
-    assert is_shown(shown, "x in 2.5 s\nend\n")
-    assert not is_shown(shown, "x in 2.5 s\n1\nEND\n")
-    assert not is_shown(shown, "y in 2.5 s\nend\n")
-    assert not is_shown(nothing, "a line\n")

@@ -106,9 +106,3 @@ def test_every_error_that_is_raised_says_what_to_do():
     modules = sorted(Path(errors.__file__).parent.rglob("*.py"))
     assert len(modules) > 100
     assert [found for module in modules for found in raised_without_remedy(module)] == []
-
-
-def test_an_error_without_a_remedy_is_found(tmp_path):
-    module = tmp_path / "module.py"
-    module.write_text("raise UsageError('wrong')\nraise UsageError('wrong', remedy='Do this.')\n")
-    assert len(raised_without_remedy(module)) == 1

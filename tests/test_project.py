@@ -92,11 +92,6 @@ def test_where_this_package_is_installed_the_command_installs_all_that_it_needs(
     assert answer.stderr.endswith("needs filelock; install what is missing with: pip install hdmf-zarr-backend\n")
 
 
-def test_the_libraries_are_looked_for_and_not_imported(tmp_path):
-    program = "import hdmf_zarr_backend; print(sorted(set(sys.argv[2:]) & sys.modules.keys()))"
-    assert _run_with(tmp_path, extras.REQUIRED, program.replace("sys.argv[2:]", repr(extras.REQUIRED))).stdout == "[]\n"
-
-
 @pytest.mark.parametrize(
     ("library", "call", "what"),
     [
@@ -157,24 +152,6 @@ def _make_installed(site: Path, program: str) -> None:
 def test_an_entry_point_leads_somewhere(target):
     module, _, name = target.partition(":")
     assert callable(getattr(importlib.import_module(module), name))
-
-
-def test_the_citation_says_what_the_project_says():
-    citation = yaml.safe_load((REPOSITORY / "CITATION.cff").read_text(encoding="utf-8"))
-    assert {"cff-version", "message", "title", "type", "authors", "abstract", "keywords"} <= citation.keys()
-    assert citation["license"] == PROJECT["license"]
-    assert [author["name"] for author in citation["authors"]] == [author["name"] for author in PROJECT["authors"]]
-    assert citation["title"].startswith(PROJECT["name"])
-
-
-@pytest.mark.parametrize("name", ["defect.yml", "wish.yml"])
-def test_an_issue_template_is_a_form(name):
-    form = yaml.safe_load((REPOSITORY / ".github" / "ISSUE_TEMPLATE" / name).read_text(encoding="utf-8"))
-    assert {"name", "description", "body"} <= form.keys()
-    assert {part["type"] for part in form["body"]} <= {"markdown", "textarea", "input", "dropdown", "checkboxes"}
-    questions = [part for part in form["body"] if part["type"] != "markdown"]
-    assert all(part["attributes"]["label"] for part in questions)
-    assert len({part["id"] for part in questions}) == len(questions)
 
 
 def test_the_package_says_that_it_is_typed():

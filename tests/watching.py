@@ -33,7 +33,7 @@ class Watched:
 
     def hear(self, event: str, arguments: tuple[Any, ...]) -> None:
         """Record an audit event."""
-        if event == "open":
+        if event == "open" and not arguments[2] & getattr(os, "O_DIRECTORY", 0):
             is_write = bool(arguments[2] & (os.O_WRONLY | os.O_RDWR))
             self._note(self.sets if is_write else self.reads, arguments[0])
         elif event == "os.rename":
