@@ -6,19 +6,19 @@ import json
 import os
 import pickle
 import struct
+import tempfile
 import warnings
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import h5py
 import numcodecs
 import numpy as np
-from h5py import h5d, h5g, h5p, h5s, h5t
+from h5py import h5a, h5d, h5g, h5p, h5s, h5t
 
 from hdmf_zarr_backend import ZarrIO
 from tests import trees
@@ -31,20 +31,11 @@ SECRET = b"a secret that no file may bring along"
 """What is in the file beside the folder that everything is allowed in."""
 
 
-@dataclass(frozen=True)
-class HostileFile:
-    """One file.
-
-    Parameters
-    ----------
-    name : str
-        What is wrong with it.
-    make : callable
-        Makes it in an empty folder and returns its path.
-    """
+class HostileFile(NamedTuple):
+    """What is wrong with a file, and what makes it in an empty folder and returns its path."""
 
     name: str
-    make: Callable[[Path], Path]
+    make: Callable[[Path], Any]
 
 
 # ---- the whole files ------------------------------------------------------------------------------------------------
@@ -165,7 +156,7 @@ def shown(value: Any) -> str:
 
 # ---- documents ------------------------------------------------------------------------------------------------------
 
-HUGE, HUGER = 2**62, 10**30
+HUGE, HUGER, DIGITS = 2**62, 10**30, 10**4000 - 1
 DEEP = ("[" * 900 + "]" * 900).encode()
 AXES = [1] * 70
 
@@ -197,7 +188,7 @@ ODD_2: dict[str, list[Any]] = {
 """Part of ``.zarray`` -> what no array has there."""
 
 ODD_3: dict[str, list[Any]] = {
-    "shape": [[HUGE, 4], [HUGER, 4], AXES, "x", [-1, 1], None],
+    "shape": [[HUGE, 4], [HUGER, 4], AXES, "x", [-1, 1], None, [DIGITS, 4], [10**300, 10**300]],
     "data_type": ["x", 5, None, {"name": 5}, {"name": "struct", "configuration": {"fields": 5}}, "r0", "r7",
                   {"name": "numpy.datetime64", "configuration": {"unit": "x", "scale_factor": -1}},
                   {"name": "fixed_length_utf32", "configuration": {"length_bytes": HUGER}}],
@@ -211,7 +202,7 @@ ODD_3: dict[str, list[Any]] = {
                [{"name": "transpose", "configuration": {"order": [9, 9]}}, {"name": "bytes"}],
                [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "blosc", "configuration": {}}],
                [{"name": "sharding_indexed", "configuration": {}}]],
-    "fill_value": ["x", {"a": 1}, HUGER, [1], None],
+    "fill_value": ["x", {"a": 1}, HUGER, DIGITS, [1], None],
     "dimension_names": ["x", [5, 6], ["a"], ["a", "a"]],
     "attributes": ["x", 5, [1], None],
     "storage_transformers": [5, [{"name": "x"}]],
@@ -230,6 +221,12 @@ def _shards(shape: int, shard: int, chunk: int) -> Spoil:
         document["chunk_grid"] = {"name": "regular", "configuration": {"chunk_shape": [shard, 4]}}
 
     return doc("plain/zarr.json", spoil)
+
+
+def _groups(name: str) -> dict[str, Any]:
+    """Return the entries of two groups, which are put in order by their names, of both formats."""
+    groups = {".zgroup": {"zarr_format": 2}, "": {"zarr_format": 3, "node_type": "group"}}
+    return {f"{name}{end}/{key}".rstrip("/"): group for end in ("", "_1") for key, group in groups.items()}
 
 
 def _nan() -> bytes:
@@ -259,12 +256,21 @@ def documents() -> Iterator[HostileFile]:
     yield zarr("chunks larger than their shard", _shards(8, 2, 4), zarr_format=3)
     yield zarr("chunks of a shard without length", _shards(8, 2, 0), zarr_format=3)
     yield zarr("NaN in the consolidated document", _consolidate, raw("plain/.zattrs", _nan()))
-    for value in ([], {}, 5, {"a": 5}, {"": {}}, {"../x/.zgroup": {"zarr_format": 2}}, {"/.zgroup": {}},
-                  {"a\0b/.zgroup": {"zarr_format": 2}}, {"\ud800/.zgroup": {"zarr_format": 2}}):  # fmt: skip
+    for value in ([], {}, 5, {"a": 5}, {"": {}}, {"/.zgroup": {}}, *map(_groups, (
+        "../x", "a\0b", "\ud800", "9" * 5000, "cell_" + "9" * 5000, "cell_\u00b2", "specifications/core/" + "9" * 5000
+    ))):  # fmt: skip
         yield zarr(f"consolidated metadata {shown(value)}", _consolidate, setting(".zmetadata", metadata=value))
         inline = {"kind": "inline", "must_understand": False, "metadata": value}
         spoil = setting("zarr.json", consolidated_metadata=inline)
         yield zarr(f"consolidated metadata {shown(value)}", spoil, zarr_format=3)
+
+
+def digits() -> Iterator[HostileFile]:
+    """Numbers that Python does not turn into text."""
+    for part, value in {"shape": [DIGITS], "chunks": [DIGITS], "fill_value": DIGITS, "dtype": [["a", "<i4", [DIGITS]]],
+                        "filters": DIGITS}.items():  # fmt: skip
+        for spoils in ((), (_consolidate,)):
+            yield zarr(f"{part} of 4,000 digits", setting("flags/.zarray", **{part: value}), *spoils)
 
 
 ODD_ATTRIBUTES: dict[str, list[Any]] = {
@@ -302,7 +308,7 @@ ODD_ATTRIBUTES: dict[str, list[Any]] = {
     "object_id": [5, [], {}], "nwb_version": [5, "99", [], "x.y"],
     "a\0b": [1], "a/b": [1], "": [1], "..": [1], "\ud800": ["\udfff"], "\x1b[2J": ["\x1b[31m"],
     "deep": [_deep(400), _deep(60)], "arrays": [[[1], [1, 2]], [[], 5], {"a": [{}]}, [None, 1], [[[]]]],
-    "huge": [HUGER, -HUGER, 1e308, [HUGER, 1], 2**64, [2**64, -1]],
+    "huge": [HUGER, -HUGER, DIGITS, 1e308, [HUGER, 1], 2**64, [2**64, -1]],
     "reference": [{"zarr_dtype": "object"}, {"zarr_dtype": "object", "value": 5},
                   {"zarr_dtype": "object", "value": {"source": 5, "path": 5}},
                   {"zarr_dtype": "object", "value": {"source": ".", "path": "/gone"}},
@@ -478,20 +484,15 @@ def _replace(key: str, how: str) -> Callable[[Path], None]:
     return act
 
 
-def _odd_names(path: Path) -> None:
-    for name in (b"\xff\xfe", b"a\nb", b"\x1b[2J", b"%2e%2e", b"CON", b"a" * 250, b"..."):
-        place = os.path.join(os.fsencode(path), name)
-        os.mkdir(place)
-        with open(os.path.join(place, b".zgroup"), "wb") as file:
-            file.write(b'{"zarr_format": 2}')
+def _odd_names(document: bytes, content: bytes, *names: bytes) -> Callable[[Path], None]:
+    def act(path: Path) -> None:
+        for name in (b"\xff\xfe", b"a\nb", b"\x1b[2J", b"...", *names):
+            place = os.path.join(os.fsencode(path), name)
+            os.mkdir(place)
+            with open(os.path.join(place, document), "wb") as file:
+                file.write(content)
 
-
-def _odd_names_3(path: Path) -> None:
-    for name in (b"\xff\xfe", b"a\nb", b"\x1b[2J", b"..."):
-        place = os.path.join(os.fsencode(path), name)
-        os.mkdir(place)
-        with open(os.path.join(place, b"zarr.json"), "wb") as file:
-            file.write(b'{"zarr_format": 3, "node_type": "group"}')
+    return act
 
 
 def _odd_array(path: Path) -> None:
@@ -523,8 +524,10 @@ def places() -> Iterator[HostileFile]:
             yield zarr(f"{key} is a {how}", after=_replace(key, how))
         for key in ("zarr.json", "plain/zarr.json", "plain/c/0/0", "plain/c"):
             yield zarr(f"{key} is a {how}", after=_replace(key, how), zarr_format=3)
-    yield zarr("names that are not UTF-8", after=_odd_names)
-    yield zarr("names that are not UTF-8", after=_odd_names_3, zarr_format=3)
+    more = (b"%2e%2e", b"CON", b"a" * 250)
+    yield zarr("names that are not UTF-8", after=_odd_names(b".zgroup", b'{"zarr_format": 2}', *more))
+    group = b'{"zarr_format": 3, "node_type": "group"}'
+    yield zarr("names that are not UTF-8", after=_odd_names(b"zarr.json", group), zarr_format=3)
     yield zarr("an array with a name that is not UTF-8", after=_odd_array)
     yield zarr("an array with a name that is not UTF-8", after=_odd_array, zarr_format=3)
     yield zarr("groups nested 300 deep", after=_nested(300))
@@ -720,30 +723,28 @@ def _zipped(change: Callable[[bytes], bytes] = bytes, *more: tuple[str, bytes]) 
     return make
 
 
-def _flagged(data: bytes) -> bytes:
-    """Set the bit of each entry that says that it is encrypted."""
-    found = bytearray(data)
-    for mark, offset in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
-        place = found.find(mark)
-        while place >= 0:
-            found[place + offset] |= 1
-            place = found.find(mark, place + 4)
-    return bytes(found)
+def _entries(local: int, central: int, change: Callable[[bytearray, int], Any]) -> Callable[[bytes], bytes]:
+    """Return what changes all entries, at offsets in their own headers and in those of the directory."""
+
+    def act(data: bytes) -> bytes:
+        found = bytearray(data)
+        for mark, offset in ((b"PK\x03\x04", local), (b"PK\x01\x02", central)):
+            place = found.find(mark)
+            while place >= 0:
+                change(found, place + offset)
+                place = found.find(mark, place + 4)
+        return bytes(found)
+
+    return act
+
+
+encrypted = _entries(6, 8, lambda found, place: found.__setitem__(place, found[place] | 1))
+"""Set the bit of each entry that says that it is encrypted."""
 
 
 def _methods(method: int) -> Callable[[bytes], bytes]:
     """Let each entry say that it is compressed in another way."""
-
-    def change(data: bytes) -> bytes:
-        found = bytearray(data)
-        for mark, offset in ((b"PK\x03\x04", 8), (b"PK\x01\x02", 10)):
-            place = found.find(mark)
-            while place >= 0:
-                found[place + offset : place + offset + 2] = struct.pack("<H", method)
-                place = found.find(mark, place + 4)
-        return bytes(found)
-
-    return change
+    return _entries(8, 10, lambda found, place: struct.pack_into("<H", found, place, method))
 
 
 def _entry(offset: int, value: bytes) -> Callable[[bytes], bytes]:
@@ -773,7 +774,7 @@ def _refer(refs: Any, **more: Any) -> Callable[[Path], Path]:
 def archives() -> Iterator[HostileFile]:
     """Zip files and files of references."""
     for name, make in {
-        "encrypted entries": _zipped(_flagged),
+        "encrypted entries": _zipped(encrypted),
         "cut in half": _zipped(lambda data: data[: len(data) // 2]),
         "without its end": _zipped(lambda data: data[:-10]),
         "an end alone": _zipped(lambda data: data[-22:]),
@@ -826,8 +827,6 @@ def _dataset(name: bytes, tid: Any, shape: tuple[int, ...] = (2,), space: Any = 
 
 
 def _attribute(tid: Any, space: Any) -> Callable[[h5py.File], Any]:
-    from h5py import h5a
-
     return lambda file: h5a.create(file["numbers"].id, b"odd", tid, space)
 
 
@@ -886,36 +885,33 @@ def _types() -> dict[str, Any]:
     }
 
 
-def _flipped(seed: int) -> Callable[[Path], Path]:
-    """Return what flips some bytes of an HDF5 file that has one of everything."""
+@cache
+def _everything() -> bytes:
+    """Return the bytes of a file that has one of everything, those of the first time: HDF5 puts the time into it."""
+    with tempfile.TemporaryDirectory() as folder:
+        return write_everything(Path(folder, "file.h5")).read_bytes()
+
+
+def _bytes(change: Callable[[bytearray], Any]) -> Callable[[Path], Path]:
+    """Return what changes the bytes of an HDF5 file that has one of everything."""
 
     def make(folder: Path) -> Path:
-        path = write_everything(folder / "file.h5")
-        data = bytearray(_everything(path))
-        random = np.random.default_rng(seed)
-        for place in random.integers(100, len(data), int(random.integers(1, 12))).tolist():
-            data[place] = int(random.integers(256))
-        path.write_bytes(data)
-        return path
+        data = bytearray(_everything())
+        change(data)
+        (folder / "file.h5").write_bytes(data)
+        return folder / "file.h5"
 
     return make
 
 
-_KEPT: dict[str, bytes] = {}
+def _cut(data: bytearray, part: float) -> None:
+    del data[int(len(data) * part) :]
 
 
-def _everything(path: Path) -> bytes:
-    """Return the bytes of the file, those of the first time: HDF5 puts the time of the day into it."""
-    return _KEPT.setdefault("everything", path.read_bytes())
-
-
-def _cut(part: float) -> Callable[[Path], Path]:
-    def make(folder: Path) -> Path:
-        path = write_everything(folder / "file.h5")
-        path.write_bytes(path.read_bytes()[: int(path.stat().st_size * part)])
-        return path
-
-    return make
+def _flip(data: bytearray, seed: int) -> None:
+    random = np.random.default_rng(seed)
+    for place in random.integers(100, len(data), int(random.integers(1, 12))).tolist():
+        data[place] = int(random.integers(256))
 
 
 def _nested_groups(depth: int) -> Callable[[h5py.File], None]:
@@ -980,21 +976,19 @@ def hdf5_files() -> Iterator[HostileFile]:
         file.create_dataset("specifications/demo/1.0.0/namespace", data=5),
         file.attrs.__setitem__(".specloc", file["specifications"].ref)])  # fmt: skip
     for part in (0.001, 0.1, 0.5, 0.99):
-        yield HostileFile(f"HDF5: cut short to {part}", _cut(part))
+        yield HostileFile(f"HDF5: cut short to {part}", _bytes(partial(_cut, part=part)))
     for seed in range(120):
-        yield HostileFile(f"HDF5: flipped bytes {seed}", _flipped(seed))
+        yield HostileFile(f"HDF5: flipped bytes {seed}", _bytes(partial(_flip, seed=seed)))
 
 
 def others() -> Iterator[HostileFile]:
     """The file of other writers, spoiled."""
     for name, text in pickles().items():
-        yield HostileFile(
-            f"old: a pickle of {name}",
-            lambda folder, text=text: put({**of_others(), "references/0": text}, folder / "file.zarr"),
-        )
+        files = {**of_others(), "references/0": text}
+        yield HostileFile(f"old: a pickle of {name}", lambda folder, files=files: put(files, folder / "file.zarr"))
 
 
 def all_files() -> list[HostileFile]:
     """Return all of them."""
-    parts = (documents, attributes, chunks, places, namespaces, archives, hdf5_files, others)
+    parts = (documents, digits, attributes, chunks, places, namespaces, archives, hdf5_files, others)
     return [file for part in parts for file in part()]

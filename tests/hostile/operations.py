@@ -1,8 +1,9 @@
 """A process with little memory that does with hostile files whatever a user may do, and hears of what it should not do.
 
-``python -m tests.hostile.operations NUMBER ...`` does all operations with the files of these numbers, and prints a
-line of JSON for each that did not end as it may: with a result, an error of this package, or an exit of the command
-line that says why. A line of a number alone says which file comes next.
+``python -m tests.hostile.operations files NUMBER ...`` does all operations with the files of these numbers;
+``... spoiled FIRST COUNT`` reads and verifies so many files of `mutate`. A line of JSON is printed for each that did
+not end as it may: with a result, an error of this package, or an exit of the command line that says why. A line of a
+number alone says which file comes next; the last line counts how they ended, and says how much memory it took.
 """
 
 from __future__ import annotations
@@ -18,8 +19,10 @@ import sys
 import tempfile
 import traceback
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import redirect_stderr, redirect_stdout, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,18 +30,30 @@ import h5py
 import numpy as np
 import obstore  # noqa: F401 - a library that is loaded later has no room in the address space
 
-from hdmf_zarr_backend import NWBZarrIO, ZarrIO, convert
+import hdmf_zarr_backend as package
+from hdmf_zarr_backend import Limits, NWBZarrIO, ZarrIO, convert
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.errors import ZarrBackendError
 from hdmf_zarr_backend.options import ReadOptions
 from tests import trees
-from tests.hostile.files import SECRET, HostileFile, all_files
+from tests.hostile.files import SECRET, HostileFile, all_files, hdf5, put, zarr
+from tests.hostile.mutate import mutated
+from tests.hostile.seeds import Files, seeds
 
 MEMORY = 2**30
 """Bytes of address space beyond what the process has when it begins."""
 
 SECONDS, MINUTES = 20.0, 3.0
 """The longest that one operation may take of the time of the processor, and of the day."""
+
+LIMITS = Limits(
+    max_document_bytes=2**22, max_documents=5000, max_depth=500, max_stored_bytes=2**24, max_chunk_bytes=2**25,
+    max_object_bytes=2**24, max_read_bytes=2**26, max_read_chunks=20_000, max_links=40, max_files=20,
+)  # fmt: skip
+ON_DISK = 10
+"""Each so many spoiled files is a folder; the others are in memory."""
+
+Operation = Callable[[Any], Any]
 
 _CODE = ("exec", "compile")
 _REFUSED = ("subprocess.Popen", "os.system", "os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.spawn",
@@ -62,7 +77,7 @@ class Guard:
 
     def __init__(self) -> None:
         self.folder = ""
-        self.is_on = False
+        self.is_on = self.is_reading = False
         self.heard: list[str] = []
         own = Path(__file__).resolve().parents[2] / "src"
         self._code = tuple(str(Path(place).resolve()) for place in (sys.prefix, sys.base_prefix, own))
@@ -115,7 +130,7 @@ class Guard:
             return True  # a local file may lead anywhere: what it leads to is looked at, and must be a Zarr file
         is_writing = event not in ("open", "os.listdir", "os.scandir", "os.chdir") or flags & (os.O_WRONLY | os.O_RDWR)
         if real == self.folder or real.startswith(f"{self.folder}/") or real == os.devnull:
-            return True
+            return not (is_writing and self.is_reading)
         if not is_writing and not os.path.exists(real):
             return True  # nothing is there to be read
         return not is_writing and real.startswith((*self._code, "/usr/share/zoneinfo", "/proc/"))
@@ -166,9 +181,9 @@ def _nodes(io: ZarrIO) -> Iterator[Any]:
         stack.extend(link.builder for link in getattr(builder, "links", {}).values())
 
 
-def _datasets(path: Path, *selections: Any) -> None:
+def _datasets(place: Any, *selections: Any, **options: Any) -> None:
     failed: ZarrBackendError | None = None
-    with ZarrIO(path, "r") as io:
+    with ZarrIO(place, "r", **options) as io:
         for builder in _nodes(io):
             repr(builder.attributes)
             data = getattr(builder, "data", None)
@@ -200,6 +215,16 @@ def read(path: Path) -> None:
 def slice_(path: Path) -> None:
     """Read some values."""
     _datasets(path, 0, slice(-1, None), slice(None, None, 2))
+
+
+def use(place: Path | Files) -> None:
+    """Read everything within narrow limits, and verify it."""
+    options = ReadOptions(limits=LIMITS, external_links="within")
+    try:
+        _datasets(place, slice(None), 0, slice(-1, None), read_options=options)
+    finally:
+        with suppress(ZarrBackendError):
+            package.verify(place, "chunks", read_options=options)
 
 
 def append(path: Path) -> None:
@@ -260,7 +285,7 @@ def upgrade(path: Path) -> str:
     return command("upgrade", path)
 
 
-OPERATIONS: dict[str, Callable[[Path], Any]] = {
+OPERATIONS: dict[str, Operation] = {
     "read": read, "slice": slice_, "append": append, "verify": verify, "repair": repair, "inspect": inspect,
     "compare": diff, "report": report, "validate": validate, "convert": converted, "upgrade": upgrade,
 }  # fmt: skip
@@ -269,9 +294,9 @@ OPERATIONS: dict[str, Callable[[Path], Any]] = {
 # ---- how it ends ----------------------------------------------------------------------------------------------------
 
 
-def misbehave(number: int) -> Callable[[Path], Any]:
-    """Return what no file may lead to, each in turn; for the test of the guard."""
-    misdeeds: list[Callable[[Path], Any]] = [
+def misdeeds() -> list[Operation]:
+    """Return what no file may lead to; for the test of the guard."""
+    return [
         lambda path: os.system("true"),  # noqa: S605 - to be forbidden
         lambda path: path.parts[1000],
         lambda path: bytearray(4 * MEMORY),
@@ -279,13 +304,25 @@ def misbehave(number: int) -> Callable[[Path], Any]:
         lambda path: (path.parents[1] / "outside" / "x").write_bytes(b""),
         lambda path: eval("1"),  # noqa: S307 - to be forbidden
         lambda path: Path(f"{path.parent}/../outside/secret").read_bytes(),
+        lambda path: (path.parent / "new").write_bytes(b""),
     ]
-    return misdeeds[number]
 
 
-def run(files: list[tuple[int, HostileFile]], operations: dict[str, Callable[[Path], Any]]) -> None:
+def spoiled(number: int) -> HostileFile:
+    """Return a seed that is spoiled by a number, most of them in memory."""
+    files = mutated(seeds(), number)
+    return HostileFile(f"spoiled {number}", partial(_put, files) if number % ON_DISK == 0 else lambda folder: files)
+
+
+def _put(files: Files, folder: Path) -> Path:
+    return put(files, folder / "file.zarr")
+
+
+def run(files: Iterator[tuple[int, HostileFile]], operations: dict[str, Operation], *, is_reading: bool) -> None:
     """Do all operations with each file, and print what did not end as it may."""
     guard = Guard()
+    guard.is_reading = is_reading
+    outcomes: Counter[str] = Counter()
     root = Path(os.path.realpath(tempfile.mkdtemp(prefix="hostile")))
     outside = root / "outside"
     outside.mkdir()
@@ -293,39 +330,45 @@ def run(files: list[tuple[int, HostileFile]], operations: dict[str, Callable[[Pa
     with h5py.File(outside / "other.h5", "w") as file:
         file["x"] = np.frombuffer(SECRET[:32], "i4")[:4]
     before = _fingerprint(outside)
-    _warm(root)
+    _warm(root, is_reading=is_reading)
     sys.addaudithook(guard)
     signal.signal(signal.SIGALRM, _too_long)
     signal.signal(signal.SIGPROF, _too_long)
     _limit_memory()
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for number, hostile in files:
         print(number, flush=True)  # noqa: T201 - to the test
         for name, operation in operations.items():
             folder = root / "inside"
             folder.mkdir()
-            path = hostile.make(folder)
-            guard.folder, guard.heard = str(folder), []
-            kind, trace = _ended(guard, operation, path)
+            place = hostile.make(folder)
+            guard.folder = str(folder)
+            kind, trace = _ended(guard, operation, place)
             if _fingerprint(outside) != before:
                 kind, trace = "!outside", "what is outside has changed"
-            if not kind.startswith("!") and _tells(folder, path):
+            if not kind.startswith("!") and _tells(folder):
                 kind, trace = "!secret", "the secret was copied"
             if kind.startswith("!"):
                 said = {"file": hostile.name, "operation": name, "kind": kind, "trace": trace}
                 print(json.dumps(said), flush=True)  # noqa: T201 - to the test
+            outcomes[kind] += 1
             _remove(folder)
+    os.chdir("/")
     _remove(root)
+    megabytes = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory) / 1024
+    print(json.dumps({"outcomes": outcomes, "megabytes": megabytes}))  # noqa: T201 - to the test
 
 
-def _ended(guard: Guard, operation: Callable[[Path], Any], path: Path) -> tuple[str, str]:
-    os.chdir(path.parent)
+def _ended(guard: Guard, operation: Operation, place: Any) -> tuple[str, str]:
+    os.chdir(guard.folder)
+    guard.heard = []
     trace = ""
     _set_timers(SECONDS, 60 * MINUTES)
     guard.is_on = True
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            kind = str(operation(path))
+            kind = str(operation(place))
     except ZarrBackendError as error:
         guard.is_on = False
         kind = type(error).__name__
@@ -338,16 +381,14 @@ def _ended(guard: Guard, operation: Callable[[Path], Any], path: Path) -> tuple[
     finally:
         guard.is_on = False
         _set_timers(0, 0)
-    if guard.heard:
-        return "!forbidden", "; ".join(guard.heard)
-    return kind, trace
+    return ("!ForbiddenError", "; ".join(guard.heard)) if guard.heard else (kind, trace)
 
 
 def _fingerprint(folder: Path) -> dict[str, bytes]:
     return {name: (folder / name).read_bytes() for name in os.listdir(folder)}
 
 
-def _tells(folder: Path, path: Path) -> bool:
+def _tells(folder: Path) -> bool:
     """Tell whether something that was made in the folder has the secret in it."""
     for place, _, names in os.walk(folder):
         for name in names:
@@ -365,14 +406,13 @@ def _remove(folder: Path) -> None:
         os.system(f"rm -rf '{folder}'")  # noqa: S605 - a folder of ours
 
 
-def _warm(root: Path) -> None:
+def _warm(root: Path, *, is_reading: bool) -> None:
     """Do everything once with whole files, so that whatever is imported or made on first use is there."""
     import pynwb  # noqa: F401 - which looks for its cache when it is imported
 
-    from tests.hostile.files import hdf5, zarr
-
-    for hostile in (zarr("whole"), zarr("whole", zarr_format=3), hdf5("whole", lambda file: None)):
-        for operation in OPERATIONS.values():
+    whole = [zarr("whole"), zarr("whole", zarr_format=3), hdf5("whole", lambda file: None)]
+    for hostile in [HostileFile("seed", partial(_put, files)) for files in seeds()] if is_reading else whole:
+        for operation in [use] if is_reading else OPERATIONS.values():
             folder = root / "warm"
             folder.mkdir()
             with warnings.catch_warnings():
@@ -399,9 +439,13 @@ def _too_long(*_: Any) -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "misbehave":
-        named = [(0, HostileFile("whole", all_files()[0].make))]
-        run(named, {str(number): misbehave(number) for number in range(7)})
-    else:
+    what, *numbers = sys.argv[1:]
+    if what == "misbehave":
+        named = {str(number): operation for number, operation in enumerate(misdeeds())}
+        run(iter([(0, all_files()[0])]), named, is_reading=True)
+    elif what == "files":
         table = all_files()
-        run([(int(number), table[int(number)]) for number in sys.argv[1:]], OPERATIONS)
+        run(((int(number), table[int(number)]) for number in numbers), OPERATIONS, is_reading=False)
+    else:
+        first, count = map(int, numbers)
+        run(((number, spoiled(number)) for number in range(first, first + count)), {"use": use}, is_reading=True)

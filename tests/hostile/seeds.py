@@ -6,6 +6,7 @@ import json
 import pickle
 import warnings
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numcodecs
@@ -116,6 +117,7 @@ def _json(document: Any) -> bytes:
     return json.dumps(document).encode()
 
 
+@cache
 def seeds() -> list[Files]:
     """Return all of them."""
     return [written(2), written(3), listed(2), listed(3), of_others()]

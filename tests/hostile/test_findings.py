@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import warnings
-import zipfile
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,19 +16,17 @@ import pytest
 from hdmf.backends.hdf5 import HDF5IO
 from hdmf.backends.warnings import BrokenLinkWarning
 from hdmf.common import get_manager
-from zarr.storage import MemoryStore
 
 from hdmf_zarr_backend import Limits, NWBZarrIO, ZarrDataIO, ZarrIO, convert, dry_run, verify
 from hdmf_zarr_backend.arrays.crc32c import CRC32C
 from hdmf_zarr_backend.builders.schema import ContainerError
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.comparison import compare
-from hdmf_zarr_backend.errors import ChunkError, LimitError, MetadataError, StoreError, UsageError, ZarrBackendError
+from hdmf_zarr_backend.errors import ChunkError, LimitError, StoreError, UsageError, ZarrBackendError
 from hdmf_zarr_backend.options import ReadOptions, WriteOptions
 from tests import trees
-from tests.hostile.child import LIMITS, use
-from tests.hostile.operations import converted, diff, inspect, read, repair, report, validate
-from tests.hostile.operations import verify as verify_all
+from tests.hostile.files import put
+from tests.hostile.operations import LIMITS, use
 from tests.hostile.seeds import Files, listed, written
 from tests.proportion import assert_linear, ends
 
@@ -44,102 +40,83 @@ def change(files: Files, key: str, change: Callable[[dict[str, Any]], Any]) -> F
 
 def look(files: Files | Path) -> tuple[str, set[str]]:
     """Read and verify a file; return the name of the error and the kinds of findings."""
-    try:
-        use(files)
-        outcome = ""
-    except ZarrBackendError as error:
-        outcome = type(error).__name__
-    return outcome, {problem.kind for problem in verify(files, read_options=ReadOptions(limits=LIMITS)).problems}
+    outcome = ""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            use(files)
+        except ZarrBackendError as error:
+            outcome = type(error).__name__
+        return outcome, {problem.kind for problem in verify(files, read_options=ReadOptions(limits=LIMITS)).problems}
 
 
 # ---- documents that say something of another kind -------------------------------------------------------------------
 
+_BYTES = {"name": "bytes"}
 
-@pytest.mark.parametrize("encoding", [{"name": ["default"]}, {"name": {}}, [], 5, {"name": "v2", "configuration": [1]}])
-def test_the_encoding_of_chunk_keys(encoding):
-    files = change(listed(3), "plain/zarr.json", lambda d: d.update(chunk_key_encoding=encoding))
-    outcome, kinds = look(files)
+
+def _codec(name: str, **configuration: Any) -> dict[str, Any]:
+    return {"name": name, "configuration": configuration}
+
+
+ODD: dict[str, list[Any]] = {
+    "chunk_key_encoding": [
+        {"name": ["default"]}, {"name": {}}, [], 5, {"name": "v2", "configuration": [1]},
+        *(_codec("default", separator=separator) for separator in ([], {}, None, 0))],
+    "fill_value": [["a"], [[1]], [-1], [256], [1.5], [None]],
+    "codecs": [
+        *([_BYTES, _codec("blosc", shuffle=shuffle)] for shuffle in ({}, [], [1], 7, None)),
+        *([_codec("sharding_indexed", chunk_shape=chunk, codecs=[_BYTES])]  # no whole chunks
+          for chunk in ([4, 3], [8, 4], [2**40, 4], [0, 4])),
+        *([_codec("sharding_indexed", chunk_shape=[2, 4], codecs=[_BYTES], index_codecs=index)]
+          for index in (5, [5], _BYTES, [{"name": "bytes", "configuration": []}] * 9))],
+}  # fmt: skip
+"""Part of the document of an array -> what it is not."""
+
+
+@pytest.mark.parametrize(("part", "value"), [(part, value) for part, values in ODD.items() for value in values])
+def test_a_part_of_a_document_that_is_of_another_kind(part, value):
+    outcome, kinds = look(change(listed(3), "plain/zarr.json", lambda d: d.update({part: value})))
     assert outcome == "MetadataError"
     assert "document-damaged" in kinds
 
 
-@pytest.mark.parametrize("separator", [[], {}, None, 0])
-def test_the_separator_of_chunk_keys(separator):
-    encoding = {"name": "default", "configuration": {"separator": separator}}
-    files = change(listed(3), "plain/zarr.json", lambda d: d.update(chunk_key_encoding=encoding))
-    assert look(files)[0] == "MetadataError"
-
-
-@pytest.mark.parametrize("fill", [["a"], [[1]], [-1], [256], [1.5], [None]])
-def test_a_fill_value_that_is_a_list(fill):
-    files = change(listed(3), "plain/zarr.json", lambda d: d.update(fill_value=fill))
-    outcome, kinds = look(files)
-    assert outcome == "MetadataError"
-    assert "document-damaged" in kinds
-
-
-@pytest.mark.parametrize("shuffle", [{}, [], [1], 7, None])
-def test_the_shuffle_of_blosc(shuffle):
-    codecs = [{"name": "bytes"}, {"name": "blosc", "configuration": {"shuffle": shuffle}}]
-    files = change(listed(3), "plain/zarr.json", lambda d: d.update(codecs=codecs))
-    assert look(files)[0] == "MetadataError"
-
-
-@pytest.mark.parametrize("inner", [[4, 3], [8, 4], [2**40, 4], [0, 4]])
-def test_shards_that_hold_no_whole_chunks(inner):
-    codecs = [{"name": "sharding_indexed", "configuration": {"chunk_shape": inner, "codecs": [{"name": "bytes"}]}}]
-    files = change(listed(3), "plain/zarr.json", lambda d: d.update(codecs=codecs))
-    assert look(files)[0] == "MetadataError"
-
-
-@pytest.mark.parametrize("index", [5, [5], {"name": "bytes"}, [{"name": "bytes", "configuration": []}] * 9])
-def test_an_index_of_shards_of_another_kind(index):
-    configuration = {"chunk_shape": [2, 4], "codecs": [{"name": "bytes"}], "index_codecs": index}
-    codecs = [{"name": "sharding_indexed", "configuration": configuration}]
-    files = change(listed(3), "plain/zarr.json", lambda d: d.update(codecs=codecs))
-    assert look(files)[0] == "MetadataError"
-
-
-@pytest.mark.parametrize("fields", [[{"a": 1}], [["n"]], [[["x"], "|O"]], ["|O"], [5]])
-def test_fields_of_another_kind(fields):
-    files = change(listed(2), "rows/.zarray", lambda d: d.update(dtype=fields))
-    assert look(files)[0] in ("MetadataError", "ChunkError", "")
-
-
-@pytest.mark.parametrize("word", [[{"name": "n", "dtype": []}], [{"name": [], "dtype": "int32"}], [5], [{}]])
-def test_words_of_fields_of_another_kind(word):
-    look(change(listed(2), "rows/.zattrs", lambda d: d.update(zarr_dtype=word)))
+@pytest.mark.parametrize(("key", "part", "value"), [
+    *(("rows/.zarray", "dtype", fields) for fields in ([{"a": 1}], [["n"]], [[["x"], "|O"]], ["|O"], [5])),
+    *(("rows/.zattrs", "zarr_dtype", [word]) for word in ({"name": "n", "dtype": []}, {"name": []}, 5, {})),
+    *((f"{name}/.zarray", "shape", [2**64, *more]) for name, more in (("references", []), ("rows", [2]))),
+    *((f"{name}/.zarray", "chunks", [1, *more]) for name, more in (("plain", [4]), ("references", []), ("rows", [2]))),
+])  # fmt: skip
+def test_rows_and_references_of_another_kind_or_size(key, part, value):
+    """The error is one of ours, if there is any, and it comes soon."""
+    changes = {part: value} if part != "chunks" else {part: value, "shape": [2**40, *value[1:]]}
+    with ends():
+        look(change(listed(2), key, lambda d: d.update(changes)))
 
 
 # ---- chunks ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("length", range(17))
-def test_a_frame_of_blosc_that_is_all_header(length):
-    frame = bytes(numcodecs.Blosc().encode(np.arange(6, dtype="i2")))[:length]
-    files = listed(2)
-    files["squeezed/0.0"] = frame
-    assert "chunk-damaged" in look(files)[1]
-    with ZarrIO(files) as io, pytest.raises(ChunkError):
-        io.read_builder()["squeezed"].data[0]
-
-
-def test_a_frame_of_blosc_with_a_negative_length():
-    files = change(listed(2), "texts/.zarray", lambda d: d.update(compressor={"id": "blosc"}))
-    files["texts/0"] = b"\2\1\1\1" + b"\xff\xff\xff\xff" + b"\0\0\4\0" + (40).to_bytes(4, "little") + bytes(24)
-    assert "chunk-damaged" in look(files)[1] or "limit" in look(files)[1]
+def test_a_frame_of_blosc_that_is_all_header():
+    frame = bytes(numcodecs.Blosc().encode(np.arange(6, dtype="i2")))
+    for length in range(17):
+        files = {**listed(2), "squeezed/0.0": frame[:length]}
+        assert "chunk-damaged" in look(files)[1]
+        with ZarrIO(files) as io, pytest.raises(ChunkError):
+            io.read_builder()["squeezed"].data[0]
 
 
 @pytest.mark.parametrize(
     ("compressor", "chunk"),
     [({"id": "lz4"}, b"\0\0\0!"), ({"id": "zstd"}, b"\x28\xb5\x2f\xfd\xe0" + b"\0" * 7 + b"\x01"),
-     ({"id": "blosc"}, b"\2\1\1\1" + b"\0\0\0!" + b"\0\0\4\0" + (40).to_bytes(4, "little") + bytes(24))],
-    ids=["lz4", "zstd", "blosc"],
+     *(({"id": "blosc"}, b"\2\1\1\1" + length + b"\0\0\4\0" + (40).to_bytes(4, "little") + bytes(24))
+       for length in (b"\0\0\0!", b"\xff\xff\xff\xff"))],
+    ids=["lz4", "zstd", "blosc", "blosc, negative"],
 )  # fmt: skip
 def test_a_length_that_so_few_bytes_cannot_have_is_damage_and_no_matter_of_limits(compressor, chunk):
     files = change(listed(2), "texts/.zarray", lambda d: d.update(compressor=compressor))
     files["texts/0"] = chunk
-    with ZarrIO(files) as io, pytest.raises(ChunkError, match="cannot become"):
+    with ZarrIO(files) as io, pytest.raises(ChunkError, match=r"cannot (become|have)"):
         io.read_builder()["texts"].data[0]
 
 
@@ -158,20 +135,6 @@ def test_shapes_beyond_what_an_index_can_be(shape):
         assert data[1:2, :4].tolist() == [[4, 5, 6, 7]]
 
 
-@pytest.mark.parametrize("name", ["plain", "references", "rows"])
-def test_a_grid_of_a_trillion_chunks_takes_no_time(name):
-    files = change(listed(2), f"{name}/.zarray", lambda d: d.update(
-        shape=[2**40, *d["shape"][1:]], chunks=[1, *d["chunks"][1:]]))  # fmt: skip
-    with ends():
-        look(files)
-
-
-@pytest.mark.parametrize("name", ["references", "rows"])
-def test_elements_of_a_table_beyond_what_an_index_can_be(name):
-    files = change(listed(2), f"{name}/.zarray", lambda d: d.update(shape=[2**64, *d["shape"][1:]]))
-    assert look(files)[0] in ("", "LimitError", "ChunkError", "MetadataError")
-
-
 # ---- names ----------------------------------------------------------------------------------------------------------
 
 
@@ -183,10 +146,7 @@ def test_names_that_no_file_system_has(name, tmp_path):
     for key in (".zarray", ".zattrs"):
         document["metadata"][f"{name}/{key}"] = document["metadata"][f"scalar/{key}"]
     files[".zmetadata"] = json.dumps(document).encode()
-    for key, value in files.items():
-        (path / key).parent.mkdir(parents=True, exist_ok=True)
-        (path / key).write_bytes(value)
-    assert look(path)[0] in ("", "StoreError", "MetadataError")
+    assert look(put(files, path))[0] in ("", "StoreError", "MetadataError")
 
 
 def test_a_thousand_groups_inside_of_each_other():
@@ -196,63 +156,8 @@ def test_a_thousand_groups_inside_of_each_other():
     for depth in range(1, 1500):
         metadata["/".join("g" * depth)] = {"zarr_format": 3, "node_type": "group"}
     files["zarr.json"] = json.dumps(document).encode()
-    with pytest.raises((MetadataError, ZarrBackendError)):
+    with pytest.raises(ZarrBackendError):
         use(files)
-
-
-def spoiled(zarr_format: int, path: str, part: str, name: str, value: Any, *, is_consolidated: bool) -> Files:
-    """Return a file with another value in a document of a node, and in the consolidated document if it has one."""
-    files = written(zarr_format) if is_consolidated else listed(zarr_format)
-    node = f"{path}/" if path else ""
-    if zarr_format == 2:
-        change(files, f"{node}{part}", lambda document: document.update({name: value}))
-        copies, key, top = ("metadata",), f"{node}{part}", ".zmetadata"
-    else:
-        inside: Callable[[dict[str, Any]], Any] = lambda d: d["attributes"] if part == ".zattrs" else d  # noqa: E731
-        if name == "chunks":
-            name, value = "chunk_grid", {"name": "regular", "configuration": {"chunk_shape": value}}
-        change(files, f"{node}zarr.json", lambda document: inside(document).update({name: value}))
-        copies, key, top = ("consolidated_metadata", "metadata"), path, "zarr.json"
-    if is_consolidated and key:
-        document = json.loads(files[top])
-        held = document
-        for step in copies:
-            held = held[step]
-        held[key] = json.loads(files[f"{node}{part if zarr_format == 2 else 'zarr.json'}"])
-        files[top] = json.dumps(document).encode()
-    return files
-
-
-DIGITS = int("9" * 4000)
-
-
-@pytest.mark.parametrize(("zarr_format", "is_consolidated"), [(2, True), (2, False), (3, True)])
-@pytest.mark.parametrize(
-    ("path", "part", "name", "value"),
-    [("flags", ".zarray", "shape", [DIGITS]), ("flags", ".zarray", "chunks", [DIGITS]),
-     ("flags", ".zarray", "fill_value", DIGITS), ("inner/target", ".zarray", "fill_value", DIGITS),
-     ("squeezed", ".zarray", "shape", [10**300, 10**300]), ("inner", ".zattrs", "number", DIGITS),
-     ("flags", ".zarray", "dtype", [["a", "<i4", [DIGITS]]])],
-    ids=lambda value: f"{value!s:.12}",
-)  # fmt: skip
-def test_numbers_of_thousands_of_digits(tmp_path, path, part, name, value, zarr_format, is_consolidated):
-    files = spoiled(zarr_format, path, part, name, value, is_consolidated=is_consolidated)
-    end_well(placed(files, tmp_path / "a.zarr"))
-
-
-@pytest.mark.parametrize("zarr_format", [2, 3])
-@pytest.mark.parametrize("name", ["9" * 5000, "cell_" + "9" * 5000, "cell_\u00b2", "specifications/core/" + "9" * 5000])
-def test_names_of_thousands_of_digits(tmp_path, name, zarr_format):
-    files = written(zarr_format)
-    top = ".zmetadata" if zarr_format == 2 else "zarr.json"
-    document = json.loads(files[top])
-    held = document["metadata"] if zarr_format == 2 else document["consolidated_metadata"]["metadata"]
-    suffix, group = (
-        ("/.zgroup", {"zarr_format": 2}) if zarr_format == 2 else ("", {"zarr_format": 3, "node_type": "group"})
-    )
-    held.update({f"{name}{end}{suffix}": group for end in ("", "_1")})  # two, so that they are put in order
-    files[top] = json.dumps(document).encode()
-    end_well(placed(files, tmp_path / "a.zarr"))
 
 
 @pytest.mark.parametrize("zarr_format", [2, 3])
@@ -267,14 +172,6 @@ def test_versions_that_are_no_numbers(tmp_path, version, zarr_format):
             assert io.nwb_version[0] == version
             with pytest.raises(ContainerError):  # it has nothing else of an NWB file
                 io.read()
-
-
-def end_well(path: Path) -> None:
-    """Do all that a user does with a file; each ends well, or with an error of this package."""
-    for operation in (read, inspect, verify_all, report, validate, diff, converted, repair):
-        with suppress(ZarrBackendError), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            operation(path)
 
 
 # ---- what is printed ------------------------------------------------------------------------------------------------
@@ -473,7 +370,7 @@ def test_brackets_before_an_open_text(key, inside):
 
 
 def test_an_object_with_many_attributes_becomes_hdf5_in_linear_time(tmp_path):
-    count = 30_000
+    count = 10_000
 
     def with_attributes(number: int) -> None:
         with ZarrIO(tmp_path / "a.zarr", "w") as io:
@@ -504,20 +401,14 @@ def nested(path: Path, depth: int, *, full: bool = False) -> Path:
 
 
 @pytest.mark.slow
-def test_nested_groups_are_compared_in_linear_time(tmp_path):
-    paths = {depth: nested(tmp_path / f"{depth}.h5", depth, full=True) for depth in (20, 500, 2000)}
-    assert compare(paths[2000], paths[2000]) == []
-    assert_linear(lambda depth: compare(paths[depth], paths[depth]), 2000)
-
-
-@pytest.mark.slow
-def test_nested_groups_are_converted_in_linear_time(tmp_path):
+def test_nested_groups_are_compared_and_converted_in_linear_time(tmp_path):
     paths = {depth: nested(tmp_path / f"{depth}.h5", depth, full=True) for depth in (19, 495, 1980)}
 
     def there_and_back(depth: int) -> None:
         convert(paths[depth], tmp_path / "a.zarr.zip", check=False, overwrite=True)
         convert(tmp_path / "a.zarr.zip", tmp_path / "b.h5", check=False, overwrite=True)
 
+    assert_linear(lambda depth: compare(paths[depth], paths[depth]), 1980)
     assert_linear(there_and_back, 1980)
     there_and_back(1980)
     assert compare(paths[1980], tmp_path / "b.h5") == []
@@ -532,102 +423,71 @@ def test_groups_that_are_nested_too_deep_are_not_compared(tmp_path):
 
 # ---- chunks that are gone, or were never there ----------------------------------------------------------------------
 
-PLACES = ["a.h5", "a.zarr"]
+TARGETS = pytest.mark.parametrize(("target", "options"), [("a.h5", {}), ("a.zarr", {"zarr_format": 3})])
+FILL = ReadOptions(missing_chunks="fill")
 
 
-def placed(files: Files, path: Path) -> Path:
-    for key, value in files.items():
-        (path / key).parent.mkdir(parents=True, exist_ok=True)
-        (path / key).write_bytes(value)
-    return path
-
-
-def large(**options: Any) -> Files:
+def large() -> Files:
     """Return a file with an array of several chunks that are copied as they are."""
     files: Files = {}
     data = ZarrDataIO(np.arange(2**20, dtype="i4"), chunks=(2**16,), compressor={"id": "zlib", "level": 1})
-    with ZarrIO(files, "w", **options) as io:
-        io.write_builder(trees.root(trees.dataset("large", data)))
+    return trees.write_builder(files, trees.root(trees.dataset("large", data)))
+
+
+GONE = {"plain": "plain/0.0", "squeezed": "squeezed/1.1", "texts": "texts/0", "references": "references/0",
+        "rows": "rows/0.0", "large": "large/5"}  # fmt: skip
+"""Array -> a chunk of it."""
+
+
+def without_chunk(name: str) -> Files:
+    files = large() if name == "large" else written(2)
+    del files[GONE[name]]
     return files
 
 
-GONE = {
-    "plain": ("plain/0.0", written), "squeezed": ("squeezed/1.1", written), "texts": ("texts/0", written),
-    "references": ("references/0", written), "rows": ("rows/0.0", written), "large": ("large/5", lambda _: large()),
-}  # fmt: skip
-"""Array -> a chunk of it, and what makes the file."""
+def copy(source: Any, target: Path, read_options: ReadOptions | None = None) -> None:
+    with ZarrIO(source, read_options=read_options) as io, ZarrIO(target, "w") as out:
+        out.export(io, write_args={"link_data": False})
 
 
+@TARGETS
 @pytest.mark.parametrize("name", GONE)
-@pytest.mark.parametrize("target", PLACES)
 @pytest.mark.parametrize("executor", [None, "threads"])
-def test_a_chunk_that_is_gone_is_not_copied_as_the_fill_value(tmp_path, name, target, executor):
-    key, make = GONE[name]
-    files = make(2)
-    del files[key]
-    source = placed(files, tmp_path / "source.zarr")
-    options: dict[str, Any] = {"zarr_format": 3} if target == "a.zarr" else {}
+def test_a_chunk_that_is_gone_is_not_copied_as_the_fill_value(tmp_path, name, target, options, executor):
+    source = put(without_chunk(name), tmp_path / "source.zarr")
     with pytest.raises(ChunkError, match="not stored") as caught:
         convert(source, tmp_path / target, write_options=WriteOptions(executor=executor), **options)
     assert caught.value.path == f"/{name}"
+    if name != "texts":  # which the consolidated document holds too
+        with pytest.raises(ChunkError, match="not stored"):
+            copy(source, tmp_path / target)
+    if name not in ("references", "rows"):
+        trees.read_builder(source)[name].data[:]  # reading is as it was
     assert [path.name for path in tmp_path.iterdir()] == ["source.zarr"]
 
 
-@pytest.mark.parametrize("name", sorted(GONE.keys() - {"texts"}))  # which the consolidated document holds too
-def test_a_chunk_that_is_gone_is_not_exported_as_the_fill_value(tmp_path, name):
-    key, make = GONE[name]
-    files = make(2)
-    del files[key]
-    with ZarrIO(files) as source, ZarrIO(tmp_path / "a.zarr", "w") as io:
-        with pytest.raises(ChunkError, match="not stored"):
-            io.export(source, write_args={"link_data": False})
-        assert source.read_builder()[name].data is not None
-        if name not in ("references", "rows"):
-            source.read_builder()[name].data[:]  # reading is as it was
-    assert list(tmp_path.iterdir()) == []
-
-
+@TARGETS
 @pytest.mark.parametrize("name", ["plain", "large"])
-@pytest.mark.parametrize("target", PLACES)
-def test_the_fill_value_is_copied_where_that_is_asked_for(tmp_path, name, target):
-    key, make = GONE[name]
-    files = make(2)
-    del files[key]
-    options: dict[str, Any] = {"zarr_format": 3} if target == "a.zarr" else {}
-    convert(
-        placed(files, tmp_path / "source.zarr"),
-        tmp_path / target,
-        read_options=ReadOptions(missing_chunks="fill"),
-        **options,
-    )
-    with (
-        ZarrIO(files, read_options=ReadOptions(missing_chunks="fill")) as source,
-        ZarrIO(tmp_path / "b.zarr", "w") as io,
-    ):
-        io.export(source, write_args={"link_data": False})
-    with ZarrIO(tmp_path / "b.zarr") as io:
-        values = io.read_builder()[name].data[:]
+def test_the_fill_value_is_copied_where_that_is_asked_for(tmp_path, name, target, options):
+    source = put(without_chunk(name), tmp_path / "source.zarr")
+    convert(source, tmp_path / target, read_options=FILL, **options)
+    copy(source, tmp_path / "b.zarr", FILL)
+    values = trees.read_builder(tmp_path / "b.zarr")[name].data[:]
     assert not values[0 if name == "plain" else slice(5 * 2**16, 6 * 2**16)].any()
 
 
 def test_what_never_said_that_it_was_whole_is_copied(tmp_path):
-    files = large()
-    for key in (".zmetadata", "large/5"):
-        del files[key]
+    files = without_chunk("large")
+    del files[".zmetadata"]
     files[".zattrs"] = b"{}"
-    convert(placed(files, tmp_path / "source.zarr"), tmp_path / "a.zarr", zarr_format=3)
+    source = put(files, tmp_path / "source.zarr")
+    convert(source, tmp_path / "a.zarr", zarr_format=3)
     with pytest.raises(ChunkError, match="not stored"):
-        convert(
-            tmp_path / "source.zarr",
-            tmp_path / "b.zarr",
-            zarr_format=3,
-            read_options=ReadOptions(missing_chunks="error"),
-        )
+        convert(source, tmp_path / "b.zarr", zarr_format=3, read_options=ReadOptions(missing_chunks="error"))
 
 
 def test_a_gone_chunk_of_a_linked_file_is_told_too(tmp_path):
-    placed({**large()}, tmp_path / "other.zarr")
-    (tmp_path / "other.zarr/large/5").unlink()
+    put(without_chunk("large"), tmp_path / "other.zarr")
     with ZarrIO(tmp_path / "other.zarr") as other, ZarrIO(tmp_path / "a.zarr", "w") as io:
         io.write_builder(trees.root(trees.dataset("linked", other.read_builder()["large"].data)))
     with pytest.raises(ChunkError, match="not stored") as caught:
@@ -635,41 +495,32 @@ def test_a_gone_chunk_of_a_linked_file_is_told_too(tmp_path):
     assert "other.zarr" in str(caught.value)
 
 
-@pytest.mark.parametrize("name", ["plain", "texts", "references", "rows"])
-@pytest.mark.parametrize("target", PLACES)
-def test_a_copy_of_a_trillion_chunks_is_refused(tmp_path, name, target):
-    files = change(listed(2), f"{name}/.zarray", lambda d: d.update(
+def trillion(name: str) -> Files:
+    """Return a file with an array of so many chunks, of which a few are stored."""
+    return change(listed(2), f"{name}/.zarray", lambda d: d.update(
         shape=[2**40, *d["shape"][1:]], chunks=[1, *d["chunks"][1:]]))  # fmt: skip
-    source = placed(files, tmp_path / "source.zarr")
-    options: dict[str, Any] = {"zarr_format": 3} if target == "a.zarr" else {}
+
+
+@TARGETS
+@pytest.mark.parametrize("name", ["plain", "texts", "references", "rows"])
+def test_a_copy_of_a_trillion_chunks_is_refused(tmp_path, name, target, options):
+    source = put(trillion(name), tmp_path / "source.zarr")
     with ends():
         with pytest.raises(LimitError, match="max_unwritten_bytes") as caught:
-            convert(source, tmp_path / target, read_options=ReadOptions(missing_chunks="fill"), **options)
+            convert(source, tmp_path / target, read_options=FILL, **options)
         assert caught.value.path == f"/{name}"
-        with (
-            ZarrIO(source, read_options=ReadOptions(missing_chunks="fill")) as io,
-            ZarrIO(tmp_path / "b.zarr", "w") as out,
-            pytest.raises(LimitError, match="max_unwritten_bytes"),
-        ):
-            out.export(io, write_args={"link_data": False})
+        with pytest.raises(LimitError, match="max_unwritten_bytes"):
+            copy(source, tmp_path / "b.zarr", FILL)
     assert [path.name for path in tmp_path.iterdir()] == ["source.zarr"]
 
 
 @pytest.mark.parametrize("name", ["plain", "texts"])
 def test_an_array_of_a_trillion_chunks_is_not_changed(name):
-    files = change(listed(2), f"{name}/.zarray", lambda d: d.update(
-        shape=[2**40, *d["shape"][1:]], chunks=[1, *d["chunks"][1:]]))  # fmt: skip
+    files = trillion(name)
     before = dict(files)
     with ZarrIO(files, "r+") as io, pytest.raises(LimitError, match="max_unwritten_bytes"):
         io.read_builder()[name].data.resize(10, *([4] if name == "plain" else []))
     assert files == before
-
-
-def sparse(path: Path, **how: Any) -> Path:
-    """Make an HDF5 file of some kilobytes that states 128 GB which were never written."""
-    with h5py.File(path, "w") as file:
-        file.create_dataset("box/large", shape=(10**9, 64), **{"dtype": "i2", **how})
-    return path
 
 
 @pytest.mark.parametrize(
@@ -677,7 +528,9 @@ def sparse(path: Path, **how: Any) -> Path:
 )
 @pytest.mark.parametrize("options", [{}, {"codec": "zstd", "zarr_format": 3}])
 def test_what_was_never_written_in_hdf5_is_not_made_without_end(tmp_path, how, options):
-    source = sparse(tmp_path / "a.h5", **how)
+    source = tmp_path / "a.h5"
+    with h5py.File(source, "w") as file:  # of some kilobytes; it states 128 GB
+        file.create_dataset("box/large", shape=(10**9, 64), **{"dtype": "i2", **how})
     with pytest.raises(LimitError, match="max_unwritten_bytes"):  # first: it would not fill the disk
         dry_run(source, **options)
     with pytest.raises(LimitError, match=r"never written|ever written") as caught:
@@ -688,52 +541,31 @@ def test_what_was_never_written_in_hdf5_is_not_made_without_end(tmp_path, how, o
     assert [path.name for path in tmp_path.iterdir()] == ["a.h5"]
 
 
-def by_convert(source: Path, target: Path, **options: Any) -> None:
-    convert(source, target, **options)
-
-
-def by_dry_run(source: Path, target: Path, **options: Any) -> None:
-    dry_run(source, target, **options)
-
-
 def by_export(source: Path, target: Path, **options: Any) -> None:
-    with (
-        HDF5IO(str(source), "r", manager=get_manager()) as io,
-        ZarrIO(target, "w", manager=get_manager(), **options) as out,
-    ):
+    with HDF5IO(str(source), "r", manager=get_manager()) as io, ZarrIO(target, "w", **options) as out:
         out.export(io)
 
 
-@pytest.mark.parametrize("call", [by_convert, by_dry_run, by_export])
+@pytest.mark.parametrize("call", [convert, dry_run, by_export])
 def test_the_limit_of_what_was_never_written_in_hdf5_can_be_raised(tmp_path, call):
-    with h5py.File(tmp_path / "a.h5", "w") as file:
+    source, target = tmp_path / "a.h5", tmp_path / "a.zarr"
+    with h5py.File(source, "w") as file:
         file.create_dataset("x", shape=(8, 10_000), chunks=(1, 10_000), dtype="i8")[:2] = 1
     never = 6 * 10_000 * 8
     with pytest.raises(LimitError, match="6 of its 8 chunks were never written, and would be 480,000 bytes") as caught:
-        call(
-            tmp_path / "a.h5",
-            tmp_path / "a.zarr",
-            read_options=ReadOptions(limits=Limits(max_unwritten_bytes=never - 1)),
-        )
+        call(source, target, read_options=ReadOptions(limits=Limits(max_unwritten_bytes=never - 1)))
     assert caught.value.path == "/x"
-    assert not (tmp_path / "a.zarr").exists()
-    call(tmp_path / "a.h5", tmp_path / "a.zarr", read_options=ReadOptions(limits=Limits(max_unwritten_bytes=never)))
-    if call is not by_dry_run:
-        with ZarrIO(tmp_path / "a.zarr") as io:
-            assert io.read_builder()["x"].data[:, 0].tolist() == [1, 1, 0, 0, 0, 0, 0, 0]
+    assert not target.exists()
+    call(source, target, read_options=ReadOptions(limits=Limits(max_unwritten_bytes=never)))
+    if call is not dry_run:
+        assert trees.read_builder(target)["x"].data[:, 0].tolist() == [1, 1, 0, 0, 0, 0, 0, 0]
 
 
 def test_the_chunks_that_are_there_are_counted(tmp_path):
-    source = placed(large(), tmp_path / "source.zarr")
+    source = put(large(), tmp_path / "source.zarr")
 
     def export(most: int) -> None:
-        with (
-            ZarrIO(
-                source, read_options=ReadOptions(limits=Limits(max_unwritten_bytes=most), missing_chunks="fill")
-            ) as io,
-            ZarrIO(tmp_path / "b.zarr", "w") as out,
-        ):
-            out.export(io, write_args={"link_data": False})
+        copy(source, tmp_path / "b.zarr", ReadOptions(limits=Limits(max_unwritten_bytes=most), missing_chunks="fill"))
 
     export(0)
     for number in range(2):
@@ -747,32 +579,11 @@ def test_the_chunks_that_are_there_are_counted(tmp_path):
 # ---- values of stores that are not local ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", ["memory", "s3", "s3fs", "web", "zip", "zarr"])
-def test_the_limit_of_what_is_stored_holds_wherever_it_is(tmp_path, kind, request):
-    files = large()
-    place: Any = f"memory://limits-{id(files):x}/a.zarr"
-    options: dict[str, Any] = {}
-    if kind in ("s3", "s3fs"):
-        server = request.getfixturevalue("s3")
-        place = f"s3://{server.bucket}/a.zarr"
-        options = {"storage_options": server.options if kind == "s3" else server.s3fs_options}
-    elif kind == "web":
-        server = request.getfixturevalue("web")
-        placed(files, server.folder / "a.zarr")
-        place = f"{server.url}/a.zarr"
-    elif kind == "zip":
-        place = tmp_path / "a.zarr.zip"
-        with zipfile.ZipFile(place, "w", zipfile.ZIP_DEFLATED) as archive:
-            for key, value in files.items():
-                archive.writestr(key, value)
-    elif kind == "zarr":
-        place = MemoryStore()
-    if kind not in ("web", "zip"):
-        with ZarrIO(files) as source, ZarrIO(place, "w", **options) as io:
-            io.export(source, write_args={"link_data": False})
-    size = max(map(len, files.values()))
+def check_limit_of_what_is_stored(place: Any, **options: Any) -> None:
+    size = max(map(len, large().values()))
     for most in (size, 20_000):
-        with ZarrIO(place, read_options=ReadOptions(limits=Limits(max_stored_bytes=most)), **options) as io:
+        limited = ReadOptions(limits=Limits(max_stored_bytes=most))
+        with ZarrIO(place, read_options=limited, **options) as io:
             data = io.read_builder()["large"].data
             if most == size:
                 assert data[-1] == 2**20 - 1
@@ -781,15 +592,26 @@ def test_the_limit_of_what_is_stored_holds_wherever_it_is(tmp_path, kind, reques
                 data[-1]
 
 
+@pytest.mark.parametrize("store", ["memory-url", "s3", "s3fs", "zip", "zarr-memory"], indirect=True)
+def test_the_limit_of_what_is_stored_holds_wherever_it_is(store):
+    with ZarrIO(large()) as source, ZarrIO(store.place("a.zarr"), "w", **store.options) as io:
+        io.export(source, write_args={"link_data": False})
+    check_limit_of_what_is_stored(store.place("a.zarr"), **store.options)
+
+
+def test_the_limit_of_what_is_stored_holds_on_a_web_server(web):
+    put(large(), web.folder / "a.zarr")
+    check_limit_of_what_is_stored(f"{web.url}/a.zarr")
+
+
 def test_a_shard_that_states_a_huge_chunk(tmp_path):
     files: Files = {}
     data = ZarrDataIO(np.arange(64, dtype="i4"), chunks=(8,), shards=(64,))
-    with ZarrIO(files, "w", zarr_format=3) as io:
-        io.write_builder(trees.root(trees.dataset("sharded", data)))
+    trees.write_builder(files, trees.root(trees.dataset("sharded", data)), zarr_format=3)
     shard = bytearray(files["sharded/c/0"])
     index = np.frombuffer(shard[-8 * 16 - 4 : -4], "<u8").copy()
     index[1] = 2**60
     shard[-8 * 16 - 4 :] = CRC32C().encode(index.tobytes())
     files["sharded/c/0"] = bytes(shard)
-    with ZarrIO(placed(files, tmp_path / "a.zarr")) as io, pytest.raises(LimitError, match="max_stored_bytes"):
+    with ZarrIO(put(files, tmp_path / "a.zarr")) as io, pytest.raises(LimitError, match="max_stored_bytes"):
         io.read_builder()["sharded"].data[0]
