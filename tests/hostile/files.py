@@ -575,7 +575,7 @@ def _made(path: Path, how: str, content: bytes = b"") -> Path:
 # ---- cached namespaces ----------------------------------------------------------------------------------------------
 
 
-def _texts(**texts: Any) -> list[Spoil]:
+def texts(**texts: Any) -> list[Spoil]:
     """Return what sets the cached texts, each an array of one text."""
 
     def spoil(files: Files, name: str, text: str) -> None:
@@ -597,7 +597,7 @@ def _with_box(**changes: Any) -> dict[str, Any]:
     return {"groups": [_CONTAINER, {**_BOX, **changes}], "datasets": []}
 
 
-def _with_namespace(**changes: Any) -> dict[str, Any]:
+def with_namespace(**changes: Any) -> dict[str, Any]:
     return {"namespaces": [{**NAMESPACE["namespaces"][0], **changes}]}
 
 
@@ -660,21 +660,21 @@ ODD_SCHEMAS: list[Any] = [
 ODD_NAMESPACES: list[Any] = [
     "", "x", "[]", "5", "null", "{", [], 5, {}, {"namespaces": 5}, {"namespaces": []}, {"namespaces": [5]},
     {"namespaces": [{}]}, {"namespaces": {}}, {"namespaces": None}, DEEP.decode(),
-    _with_namespace(name=5), _with_namespace(name="other"), _with_namespace(name=""), _with_namespace(name=[]),
-    _with_namespace(version=5), _with_namespace(version=None), _with_namespace(version=[]), _with_namespace(schema=5),
-    _with_namespace(schema=[]), _with_namespace(schema=[5]), _with_namespace(schema=[{}]), _with_namespace(schema=None),
-    _with_namespace(schema=[{"source": 5}]), _with_namespace(schema=[{"source": "gone"}]),
-    _with_namespace(schema=[{"source": "../../../plain"}]), _with_namespace(schema=[{"source": "/etc/passwd"}]),
-    _with_namespace(schema=[{"source": "a\0b"}]), _with_namespace(schema=[{"source": "namespace"}]),
-    _with_namespace(schema=[{"source": "demo"}] * 2), _with_namespace(schema=[{"namespace": "demo"}]),
-    _with_namespace(schema=[{"namespace": "gone"}]), _with_namespace(schema=[{"namespace": 5}]),
-    _with_namespace(schema=[{"namespace": "core", "neurodata_types": 5}]),
-    _with_namespace(schema=[{"namespace": "hdmf-common", "neurodata_types": ["Gone"]}]),
-    _with_namespace(schema=[{"source": "demo", "neurodata_types": ["Gone"]}]),
-    _with_namespace(schema=[{"source": "demo", "doc": 5, "title": []}]), _with_namespace(doc=5),
-    _with_namespace(doc=None),
-    _with_namespace(author=5), _with_namespace(author=[5]), _with_namespace(author={}), _with_namespace(contact=[]),
-    _with_namespace(date=5), _with_namespace(full_name=5), _with_namespace(x={}),
+    with_namespace(name=5), with_namespace(name="other"), with_namespace(name=""), with_namespace(name=[]),
+    with_namespace(version=5), with_namespace(version=None), with_namespace(version=[]), with_namespace(schema=5),
+    with_namespace(schema=[]), with_namespace(schema=[5]), with_namespace(schema=[{}]), with_namespace(schema=None),
+    with_namespace(schema=[{"source": 5}]), with_namespace(schema=[{"source": "gone"}]),
+    with_namespace(schema=[{"source": "../../../plain"}]), with_namespace(schema=[{"source": "/etc/passwd"}]),
+    with_namespace(schema=[{"source": "a\0b"}]), with_namespace(schema=[{"source": "namespace"}]),
+    with_namespace(schema=[{"source": "demo"}] * 2), with_namespace(schema=[{"namespace": "demo"}]),
+    with_namespace(schema=[{"namespace": "gone"}]), with_namespace(schema=[{"namespace": 5}]),
+    with_namespace(schema=[{"namespace": "core", "neurodata_types": 5}]),
+    with_namespace(schema=[{"namespace": "hdmf-common", "neurodata_types": ["Gone"]}]),
+    with_namespace(schema=[{"source": "demo", "neurodata_types": ["Gone"]}]),
+    with_namespace(schema=[{"source": "demo", "doc": 5, "title": []}]), with_namespace(doc=5),
+    with_namespace(doc=None),
+    with_namespace(author=5), with_namespace(author=[5]), with_namespace(author={}), with_namespace(contact=[]),
+    with_namespace(date=5), with_namespace(full_name=5), with_namespace(x={}),
 ]  # fmt: skip
 """What a cached namespace is not."""
 
@@ -694,9 +694,9 @@ def _rename(*names: str) -> Spoil:
 def namespaces() -> Iterator[HostileFile]:
     """Cached namespaces with odd content."""
     for schema in ODD_SCHEMAS:
-        yield zarr(f"cached types {shown(schema)}", *_texts(demo=schema))
+        yield zarr(f"cached types {shown(schema)}", *texts(demo=schema))
     for namespace in ODD_NAMESPACES:
-        yield zarr(f"cached namespace {shown(namespace)}", *_texts(namespace=namespace))
+        yield zarr(f"cached namespace {shown(namespace)}", *texts(namespace=namespace))
     for names in (("core", "1.0.0"), ("hdmf-common", "99"), ("demo", "x"), ("demo", "1.0.0-\u2603"), ("demo", "..."),
                   ("demo",)):  # fmt: skip
         yield zarr(f"cached as {'/'.join(names)}", _rename(*names))
@@ -710,7 +710,7 @@ def namespaces() -> Iterator[HostileFile]:
 # ---- zip files and files of references ------------------------------------------------------------------------------
 
 
-def _zipped(change: Callable[[bytes], bytes] = bytes, *more: tuple[str, bytes]) -> Callable[[Path], Path]:
+def zipped(change: Callable[[bytes], bytes] = bytes, *more: tuple[str, bytes]) -> Callable[[Path], Path]:
     def make(folder: Path) -> Path:
         path = folder / "file.zarr.zip"
         with warnings.catch_warnings(), zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -774,25 +774,25 @@ def _refer(refs: Any, **more: Any) -> Callable[[Path], Path]:
 def archives() -> Iterator[HostileFile]:
     """Zip files and files of references."""
     for name, make in {
-        "encrypted entries": _zipped(encrypted),
-        "cut in half": _zipped(lambda data: data[: len(data) // 2]),
-        "without its end": _zipped(lambda data: data[:-10]),
-        "an end alone": _zipped(lambda data: data[-22:]),
-        "noise in the directory": _zipped(_entry(10, b"\xff" * 30)),
-        "an entry of 2^32 bytes": _zipped(_entry(20, b"\xfe\xff\xff\xff" * 2)),
-        "an entry at another place": _zipped(_entry(42, b"\xfe\xff\xff\x7f")),
-        "an unknown compression": _zipped(_methods(97)),
-        "LZMA that is deflated": _zipped(_methods(14)),
-        "bzip2 that is deflated": _zipped(_methods(12)),
-        "stored that is deflated": _zipped(_methods(0)),
-        "duplicate entries": _zipped(bytes, ("plain/.zarray", b"{}"), (".zgroup", b"x")),
-        "entries that lead out": _zipped(bytes, ("../../outside/x/.zgroup", b"{}"), ("/etc/.zgroup", b"{}")),
-        "odd names": _zipped(bytes, ("a\\b/.zgroup", b"{}"), ("./a/.zgroup", b"{}"), ("", b""), ("a//b/.zgroup", b"")),
-        "a folder for a document": _zipped(bytes, ("plain/.zattrs/", b"")),
+        "encrypted entries": zipped(encrypted),
+        "cut in half": zipped(lambda data: data[: len(data) // 2]),
+        "without its end": zipped(lambda data: data[:-10]),
+        "an end alone": zipped(lambda data: data[-22:]),
+        "noise in the directory": zipped(_entry(10, b"\xff" * 30)),
+        "an entry of 2^32 bytes": zipped(_entry(20, b"\xfe\xff\xff\xff" * 2)),
+        "an entry at another place": zipped(_entry(42, b"\xfe\xff\xff\x7f")),
+        "an unknown compression": zipped(_methods(97)),
+        "LZMA that is deflated": zipped(_methods(14)),
+        "bzip2 that is deflated": zipped(_methods(12)),
+        "stored that is deflated": zipped(_methods(0)),
+        "duplicate entries": zipped(bytes, ("plain/.zarray", b"{}"), (".zgroup", b"x")),
+        "entries that lead out": zipped(bytes, ("../../outside/x/.zgroup", b"{}"), ("/etc/.zgroup", b"{}")),
+        "odd names": zipped(bytes, ("a\\b/.zgroup", b"{}"), ("./a/.zgroup", b"{}"), ("", b""), ("a//b/.zgroup", b"")),
+        "a folder for a document": zipped(bytes, ("plain/.zattrs/", b"")),
         # inflating is bounded with the zip files
-        "a bomb for a document": _zipped(bytes, (".zmetadata", bytes(2**26))),
-        "a bomb for a chunk": _zipped(bytes, ("plain/0.0", bytes(2**26))),
-        "a bomb that nobody asks for": _zipped(bytes, ("plain/x", bytes(2**26))),
+        "a bomb for a document": zipped(bytes, (".zmetadata", bytes(2**26))),
+        "a bomb for a chunk": zipped(bytes, ("plain/0.0", bytes(2**26))),
+        "a bomb that nobody asks for": zipped(bytes, ("plain/x", bytes(2**26))),
     }.items():
         yield HostileFile(f"zip: {name}", make)
     for name, refs in {

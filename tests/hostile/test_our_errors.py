@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import struct
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,13 +11,12 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
-import zarr
+import zarr as zarr_python
 from h5py import h5a, h5d, h5s, h5t
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrIO, convert
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.errors import (
-    DamagedFileError,
     LimitError,
     MetadataError,
     StoreError,
@@ -28,6 +25,7 @@ from hdmf_zarr_backend.errors import (
 )
 from hdmf_zarr_backend.options import ReadOptions
 from tests.everything import write_everything
+from tests.hostile.files import encrypted, texts, with_namespace, zarr, zipped
 from tests.proportion import ends
 
 Run = Callable[..., tuple[int, str]]
@@ -35,7 +33,7 @@ Run = Callable[..., tuple[int, str]]
 
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str]) -> Run:
-    """Return what runs the command line, and gives exit code and standard error."""
+    """Runs the command line, and gives exit code and standard error."""
 
     def run_it(*arguments: Any) -> tuple[int, str]:
         code = main([str(argument) for argument in arguments])
@@ -121,7 +119,7 @@ def test_flipped_bytes_in_hdf5_end_in_an_error_of_ours(tmp_path, run):
     whole = write_everything(tmp_path / "whole.h5").read_bytes()
     damaged = tmp_path / "damaged.h5"
     outcomes = set()
-    for seed in (*range(20), 45, 46, 77, 99, 102):
+    for seed in (*range(4), 45, 46, 77, 99, 102):
         data = bytearray(whole)
         random = np.random.default_rng(seed)
         for place in random.integers(100, 60_000, 6).tolist():  # where the headers are
@@ -151,26 +149,23 @@ def test_names_in_hdf5_that_are_not_utf8_are_named(tmp_path):
 # ---- sizes ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("length", [2**40, 2**62, 10**30])
+@pytest.mark.parametrize("length", [2**40, 2**62, 10**30, "HDF5"])
 def test_arrays_without_end(tmp_path, run, length):
-    source = zarr_file(tmp_path / "a.zarr", shape=[length], chunks=[4])
+    source, target = tmp_path / "a.h5", tmp_path / "b.zarr"
+    if length == "HDF5":
+        with h5py.File(source, "w") as file:
+            file.create_dataset("x", shape=(2**62,), chunks=(2**20,), dtype="i1")
+    else:
+        source, target = zarr_file(tmp_path / "a.zarr", shape=[length], chunks=[4]), tmp_path / "b.h5"
     with ends():
         code, said = run("compare", source, source)
         assert code == 2
         assert "max_unwritten_bytes" in said
         assert "(/x)" in said
         with pytest.raises(ZarrBackendError) as caught:
-            convert(source, tmp_path / "a.h5")
+            convert(source, target)
         assert caught.value.path == "/x"
-    assert not (tmp_path / "a.h5").exists()
-
-
-def test_an_hdf5_dataset_without_end_is_not_compared(tmp_path, run):
-    with h5py.File(tmp_path / "a.h5", "w") as file:
-        file.create_dataset("x", shape=(2**62,), chunks=(2**20,), dtype="i1")
-    code, said = run("compare", tmp_path / "a.h5", tmp_path / "a.h5")
-    assert code == 2
-    assert "max_unwritten_bytes" in said
+    assert not target.exists()
 
 
 @pytest.mark.parametrize("zarr_format", [2, 3])
@@ -178,7 +173,7 @@ def test_an_hdf5_dataset_without_end_is_not_compared(tmp_path, run):
 def test_more_axes_than_numpy_has(tmp_path, run, zarr_format):
     source = zarr_file(tmp_path / "a.zarr", shape=[1] * 70, chunks=[1] * 70)
     if zarr_format == 3:
-        root = zarr.open_group(tmp_path / "b.zarr", mode="w", zarr_format=3)
+        root = zarr_python.open_group(tmp_path / "b.zarr", mode="w", zarr_format=3)
         root.create_array("x", shape=(1,), dtype="i4")
         document = json.loads((tmp_path / "b.zarr/x/zarr.json").read_text())
         document["shape"] = document["chunk_grid"]["configuration"]["chunk_shape"] = [1] * 70
@@ -203,7 +198,7 @@ def test_axes_that_hdf5_does_not_have(tmp_path):
 
 
 def test_shards_of_2_to_the_50_chunks(tmp_path):
-    root = zarr.open_group(tmp_path / "a.zarr", mode="w", zarr_format=3)
+    root = zarr_python.open_group(tmp_path / "a.zarr", mode="w", zarr_format=3)
     array = root.create_array("x", shape=(8,), chunks=(1,), shards=(8,), dtype="i4")
     array[:] = 1
     document = json.loads((tmp_path / "a.zarr/x/zarr.json").read_text())
@@ -219,27 +214,32 @@ def test_shards_of_2_to_the_50_chunks(tmp_path):
 # ---- names ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["a\0b", "../../x", "a/b", "", "."])
-def test_names_that_no_link_has(tmp_path, run, name):
-    source = zarr_file(tmp_path / "a.zarr")
-    link = {"name": name, "source": ".", "path": "/x"}
-    (source / ".zattrs").write_text(json.dumps({"zarr_link": [link]}))
-    with pytest.raises(MetadataError, match="cannot have the name") as caught:
-        convert(source, tmp_path / "a.h5")
-    assert (caught.value.store, caught.value.path) == (str(source), "/")
-    assert run("convert", source, tmp_path / "b.h5")[0] == 2
-    assert not (tmp_path / "b.h5").exists()
+def _link(**entry: Any) -> dict[str, Any]:
+    return {"zarr_link": [{"name": "link", "source": ".", "path": "/x", **entry}]}
 
 
-@pytest.mark.parametrize("target", ["/a\0b", "/\ud800"])
+def _note(**note: Any) -> dict[str, Any]:
+    return {"x": [], "_hdmf": {"hdf5": note}}
+
+
 @pytest.mark.filterwarnings("ignore::hdmf.backends.warnings.BrokenLinkWarning")
-def test_targets_that_no_link_of_hdf5_has(tmp_path, target):
+@pytest.mark.parametrize(("node", "attributes", "kind", "said", "path"), [
+    *(("", _link(name=name), MetadataError, "cannot have the name", "/")
+      for name in ("a\0b", "../../x", "a/b", "", ".")),
+    *(("", _link(path=target), ZarrBackendError, None, "/link") for target in ("/a\0b", "/\ud800")),
+    *(("", _note(datatypes={name: {"type": "<i4"}}), ZarrBackendError, None, "/") for name in ("a/b", "", "a\0b")),
+    *(("x", {name: 1}, ValueRefusedError, "HDF5 does not take", "/x") for name in ("", "\ud800")),
+    *(("x", _note(attributes={"x": {"type": kind, "space": "null"}}), ZarrBackendError, None, "/x")
+      for kind in ({"opaque": 2**20, "tag": "t" * 300}, {"enum": [], "base": "<i2"})),
+])  # fmt: skip
+def test_what_no_link_type_or_attribute_of_hdf5_can_be(tmp_path, run, node, attributes, kind, said, path):
     source = zarr_file(tmp_path / "a.zarr")
-    link = {"name": "link", "source": ".", "path": target}
-    (source / ".zattrs").write_text(json.dumps({"zarr_link": [link]}))
-    with pytest.raises(ZarrBackendError) as caught:
+    (source / node / ".zattrs").write_text(json.dumps(attributes))
+    with pytest.raises(kind, match=said) as caught:
         convert(source, tmp_path / "a.h5")
-    assert caught.value.path == "/link"
+    assert (caught.value.store, caught.value.path) == (str(source), path)
+    assert run("convert", source, tmp_path / "b.h5")[0] == 2
+    assert os.listdir(tmp_path) == ["a.zarr"]
 
 
 @pytest.mark.parametrize("policy", [None, "within", "follow", "never"])
@@ -247,8 +247,7 @@ def test_targets_that_no_link_of_hdf5_has(tmp_path, target):
 @pytest.mark.filterwarnings("ignore::hdmf.backends.warnings.BrokenLinkWarning")
 def test_a_link_to_a_file_that_no_path_names_leads_nowhere(tmp_path, file, policy):
     source = zarr_file(tmp_path / "a.zarr")
-    link = {"name": "link", "source": file, "path": "/x"}
-    (source / ".zattrs").write_text(json.dumps({"zarr_link": [link]}))
+    (source / ".zattrs").write_text(json.dumps(_link(source=file)))
     with ZarrIO(source, read_options=ReadOptions(external_links=policy)) as io:
         root = io.read_builder()
         assert "link" not in root
@@ -257,16 +256,6 @@ def test_a_link_to_a_file_that_no_path_names_leads_nowhere(tmp_path, file, polic
         with pytest.raises(ZarrBackendError) as caught:
             convert(source, tmp_path / "a.h5", link_data=link_data)
         assert caught.value.path == "/link"
-
-
-@pytest.mark.parametrize("name", ["a/b", "", "a\0b"])
-def test_names_that_no_type_of_hdf5_has(tmp_path, name):
-    source = zarr_file(tmp_path / "a.zarr")
-    note = {"hdf5": {"datatypes": {name: {"type": "<i4"}}}}
-    (source / ".zattrs").write_text(json.dumps({"_hdmf": note}))
-    with pytest.raises(ZarrBackendError) as caught:
-        convert(source, tmp_path / "a.h5")
-    assert caught.value.path == "/"
 
 
 @pytest.mark.parametrize("name", [b"\xff\xfe", b"\xe9t\xe9"])
@@ -281,24 +270,13 @@ def test_a_report_of_names_that_are_not_utf8(tmp_path, run, name):
 # ---- attributes on the way back -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["", "\ud800"])
-def test_attributes_that_hdf5_does_not_take(tmp_path, name):
+@pytest.mark.parametrize("datatypes", [5, None, [1], "x"])
+def test_a_note_of_named_types_that_is_no_table_is_left_aside(tmp_path, datatypes):
     source = zarr_file(tmp_path / "a.zarr")
-    (source / "x" / ".zattrs").write_text(json.dumps({name: 1}))
-    with pytest.raises(ValueRefusedError, match="HDF5 does not take") as caught:
-        convert(source, tmp_path / "a.h5")
-    assert caught.value.path == "/x"
-    assert not (tmp_path / "a.h5").exists()
-
-
-@pytest.mark.parametrize("kind", [{"opaque": 2**20, "tag": "t" * 300}, {"enum": [], "base": "<i2"}])
-def test_a_null_attribute_of_a_type_that_hdf5_does_not_take(tmp_path, kind):
-    source = zarr_file(tmp_path / "a.zarr")
-    remark = {"x": {"type": kind, "space": "null"}}
-    (source / "x" / ".zattrs").write_text(json.dumps({"x": [], "_hdmf": {"hdf5": {"attributes": remark}}}))
-    with pytest.raises(ZarrBackendError) as caught:
-        convert(source, tmp_path / "a.h5")
-    assert caught.value.path == "/x"
+    (source / ".zattrs").write_text(json.dumps(_note(datatypes=datatypes)))
+    convert(source, tmp_path / "a.h5", check=False)
+    with h5py.File(tmp_path / "a.h5") as file:
+        assert list(file) == ["x"]
 
 
 @pytest.mark.parametrize("note", [5, {"x": 5}, {"x": {"type": {"sequence": "<i2"}, "shape": [2**62], "value": []}},
@@ -314,62 +292,19 @@ def test_notes_of_attributes_that_make_no_sense(tmp_path, run, note):
     assert run("convert", source, tmp_path / "a.h5")[0] in (0, 2)
 
 
-@pytest.mark.parametrize("datatypes", [5, None, [1], "x"])
-def test_a_note_of_named_types_that_is_no_table_is_left_aside(tmp_path, datatypes):
-    source = zarr_file(tmp_path / "a.zarr")
-    (source / ".zattrs").write_text(json.dumps({"_hdmf": {"hdf5": {"datatypes": datatypes}}}))
-    convert(source, tmp_path / "a.h5", check=False)
-    with h5py.File(tmp_path / "a.h5") as file:
-        assert list(file) == ["x"]
-
-
 # ---- cached namespaces ----------------------------------------------------------------------------------------------
 
 
-def with_namespace(path: Path, namespace: Any, types: Any) -> Path:
-    """Write a file with a cached namespace, as text that is JSON."""
-    zarr_file(path)
-    (path / ".zattrs").write_text(json.dumps({".specloc": "specifications"}))
-    for folder in ("", "/demo", "/demo/1.0.0"):
-        (path / f"specifications{folder}").mkdir()
-        (path / f"specifications{folder}/.zgroup").write_text('{"zarr_format": 2}')
-    for name, value in (("namespace", namespace), ("demo", types)):
-        data = (value if isinstance(value, str) else json.dumps(value)).encode()
-        place = path / "specifications/demo/1.0.0" / name
-        place.mkdir()
-        document = {"shape": [1], "chunks": [1], "dtype": "|O", "filters": [{"id": "vlen-utf8"}], "order": "C",
-                    "compressor": None, "fill_value": "", "zarr_format": 2}  # fmt: skip
-        (place / ".zarray").write_text(json.dumps(document))
-        (place / "0").write_bytes(struct.pack("<II", 1, len(data)) + data)
-    return path
-
-
-def _namespace(**changes: Any) -> dict[str, Any]:
-    whole = {"name": "demo", "version": "1.0.0", "doc": "d", "author": "a", "contact": "c", "schema":
-             [{"source": "demo"}], **changes}  # fmt: skip
-    return {"namespaces": [whole]}
-
-
-@pytest.mark.parametrize(
-    ("namespace", "types"),
-    [
-        (_namespace(), []),
-        (_namespace(), {"groups": 5}),
-        (_namespace(), {"groups": [{}]}),
-        (_namespace(), {"groups": [{"neurodata_type_def": [], "doc": "d"}]}),
-        (_namespace(), {"groups": [{"neurodata_type_def": "A", "neurodata_type_inc": "B", "doc": "d"},
-                                   {"neurodata_type_def": "B", "neurodata_type_inc": "A", "doc": "d"}]}),
-        ({"namespaces": [5]}, {}),
-        ({"namespaces": [{}]}, {}),
-        (_namespace(name=[]), {}),
-        (_namespace(schema=5), {}),
-        (_namespace(schema=[{}]), {}),
-        (_namespace(schema=[]), {}),
-        (_namespace(schema=[{"namespace": "gone"}]), {}),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("namespace", "types"), [
+    *((with_namespace(), types) for types in (
+        [], {"groups": 5}, {"groups": [{}]}, {"groups": [{"neurodata_type_def": [], "doc": "d"}]},
+        {"groups": [{"neurodata_type_def": a, "neurodata_type_inc": b, "doc": "d"} for a, b in ("AB", "BA")]})),
+    *((namespace, {}) for namespace in (
+        {"namespaces": [5]}, {"namespaces": [{}]}, with_namespace(name=[]), with_namespace(schema=5),
+        with_namespace(schema=[{}]), with_namespace(schema=[]), with_namespace(schema=[{"namespace": "gone"}]))),
+])  # fmt: skip
 def test_cached_namespaces_with_odd_content(tmp_path, run, namespace, types):
-    source = with_namespace(tmp_path / "a.zarr", namespace, types)
+    source = zarr("", *texts(namespace=namespace, demo=types)).make(tmp_path)
     try:
         NWBZarrIO(source, "r").close()
     except MetadataError as error:
@@ -378,14 +313,14 @@ def test_cached_namespaces_with_odd_content(tmp_path, run, namespace, types):
         assert error.path.startswith("/specifications")
         assert "load_namespaces=False" in error.remedy
     else:
-        assert namespace == _namespace(schema=[])
+        assert namespace == with_namespace(schema=[])
     with NWBZarrIO(source, "r", load_namespaces=False) as io:
-        assert io.read_builder()["x"].data[:].tolist() == [0] * 4
+        assert io.read_builder()["plain"].data[1].tolist() == [4, 5, 6, 7]
     assert run("validate", source)[0] in (0, 1, 2)
 
 
 def test_deep_json_in_a_cached_namespace_is_compared(tmp_path, run):
-    source = with_namespace(tmp_path / "a.zarr", _namespace(), "[" * 100_000 + "]" * 100_000)
+    source = zarr("", *texts(demo="[" * 100_000 + "]" * 100_000)).make(tmp_path)
     assert run("compare", source, source) == (0, "")
 
 
@@ -414,19 +349,7 @@ def test_symbolic_links_to_themselves(tmp_path, run):
 
 
 def test_encrypted_entries_of_a_zip_file(tmp_path, run):
-    zarr_file(tmp_path / "a.zarr")
-    path = tmp_path / "a.zarr.zip"
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for file in (tmp_path / "a.zarr").rglob("*"):
-            if file.is_file():
-                archive.write(file, file.relative_to(tmp_path / "a.zarr"))
-    data = bytearray(path.read_bytes())
-    for mark, offset in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
-        place = data.find(mark)
-        while place >= 0:
-            data[place + offset] |= 1
-            place = data.find(mark, place + 4)
-    path.write_bytes(data)
+    path = zipped(encrypted)(tmp_path)
     with pytest.raises(StoreError, match="encrypted") as caught:
         ZarrIO(path, "r").read_builder()
     assert caught.value.store == str(path)
@@ -439,6 +362,6 @@ def test_encrypted_entries_of_a_zip_file(tmp_path, run):
 def test_a_file_of_hdf5_that_is_cut_short(tmp_path, run):
     whole = write_everything(tmp_path / "a.h5").read_bytes()
     (tmp_path / "a.h5").write_bytes(whole[: len(whole) // 2])
-    with pytest.raises((DamagedFileError, ZarrBackendError)):
+    with pytest.raises(ZarrBackendError):
         convert(tmp_path / "a.h5", tmp_path / "a.zarr")
     assert run("compare", tmp_path / "a.h5", tmp_path / "a.h5")[0] == 2

@@ -467,50 +467,6 @@ def test_what_is_told_of_an_interrupted_change():
     assert of_the_file(keys) == {key: value for key, value in {**BEFORE, "a/0": b"before"}.items() if key != "b/0"}
 
 
-@pytest.mark.parametrize(
-    "parts",
-    [
-        {"old": {"../outside": b"x"}},
-        {"absent": ["../outside"]},
-        {"below": ["../folder"]},
-        {"below": [""]},
-        {"old": {"link/outside": b"x"}},
-        {"absent": ["link/outside"]},
-        {"below": ["link"]},
-        {"below": ["link/deeper"]},
-        {"old": {"/outside": b"x"}},
-        {"aside": {"../outside": 0}},
-        {"aside": {"link/outside": 0}},
-        {"aside": {"a/0": 0}, "id": "/../../outside"},
-    ],
-    ids=str,
-)
-def test_a_journal_leads_no_writer_out_of_the_store(tmp_path, parts):
-    """A file of somebody else that is opened for changes: by a name, or through a link that came with it."""
-    (tmp_path / "folder").mkdir()
-    (tmp_path / "folder" / "outside").write_bytes(b"mine")
-    (tmp_path / "outside").write_bytes(b"mine")
-    store = LocalStore(str(tmp_path / "file.zarr"))
-    store.set("a/0", b"zero")
-    (tmp_path / "file.zarr" / "link").symlink_to(tmp_path / "folder")
-    record = {"id": "id", "old": {}, "absent": [], "below": []} | parts
-    store.set(JOURNAL, Record(**record, holder=Holder("host", 1, "now")).encode())
-    with pytest.raises((MetadataError, StoreError), match=r"leads out of the store|is not the id of a change"):
-        recover(store)
-    assert (tmp_path / "outside").read_bytes() == (tmp_path / "folder" / "outside").read_bytes() == b"mine"
-    assert sorted(os.listdir(tmp_path)) == ["file.zarr", "folder", "outside"]
-
-
-def test_the_deletions_of_a_last_note_stay_in_the_store(tmp_path):
-    (tmp_path / "outside").write_bytes(b"mine")
-    store = LocalStore(str(tmp_path / "file.zarr"))
-    store.set(JOURNAL, Record("id", {}, [], [], Holder("host", 1, "now")).encode())
-    store.set(LAST_RECORD, json.dumps({"version": 1, "id": "id", "final": {}, "delete": ["../outside"]}).encode())
-    with pytest.raises(MetadataError, match="leads out of the store"):
-        recover(store)
-    assert (tmp_path / "outside").read_bytes() == b"mine"
-
-
 @pytest.mark.parametrize("name", [JOURNAL, LAST_RECORD, f"{JOURNAL}.1"])
 def test_no_object_takes_the_name_of_a_key_of_a_journal(name):
     with pytest.raises(NameRefusedError, match="cannot be stored"):
