@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from hdmf.build import GroupBuilder, LinkBuilder, ReferenceBuilder
 from hdmf.common import DynamicTable, VectorData, VectorIndex, get_manager
-from pynwb import NWBFile, TimeSeries, validate
+from pynwb import NWBHDF5IO, NWBFile, TimeSeries, validate
 from pynwb.behavior import Position, SpatialSeries
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO, convert, repair
@@ -326,17 +326,9 @@ def test_rows_that_had_a_fixed_shape_in_hdf5_grow_like_all_columns(folder, tmp_p
     """A dataset that cannot grow in HDF5 has no bound but its shape; with rows too, which have an axis more here."""
     nwbfile = samples.plain_nwbfile()
     nwbfile.add_epoch(0.0, 1.0, timeseries=[nwbfile.acquisition["trace"]])
-    source, path = samples.write_hdf5(tmp_path / "file.nwb", nwbfile), folder / "file.zarr"
-    with h5py.File(source, "r+") as file:
-        table = file["intervals/epochs"]
-        for name in list(table):
-            data, attributes = table[name][()], dict(table[name].attrs)
-            dtype = table[name].dtype
-            del table[name]
-            table.create_dataset(name, data=data, dtype=dtype).attrs.update(attributes)
-        for name in list(table):
-            if name.endswith("_index"):
-                table[name].attrs["target"] = table[name.removesuffix("_index")].ref
+    source, path = tmp_path / "file.nwb", folder / "file.zarr"
+    with NWBHDF5IO(source, "w") as io:
+        io.write(nwbfile, expandable=[])
     convert(source, path)
     assert "maxshape" not in document(path, "intervals/epochs/timeseries/.zattrs")["_hdmf"]
     with NWBZarrIO(path, "r+") as io:

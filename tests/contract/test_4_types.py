@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from hdmf.build import ReferenceBuilder
 from pynwb import TimeSeries
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrIO
-from hdmf_zarr_backend.errors import StoreNotFoundError, ValueRefusedError
+from hdmf_zarr_backend.errors import ValueRefusedError
 from tests import samples
 from tests.documents import forget_consolidated
 from tests.places import Place, contents, keys_of, put
@@ -95,28 +94,6 @@ def test_a_compound_scalar_with_text_and_references_stays_a_scalar(folder):
         assert (data["n"], data["text"]) == (7, "ä")
         assert data["to"].item() is found["target"]
         assert [field["name"] for field in found["a row"].dtype] == ["n", "text", "to"]
-
-
-MISSING: dict[str, tuple[Callable[[], Any], str]] = {
-    "text": (lambda: np.array(["a", None, "b"], object), "element 1"),
-    "first of the text": (lambda: np.array([None, "b"], object), "element 0"),
-    "a matrix of text": (lambda: np.array([["a", "b"], ["c", None]], object), r"element \[1, 1\]"),
-    "numbers": (lambda: np.array([1, 2, None], object), "element 2"),
-    "a list of numbers": (lambda: [1.5, None], "element 1"),
-    "a list of text": (lambda: ["a", "b", None], "element 2"),
-}
-
-
-@pytest.mark.parametrize("name", list(MISSING))
-def test_none_among_objects_is_refused_with_its_place(folder, name):
-    make, place = MISSING[name]
-    with pytest.raises(ValueRefusedError, match=place) as caught:
-        write_builder(folder / "file.zarr", root(dataset("it", make())))
-    assert "None" in str(caught.value)
-    assert (caught.value.path, caught.value.store) == ("/it", str(folder / "file.zarr"))
-    with pytest.raises(StoreNotFoundError):
-        ZarrIO(folder / "file.zarr")
-    assert list(folder.iterdir()) == []
 
 
 def test_none_in_a_row_is_refused_with_its_place(folder):

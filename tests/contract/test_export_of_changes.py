@@ -17,12 +17,14 @@ import numpy as np
 import pytest
 from numcodecs import GZip
 from pynwb import NWBHDF5IO, H5DataIO, NWBFile, TimeSeries
+from pynwb.ecephys import LFP
 from pynwb.file import Subject
+from pynwb.testing.mock.ecephys import mock_ElectricalSeries
+from pynwb.testing.mock.file import mock_NWBFile
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, convert
 from hdmf_zarr_backend.errors import ConflictError, DroppedChangesWarning, UsageError
-from tests.contract import production
-from tests.peers import Peer
+from tests.samples import START
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning:hdmf", "ignore::UserWarning:pynwb")
 
@@ -33,7 +35,7 @@ SHUFFLE = [{"id": "shuffle", "elementsize": 8}]
 
 def session(wrap: Any = H5DataIO, **settings: Any) -> NWBFile:
     """Return a session with two series, units, trials, a subject and a device."""
-    nwbfile = NWBFile(session_description="old", identifier="i", session_start_time=production.START, notes="old")
+    nwbfile = NWBFile(session_description="old", identifier="i", session_start_time=START, notes="old")
     nwbfile.subject = Subject(subject_id="m", age="P1D")
     data = wrap(np.arange(1000.0), **settings)
     first = TimeSeries(name="first", data=data, unit="V", rate=1.0, description="old")
@@ -217,40 +219,36 @@ def test_an_export_with_link_data_says_that_it_copies(tmp_path: Path) -> None:
         exported(tmp_path, "zarr 2", lambda nwbfile: None, write_args={"link_data": True})
 
 
-# ---- beside hdmf-zarr -----------------------------------------------------------------------------------------------
-
-_CONVERSION = """
-import json, sys, warnings
-warnings.simplefilter("ignore")
-from pathlib import Path
-from hdmf_zarr import NWBZarrIO, ZarrDataIO
-folder = Path(sys.argv[1])
-convert(folder, folder / "peer.nwb.zarr", NWBZarrIO, ZarrDataIO)
-print(json.dumps(record(NWBZarrIO, folder / "peer.nwb.zarr")))
-"""
+# ---- two files -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.peer
-@pytest.mark.filterwarnings("ignore")
-def test_a_production_conversion_keeps_all_that_hdmf_zarr_keeps(tmp_path: Path, peer013: Peer) -> None:
-    production.write_sources(tmp_path)
-    production.convert(tmp_path, tmp_path / "own.nwb.zarr", NWBZarrIO, ZarrDataIO)
-    own = json.loads(json.dumps(production.record(NWBZarrIO, tmp_path / "own.nwb.zarr")))
-    peer = peer013.run(Path(production.__file__).read_text(encoding="utf-8") + _CONVERSION, tmp_path)
-    assert own.keys() == peer.keys()
-    differing = {name for name in own if own[name] != peer[name]}
-    chosen = {name for name in own if isinstance(own[name], list) and len(own[name]) == 4}
-    assert not differing - chosen
-    for name in differing:  # hdmf-zarr gives all others its own chunks and codec
-        assert own[name][2:] == peer[name][2:]
-    for name in ("replaced", "repacked", "filtered", "lfp"):
-        series = "ElectricalSeries" if name == "lfp" else "TimeSeries"
-        assert f"{series} {name}.data" not in differing
-    assert not {"TimeSeries timed.timestamps", "VectorData score.data"} & differing
-    gzip = {"id": "zlib", "level": 9}
-    assert own["TimeSeries untouched.data"][:2] == [[50_000], gzip]  # small: one chunk
-    assert own["ElectricalSeries raw.data"][:2] == [[20_000, 4], gzip]
-    assert own["VectorIndex spike_times_index.data"][2] == "uint32"
+@pytest.mark.parametrize("backend", [NWBHDF5IO, NWBZarrIO])
+def test_a_series_of_another_file_has_the_region_and_the_settings_that_were_chosen(
+    tmp_path: Path, backend: Any
+) -> None:
+    for name in ("session", "probe"):
+        nwbfile = mock_NWBFile(identifier=name)
+        mock_ElectricalSeries(name=name, data=np.arange(50.0).reshape(10, 5), nwbfile=nwbfile)
+        with backend(tmp_path / name, "w") as io:
+            io.write(nwbfile)
+    target = tmp_path / "target.nwb.zarr"
+    with backend(tmp_path / "session", "r") as source, backend(tmp_path / "probe", "r") as other:
+        nwbfile, series = source.read(), other.read().acquisition["probe"]
+        series.reset_parent()
+        region = nwbfile.create_electrode_table_region(region=[4, 3, 2, 1, 0], description="of this file")
+        series.fields["electrodes"] = region
+        region.parent = series
+        series.set_data_io("data", ZarrDataIO, data_io_kwargs={"compressor": GZip(1), "chunks": (3, 2)})
+        nwbfile.create_processing_module("ecephys", "merged").add(LFP(electrical_series=series))
+        with NWBZarrIO(target, "w") as io:
+            io.export(src_io=source, nwbfile=nwbfile, write_args={"link_data": False})
+    with NWBZarrIO(target, "r") as io:
+        nwbfile = io.read()
+        merged = nwbfile.processing["ecephys"]["LFP"]["probe"]
+        assert merged.electrodes.table is nwbfile.electrodes
+        assert merged.electrodes.data[:].tolist() == [4, 3, 2, 1, 0]
+        assert (merged.data.compressor, merged.data.chunks) == (GZip(1), (3, 2))
+        assert merged.data[9].tolist() == [45.0, 46.0, 47.0, 48.0, 49.0]
 
 
 # ---- codecs of HDF5 -------------------------------------------------------------------------------------------------

@@ -72,12 +72,6 @@ def test_an_iterator_gives_what_it_gives_to_hdf5(folder, tmp_path, axis):
 # ---- ZarrDataIO --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("data", [[1, 2, 3], [["a", "b"]], ()])
-def test_a_wrapped_list_has_its_own_largest_shape(data):
-    assert ZarrDataIO(data).maxshape == np.shape(data)
-    assert ZarrDataIO(data, maxshape=(None,)).maxshape == (None,)
-
-
 def test_a_column_of_a_wrapped_list_is_written(folder):
     data = ZarrDataIO([1, 2, 3], chunks=True, maxshape=(None,))
     table = DynamicTable(name="t", description="t", columns=[VectorData(name="x", description="x", data=data)])

@@ -63,6 +63,8 @@ MIXES = {
     "float, str": Mix([1.5, "2.5"], "element 1: '2.5' is text", "f8", "'2.5'"),
     "str, int": Mix(["a", 1], "element 1: 1 is a number", "O", "1 of type int is not text"),
     "str, nan": Mix(["a", NAN], "element 1: nan is a number", "O", "nan of type float is not text"),
+    "str, None": Mix(["a", None], "element 1: None", "O", "None"),
+    "nested str, None": Mix([["a", "b"], ["c", None]], r"element \[1, 1\]: None", "O", "None"),
     "str, bytes": Mix(["a", b"b"], "O", "O"),
     "bytes, str": Mix([b"a", "ü"], "O", "O"),
     "int8, int": Mix([np.int8(1), 300], "i8", "i1", "int8 without loss: 300"),

@@ -18,7 +18,6 @@ from hdmf_zarr_backend.comparison import compare
 from hdmf_zarr_backend.errors import UsageError, ZarrBackendError
 from hdmf_zarr_backend.options import WriteOptions
 from tests import samples, trees
-from tests.test_both import Dying, Keys
 
 V2 = {"name": "v2", "configuration": {"separator": "."}}
 
@@ -89,42 +88,6 @@ def test_upgraded(tmp_path):
     assert any(key.startswith("c.") for key in chunk_keys(path))
     assert verify(path).is_sound
     assert compare(tmp_path / "b.zarr", path) == []
-
-
-@pytest.mark.filterwarnings("ignore::hdmf_zarr_backend.errors.JournalWarning")
-def test_an_upgrade_that_is_killed(tmp_path):
-    """Whenever it is: the file is one of format 2 or 3, and the next upgrade leaves nothing of the first."""
-    path = tmp_path / "a.zarr"
-    with ZarrIO(path, "w") as io:
-        io.write_builder(samples.reference_tree())
-    before = {key.relative_to(path).as_posix(): key.read_bytes() for key in path.rglob("*") if key.is_file()}
-    whole = Dying(before)
-    upgrade(Keys(whole), write_options=WriteOptions(chunk_key_encoding="v2"))
-    after = dict(whole)
-    assert any("/c." in key for key in after)
-    plain = Dying(before)
-    upgrade(Keys(plain))
-    steps = 0
-    while True:
-        files = Dying(before)
-        files.left = steps
-        try:
-            upgrade(Keys(files), write_options=WriteOptions(chunk_key_encoding="v2"))
-        except Dying.error:
-            pass
-        else:
-            break
-        steps += 1
-        files.left = 10**9
-        with ZarrIO(Keys(dict(files))) as io:
-            assert len(io.read_builder()["inner/deep/references"].data) == 3
-        is_upgraded = "zarr.json" in files
-        other = Dying(files)
-        upgrade(Keys(other))  # with other keys
-        assert dict(other) == (after if is_upgraded else dict(plain))
-        upgrade(Keys(files), write_options=WriteOptions(chunk_key_encoding="v2"))
-        assert dict(files) == after
-    assert steps > 20
 
 
 @pytest.mark.parametrize("encoding", ["default", "v2"])

@@ -22,7 +22,7 @@ from hdmf_zarr_backend.arrays.shards import chunks_in_shard, shard_grid, shard_n
 from hdmf_zarr_backend.checks.verify import verify
 from hdmf_zarr_backend.errors import UsageError, ZarrBackendError
 from hdmf_zarr_backend.execution.tasks import ArrayWrite, cut_shards
-from hdmf_zarr_backend.formats.chunking import SHARD_BYTES, chunks_inside, shards_by_bytes
+from hdmf_zarr_backend.formats.chunking import SHARD_BYTES, shards_by_bytes
 from hdmf_zarr_backend.formats.new_datasets import Sharding
 from hdmf_zarr_backend.formats.zarr3 import NEW_KEYS
 from hdmf_zarr_backend.model.nodes import Dataset
@@ -312,13 +312,6 @@ def test_chosen_shards_are_multiples_and_bounded(axes, target):
     assert all(shard % chunk == 0 for shard, chunk in zip(shards, chunks, strict=True))
     assert shards == chunks or np.prod(shards, dtype=object) * 2 <= target
     assert all(n is None or s - c < max(n, 1) for n, s, c in zip(shape, shards, chunks, strict=True))
-
-
-@given(st.integers(1, 10**6), st.integers(1, 10**6))
-def test_chunks_that_fit_into_given_shards(length, most):
-    (chunk,) = chunks_inside((length,), (most,))
-    assert chunk <= max(most, 1)
-    assert length % chunk == 0
 
 
 # ---- from other files ----------------------------------------------------------------------------------------------

@@ -28,6 +28,7 @@ from hdmf_zarr_backend.errors import (
 from hdmf_zarr_backend.files.parser import parse
 from hdmf_zarr_backend.interop import add_nczarr
 from hdmf_zarr_backend.model.nodes import Dataset
+from hdmf_zarr_backend.options import WriteOptions
 from hdmf_zarr_backend.stores.local import LocalStore
 from tests import samples
 from tests.everything import write_everything
@@ -215,52 +216,60 @@ def small() -> dict[str, bytes]:
     return seeds.written(2)
 
 
-def _count(before: dict[str, bytes]) -> int:
-    counting = Dying(before)
-    upgrade(Keys(counting))
-    return Dying.left - counting.left
+ENCODINGS = pytest.mark.parametrize("encoding", ["default", "v2"])
+"""Of the keys of chunks that are encoded anew; those of the other are left over by no upgrade."""
 
 
-def _stopped(before: dict[str, bytes], most: int) -> Iterator[Dying]:
+def _upgraded(files: dict[str, bytes], encoding: str = "default") -> Dying:
+    made = Dying(files)
+    upgrade(Keys(made), write_options=WriteOptions(chunk_key_encoding=encoding))
+    return made
+
+
+def _stopped(before: dict[str, bytes], most: int, encoding: str = "default") -> Iterator[Dying]:
     """Yield what an upgrade leaves that is killed, at ``most`` points spread over it."""
-    count = _count(before)
+    count = Dying.left - _upgraded(before, encoding).left
+    assert count > 20
     for point in range(0, count, max(1, count // most)):
         files = Dying(before)
         files.left = point
         with pytest.raises(Dying.error):
-            upgrade(Keys(files))
+            upgrade(Keys(files), write_options=WriteOptions(chunk_key_encoding=encoding))
         files.left = Dying.left
         yield files
 
 
-def _killed(before: dict[str, bytes], most: int) -> set[int]:
+def _killed(before: dict[str, bytes], most: int, encoding: str) -> set[int]:
     """Kill an upgrade, and assert what there is afterwards; return the formats that were found."""
-    finished = Dying(before)
-    upgrade(Keys(finished))
+    finished = _upgraded(before, encoding)
+    other = _upgraded(before, "v2" if encoding == "default" else "default")
     numbers = set()
-    for files in _stopped(before, most):
+    for files in _stopped(before, most, encoding):
         with ZarrIO(Keys(dict(files))) as io:
             number = io.zarr_format
         numbers.add(number)
         whole = before if number == 2 else finished
         assert {key: files.get(key) for key in whole} == whole
-        upgrade(Keys(files))
-        assert files == finished
+        assert _upgraded(files, encoding) == finished
+        assert _upgraded(files, "v2" if encoding == "default" else "default") == (finished if number == 3 else other)
     return numbers
 
 
+@ENCODINGS
 @pytest.mark.filterwarnings("ignore::hdmf_zarr_backend.errors.JournalWarning")
-def test_a_kill_at_any_time_leaves_one_format_or_the_other(small):
-    assert _killed(small, 20) == {2, 3}
+def test_a_kill_at_any_time_leaves_one_format_or_the_other(small, encoding):
+    assert _killed(small, 20, encoding) == {2, 3}
 
 
+@ENCODINGS
 @pytest.mark.filterwarnings("ignore::hdmf_zarr_backend.errors.JournalWarning")
 @pytest.mark.slow
-def test_a_kill_at_every_point(small, rich):
-    large = {str(file.relative_to(rich)): file.read_bytes() for file in rich.rglob("*") if file.is_file()}
-    assert _count(large) > 250
-    for files in (small, large):
-        assert _killed(files, 250) == {2, 3}
+def test_a_kill_at_every_point(small, rich, encoding):
+    for files in (
+        small,
+        {str(file.relative_to(rich)): file.read_bytes() for file in rich.rglob("*") if file.is_file()},
+    ):
+        assert _killed(files, 250, encoding) == {2, 3}
 
 
 def test_readers_of_format_2_find_the_complete_file_or_nothing(small):
@@ -277,10 +286,8 @@ def test_readers_of_format_2_find_the_complete_file_or_nothing(small):
 
 @pytest.mark.parametrize("part", [0.1, 0.5, 0.7])
 def test_a_failure_leaves_the_file_as_it_was(small, part):
-    whole = Dying(small)
-    upgrade(Keys(whole))
     files = Dying(small)
-    files.left = round(part * len(whole.keys() - small.keys()))
+    files.left = round(part * len(_upgraded(small).keys() - small.keys()))
 
     def full() -> OSError:
         files.left = Dying.left  # what undoes it succeeds
