@@ -6,9 +6,8 @@ import os
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from hdmf.build import DatasetBuilder, GroupBuilder, LinkBuilder, ReferenceBuilder
+from hdmf.build import DatasetBuilder, GroupBuilder, ReferenceBuilder
 from pynwb import NWBHDF5IO, NWBFile, TimeSeries
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO
@@ -17,15 +16,11 @@ from tests import samples
 from tests.cells import REFUSALS, Cell
 from tests.documents import change_attributes, document
 from tests.places import Place, remove
-from tests.test_io import FOLLOW, check_reference_tree, read
+from tests.test_io import FOLLOW, read
 from tests.trees import dataset, group, read_builder, root, write_builder
 
 BACKENDS = {".nwb": NWBHDF5IO, ".nwb.zarr": NWBZarrIO}
 _OPTIONS: dict[str, Any] = {".nwb": {}, ".nwb.zarr": FOLLOW}
-
-
-def link(name: str, target: Any) -> LinkBuilder:
-    return LinkBuilder(builder=target, name=name)
 
 
 # ---- the same as with HDF5 -----------------------------------------------------------------------------------------
@@ -97,15 +92,8 @@ def test_an_export_links_what_hdf5_links(both, folder, tmp_path, link_data, way)
     assert found[0] == found[1]
     assert (found[1]["far data/data"] == "a copy") is not link_data
     assert found[1]["soft/data"] == ("this file", "/acquisition/own/data")
-
-
-@pytest.mark.parametrize("link_data", [True, False])
-def test_linked_and_copied_data_have_the_same_values(both, folder, link_data):
-    with NWBZarrIO(both[".nwb.zarr"], **FOLLOW) as source, NWBZarrIO(folder / "third.zarr", "w") as io:
-        io.export(source, write_args={"link_data": link_data})
-    acquisition = read(folder / "third.zarr", **FOLLOW).acquisition
-    assert acquisition["soft"].data[:].tolist() == [1.0, 2.0, 3.0]
-    assert acquisition["soft"].timestamps[2] == 3.0
+    acquisition = read(exported, **FOLLOW).acquisition
+    assert acquisition["soft"].data[:].tolist() == acquisition["soft"].timestamps[:].tolist() == [1.0, 2.0, 3.0]
     assert acquisition["far data"].data[19].tolist() == [57, 58, 59]
     if "stored" in acquisition:
         assert acquisition["stored"].data[:].tolist() == [1.0, 2.0, 3.0]
@@ -132,23 +120,6 @@ def test_a_link_into_an_hdf5_file_becomes_a_copy(both, folder):
     assert found["far data/data"] == "a copy"
     assert found["soft/data"] == ("this file", "/acquisition/own/data")
     assert read(folder / "new.nwb.zarr").acquisition["far data"].data[19].tolist() == [57, 58, 59]
-
-
-# ---- links of all forms --------------------------------------------------------------------------------------------
-
-
-def test_links_to_groups_and_datasets_in_the_root_and_deep_down(folder):
-    values = dataset("values", np.arange(3))
-    inner = group("inner", values)
-    tree = root(inner, group("outer", group("deep")))
-    for name, target in {"to a group": inner, "to a dataset": values, "to the root": tree}.items():
-        tree.set_link(link(name, target))
-        tree["outer/deep"].set_link(link(name, target))
-    found = read_builder(write_builder(folder / "file.zarr", tree))
-    for links in (found.links, found["outer/deep"].links):
-        assert links["to a group"].builder is found["inner"]
-        assert links["to a dataset"].builder is found["inner/values"]
-        assert links["to the root"].builder is found
 
 
 # ---- other directories, moves --------------------------------------------------------------------------------------
@@ -179,9 +150,33 @@ def check_neighbours(second: Place, first: Place) -> None:
     assert nwbfile.trials["timeseries"][0][0].timeseries is trace
 
 
-def test_files_in_other_directories(folder):
+def as_they_are(folder: Place) -> tuple[Place, Place]:
+    return neighbours(folder)
+
+
+def moved_together(folder: Place) -> tuple[Place, Place]:
+    neighbours(folder / "here")
+    (folder / "far" / "away").mkdir(parents=True)
+    moved = folder / "far" / "away" / "there"
+    (folder / "here").rename(moved)
+    return moved / "raw data" / "größe.zarr", moved / "sorted" / "deep" / "second.zarr"
+
+
+def renamed(folder: Place) -> tuple[Place, Place]:
     first, second = neighbours(folder)
+    return first, second.rename(second.with_name("renamed.zarr"))
+
+
+@pytest.mark.parametrize("place", [as_they_are, moved_together, renamed])
+def test_files_in_other_directories(folder, place):
+    first, second = place(folder)
     check_neighbours(second, first)
+
+
+def test_a_file_that_is_reached_through_a_symbolic_link(tmp_path):
+    first, second = neighbours(tmp_path / "real")
+    os.symlink(tmp_path / "real", tmp_path / "alias")
+    check_neighbours(*(tmp_path / "alias" / file.relative_to(tmp_path / "real") for file in (second, first)))
 
 
 def test_paths_have_slashes_on_every_system(folder):
@@ -191,25 +186,6 @@ def test_paths_have_slashes_on_every_system(folder):
         *document(second, "stimulus/presentation/data/.zattrs")["zarr_link"],
     ]
     assert [entry["source"] for entry in entries] == [f"../../../raw data/{first.name}"] * 2
-
-
-def test_a_folder_with_linked_neighbours_is_moved_and_renamed(folder):
-    neighbours(folder / "here")
-    (folder / "far" / "away").mkdir(parents=True)
-    moved = folder / "far" / "away" / "there"
-    (folder / "here").rename(moved)
-    check_neighbours(moved / "sorted" / "deep" / "second.zarr", moved / "raw data" / "größe.zarr")
-
-
-def test_the_file_with_the_links_is_renamed(folder):
-    first, second = neighbours(folder)
-    renamed = second.rename(second.with_name("renamed.zarr"))
-    check_neighbours(renamed, first)
-
-
-def test_a_renamed_file_keeps_its_own_links_and_references(folder):
-    path = write_builder(folder / "file.zarr", samples.reference_tree())
-    check_reference_tree(read_builder(path.rename(folder / "other name.zarr")))
 
 
 def test_an_export_to_another_folder_leads_to_the_same_files(folder):
@@ -225,13 +201,6 @@ def test_an_export_to_another_folder_leads_to_the_same_files(folder):
         "name": "data", "source": f"../../../../raw data/{first.name}", "path": "/acquisition/trace/data",
         "object_id": None, "source_object_id": document(first, ".zattrs")["object_id"],
     }  # fmt: skip
-
-
-def test_a_file_that_is_reached_through_a_symbolic_link(tmp_path):
-    first, second = neighbours(tmp_path / "real")
-    os.symlink(tmp_path / "real", tmp_path / "alias")
-    check_neighbours(tmp_path / "alias" / second.relative_to(tmp_path / "real"),
-                     tmp_path / "alias" / first.relative_to(tmp_path / "real"))  # fmt: skip
 
 
 # ---- references ----------------------------------------------------------------------------------------------------
@@ -254,15 +223,6 @@ def reference_file(path: Place, data: Any, dtype: Any = "object", **attributes: 
     if data is not None:
         holder.set_dataset(DatasetBuilder(name="it", data=made(data), dtype=dtype))
     return read_builder(write_builder(path, root(target, other, holder)))
-
-
-def test_references_in_attributes_single_and_lists(folder):
-    found = reference_file(folder / "file.zarr", None, one="target", some=["other", "target", "other"])
-    attributes = found["holder"].attributes
-    assert attributes["one"] is found["target"]
-    assert len(attributes["some"]) == 3
-    for reference, name in zip(attributes["some"], ["other", "target", "other"], strict=True):
-        assert reference is found[name]
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,10 @@ ARRAY = "acquisition/bad/data"
 BAD = "/acquisition/bad/data"
 GOOD = [1.5, 2.5]
 
+pytestmark = pytest.mark.filterwarnings("ignore::hdmf_zarr_backend.errors.DamagedMetadataWarning")
+
 formats = pytest.mark.parametrize("zarr_format", [2, 3])
+storages = pytest.mark.parametrize("consolidated", [True, False], ids=["consolidated", "listed"])
 
 
 def unknown_codec(document: dict[str, Any]) -> None:
@@ -79,27 +82,18 @@ def damaged(path: Path, zarr_format: int, damage: Callable[[dict[str, Any]], Non
 
 @formats
 @damages
-@pytest.mark.parametrize("consolidated", [True, False], ids=["consolidated", "listed"])
-def test_the_rest_is_read_when_it_is_touched(tmp_path, zarr_format, damage, consolidated):
+@storages
+@pytest.mark.parametrize("lazy", [True, False])
+def test_the_rest_is_read(tmp_path, zarr_format, damage, consolidated, lazy):
     path = damaged(tmp_path / "file.zarr", zarr_format, damage, consolidated=consolidated)
-    with NWBZarrIO(path, "r") as io:
+    with NWBZarrIO(path, "r", lazy=lazy) as io:
         nwbfile = io.read()
         assert nwbfile.acquisition["good"].data[:].tolist() == GOOD
-        with pytest.raises(MetadataError) as caught:
-            nwbfile.acquisition["bad"].data[:]
-        assert (caught.value.store, caught.value.path) == (str(path), BAD)
-
-
-@formats
-@damages
-@pytest.mark.parametrize("consolidated", [True, False], ids=["consolidated", "listed"])
-@pytest.mark.filterwarnings("ignore::hdmf_zarr_backend.errors.DamagedMetadataWarning")
-def test_the_rest_is_read_at_once(tmp_path, zarr_format, damage, consolidated):
-    path = damaged(tmp_path / "file.zarr", zarr_format, damage, consolidated=consolidated)
-    with NWBZarrIO(path, "r", lazy=False) as io:
-        nwbfile = io.read()
-        assert nwbfile.acquisition["good"].data[:].tolist() == GOOD
-        if zarr_format == 2 and damage is unknown_codec:  # the only damage with which an array is known
+        if lazy:
+            with pytest.raises(MetadataError) as caught:
+                nwbfile.acquisition["bad"].data[:]
+            assert (caught.value.store, caught.value.path) == (str(path), BAD)
+        elif zarr_format == 2 and damage is unknown_codec:  # the only damage with which an array is known
             assert nwbfile.acquisition["bad"].data.shape == (2,)
             with pytest.raises(MetadataError, match="unheard-of"):
                 nwbfile.acquisition["bad"].data[:]
@@ -121,9 +115,8 @@ def test_what_is_left_out_is_named_in_a_warning(tmp_path, zarr_format, damage):
 
 @formats
 @damages
-@pytest.mark.parametrize("consolidated", [True, False], ids=["consolidated", "listed"])
+@storages
 @pytest.mark.parametrize("lazy", [True, False])
-@pytest.mark.filterwarnings("ignore::hdmf_zarr_backend.errors.DamagedMetadataWarning")
 def test_a_copy_is_refused(tmp_path, zarr_format, damage, consolidated, lazy):
     path = damaged(tmp_path / "file.zarr", zarr_format, damage, consolidated=consolidated)
     for target in ("file.nwb", "copy.zarr"):
@@ -144,8 +137,7 @@ def test_a_copy_is_refused(tmp_path, zarr_format, damage, consolidated, lazy):
 
 @formats
 @damages
-@pytest.mark.parametrize("consolidated", [True, False], ids=["consolidated", "listed"])
-@pytest.mark.filterwarnings("ignore::hdmf_zarr_backend.errors.DamagedMetadataWarning")
+@storages
 def test_a_change_keeps_the_document_or_is_refused(tmp_path, zarr_format, damage, consolidated):
     path = damaged(tmp_path / "file.zarr", zarr_format, damage, consolidated=consolidated)
     own = path / ARRAY / (".zarray" if zarr_format == 2 else "zarr.json")

@@ -136,7 +136,6 @@ def test_keys_of_chunks(encoding, key):
     np.testing.assert_array_equal(read(document(chunk_key_encoding=encoding), {key: RAW}), GRID)
 
 
-ROW = [["n", "<i2"], ["x", "<f4"], ["s", "|S2"], ["a", "<i2", [2]]]
 FIELDS = [["n", "int16"], ["x", "float32"], ["s", named("null_terminated_bytes", length_bytes=2)]]
 TYPES: dict[str, tuple[Any, Any]] = {
     "int8": ("int8", "i1"),
