@@ -458,20 +458,6 @@ def test_an_attribute_of_a_dataset_that_grows_changes_too(folder):
     assert is_fresh(path)
 
 
-@APPEND
-def test_a_changed_field_of_a_container(plain):
-    with NWBZarrIO(plain, "r+") as io:
-        nwbfile = io.read()
-        trace = nwbfile.acquisition["trace"]
-        trace.fields["conversion"] = 7.0  # an attribute of the dataset `data`
-        trace.fields["comments"] = "changed"
-        trace.set_modified()
-        io.write(nwbfile)
-    trace = read(plain).acquisition["trace"]
-    assert (trace.conversion, trace.comments) == (7.0, "changed")
-    assert valid(plain)
-
-
 # ---- a new path, and conflicts -------------------------------------------------------------------------------------
 
 

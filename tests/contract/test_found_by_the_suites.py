@@ -92,20 +92,12 @@ def test_a_column_of_a_wrapped_list_is_written(folder):
     ],
 )
 def test_chunks_are_chosen_as_tensorstore_does(folder, options, chunks):
-    def blocks():
-        for _ in range(400):
-            yield np.zeros(20, "i2")
-
-    data = np.zeros((400, 20), "i2")
-    iterator = DataChunkIterator(blocks(), maxshape=(400, 20), dtype=np.dtype("i2"))
-    wrapped = ZarrDataIO(data, **options)
+    rows = (np.zeros(20, "i2") for _ in range(400))
+    iterator = DataChunkIterator(rows, maxshape=(400, 20), dtype=np.dtype("i2"))
+    wrapped = ZarrDataIO(np.zeros((400, 20), "i2"), **options)
     assert copy.copy(wrapped).get_io_params() == wrapped.get_io_params()
-    datasets = {"a": DatasetBuilder("a", wrapped), "b": DatasetBuilder("b", ZarrDataIO(iterator, **options))}
-    with ZarrIO(folder / "a.zarr", "w") as io:
-        io.write_builder(GroupBuilder("root", datasets=datasets))
-    with ZarrIO(folder / "a.zarr", "r") as io:
-        for name in datasets:
-            assert io.read_builder()[name].data.chunks == chunks
+    write(folder / "a.zarr", DatasetBuilder("a", wrapped), DatasetBuilder("b", ZarrDataIO(iterator, **options)))
+    assert [read(folder / "a.zarr")[name].data.chunks for name in "ab"] == [chunks, chunks]
 
 
 def test_a_ratio_of_other_axes_is_refused_before_the_write(folder):
