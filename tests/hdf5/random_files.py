@@ -19,7 +19,7 @@ from tests.hdf5.independent_comparison import is_plain, memory_of
 SIZES = (1, 2, 4, 8)
 PADDINGS = (h5t.STR_NULLTERM, h5t.STR_NULLPAD, h5t.STR_SPACEPAD)
 CHARSETS = (h5t.CSET_ASCII, h5t.CSET_UTF8)
-ORDERS = (0, h5p.CRT_ORDER_TRACKED, h5p.CRT_ORDER_TRACKED | h5p.CRT_ORDER_INDEXED)
+ORDERS = (h5p.CRT_ORDER_TRACKED, h5p.CRT_ORDER_TRACKED | h5p.CRT_ORDER_INDEXED)
 TEXTS = ("", "a", "µV", "two words", "日本", "x" * 20)
 NAMES = ("a", "b", "Zeta", "data", "0", "µ", "with space", "a.b", "unit", "10", "9")
 
@@ -28,17 +28,9 @@ _COMPLEX = getattr(h5t, "COMPLEX", -1)  # HDF5 2.0
 
 
 class RandomFile:
-    """Writes one random HDF5 file.
+    """Writes one random HDF5 file; the seed decides everything about it."""
 
-    Parameters
-    ----------
-    path : Path
-        Where it is written.
-    seed : int
-        What decides everything about it.
-    """
-
-    def __init__(self, path: Path, seed: int) -> None:
+    def __init__(self, place: Path, seed: int) -> None:
         self._random = random.Random(seed)  # noqa: S311 - not for secrets
         self._committed: list[Any] = []
         self._objects: list[bytes] = [b"/"]
@@ -53,10 +45,13 @@ class RandomFile:
         self._is_new = self._chance(0.5)
         if self._is_new:
             access.set_libver_bounds(h5f.LIBVER_V18, h5f.LIBVER_LATEST)
-        self._file = h5f.create(str(path).encode(), h5f.ACC_TRUNC, creation, access)
+        self._file = h5f.create(str(place).encode(), h5f.ACC_TRUNC, creation, access)
         try:
             self._fill_group(b"", h5g.open(self._file, b"/"), depth=2)
-            self._attributes_of_all()
+            for path in self._objects:
+                node = h5o.open(self._file, path)
+                for _ in range(self._random.randint(0, 4)):
+                    self._attribute(node)
         finally:
             self._file.close()
 
@@ -67,8 +62,7 @@ class RandomFile:
         return self._random.random() < probability
 
     def _order(self) -> int:
-        order: int = self._one(0, 0, *ORDERS[1:])
-        return order
+        return int(self._one(0, 0, *ORDERS))
 
     # ---- types ------------------------------------------------------------------------------------------------------
 
@@ -98,15 +92,11 @@ class RandomFile:
         return tid
 
     def _fixed_text_type(self) -> Any:
-        tid = h5t.C_S1.copy()
-        tid.set_size(self._random.randint(1, 12))
-        tid.set_strpad(self._one(*PADDINGS))
-        tid.set_cset(self._one(*CHARSETS))
-        return tid
+        return self._text_type(self._random.randint(1, 12))
 
-    def _text_type(self) -> Any:
+    def _text_type(self, size: int = h5t.VARIABLE) -> Any:
         tid = h5t.C_S1.copy()
-        tid.set_size(h5t.VARIABLE)
+        tid.set_size(size)
         tid.set_strpad(self._one(*PADDINGS))
         tid.set_cset(self._one(*CHARSETS))
         return tid
@@ -239,32 +229,30 @@ class RandomFile:
             return h5r.create(self._file, self._one(*self._objects), h5r.OBJECT)
         path = self._one(*self._arrays)
         space = h5d.open(self._file, path).get_space()
-        shape = space.get_simple_extent_dims()
-        starts = [self._random.randrange(n) for n in shape]
-        space.select_hyperslab(
-            tuple(starts), tuple(self._random.randint(1, n - s) for n, s in zip(shape, starts, strict=True))
-        )
+        self._select(space)
         return h5r.create(self._file, path, h5r.DATASET_REGION, space)
+
+    def _select(self, space: Any) -> tuple[int, ...]:
+        """Select any block of a space, and return its shape."""
+        shape = space.get_simple_extent_dims()
+        starts = tuple(self._random.randrange(n) for n in shape)
+        counts = tuple(self._random.randint(1, n - start) for n, start in zip(shape, starts, strict=True))
+        space.select_hyperslab(starts, counts)
+        return counts
 
     def _write(self, target: Any, tid: Any, shape: tuple[int, ...], region: Any = None) -> None:
         """Write random values to an attribute or a part of a dataset."""
         count = int(np.prod(shape))
         if is_plain(tid):
-            raw = b"".join(self._bytes_of(tid) for _ in range(count))
-            values, memory = np.frombuffer(raw, f"V{tid.get_size()}").reshape(shape), tid
+            flat: Any = np.frombuffer(b"".join(self._bytes_of(tid) for _ in range(count)), f"V{tid.get_size()}").copy()
         else:
-            dtype = tid.dtype
-            flat: Any = np.empty(count, dtype)
+            flat = np.empty(count, tid.dtype)
             for index in range(count):
-                flat[index] = self._value(tid, dtype)
-            values, memory = flat.reshape(shape), memory_of(tid)
-        values = np.array(values)
-        if region is None and isinstance(target, h5a.AttrID):
-            target.write(values, memory)
-        elif region is None:
-            target.write(h5s.ALL, h5s.ALL, values, memory)
-        else:
-            target.write(h5s.create_simple(shape), region, values, memory)
+                flat[index] = self._value(tid, tid.dtype)
+        where = [] if isinstance(target, h5a.AttrID) else [h5s.ALL, h5s.ALL]
+        if region is not None:
+            where = [h5s.create_simple(shape), region]
+        target.write(*where, flat.reshape(shape), memory_of(tid))
 
     # ---- objects ----------------------------------------------------------------------------------------------------
 
@@ -340,16 +328,10 @@ class RandomFile:
         if is_filled_text:  # HDF5 itself does not read such a fill value in a file that is open for reading
             self._write(made, tid, shape)
         elif self._chance(0.25):
-            self._write_part(made, tid, shape)
+            space = made.get_space()
+            self._write(made, tid, self._select(space), space)
         elif not self._chance(0.1):
             self._write(made, tid, shape)
-
-    def _write_part(self, made: Any, tid: Any, shape: tuple[int, ...]) -> None:
-        starts = tuple(self._random.randrange(n) for n in shape)
-        counts = tuple(self._random.randint(1, n - s) for n, s in zip(shape, starts, strict=True))
-        space = made.get_space()
-        space.select_hyperslab(starts, counts)
-        self._write(made, tid, counts, space)
 
     def _set_fill(self, creation: Any, tid: Any) -> None:
         if not self._chance(0.4):
@@ -382,12 +364,6 @@ class RandomFile:
             creation.set_fletcher32()
 
     # ---- attributes -------------------------------------------------------------------------------------------------
-
-    def _attributes_of_all(self) -> None:
-        for path in self._objects:
-            node = h5o.open(self._file, path)
-            for _ in range(self._random.randint(0, 4)):
-                self._attribute(node)
 
     def _attribute(self, node: Any) -> None:
         makers = [self._plain_type, self._plain_type, self._number_type, self._rich_type, self._sequence_type]
