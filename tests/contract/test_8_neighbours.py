@@ -108,36 +108,31 @@ def test_herd_path_is_found_wherever_it_is(tmp_path, monkeypatch, form, io_class
 def test_an_unusable_herd_path_is_reported(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     _with_herd(tmp_path / "file.zarr", "herd.zip")
+    Path("text.zip").write_text("no archive")
     with (
-        NWBZarrIO(tmp_path / "file.zarr", herd_path="nowhere.zip") as io,
-        pytest.warns(UserWarning, match=r"File not found at nowhere\.zip\. HERD not added"),
+        zipfile.ZipFile("herd.zip") as whole,
+        zipfile.ZipFile("part.zip", "w") as part,
+        zipfile.ZipFile("altered.zip", "w") as altered,
     ):
-        assert io.read().subject.subject_id == "m1"
-        assert io.herd is None
-    (tmp_path / "text.zip").write_text("no archive")
-    with zipfile.ZipFile("herd.zip") as whole, zipfile.ZipFile("part.zip", "w") as part:
         for name in whole.namelist():
-            if "entity_keys" not in name:
-                part.writestr(name, whole.read(name))
+            text, is_table = whole.read(name).decode(), "entity_keys" in name
+            altered.writestr(name, text.replace("\n0", "\n7") if is_table else text)
+            if not is_table:
+                part.writestr(name, text)
     for name, problem in (
         ("text.zip", "not an archive of external resources"),
         ("file.zarr", "not an archive of external resources"),
         ("part.zip", "has no entity_keys.tsv"),
     ):
-        with (
-            NWBZarrIO(tmp_path / "file.zarr", herd_path=name) as io,
-            pytest.raises(StoreError, match=problem) as caught,
-        ):
+        with NWBZarrIO("file.zarr", herd_path=name) as io, pytest.raises(StoreError, match=problem) as caught:
             io.read()
         assert caught.value.store == name
-    with zipfile.ZipFile("herd.zip") as whole, zipfile.ZipFile("altered.zip", "w") as altered:
-        for name in whole.namelist():
-            text = whole.read(name).decode()
-            altered.writestr(name, text.replace("\n0", "\n7") if "entity_keys" in name else text)
-    with (
-        NWBZarrIO(tmp_path / "file.zarr", herd_path="altered.zip") as io,
-        pytest.warns(UserWarning, match="Check HERD separately for alterations"),
-    ):
+    missing = r"File not found at nowhere\.zip\. HERD not added"
+    with NWBZarrIO("file.zarr", herd_path="nowhere.zip") as io, pytest.warns(UserWarning, match=missing):
+        assert io.read().subject.subject_id == "m1"
+        assert io.herd is None
+    changed = "Check HERD separately for alterations"
+    with NWBZarrIO("file.zarr", herd_path="altered.zip") as io, pytest.warns(UserWarning, match=changed):
         io.read()
 
 

@@ -15,7 +15,7 @@ from tests.test_io import read
 from tests.trees import dataset, group, root
 from tests.watching import watching
 
-SMALL, LARGE = 20, 320
+SMALL, LARGE = 10, 80
 
 CONSOLIDATED = {2: ".zmetadata", 3: "zarr.json"}
 """The key of the consolidated document; in format 3 it is part of the root's own."""

@@ -169,14 +169,9 @@ def test_the_tables_of_intracellular_recordings_grow(folder):
         )
         nwbfile.add_acquisition(new)
         row = nwbfile.add_intracellular_recording(
-            electrode=electrode,
-            stimulus=nwbfile.stimulus["command0"],
-            response=new,
-            stimulus_start_index=1,
-            stimulus_index_count=2,
-            response_start_index=0,
-            response_index_count=4,
-        )
+            electrode=electrode, stimulus=nwbfile.stimulus["command0"], stimulus_start_index=1, stimulus_index_count=2,
+            response=new, response_start_index=0, response_index_count=4,
+        )  # fmt: skip
         simultaneous = nwbfile.add_icephys_simultaneous_recording(recordings=[row, 0])
         sequential = nwbfile.add_icephys_sequential_recording(
             simultaneous_recordings=[simultaneous, 0], stimulus_type="ramp"

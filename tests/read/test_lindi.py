@@ -46,10 +46,16 @@ def written(source: Path) -> Path:
     return with_url(source, source.with_name("b.lindi.json"), str(source))
 
 
+def assert_equal(found: Any, source: Path) -> None:
+    """Compare the containers with those of the HDF5 file."""
+    with NWBHDF5IO(source, "r") as expected, found as io:
+        TestCase().assertContainerEqual(io.read(), expected.read(), ignore_hdmf_attrs=True)
+
+
 def test_the_containers_are_those_of_the_hdf5_file(source, written):
-    with NWBHDF5IO(source, "r") as expected, NWBZarrIO(written, "r") as io:
+    assert_equal(NWBZarrIO(written, "r"), source)
+    with NWBZarrIO(written, "r") as io:
         found = io.read()
-        TestCase().assertContainerEqual(found, expected.read(), ignore_hdmf_attrs=True)
         large = found.acquisition["large"]
         assert math.isnan(large.resolution)
         assert large.offset == math.inf
@@ -76,18 +82,13 @@ def test_references_links_and_rows(written):
 def test_export(source, written, tmp_path, zarr_format):
     with NWBZarrIO(written, "r") as lindi, NWBZarrIO(tmp_path / "b.zarr", "w", zarr_format=zarr_format) as io:
         io.export(lindi, write_args={"link_data": False})
-    with NWBHDF5IO(source, "r") as expected, NWBZarrIO(tmp_path / "b.zarr", "r") as io:
-        TestCase().assertContainerEqual(io.read(), expected.read(), ignore_hdmf_attrs=True)
+    assert_equal(NWBZarrIO(tmp_path / "b.zarr", "r"), source)
 
 
 @pytest.mark.parametrize(("target", "zarr_format"), [("b.nwb", None), ("b.zarr", 3)])
 def test_conversion(source, written, tmp_path, target, zarr_format):
     convert(written, tmp_path / target, zarr_format=zarr_format)
-    with (
-        NWBHDF5IO(source, "r") as expected,
-        (NWBHDF5IO if target == "b.nwb" else NWBZarrIO)(tmp_path / target, "r") as io,
-    ):
-        TestCase().assertContainerEqual(io.read(), expected.read(), ignore_hdmf_attrs=True)
+    assert_equal((NWBHDF5IO if target == "b.nwb" else NWBZarrIO)(tmp_path / target, "r"), source)
 
 
 def test_over_http_with_one_request(source, web):
@@ -118,8 +119,7 @@ def test_lindi_itself(lindi, source, written, tmp_path):
     lindi.run(_REAL, source, real)
     found, expected = (json.loads(path.read_text()) for path in (real, written))
     assert found["refs"] == json.loads(json.dumps(expected["refs"]).replace("{{u1}}", str(source)))
-    with NWBHDF5IO(source, "r") as hdf5, NWBZarrIO(real, "r", read_options=ReadOptions(external_links="follow")) as io:
-        TestCase().assertContainerEqual(io.read(), hdf5.read(), ignore_hdmf_attrs=True)
+    assert_equal(NWBZarrIO(real, "r", read_options=ReadOptions(external_links="follow")), source)
 
 
 # ---- what is not there ----------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ import sys
 from html import escape
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +19,8 @@ from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO, report
 from hdmf_zarr_backend.checks.findings import DAMAGE, KINDS, REMARKS, REPAIRABLE
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.model.render import UNICODE
-from tests.samples import plain_nwbfile, rich_nwbfile, write_zarr
+from tests.places import stored_files
+from tests.samples import plain_nwbfile, write_zarr
 from tests.servers import WebServer
 
 VOID = {"meta", "br", "rect", "path"}
@@ -61,21 +63,15 @@ class Page(HTMLParser):
 
 @pytest.fixture(scope="module")
 def rich(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("rich") / "rich.nwb.zarr"
-    with NWBZarrIO(path, "w") as io:
-        io.write(rich_nwbfile())
-    return path
+    return write_zarr(tmp_path_factory.mktemp("rich") / "rich.nwb.zarr")
 
 
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("plain") / "plain.nwb.zarr"
-    with NWBZarrIO(path, "w") as io:
-        io.write(plain_nwbfile())
-    return path
+    return write_zarr(tmp_path_factory.mktemp("plain") / "plain.nwb.zarr", plain_nwbfile())
 
 
-def write(path: Path, *datasets: DatasetBuilder, zarr_format: int = 2) -> Path:
+def write(path: Path, *datasets: DatasetBuilder, zarr_format: Any = 2) -> Path:
     with ZarrIO(path, "w", zarr_format=zarr_format) as io:
         io.write_builder(GroupBuilder("root", datasets={dataset.name: dataset for dataset in datasets}))
     return path
@@ -93,9 +89,7 @@ def test_the_page_says_what_is_in_the_file(rich: Path) -> None:
 
 
 def test_a_file_of_both_formats(tmp_path: Path) -> None:
-    path = tmp_path / "a.zarr"
-    with ZarrIO(path, "w", zarr_format="both") as io:
-        io.write_builder(GroupBuilder("root", datasets={"a": DatasetBuilder("a", np.arange(3))}))
+    path = write(tmp_path / "a.zarr", DatasetBuilder("a", np.arange(3)), zarr_format="both")
     assert "Zarr 2 and 3" in Page(report(path)).text
 
 
@@ -104,8 +98,7 @@ def test_chunks_sizes_and_ratios_are_those_of_the_file(tmp_path: Path, zarr_form
     data = ZarrDataIO(np.zeros((1000, 4), "i2"), chunks=(250, 4), compressor={"id": "zlib", "level": 1})
     path = write(tmp_path / "a.zarr", DatasetBuilder("zeros", data), zarr_format=zarr_format)
     names = {"zarr.json", ".zarray", ".zattrs"}
-    chunks = [found for found in (path / "zeros").rglob("*") if found.is_file() and found.name not in names]
-    stored = sum(found.stat().st_size for found in chunks)
+    stored = sum(len(value) for name, value in stored_files(path / "zeros").items() if name not in names)
     text = Page(report(path)).text
     assert f"1,000 {UNICODE.times} 4" in text
     assert f"250 {UNICODE.times} 4" in text
@@ -138,7 +131,7 @@ def test_crafted_names_are_text(tmp_path: Path) -> None:
 
 def test_a_file_of_many_objects_makes_a_page_of_bounded_size(tmp_path: Path) -> None:
     datasets = [DatasetBuilder(f"trace_{number:04}", np.arange(9.0)) for number in range(1600)]
-    text = report(write(tmp_path / "many.zarr", *datasets))
+    text = report(write(tmp_path / "many.zarr.zip", *datasets))
     page = Page(text)
     assert "1,597 more like these: trace_0003 to trace_1599" in page.text
     assert len(text) < 400_000
@@ -314,20 +307,16 @@ onload = () => {{
 </script>"""
 
 
-def chromium() -> str:
+@pytest.mark.parametrize("width", [400, 800, 1400])
+def test_the_page_fits_its_window(width: int, rich: Path, tmp_path: Path) -> None:
     browser = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if browser is None:
         pytest.skip("there is no Chromium on this machine (Debian: apt-get install chromium)")
-    return browser
-
-
-@pytest.mark.parametrize("width", [400, 800, 1400])
-def test_the_page_fits_its_window(width: int, rich: Path, tmp_path: Path) -> None:
     measured = tmp_path / "measured.html"
     measured.write_text(MEASURE.format(width=width, page=escape(report(rich))), encoding="utf-8")
     options = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}"]
     found = subprocess.run(
-        [chromium(), *options, "--window-size=1600,1000", "--dump-dom", measured.as_uri()],
+        [browser, *options, "--window-size=1600,1000", "--dump-dom", measured.as_uri()],
         capture_output=True,
         check=True,
         text=True,
