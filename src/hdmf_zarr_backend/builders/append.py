@@ -23,6 +23,7 @@ from hdmf_zarr_backend.arrays.lazy import LazyArray
 from hdmf_zarr_backend.arrays.zarr_arrays import stored_view
 from hdmf_zarr_backend.builders.dimensions import names_in
 from hdmf_zarr_backend.builders.planner import Planner, WriteRequest, unwrapped
+from hdmf_zarr_backend.builders.schema import is_untyped
 from hdmf_zarr_backend.builders.targets import StoredReference, builder_path, object_id
 from hdmf_zarr_backend.dataio import ZarrDataIO
 from hdmf_zarr_backend.errors import ConflictError, DroppedChangesWarning, UsageError, ValueRefusedError, warn
@@ -209,15 +210,11 @@ def _linked(container: Any, manager: Any) -> Iterator[Any]:
 def _untyped_datasets(spec: Any, builder: Any) -> Iterator[tuple[Any, Any]]:
     """Yield specification and builder of the untyped datasets in a group and in its untyped subgroups."""
     for dataset in spec.datasets:
-        if _is_untyped(dataset) and builder.datasets.get(dataset.name) is not None:
+        if is_untyped(dataset) and builder.datasets.get(dataset.name) is not None:
             yield dataset, builder.datasets[dataset.name]
     for group in spec.groups:
-        if _is_untyped(group) and group.name in builder.groups:
+        if is_untyped(group) and group.name in builder.groups:
             yield from _untyped_datasets(group, builder.groups[group.name])
-
-
-def _is_untyped(spec: Any) -> bool:
-    return spec.data_type_def is None and spec.data_type_inc is None and spec.name is not None
 
 
 _KEPT = frozenset({DTYPE, DIMENSIONS, LINKS, ".specloc"})

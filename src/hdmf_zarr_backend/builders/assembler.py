@@ -22,7 +22,6 @@ from hdmf_zarr_backend.arrays.lazy import ArrayContext, LazyArray
 from hdmf_zarr_backend.arrays.stored_chunks import stored_chunks
 from hdmf_zarr_backend.builders.columns import EditableColumn
 from hdmf_zarr_backend.builders.datasets import BuilderReferences, BuilderTable, FileResolver
-from hdmf_zarr_backend.builders.schema import TYPE_KEYS
 from hdmf_zarr_backend.builders.targets import ROOT, StoredReference
 from hdmf_zarr_backend.changes.editable import EditableArray
 from hdmf_zarr_backend.changes.edits import Edits
@@ -43,13 +42,9 @@ from hdmf_zarr_backend.formats.dimensions import decode_dimensions
 from hdmf_zarr_backend.formats.elements import Described, describe, hdmf_type, is_scalar
 from hdmf_zarr_backend.formats.links import Link, LinkedFile
 from hdmf_zarr_backend.formats.namespaces import spec_location
-from hdmf_zarr_backend.formats.references import (
-    Reference,
-    decode_attribute_reference,
-    decode_reference,
-)
+from hdmf_zarr_backend.formats.references import Reference, decode_attribute_reference, decode_reference
 from hdmf_zarr_backend.formats.regions import RegionReference
-from hdmf_zarr_backend.formats.reserved import SPECLOC, notes_of
+from hdmf_zarr_backend.formats.reserved import SPECLOC, TYPE_KEYS, notes_of
 from hdmf_zarr_backend.model.link_sources import THIS_FILE
 from hdmf_zarr_backend.model.links import Resolver
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, absolute, join, relative, split

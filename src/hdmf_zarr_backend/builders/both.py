@@ -273,11 +273,7 @@ def _is_chunk(name: str, stored: StoredArray) -> bool:
 
 
 def derive_or_warn(
-    store: Store,
-    parsed: ParsedFile,
-    change: Change | None,
-    journal: Journal,
-    options: WriteOptions = DEFAULT_OPTIONS,
+    store: Store, parsed: ParsedFile, change: Change | None, journal: Journal, options: WriteOptions = DEFAULT_OPTIONS
 ) -> None:
     """Derive a change that is committed in format 2; if that fails, warn, since the change is in the file.
 

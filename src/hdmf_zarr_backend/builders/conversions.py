@@ -18,6 +18,7 @@ import numpy as np
 from hdmf.data_utils import DataIO
 from hdmf.spec import RefSpec
 
+from hdmf_zarr_backend.builders.schema import is_untyped
 from hdmf_zarr_backend.builders.targets import builder_path
 from hdmf_zarr_backend.errors import ValueRefusedError
 from hdmf_zarr_backend.formats.casting import cast, flatten, infer
@@ -76,17 +77,13 @@ def _values_of_spec(mapper: Any, spec: Any, path: tuple[str, ...]) -> Iterator[t
         if member.value is None and not isinstance(member.dtype, RefSpec):
             yield from _found(mapper, member, path, member.name)
     for member in getattr(spec, "datasets", ()):
-        if _is_untyped(member):
+        if is_untyped(member):
             if not isinstance(member.dtype, (RefSpec, list)):
                 yield from _found(mapper, member, (*path, member.name), "")
             yield from _values_of_spec(mapper, member, (*path, member.name))
     for member in getattr(spec, "groups", ()):
-        if _is_untyped(member):
+        if is_untyped(member):
             yield from _values_of_spec(mapper, member, (*path, member.name))
-
-
-def _is_untyped(spec: Any) -> bool:
-    return spec.data_type_def is None and spec.data_type_inc is None and spec.name is not None
 
 
 def _found(mapper: Any, spec: Any, path: tuple[str, ...], name: str) -> Iterator[tuple[tuple[str, ...], str, str]]:

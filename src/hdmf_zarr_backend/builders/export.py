@@ -30,10 +30,11 @@ from hdmf.spec.spec import BaseStorageSpec
 
 from hdmf_zarr_backend.builders.append import SCALARS, is_same
 from hdmf_zarr_backend.builders.lazy import CONSTRUCTION_ERRORS, LazyContainers
-from hdmf_zarr_backend.builders.schema import TYPE_KEYS
+from hdmf_zarr_backend.builders.schema import is_untyped
 from hdmf_zarr_backend.builders.targets import builder_path
 from hdmf_zarr_backend.dataio import ZarrDataIO
 from hdmf_zarr_backend.errors import DroppedChangesWarning, MissingTargetError, ZarrBackendError, warn
+from hdmf_zarr_backend.formats.reserved import TYPE_KEYS
 from hdmf_zarr_backend.model.nodes import relative
 
 _BUILD_ERRORS = (BuildError, ContainerConfigurationError, ValueError, TypeError, KeyError, AttributeError, IndexError)
@@ -229,7 +230,7 @@ class _Merge:
             if not known or (known[0].name is not None and name not in new and self._is_untouched(known[0])):
                 if name not in new:
                     _add_member(new, name, child)
-            elif _is_plain(known[0]) and type(new.get(name)) is type(child):
+            elif isinstance(known[0], BaseStorageSpec) and is_untyped(known[0]) and type(new.get(name)) is type(child):
                 self._plain(new.get(name), child, known)
 
     def _plain(self, new: Any, old: Any, specs: list[Any]) -> None:
@@ -281,16 +282,6 @@ def _subspecs(manager: Any, specs: list[Any], child: Any) -> list[Any]:
     """Return what the specifications of a group say of a member; several for its type if no name tells them apart."""
     found = [manager.get_subspec(spec, child) for spec in specs]
     return [each for some in found if some is not None for each in (some if isinstance(some, list) else [some])]
-
-
-def _is_plain(spec: Any) -> bool:
-    """Tell whether a specification is that of a named group or dataset without a type."""
-    return (
-        isinstance(spec, BaseStorageSpec)
-        and spec.data_type_def is None
-        and spec.data_type_inc is None
-        and spec.name is not None
-    )
 
 
 def _add_member(group: Any, name: str, child: Any) -> None:

@@ -44,13 +44,7 @@ class ZarrPlanner:
     """Plans the copy of a Zarr file; chunks that are decoded before the write stay in its ``cache``."""
 
     def __init__(
-        self,
-        store: Store,
-        hierarchy: Hierarchy,
-        target: str | None,
-        *,
-        zarr_format: int,
-        is_in_place: bool = False,
+        self, store: Store, hierarchy: Hierarchy, target: str | None, *, zarr_format: int, is_in_place: bool = False
     ) -> None:
         if zarr_format == 3 and is_nczarr(hierarchy):  # format 3 has no NCZarr attributes
             hierarchy = copy_hierarchy(hierarchy)

@@ -29,18 +29,11 @@ from hdmf.utils import LabelledDict, get_docval
 
 from hdmf_zarr_backend.builders.assembler import Assembler, make_dataset, make_group, set_link, taken
 from hdmf_zarr_backend.builders.namespaces import version_conflicts
-from hdmf_zarr_backend.builders.schema import (
-    TYPE_KEYS,
-    TypeCheck,
-    container_error,
-    data_type_of,
-    may_need_types,
-    restore_types,
-)
+from hdmf_zarr_backend.builders.schema import TypeCheck, container_error, restore_types
 from hdmf_zarr_backend.builders.targets import ROOT
 from hdmf_zarr_backend.errors import DamagedFileError, LimitError, StoreError, ZarrBackendError
 from hdmf_zarr_backend.formats.references import Reference, decode_attribute_reference
-from hdmf_zarr_backend.formats.reserved import NCZARR_ATTR
+from hdmf_zarr_backend.formats.reserved import TYPE_KEYS, data_type_of
 from hdmf_zarr_backend.model.nesting import limited_nesting
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, absolute, join, relative, split
 from hdmf_zarr_backend.stores.gc_pause import gc_paused
@@ -277,12 +270,6 @@ class LazyAssembler(Assembler):
                 builder.obj_type[child.name] = kind
         if isinstance(node, Group):
             self.set_links(builder, path, self.file.links(path, node))
-
-
-def restore_types_of(builder: Any, node: Any, catalog: Any) -> None:
-    """Give the attributes of the builder of ``node`` the types of the schema that JSON lacks."""
-    if may_need_types(builder) and node is not None and NCZARR_ATTR not in node.attributes:
-        restore_types(builder, catalog)
 
 
 # ---- what a container has in the place of members -------------------------------------------------------------------
@@ -723,7 +710,7 @@ class LazyContainers:
         """Do what is done once for each builder that was read: types that JSON lacks, old files, and checks."""
         for path in paths:
             builder = self._file.builders[path]
-            restore_types_of(builder, self._file.hierarchy.get(path), self._manager.namespace_catalog)
+            restore_types(builder, self._file.hierarchy.get(path), self._manager.namespace_catalog)
             _migrate(path, builder)
             self._check.builder(builder)
         self._notify(paths)
@@ -937,7 +924,7 @@ class LazyContainers:
         if path:
             builder.location = absolute(split(path)[0])
         self._add_links(path, node, builder, matched)
-        restore_types_of(builder, node, self._manager.namespace_catalog)
+        restore_types(builder, node, self._manager.namespace_catalog)
         self._check.builder(builder)
         return builder
 

@@ -110,10 +110,7 @@ def source_texts(store: Store, hierarchy: Hierarchy, path: str) -> Callable[[str
         node = hierarchy.get(place)
         if not isinstance(node, Dataset):
             raise MetadataError(
-                f"the cached source {source!r} is missing",
-                store=store.location,
-                path=absolute(place),
-                **USE_INSTALLED,
+                f"the cached source {source!r} is missing", store=store.location, path=absolute(place), **USE_INSTALLED
             )
         return _spec_text(store, place, node.stored, cache)
 
@@ -136,10 +133,5 @@ def _spec_text(store: Store, path: str, stored: StoredArray, cache: ChunkCache) 
     if isinstance(text, bytes):
         text = text.decode("utf-8")
     if not isinstance(text, str):
-        raise MetadataError(
-            "a cached source is not text",
-            store=store.location,
-            path=absolute(path),
-            **USE_INSTALLED,
-        )
+        raise MetadataError("a cached source is not text", store=store.location, path=absolute(path), **USE_INSTALLED)
     return text

@@ -14,7 +14,6 @@ from hdmf.query import BuilderResolver
 
 from hdmf_zarr_backend.arrays.lazy import LazyArray
 from hdmf_zarr_backend.arrays.zarr_arrays import UnlinkedArray, stored_view
-from hdmf_zarr_backend.builders.schema import TYPE_KEYS
 from hdmf_zarr_backend.builders.specs import Texts
 from hdmf_zarr_backend.builders.targets import REFERENCES, Targets, builder_path, can_be_named
 from hdmf_zarr_backend.dataio import ZarrDataIO
@@ -27,7 +26,7 @@ from hdmf_zarr_backend.formats.elements import describe
 from hdmf_zarr_backend.formats.links import Link, encode_link
 from hdmf_zarr_backend.formats.new_datasets import Layout
 from hdmf_zarr_backend.formats.references import Reference
-from hdmf_zarr_backend.formats.reserved import DIMENSIONS, DOC, LINKS, root_notes
+from hdmf_zarr_backend.formats.reserved import DIMENSIONS, DOC, LINKS, TYPE_KEYS, root_notes
 from hdmf_zarr_backend.model.link_sources import THIS_FILE, relative_source
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, absolute, join
 from hdmf_zarr_backend.options import ReadOptions, WriteOptions

@@ -12,7 +12,8 @@ from typing import Any, TypeVar
 from hdmf_zarr_backend.arrays.lazy import LazyArray
 from hdmf_zarr_backend.builders.assembler import Assembler
 from hdmf_zarr_backend.builders.datasets import FileResolver
-from hdmf_zarr_backend.builders.lazy import LazyAssembler, LazyContainers, restore_types_of
+from hdmf_zarr_backend.builders.lazy import LazyAssembler, LazyContainers
+from hdmf_zarr_backend.builders.schema import restore_types
 from hdmf_zarr_backend.changes.edits import Edits
 from hdmf_zarr_backend.files.links import resolver_of
 from hdmf_zarr_backend.files.parser import ParsedFile
@@ -105,7 +106,7 @@ class ReadSession:
             self._restored[assembler.source] = len(assembler.builders)
             for path in new:
                 builder, node = assembler.builders[path], assembler.hierarchy.get(path)
-                restore_types_of(builder, node, self._manager.namespace_catalog)
+                restore_types(builder, node, self._manager.namespace_catalog)
 
     def builder_of(self, stored: Any) -> Any:
         """Return the builder of a group or array of the file, or of one that it links to."""

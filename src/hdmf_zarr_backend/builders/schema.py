@@ -11,7 +11,7 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Collection, Iterator
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from hdmf.build import ConstructError, DatasetBuilder, GroupBuilder
@@ -19,21 +19,23 @@ from hdmf.spec import DatasetSpec, GroupSpec
 
 from hdmf_zarr_backend.errors import MetadataError, UnreadTypeWarning, ValueRefusedError, warn
 from hdmf_zarr_backend.formats import dtypes
+from hdmf_zarr_backend.formats.casting import flatten
+from hdmf_zarr_backend.formats.reserved import NCZARR_ATTR, data_type_of
 from hdmf_zarr_backend.model.nodes import absolute
-
-TYPE_KEYS = ("neurodata_type", "data_type")
-"""The attributes that name the data type of a group or dataset."""
 
 _SPELLED = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
 _NUMBERS = (int, float)
 _OTHER_SCHEMA = "Pass a manager that knows its namespace, or open an NWB file with NWBZarrIO."
 
 
-def may_need_types(builder: Any) -> bool:
-    """Tell whether `restore_types` may change ``builder`` or its datasets; most attributes are text or floats."""
-    return _may_need_types(builder.attributes) or any(
-        _may_need_types(dataset.attributes) for _, dataset in _held(builder)
-    )
+def is_registered(catalog: Any, namespace: Any, data_type: str) -> bool:
+    """Tell whether a catalog has a data type in a namespace."""
+    return namespace in catalog.namespaces and data_type in catalog.get_namespace(namespace).get_registered_types()
+
+
+def is_untyped(spec: Any) -> bool:
+    """Tell whether a specification is that of a named group or dataset without a type."""
+    return spec.data_type_def is None and spec.data_type_inc is None and spec.name is not None
 
 
 def _held(builder: Any) -> Iterator[tuple[str, Any]]:
@@ -55,15 +57,18 @@ def _may_need_types(attributes: dict[str, Any]) -> bool:
     return False
 
 
-def restore_types(builder: Any, catalog: Any) -> None:
-    """Cast the attributes of ``builder`` and of its untyped datasets to schema types that JSON lacks.
+def restore_types(builder: Any, node: Any, catalog: Any) -> None:
+    """Cast the attributes of the builder of ``node`` and of its untyped datasets to schema types that JSON lacks.
 
     ``catalog`` has the namespaces of the file.
     """
-    namespace, data_type = builder.attributes.get("namespace"), data_type_of(builder)
-    if not isinstance(namespace, str) or data_type is None or namespace not in catalog.namespaces:
+    some = (builder, *(dataset for _, dataset in _held(builder)))
+    if not any(_may_need_types(each.attributes) for each in some):  # most attributes are text or floats
         return
-    if data_type not in catalog.get_namespace(namespace).get_registered_types():
+    namespace, data_type = builder.attributes.get("namespace"), data_type_of(builder)
+    if node is None or NCZARR_ATTR in node.attributes or not isinstance(namespace, str) or data_type is None:
+        return
+    if not is_registered(catalog, namespace, data_type):
         return
     spec = catalog.get_spec(namespace, data_type)
     _cast(builder, spec)
@@ -86,14 +91,6 @@ def unsigned_attributes(root: Any) -> dict[str, dict[str, Any]]:
         children = {**getattr(builder, "groups", {}), **getattr(builder, "datasets", {})}
         stack.extend((f"{path}/{name}".strip("/"), child) for name, child in children.items() if child is not None)
     return found
-
-
-def data_type_of(node: Any) -> str | None:
-    """Return the data type of a node or builder, None without one."""
-    for key in TYPE_KEYS:
-        if isinstance(value := node.attributes.get(key), str):
-            return value
-    return None
 
 
 def _cast(builder: Any, spec: Any) -> None:
@@ -133,32 +130,18 @@ def _floats(value: Any) -> Any:
         return _SPELLED.get(value, value)
     if not isinstance(value, list) and not (isinstance(value, np.ndarray) and value.dtype == object):
         return value
-    items = value.tolist() if isinstance(value, np.ndarray) else value
-    leaves = list(_leaves(items))
-    if not any(map(_is_spelled, leaves)) or not all(_is_spelled(leaf) or type(leaf) in _NUMBERS for leaf in leaves):
-        return value
     try:
-        return np.array(_numbers(items), dtype=np.float64)
-    except (ValueError, OverflowError):
+        shape, leaves = flatten(value)
+        if not any(map(_is_spelled, leaves)) or not all(_is_spelled(leaf) or type(leaf) in _NUMBERS for leaf in leaves):
+            return value
+        numbers = [_SPELLED[leaf] if isinstance(leaf, str) else leaf for leaf in leaves]
+        return np.array(numbers, np.float64).reshape(shape)
+    except (ValueRefusedError, OverflowError):
         return value  # rows differ in length
 
 
 def _is_spelled(leaf: Any) -> bool:
     return type(leaf) is str and leaf in _SPELLED
-
-
-def _leaves(value: Any) -> Iterator[Any]:
-    if isinstance(value, list):
-        for item in value:
-            yield from _leaves(item)
-    else:
-        yield value
-
-
-def _numbers(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_numbers(item) for item in value]
-    return _SPELLED[value] if isinstance(value, str) else value
 
 
 class ContainerError(MetadataError, ConstructError):  # type: ignore[misc]
@@ -180,16 +163,6 @@ def check_types(root: Any, catalog: Any, source: str) -> None:
             stack.extend(dataset for dataset in builder.datasets.values() if dataset is not None)
 
 
-class _Members(NamedTuple):
-    """The members with a fixed name in the specification of a group."""
-
-    groups: dict[str, Any]
-    """Specifications of groups by name."""
-    datasets: frozenset[str]
-    links: frozenset[str]
-    """Links, whose targets may be groups or datasets."""
-
-
 class TypeCheck:
     """Checks that the namespaces that are loaded have the types of builders; parameters as of `check_types`."""
 
@@ -201,7 +174,7 @@ class TypeCheck:
             name: frozenset(catalog.get_namespace(name).get_registered_types()) for name in catalog.namespaces
         }
         self._specs: dict[tuple[str, str], Any] = {}
-        self._members: dict[int, _Members] = {}  # by id: the catalog keeps the specifications alive
+        self._members: dict[int, dict[str, Any]] = {}  # by id: the catalog keeps the specifications alive
 
     def is_known(self, builder: Any) -> bool:
         """Return whether the type of a builder is in its namespace."""
@@ -213,20 +186,12 @@ class TypeCheck:
             return
         data_type, namespace = builder.attributes[self._key], builder.attributes.get("namespace")
         if not isinstance(namespace, str):
-            raise ContainerError(
-                f"the type {data_type!r} has no namespace",
-                store=self._source,
-                path=path_of(builder),
-                remedy="Add the attribute 'namespace', or write the file again.",
-            )
+            remedy = "Add the attribute 'namespace', or write the file again."
+            raise self._error(f"the type {data_type!r} has no namespace", builder, remedy)
         if namespace not in self._types:
             loaded = f"The loaded namespaces are: {', '.join(sorted(self._types))}. " if self._types else ""
-            raise ContainerError(
-                f"the namespace {namespace!r} of the type {data_type!r} is not loaded",
-                store=self._source,
-                path=path_of(builder),
-                remedy=f"{loaded}{_OTHER_SCHEMA}",
-            )
+            problem = f"the namespace {namespace!r} of the type {data_type!r} is not loaded"
+            raise self._error(problem, builder, f"{loaded}{_OTHER_SCHEMA}")
         if data_type not in self._types[namespace]:
             warn(
                 f"The type {data_type!r} of {path_of(builder)} in {self._source} is not in {namespace!r}: left out.",
@@ -241,36 +206,27 @@ class TypeCheck:
 
     def _check_members(self, builder: Any, spec: GroupSpec) -> None:
         """Check that the named members of the schema are groups or datasets in the file as in the schema."""
-        expected = self._members_of(spec)
+        expected = self._members.get(id(spec))
+        if expected is None:
+            named = ((each.name, each) for each in (*spec.groups, *spec.links, *spec.datasets))
+            expected = self._members[id(spec)] = {name: each for name, each in named if name is not None}
         for name, member in builder.groups.items():
-            if name in expected.datasets:
-                raise ContainerError(
-                    "the file has a group where the schema names a dataset",
-                    store=self._source,
-                    path=path_of(member),
-                    remedy="Restore the dataset from a copy.",
-                )
-            group = expected.groups.get(name)
-            if group is not None and group.data_type is None:
-                self._check_members(member, group)
+            wanted = expected.get(name)
+            if isinstance(wanted, DatasetSpec):
+                problem = "the file has a group where the schema names a dataset"
+                raise self._error(problem, member, "Restore the dataset from a copy.")
+            if isinstance(wanted, GroupSpec) and wanted.data_type is None:
+                self._check_members(member, wanted)
         for name, member in builder.datasets.items():
-            is_group = name in expected.groups and name not in expected.datasets and name not in expected.links
-            if is_group and member is not None:
+            if isinstance(expected.get(name), GroupSpec) and member is not None:
                 warn(
                     f"{path_of(member)} in {self._source} is a dataset, and a group in the schema: left out.",
                     UnreadTypeWarning,
                     stacklevel=2,
                 )
 
-    def _members_of(self, spec: GroupSpec) -> _Members:
-        found = self._members.get(id(spec))
-        if found is None:
-            found = self._members[id(spec)] = _Members(
-                {group.name: group for group in spec.groups if group.name is not None},
-                frozenset(dataset.name for dataset in spec.datasets if dataset.name is not None),
-                frozenset(link.name for link in spec.links if link.name is not None),
-            )
-        return found
+    def _error(self, problem: str, builder: Any, remedy: str) -> ContainerError:
+        return ContainerError(problem, store=self._source, path=path_of(builder), remedy=remedy)
 
 
 def path_of(builder: Any) -> str:
@@ -286,22 +242,15 @@ def container_error(error: Exception, root: Any, source: str, conflicts: list[st
 
     ``conflicts`` lists the extensions that are loaded in another version than that of the file: the likely cause.
     """
-    builder, problem = root, error.args[-1] if error.args else type(error).__name__
+    builder, text = root, str(error.args[-1] if error.args else type(error).__name__).rstrip(".")
     if isinstance(error, ConstructError) and len(error.args) == 2:
         builder = error.args[0]
+    problem = f"no container can be made from the file ({text})"
+    remedy = "Run `zarrio validate` on the file, and `zarrio verify` if it finds nothing."
     if conflicts:
-        return ContainerError(
-            f"an extension has another version than in the file: {'; '.join(conflicts)} ({str(problem).rstrip('.')})",
-            store=source,
-            path=path_of(builder),
-            remedy=OTHER_VERSION,
-        )
-    return ContainerError(
-        f"no container can be made from the file ({str(problem).rstrip('.')})",
-        store=source,
-        path=path_of(builder),
-        remedy="Run `zarrio validate` on the file, and `zarrio verify` if it finds nothing.",
-    )
+        problem = f"an extension has another version than in the file: {'; '.join(conflicts)} ({text})"
+        remedy = OTHER_VERSION
+    return ContainerError(problem, store=source, path=path_of(builder), remedy=remedy)
 
 
 def largest_shape(manager: Any, builder: Any, expandable: Collection[str]) -> tuple[int | None, ...] | None:

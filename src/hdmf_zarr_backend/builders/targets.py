@@ -11,14 +11,10 @@ from typing import Any
 from hdmf.build import Builder, GroupBuilder, LinkBuilder, ReferenceBuilder
 from hdmf.container import AbstractContainer
 
-from hdmf_zarr_backend.builders.schema import TYPE_KEYS
 from hdmf_zarr_backend.errors import ConflictError, ValueRefusedError
-from hdmf_zarr_backend.formats.references import (
-    Reference,
-    encode_attribute_reference,
-    encode_reference,
-)
+from hdmf_zarr_backend.formats.references import Reference, encode_attribute_reference, encode_reference
 from hdmf_zarr_backend.formats.regions import RegionReference
+from hdmf_zarr_backend.formats.reserved import data_type_of
 from hdmf_zarr_backend.model import link_sources
 from hdmf_zarr_backend.model.nodes import absolute
 from hdmf_zarr_backend.stores.opening import FILE_SUFFIXES, NOWHERE
@@ -142,10 +138,10 @@ class Targets:
 
     def describe(self, builder: Any) -> str:
         """Return type, name and origin of a builder, for a message."""
-        data_type, owner = _type_of(builder), builder.parent
+        data_type, owner = data_type_of(builder), builder.parent
         what = f"the {data_type} {builder.name!r}" if data_type else repr(builder.name)
-        if not data_type and owner is not None and _type_of(owner):
-            builder, what = owner, f"{what} of the {_type_of(owner)} {owner.name!r}"
+        if not data_type and owner is not None and (owner_type := data_type_of(owner)):
+            builder, what = owner, f"{what} of the {owner_type} {owner.name!r}"
         containers = getattr(self._source_manager, "_BuildManager__containers", {})  # get_builder is the other way
         container = containers.get(id(builder))
         origin = builder.source if container is None else container.container_source
@@ -215,11 +211,6 @@ class Targets:
         if isinstance(value, REFERENCES):
             return encode_attribute_reference(self._reference(value))
         return None
-
-
-def _type_of(builder: Any) -> str | None:
-    found = (builder.attributes.get(key) for key in TYPE_KEYS)
-    return next((str(value) for value in found if value is not None), None)
 
 
 def _full(source: str) -> str:

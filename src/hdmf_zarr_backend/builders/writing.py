@@ -117,11 +117,7 @@ class EditedFile:
 
 
 def write_difference(
-    request: WriteRequest,
-    file: EditedFile,
-    *,
-    is_written: Callable[[Any], bool],
-    original: Callable[[str], Any],
+    request: WriteRequest, file: EditedFile, *, is_written: Callable[[Any], bool], original: Callable[[str], Any]
 ) -> None:
     """Write everything that is new or differs; if this raises an error, nothing is written.
 

@@ -21,12 +21,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from hdmf_zarr_backend.changes.journal import warn_of_pending
-from hdmf_zarr_backend.errors import (
-    DamagedFileError,
-    ReferenceTargetError,
-    ZarrBackendError,
-    at,
-)
+from hdmf_zarr_backend.errors import DamagedFileError, ReferenceTargetError, ZarrBackendError, at
 from hdmf_zarr_backend.files.links import resolver_of
 from hdmf_zarr_backend.files.parser import parse
 from hdmf_zarr_backend.formats.attributes import decode_attributes
@@ -59,8 +54,6 @@ from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Node, abso
 from hdmf_zarr_backend.model.stored import StoredArray
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.opening import open_store
-
-__all__ = ["ZarrContent"]
 
 Resolve: TypeAlias = Callable[[Any], Reference]
 

@@ -12,8 +12,6 @@ from hdmf_zarr_backend.files.outline import Outline
 from hdmf_zarr_backend.model.nodes import Dataset
 from hdmf_zarr_backend.model.render import Item, Leaf, escape, folded, item_tree, sum_of
 
-__all__ = ["TREE_STYLE", "outline_html", "tree_html"]
-
 _OPEN_LEVELS = 1
 """Groups down to this depth are open at first."""
 

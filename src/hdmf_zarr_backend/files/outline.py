@@ -22,7 +22,7 @@ from hdmf_zarr_backend.formats.labels import codec_labels, type_label
 from hdmf_zarr_backend.formats.links import LinkedFile
 from hdmf_zarr_backend.formats.namespaces import spec_location
 from hdmf_zarr_backend.formats.references import Reference, decode_attribute_reference
-from hdmf_zarr_backend.formats.reserved import DIMENSIONS, DTYPE, SPECLOC, notes_of, visible
+from hdmf_zarr_backend.formats.reserved import DIMENSIONS, DTYPE, SPECLOC, data_type_of, notes_of, visible
 from hdmf_zarr_backend.model.links import Resolver
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, Node, absolute, join
 from hdmf_zarr_backend.model.render import UNICODE, Column, Description, Leaf, Sum, size_text
@@ -30,9 +30,6 @@ from hdmf_zarr_backend.model.stored import StoredArray
 from hdmf_zarr_backend.stores.base import DOCUMENTS, Store
 from hdmf_zarr_backend.stores.opening import open_store
 
-__all__ = ["Outline", "open_outline", "outline_of"]
-
-_TYPE_NAMES = ("neurodata_type", "data_type")
 _VALUE_LENGTH = 80
 _LABEL_LENGTH = 60
 _COLUMNS = (Column("type"), Column("dtype"), Column("shape"), Column("chunks"), Column("count", "right"))
@@ -117,7 +114,7 @@ class Outline:
         return self.hierarchy.walk(without=None if self.specs else self.spec_path)
 
     def _group(self, path: str, node: Group[Attributes]) -> dict[str, Any]:
-        found = {"path": absolute(path), "kind": "group", "type": _type_name(node)}
+        found = {"path": absolute(path), "kind": "group", "type": data_type_of(node)}
         return {**found, **self._attributes(path, node)}
 
     def _array(self, path: str, node: Dataset[Attributes]) -> dict[str, Any]:
@@ -126,7 +123,7 @@ class Outline:
         found = {
             "path": absolute(path),
             "kind": "array",
-            "type": _type_name(node),
+            "type": data_type_of(node),
             "dtype": type_label(node),
             "shape": list(means.axes),
             "maxshape": notes_of(node.attributes).get("maxshape"),
@@ -194,7 +191,7 @@ class Outline:
         attributes = self._attribute_leaves(path, node)
         if isinstance(node, Dataset):
             return self._describe_array(path, node, attributes)
-        name = _type_name(node) or ""
+        name = data_type_of(node) or ""
         if path == self.spec_path and not self.specs:
             cached = [f"{namespace} {', '.join(versions)}" for namespace, versions in self._cached().items()]
             return Description([name], instead=f"cached specifications: {'; '.join(cached) or 'none'}")
@@ -207,7 +204,7 @@ class Outline:
         label = type_label(node)
         count = math.prod(node.stored.grid)
         cells = [
-            _type_name(node) or "",
+            data_type_of(node) or "",
             label if len(label) <= _LABEL_LENGTH else f"{label[: _LABEL_LENGTH - 4]}...}}",
             self._lengths(means.axes) or "scalar",
             self._lengths(node.stored.chunks) if count > 1 else "",
@@ -259,10 +256,7 @@ class Outline:
     def heading(self, name: str) -> str:
         """Return one line about the file, with ``name`` as its name."""
         counts = self.counts()
-        parts = [
-            format_label(self.zarr_format),
-            "consolidated" if self.consolidated else "not consolidated",
-        ]
+        parts = [format_label(self.zarr_format), "consolidated" if self.consolidated else "not consolidated"]
         parts += [
             f"{n:,} {word}{'' if n == 1 else 's'}"
             for n, word in ((counts.groups, "group"), (counts.arrays, "array"), (counts.links, "link"))
@@ -321,11 +315,6 @@ def _stored_sizes(store: Store, hierarchy: Hierarchy) -> dict[str, int]:
         if path in arrays:
             arrays[path] += size
     return arrays
-
-
-def _type_name(node: Node) -> str | None:
-    found = (node.attributes.get(name) for name in _TYPE_NAMES)
-    return next((value for value in found if isinstance(value, str)), None)
 
 
 def _values(node: Node) -> dict[str, Any]:

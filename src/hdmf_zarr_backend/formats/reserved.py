@@ -83,3 +83,15 @@ def notes_of(attributes: dict[str, Any]) -> dict[str, Any]:
     """Return the note of a node, which has what Zarr cannot express; ``{}`` if there is none."""
     notes = attributes.get(NOTES)
     return notes if isinstance(notes, dict) else {}
+
+
+TYPE_KEYS = ("neurodata_type", "data_type")
+"""The attributes that name the data type of a group or dataset."""
+
+
+def data_type_of(node: Any) -> str | None:
+    """Return the data type of a node or builder, None without one."""
+    for key in TYPE_KEYS:
+        if isinstance(value := node.attributes.get(key), str):
+            return value
+    return None

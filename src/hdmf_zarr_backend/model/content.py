@@ -21,23 +21,6 @@ import numpy.typing as npt
 from hdmf_zarr_backend.errors import printable
 from hdmf_zarr_backend.model.elements import Element, Reference, Region
 
-__all__ = [
-    "AttributeContent",
-    "DatasetContent",
-    "DatatypeContent",
-    "FileContent",
-    "FilterStep",
-    "GroupContent",
-    "LinkContent",
-    "NodeContent",
-    "Selection",
-    "Values",
-    "canonical_region",
-    "hdf5_filter",
-    "plain_values",
-    "text_of",
-]
-
 Values: TypeAlias = npt.NDArray[Any]
 Selection: TypeAlias = tuple[slice, ...]
 

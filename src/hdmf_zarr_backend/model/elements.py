@@ -11,8 +11,6 @@ from typing import Any, Literal, TypeAlias
 
 from hdmf_zarr_backend.errors import printable
 
-__all__ = ["ASCII", "REFERENCE", "REGION", "UTF8", "Element", "Reference", "Region"]
-
 Region: TypeAlias = tuple[tuple[str, tuple[Any, ...]], ...]
 """A selection in canonical form: an entry per axis, ``("slice", (start, stop, step))`` or ``("index", (...))``, or one
 entry for all axes: ``("points", ((...), ...))`` in the order of the file, or ``("none", ())``."""

@@ -17,28 +17,6 @@ from typing import Any, Literal, TypeAlias
 from hdmf_zarr_backend.errors import printable
 from hdmf_zarr_backend.model.nodes import Dataset, Group, Hierarchy, Node, join
 
-__all__ = [
-    "ASCII",
-    "UNICODE",
-    "Column",
-    "Describe",
-    "Description",
-    "Item",
-    "Leaf",
-    "Role",
-    "Sum",
-    "Symbols",
-    "counted",
-    "escape",
-    "folded",
-    "item_tree",
-    "natural",
-    "pattern",
-    "render",
-    "size_text",
-    "sum_of",
-]
-
 RUN = 8
 """Minimum number of adjacent members with similar structure and names that are shown as a run."""
 

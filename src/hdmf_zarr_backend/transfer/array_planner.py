@@ -163,12 +163,7 @@ def plan_scalar_reference(
 
 
 def plan_references(
-    data: Any,
-    shape: tuple[int, ...],
-    options: Layout,
-    reference: Encode,
-    *,
-    element: Element | None = None,
+    data: Any, shape: tuple[int, ...], options: Layout, reference: Encode, *, element: Element | None = None
 ) -> PlannedArray:
     """Plan a dataset of references of any rank, as objects of the object codec.
 
@@ -193,12 +188,7 @@ def _plan_objects(
 
 
 def plan_rows(
-    data: Any,
-    length: int,
-    fields: Fields,
-    options: Layout,
-    reference: Encode,
-    encoders: Sequence[Encode] | None = None,
+    data: Any, length: int, fields: Fields, options: Layout, reference: Encode, encoders: Sequence[Encode] | None = None
 ) -> PlannedArray:
     """Plan compound rows with text or references.
 

@@ -35,13 +35,7 @@ from hdmf_zarr_backend.model.stored import StoredArray
 from hdmf_zarr_backend.options import ReadOptions
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.transfer.plan import PlannedArray, encode_fill
-from hdmf_zarr_backend.transfer.sources import (
-    Array,
-    ArraySource,
-    IndexedSource,
-    Region,
-    is_hdf5_dataset,
-)
+from hdmf_zarr_backend.transfer.sources import Array, ArraySource, IndexedSource, Region, is_hdf5_dataset
 
 if TYPE_CHECKING:
     from hdmf_zarr_backend.arrays.lazy import LazyArray
@@ -227,15 +221,8 @@ def _has_type_of(stored: StoredArray, old: StoredArray) -> bool:
 
 
 def _is_same(stored: StoredArray, old: StoredArray) -> bool:
-    same_grid = (stored.shape, stored.chunks, stored.order) == (
-        old.shape,
-        old.chunks,
-        old.order,
-    )
-    same_codecs = (stored.filters or None, stored.compressor) == (
-        old.filters or None,
-        old.compressor,
-    )
+    same_grid = (stored.shape, stored.chunks, stored.order) == (old.shape, old.chunks, old.order)
+    same_codecs = (stored.filters or None, stored.compressor) == (old.filters or None, old.compressor)
     return same_grid and same_codecs and _has_type_of(stored, old)
 
 

@@ -101,12 +101,7 @@ class Writer:
         ``{key: bytes}`` of the chunks that are read whenever the file is opened, for the consolidated document.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        plan: WritePlan,
-        options: WriteOptions | None = None,
-    ) -> None:
+    def __init__(self, store: Store, plan: WritePlan, options: WriteOptions | None = None) -> None:
         self.inlined: dict[str, bytes] = {}
         self._options = options or WriteOptions()
         self._budget = self._options.memory_budget
