@@ -71,8 +71,7 @@ def _is_same_array(one: Any, other: Any) -> bool:
 
 def stored_array(data: Any) -> Any:
     """Return the array inside a DataIO, or inside a dataset that resolves to builders or containers."""
-    while isinstance(data, DataIO):
-        data = data.data
+    data = unwrapped(data)
     return data.dataset if isinstance(data, ReferenceResolver) else data
 
 
@@ -139,14 +138,15 @@ class KnownFields:
 def _check_data(stored: Any, data: Any, before: Any, location: str) -> None:
     """Refuse new values for a dataset that is on disk, and warn of settings that it cannot get any more."""
     if not is_same(data, before):
-        raise ConflictError(
-            f"the dataset holds {shown(stored.data)} and {shown(data)} is to be written",
-            store=location,
-            path=builder_path(stored),
-            remedy="Change the values in place (dataset[...] = values), or export to a new file.",
-        )
+        raise _other_values(stored.data, data, location, builder_path(stored))
     if isinstance(data, DataIO) and data is not before and getattr(data, "io_settings", None):
         _warn_of_dropped(location, f"the settings of {type(data).__name__} for {builder_path(stored)}")
+
+
+def _other_values(there: Any, wanted: Any, location: str, path: str) -> ConflictError:
+    problem = f"the dataset holds {shown(there)} and {shown(wanted)} is to be written"
+    remedy = "Change the values in place (dataset[...] = values), or export to a new file."
+    return ConflictError(problem, store=location, path=path, remedy=remedy)
 
 
 def _warn_of_removed(known: _Known, location: str) -> None:
@@ -183,11 +183,9 @@ def check_origin(root: Any, manager: Any, location: str) -> None:
             what = f"{type(here).__name__} {here.name!r}"
             remedy = (
                 "Use export to copy a file: read it and pass its io as src_io, and the container if it was changed."
+                if here is root
+                else "For a link, create this io with the manager of the io that has read it; or create a new object."
             )
-            if here is not root:
-                remedy = (
-                    "For a link, create this io with the manager of the io that has read it; or create a new object."
-                )
             problem = f"the {what} was read from or written to another file, {origin!r}, and cannot be written here"
             raise UsageError(problem, store=location, remedy=remedy)
 
@@ -252,12 +250,6 @@ class AppendPlanner(Planner):
             )
         self._merge_group(builder, root, "")
         return self.plan
-
-    def note_specs(self, added: set[str]) -> None:
-        """Record the cached namespaces that were added to the plan."""
-        self.added |= added
-        if added:
-            self.changed.add("")
 
     def _merge_group(self, builder: Any, node: Any, path: str) -> None:
         if not isinstance(node, Group):
@@ -363,9 +355,8 @@ class AppendPlanner(Planner):
         merged = {**before, **wanted}
         left_out = {"attributes", "escaped", *({DOC} & wanted.keys())}  # a `doc` of the user is not the schema's
         notes = {key: value for key, value in notes_of(stored).items() if key not in left_out}
-        encoded = encode_attributes(
-            merged, notes=notes, reference=self._encode_kept, strict=self.request.options.strict_json
-        )
+        strict = self.request.options.strict_json
+        encoded = encode_attributes(merged, notes=notes, reference=self.targets.encode_attribute, strict=strict)
         kept = RESERVED & _KEPT | ({DOC} if notes.get(DOC) is True else set())
         fresh = {**encoded, **{key: stored[key] for key in stored if key in kept}}
         if NOTES in stored and notes:
@@ -395,21 +386,13 @@ class AppendPlanner(Planner):
     def _leads_to(self, one: Reference, other: Reference) -> bool:
         return one.node_path == other.node_path and self._location(one.source) == self._location(other.source)
 
-    def _encode_kept(self, value: Any) -> dict[str, Any] | None:
-        return value.json if isinstance(value, StoredReference) else self.targets.encode_attribute(value)
-
     # ---- datasets ---------------------------------------------------------------------------------------------------
 
     def _merge_dataset(self, builder: Any, node: Any, path: str) -> None:
         if not isinstance(node, Dataset):
             raise self._conflict(path, "a group", "a dataset")
         if not self._is_written(builder) and not self._same_data(builder, path):
-            raise ConflictError(
-                f"the dataset holds {shown(self._original(path).data)} and {shown(builder.data)} is to be written",
-                store=self.targets.location,
-                path=absolute(path),
-                remedy="Change the values in place (dataset[...] = values), or export to a new file.",
-            )
+            raise _other_values(self._original(path).data, builder.data, self.targets.location, absolute(path))
         self._merge_attributes(builder.attributes, node, path)
 
     def _same_data(self, builder: Any, path: str) -> bool:

@@ -2,33 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
+from hdmf_zarr_backend.builders.namespaces import is_registered
 from hdmf_zarr_backend.formats.dimensions import decode_dimensions
 from hdmf_zarr_backend.formats.elements import describe_any
 from hdmf_zarr_backend.formats.reserved import DIMENSIONS, notes_of
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, join, split
 from hdmf_zarr_backend.transfer.plan import WritePlan, set_dimensions
-
-FindSpec = Callable[[str, str], "tuple[Any, Sequence[str]] | None"]
-"""``(namespace, type)`` -> the specification of the type, and the names of the type and of its ancestors.
-
-None for an unknown type.
-"""
-
-
-def specs_in(catalog: Any) -> FindSpec:
-    """Return the `FindSpec` of a ``NamespaceCatalog`` of hdmf."""
-
-    def find(namespace: str, data_type: str) -> tuple[Any, Sequence[str]] | None:
-        if namespace not in catalog.namespaces:
-            return None
-        if data_type not in catalog.get_namespace(namespace).get_registered_types():
-            return None
-        return catalog.get_spec(namespace, data_type), catalog.get_hierarchy(namespace, data_type)
-
-    return find
 
 
 def names_in(group: Group[Attributes], *, without: Iterable[str] = ()) -> dict[str, int]:
@@ -43,14 +25,14 @@ def names_in(group: Group[Attributes], *, without: Iterable[str] = ()) -> dict[s
     return lengths
 
 
-def name_axes(plan: WritePlan, find_spec: FindSpec | None) -> None:
+def name_axes(plan: WritePlan, catalog: Any) -> None:
     """Name the axes of arrays without labels after the schema, in the order of the array names.
 
-    Nothing is changed if ``find_spec`` is None, for an unknown schema.
+    ``catalog`` is a ``NamespaceCatalog`` of hdmf. Nothing is changed if it is None, for an unknown schema.
     """
-    if find_spec is None:
+    if catalog is None:
         return
-    labels = dimension_labels(find_spec, plan.hierarchy)
+    labels = dimension_labels(catalog, plan.hierarchy)
     for parent, group in plan.hierarchy.walk():
         if not isinstance(group, Group):
             continue
@@ -86,36 +68,38 @@ def rename_axes(hierarchy: Hierarchy, paths: Iterable[str]) -> None:
                 set_dimensions(node, decode_dimensions(node.attributes), lengths, notes)
 
 
-def dimension_labels(find_spec: FindSpec, hierarchy: Hierarchy) -> dict[str, tuple[str | None, ...]]:
+def dimension_labels(catalog: Any, hierarchy: Hierarchy) -> dict[str, tuple[str | None, ...]]:
     """Return ``{path: labels of the axes}`` of the arrays in a file, as hdmf derives them from the schema."""
     found: dict[str, tuple[str | None, ...]] = {}
     stack: list[tuple[str, Any, Any]] = [("", hierarchy.root, None)]
     while stack:
         path, group, above = stack.pop()
-        spec, _ = _spec_of_type(find_spec, group.attributes)
+        spec, _ = _spec_of_type(catalog, group.attributes)
         spec = spec or above
         for name, node in group.members.items():
             if isinstance(node, Group):
                 stack.append((join(path, name), node, None if spec is None else spec.get_group(name)))
                 continue
-            wanted = _dataset_spec(find_spec, spec, name, node.attributes)
+            wanted = _dataset_spec(catalog, spec, name, node.attributes)
             labels = None if wanted is None else _labels_of(wanted, node)
             if labels is not None:
                 found[join(path, name)] = labels
     return found
 
 
-def _spec_of_type(find_spec: FindSpec, attributes: Attributes) -> tuple[Any, Sequence[str]]:
+def _spec_of_type(catalog: Any, attributes: Attributes) -> tuple[Any, Sequence[str]]:
     """Return the specification of a node's type, and the names of the type and of its ancestors."""
     namespace, data_type = attributes.get("namespace"), attributes.get("neurodata_type", attributes.get("data_type"))
     if not isinstance(namespace, str) or not isinstance(data_type, str):
         return None, ()
-    return find_spec(namespace, data_type) or (None, ())
+    if not is_registered(catalog, namespace, data_type):
+        return None, ()
+    return catalog.get_spec(namespace, data_type), catalog.get_hierarchy(namespace, data_type)
 
 
-def _dataset_spec(find_spec: FindSpec, above: Any, name: str, attributes: Attributes) -> Any:
+def _dataset_spec(catalog: Any, above: Any, name: str, attributes: Attributes) -> Any:
     """Return the specification of a dataset by its name in a group, or else by its type."""
-    own, types = _spec_of_type(find_spec, attributes)
+    own, types = _spec_of_type(catalog, attributes)
     if above is None:
         return own
     placed = above.get_dataset(name)

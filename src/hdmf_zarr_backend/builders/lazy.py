@@ -16,8 +16,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from functools import cached_property, wraps
+from contextlib import AbstractContextManager, contextmanager
+from functools import cache, cached_property, wraps
 from threading import RLock, get_ident
 from typing import Any, NamedTuple
 
@@ -28,14 +28,14 @@ from hdmf.spec import GroupSpec
 from hdmf.utils import LabelledDict, get_docval
 
 from hdmf_zarr_backend.builders.assembler import Assembler, make_dataset, make_group, set_link, taken
-from hdmf_zarr_backend.builders.namespaces import version_conflicts
+from hdmf_zarr_backend.builders.namespaces import is_registered, version_conflicts
 from hdmf_zarr_backend.builders.schema import TypeCheck, container_error, restore_types
 from hdmf_zarr_backend.builders.targets import ROOT
 from hdmf_zarr_backend.errors import DamagedFileError, LimitError, StoreError, ZarrBackendError
 from hdmf_zarr_backend.formats.references import Reference, decode_attribute_reference
 from hdmf_zarr_backend.formats.reserved import TYPE_KEYS, data_type_of
 from hdmf_zarr_backend.model.nesting import limited_nesting
-from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, absolute, join, relative, split
+from hdmf_zarr_backend.model.nodes import Attributes, Group, Hierarchy, absolute, join, relative, split
 from hdmf_zarr_backend.stores.gc_pause import gc_paused
 
 CONSTRUCTION_ERRORS = (ConstructError, ValueError, TypeError, KeyError, AttributeError, IndexError)
@@ -285,6 +285,25 @@ class Entry:
         self.path = path
 
 
+def _make_before(base: Any, *names: str) -> Callable[[type], type]:
+    """Let methods of a class make all members, and then do what those of ``base`` do."""
+
+    def method(name: str) -> Any:
+        def call(self: Any, *arguments: Any) -> Any:
+            self._make_all()
+            return getattr(base, name)(self, *arguments)
+
+        return wraps(getattr(base, name))(call)
+
+    def add(cls: type) -> type:
+        for name in names:
+            setattr(cls, name, method(name))
+        return cls
+
+    return add
+
+
+@_make_before(dict, "__eq__", "__repr__", "__or__", "__ror__")
 class _Lazy(dict):  # type: ignore[type-arg]
     """A dictionary some of whose values are entries, which are replaced by the containers on the first access."""
 
@@ -303,14 +322,13 @@ class _Lazy(dict):  # type: ignore[type-arg]
             for key, value in entries:
                 self._made(key, value)
 
-    def _hidden(self) -> bool:
-        """Return whether entries are hidden from this thread."""
-        return any(type(value) is Entry and value.file.hides(value.path) for value in dict.values(self))
-
     def _seen(self) -> dict[Any, Any]:
-        """Return the members that are made, while the others are hidden."""
-        made = [(key, self._made(key, value)) for key, value in dict.items(self)]
-        return {key: value for key, value in made if value is not None}
+        """Return the members, all of them made; those that are hidden from this thread are left out."""
+        if any(type(value) is Entry and value.file.hides(value.path) for value in dict.values(self)):
+            made = [(key, self._made(key, value)) for key, value in dict.items(self)]
+            return {key: value for key, value in made if value is not None}
+        self._make_all()
+        return self
 
     def __getitem__(self, key: Any) -> Any:
         return self._made(key, dict.__getitem__(self, key))
@@ -324,44 +342,23 @@ class _Lazy(dict):  # type: ignore[type-arg]
 
     def values(self) -> Any:
         """Return the values, all of them made."""
-        if self._hidden():
-            return self._seen().values()
-        self._make_all()
-        return dict.values(self)
+        return dict.values(self._seen())
 
     def items(self) -> Any:
         """Return names and values, all of them made."""
-        if self._hidden():
-            return self._seen().items()
-        self._make_all()
-        return dict.items(self)
-
-    def __eq__(self, other: object) -> bool:
-        self._make_all()
-        return dict.__eq__(self, other)
+        return dict.items(self._seen())
 
     def __ne__(self, other: object) -> bool:
         return not self == other
 
     __hash__ = None
 
-    def __repr__(self) -> str:
-        self._make_all()
-        return dict.__repr__(self)
-
-    def __or__(self, other: Any) -> Any:
-        self._make_all()
-        return dict.__or__(self, other)
-
-    def __ror__(self, other: Any) -> Any:
-        self._make_all()
-        return dict.__ror__(self, other)
-
     def copy(self) -> Any:
         """Return a plain dictionary with the same values."""
         return dict(self.items())
 
 
+@_make_before(dict, "popitem")
 class LazyFields(_Lazy):
     """The fields of a container."""
 
@@ -371,11 +368,6 @@ class LazyFields(_Lazy):
             self[key]
         return dict.pop(self, key, *default)
 
-    def popitem(self) -> Any:
-        """Remove the last field and return it."""
-        self._make_all()
-        return dict.popitem(self)
-
     def setdefault(self, key: Any, default: Any = None) -> Any:
         """Return the value of a field, which is set where it is missing."""
         return self[key] if key in self else dict.setdefault(self, key, default)
@@ -384,6 +376,7 @@ class LazyFields(_Lazy):
         return dict, (self.copy(),)
 
 
+@_make_before(LabelledDict, "popitem", "clear", "__reduce_ex__")
 class LazyMembers(_Lazy, LabelledDict):  # type: ignore[misc]
     """The members of a container by name; a plain ``LabelledDict`` once all of them are made."""
 
@@ -403,26 +396,13 @@ class LazyMembers(_Lazy, LabelledDict):  # type: ignore[misc]
             self[key]
         return LabelledDict.pop(self, key)
 
-    def popitem(self) -> Any:
-        """Remove the last member and return it."""
-        self._make_all()
-        return LabelledDict.popitem(self)
-
-    def clear(self) -> None:
-        """Remove all members."""
-        self._make_all()
-        LabelledDict.clear(self)
-
     def __delitem__(self, key: Any) -> None:
         if key in self:
             self[key]
         LabelledDict.__delitem__(self, key)
 
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        self._make_all()
-        return LabelledDict.__reduce_ex__(self, protocol)
 
-
+@_make_before(list, "__iter__", "__len__", "__getitem__")
 class _LazyList(list):  # type: ignore[type-arg]
     """A list of containers, all of which are made when somebody looks at it."""
 
@@ -430,18 +410,6 @@ class _LazyList(list):  # type: ignore[type-arg]
 
     def _make_all(self) -> None:
         raise NotImplementedError
-
-    def __iter__(self) -> Iterator[Any]:
-        self._make_all()
-        return list.__iter__(self)
-
-    def __len__(self) -> int:
-        self._make_all()
-        return list.__len__(self)
-
-    def __getitem__(self, key: Any) -> Any:
-        self._make_all()
-        return list.__getitem__(self, key)
 
     def __contains__(self, item: object) -> bool:
         return any(each is item or each == item for each in self)
@@ -521,12 +489,6 @@ class _Matcher(BuildManager):  # type: ignore[misc]
         return builder.builder if isinstance(builder, LinkBuilder) else builder
 
 
-def _known_constructors() -> set[Any]:
-    """Return the constructors that look into none of the members that they are given."""
-    pynwb = sys.modules.get("pynwb")
-    return set() if pynwb is None else {pynwb.NWBFile.__init__, pynwb.ProcessingModule.__init__}
-
-
 def _is_generated(cls: type) -> bool:
     """Return whether the constructor of a class is the one that hdmf gives to a collection of containers."""
     owner = next(each for each in cls.__mro__ if "__init__" in vars(each))
@@ -563,16 +525,9 @@ class _Member(NamedTuple):
 
 
 class _Matched:
-    """The members of an open group as hdmf's mapper sees them, with one small builder for all that are alike.
-
-    Attributes
-    ----------
-    builder : GroupBuilder
-        Of the open group.
-    """
+    """The members of an open group as hdmf's mapper sees them, with one small builder for all that are alike."""
 
     def __init__(self) -> None:
-        self.builder: Any = None
         self._paths: dict[int, list[str]] = {}
         self._links: set[int] = set()
 
@@ -630,7 +585,6 @@ class LazyContainers:
         self._notify = on_made
         self._manager = manager
         self._lock = file.lock
-        self._open_types: dict[tuple[Any, Any], bool] = {}
         self._homes: dict[str, tuple[Any, Any]] = {}  # of members without a container: their parent and subspec
         self._children: dict[int, list[Any]] = {}  # paths, and containers that were made with their parent
         self._made: dict[str, Any] = {}
@@ -638,20 +592,21 @@ class LazyContainers:
         self._above: dict[int, Any] = {}
         self._hidden_from: int | None = None
         self._check = TypeCheck(manager.namespace_catalog, file.source)
-        self._constructors = _known_constructors()
-        file.is_open_type = self._is_open_type
+        pynwb = sys.modules.get("pynwb")  # its constructors look into none of the members that they are given
+        self._constructors = set() if pynwb is None else {pynwb.NWBFile.__init__, pynwb.ProcessingModule.__init__}
+        file.is_open_type = cache(self._can_be_open)
         file.on_made = self._on_made
 
-    def _namespaces(self) -> tuple[Any, Hierarchy]:
-        return self._manager.namespace_catalog, self._file.hierarchy
+    def _errors(self, builder: Any) -> AbstractContextManager[None]:
+        catalog, hierarchy = self._manager.namespace_catalog, self._file.hierarchy
+        return construction_errors(builder, self._file.source, catalog, hierarchy)
 
     def are_lazy(self) -> bool:
         """Return whether the container of the root can be made without its members."""
         root = self._file.hierarchy.root
         data_type = data_type_of(root)
-        builder = _small_builder("root", {}, is_group=True)
-        with construction_errors(builder, self._file.source, *self._namespaces()):
-            is_open = data_type is not None and self._is_open_type(root.attributes.get("namespace"), data_type)
+        with self._errors(_small_builder("root", {}, is_group=True)):
+            is_open = data_type is not None and self._file.is_open_type(root.attributes.get("namespace"), data_type)
         return is_open and LazyBuildManager.serve(self._manager, self)
 
     def hides(self, path: str) -> bool:
@@ -687,17 +642,8 @@ class LazyContainers:
         if "" in self._made:
             self._made[""].all_children()
 
-    def _is_open_type(self, namespace: Any, data_type: Any) -> bool:
-        key = (namespace, data_type)
-        if key not in self._open_types:
-            self._open_types[key] = self._can_be_open(*key)
-        return self._open_types[key]
-
     def _can_be_open(self, namespace: Any, data_type: Any) -> bool:
-        catalog = self._manager.namespace_catalog
-        if namespace not in catalog.namespaces:
-            return False
-        if data_type not in catalog.get_namespace(namespace).get_registered_types():
+        if not is_registered(self._manager.namespace_catalog, namespace, data_type):
             return False
         builder = _small_builder(
             "a group", dict.fromkeys(TYPE_KEYS, data_type) | {"namespace": namespace}, is_group=True
@@ -723,7 +669,7 @@ class LazyContainers:
         with self._lock:
             if "" not in self._made:
                 self._file.open_group("")
-                with construction_errors(self._file.builders[""], self._file.source, *self._namespaces()):
+                with self._errors(self._file.builders[""]):
                     self._made[""] = self._open_container("", None)
             return self._made[""]
 
@@ -820,7 +766,7 @@ class LazyContainers:
             builder.matched_spec = spec
         self._making.add(path)
         try:
-            with construction_errors(builder, self._file.source, *self._namespaces()):
+            with self._errors(builder):
                 if isinstance(builder, OpenGroupBuilder):
                     container = self._open_container(path, home)
                 else:
@@ -874,11 +820,9 @@ class LazyContainers:
         builder = self._file.open_group(path)
         cls, mapper = self._manager.get_cls(builder), self._manager.type_map.get_map(builder)
         matched = _Matched()
-        matched.builder = self._matched_builder(path, mapper.spec, matched)
-        builder.attributes.update(matched.builder.attributes)
-        found = ObjectMapper.construct(
-            mapper, builder=matched.builder, manager=_Matcher(self._manager.type_map, cls)
-        ).arguments
+        seen = self._matched_builder(path, mapper.spec, matched)
+        builder.attributes.update(seen.attributes)
+        found = ObjectMapper.construct(mapper, builder=seen, manager=_Matcher(self._manager.type_map, cls)).arguments
         described = {each["name"]: each for each in get_docval(cls.__init__)}
         arguments: dict[str, Any] = {}
         later: dict[str, list[_Member]] = {}
@@ -911,13 +855,30 @@ class LazyContainers:
         assert isinstance(node, Group)
         for name in node.members.keys() & node.attributes.keys():
             raise taken(name, store=file.source, path=path)
-        members = list(file.members(path))
-        groups = [(place, child) for place, child in members if isinstance(child, Group)]
-        arrays = [(place, child) for place, child in members if isinstance(child, Dataset)]
+        open_groups: dict[str, Any] = {}
+        typed: dict[bool, dict[str, Any]] = {True: {}, False: {}}  # groups, and datasets
+        plain: list[str] = []
+        named, alike = _named(spec), dict[Any, Any]()
+        for place, child in file.members(path):
+            name, data_type, is_group = split(place)[1], data_type_of(child), isinstance(child, Group)
+            of_type = (child.attributes.get("namespace"), data_type, is_group)
+            if data_type is None and is_group:
+                open_groups[name] = self._matched_builder(place, spec.get_group(name) if spec else None, matched)
+            elif data_type is None:
+                plain.append(place)
+            elif name not in named and of_type in alike:
+                matched.join(alike[of_type], place)
+            else:
+                small = typed[is_group][name] = matched.add(name, child, place)
+                self._check.builder(small)
+                if name not in named and self._check.is_known(small):
+                    alike[of_type] = small
+        file.assemble(plain)
+        datasets = {split(place)[1]: file.builders[place] for place in plain if place in file.builders}
         builder = make_group(
             split(path)[1] or ROOT,
-            groups={**self._open_members(groups, spec, matched), **self._typed_members(groups, spec, matched)},
-            datasets={**self._typed_members(arrays, spec, matched), **self._plain_datasets(arrays)},
+            groups={**open_groups, **typed[True]},
+            datasets={**typed[False], **datasets},
             attributes=file.open_group(path).attributes,
             source=file.source,
         )
@@ -927,46 +888,6 @@ class LazyContainers:
         restore_types(builder, node, self._manager.namespace_catalog)
         self._check.builder(builder)
         return builder
-
-    def _open_members(
-        self, members: list[tuple[str, Any]], spec: GroupSpec | None, matched: _Matched
-    ) -> dict[str, Any]:
-        """Return builders of the groups without a type among the members of an open group."""
-        found = {}
-        for place, child in members:
-            if data_type_of(child) is None:
-                name = split(place)[1]
-                found[name] = self._matched_builder(place, spec.get_group(name) if spec else None, matched)
-        return found
-
-    def _plain_datasets(self, members: list[tuple[str, Any]]) -> dict[str, Any]:
-        """Return the builders of the datasets without a type among the members of an open group."""
-        file = self._file
-        plain = [place for place, child in members if data_type_of(child) is None]
-        file.assemble(plain)
-        return {split(place)[1]: file.builders[place] for place in plain if place in file.builders}
-
-    def _typed_members(
-        self, members: list[tuple[str, Any]], spec: GroupSpec | None, matched: _Matched
-    ) -> dict[str, Any]:
-        """Return small builders of the groups, or of the datasets, with a type among the members of an open group."""
-        named = _named(spec)
-        found: dict[str, Any] = {}
-        alike: dict[Any, Any] = {}
-        for place, child in members:
-            data_type = data_type_of(child)
-            if data_type is None:
-                continue
-            name = split(place)[1]
-            of_type = (child.attributes.get("namespace"), data_type)
-            if of_type in alike and name not in named:
-                matched.join(alike[of_type], place)
-                continue
-            found[name] = matched.add(name, child, place)
-            self._check.builder(found[name])
-            if name not in named and self._check.is_known(found[name]):
-                alike[of_type] = found[name]
-        return found
 
     def _add_links(self, path: str, node: Group[Attributes], builder: Any, matched: _Matched) -> None:
         others = []
@@ -1051,7 +972,7 @@ class LazyContainers:
     ) -> list[Any]:
         """Return the children of a container in hdmf's order, of those that are not made the path."""
         children: dict[Any, None] = {}
-        for name in sorted({*later, *arguments}, key=_place_of):
+        for name in sorted({*later, *arguments}, key=lambda name: _ORDER.get(name, len(_ORDER))):
             for member in later.get(name, ()):
                 if not member.is_link:
                     self._homes.setdefault(member.path, (container, member.spec))
@@ -1061,18 +982,14 @@ class LazyContainers:
         return list(children)
 
 
-_ORDER = (
+_ORDER = {name: place for place, name in enumerate((
     "icephys_electrodes", "acquisition", "analysis", "stimulus", "stimulus_template", "processing", "electrodes",
     "electrode_groups", "devices", "device_models", "imaging_planes", "ogen_sites", "intervals", "events", "subject",
     "sweep_table", "lab_meta_data", "epochs", "trials", "invalid_times", "units", "scratch", "intracellular_recordings",
     "icephys_simultaneous_recordings", "icephys_sequential_recordings", "icephys_repetitions",
     "icephys_experimental_conditions",
-)  # fmt: skip
+))}  # fmt: skip
 """The order in which the constructor of ``pynwb.NWBFile`` takes its members, which is that of its children."""
-
-
-def _place_of(name: str) -> int:
-    return _ORDER.index(name) if name in _ORDER else len(_ORDER)
 
 
 def _is_list(value: Any) -> bool:

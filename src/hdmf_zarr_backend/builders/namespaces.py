@@ -13,7 +13,6 @@ from hdmf_zarr_backend.errors import MetadataError, MissingNamespacesWarning, Za
 from hdmf_zarr_backend.formats.namespaces import NAMESPACE, newest_version, spec_location
 from hdmf_zarr_backend.formats.reserved import SPECLOC
 from hdmf_zarr_backend.model.nodes import Dataset, Group, Hierarchy, absolute, join
-from hdmf_zarr_backend.model.stored import StoredArray
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.wrappers import InlinedStore
 
@@ -38,6 +37,11 @@ def cached_versions(hierarchy: Hierarchy) -> dict[str, list[str]]:
 def newest_versions(hierarchy: Hierarchy) -> dict[str, str]:
     """Return ``{namespace: version}`` of the newest cached version of each."""
     return {name: newest_version(versions) for name, versions in cached_versions(hierarchy).items() if versions}
+
+
+def is_registered(catalog: Any, namespace: Any, data_type: str) -> bool:
+    """Tell whether a catalog has a data type in a namespace."""
+    return namespace in catalog.namespaces and data_type in catalog.get_namespace(namespace).get_registered_types()
 
 
 _OF_HDMF = frozenset({"core", "hdmf-common", "hdmf-experimental"})
@@ -71,28 +75,21 @@ def load_cached_namespaces(
         return {}
     location = str(spec_location(hierarchy.root.attributes.get(SPECLOC)))
     readers = {}
-    for name in versions if namespaces is None else namespaces:
-        if not versions.get(name):
-            raise MetadataError(
-                f"the namespace {name!r} is not cached",
-                store=store.location,
-                path=absolute(location),
-                remedy=f"The cached namespaces are: {', '.join(versions)}.",
-            )
-        path = join(join(location, name), newest_version(versions[name]))
-        text = source_texts(store, hierarchy, path)
-        readers[name] = TextSpecReader(store.location, text, path=absolute(path), is_plain=is_plain)
-    try:
-        loaded: dict[str, Any] = catalog.load_namespaces(NAMESPACE, reader=readers)
-    except ZarrBackendError:
-        raise  # a source cannot be read
-    except HDMF_ERRORS as error:
-        raise MetadataError(
-            f"HDMF does not understand the cached namespaces ({type(error).__name__}: {error})",
-            store=store.location,
-            path=absolute(location),
-            **USE_INSTALLED,
-        ) from error
+    with at(store, location):
+        for name in versions if namespaces is None else namespaces:
+            if not versions.get(name):
+                known = f"The cached namespaces are: {', '.join(versions)}."
+                raise MetadataError(f"the namespace {name!r} is not cached", remedy=known)
+            path = join(join(location, name), newest_version(versions[name]))
+            text = source_texts(store, hierarchy, path)
+            readers[name] = TextSpecReader(store.location, text, path=absolute(path), is_plain=is_plain)
+        try:
+            loaded: dict[str, Any] = catalog.load_namespaces(NAMESPACE, reader=readers)
+        except ZarrBackendError:
+            raise  # a source cannot be read
+        except HDMF_ERRORS as error:
+            problem = f"HDMF does not understand the cached namespaces ({type(error).__name__}: {error})"
+            raise MetadataError(problem, **USE_INSTALLED) from error
     return loaded
 
 
@@ -103,35 +100,24 @@ def source_texts(store: Store, hierarchy: Hierarchy, path: str) -> Callable[[str
     """
     cache = ChunkCache()
     if store.abilities.is_remote:  # request all at once, unless they are inlined
-        store = InlinedStore(store, store.get_many(_chunk_keys(hierarchy, path)))
+        group = hierarchy.get(path)
+        members = group.members if isinstance(group, Group) else {}
+        arrays = ((join(path, name), node.stored) for name, node in members.items() if isinstance(node, Dataset))
+        names = [join(place, stored.chunk_name((0,) * len(stored.shape))) for place, stored in arrays]
+        store = InlinedStore(store, store.get_many(names))
 
     def text(source: str) -> str:
         place = join(path, source)
-        node = hierarchy.get(place)
-        if not isinstance(node, Dataset):
-            raise MetadataError(
-                f"the cached source {source!r} is missing", store=store.location, path=absolute(place), **USE_INSTALLED
-            )
-        return _spec_text(store, place, node.stored, cache)
+        with at(store, place):
+            node = hierarchy.get(place)
+            if not isinstance(node, Dataset):
+                raise MetadataError(f"the cached source {source!r} is missing", **USE_INSTALLED)
+            values = np.asarray(ChunkReader(store, place, node.stored, cache).read(), dtype=object).reshape(-1)
+            found = values[0] if len(values) == 1 else None
+            if isinstance(found, bytes):
+                found = found.decode("utf-8")
+            if not isinstance(found, str):
+                raise MetadataError("a cached source is not text", **USE_INSTALLED)
+            return found
 
-    return text
-
-
-def _chunk_keys(hierarchy: Hierarchy, path: str) -> list[str]:
-    group = hierarchy.get(path)
-    members = group.members if isinstance(group, Group) else {}
-    arrays = {join(path, name): node for name, node in members.items() if isinstance(node, Dataset)}
-    return [join(place, node.stored.chunk_name((0,) * len(node.stored.shape))) for place, node in arrays.items()]
-
-
-def _spec_text(store: Store, path: str, stored: StoredArray, cache: ChunkCache) -> str:
-    """Return the JSON text of one cached source, in any of the stored forms."""
-    with at(store, path):
-        value: Any = ChunkReader(store, path, stored, cache).read()
-    value = np.asarray(value, dtype=object).reshape(-1)
-    text = value[0] if len(value) == 1 else None
-    if isinstance(text, bytes):
-        text = text.decode("utf-8")
-    if not isinstance(text, str):
-        raise MetadataError("a cached source is not text", store=store.location, path=absolute(path), **USE_INSTALLED)
     return text

@@ -172,11 +172,9 @@ class Planner:
 
     def _is_own(self, link: Any) -> bool:
         """Tell whether the target of a link is, or will be, in the file to write."""
-        target = link.builder
-        if self.targets.is_own(target):
-            return True
-        exporting = self.targets.export_location is not None and str(target.source) not in self._copied_files
-        return bool(exporting and target.source == link.source)
+        target, exporting = link.builder, self.targets.export_location is not None
+        is_moved = str(target.source) in self._copied_files
+        return self.targets.is_own(target) or bool(exporting and not is_moved and target.source == link.source)
 
     def _copies(self, target: Any) -> bool:
         """Tell whether a link to another file becomes a copy: to a dataset, on request; a group is not copied."""
@@ -273,13 +271,10 @@ class Planner:
                     stacklevel=2,
                 )
             return options, self.request.link_data
-        options.chunks = data.chunks
-        options.chunk_elements, options.chunk_aspect_ratio = data.chunk_elements, data.chunk_aspect_ratio
-        options.shards = data.shards
-        options.fill_value = data.fillvalue
-        options.compressor = data.compressor
-        options.filters = data.filters
         options.maxshape = data.io_settings.get("maxshape", options.maxshape)
+        for name in ("chunks", "chunk_elements", "chunk_aspect_ratio", "shards", "compressor", "filters"):
+            setattr(options, name, getattr(data, name))
+        options.fill_value = data.fillvalue
         return options, data.link_data
 
     def _unfilled(self, wrapper: Any, options: Layout, path: str) -> Any:

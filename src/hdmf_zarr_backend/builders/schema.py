@@ -17,6 +17,7 @@ import numpy as np
 from hdmf.build import ConstructError, DatasetBuilder, GroupBuilder
 from hdmf.spec import DatasetSpec, GroupSpec
 
+from hdmf_zarr_backend.builders.namespaces import is_registered
 from hdmf_zarr_backend.errors import MetadataError, UnreadTypeWarning, ValueRefusedError, warn
 from hdmf_zarr_backend.formats import dtypes
 from hdmf_zarr_backend.formats.casting import flatten
@@ -26,11 +27,6 @@ from hdmf_zarr_backend.model.nodes import absolute
 _SPELLED = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
 _NUMBERS = (int, float)
 _OTHER_SCHEMA = "Pass a manager that knows its namespace, or open an NWB file with NWBZarrIO."
-
-
-def is_registered(catalog: Any, namespace: Any, data_type: str) -> bool:
-    """Tell whether a catalog has a data type in a namespace."""
-    return namespace in catalog.namespaces and data_type in catalog.get_namespace(namespace).get_registered_types()
 
 
 def is_untyped(spec: Any) -> bool:

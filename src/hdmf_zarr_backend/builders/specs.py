@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -42,15 +43,11 @@ class TextSpecWriter(SpecWriter):  # type: ignore[misc]
 
     def write_spec(self, spec: Any, path: str) -> None:
         """Keep the text of one source file."""
-        self.texts[path] = _text(spec)
+        self.texts[path] = json.dumps(spec, separators=(",", ":"))
 
     def write_namespace(self, namespace: Any, path: str) -> None:
         """Keep the text of the namespace."""
-        self.texts[path] = _text({"namespaces": [namespace]})
-
-
-def _text(value: Any) -> str:
-    return json.dumps(value, separators=(",", ":"))
+        self.write_spec({"namespaces": [namespace]}, path)
 
 
 _NAMES_OF_HDMF = {
@@ -68,7 +65,7 @@ class TextSpecReader(SpecReader):  # type: ignore[misc]
 
     def __init__(self, store: str, text: Callable[[str], str], *, path: str = "/", is_plain: bool = False) -> None:
         super().__init__(source=f"{store}:{path}")
-        self._hook = _with_names_of_hdmf if is_plain else None
+        self._names = _NAMES_OF_HDMF if is_plain else {}
         self._store = store
         self._path = path.rstrip("/")
         self._source_text = text
@@ -81,28 +78,21 @@ class TextSpecReader(SpecReader):  # type: ignore[misc]
         """Return the list of namespaces in the source ``ns_path``."""
         document = self._load(ns_path)
         if not isinstance(document, dict) or not isinstance(document.get("namespaces"), list):
-            raise MetadataError(
-                f"the cached source {ns_path!r} lists no namespaces",
-                store=self._store,
-                path=f"{self._path}/{ns_path}",
-                **USE_INSTALLED,
-            )
+            raise self._error(f"the cached source {ns_path!r} lists no namespaces", ns_path)
         return document["namespaces"]
 
     def _load(self, name: str) -> Any:
         try:
-            return json.loads(self._source_text(name), object_hook=self._hook)
+            return json.loads(self._source_text(name), object_hook=self._renamed)
         except (ValueError, RecursionError) as error:
-            raise MetadataError(
-                f"the cached specification {name!r} is not JSON ({type(error).__name__})",
-                store=self._store,
-                path=f"{self._path}/{name}",
-                **USE_INSTALLED,
-            ) from error
+            problem = f"the cached specification {name!r} is not JSON ({type(error).__name__})"
+            raise self._error(problem, name) from error
 
+    def _renamed(self, spec: dict[str, Any]) -> dict[str, Any]:
+        return {self._names.get(key, key): value for key, value in spec.items()}
 
-def _with_names_of_hdmf(spec: dict[str, Any]) -> dict[str, Any]:
-    return {_NAMES_OF_HDMF.get(key, key): value for key, value in spec.items()}
+    def _error(self, problem: str, name: str) -> MetadataError:
+        return MetadataError(problem, store=self._store, path=f"{self._path}/{name}", **USE_INSTALLED)
 
 
 Texts = Mapping[str, Mapping[str, Mapping[str, str]]]
@@ -140,28 +130,17 @@ def add_specs(plan: WritePlan, texts: Texts, *, location: str) -> set[str]:
     added: set[str] = set()
     for name, versions in texts.items():
         for version, sources in versions.items():
-            _add_version(plan, (*place.split("/"), name, version), sources, added)
+            path = join(place, f"{name}/{version}")
+            if path in plan.hierarchy:
+                continue  # this version is cached already
+            for group in accumulate(path.split("/"), join):
+                if group not in plan.hierarchy:
+                    plan.hierarchy.add(group, Group())
+                    added.add(group)
+            for source, text in sources.items():
+                planned = plan.arrays[join(path, source)] = text_array(text)
+                plan.hierarchy.add(join(path, source), planned.node)
     return {path for path in added if split(path)[0] not in added}
-
-
-def _add_version(plan: WritePlan, parts: tuple[str, ...], sources: Mapping[str, str], added: set[str]) -> None:
-    group = plan.hierarchy.root
-    path = ""
-    for part in parts:
-        assert isinstance(group, Group)
-        path = join(path, part)
-        if part not in group.members:
-            group.members[part] = Group()
-            added.add(path)
-        elif path.count("/") == len(parts) - 1:
-            return  # this version is cached already
-        group = group.members[part]
-    assert isinstance(group, Group)
-    for source, text in sources.items():
-        place = join(path, source)
-        planned = text_array(text)
-        group.members[source] = planned.node
-        plan.arrays[place] = planned
 
 
 def text_array(text: str) -> PlannedArray:

@@ -91,7 +91,7 @@ class Targets:
         """Tell whether a builder is, or will be, in the file to write."""
         source = builder.source
         places = (self.location, self.export_location)
-        return source is None or source in places or _full(source) in places
+        return source is None or source in places or link_sources.full_location(source) in places
 
     def reference_to(self, target: Any) -> Reference:
         """Return the reference to a builder, a reference builder or a container."""
@@ -163,7 +163,7 @@ class Targets:
         root = builder
         while root.parent is not None:
             root = root.parent
-        file = _full(str(builder.source))
+        file = link_sources.full_location(str(builder.source))
         if not can_be_named(file):
             raise ValueRefusedError(
                 f"{builder_path(builder)} is in {file}, to which a Zarr file cannot point",
@@ -208,14 +208,11 @@ class Targets:
 
     def encode_attribute(self, value: Any) -> dict[str, Any] | None:
         """Return the JSON of an attribute that is a reference, None for any other value."""
+        if isinstance(value, StoredReference):
+            return value.json
         if isinstance(value, REFERENCES):
             return encode_attribute_reference(self._reference(value))
         return None
-
-
-def _full(source: str) -> str:
-    """Return the absolute path of a source; a builder made by hand may have a relative one."""
-    return source if link_sources.is_url(source) else os.path.abspath(source)
 
 
 def is_zarr_location(location: str) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 
 from hdmf_zarr_backend.builders.append import AppendPlanner
 from hdmf_zarr_backend.builders.both import change_of, derive, derive_or_warn
-from hdmf_zarr_backend.builders.dimensions import name_axes, rename_axes, specs_in
+from hdmf_zarr_backend.builders.dimensions import name_axes, rename_axes
 from hdmf_zarr_backend.builders.planner import Planner, WriteRequest
 from hdmf_zarr_backend.builders.specs import add_specs
 from hdmf_zarr_backend.builders.target_check import check_targets
@@ -41,7 +41,7 @@ def plan_new(request: WriteRequest, store: Store) -> WritePlan:
     if request.shards_choose_format and any(asks_for_shards(planned) for planned in plan.arrays.values()):
         plan.hierarchy.zarr_format, request.has_both = 3, False
     check_targets(plan, request.targets, store)
-    name_axes(plan, None if request.schema is None else specs_in(request.schema))
+    name_axes(plan, request.schema)
     add_specs(plan, request.texts, location=request.targets.location)
     plan.chunk_key_encoding = request.options.chunk_key_encoding or "default"
     plan.is_nczarr = request.options.nczarr
@@ -132,7 +132,9 @@ def write_difference(
         check_targets(plan, request.targets, store, added=planner.added, changed=planner.changed, known=known)
         plan.chunk_key_encoding = request.options.chunk_key_encoding or "default"
         plan.is_nczarr = request.options.nczarr or is_nczarr(known)
-        planner.note_specs(add_specs(plan, request.texts, location=request.targets.location))
+        specs = add_specs(plan, request.texts, location=request.targets.location)
+        planner.added |= specs
+        planner.changed |= {""} if specs else set()
     check_names((path for path, _ in plan.hierarchy.walk()), store)
     is_other = file.parsed.consolidated != request.options.consolidate_metadata
     is_more = bool(planner.changed or planner.added or plan.is_nczarr or is_other)

@@ -8,7 +8,6 @@ from contextlib import closing
 from importlib.util import find_spec
 from typing import Any
 
-from hdmf_zarr_backend.builders.dimensions import FindSpec, specs_in
 from hdmf_zarr_backend.builders.namespaces import load_cached_namespaces, newest_versions
 from hdmf_zarr_backend.errors import UnsupportedFileError, ZarrBackendError
 from hdmf_zarr_backend.files.parser import ParsedFile
@@ -66,7 +65,7 @@ def check_planned(source: str, store: Store, hierarchy: Hierarchy) -> None:
         raise
 
 
-def schema_of(store: Store, hierarchy: Hierarchy, *, or_installed: bool = False) -> FindSpec | None:
+def schema_of(store: Store, hierarchy: Hierarchy, *, or_installed: bool = False) -> Any:
     """Return the cached schema for `builders.dimensions.name_axes`; with ``or_installed``, that of pynwb if none is.
 
     Damaged namespaces are reported by `validate`. Here, a file without them only lacks the names of its axes: None.
@@ -78,13 +77,13 @@ def schema_of(store: Store, hierarchy: Hierarchy, *, or_installed: bool = False)
             return None
         from pynwb import get_type_map
 
-        return specs_in(get_type_map().namespace_catalog)
+        return get_type_map().namespace_catalog
     catalog = NamespaceCatalog()
     try:
         load_cached_namespaces(catalog, store, hierarchy, is_plain=True)
     except ZarrBackendError:
         return None
-    return specs_in(catalog)
+    return catalog
 
 
 def check_zarr(main: LinkedFile) -> dict[str, dict[str, Any]]:
