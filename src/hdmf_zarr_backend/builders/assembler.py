@@ -46,7 +46,7 @@ from hdmf_zarr_backend.formats.references import Reference, decode_attribute_ref
 from hdmf_zarr_backend.formats.regions import RegionReference
 from hdmf_zarr_backend.formats.reserved import SPECLOC, TYPE_KEYS, notes_of
 from hdmf_zarr_backend.model.link_sources import THIS_FILE
-from hdmf_zarr_backend.model.links import Resolver
+from hdmf_zarr_backend.model.links import Resolver, nothing_at
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, absolute, join, relative, split
 from hdmf_zarr_backend.options import ReadOptions
 from hdmf_zarr_backend.stores.base import Store
@@ -115,13 +115,15 @@ _LINK = _Pattern(LinkBuilder, builder=GroupBuilder(name="a target"), name="a lin
 
 _MOST_PATHS = 2**20
 
-_TAKEN = "the name {!r} is that of an attribute and of a member"
+_BROKEN = (DamagedFileError, LimitError, StoreError)
+"""Why a link or reference leads to nothing."""
+
 _RENAME = "Rename one of them in the file."
 
 
 def taken(name: str, **where: str) -> MetadataError:
     """Return the error for a member and an attribute of a group with one name; ``where`` is store and path."""
-    return MetadataError(_TAKEN.format(name), remedy=_RENAME, **where)
+    return MetadataError(f"the name {name!r} is that of an attribute and of a member", remedy=_RENAME, **where)
 
 
 def make_group(
@@ -146,9 +148,8 @@ def make_group(
 def set_link(group: Any, name: str, target: Any, *, path: str) -> None:
     """Give the builder of the group at ``path`` a link to a builder."""
     if group.obj_type.get(name, "links") != "links":
-        raise MetadataError(
-            f"a link has the name {name!r} of another member", store=group.source, path=join(path, name), remedy=_RENAME
-        )
+        with at(group.source, join(path, name)):
+            raise MetadataError(f"a link has the name {name!r} of another member", remedy=_RENAME)
     link = _LINK.copy(builder=target, name=name, source=group.source)
     link.location = path
     link.parent = group
@@ -255,11 +256,6 @@ class Assembler:
         self._warned: set[str] = set()
         self._hidden = spec_location(self.hierarchy.root.attributes.get(SPECLOC))
 
-    @property
-    def root_id(self) -> str | None:
-        """Object id of the root."""
-        return self.file.root_id
-
     def root(self) -> Any:
         """Return the builder of the root, always the same one."""
         return self._built("")
@@ -273,7 +269,9 @@ class Assembler:
             made: list[str] = []
             self.levels[0] += 1
             try:
-                self._check_links(self.levels[0] - 1, path)
+                count = self.levels[0] - 1
+                with at(self.source, path):
+                    self._rules.limits.check("max_links", count, f"{count} links lead from one to the next")
                 nodes = list(self._below(path))
                 self._fill(nodes, self._make(nodes, made))
             except BaseException:
@@ -283,11 +281,6 @@ class Assembler:
             finally:
                 self.levels[0] -= 1
         return self.builders[path]
-
-    def _check_links(self, count: int, path: str) -> None:
-        if count > self._rules.limits.max_links:
-            with at(self.source, path):
-                raise self._rules.limits.exceeded("max_links", count, f"{count} links lead from one to the next")
 
     def _is_hidden(self, path: str) -> bool:
         return self._hidden is not None and (path == self._hidden or path.startswith(f"{self._hidden}/"))
@@ -358,18 +351,22 @@ class Assembler:
         """Fill in the references and links of builders that were made."""
         for path, key, value in pending:
             self._fill_reference(self.builders[path], path, key, value)
-        self._fill_scalars([path for path, _ in nodes])
+        for path, _ in nodes:  # scalars that are references, or rows with references
+            if path in self._scalar_references:
+                try:
+                    target = self._referred(self._scalar_references.pop(path))
+                except _BROKEN as error:
+                    self._warn_broken(f"The dataset {absolute(path)}", error)
+                    self._leave_out(path)
+                    continue
+                is_region = isinstance(target, RegionReference)
+                self.builders[path].data = target if is_region else ReferenceBuilder(target)
+            elif path in self._scalar_rows:
+                row = self._scalar_rows.pop(path)[0]
+                self.builders[path].data = np.array(row, dtype=row.dtype)
         for path, node in nodes:
             if isinstance(node, Group):
                 self.set_links(self.builders[path], path, self.file.links(path, node))
-
-    def _fill_scalars(self, paths: list[str]) -> None:
-        """Fill in the scalar datasets that are references, or rows with references."""
-        for path in [path for path in paths if path in self._scalar_references]:
-            self._fill_scalar_reference(path, self._scalar_references.pop(path))
-        for path in [path for path in paths if path in self._scalar_rows]:
-            row = self._scalar_rows.pop(path)[0]
-            self.builders[path].data = np.array(row, dtype=row.dtype)
 
     # ---- groups and attributes --------------------------------------------------------------------------------------
 
@@ -396,40 +393,23 @@ class Assembler:
         return ready
 
     def _fill_reference(self, builder: Any, path: str, name: str, value: Any) -> None:
+        references = value if isinstance(value, list) else [value]
         try:
-            many = isinstance(value, list)
-            found = [self._referred(item.json) for item in value] if many else self._referred(value.json)
-        except (DamagedFileError, LimitError, StoreError) as error:
-            warn(
-                f"The attribute {name!r} of {absolute(path)} in {self.source} refers to nothing "
-                f"and is left out: {error}",
-                BrokenLinkWarning,
-                stacklevel=2,
-            )
+            found = [self._referred(decode_attribute_reference(each.json)) for each in references]
+        except _BROKEN as error:
+            self._warn_broken(f"The attribute {name!r} of {absolute(path)}", error)
             return
         if isinstance(builder, GroupBuilder) and builder.obj_type.get(name, "attributes") != "attributes":
             raise taken(name, store=builder.source, path=absolute(path))
-        builder.set_attribute(name, found)
+        builder.set_attribute(name, found if isinstance(value, list) else found[0])
 
-    def _referred(self, json: dict[str, Any]) -> Any:
-        reference = decode_attribute_reference(json)
+    def _referred(self, reference: Reference) -> Any:
         target = self.resolve(reference)
         return target if reference.region is None else RegionReference(target, reference.region)
 
-    def _fill_scalar_reference(self, path: str, reference: Reference) -> None:
-        try:
-            target = self.resolve(reference)
-        except (DamagedFileError, LimitError, StoreError) as error:
-            warn(
-                f"The dataset {absolute(path)} in {self.source} refers to nothing and is left out: {error}",
-                BrokenLinkWarning,
-                stacklevel=2,
-            )
-            self._leave_out(path)
-            return
-        self.builders[path].data = (
-            ReferenceBuilder(target) if reference.region is None else RegionReference(target, reference.region)
-        )
+    def _warn_broken(self, what: str, error: Exception) -> None:
+        message = f"{what} in {self.source} refers to nothing and is left out: {error}"
+        warn(message, BrokenLinkWarning, stacklevel=3)
 
     def _leave_out(self, path: str) -> None:
         """Remove the builder of a dataset."""
@@ -446,7 +426,7 @@ class Assembler:
         maxshape = notes.get("maxshape")
         elements = _to_ascii if notes.get("text") == "ascii" else None
         bound = tuple(maxshape) if isinstance(maxshape, list) else None
-        context = ArrayContext(bound, elements, self.root_id)
+        context = ArrayContext(bound, elements, self.file.root_id)
         if self._edits is None:
             return LazyArray(self.store, path, node, self._cache, context)
         # the data of a typed dataset are the data of a column, and those hdmf extends
@@ -519,12 +499,9 @@ class Assembler:
         for link in links:
             try:
                 target = self.resolve(link.target)
-            except (DamagedFileError, LimitError, StoreError, OSError) as error:
-                warn(
-                    f"Path to Group altered/broken at {absolute(join(path, link.name))} in {self.source}: {error}",
-                    BrokenLinkWarning,
-                    stacklevel=2,
-                )
+            except (*_BROKEN, OSError) as error:
+                what = f"Path to Group altered/broken at {absolute(join(path, link.name))} in {self.source}"
+                warn(f"{what}: {error}", BrokenLinkWarning, stacklevel=2)
                 continue
             set_link(builder, link.name, target, path=absolute(path))
 
@@ -544,7 +521,7 @@ class Assembler:
         """Warn where the object id of a target, or that of its file, is not the one that the reference names."""
         for what, wanted, actual in (
             (f"the object at {reference.path}", reference.object_id, found),
-            ("the file", reference.source_object_id, file.root_id),
+            ("the file", reference.source_object_id, file.file.root_id),
         ):
             if wanted is None or not isinstance(actual, str) or wanted == actual:
                 continue
@@ -571,12 +548,8 @@ class Assembler:
         found, place, _ = self._resolver.find(self.file, source, path)
         file = self._assembler_of(found)
         if file._is_hidden(place):
-            raise file._nothing_at(place)
+            raise nothing_at(file.source, place)
         return file, place
-
-    def _nothing_at(self, path: str) -> ReferenceTargetError:
-        problem, remedy = "there is no such group or dataset", "Run `zarrio verify` on the file."
-        return ReferenceTargetError(problem, store=self.source, path=absolute(path), remedy=remedy)
 
     # ---- arrays and builders of an open file -------------------------------------------------------------------------
 

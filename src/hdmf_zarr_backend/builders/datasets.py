@@ -26,7 +26,6 @@ from hdmf_zarr_backend.formats.elements import hdmf_type
 from hdmf_zarr_backend.formats.references import Reference, decode_reference
 from hdmf_zarr_backend.formats.regions import RegionReference
 from hdmf_zarr_backend.model.elements import Element
-from hdmf_zarr_backend.model.nodes import absolute
 from hdmf_zarr_backend.transfer.sources import json_numbers
 
 Array = npt.NDArray[Any]
@@ -71,6 +70,11 @@ class _Resolving(HDMFDataset, ReferenceResolver, metaclass=ABCMeta):  # type: ig
 
     def _arguments(self) -> tuple[Any, ...]:
         return (self.dataset, self.resolver)
+
+    @classmethod
+    def get_inverse_class(cls) -> type:
+        """Return the other view: that of containers, or that of builders."""
+        return _INVERSE[cls]
 
     def invert(self) -> Any:
         """Return the other view of the dataset; always the same object."""
@@ -122,19 +126,9 @@ def _nested(array: Array, targets: Callable[[Sequence[Any]], list[Any]]) -> list
 class BuilderReferences(_ToBuilders, _References):
     """References that resolve to builders."""
 
-    @classmethod
-    def get_inverse_class(cls) -> type:
-        """Return the view of containers."""
-        return ContainerReferences
-
 
 class ContainerReferences(_ToContainers, _References):
     """References that resolve to containers."""
-
-    @classmethod
-    def get_inverse_class(cls) -> type:
-        """Return the view of builders."""
-        return BuilderReferences
 
 
 class _Table(_Resolving):
@@ -184,19 +178,19 @@ class _Table(_Resolving):
         try:
             self._fill(rows, flat)
         except (ValueError, TypeError, IndexError) as error:
-            lazy = cast(LazyArray, self.dataset)
-            raise DamagedFileError(
-                f"a row does not fit the fields {list(self.fields)} ({error})",
-                store=lazy.location,
-                path=absolute(lazy.path),
-            ) from error
+            problem = f"a row does not fit the fields {list(self.fields)} ({error})"
+            raise DamagedFileError(problem, store=self.dataset.location, path=self.dataset.name) from error
         return rows.reshape(shape)
 
     def _stored_rows(self, key: Any) -> tuple[Array, tuple[int, ...]]:
         """Return the selected rows as stored, with the rows on one axis, and the shape of the selection."""
         lazy = cast(LazyArray, self.dataset)
         if isinstance(key, (int, np.integer)) and lazy.ndim == 2:
-            return self._stored_row(lazy, int(key)), ()
+            try:
+                cells = lazy.element(int(key))
+            except LookupError:
+                cells = lazy[int(key)].tolist()
+            return np.fromiter(cells, dtype=object).reshape(1, -1), ()
         if lazy.dtype.names is not None or lazy.ndim != 2:
             found = lazy[key]
             if not isinstance(found, np.ndarray):  # one row; a tuple is not an array of its cells
@@ -207,14 +201,6 @@ class _Table(_Resolving):
             key = slice(None)
         found = lazy[(*key, slice(None)) if isinstance(key, tuple) else (key, slice(None))]
         return found.reshape(-1, found.shape[-1]), found.shape[:-1]
-
-    @staticmethod
-    def _stored_row(lazy: LazyArray, position: int) -> Array:
-        try:
-            cells = lazy.element(position)
-        except LookupError:
-            cells = lazy[position].tolist()
-        return np.fromiter(cells, dtype=object).reshape(1, -1)
 
     def _fill(self, rows: Array, flat: Array) -> None:
         """Copy stored rows (lists of cells, a structured array, or tuples) into a structured array."""
@@ -271,19 +257,13 @@ class _Table(_Resolving):
 class BuilderTable(_ToBuilders, _Table):
     """Rows whose references resolve to builders."""
 
-    @classmethod
-    def get_inverse_class(cls) -> type:
-        """Return the view of containers."""
-        return ContainerTable
-
 
 class ContainerTable(_ToContainers, _Table):
     """Rows whose references resolve to containers."""
 
-    @classmethod
-    def get_inverse_class(cls) -> type:
-        """Return the view of builders."""
-        return BuilderTable
+
+_INVERSE: dict[type, type] = {BuilderReferences: ContainerReferences, BuilderTable: ContainerTable}
+_INVERSE |= {other: one for one, other in _INVERSE.items()}
 
 
 class FileResolver:

@@ -7,7 +7,7 @@ made relative to the new location.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -33,11 +33,10 @@ from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy,
 from hdmf_zarr_backend.model.stored import StoredArray
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.transfer.plan import PlannedArray, WritePlan
-from hdmf_zarr_backend.transfer.sources import ElementSource, IndexedSource, RowSource
+from hdmf_zarr_backend.transfer.sources import ElementSource, IndexedSource, RowSource, all_utf8
 from hdmf_zarr_backend.transfer.stored_sources import take_stored
 
 _REFERENCES = ("object", "region")
-_BLOCK_ROWS = 65536
 
 
 class ZarrPlanner:
@@ -79,16 +78,13 @@ class ZarrPlanner:
         if isinstance(copied.get(LINKS), list):
             copied[LINKS] = [self._reference(link) for link in attributes[LINKS]]
         if is_root:
-            copied[NOTES] = {**self._root_notes(), **notes_of(attributes)}
+            notes = {**root_notes(), **notes_of(attributes)}
+            if self._is_in_place and CHUNKS not in notes_of(attributes):
+                del notes[CHUNKS]  # the file may not store all of them
+            copied[NOTES] = notes
             if self._specs is not None:
                 copied[SPECLOC] = self._specs
         return copied
-
-    def _root_notes(self) -> dict[str, Any]:
-        notes = root_notes()
-        if self._is_in_place:
-            del notes[CHUNKS]  # the file may not store all of them
-        return notes
 
     def _value(self, value: Any) -> Any:
         if isinstance(value, dict) and value.get(DTYPE) in _REFERENCES and isinstance(value.get("value"), dict):
@@ -116,7 +112,7 @@ class ZarrPlanner:
         if lazy.dtype.hasobject or not self._is_in_place:
             check_unwritten(self._store, path, node.stored)
         if self._specs is not None and path.startswith(f"{self._specs}/") and stored_text(node.stored) != "text":
-            return self._spec(lazy)
+            return text_array(to_text(np.asarray(lazy[()], dtype=object).reshape(-1)[0]))
         planned = self._planned(lazy)
         made = planned.node
         notes = {key: value for key, value in notes_of(node.attributes).items() if key not in ("dims", "rows")}
@@ -143,10 +139,6 @@ class ZarrPlanner:
         taken.update(zip(names, shape, strict=True))
         return names
 
-    def _spec(self, lazy: LazyArray) -> PlannedArray:
-        values = np.asarray(lazy[()], dtype=object).reshape(-1)
-        return text_array(to_text(values[0]))
-
     def _planned(self, lazy: LazyArray) -> PlannedArray:
         node = lazy.node
         word = node.attributes.get(DTYPE)
@@ -169,7 +161,8 @@ class ZarrPlanner:
 
     def _text(self, lazy: LazyArray, word: Any) -> PlannedArray:
         stored = stored_text(lazy.node.stored)
-        if stored == "bytes" and self._becomes_text(lazy):
+        is_new_text = stored == "bytes" and not self._is_ours and self.plan.hierarchy.zarr_format == 3
+        if is_new_text and all_utf8(lazy if lazy.shape else self._scalar(lazy), *(lazy.shape or (1,))[:1]):
             return self._old_text(lazy, word)
         convert: Callable[[Any], Any] = to_bytes if stored == "bytes" else to_text
         made, _ = self._new_objects(
@@ -184,11 +177,6 @@ class ZarrPlanner:
         if stored is not None:
             take_stored(planned, lazy)
         return planned
-
-    def _becomes_text(self, lazy: LazyArray) -> bool:
-        if self._is_ours or self.plan.hierarchy.zarr_format == 2:
-            return False
-        return _is_text(lazy)
 
     def _old_text(self, lazy: LazyArray, word: Any) -> PlannedArray:
         """Plan dates and ASCII text, which hdmf-zarr 0.13 stored as bytes, as text; format 3 has no such bytes."""
@@ -256,25 +244,6 @@ def _names(node: Dataset[Attributes], axes: int) -> list[str] | None:
     if not isinstance(names, list) or len(names) != axes or not all(isinstance(name, str) and name for name in names):
         return None
     return list(names)
-
-
-def _is_text(lazy: LazyArray) -> bool:
-    """Tell whether all bytes of an array are UTF-8."""
-    for block in _blocks(lazy):
-        for item in np.asarray(block, dtype=object).reshape(-1):
-            try:
-                item.decode("utf-8")
-            except UnicodeDecodeError:
-                return False
-    return True
-
-
-def _blocks(lazy: LazyArray) -> Iterator[Any]:
-    if not lazy.shape:
-        yield lazy[()]
-        return
-    for start in range(0, len(lazy), _BLOCK_ROWS):
-        yield lazy[start : start + _BLOCK_ROWS]
 
 
 def _cell(value: Any) -> Any:

@@ -313,7 +313,7 @@ class Planner:
         encode = self.targets.encode
         data = unmasked(data)
         if isinstance(data, REFERENCES):
-            return array_planner.plan_scalar_reference(data, options, encode)
+            return array_planner.plan_references([data], (), options, encode)
         if isinstance(data, AbstractDataChunkIterator):
             return plan_iterator(data, word, options)
         if isinstance(data, BuilderResolver):

@@ -137,4 +137,4 @@ class ReadSession:
     @property
     def root_ids(self) -> dict[str, str | None]:
         """Object id of the root of each file that was read, by location."""
-        return {location: assembler.root_id for location, assembler in self._assemblers.items()}
+        return {location: assembler.file.root_id for location, assembler in self._assemblers.items()}

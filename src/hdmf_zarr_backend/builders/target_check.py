@@ -29,7 +29,7 @@ from hdmf_zarr_backend.model.link_sources import THIS_FILE, is_url
 from hdmf_zarr_backend.model.nodes import Hierarchy, Node, absolute, join, split
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.transfer.plan import PlannedArray, WritePlan
-from hdmf_zarr_backend.transfer.sources import ElementSource, EncodedSource, RowSource
+from hdmf_zarr_backend.transfer.sources import ElementSource, EncodedSource, RowSource, row_blocks
 
 _ABSENT = (ReferenceTargetError, StoreNotFoundError, NotZarrError)
 _KEPT_ELEMENTS = 2**20
@@ -86,12 +86,9 @@ def _references_in(planned: PlannedArray) -> Iterator[dict[str, Any]]:
     if not columns:
         return
     is_kept = int(np.prod(source.shape)) <= _KEPT_ELEMENTS
-    step = max(source.shape[0] if is_kept else _KEPT_ELEMENTS // 2**4, 1)
     distinct: dict[int, dict[str, Any]] = {}
-    for start in range(0, source.shape[0], step):
-        block = source.read(
-            (slice(start, min(start + step, source.shape[0])), *(slice(0, n) for n in source.shape[1:]))
-        )
+    for region in row_blocks(source.shape, source.shape[0] if is_kept else _KEPT_ELEMENTS // 2**4):
+        block = source.read(region)
         values = block[:, columns].reshape(-1) if means.form == "rows" else block.reshape(-1)
         distinct.update((id(value), value) for value in values.tolist() if value is not None)  # equal ones are one dict
         if is_kept:

@@ -28,7 +28,7 @@ from hdmf_zarr_backend.stores.gc_pause import gc_paused
 from hdmf_zarr_backend.stores.json_text import check_strict, dump
 from hdmf_zarr_backend.transfer.names import check_names
 from hdmf_zarr_backend.transfer.plan import WritePlan, adapt_plan, asks_for_shards, shard_bytes_for
-from hdmf_zarr_backend.transfer.sources import ArraySource, IndexedSource
+from hdmf_zarr_backend.transfer.sources import IndexedSource, row_blocks
 from hdmf_zarr_backend.transfer.staging import can_stage, new_file
 from hdmf_zarr_backend.transfer.writer import Writer
 
@@ -77,21 +77,13 @@ def _check_values(plan: WritePlan, location: str) -> None:
     """
     for path, planned in plan.arrays.items():
         source = planned.source
-        if source is None or not getattr(source, "can_be_refused", False):
+        if source is None or not source.shape or not getattr(source, "can_be_refused", False):
             continue
         with at(location, path):
-            for region in _blocks(source, planned.node.stored.chunks[0] if source.shape else 0):
+            # nested lists, which cannot be sliced, are one block
+            is_nested = len(source.shape) > 1 and not isinstance(source, IndexedSource)
+            for region in row_blocks(source.shape, source.shape[0] if is_nested else planned.node.stored.chunks[0]):
                 source.read(region)
-
-
-def _blocks(source: ArraySource, rows: int) -> Iterator[tuple[slice, ...]]:
-    """Yield blocks of ``rows`` rows that cover a source; nested lists, which cannot be sliced, are one block."""
-    length = source.shape[0] if source.shape else 0
-    is_nested = len(source.shape) > 1 and not isinstance(source, IndexedSource)
-    step = max(length if is_nested else rows, 1)
-    inner = [slice(0, n) for n in source.shape[1:]]
-    for start in range(0, length, step):
-        yield (slice(start, min(start + step, length)), *inner)
 
 
 @dataclass(slots=True)

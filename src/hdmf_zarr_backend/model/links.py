@@ -109,12 +109,7 @@ class Resolver(Generic[F]):
             if node is not None:
                 return target, source, path, node
             if link is None:
-                raise ReferenceTargetError(
-                    "there is no such group or dataset",
-                    store=target.location,
-                    path=absolute(path),
-                    remedy="Run `zarrio verify` on the file.",
-                )
+                raise nothing_at(target.location, path)
             file, source, path = target, link[0], relative(f"{link[1]}/{rest}")
 
     def file(self, origin: F, source: str) -> F:
@@ -139,11 +134,8 @@ class Resolver(Generic[F]):
             return self.files[location]
         if refused is not None:
             raise refused
-        raise ReferenceTargetError(
-            f"the file {source!r} does not exist",
-            store=origin.location,
-            remedy="Put the linked file back beside this one.",
-        )
+        problem, remedy = f"the file {source!r} does not exist", "Put the linked file back beside this one."
+        raise ReferenceTargetError(problem, store=origin.location, remedy=remedy)
 
     def locate(self, origin: F, source: str) -> str:
         """Return the location that a source means, without opening it; also that of a file that does not exist."""
@@ -161,6 +153,12 @@ class Resolver(Generic[F]):
         yield location
         if origin.names_siblings and (sibling := sibling_source(source, origin.location)) != location:
             yield sibling
+
+
+def nothing_at(location: str, path: str) -> ReferenceTargetError:
+    """Return the error for a path in a file that leads to no node."""
+    problem, remedy = "there is no such group or dataset", "Run `zarrio verify` on the file."
+    return ReferenceTargetError(problem, store=location, path=absolute(path), remedy=remedy)
 
 
 def _walk(file: LinkedFile, path: str) -> tuple[Node | None, tuple[str, str] | None, str]:

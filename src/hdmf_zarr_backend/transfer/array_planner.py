@@ -24,7 +24,7 @@ from hdmf_zarr_backend.hdf5.datasets import Description, default_type, describe,
 from hdmf_zarr_backend.hdf5.values import encoder
 from hdmf_zarr_backend.model.elements import ASCII, REFERENCE, REGION, UTF8, Element
 from hdmf_zarr_backend.transfer.plan import PlannedArray, encode_fill, encode_object_fill
-from hdmf_zarr_backend.transfer.sources import ElementSource, IndexedSource, RowSource
+from hdmf_zarr_backend.transfer.sources import ElementSource, IndexedSource, RowSource, all_utf8, is_utf8
 from hdmf_zarr_backend.transfer.stored_sources import keep_codecs, take_chunks
 
 Encode = Callable[[Any], Any]
@@ -36,7 +36,6 @@ REFERENCES = {"object": REFERENCE, "region": REGION}
 
 _TEXT_KINDS = ("text", "ascii", "bytes")
 _NUMBER_TYPES = (bool, int, float, complex, np.bool_, np.number, np.datetime64, np.timedelta64)
-_CHECK_ELEMENTS = 65536
 
 
 def shape_of(data: Any) -> tuple[int, ...]:
@@ -131,7 +130,7 @@ def plan_scalar(value: Any, word: Any, options: Layout, reference: Encode) -> Pl
 
 
 def _plan_scalar_text(value: Any, word: Any, options: Layout, *, is_ascii: bool) -> PlannedArray:
-    if isinstance(value, bytes) and _utf8(value) is None:
+    if isinstance(value, bytes) and not is_utf8(value):
         return _plan_objects(ASCII, [value], (), to_bytes, options, as_bytes=True)
     planned = _plan_objects(ASCII if is_ascii else UTF8, [value], (), to_text, options)
     if word in TIME_WORDS:
@@ -153,13 +152,6 @@ def _plan_scalar_row(value: Any, word: Any, options: Layout, reference: Encode) 
     planned = plan_array(array, word, options, reference)
     as_scalar(planned.node, planned.notes)
     return planned
-
-
-def plan_scalar_reference(
-    value: Any, options: Layout, reference: Encode, *, element: Element | None = None
-) -> PlannedArray:
-    """Plan a dataset that is one reference; ``element`` as for `plan_references`."""
-    return plan_references([value], (), options, reference, element=element)
 
 
 def plan_references(
@@ -277,7 +269,7 @@ def _plan_kind(data: Any, found: Description, options: Layout, reference: Encode
     if kind in ("object", "region"):
         if data.shape:
             return plan_references(data, data.shape, options, reference, element=REFERENCES[kind])
-        return plan_scalar_reference(data[()], options, reference, element=REFERENCES[kind])  # may be a null reference
+        return plan_references([data[()]], (), options, reference, element=REFERENCES[kind])  # may be a null reference
     if not data.shape:
         value = data[()]
         if isinstance(value, np.void) and value.dtype.names is None:
@@ -288,11 +280,6 @@ def _plan_kind(data: Any, found: Description, options: Layout, reference: Encode
     return _plan_stored(data, found.dtype, options)
 
 
-def _is_rich(kind: Any) -> bool:
-    """Tell whether a field is not a number."""
-    return isinstance(kind, dict) or kind in ("object", "region")
-
-
 def _plan_h5_rows(data: Any, found: Description, options: Layout, reference: Encode) -> PlannedArray:
     if len(data.shape) > 1:
         raise ValueRefusedError(
@@ -301,7 +288,10 @@ def _plan_h5_rows(data: Any, found: Description, options: Layout, reference: Enc
         )
     assert isinstance(found.type, dict)
     kinds = [inner for _, inner in found.type["fields"]]
-    encoders = [encoder(kind, reference) if _is_rich(kind) else _number_encoder(kind, data) for kind in kinds]
+    encoders = [
+        encoder(kind, reference) if isinstance(kind, dict) or kind in REFERENCES else _number_encoder(kind, data)
+        for kind in kinds
+    ]
     rows = data if data.shape else [data[()]]
     fields = [(name, word_element(word)) for name, word in found.fields]
     planned = plan_rows(rows, data.shape[0] if data.shape else 1, fields, options, reference, encoders)
@@ -400,7 +390,8 @@ def _plan_typed(data: Any, kind: str | None, word: Any, options: Layout, referen
     if dtype.kind == "O" and kind not in _TEXT_KINDS:
         first = first_leaf(data)
         if isinstance(first, (str, bytes, *_DATES, type(None))):
-            return _plan_text(data, tuple(data.shape), _text_kind(first), options, word)
+            kind = "ascii" if isinstance(first, bytes) else "text"
+            return _plan_text(data, tuple(data.shape), kind, options, word)
         return _plan_elements(np.asarray(data), kind, word, options, reference)
     is_text = dtype.kind == "S" and kind in ("text", "ascii") and not _is_lazy(data)
     if dtype.kind in "OTU" or is_text:  # a stored array of fixed-length text keeps its type
@@ -411,11 +402,6 @@ def _plan_typed(data: Any, kind: str | None, word: Any, options: Layout, referen
     if kind == "number" and isinstance(word, str):
         stored = dtypes.number_type(word, stored)
     return _plan_stored(data, stored, options)
-
-
-def _text_kind(first: Any) -> str:
-    """Return the kind of text with a given first element."""
-    return "ascii" if isinstance(first, bytes) else "text"
 
 
 def _fields_of_objects(rows: npt.NDArray[Any]) -> Fields:
@@ -442,33 +428,17 @@ def _plan_stored(data: Any, dtype: np.dtype[Any], options: Layout) -> PlannedArr
 
 def _plan_text(data: Any, shape: tuple[int, ...], kind: str | None, options: Layout, word: Any = None) -> PlannedArray:
     holds_bytes = isinstance(first_leaf(data), bytes)
-    is_binary_fill = isinstance(options.fill_value, bytes) and _utf8(options.fill_value) is None
+    is_binary_fill = isinstance(options.fill_value, bytes) and not is_utf8(options.fill_value)
     if (
         kind == "bytes"
         or (is_binary_fill and (holds_bytes or kind == "ascii"))
-        or (holds_bytes and not _all_utf8(data, shape))
+        or (holds_bytes and not all_utf8(data, shape[0]))
     ):
         return _plan_objects(ASCII, data, shape, to_bytes, options, as_bytes=True)
     planned = _plan_objects(ASCII if kind == "ascii" else UTF8, data, shape, to_text, options)
     if kind != "ascii" and word in TIME_WORDS:
         planned.notes["text"] = word
     return planned
-
-
-def _all_utf8(data: Any, shape: tuple[int, ...]) -> bool:
-    """Tell whether all bytes are UTF-8. This decides the codec, so it is checked before anything is written."""
-    for start in range(0, shape[0], _CHECK_ELEMENTS):
-        block = np.asarray(data[start : start + _CHECK_ELEMENTS], dtype=object).reshape(-1)
-        if any(isinstance(item, bytes) and _utf8(item) is None for item in block):
-            return False
-    return True
-
-
-def _utf8(value: bytes) -> str | None:
-    try:
-        return value.decode("utf-8")
-    except UnicodeDecodeError:
-        return None
 
 
 def _plan_compound(data: Any, fields: list[Any], options: Layout, reference: Encode) -> PlannedArray:

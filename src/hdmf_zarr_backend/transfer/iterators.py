@@ -20,7 +20,7 @@ import numpy.typing as npt
 from hdmf_zarr_backend.arrays.changed_shards import WaitingShards
 from hdmf_zarr_backend.arrays.codecs import ChunkCodec, chunk_codec
 from hdmf_zarr_backend.arrays.fills import fill_array
-from hdmf_zarr_backend.arrays.selection import Axis, normalise
+from hdmf_zarr_backend.arrays.selection import Axis, normalise, positions
 from hdmf_zarr_backend.arrays.shards import ShardReader, shard_grid
 from hdmf_zarr_backend.errors import StoreError, UsageError, ValueRefusedError
 from hdmf_zarr_backend.execution.executors import Sink
@@ -35,6 +35,7 @@ from hdmf_zarr_backend.model.stored import StoredArray
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.failures import resource_failure
 from hdmf_zarr_backend.transfer.plan import PlannedArray, encode_fill, encode_object_fill
+from hdmf_zarr_backend.transfer.sources import is_utf8
 
 Index = tuple[int, ...]
 
@@ -116,7 +117,7 @@ class Texts:
         """Return an element as it is stored."""
         if isinstance(item, bytes):
             self._has_bytes = True
-            if self._has_text or _is_utf8(item):
+            if self._has_text or is_utf8(item):
                 return to_text(item).encode("utf-8")
             self._is_utf8 = False
             return bytes(item)
@@ -146,14 +147,6 @@ def _set_text(planned: PlannedArray, kind: str | None) -> None:
     notes = dict(planned.node.attributes.get(NOTES, {}))
     notes.pop("text", None)
     planned.node.attributes[NOTES] = notes if kind is None else {**notes, "text": kind}
-
-
-def _is_utf8(value: bytes) -> bool:
-    try:
-        value.decode("utf-8")
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 Array = npt.NDArray[Any]
@@ -479,8 +472,4 @@ def _selection(parts: list[Any], shape: tuple[int, ...]) -> tuple[Any, ...]:
     """Return an index that selects on each axis independently; slices if possible, since they do not copy."""
     if all(isinstance(part, slice) for part in parts):
         return tuple(parts)
-    return np.ix_(*(_positions(part, n) for part, n in zip(parts, shape, strict=True)))
-
-
-def _positions(part: Any, length: int) -> npt.NDArray[np.intp]:
-    return part if isinstance(part, np.ndarray) else np.arange(length)[part]
+    return np.ix_(*(positions(part, n) for part, n in zip(parts, shape, strict=True)))

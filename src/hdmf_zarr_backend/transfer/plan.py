@@ -23,7 +23,7 @@ from hdmf_zarr_backend.formats.zarr3 import KEY_ENCODINGS, ChunkKeyEncoding
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Hierarchy, absolute
 from hdmf_zarr_backend.model.stored import Shards, StoredArray
 from hdmf_zarr_backend.stores.base import Store
-from hdmf_zarr_backend.transfer.sources import Array, ArraySource, Region
+from hdmf_zarr_backend.transfer.sources import Array, ArraySource, Region, row_blocks
 
 
 @dataclass(slots=True)
@@ -308,16 +308,15 @@ def _widths(planned: PlannedArray) -> dict[str, int]:
     """Return the length of the longest text in each non-numeric field of rows."""
     if planned.source is None:
         return {}
-    length, count = planned.node.stored.shape[0], planned.node.stored.shape[-1]
+    shape = planned.node.stored.shape
     fields = [
         (position, name, kind)
         for position, (name, _, kind) in enumerate(zarr3.row_fields(planned.node, {}))
         if kind != "number"
     ]
     widths = {name: 0 for _, name, _ in fields}
-    rows = max(1, _BLOCK_CELLS // max(1, count))
-    for start in range(0, length, rows):
-        block = planned.source.read((slice(start, min(start + rows, length)), slice(0, count)))
+    for region in row_blocks((shape[0], shape[-1]), _BLOCK_CELLS // max(1, shape[-1])):
+        block = planned.source.read(region)
         for position, name, kind in fields:
             widths[name] = max(widths[name], cell_width(block[:, position].tolist(), kind))
     return widths

@@ -17,6 +17,7 @@ from hdmf_zarr_backend.formats.casting import Place, cast, row_values, to_text, 
 
 Array = npt.NDArray[Any]
 Region = tuple[slice, ...]
+_CHECK_ELEMENTS = 65536
 
 
 def is_hdf5_dataset(data: Any) -> bool:
@@ -26,6 +27,31 @@ def is_hdf5_dataset(data: Any) -> bool:
     import h5py
 
     return isinstance(data, h5py.Dataset)
+
+
+def is_utf8(value: bytes) -> bool:
+    """Tell whether bytes are text."""
+    try:
+        value.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def all_utf8(data: Any, length: int) -> bool:
+    """Tell whether all bytes in the ``length`` rows of an array or list are UTF-8."""
+    for start in range(0, length, _CHECK_ELEMENTS):
+        block = np.asarray(data[start : start + _CHECK_ELEMENTS], dtype=object).reshape(-1)
+        if not all(is_utf8(item) for item in block if isinstance(item, bytes)):
+            return False
+    return True
+
+
+def row_blocks(shape: tuple[int, ...], rows: int) -> Iterator[Region]:
+    """Yield the regions of at most ``rows`` rows that cover an array."""
+    inner, rows = [slice(0, n) for n in shape[1:]], max(rows, 1)
+    for start in range(0, shape[0], rows):
+        yield (slice(start, min(start + rows, shape[0])), *inner)
 
 
 class ArraySource(Protocol):
