@@ -31,7 +31,7 @@ from hdmf_zarr_backend.formats.hdf5_types import noted_element
 from hdmf_zarr_backend.formats.links import Link
 from hdmf_zarr_backend.formats.namespaces import spec_location
 from hdmf_zarr_backend.formats.references import Reference as StoredReference
-from hdmf_zarr_backend.formats.references import decode_attribute_reference, decode_reference, is_reference
+from hdmf_zarr_backend.formats.references import decode_reference, is_reference
 from hdmf_zarr_backend.formats.reserved import SPECLOC, notes_of, visible
 from hdmf_zarr_backend.model.content import (
     AttributeContent,
@@ -107,23 +107,13 @@ def _json_value(item: Any, element: Element, resolve: Resolve) -> Any:
     if element.kind == "compound":
         row = [_json_value(part, member, resolve) for part, (_, member) in zip(item, element.fields, strict=True)]
         return tuple(row)
+    if element.kind == "array" and element.base is not None:
+        return _json_values(_flattened(item, len(element.shape)), element.base, resolve).reshape(element.shape)
     if element.base is not None:
-        return _json_items(item, element, element.base, resolve)
+        return _json_values(item, element.base, resolve)
     if element.kind == "complex" and isinstance(item, list):
-        return complex(*(float(_number(part, _half(element))) for part in item))
+        return complex(*(float(_number(part, (element.size or 16) // 2)) for part in item))
     return _number(item, element.size)
-
-
-def _json_items(item: Any, element: Element, base: Element, resolve: Resolve) -> Values:
-    """Return the values of an element that is an array or a sequence."""
-    if element.kind != "array":
-        return _json_values(item, base, resolve)
-    return _json_values(_flattened(item, len(element.shape)), base, resolve).reshape(element.shape)
-
-
-def _half(element: Element) -> int:
-    """Return the bytes of one part of a complex number."""
-    return (element.size or 16) // 2
 
 
 def _number(item: Any, size: int | None) -> Any:
@@ -155,13 +145,6 @@ def _nested_array(value: Any) -> Values | None:
     return found if found.ndim == depth else None
 
 
-def _default_element(element: Element, dtype: np.dtype[Any]) -> Values:
-    """Return HDF5's default fill value: zero, empty text, a null reference; ``dtype`` is that of the stored array."""
-    if dtype.kind == "O" and element.kind == "compound":
-        dtype = dtype_of(element)
-    return plain_values(np.zeros(element.shape, dtype), element, _null)
-
-
 def _null(_: Any) -> Reference:
     return Reference(None)
 
@@ -182,18 +165,12 @@ def _attribute_content(value: Any) -> AttributeContent:
     array = np.asarray(value)
     if array.dtype.kind in "OUT":
         texts = [_text(item) for item in array.flat]
-        return AttributeContent(
-            _text_type(texts), array.shape, _objects([text_of(item) for item in texts], array.shape)
-        )
+        dtype = UTF8
+        if texts and all(isinstance(item, bytes) for item in texts):  # as h5py writes bytes
+            dtype = Element("text", max(1, *map(len, texts)), encoding="ascii", detail="null-padded")
+        return AttributeContent(dtype, array.shape, _objects([text_of(item) for item in texts], array.shape))
     element = element_of(array.dtype)
     return AttributeContent(element, array.shape, plain_values(array, element, _null))
-
-
-def _text_type(texts: list[Any]) -> Element:
-    if texts and all(isinstance(item, bytes) for item in texts):
-        size = max(1, *map(len, texts))
-        return Element("text", size, encoding="ascii", detail="null-padded")  # as h5py writes bytes
-    return UTF8
 
 
 def _noted_attribute(found: AttributeContent | None, note: dict[str, Any], resolve: Resolve) -> AttributeContent | None:
@@ -331,15 +308,15 @@ class ArrayReader:
         is_text = element.kind == "text"
         dtype = numpy_dtype(stored.data_type)
         chosen = fill_scalar(stored, dtype) if is_text or means.form == "plain" else None
-        chosen = _text_fill(chosen) if is_text else chosen
+        if is_text and chosen == 0:  # zarr 2 declared 0 for all types, also for text that is stored as JSON
+            chosen = ""
         if chosen is not None:
             return _block_values(np.full(element.shape, chosen, dtype), element, (), self._resolve)
-        return _default_element(element, dtype) if self._as_hdf5 else None
-
-
-def _text_fill(declared: Any) -> Any:
-    """Return the fill value of text: zarr 2 declared 0 for all types, also for text that is stored as JSON."""
-    return "" if declared == 0 else declared
+        if not self._as_hdf5:
+            return None
+        # HDF5's default: zero, empty text, a null reference
+        dtype = dtype_of(element) if dtype.kind == "O" and element.kind == "compound" else dtype
+        return plain_values(np.zeros(element.shape, dtype), element, _null)
 
 
 def _maxshape(node: Dataset[Attributes], shape: tuple[int, ...]) -> tuple[int | None, ...]:
@@ -489,6 +466,9 @@ class ZarrContent(Mapping[str, NodeContent]):
             return Reference(_DANGLING)
         return self._follow(decoded.source, decoded.node_path, decoded.region)
 
+    def _attribute_reference(self, value: dict[str, Any]) -> Reference:
+        return self._resolve(value.get("value") or {})
+
     def _follow(self, source: str, path: str, region: Any) -> Reference:
         try:
             source, path, target = self._resolver.find_inside(source, path)
@@ -518,9 +498,8 @@ class ZarrContent(Mapping[str, NodeContent]):
                 found[name] = noted
         was_text = "value" in _dict(notes.get(SPECLOC))
         if path == "/" and self._spec_path is not None and not was_text:
-            target = np.array(None, dtype=object)
-            target[()] = self._follow(THIS_FILE, self._spec_path, None)
-            found[SPECLOC] = AttributeContent(REFERENCE, (), target)
+            target = self._follow(THIS_FILE, self._spec_path, None)
+            found[SPECLOC] = AttributeContent(REFERENCE, (), _objects([target], ()))
         return found
 
     def _reference_tables(self, stored: Attributes) -> dict[str, AttributeContent]:
@@ -531,17 +510,9 @@ class ZarrContent(Mapping[str, NodeContent]):
             if items is None or not all(is_reference(item) for item in items.flat):
                 continue
             is_region = any(item["zarr_dtype"] == "region" for item in items.flat)
-            values: Values = np.empty(items.shape, dtype=object)
-            values.reshape(-1)[:] = [self._attribute_reference(item) for item in items.flat]
+            values = _objects([self._attribute_reference(item) for item in items.flat], items.shape)
             found[name] = AttributeContent(REGION if is_region else REFERENCE, items.shape, values)
         return found
-
-    def _attribute_reference(self, value: dict[str, Any]) -> Reference:
-        try:
-            decoded = decode_attribute_reference(value)
-        except ZarrBackendError:
-            return Reference(_DANGLING)
-        return self._follow(decoded.source, decoded.node_path, decoded.region)
 
 
 def _dict(value: Any) -> dict[str, Any]:

@@ -21,11 +21,11 @@ from hdmf_zarr_backend.formats.elements import describe_any
 from hdmf_zarr_backend.formats.labels import codec_labels, type_label
 from hdmf_zarr_backend.formats.links import LinkedFile
 from hdmf_zarr_backend.formats.namespaces import spec_location
-from hdmf_zarr_backend.formats.references import Reference, decode_attribute_reference
-from hdmf_zarr_backend.formats.reserved import DIMENSIONS, DTYPE, SPECLOC, data_type_of, notes_of, visible
+from hdmf_zarr_backend.formats.references import Reference, decode_attribute_reference, is_reference
+from hdmf_zarr_backend.formats.reserved import DIMENSIONS, SPECLOC, data_type_of, notes_of, visible
 from hdmf_zarr_backend.model.links import Resolver
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, Node, absolute, join
-from hdmf_zarr_backend.model.render import UNICODE, Column, Description, Leaf, Sum, size_text
+from hdmf_zarr_backend.model.render import UNICODE, Column, Description, Leaf, Sum, counted, size_text
 from hdmf_zarr_backend.model.stored import StoredArray
 from hdmf_zarr_backend.stores.base import DOCUMENTS, Store
 from hdmf_zarr_backend.stores.opening import open_store
@@ -145,8 +145,7 @@ class Outline:
         }
         found: dict[str, Any] = {"references": references} if references else {}
         if self.values:
-            plain = {name: value for name, value in _values(node).items() if name not in references}
-            found["attributes"] = plain
+            found["attributes"] = {name: value for name, value in _values(node).items() if name not in references}
         return found
 
     def _reference(self, reference: Reference) -> dict[str, Any]:
@@ -166,7 +165,7 @@ class Outline:
         for name, value in _values(node).items():
             items = value if isinstance(value, list) and value else [value]
             is_noted = isinstance(remarks, dict) and name in remarks  # JSON that looks like a reference
-            if not is_noted and all(_is_reference(item) for item in items):
+            if not is_noted and all(map(is_reference, items)):
                 with at(self.location, path):
                     found[name] = [decode_attribute_reference(item) for item in items]
         return found
@@ -220,9 +219,7 @@ class Outline:
 
     def _shard_cells(self, stored: StoredArray) -> list[str]:
         """Return the cell of the column of shards, which exists if an array of the file has them."""
-        if not self.has_shards:
-            return []
-        return [self._lengths(() if stored.shards is None else stored.shards.shape)]
+        return [self._lengths(() if stored.shards is None else stored.shards.shape)] if self.has_shards else []
 
     def _lengths(self, lengths: tuple[int, ...]) -> str:
         return f" {self.times} ".join(f"{n:,}" for n in lengths)
@@ -257,10 +254,7 @@ class Outline:
         """Return one line about the file, with ``name`` as its name."""
         counts = self.counts()
         parts = [format_label(self.zarr_format), "consolidated" if self.consolidated else "not consolidated"]
-        parts += [
-            f"{n:,} {word}{'' if n == 1 else 's'}"
-            for n, word in ((counts.groups, "group"), (counts.arrays, "array"), (counts.links, "link"))
-        ]
+        parts += [counted(n, word) for n, word in counts.counts()]
         parts.append(f"{size_text(counts.size)} uncompressed without text and references")
         if self.stored is not None:
             parts.append(f"{size_text(sum(self.stored.values()))} stored")
@@ -320,10 +314,6 @@ def _stored_sizes(store: Store, hierarchy: Hierarchy) -> dict[str, int]:
 def _values(node: Node) -> dict[str, Any]:
     """Return the attributes of a node as JSON, with the names given by the user, without the reserved ones."""
     return {name: node.attributes[stored] for stored, name in visible(node.attributes).items()}
-
-
-def _is_reference(value: Any) -> bool:
-    return isinstance(value, dict) and value.get(DTYPE) in ("object", "region") and isinstance(value.get("value"), dict)
 
 
 def _place(target: dict[str, Any]) -> str:

@@ -91,7 +91,7 @@ def read_documents(store: Store, names: Collection[str], below: str = "") -> dic
     """Return all documents below a path of a store whose names are in ``names``."""
     limits = store.read_rules.limits
     listed = store.list_prefix(below) if below else store.list_documents()
-    wanted = sorted(islice(_named(listed, names), limits.max_documents + 1))
+    wanted = sorted(islice((key for key in listed if split(key)[1] in names), limits.max_documents + 1))
     check_keys(dict.fromkeys(wanted), store.read_rules)
     found: dict[str, bytes] = {}
     size = 0
@@ -103,10 +103,7 @@ def read_documents(store: Store, names: Collection[str], below: str = "") -> dic
     return found
 
 
-def _named(keys: Iterator[str], names: Collection[str]) -> Iterator[str]:
-    return (key for key in keys if split(key)[1] in names)
-
-
+_PATH_OF_FILE = "Give the path of the file, not of an array in it."
 _OF_A_GROUP = frozenset({zarr2.GROUP, zarr2.ATTRIBUTES, zarr3.DOCUMENT})
 
 
@@ -183,7 +180,9 @@ def parse(
         check_texts(first.values(), store.read_rules)
         is_chosen = hint == 3 and not both.is_hiding(first.get(zarr3.DOCUMENT))
         texts, state = (first, None) if is_chosen else current(store, first)
-        _warn_of(state, store.location)
+        difference = difference_of(state)
+        if difference is not None:
+            warn(f"{store.location}: {'; '.join(difference)}", FormatsDifferWarning, stacklevel=3)
         if not use_consolidated:
             check_outside(store)
             parsed = ParsedFile(_parse_listing(store, texts.get(zarr3.DOCUMENT), damaged), consolidated=False)
@@ -192,15 +191,19 @@ def parse(
         else:
             check_outside(store)
             document = texts.get(zarr3.DOCUMENT)
-            _check_finished(store, None if document else store.get(zarr2.ATTRIBUTES), document)
+            _check_finished(None if document else store.get(zarr2.ATTRIBUTES), document)
             parsed = ParsedFile(_parse_listing(store, document, damaged), consolidated=False)
             if _likely_documents(store, hint, use_consolidated=True) != first:  # it changed while its keys were listed
                 return parse(store, use_inlined=use_inlined, hint=hint, leave_out=leave_out)
         parsed.state = state
         if parsed.consolidated and parsed.zarr_format == 2:
             _add_late_namespaces(store, parsed.hierarchy)
-        _translate(store, parsed)
-        _drop_note(parsed)
+        if lindi.translate(parsed.hierarchy):
+            parsed.is_foreign = True
+            _mark_references(store, parsed.hierarchy)
+        root = parsed.hierarchy.root
+        if both.BOTH in notes_of(root.attributes):  # the note belongs to the document and not to the file
+            root.attributes = both.without_note(root.attributes)
         _leave_out(parsed, damaged, store.location)
     is_whole = stores_all_chunks(parsed.hierarchy.root.attributes)
     if is_whole != store.read_rules.is_whole:
@@ -234,12 +237,6 @@ def difference_of(state: both.State | None) -> tuple[str, str] | None:
     return what, "`zarrio upgrade --drop 2` keeps those of format 3, and `--drop 3` those of format 2"
 
 
-def _warn_of(state: both.State | None, location: str) -> None:
-    found = difference_of(state)
-    if found is not None:
-        warn(f"{location}: {'; '.join(found)}", FormatsDifferWarning, stacklevel=4)
-
-
 def _leave_out(parsed: ParsedFile, damaged: Damaged | None, location: str) -> None:
     """Record the nodes that are left out; raise the error of a damaged root."""
     if damaged and "" in damaged:
@@ -249,20 +246,15 @@ def _leave_out(parsed: ParsedFile, damaged: Damaged | None, location: str) -> No
         parsed.left_out[path] = error
 
 
-def _drop_note(parsed: ParsedFile) -> None:
-    """Drop the note about both formats, which belongs to the document and not to the file."""
-    root = parsed.hierarchy.root
-    if both.BOTH in notes_of(root.attributes):
-        root.attributes = both.without_note(root.attributes)
-
-
 def _add_late_namespaces(store: Store, hierarchy: Hierarchy) -> None:
     """Add the cached namespaces to a file that was consolidated before they were written: hdmf-zarr up to 0.10."""
     attributes = hierarchy.root.attributes
     if "namespace" not in attributes or attributes.keys() & {SPECLOC, NOTES} or not store.abilities.listing:
         return
     try:
-        location = _stored_spec_location(store)
+        text = store.get(zarr2.ATTRIBUTES)
+        stored = None if text is None else _document(text, zarr2.ATTRIBUTES)
+        location = spec_location(stored.get(SPECLOC)) if isinstance(stored, dict) else None
         if location is None:
             return
         if location not in hierarchy:
@@ -275,20 +267,6 @@ def _add_late_namespaces(store: Store, hierarchy: Hierarchy) -> None:
     except (MetadataError, StoreRefusedError) as error:
         error.locate(store)
         warn(f"{error} The file is read without its cached namespaces.", DamagedMetadataWarning, stacklevel=4)
-
-
-def _stored_spec_location(store: Store) -> str | None:
-    """Return the path in ``.specloc`` of the stored attributes of the root."""
-    text = store.get(zarr2.ATTRIBUTES)
-    stored = None if text is None else _document(text, zarr2.ATTRIBUTES)
-    return spec_location(stored.get(SPECLOC)) if isinstance(stored, dict) else None
-
-
-def _translate(store: Store, parsed: ParsedFile) -> None:
-    """Translate the hierarchy of a LINDI file."""
-    if lindi.translate(parsed.hierarchy):
-        parsed.is_foreign = True
-        _mark_references(store, parsed.hierarchy)
 
 
 def _mark_references(store: Store, hierarchy: Hierarchy) -> None:
@@ -390,27 +368,22 @@ def _parse_texts(texts: Mapping[str, bytes], damaged: Damaged | None) -> dict[st
 
 def _parse_listing(store: Store, document: bytes | None, damaged: Damaged | None) -> Hierarchy:
     if document is None and store.get(zarr2.GROUP) is None:
-        _check_finished(store, store.get(zarr2.ATTRIBUTES), None)
+        _check_finished(store.get(zarr2.ATTRIBUTES), None)
         raise _nothing_to_read(store)
     if not store.abilities.listing:
-        _check_finished(store, store.get(zarr2.ATTRIBUTES) if document is None else None, document)
-        raise StoreError(
-            "there is no consolidated document, and this server cannot list what it has",
-            store=store.location,
-            remedy="Consolidate the file where it can be written, or open a copy.",
-        )
+        _check_finished(store.get(zarr2.ATTRIBUTES) if document is None else None, document)
+        problem = "there is no consolidated document, and this server cannot list what it has"
+        raise StoreError(problem, remedy="Consolidate the file where it can be written, or open a copy.")
     names = zarr2.DOCUMENT_NAMES if document is None else {zarr3.DOCUMENT}
     documents = read_documents(store, names)
-    _check_finished(store, documents.get(zarr2.ATTRIBUTES), document)
+    _check_finished(documents.get(zarr2.ATTRIBUTES), document)
     hierarchy = registry.parse_documents(_parse_texts(documents, damaged), damaged=damaged)
     if not isinstance(hierarchy.root, Group):
-        raise NotZarrError(
-            "the root is an array, not a group", remedy="Give the path of the file, not of an array in it."
-        )
+        raise NotZarrError("the root is an array, not a group", remedy=_PATH_OF_FILE)
     return hierarchy
 
 
-def _check_finished(store: Store, text: bytes | None, document: bytes | None) -> None:
+def _check_finished(text: bytes | None, document: bytes | None) -> None:
     """Refuse a file that is marked as being written, in the attributes or the format-3 document of its root."""
     if document is None:
         attributes = {} if text is None else _document(text, zarr2.ATTRIBUTES)
@@ -422,9 +395,7 @@ def _check_finished(store: Store, text: bytes | None, document: bytes | None) ->
         remedy = "Wait until the file is complete; if its writer has stopped, write it again."
         if isinstance(writing, dict) and writing.get(CHANGING) is True:
             remedy = "Wait a moment; if its writer has stopped, run `zarrio repair`, or open it with mode 'r+'."
-        raise IncompleteStoreError(
-            f"the file is being written, or its writer died: {writing}", store=store.location, remedy=remedy
-        )
+        raise IncompleteStoreError(f"the file is being written, or its writer died: {writing}", remedy=remedy)
 
 
 def _document(text: bytes, key: str) -> Any:
@@ -434,53 +405,33 @@ def _document(text: bytes, key: str) -> Any:
 
 def _nothing_to_read(store: Store) -> ZarrBackendError:
     if not store.read_rules.is_linked and is_of_hdf5(store):  # the target of a link is not opened for a message
-        remedy, cli = (
-            "Open it with HDF5IO or NWBHDF5IO, or convert it with `zarrio convert` first.",
-            "Convert it with `zarrio convert` first.",
-        )
+        remedy = "Open it with HDF5IO or NWBHDF5IO, or convert it with `zarrio convert` first."
+        cli = "Convert it with `zarrio convert` first."
         if is_url(store.location):
             remedy = cli = "Run `zarrio convert --to virtual` and open the file that it makes, or download this one."
-        problem = "this is an HDF5 file, not a Zarr file"
-        return NotZarrError(problem, store=store.location, remedy=remedy, remedy_cli=cli)
+        return NotZarrError("this is an HDF5 file, not a Zarr file", remedy=remedy, remedy_cli=cli)
     if not store.exists():
         local = store.folder or store.zip_file
         if local is not None:
             return not_found(local, store.location)
-        return StoreNotFoundError("the file does not exist", store=store.location, remedy="Check the path.")
+        return StoreNotFoundError("the file does not exist", remedy="Check the path.")
     if store.get(zarr2.ARRAY) is not None:
-        return NotZarrError(
-            "this is a single Zarr array",
-            store=store.location,
-            remedy="Give the path of the file, not of an array in it.",
-        )
-    return _root_without_document(store) or NotZarrError(
-        "this is not a Zarr hierarchy: it has neither .zgroup nor zarr.json",
-        store=store.location,
-        remedy="HDF5 files are read with HDF5IO or NWBHDF5IO, and converted with `zarrio convert`.",
-        remedy_cli="Give a Zarr file; `zarrio convert` makes one of an HDF5 file.",
-    )
-
-
-def _root_without_document(store: Store) -> ZarrBackendError | None:
-    """Return the error for a local folder whose members are nodes or Zarr files; None for others."""
-    if store.folder is None or store.read_rules.is_linked:  # the target of a link is not looked at for a message
-        return None
-    nodes = folders_with(store.folder, DOCUMENTS)
+        return NotZarrError("this is a single Zarr array", remedy=_PATH_OF_FILE)
+    # the target of a link is not looked at for a message
+    nodes = [] if store.folder is None or store.read_rules.is_linked else folders_with(store.folder, DOCUMENTS)
     files = [name for name in nodes if name.endswith(ZARR_SUFFIXES)]
     if files:
         return NotZarrError(
-            "this is a folder of Zarr files",
-            store=store.location,
-            remedy=f"Give the path of one file, such as {files[0]!r}.",
+            "this is a folder of Zarr files", remedy=f"Give the path of one file, such as {files[0]!r}."
         )
     if nodes:
-        return MetadataError(
-            f"the root has neither .zgroup nor zarr.json, but {nodes[0]!r} below it has metadata",
-            store=store.location,
-            path="/",
-            remedy="Restore the document of the root from a copy of the file.",
-        )
-    return None
+        problem = f"the root has neither .zgroup nor zarr.json, but {nodes[0]!r} below it has metadata"
+        return MetadataError(problem, path="/", remedy="Restore the document of the root from a copy of the file.")
+    return NotZarrError(
+        "this is not a Zarr hierarchy: it has neither .zgroup nor zarr.json",
+        remedy="HDF5 files are read with HDF5IO or NWBHDF5IO, and converted with `zarrio convert`.",
+        remedy_cli="Give a Zarr file; `zarrio convert` makes one of an HDF5 file.",
+    )
 
 
 def check_outside(store: Store, *, is_new: bool = False) -> None:
@@ -494,17 +445,14 @@ def check_outside(store: Store, *, is_new: bool = False) -> None:
     if (_is_root(store) or _is_consolidated(store)) if exists else not is_new:
         return
     if is_new:
-        raise StoreExistsError(
+        problem, remedy = (
             f"this path is inside the Zarr file {around.location!r}",
-            store=store.location,
-            remedy="Choose a path outside of that file.",
+            "Choose a path outside of that file.",
         )
+        raise StoreExistsError(problem, store=store.location, remedy=remedy)
     part = "a single Zarr array" if store.get(zarr2.ARRAY) is not None else "a part"
-    raise NotZarrError(
-        f"this is {part} of the Zarr file {around.location!r}, and not a file",
-        store=store.location,
-        remedy=f"Give the path of the file: {around.location!r}.",
-    )
+    problem = f"this is {part} of the Zarr file {around.location!r}, and not a file"
+    raise NotZarrError(problem, store=store.location, remedy=f"Give the path of the file: {around.location!r}.")
 
 
 def _folders_above(store: Store) -> Iterator[Store]:
@@ -542,25 +490,24 @@ def _is_root(store: Store) -> bool:
 def _is_consolidated(store: Store) -> bool:
     """Tell whether a store has a consolidated document of its own, which may be damaged."""
     texts = store.get_many(registry.FIRST_KEYS)
-    if zarr2.CONSOLIDATED in texts:
-        return True
     document = _loaded(texts.get(zarr3.DOCUMENT))
-    return isinstance(document, dict) and isinstance(document.get(zarr3.CONSOLIDATED), dict)
+    return zarr2.CONSOLIDATED in texts or isinstance(document.get(zarr3.CONSOLIDATED), dict)
 
 
 def _attributes_of(store: Store) -> dict[str, Any]:
     """Return the attributes of the root of a store, none if their document is damaged."""
     document = _loaded(store.get(zarr2.ATTRIBUTES) or store.get(zarr3.DOCUMENT))
-    if isinstance(document, dict) and "node_type" in document:
-        document = document.get("attributes")
-    return document if isinstance(document, dict) else {}
+    found = document.get("attributes") if "node_type" in document else document
+    return found if isinstance(found, dict) else {}
 
 
-def _loaded(text: bytes | None) -> Any:
+def _loaded(text: bytes | None) -> dict[str, Any]:
+    """Return a document, empty if there is none or if it is damaged."""
     try:
-        return None if text is None else load(text, key=zarr2.ATTRIBUTES)
+        document = None if text is None else load(text, key=zarr2.ATTRIBUTES)
     except ZarrBackendError:
-        return None
+        return {}
+    return document if isinstance(document, dict) else {}
 
 
 def is_hdmf_zarr(store: Store) -> bool:

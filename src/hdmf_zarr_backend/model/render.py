@@ -68,9 +68,12 @@ class Sum:
         self.links += other.links
         self.size += other.size
 
+    def counts(self) -> tuple[tuple[int, str], ...]:
+        """Return the numbers with their nouns."""
+        return (self.groups, "group"), (self.arrays, "array"), (self.links, "link")
+
     def __str__(self) -> str:
-        counts = ((self.groups, "group"), (self.arrays, "array"), (self.links, "link"))
-        parts = [f"{count:,} {word}{'' if count == 1 else 's'}" for count, word in counts if count]
+        parts = [counted(count, word) for count, word in self.counts() if count]
         return ", ".join([*parts, *([size_text(self.size)] if self.size else [])]) or "empty"
 
 
@@ -108,16 +111,9 @@ class Item:
 
 def item_tree(hierarchy: Hierarchy, describe: Describe) -> Item:
     """Return the root of the tree of items, with sums and likenesses."""
-    root = _items(hierarchy, describe)
-    _summarise(root)
-    return root
-
-
-def _items(hierarchy: Hierarchy, describe: Describe) -> Item:
-    """Make the tree of items; not recursive: a file may be nested deeper than the recursion limit."""
     root = Item("/", "", hierarchy.root)
     pending = [root]
-    while pending:
+    while pending:  # not recursive: a file may be nested deeper than the recursion limit
         item = pending.pop()
         node = item.node
         assert node is not None
@@ -127,6 +123,7 @@ def _items(hierarchy: Hierarchy, describe: Describe) -> Item:
             children = [Item(name, join(item.path, name), child) for name, child in node.members.items()]
             pending.extend(children)
             item.members = sorted([*children, *links], key=lambda member: natural(member.name))
+    _summarise(root)
     return root
 
 
