@@ -164,11 +164,8 @@ def _warn_of_removed(known: _Known, location: str) -> None:
 
 
 def _warn_of_dropped(location: str, what: str) -> None:
-    warn(
-        f"{location}: not written: {what}. The file has it already; export to a new file",
-        DroppedChangesWarning,
-        stacklevel=5,
-    )
+    message = f"{location}: not written: {what}. The file has it already; export to a new file"
+    warn(message, DroppedChangesWarning, stacklevel=5)
 
 
 def check_origin(root: Any, manager: Any, location: str) -> None:

@@ -48,11 +48,8 @@ def _flatten(path: str, archive: str) -> None:
             members = {os.path.basename(name): name for name in source.namelist()}
             missing = [table for table in _TABLES if f"{table}.tsv" not in members]
             if missing:
-                raise StoreError(
-                    f"the archive of external resources has no {missing[0]}.tsv",
-                    store=path,
-                    remedy="Give the file that HERD.to_zip has written as herd_path.",
-                )
+                problem = f"the archive of external resources has no {missing[0]}.tsv"
+                raise StoreError(problem, store=path, remedy="Give the file that HERD.to_zip has written as herd_path.")
             for table in _TABLES:
                 target.writestr(f"{table}.tsv", source.read(members[f"{table}.tsv"]))
     except (zipfile.BadZipFile, IsADirectoryError) as error:

@@ -67,11 +67,8 @@ def load_cached_namespaces(
 
     versions = cached_versions(hierarchy)
     if not versions:
-        warn(
-            f"No cached namespaces found in {store.location!r}: the installed ones are used.",
-            MissingNamespacesWarning,
-            stacklevel=3,
-        )
+        message = f"No cached namespaces found in {store.location!r}: the installed ones are used."
+        warn(message, MissingNamespacesWarning, stacklevel=3)
         return {}
     location = str(spec_location(hierarchy.root.attributes.get(SPECLOC)))
     readers = {}

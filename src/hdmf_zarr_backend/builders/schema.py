@@ -215,11 +215,8 @@ class TypeCheck:
                 self._check_members(member, wanted)
         for name, member in builder.datasets.items():
             if isinstance(expected.get(name), GroupSpec) and member is not None:
-                warn(
-                    f"{path_of(member)} in {self._source} is a dataset, and a group in the schema: left out.",
-                    UnreadTypeWarning,
-                    stacklevel=2,
-                )
+                message = f"{path_of(member)} in {self._source} is a dataset, and a group in the schema: left out."
+                warn(message, UnreadTypeWarning, stacklevel=2)
 
     def _error(self, problem: str, builder: Any, remedy: str) -> ContainerError:
         return ContainerError(problem, store=self._source, path=path_of(builder), remedy=remedy)

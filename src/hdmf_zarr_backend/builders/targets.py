@@ -165,10 +165,8 @@ class Targets:
             root = root.parent
         file = link_sources.full_location(str(builder.source))
         if not can_be_named(file):
-            raise ValueRefusedError(
-                f"{builder_path(builder)} is in {file}, to which a Zarr file cannot point",
-                remedy="Copy the object, or write its file to a location with an address.",
-            )
+            problem = f"{builder_path(builder)} is in {file}, to which a Zarr file cannot point"
+            raise ValueRefusedError(problem, remedy="Copy the object, or write its file to a location with an address.")
         file_id = self._file_ids.get(file) or (object_id(root) if builder_path(root) == "/" else None)
         return Reference(link_sources.relative_source(file, self.location), path, object_id(builder), file_id)
 

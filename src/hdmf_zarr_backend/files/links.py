@@ -24,11 +24,8 @@ def check_link(target: str, origin: str, policy: ExternalLinks | None) -> None:
     refused = why_not(target, origin, policy, free=True)
     if refused is not None:
         problem, remedies = refused
-        raise LinkRefusedError(
-            f"the link to {target!r} is refused: {problem}",
-            store=origin,
-            **(remedies or {"remedy": "Download the file, and open it there."}),
-        )
+        problem = f"the link to {target!r} is refused: {problem}"
+        raise LinkRefusedError(problem, store=origin, **remedies or {"remedy": "Download the file, and open it there."})
 
 
 def resolver_of(store: Store | None, hierarchy: Hierarchy, location: str = "") -> Resolver[LinkedFile]:

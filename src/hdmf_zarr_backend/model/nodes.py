@@ -28,17 +28,11 @@ _MOST_ELEMENTS = 2**512
 def check_axes(shape: tuple[int, ...], chunks: tuple[int, ...], path: str) -> None:
     """Raise a MetadataError for an array with too many axes for NumPy, or with chunks of another number of axes."""
     if len(shape) > MOST_AXES:
-        raise MetadataError(
-            f"an array of {len(shape)} axes cannot be read: NumPy has at most {MOST_AXES}",
-            path=absolute(path),
-            remedy="Write it with fewer axes.",
-        )
+        problem = f"an array of {len(shape)} axes cannot be read: NumPy has at most {MOST_AXES}"
+        raise MetadataError(problem, path=absolute(path), remedy="Write it with fewer axes.")
     if len(shape) != len(chunks):
-        raise MetadataError(
-            f"shape {shape} and chunks {chunks} differ in length",
-            path=absolute(path),
-            remedy="Run `zarrio verify` on the file.",
-        )
+        problem = f"shape {shape} and chunks {chunks} differ in length"
+        raise MetadataError(problem, path=absolute(path), remedy="Run `zarrio verify` on the file.")
 
 
 def checked_lengths(value: Any, key: str, path: str, *, least: int) -> tuple[int, ...]:

@@ -282,10 +282,8 @@ def _plan_kind(data: Any, found: Description, options: Layout, reference: Encode
 
 def _plan_h5_rows(data: Any, found: Description, options: Layout, reference: Encode) -> PlannedArray:
     if len(data.shape) > 1:
-        raise ValueRefusedError(
-            f"a compound with text or references has {len(data.shape)} axes",
-            remedy="Store it with one axis, which is all that HDMF supports.",
-        )
+        problem = f"a compound with text or references has {len(data.shape)} axes"
+        raise ValueRefusedError(problem, remedy="Store it with one axis, which is all that HDMF supports.")
     assert isinstance(found.type, dict)
     kinds = [inner for _, inner in found.type["fields"]]
     encoders = [

@@ -117,10 +117,8 @@ def encode_object_fill(value: Any, codec_id: Any) -> str | None:
     if value is None:
         return None
     if codec_id not in ("vlen-utf8", "vlen-bytes"):
-        raise ValueRefusedError(
-            f"references, and rows with text or references, have no fill value {value!r}",
-            remedy="Leave out fillvalue; a reference that was never written is null.",
-        )
+        problem = f"references, and rows with text or references, have no fill value {value!r}"
+        raise ValueRefusedError(problem, remedy="Leave out fillvalue; a reference that was never written is null.")
     item: Any = value.item() if isinstance(value, np.generic) else value[()] if isinstance(value, np.ndarray) else value
     try:
         return to_text(item) if codec_id == "vlen-utf8" else base64.b64encode(to_bytes(item)).decode()
@@ -193,10 +191,8 @@ def give_shards(planned: PlannedArray, shard_bytes: int = SHARD_BYTES) -> None:
     if not sharding.are_chunks_given:
         stored.chunks = chunking.chunks_inside(shape, stored.chunks)
     if any(shard % chunk for shard, chunk in zip(shape, stored.chunks, strict=True)):
-        raise UsageError(
-            f"shards {shape} are not a whole number of chunks {stored.chunks}",
-            remedy="Give shards whose lengths are multiples of those of the chunks.",
-        )
+        problem = f"shards {shape} are not a whole number of chunks {stored.chunks}"
+        raise UsageError(problem, remedy="Give shards whose lengths are multiples of those of the chunks.")
     stored.shards = Shards(shape)
 
 
