@@ -16,6 +16,7 @@ import os
 import posixpath
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -230,12 +231,8 @@ class ArrayReader:
         self._store = store
         self._resolve = resolve
         self._as_hdf5 = as_hdf5
-        self._cache: Any = None
+        self.cache: Any = None
         self._checked: set[str] = set()
-
-    def forget(self) -> None:
-        """Free the decoded chunks."""
-        self._cache = None
 
     def content(
         self, path: str, node: Dataset[Attributes], attributes: Mapping[str, AttributeContent], *, is_spec: bool
@@ -243,56 +240,46 @@ class ArrayReader:
         """Return the content of the array at ``path``, in the terms of `model.content`."""
         stored = node.stored
         means = describe(node, is_spec=is_spec)
-        shape = means.shape
-        chunks, filters = self._storage(stored, means)
-        axes = len(shape or ())
-
-        def read(selection: Selection) -> Values:
-            from hdmf_zarr_backend.arrays.fills import check_unwritten
-
-            with at(self._store, path):
-                if path not in self._checked:
-                    check_unwritten(self._store, path, stored)
-                    self._checked.add(path)
-                return self._read(path, stored, means, selection)
-
+        shape, note, axes = means.shape, means.note, len(means.shape or ())
+        chunks: tuple[int, ...] | None = None
+        filters: tuple[FilterStep, ...] = ()
+        layout: tuple[str, ...] = ()
+        if not self._as_hdf5:
+            chunks, filters = stored.chunks[:axes] if axes else None, _codecs(stored)
+        elif note is not None:
+            steps = note.get("filters") if isinstance(note.get("filters"), list) else []
+            known = [step for step in steps or () if isinstance(step, list) and len(step) == 3]
+            filters = tuple(hdf5_filter(code, tuple(options), None) for code, _, options in known)
+            chunks = tuple(note["chunks"]) if isinstance(note.get("chunks"), list) else None
+            layout = () if chunks is not None else (str(note.get("layout", "contiguous")),)
         return DatasetContent(
             attributes=attributes,
             dtype=means.element,
             shape=shape,
             maxshape=None if shape is None else _maxshape(node, shape),
             chunks=chunks,
-            layout=self._layout(means.note, chunks),
+            layout=layout,
             filters=filters,
             fill=self._fill(stored, means),
-            read=read,
+            read=partial(self._read, path, stored, means),
             grid=stored.chunks[:axes] if axes else None,
-            has_storage=not self._as_hdf5 or means.note is not None,
+            has_storage=not self._as_hdf5 or note is not None,
         )
 
     def _read(self, path: str, stored: StoredArray, means: Described, selection: Selection) -> Values:
         from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
         from hdmf_zarr_backend.arrays.chunks import ChunkReader
+        from hdmf_zarr_backend.arrays.fills import check_unwritten
 
-        if self._cache is None:
-            self._cache = ChunkCache()
-        reader = ChunkReader(self._store, path, stored, self._cache)
-        rest = len(stored.shape) - len(selection)
-        block = reader.read((*selection, *[slice(None)] * rest))
-        lengths = tuple(part.stop - part.start for part in selection)
-        return _block_values(block, means.element, lengths, self._resolve)
-
-    # ---- storage ----------------------------------------------------------------------------------------------------
-
-    def _storage(self, stored: StoredArray, means: Described) -> tuple[tuple[int, ...] | None, tuple[FilterStep, ...]]:
-        if not self._as_hdf5:
-            return stored.chunks[: len(means.shape)] if means.shape else None, _codecs(stored)
-        return (None, ()) if means.note is None else _noted_storage(means.note)
-
-    def _layout(self, note: dict[str, Any] | None, chunks: tuple[int, ...] | None) -> tuple[str, ...]:
-        if not self._as_hdf5 or note is None or chunks is not None:
-            return ()
-        return (str(note.get("layout", "contiguous")),)
+        self.cache = self.cache or ChunkCache()
+        with at(self._store, path):
+            if path not in self._checked:
+                check_unwritten(self._store, path, stored)
+                self._checked.add(path)
+            reader = ChunkReader(self._store, path, stored, self.cache)
+            block = reader.read((*selection, *[slice(None)] * (len(stored.shape) - len(selection))))
+            lengths = tuple(part.stop - part.start for part in selection)
+            return _block_values(block, means.element, lengths, self._resolve)
 
     def _fill(self, stored: StoredArray, means: Described) -> Values | None:
         from hdmf_zarr_backend.arrays.fills import fill_scalar
@@ -332,15 +319,6 @@ def _codecs(stored: StoredArray) -> tuple[FilterStep, ...]:
         options = sorted(f"{key}={value}" for key, value in configuration.items() if key != "id")
         steps.append(FilterStep(str(configuration["id"]), tuple(options)))
     return tuple(steps)
-
-
-def _noted_storage(note: dict[str, Any]) -> tuple[tuple[int, ...] | None, tuple[FilterStep, ...]]:
-    """Return the chunks and filters that a dataset had in HDF5."""
-    chunks = note.get("chunks")
-    steps = note.get("filters")
-    known = [step for step in steps if isinstance(step, list) and len(step) == 3] if isinstance(steps, list) else []
-    filters = tuple(hdf5_filter(code, tuple(options), None) for code, _, options in known)
-    return tuple(chunks) if isinstance(chunks, list) else None, filters
 
 
 _DANGLING = "<dangling>"
@@ -403,7 +381,7 @@ class ZarrContent(Mapping[str, NodeContent]):
 
     def close(self) -> None:
         """Free the decoded chunks."""
-        self._arrays.forget()
+        self._arrays.cache = None
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._paths)
@@ -423,8 +401,7 @@ class ZarrContent(Mapping[str, NodeContent]):
             attributes = self._attributes(path, node)
             if isinstance(node, Group):
                 return GroupContent(attributes)
-            specs = self._spec_path
-            is_spec = specs is not None and path.startswith(f"/{specs}/")
+            is_spec = self._spec_path is not None and path.startswith(f"/{self._spec_path}/")
             return self._arrays.content(relative(path), node, attributes, is_spec=is_spec)
 
     def _datatype(self, note: dict[str, Any]) -> DatatypeContent:

@@ -157,8 +157,7 @@ class Resolver(Generic[F]):
 
 def nothing_at(location: str, path: str) -> ReferenceTargetError:
     """Return the error for a path in a file that leads to no node."""
-    problem, remedy = "there is no such group or dataset", "Run `zarrio verify` on the file."
-    return ReferenceTargetError(problem, store=location, path=absolute(path), remedy=remedy)
+    return ReferenceTargetError("there is no such group or dataset", store=location, path=absolute(path))
 
 
 def _walk(file: LinkedFile, path: str) -> tuple[Node | None, tuple[str, str] | None, str]:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeAlias, TypeVar, cast
 
-from hdmf_zarr_backend.errors import MetadataError
+from hdmf_zarr_backend.errors import MetadataError, at
 from hdmf_zarr_backend.model.stored import StoredArray
 
 Attributes: TypeAlias = dict[str, Any]
@@ -27,12 +27,12 @@ _MOST_ELEMENTS = 2**512
 
 def check_axes(shape: tuple[int, ...], chunks: tuple[int, ...], path: str) -> None:
     """Raise a MetadataError for an array with too many axes for NumPy, or with chunks of another number of axes."""
-    if len(shape) > MOST_AXES:
-        problem = f"an array of {len(shape)} axes cannot be read: NumPy has at most {MOST_AXES}"
-        raise MetadataError(problem, path=absolute(path), remedy="Write it with fewer axes.")
-    if len(shape) != len(chunks):
-        problem = f"shape {shape} and chunks {chunks} differ in length"
-        raise MetadataError(problem, path=absolute(path), remedy="Run `zarrio verify` on the file.")
+    with at(path=path):
+        if len(shape) > MOST_AXES:
+            problem = f"an array of {len(shape)} axes cannot be read: NumPy has at most {MOST_AXES}"
+            raise MetadataError(problem, remedy="Write it with fewer axes.")
+        if len(shape) != len(chunks):
+            raise MetadataError(f"shape {shape} and chunks {chunks} differ in length")
 
 
 def checked_lengths(value: Any, key: str, path: str, *, least: int) -> tuple[int, ...]:
@@ -47,9 +47,7 @@ def checked_lengths(value: Any, key: str, path: str, *, least: int) -> tuple[int
                 break
         else:
             return tuple(value)
-    raise MetadataError(
-        f"{key} {value!r} is not a list of lengths", path=absolute(path), remedy="Run `zarrio verify` on the file."
-    )
+    raise MetadataError(f"{key} {value!r} is not a list of lengths", path=absolute(path))
 
 
 @dataclass(slots=True)
@@ -207,7 +205,7 @@ def _group_at(flat: dict[str, Node], path: str) -> Group[Attributes]:
         path = split(path)[0]
     node = flat.setdefault(path, Group())
     if isinstance(node, Dataset):
-        raise MetadataError("an array has members", path=absolute(path), remedy="Run `zarrio verify` on the file.")
+        raise MetadataError("an array has members", path=absolute(path))
     for below in reversed(missing):
         group: Group[Attributes] = Group()
         flat[below] = node.members[split(below)[1]] = group

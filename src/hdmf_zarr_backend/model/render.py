@@ -287,9 +287,8 @@ def render(
     rows = list(_rows(root, depth=depth, show_all=show_all, symbols=symbols))
     rows.insert(0, _Row("", [column.title for column in columns], role="title"))
     lines = _aligned(rows, columns, width=width, ellipsis=symbols.ellipsis)
-    if symbols.paint is None:
-        return lines
-    return [_painted(line, row, symbols.paint) for line, row in zip(lines, rows, strict=True)]
+    paint = symbols.paint
+    return lines if paint is None else [_painted(line, row, paint) for line, row in zip(lines, rows, strict=True)]
 
 
 def _painted(line: str, row: _Row, paint: Callable[[str, Role], str]) -> str:

@@ -181,10 +181,7 @@ class StoredArray:
     @property
     def size(self) -> int:
         """Number of elements."""
-        product = 1
-        for n in self.shape:
-            product *= n
-        return product
+        return math.prod(self.shape)
 
     def chunk_name(self, index: tuple[int, ...]) -> str:
         """Return the key of the chunk, or shard, at ``index``, relative to the array."""

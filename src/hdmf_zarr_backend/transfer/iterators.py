@@ -173,7 +173,9 @@ def plan_iterator(data: Any, word: Any, options: Layout) -> PlannedArray:
             f"chunks {options.chunks} do not fit the maxshape {maxshape}", remedy="Give one length for each axis."
         )
     first_shape = _first_shape(data, maxshape)
-    options.chunks = options.chunks or _chunks(data, options, first_shape, itemsize)
+    if options.chunks is None and options.chooses_by_elements:
+        options.chunks = options.choose_chunks(maxshape, itemsize)
+    options.chunks = options.chunks or _recommended(data, maxshape) or _chosen(first_shape, maxshape, itemsize)
     if dtype is None:
         return _plan_text(data, word if isinstance(word, str) else getattr(data, "dtype", None), first_shape, options)
     node, notes = new_dataset(dtype, first_shape, options)
@@ -194,13 +196,6 @@ def _plan_text(data: Any, word: Any, shape: tuple[int, ...], options: Layout) ->
 def _limit(options: Layout, shape: tuple[Any, ...]) -> tuple[int | None, ...] | None:
     """Return the largest shape, None if what was given has other axes than ``shape``."""
     return options.maxshape if options.maxshape is not None and len(options.maxshape) == len(shape) else None
-
-
-def _chunks(data: Any, options: Layout, first_shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
-    maxshape = tuple(data.maxshape)
-    if options.chooses_by_elements:
-        return options.choose_chunks(maxshape, itemsize)
-    return _recommended(data, maxshape) or _chosen(first_shape, maxshape, itemsize)
 
 
 def _dtype(data: Any, word: Any) -> np.dtype[Any] | None:
@@ -243,17 +238,16 @@ def _numpy_type(given: Any) -> np.dtype[Any] | None:
         return None
 
 
-def _recommended(data: Any, maxshape: tuple[int | None, ...]) -> tuple[int, ...] | None:
-    chunks = _hint(data, "recommended_chunk_shape")
-    if not isinstance(chunks, (tuple, list)) or len(chunks) != len(maxshape) or not all(chunks):
-        return None
-    return tuple(int(n) for n in chunks)
-
-
-def _hint(data: Any, name: str) -> Any:
-    """Return what an iterator recommends, None if it has no such method."""
+def _hint(data: Any, name: str, axes: int) -> tuple[Any, ...] | None:
+    """Return the lengths that an iterator recommends, None if it has none for each axis."""
     method = getattr(data, name, None)
-    return method() if callable(method) else None
+    hint = method() if callable(method) else None
+    return tuple(hint) if isinstance(hint, (tuple, list)) and len(hint) == axes else None
+
+
+def _recommended(data: Any, maxshape: tuple[int | None, ...]) -> tuple[int, ...] | None:
+    chunks = _hint(data, "recommended_chunk_shape", len(maxshape))
+    return tuple(map(int, chunks)) if chunks and all(chunks) else None
 
 
 def _chosen(first_shape: tuple[int, ...], maxshape: tuple[int | None, ...], itemsize: int) -> tuple[int, ...]:
@@ -266,10 +260,7 @@ def _chosen(first_shape: tuple[int, ...], maxshape: tuple[int | None, ...], item
 
 def _first_shape(data: Any, maxshape: tuple[int | None, ...]) -> tuple[int, ...]:
     """Return the initial shape that the iterator recommends, as HDF5IO uses it; zeros where it has none."""
-    hint = _hint(data, "recommended_data_shape")
-    if not isinstance(hint, (tuple, list)) or len(hint) != len(maxshape):
-        return (0,) * len(maxshape)
-    lengths = (0 if n is None else int(n) for n in hint)
+    lengths = (int(n or 0) for n in _hint(data, "recommended_data_shape", len(maxshape)) or (0,) * len(maxshape))
     return tuple(n if most is None else min(n, most) for n, most in zip(lengths, maxshape, strict=True))
 
 

@@ -79,25 +79,21 @@ class StoredChunks:
         self._values = values
         self._reader: ShardReader | None = None
 
-    def _shards(self) -> ShardReader:
-        """Return the reader of chunks in shards, which caches the indices of shards."""
-        self._reader = self._reader or ShardReader(self._store, self._path, self._node.stored)
-        return self._reader
-
     def __reduce__(self) -> tuple[Any, ...]:
         return (type(self), (self._store.unwrapped, self._path, self._node, self._values))
 
     def encoded(self, index: tuple[int, ...]) -> bytes | None:
         """Return the chunk at ``index`` as stored, None if it is missing."""
-        name = self._node.stored.chunk_name(index)
-        data = (
-            self._shards().get(index)
-            if self._node.stored.shards is not None
-            else self._store.get(join(self._path, name))
-        )
+        stored = self._node.stored
+        name = stored.chunk_name(index)
+        if stored.shards is None:
+            data = self._store.get(join(self._path, name))
+        else:
+            self._reader = self._reader or ShardReader(self._store, self._path, stored)  # it caches the indices
+            data = self._reader.get(index)
         if data is not None:
             with at(self._store, self._path):
-                check_stored_form(self._node.stored, name, data)
+                check_stored_form(stored, name, data)
         return data
 
     def read(self, region: Region) -> Array:
@@ -175,12 +171,8 @@ def keep_layout(planned: PlannedArray, data: LazyArray, kept: Kept) -> None:
     Nothing is changed if the type of the elements, or the codec of objects, differs.
     """
     stored, old = planned.node.stored, data.node.stored
-    if (
-        planned.source is None
-        or stored.shape != old.shape
-        or not _has_type_of(stored, old)
-        or _has_other_codec(stored, old)
-    ):
+    has_other_codec = numpy_dtype(old.data_type).hasobject and (stored.filters or [])[:1] != (old.filters or [])[:1]
+    if planned.source is None or stored.shape != old.shape or not _has_type_of(stored, old) or has_other_codec:
         return
     if kept.chunks:
         stored.chunks, stored.order = old.chunks, old.order if isinstance(old.order, str) else "C"
@@ -209,11 +201,6 @@ def take_stored(planned: PlannedArray, data: LazyArray) -> None:
     planned.source = (
         StoredChunks(store, data.path, data.node, source) if _is_same(planned.node.stored, data.node.stored) else source
     )
-
-
-def _has_other_codec(stored: StoredArray, old: StoredArray) -> bool:
-    """Return whether the objects of two arrays have different codecs."""
-    return numpy_dtype(old.data_type).hasobject and (stored.filters or [])[:1] != (old.filters or [])[:1]
 
 
 def _has_type_of(stored: StoredArray, old: StoredArray) -> bool:

@@ -71,14 +71,11 @@ class PlannedKeys(Store):
 
     def set(self, key: str, value: bytes) -> None:
         """Raise an error: a plan is read only."""
-        raise self._refused()
+        raise ModeError("a file that is planned is only read", store=self.location, remedy="Write the plan.")
 
     def delete(self, keys: Iterable[str]) -> None:
         """Raise an error: a plan is read only."""
-        raise self._refused()
-
-    def _refused(self) -> ModeError:
-        return ModeError("a file that is planned is only read", store=self.location, remedy="Write the plan.")
+        self.set("", b"")
 
     def sizes(self, prefix: str) -> dict[str, int]:
         """Return nothing: sizes of chunks are known when they are encoded."""
@@ -130,13 +127,12 @@ class Writer:
         warn_of_names(paths, self._store.location)
         adapt_plan(self._plan, location=self._store.location, shard_bytes=shard_bytes_for(self._store, self._budget))
         arrays = self._plan.arrays
-        self._progress.start(sum(self._bytes_of(path, planned) for path, planned in arrays.items()))
+        total = 0
+        for path, planned in arrays.items():
+            with at(self._store, path):  # an error names the array whose codec cannot be used
+                total += planned_bytes(planned)
+        self._progress.start(total)
         return {path: planned for path, planned in arrays.items() if planned.iterator is not None}
-
-    def _bytes_of(self, path: str, planned: PlannedArray) -> int:
-        """Return the bytes of the values of an array; an error names the array whose codec cannot be used."""
-        with at(self._store, path):
-            return planned_bytes(planned)
 
     def _all_documents(self, without: Collection[str] = ()) -> None:
         for path, node in self._plan.hierarchy.walk():
@@ -154,8 +150,11 @@ class Writer:
             changed = {*changed, *nczarr.overlay(self._plan.hierarchy), *growing}
             changed = {path for path in changed if path in growing or not _is_below(path, added)}
         self._store.drain()
-        for path in sorted(added, reverse=True):  # the document of a group is set after everything in it
-            self._documents_below(path, growing)
+        for top in sorted(added, reverse=True):  # the document of a group is set after everything in it
+            for below, node in reversed(list(Hierarchy(self._node(top)).walk())):
+                path = "/".join(part for part in (top, below) if part)
+                if path not in growing:
+                    self._documents(path, node)
         self._store.drain()
         others = sorted(changed, reverse=True)
         keep(key for path in others for key, _ in self._format.documents(path, self._node(path)))
@@ -178,13 +177,6 @@ class Writer:
     def _documents(self, path: str, node: Any) -> None:
         for key, document in self._format.documents(path, node):
             self._store.set(key, dump(document, strict=self._options.strict_json))
-
-    def _documents_below(self, path: str, but: Collection[str]) -> None:
-        """Write the documents of a node and everything below it, parents last, except those of the paths in ``but``."""
-        for below, node in reversed(list(Hierarchy(self._node(path)).walk())):
-            place = "/".join(part for part in (path, below) if part)
-            if place not in but:
-                self._documents(place, node)
 
     def _write_arrays(self) -> None:
         """Write the chunks of all arrays, and forget what was decoded for them."""
@@ -282,7 +274,9 @@ class Writer:
                     sink.flush()
                     if array.texts is not None:
                         array.texts.name(growing[path])
-                    self._finish_growing(path, growing[path])
+                    settle(growing[path])
+                    if not self._plan.is_nczarr:
+                        self._documents(path, growing[path].node)
                     del open_arrays[path]
 
     def _put(self, path: str, array: GrowingArray, blocks: Iterator[Any]) -> bool:
@@ -295,11 +289,6 @@ class Writer:
             array.put(block)
         self._progress.advance(absolute(path), getattr(block.data, "nbytes", 0))
         return True
-
-    def _finish_growing(self, path: str, planned: PlannedArray) -> None:
-        settle(planned)
-        if not self._plan.is_nczarr:
-            self._documents(path, planned.node)
 
 
 def _next(blocks: Iterator[Any]) -> Any:
