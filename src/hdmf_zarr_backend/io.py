@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from hdmf.backends.errors import UnsupportedOperation
 from hdmf.backends.io import HDMFIO
 from hdmf.backends.utils import WriteStatusTracker
-from hdmf.build import BuildManager, GroupBuilder, ObjectMapper, TypeMap
+from hdmf.build import BuildManager, ObjectMapper, TypeMap
 from hdmf.container import AbstractContainer
 from hdmf.spec import NamespaceCatalog
 
@@ -27,7 +27,7 @@ from hdmf_zarr_backend.builders.lazy import construction_errors
 from hdmf_zarr_backend.builders.namespaces import load_cached_namespaces, newest_versions
 from hdmf_zarr_backend.builders.reading import ReadSession
 from hdmf_zarr_backend.builders.schema import check_types, documentation, largest_shape
-from hdmf_zarr_backend.builders.targets import Targets, object_id
+from hdmf_zarr_backend.builders.targets import Targets, builders_below, object_id
 from hdmf_zarr_backend.changes.edits import Edits
 from hdmf_zarr_backend.changes.journal import Journal, recover_with_warning, warn_of_pending
 from hdmf_zarr_backend.errors import (
@@ -568,13 +568,10 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
 
     def _mark_written(self, builder: Any) -> None:
         """Mark all builders of this file as being on disk."""
-        stack = [builder]
-        while stack:
-            here = stack.pop()
+        for _, here in builders_below(builder):
             self._written_builders.set_written(here)
-            if isinstance(here, GroupBuilder):
-                for members in (here.groups, here.datasets, here.links):
-                    stack.extend(child for child in members.values() if child is not None)
+            for link in getattr(here, "links", {}).values():
+                self._written_builders.set_written(link)
 
     def get_builder(self, zarr_obj: Any) -> Any:
         """Return the builder of ``zarr_obj``, a group or array of this file or of one that it links to.

@@ -22,18 +22,18 @@ from hdmf.spec import GroupSpec, LinkSpec
 from hdmf_zarr_backend.arrays.lazy import LazyArray
 from hdmf_zarr_backend.arrays.zarr_arrays import stored_view
 from hdmf_zarr_backend.builders.dimensions import names_in
-from hdmf_zarr_backend.builders.planner import Planner, WriteRequest, unwrapped
+from hdmf_zarr_backend.builders.planner import PlannedGroup, Planner, WriteRequest, unwrapped
 from hdmf_zarr_backend.builders.schema import is_untyped
-from hdmf_zarr_backend.builders.targets import StoredReference, builder_path, object_id
+from hdmf_zarr_backend.builders.targets import StoredReference, builder_path, containers_below, object_id
 from hdmf_zarr_backend.dataio import ZarrDataIO
 from hdmf_zarr_backend.errors import ConflictError, DroppedChangesWarning, UsageError, ValueRefusedError, warn
 from hdmf_zarr_backend.files.links import resolver_of
 from hdmf_zarr_backend.formats.attributes import decode_attributes, encode_attributes
-from hdmf_zarr_backend.formats.links import Link, encode_link, find_link
+from hdmf_zarr_backend.formats.links import encode_link, find_link
 from hdmf_zarr_backend.formats.references import Reference
 from hdmf_zarr_backend.formats.reserved import DIMENSIONS, DOC, DTYPE, LINKS, NOTES, RESERVED, notes_of
 from hdmf_zarr_backend.model.link_sources import THIS_FILE
-from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, absolute, join, split
+from hdmf_zarr_backend.model.nodes import Dataset, Group, Hierarchy, absolute, join
 from hdmf_zarr_backend.transfer.plan import WritePlan
 
 _SHOWN_ELEMENTS = 5
@@ -105,13 +105,9 @@ class KnownFields:
         """Record all containers below ``root``, of a recorded root only after it ``is_written``."""
         if id(root) in self._known and not is_written:
             return
-        stack = [root]
-        while stack:
-            here = stack.pop()
-            children = tuple(here.children)
-            stack.extend(children)
+        for here in containers_below(root):
             data = here.data if isinstance(here, Data) else None
-            self._known[id(here)] = _Known(here, dict(here.fields), children, data)
+            self._known[id(here)] = _Known(here, dict(here.fields), tuple(here.children), data)
 
     def check(self, manager: Any, location: str, *, is_written: Callable[[Any], bool]) -> None:
         """Mark the containers whose fields have changed as modified; refuse new values for stored datasets."""
@@ -251,59 +247,51 @@ class AppendPlanner(Planner):
     def _merge_group(self, builder: Any, node: Any, path: str) -> None:
         if not isinstance(node, Group):
             raise self._conflict(path, "an array", "a group")
+        group = PlannedGroup(node, path, taken=names_in(node))
         for name, child in builder.groups.items():
-            self._merge_member_group(child, node, join(path, self._name(name, path)))
-        links: list[Link] = []
-        taken = names_in(node)
+            self._merge_member_group(child, group, self._name(name, path))
         for name, child in builder.datasets.items():
             if child is not None:
-                self._merge_member_dataset(child, node, join(path, self._name(name, path)), links, taken)
+                self._merge_member_dataset(child, group, self._name(name, path))
         for link in builder.links.values():
             if not self._is_written(link):
-                self._merge_link(link, node, path, links, taken)
+                self._merge_link(link, group)
         self._merge_attributes(builder.attributes, node, path)
-        if links:
-            entries = [*node.attributes.get(LINKS, []), *map(encode_link, links)]
+        if group.links:
+            entries = [*node.attributes.get(LINKS, []), *map(encode_link, group.links)]
             node.attributes = {**node.attributes, LINKS: entries}
             self.changed.add(path)
 
-    def _merge_member_group(self, builder: Any, node: Group[Attributes], path: str) -> None:
-        name = split(path)[1]
-        if name in node.members:
-            self._merge_group(builder, node.members[name], path)
+    def _merge_member_group(self, builder: Any, group: PlannedGroup, name: str) -> None:
+        path = join(group.path, name)
+        if name in group.node.members:
+            self._merge_group(builder, group.node.members[name], path)
             return
-        self._check_free(node, name, path, "a group")
-        member: Group[Attributes] = Group()
-        self.fill_group(builder, member, path)
-        node.members[name] = member
+        self._check_free(group, name, "a group")
+        self._subgroup(builder, group, name)
         self.added.add(path)
 
-    def _merge_member_dataset(
-        self, builder: Any, node: Group[Attributes], path: str, links: list[Link], taken: dict[str, int]
-    ) -> None:
-        name = split(path)[1]
-        if name in node.members:
-            self._merge_dataset(builder, node.members[name], path)
+    def _merge_member_dataset(self, builder: Any, group: PlannedGroup, name: str) -> None:
+        path = join(group.path, name)
+        if name in group.node.members:
+            self._merge_dataset(builder, group.node.members[name], path)
             return
-        stored = find_link(node.attributes, name)
+        stored = find_link(group.node.attributes, name)
         if stored is not None:
             wanted = None if self._is_written(builder) else self._linked_data(builder, path)
             if not self._is_written(builder) and (wanted is None or not self._leads_to(wanted, stored)):
-                self._check_free(node, name, path, "a dataset" if wanted is None else f"a link to {_named(wanted)}")
+                self._check_free(group, name, "a dataset" if wanted is None else f"a link to {_named(wanted)}")
             return
-        self._dataset(builder, node, path, links, taken)
-        self._note_added(node, path)
+        self._dataset(builder, group, name)
+        self._note_added(group, name)
 
-    def _merge_link(
-        self, link: Any, node: Group[Attributes], path: str, links: list[Link], taken: dict[str, int]
-    ) -> None:
-        wanted, stored = self._link_target(link.builder), find_link(node.attributes, link.name)
+    def _merge_link(self, link: Any, group: PlannedGroup) -> None:
+        wanted, stored = self._link_target(link.builder), find_link(group.node.attributes, link.name)
         if stored is not None and self._leads_to(wanted, stored):
             return
-        place = join(path, link.name)
-        self._check_free(node, link.name, place, f"a link to {_named(wanted)}")
-        self._link(link, node, path, links, taken)
-        self._note_added(node, place)
+        self._check_free(group, link.name, f"a link to {_named(wanted)}")
+        self._link(link, group)
+        self._note_added(group, link.name)
 
     def _link_target(self, target: Any) -> Reference:
         """Return the reference that a link to ``target`` has."""
@@ -319,18 +307,17 @@ class AppendPlanner(Planner):
         link_data = given.link_data if isinstance(given, ZarrDataIO) else self.request.link_data
         return self._link_to(data, path, link_data=link_data) if isinstance(data, LazyArray) else None
 
-    def _note_added(self, node: Group[Attributes], path: str) -> None:
+    def _note_added(self, group: PlannedGroup, name: str) -> None:
         """Record a member as new, unless it became a link."""
-        if split(path)[1] in node.members:
-            self.added.add(path)
+        if name in group.node.members:
+            self.added.add(join(group.path, name))
 
-    def _check_free(self, node: Group[Attributes], name: str, path: str, wanted: str) -> None:
-        there = node.members.get(name)
+    def _check_free(self, group: PlannedGroup, name: str, wanted: str) -> None:
+        there, stored = group.node.members.get(name), find_link(group.node.attributes, name)
         if there is not None:
-            raise self._conflict(path, "a group" if isinstance(there, Group) else "an array", wanted)
-        stored = find_link(node.attributes, name)
+            raise self._conflict(join(group.path, name), "a group" if isinstance(there, Group) else "an array", wanted)
         if stored is not None:
-            raise self._conflict(path, f"a link to {_named(stored)}", wanted)
+            raise self._conflict(join(group.path, name), f"a link to {_named(stored)}", wanted)
 
     def _conflict(self, path: str, there: str, wanted: str) -> ConflictError:
         return ConflictError(

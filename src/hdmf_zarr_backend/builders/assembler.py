@@ -22,7 +22,7 @@ from hdmf_zarr_backend.arrays.lazy import ArrayContext, LazyArray
 from hdmf_zarr_backend.arrays.stored_chunks import stored_chunks
 from hdmf_zarr_backend.builders.columns import EditableColumn
 from hdmf_zarr_backend.builders.datasets import BuilderReferences, BuilderTable, FileResolver
-from hdmf_zarr_backend.builders.targets import ROOT, StoredReference
+from hdmf_zarr_backend.builders.targets import ROOT, StoredReference, builders_below
 from hdmf_zarr_backend.changes.editable import EditableArray
 from hdmf_zarr_backend.changes.edits import Edits
 from hdmf_zarr_backend.errors import (
@@ -561,10 +561,5 @@ class Assembler:
 
     def adopt(self, builder: Any) -> None:
         """Take over the builders of a tree that was written, so that references find them."""
-        stack = [("", builder)]
-        while stack:
-            path, here = stack.pop()
+        for path, here in builders_below(builder):
             self.builders.setdefault(path, here)
-            if isinstance(here, GroupBuilder):
-                stack.extend((join(path, name), child) for name, child in here.groups.items())
-                stack.extend((join(path, name), child) for name, child in here.datasets.items() if child is not None)

@@ -12,6 +12,7 @@ from hdmf.common import VectorIndex
 from hdmf.data_utils import DataIO
 from hdmf.query import ReferenceResolver
 
+from hdmf_zarr_backend.builders.targets import containers_below
 from hdmf_zarr_backend.changes.editable import EditableArray
 from hdmf_zarr_backend.changes.edits import Edits
 from hdmf_zarr_backend.errors import at
@@ -98,10 +99,7 @@ def let_indices_grow(container: Any) -> None:
 
     hdmf cannot extend references or rows by several elements, so a column of these grows one by one.
     """
-    stack = [container]
-    while stack:
-        here = stack.pop()
-        stack.extend(here.children)
+    for here in containers_below(container):
         if isinstance(here, VectorIndex) and isinstance(here.data, EditableColumn):
             here._VectorIndex__maxval = np.iinfo(np.uint64).max
             here._VectorIndex__uint = np.uint64

@@ -19,7 +19,7 @@ from hdmf.data_utils import DataIO
 from hdmf.spec import RefSpec
 
 from hdmf_zarr_backend.builders.schema import is_untyped
-from hdmf_zarr_backend.builders.targets import builder_path
+from hdmf_zarr_backend.builders.targets import builder_path, containers_below
 from hdmf_zarr_backend.errors import ValueRefusedError
 from hdmf_zarr_backend.formats.casting import cast, flatten, infer
 
@@ -35,10 +35,7 @@ def check_conversions(root: Any, manager: Any, location: str, *, is_stored: Call
     ``is_stored`` tells whether a container, with its builder, is in a file already: then its builder has other values
     than the container, if those were changed, and they are not written.
     """
-    stack = [root]
-    while stack:
-        container = stack.pop()
-        stack.extend(container.children)
+    for container in containers_below(root):
         builder = manager.get_builder(container)
         if builder is None or is_stored(container, builder):
             continue
@@ -117,17 +114,16 @@ def _check_arrays(given: Any, made: Any) -> None:
         return
     if isinstance(leaves[0], (str, bytes)) or (isinstance(leaves[0], np.ndarray) and leaves[0].dtype.kind in "SUT"):
         _, items = flatten(given)
-        _check_text([item for leaf in items for item in np.ravel(leaf).tolist()] if _are_arrays(items) else items)
+        if items and isinstance(items[0], np.ndarray):
+            _check_text([item for leaf in items for item in np.ravel(leaf).tolist()])
+        else:
+            _check_text(items)
         if isinstance(leaves[0], bytes) or (isinstance(leaves[0], np.ndarray) and leaves[0].dtype.kind == "S"):
             _check_ascii(items)
         return
     array = infer(made)
     if array.dtype.kind in "biufc":
         cast(given, array.dtype)
-
-
-def _are_arrays(items: list[Any]) -> bool:
-    return bool(items) and isinstance(items[0], np.ndarray)
 
 
 def _check_text(items: list[Any]) -> None:

@@ -17,6 +17,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from functools import cache, cached_property, wraps
 from threading import RLock, get_ident
 from typing import Any, NamedTuple
@@ -275,14 +276,12 @@ class LazyAssembler(Assembler):
 # ---- what a container has in the place of members -------------------------------------------------------------------
 
 
+@dataclass(slots=True, eq=False)
 class Entry:
     """A member of a container that is not made yet."""
 
-    __slots__ = ("file", "path")
-
-    def __init__(self, file: LazyContainers, path: str) -> None:
-        self.file = file
-        self.path = path
+    file: LazyContainers
+    path: str
 
 
 def _make_before(base: Any, *names: str) -> Callable[[type], type]:

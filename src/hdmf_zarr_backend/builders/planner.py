@@ -99,6 +99,16 @@ class WriteRequest:
     unfilled: list[tuple[Any, str]] = field(default_factory=list)
 
 
+@dataclass(slots=True)
+class PlannedGroup:
+    """A group while its members are planned: its links, and the names of the axes of its arrays with their lengths."""
+
+    node: Group[Attributes]
+    path: str
+    links: list[Link] = field(default_factory=list)
+    taken: dict[str, int] = field(default_factory=dict)
+
+
 class Planner:
     """Makes a `WritePlan` from builders."""
 
@@ -119,20 +129,22 @@ class Planner:
 
     def fill_group(self, builder: Any, node: Group[Attributes], path: str) -> None:
         """Plan the members, links and attributes of a group."""
-        links: list[Link] = []
-        taken: dict[str, int] = {}
+        group = PlannedGroup(node, path)
         for name, child in builder.groups.items():
-            member: Group[Attributes] = Group()
-            node.members[self._name(name, path)] = member
-            self.fill_group(child, member, join(path, name))
+            self._subgroup(child, group, self._name(name, path))
         for name, child in sorted(builder.datasets.items()):  # the order determines which axes share a name
             if child is not None:  # HDF5IO has None for a broken link, of which it has warned
-                self._dataset(child, node, join(path, self._name(name, path)), links, taken)
+                self._dataset(child, group, self._name(name, path))
         for link in builder.links.values():
-            self._link(link, node, path, links, taken)
+            self._link(link, group)
         node.attributes = self._attributes(builder, path, {} if path else root_notes())
-        if links:
-            node.attributes[LINKS] = [encode_link(link) for link in links]
+        if group.links:
+            node.attributes[LINKS] = [encode_link(link) for link in group.links]
+
+    def _subgroup(self, builder: Any, group: PlannedGroup, name: str) -> None:
+        member: Group[Attributes] = Group()
+        group.node.members[name] = member
+        self.fill_group(builder, member, join(group.path, name))
 
     def _name(self, name: str, path: str) -> str:
         with at(self.targets, path):
@@ -154,21 +166,21 @@ class Planner:
 
     # ---- links ------------------------------------------------------------------------------------------------------
 
-    def _link(self, link: Any, node: Group[Attributes], path: str, links: list[Link], taken: dict[str, int]) -> None:
+    def _link(self, link: Any, group: PlannedGroup) -> None:
         target = link.builder
-        name = self._name(link.name, path)
+        name = self._name(link.name, group.path)
         copied = self.targets.moved(target)
         if copied is not None and not self._copies(target):  # a copy on request is made for each link
-            links.append(Link(name, copied))
+            group.links.append(Link(name, copied))
             return
         own = self._is_own(link)
         if not own and (self._copies(target) or not can_be_named(str(target.source))):
-            self._copy_target(target, node, join(path, name), links, taken)
+            self._copy_target(target, group, name)
             return
         reference = self.targets.reference_to(target)
         if own and reference.source != THIS_FILE:
             reference = Reference(THIS_FILE, builder_path(target), reference.object_id)
-        links.append(Link(name, reference))
+        group.links.append(Link(name, reference))
 
     def _is_own(self, link: Any) -> bool:
         """Tell whether the target of a link is, or will be, in the file to write."""
@@ -181,32 +193,26 @@ class Planner:
         exporting = self.targets.export_location is not None
         return exporting and not self.request.link_data and not isinstance(target, GroupBuilder)
 
-    def _copy_target(
-        self, target: Any, node: Group[Attributes], path: str, links: list[Link], taken: dict[str, int]
-    ) -> None:
+    def _copy_target(self, target: Any, group: PlannedGroup, name: str) -> None:
         """Copy the target of a link that cannot be a link (into an HDF5 file), or should not be one."""
         self._copied_files.add(str(target.source))
-        self.targets.move(target, path)
+        self.targets.move(target, join(group.path, name))
         if isinstance(target, GroupBuilder):
-            member: Group[Attributes] = Group()
-            node.members[path.rpartition("/")[2]] = member
-            self.fill_group(target, member, path)
+            self._subgroup(target, group, name)
         else:
-            self._dataset(target, node, path, links, taken)
+            self._dataset(target, group, name)
 
     # ---- datasets ---------------------------------------------------------------------------------------------------
 
-    def _dataset(
-        self, builder: Any, node: Group[Attributes], path: str, links: list[Link], taken: dict[str, int]
-    ) -> None:
-        data = builder.data
+    def _dataset(self, builder: Any, group: PlannedGroup, name: str) -> None:
+        data, path = builder.data, join(group.path, name)
         options, link_data = self._layout(builder, path)
         data = self._unfilled(data, options, path) if _is_unfilled(data) else stored_view(unwrapped(data))
         if isinstance(data, LazyArray):
             link_data = link_data and _keeps_type(builder, data)
             reference = self._link_to(data, path, link_data=link_data)
             if reference is not None:
-                links.append(Link(path.rpartition("/")[2], reference))
+                group.links.append(Link(name, reference))
                 return
             given = unwrapped(builder.data)
             data = data if given.shape else given[()]
@@ -224,8 +230,8 @@ class Planner:
         if isinstance(data, LazyArray):
             keep_layout(planned, data, kept)
             take_stored(planned, data)
-        self._finish(builder, planned, options, path, taken)
-        node.members[path.rpartition("/")[2]] = planned.node
+        self._finish(builder, planned, options, path, group.taken)
+        group.node.members[name] = planned.node
         self.plan.arrays[path] = planned
 
     def _warn_of_copy(self, given: Any, data: Any, path: str) -> None:

@@ -18,6 +18,7 @@ from hdmf.build import ConstructError, DatasetBuilder, GroupBuilder
 from hdmf.spec import DatasetSpec, GroupSpec
 
 from hdmf_zarr_backend.builders.namespaces import is_registered
+from hdmf_zarr_backend.builders.targets import builders_below
 from hdmf_zarr_backend.errors import MetadataError, UnreadTypeWarning, ValueRefusedError, warn
 from hdmf_zarr_backend.formats import dtypes
 from hdmf_zarr_backend.formats.casting import flatten
@@ -78,14 +79,10 @@ def restore_types(builder: Any, node: Any, catalog: Any) -> None:
 def unsigned_attributes(root: Any) -> dict[str, dict[str, Any]]:
     """Return, by path, the unsigned attributes that `restore_types` made from the schema in files without types."""
     found: dict[str, dict[str, Any]] = {}
-    stack = [("", root)]
-    while stack:
-        path, builder = stack.pop()
+    for path, builder in builders_below(root):
         values = {name: value for name, value in builder.attributes.items() if np.asarray(value).dtype.kind == "u"}
         if values:
             found[path] = values
-        children = {**getattr(builder, "groups", {}), **getattr(builder, "datasets", {})}
-        stack.extend((f"{path}/{name}".strip("/"), child) for name, child in children.items() if child is not None)
     return found
 
 
@@ -150,13 +147,8 @@ def check_types(root: Any, catalog: Any, source: str) -> None:
     if key not in root.attributes:
         raise ContainerError(f"the root has no {key}", store=source, path="/", remedy=_OTHER_SCHEMA)
     check = TypeCheck(catalog, source)
-    stack = [root]
-    while stack:
-        builder = stack.pop()
+    for _, builder in builders_below(root):
         check.builder(builder)
-        if isinstance(builder, GroupBuilder):
-            stack.extend(builder.groups.values())
-            stack.extend(dataset for dataset in builder.datasets.values() if dataset is not None)
 
 
 class TypeCheck:

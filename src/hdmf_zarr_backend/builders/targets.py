@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import posixpath
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from hdmf.build import Builder, GroupBuilder, LinkBuilder, ReferenceBuilder
@@ -16,7 +16,7 @@ from hdmf_zarr_backend.formats.references import Reference, encode_attribute_ref
 from hdmf_zarr_backend.formats.regions import RegionReference
 from hdmf_zarr_backend.formats.reserved import data_type_of
 from hdmf_zarr_backend.model import link_sources
-from hdmf_zarr_backend.model.nodes import absolute
+from hdmf_zarr_backend.model.nodes import absolute, join
 from hdmf_zarr_backend.stores.opening import FILE_SUFFIXES, NOWHERE
 
 ROOT = "root"
@@ -47,19 +47,36 @@ def _is_hdf5_root(builder: Any) -> bool:
     return top and not is_zarr_location(str(builder.source))
 
 
+def builders_below(builder: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield path and builder of a builder at ``path`` and of all groups and datasets below it, parents first."""
+    stack = [(path, builder)]
+    while stack:
+        path, here = stack.pop()
+        yield path, here
+        for members in (here.groups, here.datasets) if isinstance(here, GroupBuilder) else ():
+            stack.extend((join(path, name), child) for name, child in members.items() if child is not None)
+
+
+def containers_below(container: Any) -> Iterator[Any]:
+    """Yield a container and all below it, parents first."""
+    stack = [container]
+    while stack:
+        here = stack.pop()
+        yield here
+        stack.extend(here.children)
+
+
 def object_id(builder: Any) -> str | None:
     """Return the object id of a builder, None if it has none."""
     value = builder.attributes.get("object_id")
     return str(value) if isinstance(value, str) else None
 
 
+@dataclass(slots=True, eq=False)
 class StoredReference:
     """The JSON of a reference in an attribute, as it is on disk."""
 
-    __slots__ = ("json",)
-
-    def __init__(self, json: dict[str, Any]) -> None:
-        self.json = json
+    json: dict[str, Any]
 
 
 class Targets:
@@ -105,14 +122,10 @@ class Targets:
 
     def move(self, builder: Any, path: str) -> None:
         """Record that ``builder``, from another file, is copied with all its members to ``path`` in this file."""
-        stack = [(builder, path)]
-        while stack:
-            here, place = stack.pop()
+        for place, here in builders_below(builder, path):
             reference = Reference(link_sources.THIS_FILE, absolute(place), object_id(here), self.root_id)
             self._known[id(here)] = (here, reference)
             self._copied.add(id(here))
-            for members in (here.groups, here.datasets) if isinstance(here, GroupBuilder) else ():
-                stack.extend((child, f"{place}/{name}") for name, child in members.items() if child is not None)
 
     def replace(self, old: Any, new: Any) -> None:
         """Let references and links to a builder that was read lead to the one that is written in its place."""
