@@ -5,27 +5,29 @@
 
 from __future__ import annotations
 
-import bz2
-import gzip
+import itertools
 import json
-import lzma
 import os
 import pickle
+import shutil
 import struct
 import sys
+import uuid
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import fsspec
 import numcodecs
 import numpy as np
 from hdmf.build import LinkBuilder, ReferenceBuilder
 
-from hdmf_zarr_backend import Limits, ZarrDataIO, ZarrIO
+from hdmf_zarr_backend import Limits, ZarrDataIO, ZarrIO, convert
 from hdmf_zarr_backend.options import ReadOptions
 from tests import trees
+from tests.proportion import ends
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "explanation" / "bad-input.md"
@@ -33,41 +35,24 @@ PAGE = ROOT / "docs" / "explanation" / "bad-input.md"
 Act = Callable[[Path], Any]
 
 
-@dataclass(frozen=True)
-class Case:
-    """One line.
-
-    Parameters
-    ----------
-    part : str
-        The table that it is in.
-    given : str
-        The bad input.
-    happens : str
-        What happens.
-    spoil : callable
-        Makes it of the whole file at a path.
-    act : callable
-        What a user does with it.
-    raises : str
-        Name of the error that comes out; nothing: none does.
-    says : str
-        What the error or the warning says.
-    warns : str
-        Name of the warning.
-    finds : str
-        The kind of the finding of `verify`; nothing: it finds no damage.
-    """
+class Case(NamedTuple):
+    """One line of a table of the page: bad input, and what happens."""
 
     part: str
     given: str
     happens: str
     spoil: Act
+    """Makes the bad input of the whole file at a path."""
     act: Act
+    """What a user does with it."""
     raises: str = ""
+    """Name of the error that comes out; nothing: none does."""
     says: str = ""
+    """What the error or the warning says."""
     warns: str = ""
+    """Name of the warning."""
     finds: str = ""
+    """The kind of the finding of `verify`; nothing: it finds no damage."""
 
 
 def write(path: Path) -> None:
@@ -81,12 +66,8 @@ def write(path: Path) -> None:
     root.set_dataset(trees.dataset("references", [ReferenceBuilder(target), ReferenceBuilder(box)], "object"))
     root.set_attribute("to", ReferenceBuilder(target))
     root.set_link(LinkBuilder(builder=box, name="link"))
-    with ZarrIO(path, "w") as io:
-        io.write_builder(root)
-    neighbour = path.parent / "neighbour.zarr"
-    if not neighbour.exists():
-        with ZarrIO(neighbour, "w") as io:
-            io.write_builder(trees.root(trees.group("box", object_id="n-1")))
+    trees.write_builder(path, root)
+    trees.write_builder(path.parent / "neighbour.zarr", trees.root(trees.group("box", object_id="n-1")))
 
 
 # ---- what is done with a file ---------------------------------------------------------------------------------------
@@ -152,8 +133,8 @@ def squeezed(compressor: dict[str, Any] | None, data: bytes, *, name: str = "num
     return spoil
 
 
-def _remove(key: str) -> Act:
-    return lambda path: (path / key).unlink()
+def _remove(*keys: str) -> Act:
+    return lambda path: [(path / key).unlink() for key in keys]
 
 
 def _chain(path: Path) -> None:
@@ -163,32 +144,28 @@ def _chain(path: Path) -> None:
 
 def _files_in_a_row(path: Path) -> None:
     for number in range(100):
-        other = path.parent / f"row{number}.zarr"
-        (other / "g").mkdir(parents=True)
+        other = path.parent / f"row{number}.zarr" / "g"
+        other.mkdir(parents=True)
         (other / ".zgroup").write_text('{"zarr_format": 2}')
-        (other / "g" / ".zgroup").write_text('{"zarr_format": 2}')
+        shutil.copy(other / ".zgroup", other.parent)
         entry = {"name": "next", "source": f"../row{number + 1}.zarr", "path": "/g"}
-        (other / "g" / ".zattrs").write_text(json.dumps({"zarr_link": [entry]}))
+        (other / ".zattrs").write_text(json.dumps({"zarr_link": [entry]}))
     link(source="../row0.zarr", path="/g")(path)
 
 
 def _consolidated(change: Callable[[dict[str, Any]], Any]) -> Act:
+    """Return what changes the nodes of the consolidated document."""
+
     def spoil(path: Path) -> None:
         content = json.loads((path / ".zmetadata").read_text())
-        change(content)
+        change(content["metadata"])
         (path / ".zmetadata").write_text(json.dumps(content))
 
     return spoil
 
 
-def _as_folder(path: Path) -> None:
-    (path / "numbers" / "0.0").unlink()
-    (path / "numbers" / "0.0").mkdir()
-
-
-def _as_pipe(path: Path) -> None:
-    (path / "numbers" / "0.0").unlink()
-    os.mkfifo(path / "numbers" / "0.0")
+def _not_a_file(make: Callable[[Path], Any]) -> Act:
+    return lambda path: ((path / "numbers/0.0").unlink(), make(path / "numbers/0.0"))
 
 
 class _Evil:
@@ -196,19 +173,81 @@ class _Evil:
         return os.system, ("echo run",)
 
 
-def _pickled(path: Path) -> None:
-    document("references/.zarray", lambda content: content.update(filters=[{"id": "pickle"}], compressor=None))(path)
-    (path / "references" / "0").write_bytes(pickle.dumps([_Evil(), _Evil()]))
+def _pickled(data: bytes) -> Act:
+    """Return what makes a pickle of the array of references."""
+
+    def spoil(path: Path) -> None:
+        document("references/.zarray", lambda d: d.update(filters=[{"id": "pickle"}], compressor=None))(path)
+        (path / "references" / "0").write_bytes(data)
+
+    return spoil
 
 
 def _flipped(path: Path) -> None:
-    squeezed({"id": "zstd", "level": 1}, numcodecs.Zstd(1, checksum=True).encode(np.arange(8, dtype="i2")))(path)
-    data = bytearray((path / "numbers" / "0.0").read_bytes())
+    data = bytearray(numcodecs.Zstd(1, checksum=True).encode(np.arange(8, dtype="i2")))
     data[-6] ^= 1
-    (path / "numbers" / "0.0").write_bytes(bytes(data))
+    squeezed({"id": "zstd", "level": 1}, bytes(data))(path)
+
+
+def cut(key: str) -> Act:
+    """Return what takes the last byte from a value."""
+    return lambda path: (path / key).write_bytes((path / key).read_bytes()[:-1])
+
+
+def _pickled_text(value: str) -> bytes:
+    return b"X" + len(value).to_bytes(4, "little") + value.encode()
+
+
+def _crafted_type() -> bytes:
+    """Return the pickle of a type of elements whose fields are not names, but tuples in each other."""
+    fields = _DEEP_KEY + b"\x85}" + _pickled_text("a") + b"Ns"
+    order = _pickled_text("|")
+    return b"cnumpy\ndtype\n(" + _pickled_text("V1") + b"\x89\x88tR(K\3" + order + b"N" + fields + b"K\1K\1K\0tb."
+
+
+def _linked(path: Path) -> None:
+    assert opened(path).links["link"].builder.attributes["object_id"] == "n-1"
+
+
+def _from_afar(path: Path) -> Any:
+    """Read the file from where it is a remote one."""
+    place = f"memory://bad-input-{uuid.uuid4().hex}/file.zarr"
+    files = {f"{place}/{p.relative_to(path)}": p.read_bytes() for p in path.rglob("*") if p.is_file()}
+    fsspec.filesystem("memory").pipe(files)
+    return opened(place)  # type: ignore[arg-type]
+
+
+def _many_neighbours(path: Path) -> None:
+    entries = [{"name": f"near{n}", "source": f"../near{n}.zarr", "path": "/box"} for n in range(4)]
+    for entry in entries:
+        trees.write_builder(path.parent / entry["source"][3:], trees.root(trees.group("box")))
+    document(".zattrs", lambda content: content.update(zarr_link=entries))(path)
+
+
+def _copied(path: Path) -> None:
+    try:
+        convert(path, path.parent / "copy.zarr", zarr_format=3, read_options=ReadOptions(missing_chunks="fill"))
+    finally:
+        assert not (path.parent / "copy.zarr").exists()
+
+
+def _as_before(path: Path) -> None:
+    root = opened(path)
+    assert root["numbers"].data[1].tolist() == [4, 5, 6, 7]
+    assert root["scalar"].data == 3.5
+    assert root["box"].attributes["object_id"] == "b-1"
+
+
+def _read_in_time(path: Path) -> None:
+    with ends():
+        assert len(opened(path)["box"].attributes) == 2**16
 
 
 _ZEROS = bytes(2**26)
+_DEEP_KEY = b")" + b"\x85" * 100_000
+_ONE_HASH = ("Aa", "BB")
+"""Two texts of one hash, where that is the sum of the letters, each times a power of 31; so have all rows of them."""
+
 _SMALL = Limits(max_document_bytes=1000)
 _FEW_BYTES = ReadOptions(limits=Limits(max_stored_bytes=1999))
 _DEEP = '{"a":' * 100_000 + "0" + "}" * 100_000
@@ -218,77 +257,108 @@ _MANY = {f"{'g/' * 5}n{i}/.zgroup": {"zarr_format": 2} for i in range(3000)}
 DOCUMENTS, CHUNKS, LINKS, SIZES, CODE = "Documents", "Chunks", "Links and references", "Sizes", "Code and places"
 CARELESS, VALUES = "Careless calls", "Names and values"
 
+
+def _chunk(given: str, spoil: Act, happens: str = "`ChunkError` that names array and chunk") -> Case:
+    return Case(CHUNKS, given, happens, spoil, read("numbers"), "ChunkError", "'0.0'", finds="chunk-damaged")
+
+
+def _damaged(given: str, happens: str, spoil: Act, says: str) -> Case:
+    return Case(DOCUMENTS, given, happens, spoil, opened, "MetadataError", says, finds="document-damaged")
+
+
+def _not_consolidated(given: str, value: str, says: str) -> Case:
+    return Case(DOCUMENTS, given, "a warning; the documents of the nodes are read",
+                text(".zmetadata", value, consolidated=True), opened, says=says, warns="DamagedMetadataWarning",
+                finds="consolidated-damaged")  # fmt: skip
+
+
+def _no_link(given: str, entries: Any, says: str) -> Case:
+    return Case(LINKS, given, "`MetadataError` that names the group",
+                document(".zattrs", lambda d: d.update(zarr_link=entries)), opened, "MetadataError", says,
+                finds="link-damaged")  # fmt: skip
+
+
+def _broken(given: str, spoil: Act, says: str, happens: str) -> Case:
+    return Case(LINKS, given, happens, spoil, opened, says=says, warns="BrokenLinkWarning", finds="link-dangling")
+
+
+_BACK = "it is read unchanged; `zarrio repair` writes it back"
+
 CASES: tuple[Case, ...] = (
     # documents
-    Case(DOCUMENTS, "`.zmetadata` is cut short", "a warning; the documents of the nodes are read",
-         text(".zmetadata", '{"metadata": {', consolidated=True), opened,
-         warns="DamagedMetadataWarning", says=".zmetadata", finds="consolidated-damaged"),
-    Case(DOCUMENTS, "`.zmetadata` is `[]`", "a warning; the documents of the nodes are read",
-         text(".zmetadata", "[]", consolidated=True), opened,
-         warns="DamagedMetadataWarning", says="consolidated", finds="consolidated-damaged"),
+    _not_consolidated("`.zmetadata` is cut short", '{"metadata": {', ".zmetadata"),
+    _not_consolidated("`.zmetadata` is `[]`", "[]", "consolidated"),
     Case(DOCUMENTS, "`.zmetadata` lacks an existing node", "it is read without that node; `verify` reports it",
-         _consolidated(lambda d: d["metadata"].pop("box/target/.zarray")), lambda path: len(opened(path).groups),
+         _consolidated(lambda d: d.pop("box/target/.zarray")), lambda path: len(opened(path).groups),
          finds="consolidated-stale", warns="BrokenLinkWarning", says="there is no such group or dataset"),
-    Case(DOCUMENTS, "`.zarray` is cut short", "`MetadataError` that names the node",
-         text("numbers/.zarray", '{"shape"'), opened,
-         raises="MetadataError", says="/numbers", finds="document-damaged"),
-    Case(DOCUMENTS, "`.zattrs` is cut short", "`MetadataError` that names the node",
-         text("box/.zattrs", "{"), opened, raises="MetadataError", says="/box", finds="document-damaged"),
-    Case(DOCUMENTS, "`.zarray` lacks a key", "`MetadataError` that names it",
-         document("numbers/.zarray", lambda d: d.pop("chunks")), opened,
-         raises="MetadataError", says="lacks chunks", finds="document-damaged"),
-    Case(DOCUMENTS, "JSON that is nested 100,000 deep", "`MetadataError`",
-         text("box/.zattrs", _DEEP), opened, raises="MetadataError", says="RecursionError", finds="document-damaged"),
+    _damaged("`.zarray` is cut short", "`MetadataError` that names the node",
+             text("numbers/.zarray", '{"shape"'), "/numbers"),
+    _damaged("`.zattrs` is cut short", "`MetadataError` that names the node",
+             text("box/.zattrs", "{"), "/box"),
+    _damaged("`.zarray` lacks a key", "`MetadataError` that names it",
+             document("numbers/.zarray", lambda d: d.pop("chunks")), "lacks chunks"),
+    _damaged("JSON that is nested 100,000 deep", "`MetadataError`",
+             text("box/.zattrs", _DEEP), "RecursionError"),
     Case(DOCUMENTS, "NaN and Infinity as bare words", "they are read",
          text("box/.zattrs", '{"x": NaN, "y": -Infinity}'), lambda path: opened(path)["box"].attributes["y"]),
     Case(DOCUMENTS, "an array with members in `.zmetadata`", "a warning; the documents of the nodes are read",
-         _consolidated(lambda d: d["metadata"].update({"numbers/in/.zgroup": {"zarr_format": 2}})), opened,
+         _consolidated(lambda d: d.update({"numbers/in/.zgroup": {"zarr_format": 2}})), opened,
          warns="DamagedMetadataWarning", says="an array has members", finds="consolidated-stale"),
     Case(DOCUMENTS, "a group without `.zgroup`", "it is read; `verify` reports it",
          lambda path: (_remove("box/.zgroup")(path), _remove(".zmetadata")(path)), opened, finds="group-implied"),
     Case(DOCUMENTS, "a mark in the root that the file is being written", "`IncompleteStoreError`",
          document(".zattrs", lambda d: d["_hdmf"].update(writing={"pid": 1})), opened,
          raises="IncompleteStoreError", says="is being written", finds="incomplete"),
+    Case(DOCUMENTS, "`.zarray` is gone, and `.zmetadata` has it", _BACK,
+         _remove("numbers/.zarray"), _as_before, finds="document-missing"),
+    Case(DOCUMENTS, "`.zarray` is gone, and there is no `.zmetadata`", "the array is missing; `verify` reports it",
+         _remove("numbers/.zarray", ".zmetadata"),
+         lambda path: opened(path).datasets.keys() - {"numbers"}, finds="document-missing"),
+    Case(DOCUMENTS, "`.zattrs` is gone, and `.zmetadata` has it", _BACK,
+         _remove("box/.zattrs"), _as_before, finds="document-missing"),
+    _not_consolidated("`.zmetadata` is empty", "", ".zmetadata"),
+    _damaged("JSON that is nested 5,000 deep", "`MetadataError` that names the node",
+             text("box/.zattrs", '{"a":' * 5000 + "0" + "}" * 5000), "/box"),
+    Case(DOCUMENTS, "65,536 attributes with names that were made to have one hash", "they are read, in no more time",
+         text("box/.zattrs", json.dumps(dict.fromkeys(map("".join, itertools.product(_ONE_HASH, repeat=16)), 1))),
+         _read_in_time),
     # chunks
     Case(CHUNKS, "a chunk is gone", "it reads as the fill value; `verify` reports it", _remove("numbers/0.0"),
          read("numbers"), finds="chunk-missing"),
     Case(CHUNKS, 'a chunk is gone, and `missing_chunks="error"`', "`ChunkError` that names array and chunk",
          _remove("numbers/0.0"), read("numbers", read_options=ReadOptions(missing_chunks="error")),
          raises="ChunkError", says="'0.0' is not stored", finds="chunk-missing"),
-    Case(CHUNKS, "a chunk is empty", "`ChunkError` that names array and chunk",
-         text("numbers/0.0", b"", consolidated=True), read("numbers"),
-         raises="ChunkError", says="'0.0'", finds="chunk-damaged"),
-    Case(CHUNKS, "a chunk is something else", "`ChunkError` that names array and chunk",
-         text("numbers/0.0", b"something else entirely", consolidated=True), read("numbers"),
-         raises="ChunkError", says="'0.0'", finds="chunk-damaged"),
-    Case(CHUNKS, "a chunk states other lengths than it has", "`ChunkError`; nothing behind its end is read",
-         text("numbers/0.0", _STATES, consolidated=True), read("numbers"),
-         raises="ChunkError", says="'0.0'", finds="chunk-damaged"),
-    Case(CHUNKS, "a bit flips in a chunk with a checksum (zstd, zlib)", "`ChunkError`", _flipped, read("numbers"),
-         raises="ChunkError", says="'0.0'", finds="chunk-damaged"),
-    Case(CHUNKS, "a chunk is a folder", "`ChunkError` that names array and chunk", _as_folder, read("numbers"),
-         raises="ChunkError", says="'0.0'", finds="chunk-damaged"),
-    Case(CHUNKS, "a chunk is a pipe or a device", "`ChunkError`; nobody waits for it", _as_pipe,
-         read("numbers"), raises="ChunkError", says="'0.0'", finds="chunk-damaged"),
+    _chunk("a chunk is empty", text("numbers/0.0", b"", consolidated=True)),
+    _chunk("a chunk is something else", text("numbers/0.0", b"something else entirely", consolidated=True)),
+    _chunk("a chunk states other lengths than it has", text("numbers/0.0", _STATES, consolidated=True),
+           "`ChunkError`; nothing behind its end is read"),
+    _chunk("a bit flips in a chunk with a checksum (zstd, zlib)", _flipped, "`ChunkError`"),
+    _chunk("a chunk is a folder", _not_a_file(Path.mkdir)),
+    _chunk("a chunk is a pipe or a device", _not_a_file(os.mkfifo), "`ChunkError`; nobody waits for it"),
     Case(CHUNKS, "text with more elements than its chunk", "`ChunkError`",
          squeezed(None, (2**31).to_bytes(4, "little") * 9, name="texts"), read("texts"),
          raises="ChunkError", says="elements instead of", finds="chunk-damaged"),
     Case(CHUNKS, "text whose length leads behind the chunk", "`ChunkError`",
          squeezed(None, (600).to_bytes(4, "little") + b"\xff\xff\xff\x7f" * 600, name="texts"), read("texts"),
          raises="ChunkError", says="corrupt", finds="chunk-damaged"),
+    _chunk("a chunk is cut short", cut("numbers/0.0")),
+    Case(CHUNKS, "the chunk of a scalar is gone, and `.zmetadata` has it",
+         _BACK, _remove("scalar/0"), _as_before, finds="chunk-missing"),
+    Case(CHUNKS, "the chunk of a scalar is spoiled, and `.zmetadata` has it",
+         _BACK, cut("scalar/0"), _as_before, finds="chunk-damaged"),
+    Case(CHUNKS, "a scalar is another one in its chunk than in `.zmetadata`",
+         "it is read unchanged; neither is overwritten unasked", text("scalar/0", b"12345678", consolidated=True),
+         _as_before, finds="inlined-stale"),
     # links
-    Case(LINKS, "a link to nothing", "a warning; the link is left out, the rest is read",
-         link(source=".", path="/gone"), opened, warns="BrokenLinkWarning", says="/gone", finds="link-dangling"),
-    Case(LINKS, "a link to a file that is not there", "a warning; the link is left out, the rest is read",
-         link(source="../gone.zarr", path="/"), opened, warns="BrokenLinkWarning", says="gone.zarr",
-         finds="link-dangling"),
+    _broken("a link to nothing", link(source=".", path="/gone"),
+            "/gone", "a warning; the link is left out, the rest is read"),
+    _broken("a link to a file that is not there", link(source="../gone.zarr", path="/"),
+            "gone.zarr", "a warning; the link is left out, the rest is read"),
     Case(LINKS, "a link to itself", "a warning that names the circle", link(source=".", path="/link"), opened,
          warns="BrokenLinkWarning", says="circle", finds="link-circular"),
     Case(LINKS, "`..` in the path of a link", "a warning; nothing outside is touched",
          link(source=".", path="/../../etc"), opened, warns="BrokenLinkWarning", says="no such", finds="link-dangling"),
-    Case(LINKS, "a link without a name", "`MetadataError` that names the group",
-         document(".zattrs", lambda d: d.update(zarr_link=[{"path": "/"}])), opened,
-         raises="MetadataError", says="has no name", finds="link-damaged"),
+    _no_link("a link without a name", [{"path": "/"}], "has no name"),
     Case(LINKS, "a link to another object than the one that was meant", "a warning that names both ids",
          link(source=".", path="/box", object_id="other"), opened,
          warns="WrongTargetWarning", says="b-1, not other", finds="link-wrong-target"),
@@ -306,23 +376,38 @@ CASES: tuple[Case, ...] = (
          link(source="../../other.zarr", path="/box"),
          lambda path: opened(path, read_options=ReadOptions(external_links="within")),
          warns="BrokenLinkWarning", says="is refused", finds="link-dangling"),
-    Case(LINKS, "a link to a folder that is not a Zarr file", "a warning; the link is left out",
-         link(source="../..", path="/"), opened, warns="BrokenLinkWarning", says="not a Zarr", finds="link-dangling"),
+    _broken("a link to a folder that is not a Zarr file", link(source="../..", path="/"),
+            "not a Zarr", "a warning; the link is left out"),
     Case(LINKS, "a reference to nothing", "`ReferenceTargetError` with path and id, when it is resolved",
          document("box/target/.zarray", lambda d: None), lambda path: (
              [p.unlink() for p in (path / "box/target").iterdir()], (path / "box/target").rmdir(), resolve(path)),
-         raises="ReferenceTargetError", says="the object_id t-1 (store", warns="BrokenLinkWarning",
+         raises="ReferenceTargetError", says="the object_id t-1 (/box/target)", warns="BrokenLinkWarning",
          finds="reference-dangling"),
+    Case(LINKS, "a link to a neighbour by its absolute path", "it is followed, as with HDF5",
+         lambda path: link(source=str(path.parent / "neighbour.zarr"), path="/box")(path), _linked),
+    Case(LINKS, 'an absolute path out of the folder, and `external_links="within"`', "a warning; the link is left out",
+         link(source="/", path="/box"), lambda path: opened(path, read_options=ReadOptions(external_links="within")),
+         warns="BrokenLinkWarning", says="is refused", finds="link-dangling"),
+    Case(LINKS, "a link with another scheme, such as `gopher:`", "a warning; the link is left out",
+         link(source="gopher://localhost/a.zarr", path="/box"), opened,
+         warns="BrokenLinkWarning", says="the protocols gopher are not followed"),
+    Case(LINKS, "a link of a remote file to a file of this machine", "a warning; nothing of this machine is read",
+         lambda path: link(source=(path.parent / "neighbour.zarr").as_uri(), path="/box")(path), _from_afar,
+         warns="BrokenLinkWarning", says="does not lead to files of this machine"),
+    Case(LINKS, "a link to the root, or to another group that it is in", "it is followed; it leads back to that group",
+         link(source=".", path="/"), lambda path: opened(path).links["link"].builder.groups["box"]),
+    _no_link("an entry of `zarr_link` that is not an object", ["x"], "(/)"),
+    _no_link("`zarr_link` is not a list", {"link": "/box"}, "(/)"),
     # sizes
     Case(SIZES, "a document of more than `max_document_bytes`", "`LimitError` that names the limit",
          lambda path: None, lambda path: opened(path, read_options=ReadOptions(limits=_SMALL)),
          raises="LimitError", says="max_document_bytes"),
     Case(SIZES, "more nodes than `max_documents`", "`LimitError` that names the limit",
-         _consolidated(lambda d: d["metadata"].update(_MANY)),
+         _consolidated(lambda d: d.update(_MANY)),
          lambda path: opened(path, read_options=ReadOptions(limits=Limits(max_documents=2000))),
          raises="LimitError", says="max_documents", finds="document-missing"),
     Case(SIZES, "a million nested groups", "`LimitError` that names `max_depth`",
-         _consolidated(lambda d: d["metadata"].update({"g/" * 10**6 + ".zgroup": {"zarr_format": 2}})), opened,
+         _consolidated(lambda d: d.update({"g/" * 10**6 + ".zgroup": {"zarr_format": 2}})), opened,
          raises="LimitError", says="max_depth", finds="limit"),
     Case(SIZES, "an array of 2^61 elements", "it opens; `LimitError` where it is read whole",
          document("numbers/.zarray", lambda d: d.update(shape=[2**31, 2**30])), read("numbers"),
@@ -330,27 +415,16 @@ CASES: tuple[Case, ...] = (
     Case(SIZES, "chunks of 2^40 bytes", "`LimitError` that names `max_chunk_bytes` where one is read",
          document("numbers/.zarray", lambda d: d.update(chunks=[2**20, 2**20])), read("numbers"),
          raises="LimitError", says="max_chunk_bytes", finds="limit"),
-    Case(SIZES, "a zlib chunk that becomes 64 MiB", "`ChunkError`; decoding stops at the size of the chunk",
-         squeezed({"id": "zlib", "level": 1}, zlib.compress(_ZEROS)), read("numbers"),
-         raises="ChunkError", says="more than 16 bytes", finds="chunk-damaged"),
-    Case(SIZES, "a gzip chunk that becomes 64 MiB", "`ChunkError`; decoding stops at the size of the chunk",
-         squeezed({"id": "gzip", "level": 1}, gzip.compress(_ZEROS)), read("numbers"),
-         raises="ChunkError", says="more than 16 bytes", finds="chunk-damaged"),
-    Case(SIZES, "a bzip2 chunk that becomes 64 MiB", "`ChunkError`; decoding stops at the size of the chunk",
-         squeezed({"id": "bz2", "level": 1}, bz2.compress(_ZEROS)), read("numbers"),
-         raises="ChunkError", says="more than 16 bytes", finds="chunk-damaged"),
-    Case(SIZES, "an LZMA chunk that becomes 64 MiB", "`ChunkError`; decoding stops at the size of the chunk",
-         squeezed({"id": "lzma"}, lzma.compress(_ZEROS)), read("numbers"),
-         raises="ChunkError", says="more than 16 bytes", finds="chunk-damaged"),
-    Case(SIZES, "a zstd chunk that becomes 64 MiB", "`ChunkError`, from its header",
-         squeezed({"id": "zstd", "level": 1}, numcodecs.Zstd(1).encode(_ZEROS)), read("numbers"),
-         raises="ChunkError", says="'0.0'", finds="chunk-damaged"),
-    Case(SIZES, "a Blosc chunk that becomes 64 MiB", "`ChunkError`, from its header",
-         squeezed({"id": "blosc"}, numcodecs.Blosc("zstd", 9).encode(_ZEROS)), read("numbers"),
-         raises="ChunkError", says="'0.0'", finds="chunk-damaged"),
-    Case(SIZES, "an LZ4 chunk that becomes 64 MiB", "`ChunkError`, from its header",
-         squeezed({"id": "lz4"}, numcodecs.LZ4().encode(_ZEROS)), read("numbers"),
-         raises="ChunkError", says="'0.0'", finds="chunk-damaged"),
+    *(Case(SIZES, f"{name} chunk that becomes 64 MiB", "`ChunkError`; decoding stops at the size of the chunk",
+           squeezed({"id": codec.codec_id}, codec.encode(_ZEROS)), read("numbers"),
+           raises="ChunkError", says="more than 16 bytes", finds="chunk-damaged")
+      for name, codec in {"a zlib": numcodecs.Zlib(1), "a gzip": numcodecs.GZip(1), "a bzip2": numcodecs.BZ2(1),
+                          "an LZMA": numcodecs.LZMA()}.items()),
+    *(Case(SIZES, f"{name} chunk that becomes 64 MiB", "`ChunkError`, from its header",
+           squeezed({"id": codec.codec_id}, codec.encode(_ZEROS)), read("numbers"),
+           raises="ChunkError", says="'0.0'", finds="chunk-damaged")
+      for name, codec in {"a zstd": numcodecs.Zstd(1), "a Blosc": numcodecs.Blosc("zstd", 9),
+                          "an LZ4": numcodecs.LZ4()}.items()),
     Case(SIZES, "text that becomes more than `max_object_bytes`", "`LimitError` that names the limit",
          squeezed({"id": "zlib", "level": 1}, zlib.compress(_ZEROS), name="texts"),
          read("texts", read_options=ReadOptions(limits=Limits(max_object_bytes=2**20))),
@@ -359,8 +433,15 @@ CASES: tuple[Case, ...] = (
          text("numbers/0.0", bytes(2000), consolidated=True),
          lambda path: opened(path, read_options=_FEW_BYTES)["numbers"].data[:],
          raises="LimitError", says="max_stored_bytes", finds="chunk-damaged"),
+    Case(SIZES, "links to more files than `max_files`", "a warning that names the limit", _many_neighbours,
+         lambda path: opened(path, read_options=ReadOptions(limits=Limits(max_files=2))),
+         warns="BrokenLinkWarning", says="max_files"),
+    Case(SIZES, "a copy of an array of 2^40 chunks of which a few are stored", "`LimitError`: `max_unwritten_bytes`",
+         document("numbers/.zarray", lambda d: d.update(shape=[2**41, 4])), _copied,
+         raises="LimitError", says="max_unwritten_bytes", finds="chunk-missing"),
     # code
-    Case(CODE, "a pickle that would run a program", "`UnsafeDataError`; nothing is run", _pickled, resolve,
+    Case(CODE, "a pickle that would run a program", "`UnsafeDataError`; nothing is run",
+         _pickled(pickle.dumps([_Evil(), _Evil()])), resolve,
          raises="UnsafeDataError", says="/references", finds="unsafe"),
     Case(CODE, "a codec that is not known", "`MetadataError` that names it",
          document("numbers/.zarray", lambda d: d.update(compressor={"id": "os.system"})), read("numbers"),
@@ -370,17 +451,26 @@ CASES: tuple[Case, ...] = (
              filters=[{"id": "astype", "encode_dtype": "u1", "decode_dtype": "U99999999"}])), read("numbers"),
          raises="MetadataError", says="not a type of numbers", finds="document-damaged"),
     Case(CODE, "a node called `../../outside`", "`StoreError`; nothing outside is touched",
-         _consolidated(lambda d: d["metadata"].update({"../../outside/.zarray": d["metadata"]["numbers/.zarray"]})),
+         _consolidated(lambda d: d.update({"../../outside/.zarray": d["numbers/.zarray"]})),
          lambda path: opened(path).groups[".."].groups[".."].datasets["outside"].data[:],
          raises="StoreError", says="leads out of the store", finds="consolidated-stale"),
+    Case(CODE, "a pickle with a key of 100,000 tuples in each other", "`UnsafeDataError`; nothing is built of it",
+         _pickled(b"\x80\x04}" + _DEEP_KEY + b"Ns."), resolve,
+         raises="UnsafeDataError", says="key that is not text", finds="unsafe"),
+    Case(CODE, "a pickle with a crafted type of elements", "`UnsafeDataError`; nothing is built of it",
+         _pickled(b"\x80\4" + _crafted_type()), resolve,
+         raises="UnsafeDataError", says="/references", finds="unsafe"),
+    Case(CODE, "a node with an absolute path, `/outside`", "it is read below the root; nothing outside is touched",
+         _consolidated(lambda d: d.update({"/outside/.zarray": d["numbers/.zarray"]})),
+         lambda path: opened(path)["outside"].data.shape, finds="consolidated-stale"),
 )  # fmt: skip
 
 
 def all_cases() -> tuple[Case, ...]:
     """Return the lines of all tables."""
-    from tests.hostile import careless, damaged, values  # which have more of what is made here
+    from tests.hostile import calls  # which has more of what is made here
 
-    return (*CASES, *damaged.CASES, *careless.CASES, *values.CASES)
+    return (*CASES, *calls.CASES)
 
 
 def table_of(part: str) -> list[tuple[str, ...]]:
