@@ -27,7 +27,6 @@ from hdmf_zarr_backend.builders.schema import ContainerError
 from hdmf_zarr_backend.errors import MetadataError
 from tests import samples
 from tests.documents import change_attributes
-from tests.test_io import FOLLOW
 
 SIZE = 40
 
@@ -385,16 +384,6 @@ def test_exports(path, folder, touched, tmp_path, eager):
         assert {each.object_id for each in io.read().all_children()} == eager.keys()
 
 
-@pytest.mark.needs("append")
-def test_the_other_modes_make_everything(folder):
-    path = samples.write_zarr(folder / "many.zarr", many_nwbfile())
-    with NWBZarrIO(path, "a", lazy=True) as io:
-        nwbfile = io.read()
-        nwbfile.add_acquisition(TimeSeries(name="new", data=[1.0], unit="V", rate=1.0))
-        io.write(nwbfile)
-    assert opened(path).acquisition["new"].data[:].tolist() == [1.0]
-
-
 def test_a_manager_of_the_user(path, eager):
     class Manager(BuildManager):  # type: ignore[misc]
         """A manager of another class."""
@@ -403,17 +392,6 @@ def test_a_manager_of_the_user(path, eager):
     with NWBZarrIO(path, manager=manager) as io:
         assert all_shown(io.read()) == eager
     assert type(manager) is Manager
-
-
-def test_links_to_another_file(folder):
-    first = samples.write_zarr(folder / "first.zarr", samples.plain_nwbfile("first"))
-    with NWBZarrIO(first) as source, NWBZarrIO(folder / "second.zarr", "w", manager=source.manager) as io:
-        nwbfile = samples.plain_nwbfile("second")
-        nwbfile.add_stimulus(source.read().acquisition["trace"])
-        io.write(nwbfile)
-    lazy, eager = (opened(folder / "second.zarr", lazy=lazy, **FOLLOW) for lazy in (True, False))
-    assert all_shown(lazy) == all_shown(eager)
-    assert lazy.stimulus["trace"].data[:].tolist() == eager.stimulus["trace"].data[:].tolist()
 
 
 # ---- threads --------------------------------------------------------------------------------------------------------

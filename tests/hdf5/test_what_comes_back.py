@@ -13,6 +13,7 @@ import pytest
 from h5py import h5a, h5d, h5p, h5s, h5t
 
 from hdmf_zarr_backend import convert
+from tests.everything import low_level
 from tests.hdf5.independent_comparison import differences
 
 Write = Callable[[h5py.File], Any]
@@ -144,6 +145,20 @@ def rows_with_gaps(file: h5py.File) -> None:
     h5d.create(file.id, b"x", h5t.array_create(row, (2, 2)), h5s.create_simple((3,)))
 
 
+def tagged(file: h5py.File) -> None:
+    """Write opaque values with a tag, which h5py's own interface does not read."""
+    tid = h5t.create(h5t.OPAQUE, 3)
+    tid.set_tag(b"some tag")
+    low_level(file, "tagged", tid, np.array([b"abc", b"d\0\0"], "V3"), tid)
+
+
+def large_attributes(file: h5py.File) -> None:
+    """Write attributes that are larger than old HDF5 allows."""
+    file["data"] = np.arange(3)
+    file["data"].attrs["large"] = np.arange(20_000)
+    file.attrs["large"] = ["text" * 10] * 5000
+
+
 NANS = [("f2", 0x7E05), ("f2", 0xFE00), ("f4", 0x7FC00005), ("f4", 0x7F800001), ("f8", 0x7FF8000000000005),
         ("f8", 0xFFF0000000000001)]  # fmt: skip
 PADDINGS = (h5t.STR_NULLTERM, h5t.STR_NULLPAD, h5t.STR_SPACEPAD)
@@ -162,6 +177,8 @@ FILES: dict[str, Write] = {
        if (form, place) != ("sequence", "dataset")},  # which is refused
     "named types of datasets and attributes": named_types,
     "arrays of rows with gaps": rows_with_gaps,
+    "opaque values with a tag": tagged,
+    "large attributes": large_attributes,
 }  # fmt: skip
 
 

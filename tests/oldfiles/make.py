@@ -24,28 +24,22 @@ from tests.peers import RECIPES, PeerRecipe, obtain_peer
 FOLDER = Path(__file__).resolve().parent
 
 
-def _release(number: str, *libraries: str) -> PeerRecipe:
-    return PeerRecipe(f"hdmf-zarr {number}", "", ("3.11",), (f"hdmf-zarr=={number}", "h5py==3.16.0", *libraries))
-
-
+_RELEASES = {
+    "0.8.0": "hdmf==3.14.1 pynwb==2.7.0 zarr==2.18.2 numcodecs==0.12.1 numpy==1.26.4",
+    "0.9.0": "hdmf==3.14.4 pynwb==2.8.2 zarr==2.18.3 numcodecs==0.13.0 numpy==1.26.4",
+    "0.10.0": "hdmf==3.14.6 pynwb==2.8.3 zarr==2.18.4 numcodecs==0.15.0 numpy==2.2.2",
+    "0.11.3": "hdmf==4.0.0 pynwb==3.0.0 zarr==2.18.7 numcodecs==0.15.1 numpy==2.2.5",
+    "0.12.0": "hdmf==4.1.2 pynwb==3.1.2 zarr==2.18.7 numcodecs==0.15.1 numpy==2.3.4",
+}
 _LINDI = RECIPES["lindi"]
 
 WRITERS = {
-    "hdmf-zarr-0.8.0": _release(
-        "0.8.0", "hdmf==3.14.1", "pynwb==2.7.0", "zarr==2.18.2", "numcodecs==0.12.1", "numpy==1.26.4"
-    ),
-    "hdmf-zarr-0.9.0": _release(
-        "0.9.0", "hdmf==3.14.4", "pynwb==2.8.2", "zarr==2.18.3", "numcodecs==0.13.0", "numpy==1.26.4"
-    ),
-    "hdmf-zarr-0.10.0": _release(
-        "0.10.0", "hdmf==3.14.6", "pynwb==2.8.3", "zarr==2.18.4", "numcodecs==0.15.0", "numpy==2.2.2"
-    ),
-    "hdmf-zarr-0.11.3": _release(
-        "0.11.3", "hdmf==4.0.0", "pynwb==3.0.0", "zarr==2.18.7", "numcodecs==0.15.1", "numpy==2.2.5"
-    ),
-    "hdmf-zarr-0.12.0": _release(
-        "0.12.0", "hdmf==4.1.2", "pynwb==3.1.2", "zarr==2.18.7", "numcodecs==0.15.1", "numpy==2.3.4"
-    ),
+    **{
+        f"hdmf-zarr-{number}": PeerRecipe(
+            f"hdmf-zarr {number}", "", ("3.11",), (f"hdmf-zarr=={number}", "h5py==3.16.0", *libraries.split())
+        )
+        for number, libraries in _RELEASES.items()
+    },
     "hdmf-zarr-0.13.0": RECIPES["0.13"],
     "hdmf-zarr-0.14.0": RECIPES["0.14"],
     "lindi-0.4.6": PeerRecipe(
