@@ -61,16 +61,12 @@ def test_one_label_with_two_lengths_in_a_group(folder):
         labelled("a", (4,), ("time",)),
         labelled("b", (4, 3), ("time", "channel")),
         labelled("c", (9,), ("time",)),
+        group("apart", labelled("a", (9,), ("time",))),
     ]
     found = round_trip(path, root(*members))
     assert [names(path, name) for name in "abc"] == [["time"], ["time", "channel"], ["time_9"]]
+    assert names(path, "apart/a") == ["time"]
     assert [found[name].dimension_labels for name in "abc"] == [("time",), ("time", "channel"), ("time",)]
-
-
-def test_groups_are_apart(folder):
-    tree = root(group("g", labelled("a", (4,), ("time",))), labelled("b", (9,), ("time",)))
-    path = write_builder(folder / "file.zarr", tree)
-    assert (names(path, "g/a"), names(path, "b")) == (["time"], ["time"])
 
 
 @pytest.mark.needs("append")

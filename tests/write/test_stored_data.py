@@ -150,19 +150,16 @@ def test_a_link_that_cannot_be_is_a_copy_with_a_warning(tmp_path, source):
 
 def test_text_of_zarr_itself(tmp_path):
     texts = np.array(["a", "", "ü", "long text"], dtype=object)
-    array = stored_text(str(tmp_path / "text.zarr"), texts)
+    options: dict[str, Any] = {"dtype": str, "zarr_format": 2}
+    if IS_ZARR_2:
+        options = {"dtype": object, "object_codec": numcodecs.VLenUTF8()}
+    array = zarr.open_array(str(tmp_path / "text.zarr"), mode="w", shape=texts.shape, chunks=3, **options)
+    array[:] = texts
     assert list(ZarrDataIO(array)) == texts.tolist()
     for name, data in (("plain.zarr", array), ("wrapped.zarr", ZarrDataIO(array))):
         path = write_builder(tmp_path / name, root(dataset("d", data, "utf8")), zarr_format=2)
         assert read_builder(path)["d"].data[()].tolist() == texts.tolist()
         assert document(path, "d/.zarray")["chunks"] == [3]
-
-
-def stored_text(store: str, texts: Any) -> Any:
-    options: dict[str, Any] = {"object_codec": numcodecs.VLenUTF8()} if IS_ZARR_2 else {"zarr_format": 2}
-    array = zarr.open_array(store, mode="w", shape=texts.shape, dtype=object if IS_ZARR_2 else str, chunks=3, **options)
-    array[:] = texts
-    return array
 
 
 def test_an_iterator_in_a_wrapper_is_iterated_over_as_before():

@@ -33,7 +33,6 @@ from hdmf_zarr_backend.stores.local import LocalStore
 from tests import samples
 from tests.everything import write_everything
 from tests.hostile import seeds
-from tests.interop.digests import digest
 from tests.options import arguments
 from tests.test_both import Dying, Keys
 
@@ -89,22 +88,6 @@ def test_one_of_everything(tmp_path):
     upgrade(tmp_path / "a.zarr")
     convert(tmp_path / "a.zarr", tmp_path / "b.h5")
     assert compare(tmp_path / "a.h5", tmp_path / "b.h5") == []
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_zarr_python_reads_it_as_it_read_the_old_one(rich, tmp_path):
-    path = shutil.copytree(rich, tmp_path / "a.nwb.zarr")
-    nodes = dict(parse(LocalStore(str(path))).hierarchy.walk())
-    arrays = {p for p, node in nodes.items() if isinstance(node, Dataset) and isinstance(node.stored.data_type, str)}
-    kept = {p for p in arrays if not _is_object(nodes[p])}
-    scalars = {p for p in kept if json.loads((path / p / ".zattrs").read_text())["zarr_dtype"] == "scalar"}
-    old = {p: np.asarray(zarr.open_array(path / p, mode="r", zarr_format=2)[...]) for p in kept}
-    upgrade(path)
-    new = {p: np.asarray(zarr.open_array(path / p, mode="r", zarr_format=3)[...]) for p in kept}
-    assert {p: () if p in scalars else values.shape for p, values in old.items()} == {
-        p: v.shape for p, v in new.items()
-    }
-    assert {p: digest(v.reshape(-1)) for p, v in old.items()} == {p: digest(v.reshape(-1)) for p, v in new.items()}
 
 
 _CODECS: dict[str, dict[str, Any]] = {
