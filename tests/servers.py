@@ -107,19 +107,7 @@ Fault = Callable[[str, str, int], str | None]
 
 
 class Proxy(ThreadingHTTPServer):
-    """Passes requests on.
-
-    Attributes
-    ----------
-    requests : list of (str, str)
-        Method and path of each.
-    fault : callable
-        What is wrong with a request; None: nothing.
-    delay : float
-        Seconds that each request takes longer.
-    together : tuple of str and int
-        Requests with this in their path wait, for a minute at most, until so many have been under way at once.
-    """
+    """Passes requests on, and notes method and path of each."""
 
     daemon_threads = True
     request_queue_size = 128
@@ -129,11 +117,8 @@ class Proxy(ThreadingHTTPServer):
         parts = urlsplit(target)
         self.target = (parts.hostname, parts.port)
         self.requests: list[tuple[str, str]] = []
-        self.fault: Fault = lambda method, path, number: None
-        self.delay = 0.0
-        self.together = ("", 0)
         self.busy = 0
-        self.most_busy = 0
+        self.reset()
         self.lock = threading.Lock()
 
     @property
@@ -152,9 +137,11 @@ class Proxy(ThreadingHTTPServer):
     def reset(self) -> None:
         """Forget the requests, and end all faults."""
         self.requests.clear()
-        self.fault = lambda method, path, number: None
+        self.fault: Fault = lambda method, path, number: None
         self.delay = 0.0
+        """Seconds that each request takes longer."""
         self.together = ("", 0)
+        """Requests with this in their path wait, for a minute at most, until so many have been under way at once."""
         self.most_busy = 0
 
     def handle_error(self, request: Any, client_address: Any) -> None:
@@ -226,15 +213,7 @@ class _Passing(BaseHTTPRequestHandler):
 
 
 class S3Server:
-    """An S3 server with a bucket, through a proxy.
-
-    Attributes
-    ----------
-    proxy : Proxy
-        Between the client and the server.
-    bucket : str
-        Name of a bucket that is there.
-    """
+    """An S3 server with a bucket, through a proxy."""
 
     def __init__(self, endpoint: str, proxy: Proxy, bucket: str) -> None:
         self.endpoint = endpoint

@@ -216,42 +216,6 @@ def test_references_say_path_and_ids(everything: tuple[Path, Path, Path]) -> Non
     assert {root[f"references/{name}"].attrs["zarr_dtype"] for name in ("regions", "null regions")} == {"region"}
 
 
-def test_rows_are_lists_of_json(everything: tuple[Path, Path, Path]) -> None:
-    _, made, _ = everything
-    array = document(made, "rows/table/.zarray")
-    assert (array["shape"], array["dtype"], array["filters"][0]["id"]) == ([3, 5], "|O", "json2")
-    assert document(made, "rows/table/.zattrs")["zarr_dtype"] == [
-        {"name": "start", "dtype": "int32"},
-        {"name": "target", "dtype": "object"},
-        {"name": "note", "dtype": "str"},
-        {"name": "weight", "dtype": "float32"},
-        {"name": "part", "dtype": "region"},
-    ]
-    assert document(made, "rows/plain/.zarray")["dtype"][1] == ["y", ">i2"]
-
-
-def test_scalars_are_not_compressed_and_texts_are_utf8(everything: tuple[Path, Path, Path]) -> None:
-    _, made, _ = everything
-    for path in ("text/scalar ascii", "text/scalar fixed 00", "numbers/scalar <i4", "specifications/core/2.0/é"):
-        array = document(made, f"{path}/.zarray")
-        assert (array["shape"], array["compressor"]) == ([1], None), path
-        assert document(made, f"{path}/.zattrs")["zarr_dtype"] == "scalar", path
-    for path in ("text/utf8", "text/ascii", "text/2d", "text/scalar"):
-        assert document(made, f"{path}/.zarray")["filters"] == [{"id": "vlen-utf8"}], path
-    assert document(made, ".zattrs")[".specloc"] == "specifications"
-
-
-def test_dimension_names_have_one_length_in_a_group(everything: tuple[Path, Path, Path]) -> None:
-    _, made, _ = everything
-    lengths: dict[tuple[str, str], int] = {}
-    for file in made.rglob(".zarray"):
-        shape = json.loads(file.read_text())["shape"]
-        names = json.loads((file.parent / ".zattrs").read_text())["_ARRAY_DIMENSIONS"]
-        assert len(names) == len(shape) == len(set(names))
-        for name, length in zip(names, shape, strict=True):
-            assert lengths.setdefault((str(file.parent.parent), name), length) == length
-
-
 def test_what_zarr_can_say_is_not_noted(tmp_path: Path) -> None:
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file.attrs["text"], file.attrs["number"] = "a", 5
@@ -511,29 +475,6 @@ def test_calls_that_are_refused_touch_nothing(
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
 
 
-@pytest.mark.parametrize("kind", ["folder", "text", "hdf5", "zarr"])
-@pytest.mark.parametrize("to", ["zarr", "hdf5"])
-def test_with_force_anything_is_replaced(tmp_path: Path, kind: str, to: Any) -> None:
-    source = simple(tmp_path / "a.h5", x=np.arange(3))
-    if to == "hdf5":
-        convert(source, tmp_path / "a.zarr")
-        source = tmp_path / "a.zarr"
-    target = tmp_path / "target"
-    if kind == "folder":
-        (target / "inner").mkdir(parents=True)
-    elif kind == "text":
-        target.write_text("text")
-    else:
-        simple(tmp_path / "other.h5", y=np.arange(9))
-        if kind == "zarr":
-            convert(tmp_path / "other.h5", target, to="zarr")
-        else:
-            shutil.copy(tmp_path / "other.h5", target)
-    convert(source, target, to=to, overwrite=True)
-    assert differences(tmp_path / "a.h5", target, ignore={"chunks", "filters"}) == []
-    assert leftovers(tmp_path, "a.h5", "a.zarr", "other.h5") == ["target"]
-
-
 def test_damage_in_zarr_is_reported_with_the_node(tmp_path: Path) -> None:
     convert(simple(tmp_path / "a.h5", group__x=np.arange(1000)), tmp_path / "a.zarr")
     simple(tmp_path / "b.h5", y=np.arange(2))
@@ -577,31 +518,38 @@ def test_an_interrupted_conversion_leaves_the_old_file(tmp_path: Path, target: s
     assert len(kept) == (1 if target == "b.zarr" else 0)
 
 
-def set_version(file: h5py.File, value: Any) -> None:
-    del file.attrs["nwb_version"]
-    if value is not None:
-        file.attrs["nwb_version"] = value
+TRACE = "acquisition/trace"
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("path", "attribute", "value", "words"),
     [
-        (lambda file: set_version(file, None), "it has no NWB version"),
-        (lambda file: set_version(file, np.array([b"2.0"])), "gives its NWB version as an array"),
-        (lambda file: set_version(file, "1.0.6"), "NWB version 1.0.6"),
-        (lambda file: file.__delitem__("session_start_time"), r"pynwb cannot read this file \(\w+Error: "),
-        (
-            lambda file: file["acquisition/trace/starting_time"].attrs.__delitem__("rate"),
-            r"Could not construct TimeSeries object due to: .*, at /acquisition/trace\)",
-        ),
+        ("/", "nwb_version", None, "it has no NWB version"),
+        ("/", "nwb_version", np.array([b"2.0"]), "gives its NWB version as an array"),
+        ("/", "nwb_version", "1.0.6", "NWB version 1.0.6"),
+        ("nwb_version", None, "NWB-1.0.6", "NWB version NWB-1.0.6"),
+        ("session_start_time", None, None, r"pynwb cannot read this file \(\w+Error: "),
+        ("session_start_time", None, "2020-02-31T00:00:00+00:00", "pynwb cannot read this file"),
+        (f"{TRACE}/starting_time", "rate", None, r"Could not construct TimeSeries .*, at /acquisition/trace\)"),
+        (f"{TRACE}/starting_time", None, None, "pynwb cannot read this file"),
+        (TRACE, "comments", ["two", "texts"], "pynwb cannot read this file"),
+        (TRACE, "neurodata_type", np.arange(3), "pynwb cannot read this file"),
+        ("acquisition/again", None, h5py.SoftLink(f"/{TRACE}"), "pynwb cannot read this file"),
     ],
 )
 def test_what_pynwb_cannot_read_is_refused_unless_requested(
-    tmp_path: Path, change: Callable[[h5py.File], None], words: str
+    tmp_path: Path, path: str, attribute: str | None, value: Any, words: str
 ) -> None:
+    """A node or an attribute is gone, or another one."""
     source = samples.write_hdf5(tmp_path / "a.nwb", samples.plain_nwbfile())
     with h5py.File(source, "r+") as file:
-        change(file)
+        if path == "nwb_version":  # as NWB 1 has it
+            del file.attrs[path]
+        place, name = (file, path) if attribute is None else (file[path].attrs, attribute)
+        if name in place:
+            del place[name]
+        if value is not None:
+            place[name] = value
     with pytest.raises(UnsupportedFileError, match=words) as caught:
         convert(source, tmp_path / "a.nwb.zarr")
     assert "\n" not in str(caught.value)
@@ -611,20 +559,6 @@ def test_what_pynwb_cannot_read_is_refused_unless_requested(
         convert(tmp_path / "a.nwb.zarr", tmp_path / "b.nwb")
     convert(tmp_path / "a.nwb.zarr", tmp_path / "b.nwb", check=False)
     assert differences(source, tmp_path / "b.nwb") == []
-
-
-def _without(file: h5py.File, path: str) -> None:
-    del file[path]
-
-
-def _with_group_at(file: h5py.File, path: str) -> None:
-    del file[path]
-    file.create_group(path)
-
-
-def _with_numbers_at(file: h5py.File, path: str) -> None:
-    del file[path]
-    file[path] = np.arange(4)
 
 
 def _reads_with_pynwb(source: Path) -> bool:
@@ -640,66 +574,33 @@ def _reads_with_pynwb(source: Path) -> bool:
 
 def test_the_check_says_of_damaged_files_what_pynwb_says_of_them(tmp_path: Path) -> None:
     """What is planned is read in the place of the file; that must not make a difference."""
-    whole = samples.write_hdf5(tmp_path / "whole.nwb", samples.plain_nwbfile())
+    whole = tmp_path / "whole.nwb"
+    with NWBHDF5IO(whole, "w") as io:
+        io.write(samples.plain_nwbfile(), cache_spec=False)
+    paths: list[str] = []
     with h5py.File(whole) as file:
-        paths: list[str] = []
         file.visit(paths.append)
     refused = 0
-    for number, path in enumerate(path for path in paths if not path.startswith("specifications")):
-        for change in (_without, _with_group_at, _with_numbers_at):
-            source = tmp_path / f"{number}-{change.__name__}.nwb"
-            shutil.copy(whole, source)
-            with h5py.File(source, "r+") as file:
-                change(file, path)
-            is_readable = _reads_with_pynwb(source)
-            for virtual, target in ((False, tmp_path / "a.zarr"), (True, tmp_path / "a.zarr.json")):
-                if is_readable:
-                    convert(source, target, overwrite=True, to="virtual" if virtual else None)
-                    continue
-                refused += 1
-                with pytest.raises(UnsupportedFileError, match="pynwb cannot read this file") as caught:
-                    convert(source, target, overwrite=True, to="virtual" if virtual else None)
-                assert str(source) in str(caught.value)
-                assert target.name not in str(caught.value)
-            source.unlink()
-    assert refused > 6
-
-
-def _linked_twice(file: h5py.File) -> None:
-    file["acquisition/again"] = h5py.SoftLink("/acquisition/trace")
-
-
-def _without_times(file: h5py.File) -> None:
-    for name in ("starting_time", "timestamps"):
-        file["acquisition/trace"].pop(name, None)
-
-
-def _two_texts_for_one(file: h5py.File) -> None:
-    file["acquisition/trace"].attrs["comments"] = ["two", "texts"]
-
-
-def _type_of_numbers(file: h5py.File) -> None:
-    file["acquisition/trace"].attrs["neurodata_type"] = np.arange(3)
-
-
-def _impossible_day(file: h5py.File) -> None:
-    file["session_start_time"][()] = "2020-02-31T00:00:00+00:00"
-
-
-@pytest.mark.parametrize(
-    "change", [_linked_twice, _without_times, _two_texts_for_one, _type_of_numbers, _impossible_day]
-)
-def test_what_the_schema_allows_but_pynwb_cannot_read_is_refused(
-    tmp_path: Path, change: Callable[[h5py.File], None]
-) -> None:
-    source = samples.write_hdf5(tmp_path / "a.nwb", samples.plain_nwbfile())
-    with h5py.File(source, "r+") as file:
-        change(file)
-    with pytest.raises(UnsupportedFileError, match="pynwb cannot read this file"):
-        convert(source, tmp_path / "a.zarr")
-    convert(source, tmp_path / "a.zarr", check=False)
-    with pytest.raises(UnsupportedFileError, match="pynwb cannot read this file"):
-        convert(tmp_path / "a.zarr", tmp_path / "b.nwb")
+    for number, path in enumerate(paths):
+        # each node is gone, a group, or numbers
+        source = Path(shutil.copy(whole, tmp_path / f"{number}.nwb"))
+        with h5py.File(source, "r+") as file:
+            del file[path]
+            if number % 3 == 1:
+                file.create_group(path)
+            elif number % 3 == 2:
+                file[path] = np.arange(4)
+        virtual = number % 2
+        target, to = (tmp_path / "a.zarr.json", "virtual") if virtual else (tmp_path / "a.zarr", "zarr")
+        if _reads_with_pynwb(source):
+            convert(source, target, overwrite=True, to=to)  # type: ignore[arg-type]
+            continue
+        refused += 1
+        with pytest.raises(UnsupportedFileError, match="pynwb cannot read this file") as caught:
+            convert(source, target, overwrite=True, to=to)  # type: ignore[arg-type]
+        assert str(source) in str(caught.value)
+        assert target.name not in str(caught.value)
+    assert refused > 3
 
 
 @pytest.mark.parametrize("zarr_format", [2, 3, "both"])
@@ -733,12 +634,6 @@ def test_axes_of_a_file_without_a_schema_have_the_names_of_the_installed_one(tmp
     ]
 
 
-def test_an_nwb_1_file_is_known_by_its_dataset(tmp_path: Path) -> None:
-    simple(tmp_path / "a.nwb", nwb_version="NWB-1.0.6", epochs__x=np.arange(3))
-    with pytest.raises(UnsupportedFileError, match=r"NWB version NWB-1\.0\.6"):
-        convert(tmp_path / "a.nwb", tmp_path / "a.zarr")
-
-
 def test_a_filter_that_is_not_installed_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file.create_dataset("x", data=np.arange(1000), chunks=(100,), compression="lzf", shuffle=True)
@@ -751,49 +646,22 @@ def test_a_filter_that_is_not_installed_is_reported(tmp_path: Path, monkeypatch:
         assert file["x"][:].tolist() == list(range(1000))
 
 
-@pytest.mark.parametrize("is_installed", [True, False])
-def test_filters_of_plugins_are_used_where_they_are_installed(tmp_path: Path, is_installed: bool) -> None:
-    """In processes of their own: a plugin that is registered stays so."""
+def test_a_plugin_that_is_not_installed_is_named(tmp_path: Path) -> None:
+    """In a process of its own: a plugin that is registered stays so."""
     pytest.importorskip("hdf5plugin")
-    make = """
-import sys, h5py, hdf5plugin, numpy as np
-with h5py.File(sys.argv[1], "w") as file:
-    file.create_dataset("group/x", data=np.arange(9000).reshape(-1, 3), chunks=(7, 3), **hdf5plugin.Bitshuffle())
-"""
-    hide = "" if is_installed else "import sys; sys.modules['hdf5plugin'] = None\n"
-    turn = hide + "import sys; from hdmf_zarr_backend import convert; convert(sys.argv[1], sys.argv[2])"
-    paths = [str(tmp_path / name) for name in ("a.h5", "a.zarr", "b.h5")]
-    subprocess.run([sys.executable, "-c", make, paths[0]], check=True)
-    first = subprocess.run([sys.executable, "-c", turn, *paths[:2]], capture_output=True, text=True, check=False)
-    if not is_installed:
-        assert "HDF5 filter 32008 is not installed" in first.stderr
-        assert "(/group/x). Install hdf5plugin." in first.stderr
-        assert leftovers(tmp_path, "a.h5") == []
-        return
-    assert zarr.open_group(paths[1], mode="r")["group/x"][-1].tolist() == [8997, 8998, 8999]
-    subprocess.run([sys.executable, "-c", turn, *paths[1:]], check=True)
-    assert differences(Path(paths[0]), Path(paths[2])) == []
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        filters = {"compression": 32008, "compression_opts": (0, 0)}
+        file.create_dataset("group/x", data=np.arange(9000).reshape(-1, 3), chunks=(7, 3), **filters)
+    hide = "import sys; sys.modules['hdf5plugin'] = None\n"
+    turn = f"{hide}from hdmf_zarr_backend import convert; convert(sys.argv[1], sys.argv[2])"
+    paths = [str(tmp_path / name) for name in ("a.h5", "a.zarr")]
+    answer = subprocess.run([sys.executable, "-c", turn, *paths], capture_output=True, text=True, check=False)
+    assert "HDF5 filter 32008 is not installed" in answer.stderr
+    assert "(/group/x). Install hdf5plugin." in answer.stderr
+    assert leftovers(tmp_path, "a.h5") == []
 
 
 # ---- report, progress, memory ---------------------------------------------------------------------------------------
-
-
-class Recorded(Progress):
-    """Records its calls."""
-
-    def __init__(self) -> None:
-        self.total, self.done, self.ended = 0, 0, False
-        self.paths: set[str] = set()
-
-    def start(self, total: int) -> None:
-        self.total = total
-
-    def advance(self, path: str, done: int) -> None:
-        self.done += done
-        self.paths.add(path)
-
-    def finish(self) -> None:
-        self.ended = True
 
 
 def test_paths_may_be_relative_and_of_any_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -803,7 +671,7 @@ def test_paths_may_be_relative_and_of_any_kind(tmp_path: Path, monkeypatch: pyte
     assert report.target == os.path.join(tmp_path, "b.zarr")
 
 
-@pytest.mark.parametrize("chunks", [None, (1000, 64), (250, 12), (40_000, 1)])
+@pytest.mark.parametrize("chunks", [None, (250, 12), (40_000, 1)])
 def test_memory_is_bounded_whatever_the_chunks(tmp_path: Path, chunks: tuple[int, int] | None) -> None:
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file.create_dataset("x", data=np.arange(40_000 * 256, dtype="<f8").reshape(-1, 256), chunks=chunks)

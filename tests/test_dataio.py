@@ -130,11 +130,6 @@ def test_the_advice_for_a_codec():
     )
 
 
-def test_only_what_was_given_is_a_setting():
-    assert ZarrDataIO([1]).io_settings == {}
-    assert ZarrDataIO([1], chunks=(1,)).io_settings == {"chunks": (1,)}
-
-
 @pytest.mark.parametrize(
     ("chunks", "kept"), [(5, (5,)), (np.int32(5), (5,)), ([2, np.int8(3)], (2, 3)), (True, None), (None, None)]
 )
@@ -181,15 +176,6 @@ def test_the_largest_shape_is_that_of_the_data_where_none_is_given():
     assert ZarrDataIO(DataChunkIterator(data=iter([1]), maxshape=(None,))).maxshape == (None,)
     assert ZarrDataIO(shape=(4,), dtype="i4").maxshape == (4,)
     assert ZarrDataIO([1, 2], maxshape=[None]).maxshape == (None,)
-
-
-def test_the_dataset_is_given_once():
-    wrapped = ZarrDataIO(shape=(3,), dtype="i4")
-    assert wrapped.dataset is None
-    wrapped.dataset = "array"
-    assert wrapped.dataset == "array"
-    with pytest.raises(UsageError, match="already"):
-        wrapped.dataset = "other"
 
 
 @pytest.mark.parametrize(

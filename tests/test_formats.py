@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -191,29 +190,6 @@ def test_a_group_may_be_called_as_chunks_are(tmp_path):
 
 
 @needs_zarr_3
-def test_zarr_python_reads_the_values(tmp_path):
-    path = write_builder(
-        tmp_path / "a.zarr",
-        root(
-            dataset("numbers", np.arange(12, dtype=">i4").reshape(3, 4)),
-            dataset("text", ["a", "äöü", ""]),
-            dataset("one", 5.0),
-            dataset(
-                "filtered", ZarrDataIO(np.arange(9, dtype="i2"), chunks=(4,), compressor={"id": "zlib", "level": 1})
-            ),
-        ),
-        zarr_format=3,
-    )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of codecs that are in no specification
-        found = zarr.open_group(path, mode="r", use_consolidated=True)
-        assert found["numbers"][...].tolist() == np.arange(12).reshape(3, 4).tolist()
-        assert found["text"][...].tolist() == ["a", "äöü", ""]
-        assert found["one"][()] == 5.0
-        assert found["filtered"][...].tolist() == list(range(9))
-
-
-@needs_zarr_3
 def test_an_array_that_zarr_python_cannot_open_is_reported(tmp_path, monkeypatch):
     path = write_builder(tmp_path / "a.zarr", root(dataset("d", np.zeros(2, [("a", "<i4")]))), zarr_format=3)
     data = read_builder(path)["d"].data
@@ -274,19 +250,6 @@ def test_chunks_are_copied_as_they_are(rich, number, other, tmp_path):
             assert (tmp_path / "other.nwb.zarr" / path / made.stored.chunk_name(index)).read_bytes() == stored, path
             copied += 1
     assert copied > 100
-
-
-@pytest.mark.parametrize(("number", "other"), [(2, 3), (3, 2)])
-def test_an_export_to_the_other_format(rich, number, other, tmp_path):
-    with NWBZarrIO(rich[number]) as io, NWBZarrIO(tmp_path / "other.nwb.zarr", "w", zarr_format=other) as out:
-        out.export(io)
-    ignored = {
-        "chunks",
-        "filters",
-        "maxshape",
-        "text-encoding",
-    }  # an export through builders keeps less than a conversion
-    assert compare(rich[number], tmp_path / "other.nwb.zarr", ignore=ignored) == []
 
 
 @pytest.mark.parametrize("number", [2, 3])
