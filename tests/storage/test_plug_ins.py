@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -71,13 +71,11 @@ class Wrapper(Codec):  # type: ignore[misc]
 
 
 @pytest.fixture(autouse=True)
-def registered() -> Iterator[None]:
-    """numcodecs knows the codecs."""
-    for codec in (Signal, Wrapper):
-        numcodecs.register_codec(codec)
-    yield
-    for codec in (Signal, Wrapper):
-        numcodecs.registry.codec_registry.pop(codec.codec_id, None)
+def _registered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """numcodecs knows the codecs; pickle too, by another name and as somebody's subclass."""
+    derived = type("Derived", (numcodecs.Pickle,), {"__module__": "other"})
+    for name, codec in {"signal": Signal, "wrapper": Wrapper, "pickle": numcodecs.Pickle, "derived": derived}.items():
+        monkeypatch.setitem(numcodecs.registry.codec_registry, f"test_{name}", codec)
 
 
 def nwbfile(**wrapping: Any) -> NWBFile:
@@ -103,13 +101,17 @@ def recording(path: Path, **options: Any) -> np.ndarray[Any, Any]:
         return io.read().acquisition["recording"].data[:]
 
 
-def change_codec(path: Path, **changes: Any) -> None:
-    """Change the configuration of the codec in the documents of a file of format 2."""
+def change_array(path: Path, change: Callable[[dict[str, Any]], Any]) -> None:
+    """Change the documents of the array, in a file of format 2."""
     for name in (".zmetadata", "acquisition/recording/data/.zarray"):
         document = json.loads((path / name).read_text())
-        array = document["metadata"]["acquisition/recording/data/.zarray"] if "metadata" in document else document
-        array["compressor"] |= changes
+        change(document["metadata"]["acquisition/recording/data/.zarray"] if "metadata" in document else document)
         (path / name).write_text(json.dumps(document))
+
+
+def change_codec(path: Path, **changes: Any) -> None:
+    """Change the configuration of the codec."""
+    change_array(path, lambda array: array["compressor"].update(changes))
 
 
 # ---- what is done with a file ---------------------------------------------------------------------------------------
@@ -131,18 +133,15 @@ def test_it_is_written_and_read(place, zarr_format):
     assert verify(place).problems == []
 
 
-@both_formats
-def test_it_is_a_filter_before_another_codec(tmp_path, zarr_format):
+@pytest.mark.parametrize(
+    ("zarr_format", "wrapping"),
+    [*((zarr_format, {"filters": [Signal(1)], "compressor": numcodecs.Zstd(1)}) for zarr_format in (2, 3, "both")),
+     (3, {"compressor": Signal(), "shards": (600, 4)})],
+)  # fmt: skip
+def test_it_is_a_filter_before_another_codec_and_in_shards(tmp_path, zarr_format, wrapping):
     path = tmp_path / "file.nwb.zarr"
     with NWBZarrIO(path, "w", zarr_format=zarr_format) as io:
-        io.write(nwbfile(filters=[Signal(1)], compressor=numcodecs.Zstd(1)))
-    np.testing.assert_array_equal(recording(path), RECORDING)
-
-
-def test_it_is_in_shards(tmp_path):
-    path = tmp_path / "file.nwb.zarr"
-    with NWBZarrIO(path, "w", zarr_format=3) as io:
-        io.write(nwbfile(compressor=Signal(), shards=(600, 4)))
+        io.write(nwbfile(**wrapping))
     np.testing.assert_array_equal(recording(path), RECORDING)
 
 
@@ -179,11 +178,7 @@ def test_it_is_exported_and_converted(place, tmp_path, zarr_format, target_forma
             data = io.read().acquisition["recording"].data
             assert data.compressor == Signal(5)
             np.testing.assert_array_equal(data[:], RECORDING)
-
-
-@both_formats
-def test_it_is_decoded_in_hdf5(place, tmp_path, zarr_format):
-    convert(place, tmp_path / "file.nwb")
+    convert(place, tmp_path / "file.nwb")  # it is decoded in HDF5
     with h5py.File(tmp_path / "file.nwb") as file:
         np.testing.assert_array_equal(file["acquisition/recording/data"][:], RECORDING)
 
@@ -219,11 +214,7 @@ def test_another_program_may_have_put_it_at_any_step_of_format_3(tmp_path, codec
 
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_chunks_of_either_order_are_changed(place, order):
-    zarray = json.loads((place / "acquisition/recording/data/.zarray").read_text()) | {"order": order}
-    document = json.loads((place / ".zmetadata").read_text())
-    document["metadata"]["acquisition/recording/data/.zarray"] = zarray
-    (place / ".zmetadata").write_text(json.dumps(document))
-    (place / "acquisition/recording/data/.zarray").write_text(json.dumps(zarray))
+    change_array(place, lambda array: array.update(order=order))
     with NWBZarrIO(place, "r+") as io:
         io.read().acquisition["recording"].data[:] = RECORDING
     np.testing.assert_array_equal(recording(place), RECORDING)
@@ -296,14 +287,11 @@ def install(tmp_path, monkeypatch):
     """Return a function that installs a package with a codec, given its source."""
 
     def make(source: str) -> None:
-        (tmp_path / "site" / "test_installed-1.dist-info").mkdir(parents=True)
-        (tmp_path / "site" / "test_installed_codec.py").write_text(source)
-        (tmp_path / "site" / "test_installed-1.dist-info" / "METADATA").write_text(
-            "Metadata-Version: 2.1\nName: test-installed\nVersion: 1\n"
-        )
-        (tmp_path / "site" / "test_installed-1.dist-info" / "entry_points.txt").write_text(
-            "[numcodecs.codecs]\ntest_installed = test_installed_codec:Installed\n"
-        )
+        about = tmp_path / "site" / "test_installed-1.dist-info"
+        about.mkdir(parents=True)
+        (about.parent / "test_installed_codec.py").write_text(source)
+        (about / "METADATA").write_text("Metadata-Version: 2.1\nName: test-installed\nVersion: 1\n")
+        (about / "entry_points.txt").write_text("[numcodecs.codecs]\ntest_installed = test_installed_codec:Installed\n")
         monkeypatch.syspath_prepend(tmp_path / "site")
         numcodecs.registry.run_entrypoints()
 
@@ -318,9 +306,7 @@ def test_the_entry_point_of_an_installed_package_is_used(place, install):
     install(_INSTALLED)
     for path in (place / "acquisition/recording/data").glob("[0-9]*"):
         path.write_bytes(path.read_bytes()[len(b"signal") :])
-    change_codec(place, id="test_installed")
-    for name in (".zmetadata", "acquisition/recording/data/.zarray"):
-        (place / name).write_text((place / name).read_text().replace(', "level": 5', ""))
+    change_array(place, lambda array: array.update(compressor={"id": "test_installed"}))
     with NWBZarrIO(place, "r", read_options=ReadOptions(limits=Limits(plug_in_codecs=False))) as io:
         assert io.read().acquisition["other"].data[:].tolist() == [1.0, 2.0]
     assert "test_installed_codec" not in sys.modules
@@ -363,53 +349,29 @@ def test_what_it_raises_is_a_chunk_error(place):
     assert {problem.kind for problem in verify(place).problems} == {"chunk-damaged"}
 
 
-def test_another_size_than_that_of_the_chunk_is_refused(place):
-    change_codec(place, wrong_length=True)
-    with pytest.raises(ChunkError, match=r"2398 bytes instead of 2400.*test_signal.*recording/data"):
-        recording(place)
-
-
-def test_a_configuration_that_it_does_not_take(place):
-    change_codec(place, unknown_option=1)
-    with pytest.raises(MetadataError, match=r"test_signal.*unknown_option.*recording/data"):
+@pytest.mark.parametrize(("changes", "error", "match"), [
+    ({"wrong_length": True}, ChunkError, r"2398 bytes instead of 2400.*test_signal.*recording/data"),
+    ({"unknown_option": 1}, MetadataError, r"test_signal.*unknown_option.*recording/data"),
+    *(({"id": "test_wrapper", "inner": inner}, UnsafeDataError, "pickle")
+      for inner in ({"id": "pickle"}, {"codecs": [{"name": "numcodecs.pickle"}]})),
+    *(({"id": name}, MetadataError, name) for name in ("test_pickle", "test_derived")),
+])  # fmt: skip
+def test_a_configuration_that_is_refused(place, changes, error, match):
+    change_codec(place, **changes)
+    with pytest.raises(error, match=match):
         recording(place)
 
 
 @both_formats
-def test_one_that_is_not_registered_is_refused_before_anything_is_written(tmp_path, zarr_format):
-    del numcodecs.registry.codec_registry["test_signal"]
-    path = tmp_path / "file.nwb.zarr"
-    with (
-        pytest.raises(MetadataError, match=r"test_signal.*register_codec"),
-        NWBZarrIO(path, "w", zarr_format=zarr_format) as io,
-    ):
-        io.write(nwbfile(compressor=Signal()))
-    assert not path.exists()
-
-
-@both_formats
-def test_values_that_it_does_not_take_are_refused(tmp_path, zarr_format):
-    path = tmp_path / "file.nwb.zarr"
-    made = plain_nwbfile()
-    made.add_acquisition(TimeSeries(name="floats", data=ZarrDataIO([1.5], compressor=Signal()), unit="V", rate=1.0))
-    with (
-        pytest.raises(ValueRefusedError, match=r"test_signal.*AssertionError"),
-        NWBZarrIO(path, "w", zarr_format=zarr_format) as io,
-    ):
+@pytest.mark.parametrize("is_registered", [False, True])
+def test_what_cannot_be_written_with_it_is_refused_before_anything_is_written(tmp_path, zarr_format, is_registered):
+    path, made = tmp_path / "file.nwb.zarr", nwbfile(compressor=Signal())
+    error, match = MetadataError, r"test_signal.*register_codec"
+    if is_registered:
+        error, match, made = ValueRefusedError, r"test_signal.*AssertionError", plain_nwbfile()
+        made.add_acquisition(TimeSeries(name="x", data=ZarrDataIO([1.5], compressor=Signal()), unit="V", rate=1.0))
+    else:
+        del numcodecs.registry.codec_registry["test_signal"]
+    with pytest.raises(error, match=match), NWBZarrIO(path, "w", zarr_format=zarr_format) as io:
         io.write(made)
     assert not path.exists()
-
-
-@pytest.mark.parametrize("inner", [{"id": "pickle"}, {"codecs": [{"name": "numcodecs.pickle"}]}], ids=["id", "name"])
-def test_a_codec_inside_of_it_never_unpickles(place, inner):
-    change_codec(place, id="test_wrapper", inner=inner)
-    with pytest.raises(UnsafeDataError, match="pickle"):
-        recording(place)
-
-
-@pytest.mark.parametrize("codec", [numcodecs.Pickle, type("Derived", (numcodecs.Pickle,), {"__module__": "other"})])
-def test_pickle_is_no_plug_in_under_any_name(place, codec, monkeypatch):
-    monkeypatch.setitem(numcodecs.registry.codec_registry, "test_other", codec)
-    change_codec(place, id="test_other")
-    with pytest.raises(MetadataError, match=r"test_other"):
-        recording(place)

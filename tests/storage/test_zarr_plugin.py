@@ -1,4 +1,4 @@
-"""Plain zarr, xarray and pydantic-zarr on format-2 files: ours as they are, those of hdmf-zarr 0.13 after one call.
+"""Plain zarr on files of format 2: ours as they are, those of hdmf-zarr 0.13 after one call.
 
 Stores are written by hand, documents and chunks, so that nothing under test takes part in making them. What depends on
 entry points runs in an interpreter of its own: once with those of ``pyproject.toml``, once without any of ours.
@@ -26,12 +26,10 @@ import pytest
 import zarr
 from numcodecs.registry import codec_registry
 from zarr.dtype import data_type_registry
-from zarr.storage import MemoryStore
 
 import hdmf_zarr_backend.arrays.zarr_legacy as older
 import hdmf_zarr_backend.arrays.zarr_plugin as plugin
 from hdmf_zarr_backend.errors import ChunkError, UnsafeDataError
-from tests.peers import Peer
 
 _ROOT = Path(__file__).resolve().parents[2]
 _SOURCE = Path(plugin.__file__).resolve().parents[2]
@@ -64,32 +62,15 @@ class _Store:
         self._document(f"{path}/.zattrs", attributes)
 
     def array(
-        self,
-        path: str,
-        values: np.ndarray[Any, Any],
-        *,
-        chunks: tuple[int, ...] | None = None,
-        codec: Any = None,
-        fill_value: Any = None,
-        dims: list[str] | None = None,
-        write_chunks: bool = True,
-        **attributes: Any,
-    ) -> None:
+        self, path: str, values: np.ndarray[Any, Any], *, chunks: tuple[int, ...] | None = None, codec: Any = None,
+        fill_value: Any = None, dims: list[str] | None = None, write_chunks: bool = True, **attributes: Any,
+    ) -> None:  # fmt: skip
         chunks = chunks or tuple(max(1, length) for length in values.shape)
         dtype: Any = json.loads(json.dumps(values.dtype.descr)) if values.dtype.names else values.dtype.str
-        self._document(
-            f"{path}/.zarray",
-            {
-                "zarr_format": 2,
-                "shape": list(values.shape),
-                "chunks": list(chunks),
-                "dtype": dtype,
-                "compressor": None,
-                "fill_value": fill_value,
-                "order": "C",
-                "filters": None if codec is None else [json.loads(json.dumps(codec.get_config()))],
-            },
-        )
+        filters = None if codec is None else [json.loads(json.dumps(codec.get_config()))]
+        self._document(f"{path}/.zarray", {
+            "zarr_format": 2, "shape": list(values.shape), "chunks": list(chunks), "dtype": dtype, "compressor": None,
+            "fill_value": fill_value, "order": "C", "filters": filters})  # fmt: skip
         self._document(f"{path}/.zattrs", attributes | ({"_ARRAY_DIMENSIONS": dims} if dims is not None else {}))
         counts = [range(-(-length // chunk)) for length, chunk in zip(values.shape, chunks, strict=True)]
         for index in itertools.product(*counts) if write_chunks else ():
@@ -230,12 +211,10 @@ def test_the_project_declares_what_zarr_looks_for() -> None:
         assert point.load() is kind
 
 
-@pytest.mark.parametrize("consolidated", [True, False], ids=["consolidated", "listed"])
-def test_without_the_entry_points_zarr_does_not(ours: Path, consolidated: bool) -> None:
+def test_without_the_entry_points_zarr_does_not(ours: Path) -> None:
     code = f"""{_DUMP}
-import asyncio
 try:
-    dump(zarr.open_group(sys.argv[1], mode="r", use_consolidated={consolidated}))
+    dump(zarr.open_group(sys.argv[1], mode="r"))
 except ValueError as error:
     print(json.dumps(str(error)), flush=True)
 import os; os._exit(0)  # zarr leaves tasks of the failed listing behind, which complain at exit
@@ -243,62 +222,41 @@ import os; os._exit(0)  # zarr leaves tasks of the failed listing behind, which 
     assert "No Zarr data type found" in _python(code, ours, installed=None)
 
 
-@pytest.mark.parametrize("first", ["zarr.open_group(sys.argv[1], mode='r')", "importlib.import_module(sys.argv[2])"])
-def test_zarr_opens_one_array_by_itself_once_the_plugin_is_loaded(ours: Path, installed: Path, first: str) -> None:
-    code = f"{_DUMP}\nimport importlib\n{first}\n"
+_BY_ITSELF = pytest.mark.skipif(_ZARR < (3, 4), reason="zarr 3.1 never loads the entry points of data types")
+
+
+@pytest.mark.parametrize(
+    "first",
+    ["zarr.open_group(sys.argv[1], mode='r')", "import importlib; importlib.import_module(sys.argv[2])",
+     pytest.param("", marks=_BY_ITSELF)],
+    ids=["a group", "the plugin", "nothing"],
+)  # fmt: skip
+def test_zarr_opens_one_array_once_the_plugin_is_loaded(ours: Path, installed: Path, first: str) -> None:
+    code = f"{_DUMP}\n{first}\n"
     code += "print(json.dumps(plain(zarr.open_array(sys.argv[1] + '/table/refs', mode='r')[...].tolist())))"
     assert _python(code, ours, plugin.__name__, installed=installed) == OURS["table/refs"]
 
 
-@pytest.mark.skipif(_ZARR < (3, 4), reason="zarr 3.1 never loads the entry points of data types")
-def test_zarr_opens_one_array_by_itself(ours: Path, installed: Path) -> None:
-    code = f"{_DUMP}\nprint(json.dumps(plain(zarr.open_array(sys.argv[1] + '/table/refs', mode='r')[...].tolist())))"
-    assert _python(code, ours, installed=installed) == OURS["table/refs"]
-
-
-def test_importing_zarr_loads_nothing_of_ours_and_opening_a_file_next_to_nothing(ours: Path, installed: Path) -> None:
-    code = """
-import json, sys, zarr
-ours = lambda: sorted(m for m in sys.modules if m.startswith(("hdmf", "pynwb", "h5py", "dask")))
-before = ours()
-zarr.open_group(sys.argv[1], mode="r")["table/refs"][:]
-print(json.dumps([before, ours()]))
-"""
-    before, after = _python(code, ours, installed=installed)
-    assert before == []
-    package = "hdmf_zarr_backend"
-    assert set(after) == {package, f"{package}.arrays", f"{package}.extras", plugin.__name__}
-
-
-def test_installing_changes_nothing_that_zarr_or_numcodecs_had(ours: Path, installed: Path) -> None:
+def test_importing_zarr_loads_nothing_of_ours_and_opening_a_file_changes_next_to_nothing(
+    ours: Path, installed: Path
+) -> None:
     code = """
 import json, sys, zarr, numcodecs.registry
 from zarr.dtype import data_type_registry
+ours = lambda: sorted(m for m in sys.modules if m.startswith(("hdmf", "pynwb", "h5py", "dask")))
 names = lambda: {k: f"{v.__module__}.{v.__name__}" for r in (data_type_registry.contents,
     numcodecs.registry.codec_registry) for k, v in r.items()}
-before = names()
+loaded, before = ours(), names()
 zarr.open_group(sys.argv[1], mode="r")["table/refs"][:]
 after = names()
-print(json.dumps([{k: v for k, v in after.items() if before.get(k) != v}, sorted(before.keys() - after.keys())]))
+added = {k: v for k, v in after.items() if before.get(k) != v}
+print(json.dumps([loaded, ours(), added, sorted(before.keys() - after.keys())]))
 """
-    added, gone = _python(code, ours, installed=installed)
+    before, after, added, gone = _python(code, ours, installed=installed)
+    assert before == gone == []
+    package = "hdmf_zarr_backend"
+    assert set(after) == {package, f"{package}.arrays", f"{package}.extras", plugin.__name__}
     assert added == {"hdmf_zarr_backend.json2": f"{plugin.__name__}.JSON2ObjectDType"}
-    assert gone == []
-
-
-def test_xarray_and_dask_read_it_in_chunks(ours: Path) -> None:
-    xarray = pytest.importorskip("xarray")
-    pytest.importorskip("dask")
-    data = xarray.open_zarr(ours, group="table", chunks={}, consolidated=False)
-    assert data.rows.chunks == ((2, 1), (3,))
-    assert data.rows.compute().values.tolist() == OURS["table/rows"]
-
-
-def test_pydantic_zarr_writes_the_same_arrays_again(ours: Path) -> None:
-    spec = pytest.importorskip("pydantic_zarr.v2")
-    model = spec.GroupSpec.from_zarr(zarr.open_group(ours, mode="r"))
-    again = model.to_zarr(MemoryStore(), path="")
-    assert spec.GroupSpec.from_zarr(again) == model
 
 
 def test_a_missing_chunk_reads_as_the_fill_value(tmp_path: Path) -> None:
@@ -350,25 +308,6 @@ def test_the_type_is_of_format_2_only() -> None:
         plugin.JSON2ObjectDType.from_json("hdmf_zarr_backend.json2", zarr_format=3)
     with pytest.raises(TypeError, match="not a JSON value"):
         plugin.JSON2ObjectDType().cast_scalar(object())
-
-
-@pytest.mark.peer
-def test_hdmf_zarr_013_and_zarr_2_read_the_same(ours: Path, peer013: Peer) -> None:
-    code = f"""{_PLAIN}
-assert zarr.__version__.startswith("2.")
-told = {{}}
-for use in (zarr.open_consolidated, zarr.open_group):
-    group = use(sys.argv[1], mode="r")
-    group.visititems(
-        lambda k, v: told.setdefault(k, []).append(plain(v[...].tolist())) if hasattr(v, "shape") else None)
-grown = zarr.open_group(sys.argv[1], mode="r+")["table/raw"]
-grown.append([b"more"])
-told["grown"] = plain(grown[...].tolist())
-print(json.dumps(told))
-"""
-    told = peer013.run(code, ours)
-    assert told.pop("grown") == _plain([*OURS["table/raw"], b"more"])
-    assert told == {path: [_plain(values)] * 2 for path, values in OURS.items()}
 
 
 # --- layer two: older files, in this process ------------------------------------------------------------------------
@@ -447,31 +386,17 @@ def test_xarray_opens_legacy_files_and_masks_no_object(old_store: Path, legacy: 
     assert _plain({name: data[name].values.tolist() for name in LEGACY}) == _plain(LEGACY)
 
 
-def test_pydantic_zarr_opens_legacy_files(old_store: Path, legacy: None) -> None:
-    spec = pytest.importorskip("pydantic_zarr.v2")
-    flat = spec.GroupSpec.from_zarr(zarr.open_group(old_store, mode="r")).to_flat()
-    for path in LEGACY:
-        document = json.loads((old_store / path / ".zarray").read_text())
-        told = json.loads(flat[f"/{path}"].model_dump_json())
-        fill = 0 if path == "spec" else None  # what zarr 2 put there unasked reads as null
-        assert {key: told[key] for key in document} == document | {"fill_value": fill}
-
-
 def test_a_missing_chunk_of_a_legacy_file_is_the_default_of_its_type(tmp_path: Path, legacy: None) -> None:
     store = _Store(tmp_path)
-    store.array("raw", _object([b"x"], (1,)), codec=numcodecs.VLenBytes(), fill_value=0, write_chunks=False)
+    raw = _object([b"x"], (1,))
+    store.array("raw", raw, codec=numcodecs.VLenBytes(), fill_value=0, write_chunks=False)
+    store.array("bytes", raw, codec=numcodecs.VLenBytes(), fill_value="YWJj", write_chunks=False)
     store.array("text", _object(["x"], (1,)), codec=numcodecs.VLenUTF8(), fill_value=0, write_chunks=False)
     rows = np.zeros(1, COMPOUND)
     store.array("rows", rows, codec=numcodecs.Pickle(), fill_value="gAVLAC4=", write_chunks=False)
     group = zarr.open_group(store.finish(), mode="r")
-    assert [group[name][:].tolist() for name in ("raw", "text", "rows")] == [[b""], [""], [(0, 0, 0)]]
-
-
-def test_bytes_with_a_fill_value_of_bytes_keep_it(tmp_path: Path, legacy: None) -> None:
-    store = _Store(tmp_path)
-    raw = _object([b"x"], (1,))
-    store.array("raw", raw, codec=numcodecs.VLenBytes(), fill_value="YWJj", write_chunks=False)
-    assert zarr.open_group(store.finish(), mode="r")["raw"][:].tolist() == [b"abc"]
+    assert [group[name][:].tolist() for name in ("raw", "bytes", "text", "rows")] == [
+        [b""], [b"abc"], [""], [(0, 0, 0)]]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", ["json2", "msgpack2"])
@@ -529,14 +454,9 @@ def test_the_switch_is_exact(old_store: Path) -> None:
     assert older.enable_legacy_files() is None
     during = _registered()
     assert {name for name in during if during[name] is not before.get(name)} - {"codec/msgpack2"} == {
-        "type/variable_length_bytes",
-        "type/string",
-        "type/hdmf_zarr_backend.pickle",
-        "type/hdmf_zarr_backend.msgpack2",
-        "type/hdmf_zarr_backend.compound",
-        "codec/pickle",
-        "codec/json2",
-    }
+        "type/variable_length_bytes", "type/string", "type/hdmf_zarr_backend.pickle",
+        "type/hdmf_zarr_backend.msgpack2", "type/hdmf_zarr_backend.compound", "codec/pickle", "codec/json2",
+    }  # fmt: skip
     assert older.enable_legacy_files() is None
     assert _registered() == during
     opened = zarr.open_group(old_store, mode="r")["rows"]
@@ -665,64 +585,3 @@ except (ValueError, TypeError, ChunkError, UnsafeDataError) as error:
     print(json.dumps("refused"))
 """
     assert _python(code, store.finish(), installed=None) == "refused"
-
-
-# --- files that hdmf-zarr 0.13 wrote --------------------------------------------------------------------------------
-
-_WRITE_TABLES = """
-import json, sys, warnings
-import numcodecs
-import numpy as np
-warnings.simplefilter("ignore")
-from hdmf.build import DatasetBuilder, GroupBuilder, ReferenceBuilder
-from hdmf.common import get_manager
-from hdmf_zarr import ZarrIO
-
-target = DatasetBuilder("target", np.arange(3), attributes={"a": 1})
-ref = ReferenceBuilder(target)
-number, text = {"name": "n", "dtype": "int32"}, {"name": "t", "dtype": "utf8"}
-reference = {"name": "r", "dtype": "object"}
-builders = [
-    target,
-    DatasetBuilder("refs", [ref, ref], dtype="object"),
-    DatasetBuilder("rows_ref", [(1, ref), (2, ref)], dtype=[number, reference]),
-    DatasetBuilder("rows_text_ref", [(1, "x", ref), (2, "y", ref)], dtype=[number, text, reference]),
-    DatasetBuilder("rows_text", [(1, "x"), (2, "yy")], dtype=[number, text]),
-    DatasetBuilder("rows_numbers", [(1, 2.0)], dtype=[number, {"name": "f", "dtype": "float64"}]),
-    DatasetBuilder("text", ["0", "", "b"], dtype="utf8"),
-    DatasetBuilder("raw", [b"a\\xff", b""], dtype="bytes"),
-    DatasetBuilder("scalar", 5),
-    DatasetBuilder("scalar_text", "hi"),
-    DatasetBuilder("square", [["a", "b"], ["c", "d"]], dtype="utf8"),
-]
-codec = {"pickle": numcodecs.Pickle, "json2": numcodecs.JSON}[sys.argv[2]]
-with ZarrIO(sys.argv[1], manager=get_manager(), mode="w", object_codec_class=codec) as io:
-    io.write_builder(GroupBuilder("root", datasets={b.name: b for b in builders}))
-"""
-
-# What zarr 2.18 reads, unpickling freely: the truth to compare with.
-_READ_WITH_ZARR_2 = f"""{_PLAIN}
-told = {{}}
-zarr.open_group(sys.argv[1], mode="r").visititems(
-    lambda k, v: told.update({{k: plain(v[...].tolist())}}) if hasattr(v, "shape") else None)
-print(json.dumps(told))
-"""
-
-_TRUSTING = {"NUMCODECS_ALLOW_UNSAFE_PICKLE_DECODE": "1"}
-
-
-@pytest.mark.peer
-@pytest.mark.parametrize("codec", ["pickle", "json2"])
-def test_tables_of_013_open(tmp_path: Path, peer013: Peer, legacy: None, codec: str) -> None:
-    path = tmp_path / "tables.zarr"
-    read = _READ_WITH_ZARR_2 if codec == "pickle" else "print(json.dumps(None))"  # zarr 2 cannot read rows in JSON
-    expected = peer013.run(_WRITE_TABLES + read, path, codec, env=_TRUSTING)
-    told = {k: _plain(a[...].tolist()) for k, a in zarr.open_group(path, mode="r").arrays()}
-    reference = {"source": ".", "path": "/target", "object_id": None, "source_object_id": None}
-    assert told == (expected or told)
-    assert told["refs"] == [reference] * 2
-    assert told["rows_ref"] == [[1, reference], [2, reference]]
-    assert told["rows_text_ref"] == [[1, "x", reference], [2, "y", reference]]
-    assert told["rows_text"] == [[1, "x"], [2, "yy"]]
-    assert told["raw"] == [{"bytes": "a\xff"}, {"bytes": ""}]
-    assert told["text"] == ["0", "", "b"]
