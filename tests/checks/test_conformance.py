@@ -60,73 +60,50 @@ def without(name: str) -> Values:
 GROUP = {"zarr_format": 2}
 PLANTED: dict[str, list[Values]] = {
     "ascii-key": [{"g/ü/.zgroup": dump(GROUP)}],
-    "normal-path": [{key: dump(GROUP)} for key in ("g//x/.zgroup", "/x/.zgroup", "g/x//.zgroup", "x\\y/.zgroup")],
-    "no-dots": [{key: dump(GROUP)} for key in ("g/../x/.zgroup", "./x/.zgroup", "../.zgroup", "g/./.zgroup")],
-    "json": [
-        {".zattrs": b"{"}, {".zattrs": b""}, {".zattrs": b'{"a": 1,}'}, {".zattrs": b'{"a": "\xff"}'},
-        {"g/a/.zarray": b"none"}, {"g/.zgroup": b"{'zarr_format': 2}"}, {".zmetadata": b"{"},
-        {".zattrs": b"[" * 100_000},
-    ],
-    "json-numbers": [
-        {".zattrs": b'{"a": NaN}'}, {"g/b/.zattrs": b'{"a": [1, -Infinity]}'}, {".zmetadata": b'{"a": [Infinity]}'},
-    ],
-    "array-object": [{"g/a/.zarray": b"[]"}, {"g/a/.zarray": b'"2"'}],
+    "normal-path": [{key: dump(GROUP)} for key in ("g//x/.zgroup", "/x/.zgroup", "x\\y/.zgroup")],
+    "no-dots": [{key: dump(GROUP)} for key in ("g/../x/.zgroup", "./x/.zgroup")],
+    "json": [{".zattrs": text} for text in (b"{", b'{"a": 1,}', b'{"a": "\xff"}', b"[" * 100_000)],
+    "json-numbers": [{".zattrs": b'{"a": NaN}'}, {".zmetadata": b'{"a": [Infinity]}'}],
+    "array-object": [{"g/a/.zarray": b"[]"}],
     "array-keys": [without(name) for name in ARRAY],
     "array-other-keys": [array(_nczarr_array={})],
-    "array-format": [array(zarr_format=number) for number in (3, "2", 2.0, None, True)],
-    "shape": [array(shape=shape) for shape in ("3", 3, [3.0, 4], [-1, 4], [True, 4], None)],
-    "chunks": [array(chunks=chunks) for chunks in ("2", [0, 4], [2], [2, 4, 1], [None, 4], True)],
-    "order": [array(order=order) for order in ("A", "c", None, ["C"])],
-    "compressor": [array(compressor=codec) for codec in ("zlib", {"level": 1}, {"id": 5}, [{"id": "zlib"}], False)],
-    "filters": [array(filters=filters) for filters in ({"id": "delta"}, [{"dtype": "<i2"}], [None], "delta")],
-    "dimension-separator": [array(dimension_separator=mark) for mark in ("-", "", None, ["."])],
-    "dtype-form": [typed(dtype) for dtype in ("", "int16", "bfloat16", 5, None, {"a": "<i2"}, "<i2[ns]", [["a", 5]])],
-    "dtype-byte-order": [typed(dtype) for dtype in ("i2", "|f8", "|U5", "|M8[ns]", [["a", [["b", "|c8"]]]])],
-    "dtype-kind": [typed(dtype) for dtype in ("<q8", "|?1", "|t1", [["a", "<g8"]])],
-    "dtype-object": [typed("|O"), typed([["a", "<i2"], ["b", "|O"]])],
-    "dtype-size": [typed(dtype) for dtype in ("<f3", "<i", "|b2", "|S", "<M4[ns]", "<c4", "<u16")],
-    "dtype-units": [typed(dtype) for dtype in ("<M8", "<m8[]", "<M8[generic]", "<M8[µs]", [["a", ">m8[x]"]])],
-    "dtype-fields": [
+    "array-zarr-format": [array(zarr_format=number) for number in (3, "2", True)],
+    "array-shape": [array(shape=shape) for shape in ("3", [3.5, 4], [-1, 4], [True, 4])],
+    "array-chunks": [array(chunks=chunks) for chunks in ("2", [0, 4], [None, 4])],
+    "array-order": [array(order="A")],
+    "array-compressor": [array(compressor=codec) for codec in ("zlib", {"level": 1}, {"id": 5})],
+    "array-filters": [array(filters=filters) for filters in ({"id": "delta"}, [{"dtype": "<i2"}], [None])],
+    "array-dimension-separator": [array(dimension_separator="-")],
+    "array-dtype": [
         typed(dtype)
         for dtype in (
-            [], [["a"]], [["a", "<i2", [1], 1]], [[1, "<i2"]], ["<i2"], [["a", "<i2"], ["a", "<i4"]],
-            [["a", "<i2", 2]], [["a", "<i2", [-1]]], [["a", []]],
+            "", "int16", 5, "<i2[ns]", [["a", 5]], "i2", "|f8", "|U5", [["a", [["b", "|c8"]]]], "<q8", "<f3", "|S",
+            "<c4", "<M8", "<M8[generic]", [["a", ">m8[x]"]], [], [["a"]], [[1, "<i2"]], [["a", "<i2", [-1]]],
         )
     ],
-    "fill-scalar": [
+    "dtype-object": [typed("|O"), typed([["a", "<i2"], ["b", "|O"]])],
+    "array-fill-value": [
         typed(*case)
         for case in (
-            ("<i2", 1.5), ("<i2", 2**15), ("|u1", -1), ("|u1", 256), ("|i1", "1"), ("<i8", True), ("|b1", "true"),
-            ("|b1", 2), ("<U2", 5), ("<f4", [1]), ("<f4", True), ("<c8", [1, 2, 3]), ("<c8", "one"), ("<M8[ns]", 1.5),
+            ("<i2", 1.5), ("|i1", "1"), ("<i8", True), ("|b1", "true"), ("<U2", 5), ("<f4", True), ("<c8", [1, 2, 3]),
+            ("<M8[ns]", 1.5), ("<f4", "nan"), (">f2", "0"), ("|S3", "abc!"), ("|S3", 0), ([["a", "<i2"]], [0]),
         )
     ],
-    "fill-float": [typed("<f4", "nan"), typed("<f8", "inf"), typed(">f2", "0"), typed("<f8", "+Infinity")],
-    "fill-base64": [
-        typed(*case)
-        for case in (
-            ("|S3", "abc!"), ("|S3", 0), ("|S2", "YWJj"), ("|S3", "YW\u00e9="), ([["a", "<i2"]], "AA=="),
-            ([["a", "<i2"]], "AAAA"), ([["a", "<i2"]], [0]), ([["a", "<U1", [2]], ["b", [["c", "|b1"]]]], "AAAA"),
-        )
-    ],
-    "chunk-key": [
-        {f"g/b/{name}": bytes(9)} for name in ("2.0", "0.1", "0", "0.0.0", "00.0", "0/0", "-1.0", "0.0.x", "c/0/0")
-    ],
+    "chunk-key": [{f"g/b/{name}": bytes(9)} for name in ("2.0", "0.1", "0", "00.0", "0/0", "-1.0", "c/0/0")],
     "chunk-size": [
         {"g/b/1.0": bytes(8)},  # what the array holds, without what overhangs its edge
-        {"g/b/0.0": bytes(17)}, {"g/b/0.0": b""},
+        {"g/b/0.0": bytes(17)},
         {"g/b/.zarray": dump({**ARRAY, "compressor": {"id": "zlib", "level": 1}}),
          "g/b/1.0": numcodecs.Zlib(1).encode(bytes(16)), "g/b/0.0": numcodecs.Zlib(1).encode(bytes(15))},
-        {"g/b/.zarray": dump({**ARRAY, "compressor": {"id": "zlib", "level": 1}}),
-         "g/b/1.0": numcodecs.Zlib(1).encode(bytes(16)), "g/b/0.0": bytes(16)},
     ],
     "group-object": [{"g/.zgroup": b"2"}],
     "group-keys": [{"g/.zgroup": b"{}"}],
-    "group-format": [{"g/.zgroup": dump({"zarr_format": number})} for number in (3, "2", 2.0, None)],
+    "group-zarr-format": [{"g/.zgroup": dump({"zarr_format": 3})}],
     "group-other-keys": [{"g/.zgroup": dump({"zarr_format": 2, "_nczarr_group": {}})}],
     "group-ancestors": [{"x/y/.zgroup": dump(GROUP)}, {"x/.zarray": dump(ARRAY), "y/z/.zarray": dump(ARRAY)}],
     "array-members": [{"g/a/x/.zgroup": dump(GROUP)}, {"g/b/x/.zarray": dump(ARRAY)}],
-    "one-kind": [{"g/a/.zgroup": dump(GROUP)}, {"g/b/.zgroup": dump(GROUP), "g/b/.zattrs": dump({"a": 1})}],
-    "attributes-object": [{".zattrs": b"[1]"}, {"g/b/.zattrs": b"null"}],
+    "one-kind": [{"g/a/.zgroup": dump(GROUP)}],
+    "attributes-object": [{".zattrs": b"[1]"}],
 }  # fmt: skip
 """By rule, what is changed in the store of `good` so that just this rule finds something."""
 
