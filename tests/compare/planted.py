@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 import h5py
 import numpy as np
+
+from hdmf_zarr_backend.comparison import Difference
 
 SPEC = {"namespaces": [{"name": "core", "version": "2.0", "doc": "é"}]}
 TABLE = np.dtype([("start", "<i4"), ("target", h5py.ref_dtype), ("note", h5py.string_dtype())])
@@ -80,46 +83,66 @@ def write_sample(file: h5py.File) -> None:
     file.attrs[".specloc"] = file["specifications"].ref
 
 
-def remake(file: h5py.File, path: str, **options: object) -> None:
+Plant = Callable[[h5py.File], object]
+
+
+def of(value: Any, file: h5py.File) -> Any:
+    """Return a value, or what it makes of the file."""
+    return value(file) if callable(value) else value
+
+
+def remade(path: str, **options: object) -> Plant:
     """Make a dataset anew with its values and all settings but some; it must not be the target of a reference."""
-    old = file[path]
-    kept = {
-        "dtype": old.dtype,
-        "chunks": old.chunks,
-        "maxshape": old.maxshape if old.chunks else None,
-        "compression": old.compression,
-        "compression_opts": old.compression_opts,
-        "shuffle": old.shuffle,
-        "fillvalue": old.fillvalue if old.chunks else None,
-        "data": old[()],
-    }
-    attributes = dict(old.attrs)
-    del file[path]
-    new = file.create_dataset(path, **(kept | options))
-    new.attrs.update(attributes)
 
-
-def relink(file: h5py.File, path: str, link: object) -> None:
-    del file[path]
-    file[path] = link
-
-
-def put(path: str, index: object, value: object) -> Callable[[h5py.File], None]:
     def plant(file: h5py.File) -> None:
-        file[path][index] = value
+        old = file[path]
+        kept = {
+            "dtype": old.dtype,
+            "chunks": old.chunks,
+            "maxshape": old.maxshape if old.chunks else None,
+            "compression": old.compression,
+            "compression_opts": old.compression_opts,
+            "shuffle": old.shuffle,
+            "fillvalue": old.fillvalue if old.chunks else None,
+            "data": old[()],
+        }
+        attributes = dict(old.attrs)
+        del file[path]
+        new = file.create_dataset(path, **(kept | options))
+        new.attrs.update(attributes)
 
     return plant
 
 
-def set_attribute(path: str, name: str, value: object, **options: object) -> Callable[[h5py.File], None]:
-    return lambda file: file[path].attrs.create(name, value, **options)
+def relinked(path: str, link: Any) -> Plant:
+    return lambda file: (file.__delitem__(path), file.__setitem__(path, of(link, file)))
 
 
-def refer(file: h5py.File, path: str) -> h5py.Reference:
-    return file[path].ref
+def dropped(path: str, attribute: str | None = None) -> Plant:
+    return lambda file: (file if attribute is None else file[path].attrs).__delitem__(attribute or path)
 
 
-def retype_table(field: str, dtype: object) -> Callable[[h5py.File], None]:
+def put(path: str, index: object, value: Any) -> Plant:
+    """Change an element; of references, by reading and writing all."""
+
+    def plant(file: h5py.File) -> None:
+        if file[path].shape and file[path].dtype in (h5py.ref_dtype, h5py.regionref_dtype):
+            values = file[path][...]
+            values[index] = of(value, file)
+            file[path][...] = values
+        else:
+            file[path][index] = value
+
+    return plant
+
+
+def attribute(path: str, name: str, value: Any, **options: object) -> Plant:
+    return lambda file: file[path].attrs.create(name, of(value, file), **options)
+
+
+def retyped(field: str, dtype: object) -> Plant:
+    """Give a field of the table another type."""
+
     def plant(file: h5py.File) -> None:
         fields = [(name, dtype if name == field else TABLE[name]) for name in TABLE.names or ()]
         rows = file["table"][...]
@@ -129,220 +152,143 @@ def retype_table(field: str, dtype: object) -> Callable[[h5py.File], None]:
     return plant
 
 
-def change_row(file: h5py.File, field: str, value: object) -> None:
-    rows = file["table"][...]
-    rows[field][1] = value
-    file["table"][...] = rows
+def field(name: str, value: Any) -> Plant:
+    """Change a field of the second row of the table."""
 
-
-def replace_reference(path: str, index: int, target: Callable[[h5py.File], object]) -> Callable[[h5py.File], None]:
     def plant(file: h5py.File) -> None:
-        values = file[path][...]
-        values[index] = target(file)
-        file[path][...] = values
+        rows = file["table"][...]
+        rows[name][1] = of(value, file)
+        file["table"][...] = rows
 
     return plant
 
 
-# name -> kind, path, attribute, how the difference is planted in a copy of the sample
-PLANTED: dict[str, tuple[str, str, str | None, Callable[[h5py.File], object]]] = {
-    "missing dataset": ("missing", "/flags", None, lambda f: f.__delitem__("flags")),
-    "missing link": ("missing", "/soft", None, lambda f: f.__delitem__("soft")),
-    "missing name of an object": ("missing", "/group/root", None, lambda f: f.__delitem__("group/root")),
-    "extra group": ("extra", "/new", None, lambda f: f.create_group("new")),
-    "group for dataset": ("type", "/flags", None, lambda f: relink(f, "flags", f.create_group(None))),
-    "dataset for link": ("type", "/soft", None, lambda f: relink(f, "soft", np.zeros(4))),
-    "dataset for type": ("type", "/named", None, lambda f: relink(f, "named", np.zeros(4))),
-    "soft link, other target": ("link", "/soft", None, lambda f: relink(f, "soft", h5py.SoftLink("/text"))),
-    "hard for soft link": ("link", "/soft", None, lambda f: relink(f, "soft", f["plain"])),
-    "hard link, other object": ("link", "/group/root", None, lambda f: relink(f, "group/root", f["same"])),
-    "external for soft": ("link", "/soft", None, lambda f: relink(f, "soft", h5py.ExternalLink("other.h5", "/plain"))),
-    "external, file": ("link", "/outside", None, lambda f: relink(f, "outside", h5py.ExternalLink("o2.h5", "/data"))),
-    "external, path": ("link", "/outside", None, lambda f: relink(f, "outside", h5py.ExternalLink("other.h5", "/d"))),
-    "wider integers": ("dtype", "/numbers_copy", None, lambda f: remake(f, "numbers_copy", dtype="<i8")),
-    "unsigned": ("dtype", "/chunked", None, lambda f: remake(f, "chunked", dtype="<u8")),
-    "bool as integer": ("dtype", "/flags", None, lambda f: remake(f, "flags", dtype="i1")),
-    "enum, other names": (
-        "dtype",
-        "/colour",
-        None,
-        lambda f: remake(f, "colour", dtype=h5py.enum_dtype({"red": 1, "green": 2}, basetype="i1")),
-    ),
-    "named type": ("dtype", "/named", None, lambda f: relink(f, "named", np.dtype("<i8"))),
-    "compound field": ("dtype", "/table", None, retype_table("start", np.dtype("<i8"))),
-    "reference instead of region": (
-        "dtype",
-        "/null_ref",
-        None,
-        lambda f: relink(f, "null_ref", f.create_dataset(None, (1,), dtype=h5py.regionref_dtype)),
-    ),
-    "big-endian": ("byte-order", "/numbers_copy", None, lambda f: remake(f, "numbers_copy", dtype=">i4")),
-    "big-endian field": ("byte-order", "/table", None, retype_table("start", np.dtype(">i4"))),
-    "ascii": ("text-encoding", "/ascii", None, lambda f: remake(f, "ascii", dtype=h5py.string_dtype("ascii"))),
-    "fixed length": (
-        "text-encoding",
-        "/ascii",
-        None,
-        lambda f: remake(f, "ascii", data=np.array([b"one", b"two"]), dtype=None),
-    ),
-    "longer text": ("text-encoding", "/fixed", None, lambda f: remake(f, "fixed", dtype="S6")),
-    "fixed utf-8": (
-        "text-encoding",
-        "/fixed",
-        None,
-        lambda f: remake(f, "fixed", data=f["fixed"][...].astype(h5py.string_dtype("utf-8", 5)), dtype=None),
-    ),
-    "ascii field": ("text-encoding", "/table", None, retype_table("note", h5py.string_dtype("ascii"))),
-    "more rows": ("shape", "/numbers", None, lambda f: f["numbers"].resize(7, axis=0)),
-    "fewer rows, not growing": ("shape", "/text", None, lambda f: remake(f, "text", data=["one", "två"])),
-    "scalar in an array": ("shape", "/scalar", None, lambda f: remake(f, "scalar", data=[2.5])),
-    "limit": ("maxshape", "/numbers_copy", None, lambda f: remake(f, "numbers_copy", maxshape=(8, 4))),
-    "chunks": ("chunks", "/numbers_copy", None, lambda f: remake(f, "numbers_copy", chunks=(6, 2))),
-    "no chunks any more": ("chunks", "/chunked", None, lambda f: remake(f, "chunked", chunks=None, maxshape=None)),
-    "virtual": ("layout", "/virtual", None, lambda f: relink(f, "virtual", np.zeros(3))),
-    "level": ("filters", "/numbers_copy", None, lambda f: remake(f, "numbers_copy", compression_opts=9)),
-    "no shuffle": ("filters", "/numbers_copy", None, lambda f: remake(f, "numbers_copy", shuffle=False)),
-    "checksum": ("filters", "/numbers_copy", None, lambda f: remake(f, "numbers_copy", fletcher32=True)),
-    "lzf": (
-        "filters",
-        "/numbers_copy",
-        None,
-        lambda f: remake(f, "numbers_copy", compression="lzf", compression_opts=None),
-    ),
-    "fill": ("fill", "/numbers_copy", None, lambda f: remake(f, "numbers_copy", fillvalue=7)),
-    "text fill": ("fill", "/filled", None, lambda f: remake(f, "filled", fillvalue="y")),
-    "number": ("value", "/numbers", None, put("numbers", (5, 3), 99)),
-    "NaN to number": ("value", "/plain", None, put("plain", 1, 0.0)),
-    "sign of zero": ("value", "/plain", None, put("plain", 0, -0.0)),
-    "infinity": ("value", "/plain", None, put("plain", 3, -np.inf)),
-    "scalar value": ("value", "/scalar", None, put("scalar", (), 2.6)),
-    "flag": ("value", "/flags", None, put("flags", 1, True)),
-    "letter": ("value", "/text", None, put("text", 1, "tva")),
-    "fixed letter": ("value", "/fixed", None, put("fixed", 1, b"df")),
-    "opaque": ("value", "/void", None, put("void", 0, np.void(b"\0\1\3"))),
-    "enum value": ("value", "/colour", None, put("colour", 1, 1)),
-    "time": (
-        "value",
-        "/when",
-        None,
-        lambda f: f["when"].write_direct(np.array([0, 6], "M8[s]").astype(f["when"].dtype)),
-    ),
+def ref(path: str) -> Callable[[h5py.File], h5py.Reference]:
+    return lambda file: file[path].ref
+
+
+def text(charset: str, length: int | None = None) -> Any:
+    return h5py.string_dtype(charset, length)
+
+
+COPY, NAMESPACE, REF = "numbers_copy", "specifications/core/2.0/namespace", {"dtype": h5py.ref_dtype}
+FIXED = np.array([b"abc", b"de"], text("utf-8", 5))
+REGION = h5py.regionref_dtype
+GREEN = h5py.enum_dtype({"red": 1, "green": 2}, basetype="i1")
+
+# name -> kind, path (and attribute, behind an @), how the difference is planted in a copy of the sample
+PLANTED: dict[str, tuple[str, str, Plant]] = {
+    "missing dataset": ("missing", "/flags", dropped("flags")),
+    "missing link": ("missing", "/soft", dropped("soft")),
+    "missing name of an object": ("missing", "/group/root", dropped("group/root")),
+    "extra group": ("extra", "/new", lambda f: f.create_group("new")),
+    "group for dataset": ("type", "/flags", relinked("flags", lambda f: f.create_group(None))),
+    "dataset for link": ("type", "/soft", relinked("soft", np.zeros(4))),
+    "dataset for type": ("type", "/named", relinked("named", np.zeros(4))),
+    "soft link, other target": ("link", "/soft", relinked("soft", h5py.SoftLink("/text"))),
+    "hard for soft link": ("link", "/soft", relinked("soft", lambda f: f["plain"])),
+    "hard link, other object": ("link", "/group/root", relinked("group/root", lambda f: f["same"])),
+    "external for soft": ("link", "/soft", relinked("soft", h5py.ExternalLink("other.h5", "/plain"))),
+    "external, file": ("link", "/outside", relinked("outside", h5py.ExternalLink("o2.h5", "/data"))),
+    "external, path": ("link", "/outside", relinked("outside", h5py.ExternalLink("other.h5", "/d"))),
+    "wider integers": ("dtype", "/numbers_copy", remade(COPY, dtype="<i8")),
+    "unsigned": ("dtype", "/chunked", remade("chunked", dtype="<u8")),
+    "bool as integer": ("dtype", "/flags", remade("flags", dtype="i1")),
+    "enum, other names": ("dtype", "/colour", remade("colour", dtype=GREEN)),
+    "named type": ("dtype", "/named", relinked("named", np.dtype("<i8"))),
+    "compound field": ("dtype", "/table", retyped("start", np.dtype("<i8"))),
+    "region for reference": ("dtype", "/null_ref", remade("null_ref", data=None, shape=(1,), dtype=REGION)),
+    "big-endian": ("byte-order", "/numbers_copy", remade(COPY, dtype=">i4")),
+    "big-endian field": ("byte-order", "/table", retyped("start", np.dtype(">i4"))),
+    "ascii": ("text-encoding", "/ascii", remade("ascii", dtype=text("ascii"))),
+    "fixed length": ("text-encoding", "/ascii", remade("ascii", data=np.array([b"one", b"two"]), dtype=None)),
+    "longer text": ("text-encoding", "/fixed", remade("fixed", dtype="S6")),
+    "fixed utf-8": ("text-encoding", "/fixed", remade("fixed", data=FIXED, dtype=None)),
+    "ascii field": ("text-encoding", "/table", retyped("note", text("ascii"))),
+    "more rows": ("shape", "/numbers", lambda f: f["numbers"].resize(7, axis=0)),
+    "fewer rows, not growing": ("shape", "/text", remade("text", data=["one", "två"])),
+    "scalar in an array": ("shape", "/scalar", remade("scalar", data=[2.5])),
+    "limit": ("maxshape", "/numbers_copy", remade(COPY, maxshape=(8, 4))),
+    "chunks": ("chunks", "/numbers_copy", remade(COPY, chunks=(6, 2))),
+    "no chunks any more": ("chunks", "/chunked", remade("chunked", chunks=None, maxshape=None)),
+    "virtual": ("layout", "/virtual", relinked("virtual", np.zeros(3))),
+    "level": ("filters", "/numbers_copy", remade(COPY, compression_opts=9)),
+    "no shuffle": ("filters", "/numbers_copy", remade(COPY, shuffle=False)),
+    "checksum": ("filters", "/numbers_copy", remade(COPY, fletcher32=True)),
+    "lzf": ("filters", "/numbers_copy", remade(COPY, compression="lzf", compression_opts=None)),
+    "fill": ("fill", "/numbers_copy", remade(COPY, fillvalue=7)),
+    "text fill": ("fill", "/filled", remade("filled", fillvalue="y")),
+    "number": ("value", "/numbers", put("numbers", (5, 3), 99)),
+    "NaN to number": ("value", "/plain", put("plain", 1, 0.0)),
+    "sign of zero": ("value", "/plain", put("plain", 0, -0.0)),
+    "infinity": ("value", "/plain", put("plain", 3, -np.inf)),
+    "scalar value": ("value", "/scalar", put("scalar", (), 2.6)),
+    "flag": ("value", "/flags", put("flags", 1, True)),
+    "letter": ("value", "/text", put("text", 1, "tva")),
+    "fixed letter": ("value", "/fixed", put("fixed", 1, b"df")),
+    "opaque": ("value", "/void", put("void", 0, np.void(b"\0\1\3"))),
+    "enum value": ("value", "/colour", put("colour", 1, 1)),
+    "time": ("value", "/when", lambda f: f["when"].write_direct(np.array([0, 6], "M8[s]").astype(f["when"].dtype))),
     "array in a compound": (
-        "value",
-        "/cube",
-        None,
+        "value", "/cube",
         lambda f: f["cube"].write_direct(np.array([((0, 0, 0), 0), ((0, 1, 0), 0)], f["cube"].dtype)),
     ),
-    "field": ("value", "/table", None, lambda f: change_row(f, "start", 3)),
-    "text field": ("value", "/table", None, lambda f: change_row(f, "note", "z")),
-    "specification": (
-        "value",
-        "/specifications/core/2.0/namespace",
-        None,
-        put("specifications/core/2.0/namespace", (), json.dumps({"namespaces": []})),
-    ),
-    "reference": ("reference", "/refs", None, replace_reference("refs", 1, lambda f: f["text"].ref)),
-    "null reference": ("reference", "/refs", None, replace_reference("refs", 1, lambda _: h5py.Reference())),
-    "no null reference": ("reference", "/null_ref", None, replace_reference("null_ref", 0, lambda f: f["text"].ref)),
-    "region": (
-        "reference",
-        "/regions",
-        None,
-        replace_reference("regions", 0, lambda f: f["numbers"].regionref[0:3, 1:3]),
-    ),
-    "region, target": (
-        "reference",
-        "/regions",
-        None,
-        replace_reference("regions", 1, lambda f: f["text"].regionref[...]),
-    ),
-    "reference field": ("reference", "/table", None, lambda f: change_row(f, "target", refer(f, "text"))),
-    "reference attribute": (
-        "reference",
-        "/group",
-        "target",
-        lambda f: f["group"].attrs.create("target", refer(f, "text"), dtype=h5py.ref_dtype),
-    ),
+    "field": ("value", "/table", field("start", 3)),
+    "text field": ("value", "/table", field("note", "z")),
+    "specification": ("value", f"/{NAMESPACE}", put(NAMESPACE, (), json.dumps({"namespaces": []}))),
+    "reference": ("reference", "/refs", put("refs", 1, ref("text"))),
+    "null reference": ("reference", "/refs", put("refs", 1, lambda _: h5py.Reference())),
+    "no null reference": ("reference", "/null_ref", put("null_ref", 0, ref("text"))),
+    "region": ("reference", "/regions", put("regions", 0, lambda f: f["numbers"].regionref[0:3, 1:3])),
+    "region, target": ("reference", "/regions", put("regions", 1, lambda f: f["text"].regionref[...])),
+    "reference field": ("reference", "/table", field("target", ref("text"))),
+    "reference attribute": ("reference", "/group@target", attribute("group", "target", ref("text"), **REF)),
     "list of references": (
-        "reference",
-        "/group",
-        "targets",
-        lambda f: f["group"].attrs.create("targets", [refer(f, "plain"), refer(f, "text")], dtype=h5py.ref_dtype),
+        "reference", "/group@targets", attribute("group", "targets", lambda f: [f["plain"].ref, f["text"].ref], **REF),
     ),
     "region attribute": (
-        "reference",
-        "/group",
-        "part",
-        lambda f: f["group"].attrs.create("part", f["plain"].regionref[0:3], dtype=h5py.regionref_dtype),
+        "reference", "/group@part",
+        attribute("group", "part", lambda f: f["plain"].regionref[0:3], dtype=h5py.regionref_dtype),
     ),
-    "location of the specifications": (
-        "reference",
-        "/",
-        ".specloc",
-        lambda f: f.attrs.create(".specloc", refer(f, "group"), dtype=h5py.ref_dtype),
-    ),
-    "attribute": ("attribute", "/group", "count", set_attribute("group", "count", 6, dtype="u1")),
-    "attribute, NaN": (
-        "attribute",
-        "/group",
-        "rates",
-        set_attribute("group", "rates", np.array([1, np.nan, np.nan], "<f4")),
-    ),
-    "attribute, text": ("attribute", "/", "namespace", set_attribute("/", "namespace", "cure")),
-    "attribute, list": ("attribute", "/group", "labels", set_attribute("group", "labels", ["a", "c"])),
-    "attribute, complex": ("attribute", "/group", "complex", set_attribute("group", "complex", np.array([1 - 2j]))),
-    "attribute, ragged": (
-        "attribute",
-        "/group",
-        "ragged",
-        set_attribute("group", "ragged", RAGGED, dtype=RAGGED.dtype),
-    ),
-    "missing attribute": ("attribute", "/group", "labels", lambda f: f["group"].attrs.__delitem__("labels")),
-    "missing empty attribute": ("attribute", "/group", "empty", lambda f: f["group"].attrs.__delitem__("empty")),
-    "extra attribute": ("attribute", "/plain", "unit", set_attribute("plain", "unit", "V")),
-    "attribute of a type": ("attribute", "/named", "unit", set_attribute("named", "unit", "V")),
-    "attribute dtype": ("attribute-dtype", "/group", "count", set_attribute("group", "count", 5, dtype="u2")),
-    "attribute text for number": ("attribute-dtype", "/group", "count", set_attribute("group", "count", "5")),
-    "empty attribute dtype": ("attribute-dtype", "/group", "empty", set_attribute("group", "empty", h5py.Empty("<f8"))),
+    "location of the specifications": ("reference", "/@.specloc", attribute("/", ".specloc", ref("group"), **REF)),
+    "attribute": ("attribute", "/group@count", attribute("group", "count", 6, dtype="u1")),
+    "attribute, NaN": ("attribute", "/group@rates", attribute("group", "rates", np.array([1, np.nan, np.nan], "<f4"))),
+    "attribute, text": ("attribute", "/@namespace", attribute("/", "namespace", "cure")),
+    "attribute, list": ("attribute", "/group@labels", attribute("group", "labels", ["a", "c"])),
+    "attribute, complex": ("attribute", "/group@complex", attribute("group", "complex", np.array([1 - 2j]))),
+    "attribute, ragged": ("attribute", "/group@ragged", attribute("group", "ragged", RAGGED, dtype=RAGGED.dtype)),
+    "missing attribute": ("attribute", "/group@labels", dropped("group", "labels")),
+    "missing empty attribute": ("attribute", "/group@empty", dropped("group", "empty")),
+    "extra attribute": ("attribute", "/plain@unit", attribute("plain", "unit", "V")),
+    "attribute of a type": ("attribute", "/named@unit", attribute("named", "unit", "V")),
+    "attribute dtype": ("attribute-dtype", "/group@count", attribute("group", "count", 5, dtype="u2")),
+    "attribute text for number": ("attribute-dtype", "/group@count", attribute("group", "count", "5")),
+    "empty attribute dtype": ("attribute-dtype", "/group@empty", attribute("group", "empty", h5py.Empty("<f8"))),
     "attribute order": (
-        "attribute-byte-order",
-        "/group",
-        "rates",
-        set_attribute("group", "rates", np.array([1, np.nan, 3], ">f4")),
+        "attribute-byte-order", "/group@rates", attribute("group", "rates", np.array([1, np.nan, 3], ">f4")),
     ),
     "attribute encoding": (
-        "attribute-text-encoding",
-        "/",
-        "namespace",
-        set_attribute("/", "namespace", "core", dtype=h5py.string_dtype("ascii")),
+        "attribute-text-encoding", "/@namespace", attribute("/", "namespace", "core", dtype=text("ascii")),
     ),
     "attribute, fixed length": (
-        "attribute-text-encoding",
-        "/",
-        "namespace",
-        set_attribute("/", "namespace", np.bytes_(b"core")),
+        "attribute-text-encoding", "/@namespace", attribute("/", "namespace", np.bytes_(b"core")),
     ),
-    "attribute shape": ("attribute-shape", "/group", "count", set_attribute("group", "count", [5], dtype="u1")),
-    "attribute, longer": ("attribute-shape", "/group", "labels", set_attribute("group", "labels", ["a", "b", "c"])),
-    "attribute, empty for nothing": (
-        "attribute-shape",
-        "/group",
-        "nothing",
-        set_attribute("group", "nothing", h5py.Empty("<i2")),
-    ),
-    "object id": (
-        "object_id",
-        "/",
-        "object_id",
-        set_attribute("/", "object_id", "00000000-0000-0000-0000-000000000002"),
-    ),
-    "missing object id": ("object_id", "/", "object_id", lambda f: f.attrs.__delitem__("object_id")),
-}
+    "attribute shape": ("attribute-shape", "/group@count", attribute("group", "count", [5], dtype="u1")),
+    "attribute, longer": ("attribute-shape", "/group@labels", attribute("group", "labels", ["a", "b", "c"])),
+    "empty for nothing": ("attribute-shape", "/group@nothing", attribute("group", "nothing", h5py.Empty("<i2"))),
+    "object id": ("object_id", "/@object_id", attribute("/", "object_id", "00000000-0000-0000-0000-000000000002")),
+    "missing object id": ("object_id", "/@object_id", dropped("/", "object_id")),
+}  # fmt: skip
 
 
-def changed(sample: Path, folder: Path, plant: Callable[[h5py.File], object]) -> Path:
+def changed(sample: Path, folder: Path, plant: Plant) -> Path:
     path = folder / "b.h5"
     shutil.copy(sample, path)
     with h5py.File(path, "r+") as file:
         plant(file)
     return path
+
+
+def places(found: Iterable[Difference]) -> list[tuple[str, str]]:
+    """Return kind and place of differences, in the form of `PLANTED`."""
+    return [(one.kind, one.path if one.attribute is None else f"{one.path}@{one.attribute}") for one in found]
