@@ -9,6 +9,7 @@ import pytest
 
 from hdmf_zarr_backend.conversion.convert import convert
 from hdmf_zarr_backend.errors import UnsupportedFileError
+from hdmf_zarr_backend.options import WriteOptions
 from tests import samples
 from tests.interop.exchange import SWITCH, converted
 from tests.peers import Peer
@@ -65,14 +66,14 @@ def sources(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 @pytest.fixture(scope="session")
 def ours(sources: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """All of them converted by us, and one that was written by us, which has dimension labels."""
+    """All of them converted by us, and one that was written by us; every other one has the attributes of NCZarr."""
     folder = tmp_path_factory.mktemp("ours")
     made = {"rich_as_written": samples.write_zarr(folder / "rich_as_written.nwb.zarr")}
     refused = set()
-    for name, source in sources.items():
+    for number, (name, source) in enumerate(sources.items()):
         target = folder / f"{name}.nwb.zarr"
         try:
-            convert(source, target)
+            convert(source, target, write_options=WriteOptions(nczarr=number % 2 == 0))
         except UnsupportedFileError:
             refused.add(name)
         else:

@@ -11,7 +11,12 @@ import h5py
 from pynwb import NWBHDF5IO, TimeSeries
 
 from hdmf_zarr_backend import NWBZarrIO
+from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
+from hdmf_zarr_backend.arrays.lazy import LazyArray
 from hdmf_zarr_backend.comparison import compare
+from hdmf_zarr_backend.files.parser import parse
+from hdmf_zarr_backend.model.nodes import Dataset
+from hdmf_zarr_backend.stores.local import LocalStore
 from tests.peers import Peer
 
 SWITCH = {"NUMCODECS_ALLOW_UNSAFE_PICKLE_DECODE": "1"}
@@ -116,6 +121,13 @@ def used(peer: Peer, files: dict[str, Path], folder: Path, *steps: str, **enviro
 def failures(reported: dict[str, Any], step: str) -> dict[str, str]:
     """Return what went wrong at a step, by name."""
     return {name: answer[step] for name, answer in reported.items() if answer[step]}
+
+
+def arrays_in(path: Path, zarr_format: int | None = None) -> dict[str, LazyArray]:
+    """Return all arrays of a file, by their paths; of a file of both formats, as they are in one."""
+    store, cache = LocalStore(str(path)), ChunkCache()
+    nodes = parse(store, hint=zarr_format).hierarchy.walk()
+    return {place: LazyArray(store, place, node, cache) for place, node in nodes if isinstance(node, Dataset)}
 
 
 def read(path: Path) -> Any:

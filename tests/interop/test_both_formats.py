@@ -14,10 +14,8 @@ import pytest
 from hdmf_zarr_backend import NWBZarrIO, convert, repair, upgrade, verify
 from hdmf_zarr_backend.errors import FormatsDifferWarning
 from hdmf_zarr_backend.interop import add_nczarr
-from hdmf_zarr_backend.options import WriteOptions
 from tests import samples
-from tests.interop.exchange import SWITCH, ask
-from tests.interop.test_matrix import arrays_in
+from tests.interop.exchange import SWITCH, arrays_in, ask
 from tests.interop.test_nczarr import assert_equal_values, netcdf
 from tests.peers import Peer
 
@@ -213,28 +211,11 @@ def test_zarr_without_this_package_and_one_format(request, tmp_path, name, zarr_
 
 
 def test_netcdf(tmp_path):
+    """Of a file that gets the attributes later; the matrix has one that is written with them."""
     pytest.importorskip("netCDF4")
-    path = tmp_path / "a.nwb.zarr"
-    with NWBZarrIO(path, "w", zarr_format="both", write_options=WriteOptions(nczarr=True)) as io:
-        io.write(samples.rich_nwbfile())
-    convert(path, tmp_path / "2.nwb.zarr", zarr_format="both")  # without the attributes of NCZarr
-    assert len(add_nczarr(tmp_path / "2.nwb.zarr")) > 80
-    for file in (path, tmp_path / "2.nwb.zarr"):
-        reported = netcdf(file)
-        assert len(reported["arrays"]) > 80
-        assert_equal_values(reported, file)
-        assert verify(file).problems == []
-
-
-def test_xarray_and_tensorstore(files):
-    xarray = pytest.importorskip("xarray")
-    tensorstore = pytest.importorskip("tensorstore")
-    path = files["rich"] / "acquisition" / "raw"
-    opened = {
-        number: xarray.open_zarr(path, zarr_format=number, consolidated=False)["data"].values for number in (2, 3)
-    }
-    for driver in ("zarr", "zarr3"):
-        spec = {"driver": driver, "kvstore": {"driver": "file", "path": f"{path}/data/"}}
-        opened[driver] = tensorstore.open(spec, read=True).result().read().result()
-    assert all((values == opened[2]).all() for values in opened.values())
-    assert opened[2].shape == (300, 3)
+    path = samples.write_zarr(tmp_path / "a.nwb.zarr", zarr_format="both")
+    assert len(add_nczarr(path)) > 80
+    reported = netcdf(path)
+    assert len(reported["arrays"]) > 80
+    assert_equal_values(reported, path)
+    assert verify(path).problems == []

@@ -16,10 +16,10 @@ from hdmf_zarr_backend.errors import DroppedChangesWarning, UsageError
 from hdmf_zarr_backend.interop import add_nczarr
 from hdmf_zarr_backend.options import WriteOptions
 from tests import samples
+from tests.interop.exchange import arrays_in
 from tests.interop.test_matrix import (
     GAPS,
     NO_JSON,
-    arrays_in,
     ask_zarrita,
     is_odd_for_zarrita,
     read_by_zarrita,

@@ -19,15 +19,11 @@ from pynwb import NWBFile, get_type_map
 from pynwb.spec import NWBAttributeSpec, NWBDatasetSpec, NWBGroupSpec, NWBNamespaceBuilder
 
 from hdmf_zarr_backend import NWBZarrIO
-from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
 from hdmf_zarr_backend.arrays.lazy import LazyArray
 from hdmf_zarr_backend.errors import UsageError
-from hdmf_zarr_backend.files.parser import parse
 from hdmf_zarr_backend.interop import tensorstore_spec
-from hdmf_zarr_backend.model.nodes import Dataset
-from hdmf_zarr_backend.stores.local import LocalStore
 from tests import samples
-from tests.interop.exchange import ask
+from tests.interop.exchange import arrays_in, ask
 from tests.interop.test_nczarr import netcdf
 from tests.javascript import run_node, zarrita_folder
 from tests.options import arguments
@@ -73,13 +69,6 @@ def write_matrix_file(path: Path, **options: Any) -> Path:
     with NWBZarrIO(path, "w", extensions=type_map, **arguments(**options)) as io:
         io.write(nwbfile)
     return path
-
-
-def arrays_in(path: Path, zarr_format: int | None = None) -> Arrays:
-    """Return all arrays of a file, by their paths; of a file of both formats, as they are in one."""
-    keys, cache = LocalStore(str(path)), ChunkCache()
-    nodes = parse(keys, hint=zarr_format).hierarchy.walk()
-    return {place: LazyArray(keys, place, node, cache) for place, node in nodes if isinstance(node, Dataset)}
 
 
 @pytest.fixture(scope="module")

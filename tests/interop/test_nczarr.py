@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hdmf.build import DatasetBuilder, GroupBuilder
 from hdmf.data_utils import DataChunkIterator
 from pynwb import TimeSeries
 
@@ -23,9 +22,12 @@ from hdmf_zarr_backend.formats.reserved import RESERVED
 from hdmf_zarr_backend.interop import add_nczarr, open_netcdf
 from hdmf_zarr_backend.options import WriteOptions
 from tests import samples
-from tests.documents import metadata
+from tests.documents import arrays, metadata
+from tests.trees import dataset, group, root, write_builder
 
 pytest.importorskip("netCDF4")
+
+NCZARR = WriteOptions(nczarr=True)
 
 READ = """
 import json, sys
@@ -84,22 +86,13 @@ def assert_equal_values(reported: dict[str, Any], path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def rich(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("nczarr") / "rich.nwb.zarr"
-    with NWBZarrIO(path, "w", write_options=WriteOptions(nczarr=True)) as io:
-        io.write(samples.rich_nwbfile())
-    return path
+    return samples.write_zarr(tmp_path_factory.mktemp("nczarr") / "rich.nwb.zarr", write_options=NCZARR)
 
 
 def numbers_of(path: Path) -> set[str]:
     """Return the paths of the arrays that netcdf-c has a type for."""
-    from hdmf_zarr_backend.files.parser import parse
-    from hdmf_zarr_backend.model.nodes import Dataset
-    from hdmf_zarr_backend.stores.local import LocalStore
-
-    nodes = parse(LocalStore(str(path))).hierarchy.walk()
     kinds = ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8")
-    arrays = ((place, node.stored) for place, node in nodes if isinstance(node, Dataset))
-    return {f"/{place}" for place, stored in arrays if str(stored.data_type)[1:] in kinds}
+    return {f"/{place}" for place, node in arrays(path).items() if str(node.stored.data_type)[1:] in kinds}
 
 
 @pytest.mark.parametrize("mode", ["nczarr,file", "nczarr,file,consolidated"])
@@ -124,16 +117,14 @@ def test_dimensions_attributes_and_types(tmp_path):
         "nan": float("nan"),
         "big": np.uint64(2**63 + 5),
     }
-    datasets = {
-        "a": DatasetBuilder("a", data, attributes=attributes, dimension_labels=("time", "channel")),
-        "b": DatasetBuilder("b", np.arange(6.0), dimension_labels=("time",)),
-        "n": DatasetBuilder("n", 5),
-        "empty": DatasetBuilder("empty", np.zeros((0, 3))),
-        "text": DatasetBuilder("text", ["x", "y"]),
-    }
-    group = GroupBuilder("g", datasets=datasets, attributes={"colnames": []})
-    with ZarrIO(tmp_path / "a.zarr", "w", write_options=WriteOptions(nczarr=True)) as io:
-        io.write_builder(GroupBuilder("root", groups={"g": group}))
+    datasets = [
+        dataset("a", data, attributes=attributes, dimension_labels=("time", "channel")),
+        dataset("b", np.arange(6.0), dimension_labels=("time",)),
+        dataset("n", 5),
+        dataset("empty", np.zeros((0, 3))),
+        dataset("text", ["x", "y"]),
+    ]
+    write_builder(tmp_path / "a.zarr", root(group("g", *datasets, colnames=[])), write_options=NCZARR)
     reported = netcdf(tmp_path / "a.zarr")
     assert reported["arrays"].keys() == {"/g/a", "/g/b", "/g/n", "/g/empty"}
     a = reported["arrays"]["/g/a"]
@@ -182,9 +173,7 @@ def test_a_name_has_one_length_in_a_group(tmp_path):
         "f": np.arange(4).reshape(2, 2),
     }
     labels = {"a": ["x"], "b": ["x"], "c": ["x", "x"], "d": ["x"], "e": ["x", "a/b"], "f": ["a_b", "(y)\t"]}
-    with ZarrIO(path, "w") as io:
-        datasets = {name: DatasetBuilder(name, values) for name, values in data.items()}
-        io.write_builder(GroupBuilder("root", datasets=datasets))
+    write_builder(path, root(*(dataset(name, values) for name, values in data.items())))
     for name, names in labels.items():
         change(path / name / ".zattrs", _ARRAY_DIMENSIONS=names)
     (path / ".zmetadata").unlink()
@@ -199,8 +188,8 @@ def test_a_name_has_one_length_in_a_group(tmp_path):
         "a_b_2": [2, False], "_(y)_": [2, False],
     }  # fmt: skip
     assert_equal_values(reported, path)
-    root = open_netcdf(path)["/"]
-    assert {name: list(root[name].dims) for name in data} == {
+    opened = open_netcdf(path)["/"]
+    assert {name: list(opened[name].dims) for name in data} == {
         name[1:]: array["dims"] for name, array in reported["arrays"].items()
     }
     for name, names in labels.items():  # to others they are what they were
@@ -218,9 +207,7 @@ def test_a_name_has_one_length_in_a_group(tmp_path):
 )
 def test_what_ends_the_process_of_netcdf_is_not_listed(tmp_path, document, key, value):
     path = tmp_path / "a.zarr"
-    datasets = {name: DatasetBuilder(name, np.arange(3), attributes={"odd": 1}) for name in "ab"}
-    with ZarrIO(path, "w") as io:
-        io.write_builder(GroupBuilder("root", datasets=datasets))
+    write_builder(path, root(*(dataset(name, np.arange(3), attributes={"odd": 1}) for name in "ab")))
     change(path / "a" / document, **{key: value})
     (path / ".zmetadata").unlink()
     assert add_nczarr(path) == ["/b"]
@@ -231,12 +218,10 @@ def test_what_ends_the_process_of_netcdf_is_not_listed(tmp_path, document, key, 
 def test_names_that_netcdf_does_not_take(tmp_path, name):
     """It refuses the whole file for one of them."""
     path = tmp_path / "a.zarr"
-    labelled = DatasetBuilder("labelled", np.arange(6).reshape(2, 3), dimension_labels=(name, "a: b, c|d\u00e4"))
-    hidden = GroupBuilder(name, datasets={"a": DatasetBuilder("a", np.arange(3))})
-    kept = GroupBuilder("kept \u4e2d", datasets={n: DatasetBuilder(n, np.arange(3)) for n in (name, "1 a.b:c|(d)")})
-    with ZarrIO(path, "w", write_options=WriteOptions(nczarr=True)) as io:
-        root = GroupBuilder("root", groups={name: hidden, kept.name: kept}, datasets={"labelled": labelled})
-        io.write_builder(root)
+    labelled = dataset("labelled", np.arange(6).reshape(2, 3), dimension_labels=(name, "a: b, c|d\u00e4"))
+    hidden = group(name, dataset("a", np.arange(3)))
+    kept = group("kept \u4e2d", *(dataset(n, np.arange(3)) for n in (name, "1 a.b:c|(d)")))
+    write_builder(path, root(hidden, kept, labelled), write_options=NCZARR)
     reported = netcdf(path)
     assert reported["arrays"].keys() == {"/labelled", "/kept \u4e2d/1 a.b:c|(d)"}
     assert reported["arrays"]["/labelled"]["shape"] == [2, 3]
@@ -263,29 +248,18 @@ def added(path: Path) -> dict[str, Any]:
     return {(key, name): documents[key][name] for key in documents for name in nczarr.ADDED if name in documents[key]}
 
 
-def test_a_dry_run_knows_it(tmp_path):
-    nwbfile = samples.plain_nwbfile()
-    found = dry_run(nwbfile, write_options=WriteOptions(nczarr=True))
-    with NWBZarrIO(tmp_path / "a.zarr", "w", write_options=WriteOptions(nczarr=True)) as io:
-        io.write(nwbfile)
-    assert metadata(found.hierarchy) == metadata(tmp_path / "a.zarr")
-
-
 def test_an_iterator_has_its_length(tmp_path):
     nwbfile = samples.plain_nwbfile()
     data = DataChunkIterator((np.arange(3) for _ in range(7)), dtype=np.dtype("i8"))
     nwbfile.add_acquisition(TimeSeries(name="grows", data=data, unit="V", rate=1.0))
-    with NWBZarrIO(tmp_path / "a.zarr", "w", write_options=WriteOptions(nczarr=True)) as io:
-        io.write(nwbfile)
+    samples.write_zarr(tmp_path / "a.zarr", nwbfile, write_options=NCZARR)
     reported = netcdf(tmp_path / "a.zarr")
     assert reported["arrays"]["/acquisition/grows/data"]["shape"] == [7, 3]
     assert reported["arrays"].keys() == numbers_of(tmp_path / "a.zarr")
 
 
 def test_an_append_keeps_it_true(tmp_path):
-    path = tmp_path / "a.zarr"
-    with NWBZarrIO(path, "w", write_options=WriteOptions(nczarr=True)) as io:
-        io.write(samples.plain_nwbfile())
+    path = samples.write_zarr(tmp_path / "a.zarr", samples.plain_nwbfile(), write_options=NCZARR)
     with NWBZarrIO(path, "r+") as io:
         nwbfile = io.read()
         nwbfile.add_acquisition(TimeSeries(name="new", data=np.arange(5), unit="V", rate=1.0))
@@ -304,26 +278,18 @@ def test_an_append_keeps_it_true(tmp_path):
 
 
 def test_format_3_has_no_such_attributes(tmp_path):
-    options = WriteOptions(nczarr=True)
-    with (
-        pytest.raises(UsageError, match="format 3"),
-        ZarrIO(tmp_path / "a.zarr", "w", zarr_format=3, write_options=options) as io,
-    ):
-        io.write_builder(GroupBuilder("root"))
-    with ZarrIO(tmp_path / "a.zarr", "w", zarr_format=3) as io:
-        io.write_builder(GroupBuilder("root"))
     with pytest.raises(UsageError, match="format 3"):
-        add_nczarr(tmp_path / "a.zarr")
+        write_builder(tmp_path / "a.zarr", root(), zarr_format=3, write_options=NCZARR)
+    with pytest.raises(UsageError, match="format 3"):
+        add_nczarr(write_builder(tmp_path / "a.zarr", root(), zarr_format=3))
 
 
 def test_a_zip_file_is_written_so_and_not_made_so(tmp_path):
-    for name, is_nczarr in (("with", True), ("without", False)):
-        with ZarrIO(tmp_path / f"{name}.zarr.zip", "w", write_options=WriteOptions(nczarr=is_nczarr)) as io:
-            io.write_builder(GroupBuilder("root", datasets={"a": DatasetBuilder("a", np.arange(3))}))
-    attributes = json.loads(metadata(tmp_path / "with.zarr.zip")[".zattrs"])
+    path = write_builder(tmp_path / "a.zarr.zip", root(dataset("a", np.arange(3))), write_options=NCZARR)
+    attributes = json.loads(metadata(path)[".zattrs"])
     assert attributes["_nczarr_group"] == {"dimensions": {"_anonymous3": 3}, "arrays": ["a"], "groups": []}
     with pytest.raises(ReadOnlyStoreError, match="cannot be changed"):
-        add_nczarr(tmp_path / "without.zarr.zip")
+        add_nczarr(write_builder(tmp_path / "b.zarr.zip", root()))
 
 
 def test_hdmf_sees_nothing_of_it(rich):
@@ -342,7 +308,7 @@ def test_hdmf_sees_nothing_of_it(rich):
 
 def test_a_conversion_gives_the_attributes_that_are_added_later(tmp_path):
     samples.write_hdf5(tmp_path / "a.nwb", samples.plain_nwbfile())
-    convert(tmp_path / "a.nwb", tmp_path / "a.nwb.zarr", write_options=WriteOptions(nczarr=True))
+    convert(tmp_path / "a.nwb", tmp_path / "a.nwb.zarr", write_options=NCZARR)
     convert(tmp_path / "a.nwb", tmp_path / "b.nwb.zarr")
     listed = add_nczarr(tmp_path / "b.nwb.zarr")
     assert metadata(tmp_path / "a.nwb.zarr") == metadata(tmp_path / "b.nwb.zarr")
@@ -350,9 +316,10 @@ def test_a_conversion_gives_the_attributes_that_are_added_later(tmp_path):
     assert sorted(reported["arrays"]) == listed
     assert_equal_values(reported, tmp_path / "a.nwb.zarr")
     assert compare(tmp_path / "a.nwb", tmp_path / "a.nwb.zarr") == []
-    planned = dry_run(
-        tmp_path / "a.nwb", tmp_path / "a.nwb.zarr", write_options=WriteOptions(nczarr=True), estimate=False
-    )
+    for source in (tmp_path / "a.nwb", samples.plain_nwbfile()):
+        planned = dry_run(source, write_options=NCZARR, estimate=False)
+        assert "_nczarr_array" in metadata(planned.hierarchy)["acquisition/trace/data/.zattrs"]
+    planned = dry_run(tmp_path / "a.nwb", tmp_path / "a.nwb.zarr", write_options=NCZARR, estimate=False)
     assert metadata(planned.hierarchy) == metadata(tmp_path / "a.nwb.zarr")
 
 

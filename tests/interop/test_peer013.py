@@ -16,8 +16,11 @@ import pytest
 from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
 from hdmf_zarr_backend.arrays.chunks import ChunkReader
 from hdmf_zarr_backend.comparison import compare
+from hdmf_zarr_backend.conversion.convert import convert
 from hdmf_zarr_backend.files.parser import parse
+from hdmf_zarr_backend.interop import add_nczarr
 from hdmf_zarr_backend.model.nodes import Dataset
+from hdmf_zarr_backend.options import WriteOptions
 from hdmf_zarr_backend.stores.local import LocalStore
 from tests import samples
 from tests.interop import digests
@@ -35,6 +38,7 @@ from tests.interop.exchange import (
     read,
     used,
 )
+from tests.interop.test_nczarr import assert_equal_values, netcdf, numbers_of
 from tests.peers import Peer
 
 pytestmark = [
@@ -159,6 +163,35 @@ def _different_arrays(files: dict[str, Path], peer: Peer, folder: Path, **enviro
             different[name] = {path: (expected.get(path), found.get(path)) for path in sorted(wrong)[:5]}
     assert number > 100
     return different
+
+
+# ---- the attributes of NCZarr ----------------------------------------------------------------------------------------
+
+
+def test_013_finds_no_more_errors_in_a_file_with_them(sources, peer013, tmp_path):
+    files = {name: tmp_path / f"{name}.nwb.zarr" for name in ("with", "without")}
+    for name, path in files.items():
+        convert(sources["ndxpose__test_pose"], path, write_options=WriteOptions(nczarr=name == "with"))
+    reported = used(peer013, files, tmp_path, "validate")
+    assert reported["with"]["errors"] == reported["without"]["errors"] != []
+
+
+def test_netcdf_opens_a_file_that_hdmf_zarr_013_wrote(theirs, tmp_path):
+    """Columns that are ragged have one label, and other lengths."""
+    path = Path(shutil.copytree(theirs["rich_without_positions"], tmp_path / "a.nwb.zarr"))
+    listed = add_nczarr(path)
+    answer = netcdf(path)
+    assert set(listed) == numbers_of(path) == answer["arrays"].keys()
+    assert_equal_values(answer, path)
+    for name, array in answer["arrays"].items():
+        _, dimensions = answer["groups"][name.rpartition("/")[0]]
+        assert [dimensions[dimension][0] for dimension in array["dims"]] == array["shape"]
+    renamed = [
+        name
+        for name, array in answer["arrays"].items()
+        if array["dims"] != json.loads((path / name.strip("/") / ".zattrs").read_text()).get("_ARRAY_DIMENSIONS")
+    ]
+    assert renamed
 
 
 # ---- attributes ----------------------------------------------------------------------------------------------------

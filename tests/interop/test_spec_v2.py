@@ -20,9 +20,7 @@ from hdmf.build import GroupBuilder
 
 from hdmf_zarr_backend import ZarrIO, consolidate
 from hdmf_zarr_backend.errors import ValueRefusedError
-from hdmf_zarr_backend.files.parser import parse
 from hdmf_zarr_backend.formats.references import ZarrReference
-from hdmf_zarr_backend.stores.local import LocalStore
 from tests.conformance import conformance
 from tests.interop import digests
 from tests.interop.digests import digest
@@ -119,8 +117,6 @@ STORES: dict[str, Store] = {
     },
 }  # fmt: skip
 
-_OTHER_KEYS = {"keys that nobody knows": "array-other-keys", "other keys of groups": "group-other-keys"}
-_ODD_KEYS = {"keys of the other separator are not chunks": "chunk-key"}
 
 _READ = """
 import sys, zarr
@@ -189,17 +185,6 @@ def test_values_are_those_that_were_meant(name, stores):
     dtype = STORES[name]["a/.zarray"]["dtype"]
     expected = np.asarray(EXPECTED[name], NESTED_DTYPE if isinstance(dtype, list) else dtype)
     assert found == digest(expected)
-
-
-@pytest.mark.parametrize("name", STORES)
-def test_the_stores_are_as_the_specification_has_them(name, stores):
-    found = set(conformance(stores[name]).counts)
-    assert found == {rule for cases in (_OTHER_KEYS, _ODD_KEYS) if (rule := cases.get(name))}
-
-
-def test_without_a_document_of_attributes_there_are_none(stores):
-    hierarchy = parse(LocalStore(str(stores["no separator"]))).hierarchy
-    assert [node.attributes for _, node in hierarchy.walk()] == [{}, {}]
 
 
 def test_other_keys_of_groups_are_read_and_never_written(stores, tmp_path):
