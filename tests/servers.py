@@ -103,11 +103,14 @@ _STALL = 20.0
 """Seconds of silence; the clients of the tests wait for five."""
 
 Fault = Callable[[str, str, int], str | None]
-"""What is wrong with a request: of method, path and number, one of 503, 403, 404, ``cut``, ``stall``, ``reset``."""
+"""What is wrong with a request: of method, path and number, one of 503, 403, 404, ``cut``, ``stall``, ``reset``.
+
+A URL is where the client is redirected to.
+"""
 
 
 class Proxy(ThreadingHTTPServer):
-    """Passes requests on, and notes method and path of each."""
+    """Passes requests on, and notes method, path and names of headers of each; ``status`` is that of a redirect."""
 
     daemon_threads = True
     request_queue_size = 128
@@ -117,6 +120,8 @@ class Proxy(ThreadingHTTPServer):
         parts = urlsplit(target)
         self.target = (parts.hostname, parts.port)
         self.requests: list[tuple[str, str]] = []
+        self.headers: list[set[str]] = []
+        self.status = 302
         self.busy = 0
         self.reset()
         self.lock = threading.Lock()
@@ -159,6 +164,7 @@ class _Passing(BaseHTTPRequestHandler):
         server = self.server
         with server.lock:
             server.requests.append((self.command, self.path))
+            server.headers.append({name.lower() for name in self.headers})
             fault = server.fault(self.command, self.path, len(server.requests))
             server.busy += 1
             server.most_busy = max(server.most_busy, server.busy)
@@ -178,6 +184,9 @@ class _Passing(BaseHTTPRequestHandler):
     def _answer(self, body: bytes | None, fault: str | None) -> None:
         if fault in _ANSWERS:
             self._send(int(fault), {}, _ANSWERS[fault])
+            return
+        if fault is not None and fault.startswith("http"):
+            self._send(self.server.status, {"Location": fault}, b"")
             return
         if fault in ("reset", "stall"):
             time.sleep(_STALL if fault == "stall" else 0)

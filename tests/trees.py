@@ -36,10 +36,12 @@ def write_builder(
     *,
     zarr_format: Any = None,
     write_options: WriteOptions | None = None,
+    storage_options: dict[str, Any] | None = None,
     **options: Any,
 ) -> Place:
     """Write ``builder`` to a new file and return its place."""
-    with ZarrIO(path, "w", zarr_format=zarr_format, write_options=write_options) as io:
+    given = {"zarr_format": zarr_format, "write_options": write_options, "storage_options": storage_options}
+    with ZarrIO(path, "w", **given) as io:
         io.write_builder(builder, **options)
     return path
 

@@ -12,7 +12,6 @@ from pynwb import TimeSeries
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO
 from hdmf_zarr_backend.errors import (
-    StoreExistsError,
     StoreLockedError,
     StoreNotFoundError,
     StoreRefusedError,
@@ -25,7 +24,6 @@ from tests import samples, trees
 from tests.clouds import ACCOUNT, CLOUDS, KEY, Cloud, connection_string
 from tests.servers import quick
 from tests.storekinds import StoreKind
-from tests.stores.test_kinds import check_linked_pair, linked_pair
 
 pytestmark = [
     pytest.mark.peer,
@@ -95,37 +93,10 @@ def test_from_here_to_there_and_back(store: StoreKind, zarr_format: int, tmp_pat
         same(read, far.read())
 
 
-@IN_FORMATS
-def test_links_to_a_neighbour(store: StoreKind, zarr_format: Any) -> None:
-    linked_pair(store, zarr_format)
-    check_linked_pair(store.place("second.nwb.zarr"), **store.options)
-    text = store.contents("second.nwb.zarr")[".zmetadata" if zarr_format == 2 else "zarr.json"].decode()
-    assert '"../first.nwb.zarr' in text
-
-
-@EVERY
-def test_a_file_is_replaced_and_changed_in_place(store: StoreKind) -> None:
-    place = store.place("a.zarr")
-    with pytest.raises(StoreNotFoundError) as caught:
-        ZarrIO(place, "r", **store.options)
-    assert caught.value.store == place
-    for tree in (trees.group("old", trees.dataset("data", np.arange(10))), trees.dataset("new", np.arange(10))):
-        with ZarrIO(place, "w", **store.options) as io:
-            io.write_builder(trees.root(tree))
-        with pytest.raises(StoreExistsError):
-            ZarrIO(place, "w-", **store.options)
-    with ZarrIO(place, "r+", **store.options) as io:
-        io.read_builder()["new"].data[3] = 33
-    with ZarrIO(place, "r", **store.options) as io:
-        assert io.read_builder()["new"].data[:].tolist() == [0, 1, 2, 33, 4, 5, 6, 7, 8, 9]
-    assert not any(key.startswith("old") for key in store.contents("a.zarr"))
-
-
 @EVERY
 def test_one_writer_at_a_time(store: StoreKind) -> None:
     place = store.place("a.zarr")
-    with ZarrIO(place, "w", **store.options) as io:
-        io.write_builder(trees.root(trees.dataset("data", np.arange(10))))
+    trees.write_builder(place, trees.root(trees.dataset("data", np.arange(10))), **store.options)
     with (
         ZarrIO(place, "r+", **store.options) as io,
         pytest.raises(StoreLockedError),
@@ -210,8 +181,7 @@ def test_no_such_bucket(store: StoreKind) -> None:
 @EVERY
 def test_refused(store: StoreKind) -> None:
     place, options = store.place("a.zarr"), store.cloud.options
-    with ZarrIO(place, "w", **store.options) as io:
-        io.write_builder(trees.root(note="x"))
+    trees.write_builder(place, trees.root(note="x"), **store.options)
     if store.cloud.refused:
         options = store.cloud.refused
     else:  # these servers let everybody in
@@ -241,8 +211,7 @@ def test_a_server_that_is_busy(store: StoreKind) -> None:
         return "503" if is_new else None
 
     store.cloud.proxy.fault = once
-    with ZarrIO(place, "w", storage_options=impatient) as io:
-        io.write_builder(trees.root(note="x"))
+    trees.write_builder(place, trees.root(note="x"), storage_options=impatient)
     store.cloud.proxy.fault = lambda method, path, number: "503"
     with pytest.raises(StoreUnreachableError) as caught:
         ZarrIO(place, "r", storage_options=impatient)

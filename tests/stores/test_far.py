@@ -1,20 +1,29 @@
-"""Far files: how many requests it takes, and what becomes of them when a server is slow, wrong, silent or gone."""
+"""Far files: how many requests they take; servers that are slow, wrong, silent or gone; TLS; other schemes."""
 
 from __future__ import annotations
 
+import datetime
+import ipaddress
+import itertools
 import signal
+import ssl
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
+import fsspec
 import numpy as np
 import pytest
+from fsspec.implementations.memory import MemoryFileSystem
+from fsspec.registry import _registry
 from pynwb import TimeSeries
 from pynwb.file import NWBFile
 
-from hdmf_zarr_backend import NWBZarrIO, ZarrIO
+from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO
 from hdmf_zarr_backend.errors import (
     IncompleteStoreError,
     ReadOnlyStoreError,
@@ -27,9 +36,14 @@ from hdmf_zarr_backend.options import WriteOptions
 from hdmf_zarr_backend.stores.remote import REQUESTS
 from tests import samples, trees
 from tests.documents import forget_inlined
-from tests.servers import Proxy, S3Server, quick, serving
+from tests.servers import Proxy, S3Server, WebServer, quick, serving
+from tests.storekinds import StoreKind
+from tests.stores.test_kinds import check_linked_pair, linked_pair
 
 CHUNKED = np.arange(64 * 1000, dtype="i4").reshape(-1, 10)
+
+
+FORMATS = pytest.mark.parametrize("zarr_format", [2, 3])
 
 
 def nwbfile_of(count: int) -> NWBFile:
@@ -45,30 +59,19 @@ def puts_of(s3: S3Server) -> list[str]:
 
 
 def write_chunked(place: Any, **options: Any) -> None:
-    from hdmf_zarr_backend import ZarrDataIO
-
     data = ZarrDataIO(CHUNKED, chunks=(100, 10))
     with ZarrIO(place, "w", **options) as io:
         io.write_builder(trees.root(trees.group("g", trees.dataset("data", data)), note="x"))
 
 
+@contextmanager
+def reading(place: Any, options: dict[str, Any] | None = None) -> Iterator[Any]:
+    """Give the array of a file of `write_chunked`."""
+    with ZarrIO(place, "r", storage_options=options) as io:
+        yield io.read_builder()["g/data"].data
+
+
 # ---- budgets --------------------------------------------------------------------------------------------------------
-
-FORMATS = pytest.mark.parametrize("zarr_format", [2, 3])
-
-TO_OPEN = 2
-"""Requests to open and read a file of either format: the document of each in which all others are, both at once."""
-
-
-@FORMATS
-@pytest.mark.parametrize("count", [2, 40])
-def test_requests_to_open_and_read_over_http(web, count, zarr_format):
-    with NWBZarrIO(web.folder / "a.nwb.zarr", "w", zarr_format=zarr_format) as io:
-        io.write(nwbfile_of(count))
-    web.requests = 0
-    with NWBZarrIO(f"{web.url}/a.nwb.zarr", "r") as io:
-        assert len(io.read().acquisition) >= count
-    assert web.requests <= TO_OPEN
 
 
 def test_requests_without_what_is_inlined(web):
@@ -83,20 +86,25 @@ def test_requests_without_what_is_inlined(web):
 
 
 @FORMATS
-def test_requests_to_open_and_read_on_s3(s3, zarr_format):
-    with NWBZarrIO(s3.url("a.nwb.zarr"), "w", storage_options=s3.options, zarr_format=zarr_format) as io:
-        io.write(nwbfile_of(10))
-    s3.proxy.requests.clear()
-    with NWBZarrIO(s3.url("a.nwb.zarr"), "r", storage_options=s3.options) as io:
-        io.read()
-    assert s3.count("GET") == s3.count() <= TO_OPEN
+def test_requests_to_open_and_read(web, s3, zarr_format):
+    """One to a file whose format is given, two if it is not, or is the other one; whatever the file holds."""
+    samples.write_zarr(web.folder / "a.zarr", nwbfile_of(40), zarr_format=zarr_format)
+    samples.write_zarr(s3.url("a.zarr"), nwbfile_of(2), zarr_format=zarr_format, storage_options=s3.options)
+    for given, most in ((zarr_format, 1), (5 - zarr_format, 2), (None, 2)):
+        web.requests = 0
+        s3.proxy.requests.clear()
+        for place, options in ((f"{web.url}/a.zarr", None), (s3.url("a.zarr"), s3.options)):
+            with NWBZarrIO(place, "r", zarr_format=given, storage_options=options) as io:
+                assert io.read().identifier == "plain"
+                assert io.zarr_format == zarr_format
+        assert web.requests <= most
+        assert s3.count("GET") == s3.count() <= most
 
 
 @FORMATS
 def test_a_slice_asks_for_its_chunks_at_once(s3, zarr_format):
     write_chunked(s3.url("a.zarr"), storage_options=s3.options, zarr_format=zarr_format)
-    with ZarrIO(s3.url("a.zarr"), "r", storage_options=s3.options) as io:
-        data = io.read_builder().groups["g"].datasets["data"].data
+    with reading(s3.url("a.zarr"), s3.options) as data:
         s3.proxy.requests.clear()
         s3.proxy.together, s3.proxy.most_busy = ("/data/", 6), 0
         np.testing.assert_array_equal(data[150:1250], CHUNKED[150:1250])
@@ -109,13 +117,11 @@ def test_a_slice_asks_for_its_chunks_at_once(s3, zarr_format):
 
 
 def test_five_chunks_of_a_recording_are_under_way_together(web, web_proxy):
-    from hdmf_zarr_backend import ZarrDataIO
-
     data = ZarrDataIO(np.ones((5, 2**23), "i2"), chunks=(1, 2**23))
     with ZarrIO(web.folder / "a.zarr", "w") as io:
         io.write_builder(trees.root(trees.group("g", trees.dataset("data", data))))
     with ZarrIO(f"{web_proxy.url}/a.zarr", "r") as io:
-        lazy = io.read_builder().groups["g"].datasets["data"].data
+        lazy = io.read_builder()["g/data"].data
         web_proxy.reset()
         web_proxy.delay = 0.3
         assert lazy[:].all()
@@ -124,8 +130,6 @@ def test_five_chunks_of_a_recording_are_under_way_together(web, web_proxy):
 
 def test_a_slice_of_shards_asks_for_their_indices_and_for_its_chunks(s3):
     """The index of each shard once, and the chunks that are wanted of it in one piece."""
-    from hdmf_zarr_backend import ZarrDataIO
-
     data = ZarrDataIO(CHUNKED, chunks=(100, 10), shards=(800, 10))
     with ZarrIO(s3.url("a.zarr"), "w", storage_options=s3.options, zarr_format=3) as io:
         io.write_builder(trees.root(trees.dataset("data", data)))
@@ -142,8 +146,6 @@ def test_a_slice_of_shards_asks_for_their_indices_and_for_its_chunks(s3):
 
 @pytest.mark.parametrize("status", [400, 416])
 def test_shards_on_a_server_without_ranges_that_count_from_the_end(web, status):
-    from hdmf_zarr_backend import ZarrDataIO
-
     data = ZarrDataIO(CHUNKED, chunks=(100, 10), shards=(800, 10))
     with ZarrIO(web.folder / "a.zarr", "w", zarr_format=3) as io:
         io.write_builder(trees.root(trees.dataset("data", data)))
@@ -158,8 +160,7 @@ def test_shards_on_a_server_without_ranges_that_count_from_the_end(web, status):
 
 def test_a_chunk_that_is_decoded_is_not_asked_for_again(s3):
     write_chunked(s3.url("a.zarr"), storage_options=s3.options)
-    with ZarrIO(s3.url("a.zarr"), "r", storage_options=s3.options) as io:
-        data = io.read_builder().groups["g"].datasets["data"].data
+    with reading(s3.url("a.zarr"), s3.options) as data:
         data[50:250]
         s3.proxy.requests.clear()
         np.testing.assert_array_equal(data[60:240], CHUNKED[60:240])
@@ -171,8 +172,7 @@ def test_a_missing_chunk_is_asked_for_once(s3):
     from hdmf_zarr_backend.stores.opening import open_store
 
     open_store(s3.url("a.zarr"), s3.options).delete(["g/data/1.0"])
-    with ZarrIO(s3.url("a.zarr"), "r", storage_options=s3.options) as io:
-        data = io.read_builder().groups["g"].datasets["data"].data
+    with reading(s3.url("a.zarr"), s3.options) as data:
         s3.proxy.requests.clear()
         assert data[50:250].shape == (200, 10)
         assert s3.count() == 3
@@ -264,57 +264,57 @@ def sometimes(fault: str, *, one_in: int) -> Any:
 def test_what_passes_is_not_noticed(s3, fault):
     s3.proxy.fault = sometimes(fault, one_in=4)
     write_chunked(s3.url("a.zarr"), storage_options=s3.quick_options)
-    with ZarrIO(s3.url("a.zarr"), "r", storage_options=s3.quick_options) as io:
-        np.testing.assert_array_equal(io.read_builder().groups["g"].datasets["data"].data[:], CHUNKED)
+    with reading(s3.url("a.zarr"), s3.quick_options) as data:
+        np.testing.assert_array_equal(data[:], CHUNKED)
 
 
 def test_silence_is_bounded(s3):
     write_chunked(s3.url("a.zarr"), storage_options=s3.quick_options)
     s3.proxy.fault = lambda method, path, number: "stall" if "data/3.0" in path and number % 2 else None
     s3.proxy.requests.clear()
-    with ZarrIO(s3.url("a.zarr"), "r", storage_options=s3.quick_options) as io:
-        np.testing.assert_array_equal(io.read_builder().groups["g"].datasets["data"].data[:], CHUNKED)
+    with reading(s3.url("a.zarr"), s3.quick_options) as data:
+        np.testing.assert_array_equal(data[:], CHUNKED)
 
 
-@pytest.mark.parametrize(
-    ("fault", "error"),
-    [
-        ("503", StoreUnreachableError),
-        ("403", StoreRefusedError),
-        ("reset", StoreUnreachableError),
-        ("cut", StoreUnreachableError),
-        pytest.param("stall", StoreUnreachableError, marks=pytest.mark.slow),  # five times five seconds of silence
-    ],
-)
-def test_what_stays_wrong_is_one_error(s3, fault, error):
-    write_chunked(s3.url("a.zarr"), storage_options=s3.quick_options)
-    s3.proxy.fault = lambda method, path, number: fault if "data/3.0" in path else None
-    with ZarrIO(s3.url("a.zarr"), "r", storage_options=s3.quick_options) as io:
-        data = io.read_builder().groups["g"].datasets["data"].data
-        with pytest.raises(error) as caught:
+ERRORS = {"503": StoreUnreachableError, "403": StoreRefusedError, "reset": StoreUnreachableError}
+STAYING = [*itertools.product(ERRORS, ("open", "read", "write")), ("cut", "read")]
+SILENT = [pytest.param("stall", when, marks=pytest.mark.slow) for when in ("open", "read", "write")]  # 25 seconds
+
+
+@pytest.mark.parametrize(("fault", "when"), [*STAYING, *SILENT])
+def test_what_stays_wrong_is_one_error(s3, fault, when):
+    url, options = s3.url("a.zarr"), s3.quick_options
+    if when != "write":
+        write_chunked(url, storage_options=options)
+    s3.proxy.fault = lambda method, path, number: fault if when == "open" or "data/3.0" in path else None
+    with pytest.raises(ERRORS.get(fault, StoreUnreachableError)) as caught:
+        if when == "write":
+            write_chunked(url, storage_options=options)
+        with reading(url, options) as data:
             data[:]
-    assert caught.value.store == s3.url("a.zarr")
-    assert caught.value.path == "/g/data"
-    assert "3.0" in str(caught.value)
+    assert (caught.value.store, caught.value.path) == (url, "/" if when == "open" else "/g/data")
+    assert ("3.0" in str(caught.value)) == (when != "open")
     assert caught.value.remedy
+    s3.proxy.reset()
+    assert (".zmetadata" in s3.contents("a.zarr")) == (when != "write")
 
 
-@pytest.mark.parametrize("options", ["quick_options", "s3fs_options"])
-def test_a_refused_open_is_an_error(s3, options):
+def test_a_refused_open_by_s3fs_is_an_error(s3):
     write_chunked(s3.url("a.zarr"), storage_options=s3.options)
     s3.proxy.fault = lambda method, path, number: "403"
     with pytest.raises(StoreRefusedError, match="credentials") as caught:
-        ZarrIO(s3.url("a.zarr"), "r", storage_options=getattr(s3, options))
+        ZarrIO(s3.url("a.zarr"), "r", storage_options=s3.s3fs_options)
     assert caught.value.store == s3.url("a.zarr")
 
 
-@pytest.mark.parametrize("zarr_format", [2, 3])
+@FORMATS
 def test_a_bucket_that_may_not_be_listed_refuses_what_is_not_there(s3, zarr_format):
     write_chunked(s3.url("a.zarr"), storage_options=s3.options, zarr_format=zarr_format)
-    other = ".zmetadata" if zarr_format == 3 else "zarr.json"
-    s3.proxy.fault = lambda method, path, number: "403" if other in path or "list-type" in path else None
-    with ZarrIO(s3.url("a.zarr"), "r", storage_options=s3.options) as io:
-        np.testing.assert_array_equal(io.read_builder().groups["g"].datasets["data"].data[:], CHUNKED)
+    absent = ".zmetadata" if zarr_format == 3 else "zarr.json"
+    s3.proxy.fault = lambda method, path, number: "403" if absent in path or "list-type" in path else None
+    for given in (2, 3, None):
+        with ZarrIO(s3.url("a.zarr"), "r", storage_options=s3.options, zarr_format=given) as io:
+            np.testing.assert_array_equal(io.read_builder()["g/data"].data[:], CHUNKED)
 
 
 _LATE = """
@@ -323,7 +323,7 @@ from hdmf_zarr_backend import ZarrIO
 url, endpoint = sys.argv[1:]
 options = {"key": "tester", "secret": "secret", "endpoint_url": endpoint, "client_kwargs": {"region_name": "us-east-1"}}
 io = ZarrIO(url, "r+", storage_options=options)
-io.read_builder().groups["g"].datasets["data"].data[0] = 7
+io.read_builder()["g/data"].data[0] = 7
 """
 
 
@@ -332,7 +332,7 @@ def test_what_nobody_closed_is_written_when_python_ends(s3):
     command = [sys.executable, "-W", "ignore", "-c", _LATE, s3.url("a.zarr"), s3.proxy.url]
     subprocess.run(command, check=True, cwd=Path(__file__).parents[2], timeout=600)
     with ZarrIO(s3.url("a.zarr"), "r", storage_options=s3.options) as io:
-        assert io.read_builder().groups["g"].datasets["data"].data[0].tolist() == [7] * 10
+        assert io.read_builder()["g/data"].data[0].tolist() == [7] * 10
 
 
 _ALIAS = """
@@ -373,9 +373,9 @@ def test_a_web_server_that_does_wrong(web, web_proxy, fault):
     write_chunked(web.folder / "a.zarr")
     web_proxy.fault = sometimes(fault, one_in=5)
     with ZarrIO(f"{web_proxy.url}/a.zarr", "r", storage_options=quick()) as io:
-        np.testing.assert_array_equal(io.read_builder().groups["g"].datasets["data"].data[:], CHUNKED)
+        np.testing.assert_array_equal(io.read_builder()["g/data"].data[:], CHUNKED)
         web_proxy.fault = lambda method, path, number: fault
-        data = io.read_builder().groups["g"].datasets["data"].data
+        data = io.read_builder()["g/data"].data
         with pytest.raises(StoreUnreachableError) as caught:
             data[:]
     assert (caught.value.store, caught.value.path) == (f"{web_proxy.url}/a.zarr", "/g/data")
@@ -384,9 +384,8 @@ def test_a_web_server_that_does_wrong(web, web_proxy, fault):
 def test_a_web_server_by_fsspec(web, web_proxy):
     """Options that only aiohttp knows: what fsspec says is one error as well."""
     write_chunked(web.folder / "a.zarr")
-    options = {"headers": {"X-Test": "1"}}
-    with ZarrIO(f"{web_proxy.url}/a.zarr", "r", storage_options=options) as io:
-        data = io.read_builder().groups["g"].datasets["data"].data
+    options = {"client_kwargs": {"headers": {"X-Test": "1"}}, "retry_config": {"max_retries": 1}}
+    with reading(f"{web_proxy.url}/a.zarr", options) as data:
         np.testing.assert_array_equal(data[:], CHUNKED)
         kinds = {"503": StoreUnreachableError, "403": StoreRefusedError, "cut": StoreUnreachableError}
         for fault, error in kinds.items():
@@ -416,8 +415,8 @@ def test_a_failed_write_is_told_when_all_is_quiet(s3, options):
         ZarrIO(s3.url("a.zarr"), "r", storage_options=chosen)
     assert caught.value.store == s3.url("a.zarr")
     write_chunked(s3.url("a.zarr"), storage_options=chosen)  # without force
-    with ZarrIO(s3.url("a.zarr"), "r", storage_options=chosen) as io:
-        np.testing.assert_array_equal(io.read_builder().groups["g"].datasets["data"].data[:], CHUNKED)
+    with reading(s3.url("a.zarr"), chosen) as data:
+        np.testing.assert_array_equal(data[:], CHUNKED)
 
 
 def test_what_a_failed_append_leaves_reads_as_before(s3):
@@ -435,7 +434,7 @@ def test_what_a_failed_append_leaves_reads_as_before(s3):
         with ZarrIO(s3.url("a.zarr"), "r", storage_options=s3.quick_options) as io:
             builder = io.read_builder()
             assert set(builder.groups) == {"g"}
-            np.testing.assert_array_equal(builder.groups["g"].datasets["data"].data[:], CHUNKED)
+            np.testing.assert_array_equal(builder["g/data"].data[:], CHUNKED)
 
 
 WRITER = """
@@ -504,3 +503,83 @@ def test_a_server_that_dies_while_it_is_written_to(s3: S3Server):
     assert caught.value.store == s3.url("a.zarr")
     with pytest.raises(IncompleteStoreError):
         ZarrIO(s3.url("a.zarr"), "r", storage_options=s3.options)
+
+
+# ---- TLS ------------------------------------------------------------------------------------------------------------
+
+
+def certificate(path: Path) -> Path:
+    """Write a certificate for this machine, with its key, that nobody has signed."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    key, name = ec.generate_private_key(ec.SECP256R1()), x509.Name([])
+    now = datetime.datetime.now(datetime.UTC)
+    address = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
+    made = x509.CertificateBuilder(name, name, key.public_key(), 1, now, now + datetime.timedelta(days=1))
+    signed = made.add_extension(address, critical=True).sign(key, hashes.SHA256())
+    private = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    path.write_bytes(private + signed.public_bytes(serialization.Encoding.PEM))
+    return path
+
+
+@pytest.fixture
+def secure(web: WebServer, tmp_path: Path) -> str:
+    """Address of the web server, which speaks TLS."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate(tmp_path / "server.pem"))
+    web.socket = context.wrap_socket(web.socket, server_side=True)
+    return web.url.replace("http:", "https:")
+
+
+@pytest.mark.parametrize("zarr_format", [2, 3])
+def test_a_pair_of_files_over_tls(secure: str, web: WebServer, zarr_format: int) -> None:
+    linked_pair(StoreKind(web.folder), zarr_format)
+    trusting = {"client_options": {"allow_invalid_certificates": True, "timeout": "5s"}}
+    check_linked_pair(f"{secure}/second.nwb.zarr", storage_options=trusting)
+
+
+def test_a_certificate_that_nobody_has_signed_is_refused(secure: str, web: WebServer) -> None:
+    samples.write_zarr(web.folder / "a.nwb.zarr", samples.plain_nwbfile())
+    impatient = {"client_options": {"timeout": "1s"}, "retry_config": {"max_retries": 0}}
+    with pytest.raises(StoreUnreachableError) as caught:
+        NWBZarrIO(f"{secure}/a.nwb.zarr", "r", storage_options=impatient)
+    assert caught.value.store == f"{secure}/a.nwb.zarr"
+
+
+# ---- other schemes --------------------------------------------------------------------------------------------------
+
+
+class _Bucket(MemoryFileSystem):
+    """What stands in for the library of a cloud: its scheme, and its bucket in the path."""
+
+    protocol = "oss"
+    store: ClassVar[dict[str, Any]] = {}
+    pseudo_dirs: ClassVar[list[str]] = [""]
+
+    @classmethod
+    def _strip_protocol(cls, path: Any) -> Any:
+        return super()._strip_protocol(str(path).removeprefix("oss://"))
+
+
+def test_links_and_sources_of_another_scheme(tmp_path: Path) -> None:
+    """hdmf takes ``oss://`` for a relative path."""
+    before = fsspec.registry.get("oss")
+    fsspec.register_implementation("oss", _Bucket, clobber=True)
+    try:
+        store = StoreKind(tmp_path, "oss", lambda name: f"oss://bucket/folder/{name}")
+        linked_pair(store)
+        check_linked_pair(store.place("second.nwb.zarr"))
+        with NWBZarrIO(store.place("second.nwb.zarr"), "r") as io:
+            assert io.source == "oss://bucket/folder/second.nwb.zarr"
+            assert io.read().container_source == io.source
+    finally:
+        if before is not None:
+            fsspec.register_implementation("oss", before, clobber=True)
+        else:
+            _registry.pop("oss", None)
+        _Bucket.store.clear()
+    assert list(tmp_path.iterdir()) == []

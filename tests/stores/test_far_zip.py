@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -10,12 +11,12 @@ import numpy as np
 import pytest
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO
-from hdmf_zarr_backend.errors import LimitError, StoreError
+from hdmf_zarr_backend.errors import LimitError, ReadOnlyStoreError, StoreError
 from hdmf_zarr_backend.options import Limits, ReadRules
 from hdmf_zarr_backend.stores.opening import open_store
 from hdmf_zarr_backend.stores.zip import new_zip
 from tests import samples, trees
-from tests.servers import Proxy, WebServer
+from tests.servers import Proxy, S3Server, WebServer
 
 VALUES = np.random.default_rng(1).integers(0, 2**31, (64, 2**14), dtype="i4")  # 4 MB, which do not compress
 
@@ -63,6 +64,18 @@ def test_ranges_of_a_value(web: WebServer, web_proxy: Proxy) -> None:
     web_proxy.reset()
     keys.get_range("a", 0, 10)
     assert len(web_proxy.requests) == 1  # where it begins is known
+
+
+def test_in_a_bucket_and_in_another_process(s3: S3Server, tmp_path: Path) -> None:
+    with new_zip(str(tmp_path / "a.zip")) as new:
+        new.set_many({"a/0": b"12", "a b/ü#?%20": b"odd"})
+    open_store(s3.url("folder"), s3.options).set("a.zip", (tmp_path / "a.zip").read_bytes())
+    store = open_store(s3.url("folder/a.zip"), s3.options)
+    assert store.get("a b/ü#?%20") == b"odd"
+    assert pickle.loads(pickle.dumps(store)).get("a/0") == b"12"
+    with pytest.raises(ReadOnlyStoreError):
+        store.set("x", b"")
+    assert not open_store(s3.url("folder/b.zip"), s3.options).exists()
 
 
 def test_a_value_that_is_another_one_is_told(web: WebServer) -> None:

@@ -1,4 +1,4 @@
-"""The contract of a store, key by key, on every kind; and the queue of puts in front of a far one."""
+"""The contract of a store, key by key, on every kind; the queue of puts in front of a far one; places by name."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from hdmf_zarr_backend.errors import (
     StoreError,
     StoreFullError,
     StoreNotFoundError,
-    StoreUnreachableError,
     UsageError,
 )
 from hdmf_zarr_backend.model.link_sources import resolve_source
@@ -29,7 +28,7 @@ from hdmf_zarr_backend.stores.base import Abilities, Store
 from hdmf_zarr_backend.stores.local import LocalStore
 from hdmf_zarr_backend.stores.memory import MemoryStore
 from hdmf_zarr_backend.stores.opening import may_exist, open_neighbour, open_store
-from hdmf_zarr_backend.stores.remote import REQUESTS, at_once
+from hdmf_zarr_backend.stores.remote import at_once
 from hdmf_zarr_backend.stores.wrappers import InlinedStore, QueuedStore
 from hdmf_zarr_backend.stores.zip import new_zip
 from tests.keystores import MemoryKeys
@@ -183,41 +182,6 @@ def test_files_without_an_address_are_nobodys_neighbours(tmp_path):
 # ---- many at once ---------------------------------------------------------------------------------------------------
 
 
-def test_at_once_is_in_order_and_bounded():
-    running, most = 0, 0
-    lock, both = threading.Lock(), threading.Barrier(2)
-
-    def work(item: int) -> int:
-        nonlocal running, most
-        with lock:
-            running += 1
-            most = max(most, running)
-        if item < 2:
-            both.wait(60)
-        with lock:
-            running -= 1
-        return item * 2
-
-    assert list(at_once(work, range(100))) == [item * 2 for item in range(100)]
-    assert 2 <= most <= REQUESTS
-
-
-def test_at_once_waits_for_the_rest_before_it_tells():
-    ended: list[int] = []
-
-    def work(item: int) -> None:
-        if item == 0:
-            raise StoreError("no")
-        time.sleep(0.05)
-        ended.append(item)
-
-    with pytest.raises(StoreError):
-        list(at_once(work, range(10)))
-    count = len(ended)
-    time.sleep(0.2)
-    assert len(ended) == count
-
-
 class SlowKeys(MemoryKeys):
     """A far store that takes its time."""
 
@@ -272,38 +236,6 @@ def test_the_last_value_of_a_key_is_the_one_that_stays():
     assert keys.values["k"] == b"49"
 
 
-def test_a_failed_put_is_told_once_all_are_done():
-    keys = SlowKeys()
-
-    def fail(operation: str, key: str) -> None:
-        if key == "k3":
-            raise StoreUnreachableError("no answer", store="x")
-
-    keys.fails = fail
-    queue = QueuedStore(keys)
-    with pytest.raises(StoreUnreachableError, match="no answer"):
-        for number in range(500):
-            queue.set(f"k{number}", b"x")
-    assert keys.running == 0
-    assert len(keys.values) < 100
-    with pytest.raises(StoreUnreachableError):
-        queue.flush()
-    queue.abandon()
-
-
-def test_keys_that_commit_are_held_back():
-    keys = SlowKeys()
-    queue = QueuedStore(keys, ("first", "second", "unused"))
-    queue.set("second", b"2")
-    queue.set("first", b"1")
-    queue.set("other", b"o")
-    assert queue.get("first") == b"1"
-    queue.drain()
-    assert set(keys.values) == {"other"}
-    queue.commit()
-    assert keys.keys_set() == ["other", "first", "second"]
-
-
 def test_deletions_come_after_what_was_set():
     keys = SlowKeys()
     queue = QueuedStore(keys)
@@ -313,12 +245,6 @@ def test_deletions_come_after_what_was_set():
     assert set(queue.sizes("")) == {"b"}
     assert queue.get_many(["a", "b"]) == {"b": b"2"}
     assert queue.exists()
-
-
-def test_a_near_store_needs_no_queue(tmp_path):
-    queue = QueuedStore(LocalStore(str(tmp_path)))
-    queue.set("a", b"1")
-    assert (tmp_path / "a").read_bytes() == b"1"
 
 
 def test_a_queue_in_another_process_ends_with_each_task(s3):
@@ -356,25 +282,6 @@ def test_a_zip_file_that_is_not_there(tmp_path):
     assert not keys.exists()
     assert keys.get("a") is keys.get_ranges("a", [(0, 1)]) is None
     assert keys.sizes("") == {}
-
-
-def test_a_zip_file_on_a_server(web, s3):
-    with new_zip(str(web.folder / "a.zip")) as new:
-        new.set_many(CONTENT)
-    keys = open_store(f"{web.url}/a.zip")
-    assert {key: keys.get(key) for key in CONTENT} == CONTENT
-    open_store(s3.url("folder"), s3.options).set("a.zip", (web.folder / "a.zip").read_bytes())
-    keys = open_store(s3.url("folder/a.zip"), s3.options)
-    assert keys.get("a/0.0") == pickle.loads(pickle.dumps(keys)).get("a/0.0") == CONTENT["a/0.0"]
-    with pytest.raises(ReadOnlyStoreError):
-        keys.set("x", b"")
-    assert not open_store(f"{web.url}/b.zip").exists()
-    assert open_store(f"{web.url}/b.zip").get("x") is None
-
-
-def test_a_mapping_gives_bytes():
-    keys = MemoryStore({"a": bytearray(b"12")})  # type: ignore[dict-item]
-    assert type(keys.get("a")) is bytes
 
 
 # ---- places that are named in other words, and those that are none ---------------------------------------------------

@@ -1,4 +1,4 @@
-"""A file whose format is known is opened with one request, and a wrong guess costs one more."""
+"""The format that a caller names: what is read where there are both, or the other; requests to follow a link."""
 
 from __future__ import annotations
 
@@ -10,60 +10,11 @@ import pytest
 from pynwb import TimeSeries
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrIO
-from hdmf_zarr_backend.errors import StoreNotFoundError, StoreRefusedError, UsageError
-from hdmf_zarr_backend.files.parser import parse
+from hdmf_zarr_backend.errors import UsageError
 from hdmf_zarr_backend.options import WriteOptions
-from hdmf_zarr_backend.stores.opening import open_store
 from tests import samples, trees
 
 FORMATS = pytest.mark.parametrize("zarr_format", [2, 3])
-
-FIRST = {2: ".zmetadata", 3: "zarr.json"}
-"""The document of each format in which all others are."""
-
-
-def other(zarr_format: int) -> int:
-    return 5 - zarr_format
-
-
-@FORMATS
-def test_over_http(web, zarr_format):
-    samples.write_zarr(web.folder / "a.nwb.zarr", samples.plain_nwbfile(), zarr_format=zarr_format)
-    web.requests = 0
-    with NWBZarrIO(f"{web.url}/a.nwb.zarr", "r", zarr_format=zarr_format) as io:
-        assert io.read().identifier == "plain"
-        assert io.zarr_format == zarr_format
-    assert web.requests == 1
-    web.requests = 0
-    with NWBZarrIO(f"{web.url}/a.nwb.zarr", "r", zarr_format=other(zarr_format)) as io:
-        assert io.read().identifier == "plain"
-        assert io.zarr_format == zarr_format
-    assert web.requests == 2
-
-
-@FORMATS
-def test_on_s3(s3, zarr_format):
-    with NWBZarrIO(s3.url("a.nwb.zarr"), "w", storage_options=s3.options, zarr_format=zarr_format) as io:
-        io.write(samples.plain_nwbfile())
-    s3.proxy.requests.clear()
-    with NWBZarrIO(s3.url("a.nwb.zarr"), "r", storage_options=s3.options, zarr_format=zarr_format) as io:
-        assert io.read().identifier == "plain"
-    assert s3.count() == s3.count("GET") == 1
-
-
-@FORMATS
-def test_what_is_not_there_may_be_refused(s3, zarr_format):
-    """A bucket that may be read and not be listed answers 403 to a key that it does not have."""
-    with ZarrIO(s3.url("a.zarr"), "w", storage_options=s3.options, zarr_format=zarr_format) as io:
-        io.write_builder(trees.root(note="x"))
-    absent = FIRST[other(zarr_format)]
-    s3.proxy.fault = lambda method, path, number: "403" if path.endswith(absent) else None
-    for named in (2, 3, None):
-        with ZarrIO(s3.url("a.zarr"), "r", storage_options=s3.options, zarr_format=named) as io:
-            assert io.read_builder().attributes["note"] == "x"
-    s3.proxy.fault = lambda method, path, number: "403"
-    with pytest.raises(StoreRefusedError):
-        ZarrIO(s3.url("a.zarr"), "r", storage_options=s3.options, zarr_format=zarr_format)
 
 
 @FORMATS
@@ -77,14 +28,6 @@ def test_without_a_consolidated_document(tmp_path, zarr_format, mode):
         with ZarrIO(tmp_path / "a.zarr", mode, zarr_format=named) as io:
             assert io.read_builder().groups["g"].attributes["note"] == "x"
             assert io.zarr_format == zarr_format
-
-
-@pytest.mark.parametrize("named", [2, 3, None])
-def test_nothing_is_there(web, tmp_path, named):
-    for place in (f"{web.url}/a.zarr", tmp_path / "a.zarr"):
-        with pytest.raises(StoreNotFoundError) as caught:
-            ZarrIO(place, "r", zarr_format=named)
-        assert caught.value.store == str(place)
 
 
 @pytest.fixture
@@ -140,26 +83,3 @@ def test_the_file_that_a_link_leads_to(web, own, linked, requests):
         assert data.location == f"{web.url}/first.nwb.zarr"
         assert web.requests == 1 + requests
         assert data[0].tolist() == [0, 1, 2]
-
-
-@FORMATS
-def test_what_is_asked_for(tmp_path, zarr_format, monkeypatch):
-    with ZarrIO(tmp_path / "a.zarr", "w", zarr_format=zarr_format) as io:
-        io.write_builder(trees.root(note="x"))
-    keys = open_store(tmp_path / "a.zarr")
-    asked: list[str] = []
-    get = keys.get
-
-    def counted(key: str) -> bytes | None:
-        asked.append(key)
-        return get(key)
-
-    monkeypatch.setattr(keys, "get", counted)
-    for hint, expected in (
-        (None, ["zarr.json", ".zmetadata"]),
-        (zarr_format, [FIRST[zarr_format]]),
-        (other(zarr_format), [FIRST[other(zarr_format)], FIRST[zarr_format]]),
-    ):
-        asked.clear()
-        assert parse(keys, hint=hint).zarr_format == zarr_format
-        assert asked == expected

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +17,7 @@ from hdmf_zarr_backend import ZarrIO, convert, verify
 from hdmf_zarr_backend.errors import LinkRefusedError, StoreError
 from hdmf_zarr_backend.options import ReadOptions
 from tests import trees
-from tests.servers import serving
+from tests.servers import Proxy, WebServer, serving
 
 SECRET = {"X-Token": "secret", "Authorization": "token secret"}
 OBSTORE = {"client_options": {"default_headers": SECRET}, "retry_config": {"max_retries": 0}}
@@ -27,82 +25,36 @@ FSSPEC = {"client_kwargs": {"headers": SECRET}, "retry_config": {"max_retries": 
 BOTH = pytest.mark.parametrize("options", [OBSTORE, FSSPEC], ids=["own", "fsspec"])
 
 
-class _Handler(SimpleHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-
-    def log_message(self, *args: Any) -> None:
-        """Write nothing."""
-
-    def do_GET(self) -> None:
-        server: Any = self.server
-        server.requests.append((self.path, {name.lower() for name in self.headers}))
-        target = server.target(self.path)
-        if target is None:
-            self._send()
-            return
-        self.send_response(server.status)
-        self.send_header("Location", target)
-        self.send_header("Content-Length", "0")
-        self.end_headers()
-
-    do_HEAD = do_GET
-
-    def _send(self) -> None:
-        path = Path(self.translate_path(self.path))
-        data = path.read_bytes() if path.is_file() else None
-        wanted = self.headers.get("Range", "")
-        if data is None:
-            self.send_error(404)
-            return
-        first, _, last = wanted.removeprefix("bytes=").partition("-")
-        part = slice(int(first) if first else -int(last or 0), int(last) + 1 if first and last else None)
-        part = part if wanted else slice(None)
-        begin, end, _ = part.indices(len(data))
-        self.send_response(206 if wanted else 200)
-        if wanted:
-            self.send_header("Content-Range", f"bytes {begin}-{end - 1}/{len(data)}")
-        self.send_header("Accept-Ranges", "bytes")
-        self.send_header("Content-Length", str(end - begin))
-        self.end_headers()
-        if self.command == "GET":
-            self.wfile.write(data[begin:end])
+@contextmanager
+def served(folder: Path) -> Iterator[Proxy]:
+    """Serve a folder; the proxy in front of it sends redirects, and sees headers."""
+    folder.mkdir()
+    with serving(WebServer(folder)) as server, serving(Proxy(server.url)) as proxy:
+        yield proxy
 
 
-class Server(ThreadingHTTPServer):
-    """A folder behind ``http://``; ``target`` returns where a path is redirected to, None for nowhere."""
+def redirect(server: Proxy, target: Callable[[str], str | None]) -> None:
+    """Let ``target`` tell where a path is redirected to, None for nowhere."""
+    server.fault = lambda method, path, number: target(path)
 
-    daemon_threads = True
 
-    def __init__(self, folder: Path) -> None:
-        super().__init__(("127.0.0.1", 0), functools.partial(_Handler, directory=str(folder)))
-        self.requests: list[tuple[str, set[str]]] = []
-        self.target: Callable[[str], str | None] = lambda path: None
-        self.status = 302
-
-    @property
-    def url(self) -> str:
-        """Its address."""
-        return f"http://127.0.0.1:{self.server_address[1]}"
-
-    def has_secret(self) -> bool:
-        """Return whether it got the headers of the user."""
-        return any(names & {name.lower() for name in SECRET} for _, names in self.requests)
+def has_secret(server: Proxy) -> bool:
+    """Return whether a server got the headers of the user."""
+    return any(names & {name.lower() for name in SECRET} for names in server.headers)
 
 
 @pytest.fixture
-def near(tmp_path: Path) -> Iterator[Server]:
+def near(tmp_path: Path) -> Iterator[Proxy]:
     """The server of the file."""
-    (tmp_path / "near").mkdir()
-    with ExitStack() as stack:
-        yield stack.enter_context(serving(Server(tmp_path / "near")))
+    with served(tmp_path / "near") as server:
+        yield server
 
 
 @pytest.fixture
-def far(tmp_path: Path) -> Iterator[Server]:
+def far(tmp_path: Path) -> Iterator[Proxy]:
     """Another server, which has the same file with other values."""
-    (tmp_path / "far").mkdir()
-    with ExitStack() as stack:
-        yield stack.enter_context(serving(Server(tmp_path / "far")))
+    with served(tmp_path / "far") as server:
+        yield server
 
 
 def put(tmp_path: Path, name: str = "a.zarr", **options: Any) -> None:
@@ -122,24 +74,25 @@ def values(place: str, options: dict[str, Any], **rules: Any) -> float:
 @pytest.mark.parametrize("rules", [{}, {"external_links": "never"}, {"external_links": "within"}], ids=str)
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 def test_no_chunk_comes_from_another_server(
-    tmp_path: Path, near: Server, far: Server, options: dict[str, Any], rules: dict[str, Any], status: int
+    tmp_path: Path, near: Proxy, far: Proxy, options: dict[str, Any], rules: dict[str, Any], status: int
 ) -> None:
     put(tmp_path)
-    near.status, near.target = status, lambda path: far.url + path if "/x/" in path else None
+    near.status = status
+    redirect(near, lambda path: far.url + path if "/x/" in path else None)
     with pytest.raises(LinkRefusedError, match=far.url) as caught:
         values(f"{near.url}/a.zarr", options, **rules)
     assert caught.value.store == f"{near.url}/a.zarr"
     assert not far.requests
-    assert near.has_secret()
+    assert has_secret(near)
 
 
 @BOTH
 @pytest.mark.parametrize("zarr_format", [2, 3])
 def test_no_document_comes_from_another_server(
-    tmp_path: Path, near: Server, far: Server, options: dict[str, Any], zarr_format: Any
+    tmp_path: Path, near: Proxy, far: Proxy, options: dict[str, Any], zarr_format: Any
 ) -> None:
     put(tmp_path, zarr_format=zarr_format)
-    near.target = lambda path: far.url + path
+    redirect(near, lambda path: far.url + path)
     with pytest.raises(LinkRefusedError, match=far.url):
         values(f"{near.url}/a.zarr", options)
     with pytest.raises(LinkRefusedError):
@@ -148,55 +101,55 @@ def test_no_document_comes_from_another_server(
 
 
 @BOTH
-def test_followed_redirects_get_no_headers(tmp_path: Path, near: Server, far: Server, options: dict[str, Any]) -> None:
+def test_followed_redirects_get_no_headers(tmp_path: Path, near: Proxy, far: Proxy, options: dict[str, Any]) -> None:
     put(tmp_path)
-    near.target = lambda path: far.url + path if "/x/" in path else None
+    redirect(near, lambda path: far.url + path if "/x/" in path else None)
     assert values(f"{near.url}/a.zarr", options, external_links="follow") == 666
-    assert near.has_secret()
+    assert has_secret(near)
     assert far.requests
-    assert not far.has_secret()
+    assert not has_secret(far)
 
 
 @BOTH
-def test_redirects_on_the_same_server_are_followed(tmp_path: Path, near: Server, options: dict[str, Any]) -> None:
+def test_redirects_on_the_same_server_are_followed(tmp_path: Path, near: Proxy, options: dict[str, Any]) -> None:
     put(tmp_path)
-    near.target = lambda path: path.replace("/old", "") if path.startswith("/old") else None
+    redirect(near, lambda path: near.url + path.replace("/old", "") if path.startswith("/old") else None)
     assert values(f"{near.url}/old/a.zarr", options, external_links="never") == 1
-    assert all(names >= {"x-token", "authorization"} for _, names in near.requests)
-    near.target = lambda path: path
+    assert all(names >= {"x-token", "authorization"} for names in near.headers)
+    redirect(near, lambda path: near.url + path)
     with pytest.raises(StoreError):  # in a circle
         values(f"{near.url}/a.zarr", options)
 
 
 @pytest.mark.parametrize("name", ["a.zarr.zip", "a.h5"])
-def test_the_url_that_the_user_gives_may_be_redirected(tmp_path: Path, near: Server, far: Server, name: str) -> None:
+def test_the_url_that_the_user_gives_may_be_redirected(tmp_path: Path, near: Proxy, far: Proxy, name: str) -> None:
     """As an archive does, whose addresses lead to a bucket."""
     put(tmp_path, "a.zarr.zip")
     with h5py.File(tmp_path / "far" / "a.h5", "w") as file:
         file.create_dataset("x", data=666 + np.random.default_rng(1).random(100_000), chunks=(50_000,))
-    near.target = lambda path: f"{far.url}/{name}"
+    redirect(near, lambda path: f"{far.url}/{name}")
     place = f"{near.url}/{name}"
     if name == "a.h5":
         place = str(tmp_path / "made.zarr.json")
         convert(f"{near.url}/{name}", place, to="virtual", check=False, storage_options=OBSTORE)
     assert 666 <= values(place, OBSTORE) < 667
-    assert not far.has_secret()
+    assert not has_secret(far)
 
 
-def test_a_file_that_was_found_does_not_move_to_another_server(tmp_path: Path, near: Server, far: Server) -> None:
+def test_a_file_that_was_found_does_not_move_to_another_server(tmp_path: Path, near: Proxy, far: Proxy) -> None:
     with ZarrIO(tmp_path / "near" / "a.zarr.zip", "w") as io:
         io.write_builder(trees.root(trees.dataset("x", np.random.default_rng(1).random(500_000))))
     with ZarrIO(f"{near.url}/a.zarr.zip", "r", storage_options=OBSTORE) as io:
         data = io.read_builder()["x"].data
-        near.target = lambda path: far.url + path
+        redirect(near, lambda path: far.url + path)
         with pytest.raises(LinkRefusedError):
             data[:]
     assert not far.requests
 
 
-def test_a_link_to_a_file_is_not_redirected(tmp_path: Path, near: Server, far: Server) -> None:
+def test_a_link_to_a_file_is_not_redirected(tmp_path: Path, near: Proxy, far: Proxy) -> None:
     put(tmp_path, "b.zarr.zip")
-    near.target = lambda path: far.url + path
+    redirect(near, lambda path: far.url + path)
     with ZarrIO(tmp_path / "a.zarr", "w") as io:
         io.write_builder(trees.root(unit="V"))
     entry = f'{{"name": "l", "source": "{near.url}/b.zarr.zip", "path": "/x"}}'
