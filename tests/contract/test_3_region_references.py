@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import h5py
 import numpy as np
 import pytest
 from hdmf.build import DatasetBuilder, GroupBuilder
 
-from hdmf_zarr_backend import ZarrDataIO, ZarrIO, convert
+from hdmf_zarr_backend import ZarrDataIO, ZarrIO
 from hdmf_zarr_backend.errors import UsageError
 from hdmf_zarr_backend.formats.references import ZarrReference
 from hdmf_zarr_backend.formats.regions import RegionReference
@@ -96,14 +95,6 @@ def test_just_the_selection_is_read(cell, tmp_path):
         assert watched.reads == [f"values/{second}"]
 
 
-def test_they_are_kept_from_zarr_to_zarr(file, folder):
-    with ZarrIO(file) as source, ZarrIO(folder / "copy.zarr", "w") as io:
-        io.export(source, cache_spec=False)
-    check(folder / "copy.zarr")
-    for node in (".zattrs", "regions/.zattrs"):
-        assert document(folder / "copy.zarr", node) == document(file, node)
-
-
 @pytest.mark.needs("append")
 def test_they_are_kept_by_an_append(folder):
     path = write_builder(folder / "file.zarr", tree())
@@ -120,23 +111,3 @@ def test_they_are_kept_by_an_append(folder):
 def test_invalid_regions_are_refused(region):
     with pytest.raises(UsageError):
         ZarrReference(".", "/values", region=region)
-
-
-def test_region_references_of_hdf5_are_converted_and_come_back(folder, tmp_path):
-    source = tmp_path / "file.h5"
-    with h5py.File(source, "w") as file:
-        values = file.create_dataset("values", data=VALUES)
-        regions = [values.regionref[1:9:2, 0:2], values.regionref[[0, 7], :]]
-        file.create_dataset("regions", data=np.array(regions, h5py.regionref_dtype))
-        file.attrs["region"] = regions[0]
-    convert(source, folder / "file.zarr")
-    found = read_builder(folder / "file.zarr")
-    expected = [VALUES[1:9:2, 0:2], VALUES[[0, 7]]]
-    for reference, wanted in zip(found["regions"].data, expected, strict=True):
-        assert np.array_equal(reference[()], wanted)
-    assert np.array_equal(found.attributes["region"][()], expected[0])
-    convert(folder / "file.zarr", tmp_path / "back.h5")
-    with h5py.File(tmp_path / "back.h5") as file:
-        for reference, wanted in zip(file["regions"][()], expected, strict=True):
-            selected = file[reference][reference]
-            assert np.array_equal(selected.reshape(wanted.shape), wanted)

@@ -212,26 +212,6 @@ def test_pipelines_that_only_hdf5_decodes(path, pipeline, zarr_format):
         assert file.read_builder()["x"].data[:].tolist() == list(range(100))
 
 
-@both_formats
-def test_enumerations_arrays_and_opaque_elements(path, zarr_format):
-    colours = h5py.enum_dtype({"red": 1, "green": 2, "blue": -300}, basetype=">i2")
-    times = np.arange(40).astype("M8[s]").astype(h5py.opaque_dtype(np.dtype("M8[s]")))
-    options = {"chunks": (8,), "compression": "gzip"}
-    with h5py.File(path, "w") as file:
-        file.create_dataset("enum", data=np.array([1, 2, -300] * 9, ">i2"), dtype=colours, shuffle=True, **options)
-        file.create_dataset("arrays", (30,), np.dtype(("<i2", (3, 2))), shuffle=True, **options)[:25] = np.ones(
-            (25, 3, 2), "i2"
-        )
-        file.create_dataset("times", data=times, **options)
-    convert(path, path.with_suffix(".zarr"), zarr_format=zarr_format)
-    convert(path.with_suffix(".zarr"), path.with_name("back.h5"))
-    with h5py.File(path) as file, h5py.File(path.with_name("back.h5")) as again:
-        for name in file:
-            assert same(again[name][()], file[name][()])
-            assert again[name].id.get_type() == file[name].id.get_type()
-            assert chunks_of(again[name]) == chunks_of(file[name])
-
-
 @pytest.mark.parametrize("shuffle", [False, True])
 def test_chunks_of_another_level_stay_what_they_are(path, shuffle):
     values = make_values((1000,), np.dtype("<i4"))
