@@ -315,13 +315,6 @@ def test_an_iterator_that_has_been_started_is_refused(folder, iterator):
     assert list(folder.iterdir()) == []
 
 
-def test_an_iterator_is_refused_in_a_second_file(folder):
-    tree = root(dataset("it", DataChunkIterator(data=[[1, 2], [3, 4]])))
-    write_builder(folder / "one.zarr", tree)
-    with pytest.raises(ValueRefusedError, match="taken from the iterator already"):
-        write_builder(folder / "two.zarr", tree)
-
-
 def test_values_that_are_left_out_on_purpose(folder):
     generator = advanced(rows([1, 2], [3, 4], [5, 6]))
     iterator = DataChunkIterator(data=itertools.chain(generator), dtype=I4, maxshape=(None, 2))

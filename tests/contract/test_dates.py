@@ -13,7 +13,7 @@ from hdmf.build import ReferenceBuilder
 from hdmf.common import DynamicTable, VectorData, get_manager
 from hdmf.data_utils import DataChunkIterator
 
-from hdmf_zarr_backend import ZarrDataIO, ZarrIO, compare, convert, verify
+from hdmf_zarr_backend import ZarrIO, compare, convert, verify
 from hdmf_zarr_backend.errors import ValueRefusedError
 from tests.trees import dataset, read_builder, root, write_builder
 
@@ -91,20 +91,6 @@ def test_dates_in_rows_with_references_keep_the_unit(tmp_path, zarr_format):
     fields[0]["dtype"] = "datetime64"
     with pytest.raises(ValueRefusedError, match=r"no unit.*\(/rows\)"):
         write_builder(tmp_path / "b.zarr", root(target, dataset("rows", rows, fields)), zarr_format=zarr_format)
-
-
-@pytest.mark.parametrize("zarr_format", FORMATS)
-@pytest.mark.parametrize("fill", [np.datetime64("NaT", "s"), np.datetime64("2020-01-01"), 5])
-def test_fill_values_are_dates(tmp_path, fill, zarr_format):
-    data = ZarrDataIO(np.array(["2021-01-01"] * 4, "M8[s]"), chunks=(2,), fillvalue=fill)
-    write_builder(tmp_path / "a.zarr", root(dataset("when", data, np.datetime64)), zarr_format=zarr_format)
-    for chunk in [*(tmp_path / "a.zarr/when").glob("1"), *(tmp_path / "a.zarr/when").glob("c/1")]:
-        chunk.unlink()
-    wanted = np.array(
-        ["2021-01-01"] * 2 + [fill if isinstance(fill, np.datetime64) else np.datetime64(fill, "s")] * 2, "M8[s]"
-    )
-    assert_same(read(tmp_path / "a.zarr"), wanted)
-    assert_same(zarr.open_group(tmp_path / "a.zarr", mode="r")["when"][...], wanted)
 
 
 @pytest.mark.parametrize("zarr_format", FORMATS)

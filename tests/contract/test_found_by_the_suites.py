@@ -109,7 +109,7 @@ def test_a_ratio_of_other_axes_is_refused_before_the_write(folder):
 @APPEND
 def test_an_array_that_is_filled_while_the_file_is_open(folder):
     numbers = ZarrDataIO(shape=(4, 2), dtype="f4", fillvalue=-1, maxshape=(None, 2))
-    words = ZarrDataIO(shape=(2,), dtype=str)
+    words = ZarrDataIO(shape=(2,), dtype=str, fillvalue="n/a")
     with ZarrIO(folder / "a.zarr", "w") as io:
         datasets = [DatasetBuilder("numbers", numbers), DatasetBuilder("words", words)]
         io.write_builder(GroupBuilder("root", datasets=datasets))
@@ -120,7 +120,7 @@ def test_an_array_that_is_filled_while_the_file_is_open(folder):
     found = read(folder / "a.zarr")
     assert found["numbers"].data[...].tolist() == [[-1, -1], [1, 2], [3, 4], [-1, -1], [5, 6]]
     assert found["numbers"].data.fill_value == -1
-    assert found["words"].data[...].tolist() == ["", "set later"]
+    assert found["words"].data[...].tolist() == ["n/a", "set later"]
     with pytest.raises(UsageError, match="belongs to another file"):
         write(folder / "b.zarr", DatasetBuilder("numbers", numbers))
     assert not (folder / "b.zarr").exists()

@@ -264,32 +264,19 @@ def is_refused(path: Place, tree: GroupBuilder) -> bool:
 
 @EXAMPLES
 @given(trees())
-def test_a_builder_comes_back_from_a_file(shared_folder, tree):
-    path = new_place(shared_folder)
+def test_a_builder_comes_back_from_a_file_and_from_an_export(shared_folder, tree):
+    path, exported = new_place(shared_folder), new_place(shared_folder)
     if is_refused(path, tree):
         return
     with ZarrIO(path, "w") as io:
         io.write_builder(tree)
-    for mode in ("r", "r-"):
-        with ZarrIO(path, mode) as io:
+    with ZarrIO(path) as source, ZarrIO(exported, "w") as io:
+        io.export(source, cache_spec=False)
+    for place, mode in ((path, "r"), (path, "r-"), (exported, "r")):
+        with ZarrIO(place, mode) as io:
             Comparison(nodes(tree), io.read_builder())
     remove(path)
-
-
-@settings(EXAMPLES, max_examples=20)
-@given(trees())
-def test_a_builder_comes_back_from_an_export(shared_folder, tree):
-    paths = [new_place(shared_folder) for _ in range(2)]
-    if is_refused(paths[0], tree):
-        return
-    with ZarrIO(paths[0], "w") as io:
-        io.write_builder(tree)
-    with ZarrIO(paths[0]) as source, ZarrIO(paths[1], "w") as io:
-        io.export(source, cache_spec=False)
-    with ZarrIO(paths[1]) as io:
-        Comparison(nodes(tree), io.read_builder())
-    for path in paths:
-        remove(path)
+    remove(exported)
 
 
 @pytest.mark.needs("append")

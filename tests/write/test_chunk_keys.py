@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import zarr
 
-from hdmf_zarr_backend import ZarrDataIO, ZarrIO, convert, upgrade, verify
+from hdmf_zarr_backend import ZarrDataIO, ZarrIO, convert, dry_run, upgrade, verify
 from hdmf_zarr_backend.checks.repair import repair
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.comparison import compare
@@ -114,15 +114,16 @@ def test_from_the_command_line(tmp_path):
 
 
 def test_refused(tmp_path):
-    for zarr_format, encoding in ((2, "v2"), (None, "v2"), (3, "v3")):
+    path = samples.write_zarr(tmp_path / "b.zarr", samples.plain_nwbfile())
+    options = WriteOptions(chunk_key_encoding="v2")
+    for zarr_format in (2, None, "both"):
+        given = {"zarr_format": zarr_format, "write_options": options}
         with pytest.raises(UsageError, match="chunk_key_encoding"):
-            ZarrIO(
-                tmp_path / "a.zarr",
-                "w",
-                zarr_format=zarr_format,
-                write_options=WriteOptions(chunk_key_encoding=encoding),
-            )
+            ZarrIO(tmp_path / "a.zarr", "w", **given)
         with pytest.raises(UsageError, match="chunk_key_encoding"):
-            samples.write_zarr(tmp_path / "b.zarr", samples.plain_nwbfile())
-            convert(tmp_path / "b.zarr", tmp_path / "c.nwb", write_options=WriteOptions(chunk_key_encoding=encoding))
-    assert not (tmp_path / "a.zarr").exists()
+            dry_run(path, **given)
+    with pytest.raises(UsageError, match="chunk_key_encoding"):
+        convert(path, tmp_path / "c.nwb", write_options=options)
+    with pytest.raises(UsageError, match="chunk_key_encoding='v3' is unknown"):
+        WriteOptions(chunk_key_encoding="v3")
+    assert sorted(place.name for place in tmp_path.iterdir()) == ["b.zarr"]

@@ -172,13 +172,6 @@ def test_an_iterator_of_known_length_is_written_as_it_was_planned(tmp_path):
     assert metadata(found.hierarchy) == metadata(tmp_path / "a.zarr")
 
 
-def test_keys_that_do_not_exist(tmp_path):
-    source = samples.write_hdf5(tmp_path / "a.nwb", samples.plain_nwbfile())
-    for zarr_format in (2, None, "both"):
-        with pytest.raises(UsageError, match="chunk_key_encoding"):
-            dry_run(source, zarr_format=zarr_format, write_options=WriteOptions(chunk_key_encoding="v2"))
-
-
 def test_large_arrays_are_estimated_from_one_chunk(tmp_path):
     nwbfile = samples.plain_nwbfile()
     rng = np.random.default_rng(0)
