@@ -23,7 +23,7 @@ from hdmf_zarr_backend.options import WriteOptions
 from tests import samples
 from tests.documents import document, is_consolidated, is_fresh
 from tests.faults.appending import failing
-from tests.places import Place, contents, copy_file
+from tests.places import Place, contents
 from tests.test_io import read
 from tests.trees import dataset, group, read_builder, root, write_builder
 
@@ -33,16 +33,6 @@ APPEND = pytest.mark.needs("append")
 @pytest.fixture
 def plain(folder: Place) -> Place:
     return samples.write_zarr(folder / "plain.nwb.zarr", samples.plain_nwbfile())
-
-
-@pytest.fixture(scope="module")
-def rich_once(shared_folder: Place) -> Place:
-    return samples.write_zarr(shared_folder / "rich.nwb.zarr")
-
-
-@pytest.fixture
-def rich(rich_once: Place, folder: Place) -> Place:
-    return copy_file(rich_once, folder / "rich.nwb.zarr")
 
 
 def valid(path: Place) -> bool:
@@ -131,8 +121,9 @@ def test_data_are_appended_without_a_write(plain, mode):
 
 
 @APPEND
-def test_rows_of_every_column(rich):
+def test_rows_of_every_column(folder):
     """Numbers, text, bools, ragged and doubly ragged columns, references, and references to rows of other tables."""
+    rich = samples.write_zarr(folder / "rich.nwb.zarr")
     with NWBZarrIO(rich, "r+") as io:
         nwbfile = io.read()
         shank = nwbfile.electrode_groups["shank1"]
@@ -166,23 +157,27 @@ def test_rows_of_every_column(rich):
 
 
 @APPEND
-def test_columns_are_added(rich):
-    with NWBZarrIO(rich, "r+") as io:
+def test_columns_are_added(folder):
+    nwbfile = samples.plain_nwbfile()
+    for row in range(4):
+        nwbfile.add_trial(start_time=float(row), stop_time=row + 0.5)
+    path = samples.write_zarr(folder / "file.nwb.zarr", nwbfile)
+    with NWBZarrIO(path, "r+") as io:
         nwbfile = io.read()
         trials = nwbfile.trials
         trials.add_column(name="score", description="numbers", data=[1.0, 2.0, 3.0, 4.0])
         trials.add_column(name="words", description="ragged text", data=["a", "b", "c"], index=[0, 1, 1, 3])
-        references = [nwbfile.acquisition["raw"]] * 4
+        references = [nwbfile.acquisition["trace"]] * 4
         trials.add_column(name="object", description="references", data=references)
         io.write(nwbfile)
-    nwbfile = read(rich)
+    nwbfile = read(path)
     trials = nwbfile.trials
     assert trials.colnames[-3:] == ("score", "words", "object")
     assert trials["score"][:].tolist() == [1.0, 2.0, 3.0, 4.0]
     assert [list(words) for words in trials["words"][:]] == [[], ["a"], [], ["b", "c"]]
-    assert trials["object"][2] is nwbfile.acquisition["raw"]
+    assert trials["object"][2] is nwbfile.acquisition["trace"]
     assert list(trials.to_dataframe()["score"]) == [1.0, 2.0, 3.0, 4.0]
-    assert valid(rich)
+    assert valid(path)
 
 
 @APPEND

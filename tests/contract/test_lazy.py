@@ -28,7 +28,7 @@ from hdmf_zarr_backend.errors import MetadataError
 from tests import samples
 from tests.documents import change_attributes
 
-SIZE = 40
+SIZE = 12
 
 
 def opened(path: Any, **options: Any) -> Any:
@@ -134,7 +134,7 @@ def steps(container: Any, chooser: random.Random) -> Any:
     return getattr(container, chooser.choice(names), None) if names else None
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), length=st.integers(1, 60))
 def test_random_paths(path, eager, seed, length):
     """Nothing that is touched, and no order, changes what the others are."""
