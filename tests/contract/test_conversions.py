@@ -18,20 +18,13 @@ from hdmf.testing import TestCase
 from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO, convert
 from hdmf_zarr_backend.errors import DamagedFileError, FilterReplacedWarning, NameRefusedError, ValueRefusedError
 from hdmf_zarr_backend.options import WriteOptions
+from hdmf_zarr_backend.progress import Progress
 from tests import samples
 from tests.cells import Cell
 from tests.documents import arrays
 from tests.everything import write_everything
 from tests.places import Place, contents
-from tests.test_conversion import Recorded, differences, equal_containers, simple, write_damaged
-
-
-def there_and_back(source: Path, folder: Place) -> tuple[Place, Path]:
-    """Convert to Zarr and back, and return both files."""
-    made, back = folder / f"{source.stem}.zarr", source.with_name(f"back_{source.name}")
-    convert(source, made)
-    convert(made, back)
-    return made, back
+from tests.test_conversion import differences, equal_containers, simple, write_damaged
 
 
 class Rounds(NamedTuple):
@@ -42,10 +35,17 @@ class Rounds(NamedTuple):
     back: Path
 
 
+def there_and_back(source: Path, folder: Place) -> Rounds:
+    """Convert to Zarr and back."""
+    made, back = folder / f"{source.stem}.zarr", source.with_name(f"back_{source.name}")
+    convert(source, made)
+    convert(made, back)
+    return Rounds(source, made, back)
+
+
 @pytest.fixture(scope="module")
 def everything(shared_folder: Place, tmp_path_factory: pytest.TempPathFactory) -> Rounds:
-    source = write_everything(tmp_path_factory.mktemp("everything") / "all.h5")
-    return Rounds(source, *there_and_back(source, shared_folder))
+    return there_and_back(write_everything(tmp_path_factory.mktemp("everything") / "all.h5"), shared_folder)
 
 
 # ---- nothing is lost ------------------------------------------------------------------------------------------------
@@ -84,14 +84,14 @@ def test_data_in_other_files_become_data_of_the_file(folder: Place, tmp_path: Pa
         file.create_virtual_dataset("virtual", layout)
         file.create_dataset("raw", (3,), "<i2", external=str(tmp_path / "values.raw"))[...] = [1, 2, 3]
     with pytest.warns(UserWarning, match="/raw are read from the raw file"):
-        _, back = there_and_back(tmp_path / "a.h5", folder)
+        back = there_and_back(tmp_path / "a.h5", folder).back
     with pytest.warns(UserWarning, match="/raw are read from the raw file"):
         assert differences(tmp_path / "a.h5", back, ignore={"layout"}) == []
 
 
 def test_a_generated_nwb_file_comes_back_and_has_the_same_containers(folder: Place, tmp_path: Path) -> None:
     source = samples.write_hdf5(tmp_path / "rich.nwb")
-    made, back = there_and_back(source, folder)
+    _, made, back = there_and_back(source, folder)
     assert differences(source, back) == []
     equal_containers(source, made)
     equal_containers(source, back)
@@ -188,6 +188,24 @@ def test_a_codec_is_given_by_name_or_as_it_is(
     chunks = [value for key, value in contents(path).items() if key.startswith("values/") and key[-1].isdigit()]
     if stored == "gzip":
         assert {chunk[4:8] for chunk in chunks} == {bytes(4)}  # no time: equal values are equal chunks
+
+
+class Recorded(Progress):
+    """Records its calls."""
+
+    def __init__(self) -> None:
+        self.total, self.done, self.ended = 0, 0, False
+        self.paths: set[str] = set()
+
+    def start(self, total: int) -> None:
+        self.total = total
+
+    def advance(self, path: str, done: int) -> None:
+        self.done += done
+        self.paths.add(path)
+
+    def finish(self) -> None:
+        self.ended = True
 
 
 def test_the_report_and_the_progress_say_what_was_done(folder: Place, tmp_path: Path) -> None:
