@@ -1,41 +1,35 @@
-"""A whole write of which the system refuses one step: an error of ours that says why, the old file, and nothing else.
+"""What goes wrong while a file is read or written: an error of ours that says why, the old file, and nothing else.
 
-Issue "Nothing lost, nobody let in", "Done when" (the n-th operation fails) and part 6 (a full disk, no permission, a
-directory that vanishes, Ctrl-C in a worker). Servers that refuse: ``tests/stores/test_far.py``.
+Any call of the system that is refused: ``test_refused.py``; servers that refuse: ``tests/stores/test_far.py``.
 """
 
 from __future__ import annotations
 
 import errno
-import itertools
 import os
 import shutil
 import threading
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
-from hdmf_zarr_backend import ZarrDataIO, ZarrIO, convert
+from hdmf_zarr_backend import ZarrIO, convert
 from hdmf_zarr_backend.errors import (
     StoreError,
     StoreFullError,
-    StoreNotFoundError,
     StoreRefusedError,
     StoreUnreachableError,
     ZarrBackendError,
 )
 from hdmf_zarr_backend.options import WriteOptions
-from hdmf_zarr_backend.stores import files as store_files
-from hdmf_zarr_backend.stores import local as local_store
+from hdmf_zarr_backend.progress import Progress
 from hdmf_zarr_backend.stores.local import LocalStore
 from tests import trees
-from tests.faults.appending import local_contents, spread
+from tests.faults.appending import failing, local_contents
 from tests.faults.killing import NEW, OLD, act, state, write, write_hdf5
+from tests.hostile.calls import values_with
 
 CHUNKS = 12
 CODES = {
@@ -47,108 +41,37 @@ CODES = {
 EACH = pytest.mark.parametrize("code", CODES, ids=lambda code: errno.errorcode[code])
 
 
-@contextmanager
-def refusing(code: int, step: int, *, on: bool = False) -> Iterator[Callable[[], int]]:
-    """Let the step of a number fail, and if ``on`` all later ones by which something is written."""
-    count = 0
-
-    def refuse(*, is_write: bool) -> None:
-        nonlocal count
-        count += 1
-        if count == step or (on and is_write and count > step > 0):
-            raise OSError(code, os.strerror(code))
-
-    def checked(function: Callable[..., Any], *, is_write: bool) -> Callable[..., Any]:
-        def call(*arguments: Any, **options: Any) -> Any:
-            refuse(is_write=is_write)
-            return function(*arguments, **options)
-
-        return call
-
-    def half(path: str, value: bytes, **options: Any) -> None:
-        write_file(path, value[: len(value) // 2], **options)
-        refuse(is_write=True)
-        with open(path, "ab") as file:
-            file.write(value[len(value) // 2 :])
-
-    write_file = local_store.write_file
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(local_store, "write_file", half)
-        patch.setattr(store_files, "_renameat2", checked(store_files._renameat2, is_write=True))
-        for name in ("mkdir", "replace", "rename"):
-            patch.setattr(os, name, checked(getattr(os, name), is_write=True))
-        for name in ("unlink", "rmdir"):
-            patch.setattr(os, name, checked(getattr(os, name), is_write=False))
-        yield lambda: count
-
-
-def steps_of(folder: Path, what: str, name: str) -> int:
-    """Return how many steps a write has that succeeds."""
-    (folder / "count").mkdir()
-    if what == "convert":
-        os.link(folder / "source.h5", folder / "count" / "source.h5")
-    with refusing(errno.EIO, 0) as count:
-        act(what, str(folder / "count" / name), CHUNKS, {})
-    shutil.rmtree(folder / "count")
-    return count()
-
-
 @pytest.mark.parametrize("before", [False, True], ids=["a new file", "an overwrite"])
 @pytest.mark.parametrize(("what", "name"), [("write", "a.zarr"), ("convert", "a.zarr"), ("write", "a.zarr.zip")])
-def test_the_nth_step_is_refused(tmp_path: Path, what: str, name: str, before: bool) -> None:
-    check_refused(tmp_path, what, name, before=before, points=24)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("before", [False, True], ids=["a new file", "an overwrite"])
-@pytest.mark.parametrize(("what", "name"), [("write", "a.zarr"), ("convert", "a.zarr"), ("write", "a.zarr.zip")])
-def test_any_step_is_refused_for_any_reason(tmp_path: Path, what: str, name: str, before: bool) -> None:
-    check_refused(tmp_path, what, name, before=before, points=0)
-
-
-def check_refused(tmp_path: Path, what: str, name: str, *, before: bool, points: int) -> None:
-    """Refuse so many of the steps, one reason after the other; 0 points: all steps, for each reason."""
-    if what == "convert":
-        write_hdf5(tmp_path / "source.h5", NEW, CHUNKS)
-    place = tmp_path / "now" / name
-    place.parent.mkdir()
-    if what == "convert":
-        os.link(tmp_path / "source.h5", place.parent / "source.h5")
-    if before:
-        write(place, OLD, CHUNKS)
-    there = set(os.listdir(place.parent))
-    seen = set()
-    steps = spread(steps_of(tmp_path, what, name), points)
-    reasons = list(CODES)
-    cases = [(step, reasons[number % 4]) for number, step in enumerate(steps)]
-    for step, code in cases if points else itertools.product(steps, reasons):
-        with warnings.catch_warnings(record=True) as said, refusing(code, step, on=code == errno.ENOSPC):
-            warnings.simplefilter("always")
+def test_a_step_that_is_refused_is_told_and_leaves_the_old_file(
+    tmp_path: Path, what: str, name: str, before: bool
+) -> None:
+    write_hdf5(tmp_path / "source.h5", NEW, CHUNKS)
+    refused = 0
+    for step in range(1, 1000, 5):
+        folder, code = tmp_path / str(step), list(CODES)[step % 4]
+        folder.mkdir()
+        os.link(tmp_path / "source.h5", folder / "source.h5")
+        if before:
+            write(folder / name, OLD, CHUNKS)
+        there = set(os.listdir(folder))
+        with failing(folder, step, OSError(code, os.strerror(code))) as asked, warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of what could not be removed when all was done
             try:
-                act(what, str(place), CHUNKS, {})
+                act(what, str(folder / name), CHUNKS, {})
             except CODES[code] as error:
-                assert error.store == str(place)
+                assert error.store == str(folder / name)
                 assert os.strerror(code) in error.problem
                 assert error.remedy
-                assert set(os.listdir(place.parent)) <= {*there, f".{name}.lock"}
-                assert state(place, CHUNKS) == ("old" if before else "nothing")
-                seen.add("refused")
-                continue
-        # what failed came after the file was whole: the old one, or a lock that is free, could not be removed
-        assert state(place, CHUNKS) == "new"
-        left = {entry for entry in os.listdir(place.parent) if entry.endswith(".partial")}
-        assert len(said) == len(left) <= 1
-        seen.add("written")
-        shutil.rmtree(place) if place.is_dir() else place.unlink()
-        for entry in left:
-            partial = place.parent / entry
-            shutil.rmtree(partial) if partial.is_dir() else partial.unlink()
-        if before:
-            write(place, OLD, CHUNKS)
-    assert "refused" in seen
-    act(what, str(place), CHUNKS, {})
-    assert state(place, CHUNKS) == "new"
+                assert set(os.listdir(folder)) <= {*there, f".{name}.lock"}
+                refused += 1
+            else:
+                there = set()
+        assert state(folder / name, CHUNKS) == ("new" if not there else "old" if before else "nothing")
+        shutil.rmtree(folder)
+        if len(asked) < step:
+            break
+    assert refused
 
 
 # ---- errors say what is wrong with a disk ---------------------------------------------------------------------------
@@ -193,31 +116,6 @@ def test_a_streamed_value_is_told_as_others_are_and_what_its_user_raises_is_not(
 # ---- a directory that vanishes --------------------------------------------------------------------------------------
 
 
-class Vanishing(np.ndarray[Any, Any]):
-    """Data during whose writing something happens."""
-
-    happens: Callable[[], None]
-
-    def __getitem__(self, key: Any) -> Any:
-        self.happens()
-        return np.asarray(self)[key]
-
-
-def test_a_folder_that_vanishes_while_it_is_written(tmp_path: Path) -> None:
-    folder = tmp_path / "sub"
-    folder.mkdir()
-
-    def vanish() -> None:
-        shutil.rmtree(folder, ignore_errors=True)
-
-    values = np.zeros((400, 4), "i4").view(Vanishing)
-    values.happens = vanish
-    with ZarrIO(folder / "a.zarr", "w") as io, pytest.raises(StoreNotFoundError, match="removed or moved") as caught:
-        io.write_builder(trees.root(trees.dataset("x", ZarrDataIO(values, chunks=(100, 4)))))
-    assert caught.value.store == str(folder / "a.zarr")
-    assert os.listdir(tmp_path) == []
-
-
 @pytest.mark.parametrize("how", ["removed", "replaced"])
 def test_a_file_that_vanishes_while_it_is_open_for_changes(tmp_path: Path, how: str) -> None:
     """It is not made anew with what has changed, which would look whole."""
@@ -257,30 +155,22 @@ def test_ctrl_c_in_a_worker(tmp_path: Path, executor: Any, before: bool) -> None
     def stop() -> None:
         raise KeyboardInterrupt
 
-    values = np.zeros((400_000, 4), "i4").view(Vanishing)
-    values.happens = stop
+    data = values_with(stop, rows=200_000)
     with pytest.raises(KeyboardInterrupt), ZarrIO(path, "w", write_options=WriteOptions(executor=executor)) as io:
-        io.write_builder(trees.root(trees.dataset("x", ZarrDataIO(values, chunks=(1000, 4)))))
+        io.write_builder(trees.root(trees.dataset("x", data)))
     assert state(path, CHUNKS) == ("old" if before else "nothing")
     assert os.listdir(tmp_path) == (["a.zarr"] if before else [])
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("hdmf-zarr_")]
 
 
 def test_ctrl_c_while_a_file_is_converted_leaves_the_old_one(tmp_path: Path) -> None:
-    from hdmf_zarr_backend.progress import Progress
-
     class Stopping(Progress):
         def advance(self, path: str, done: int) -> None:
             raise KeyboardInterrupt
 
     write_hdf5(tmp_path / "a.h5", NEW, CHUNKS)
     write(tmp_path / "a.zarr", OLD, CHUNKS)
+    stopping = WriteOptions(progress=Stopping())
     with pytest.raises(KeyboardInterrupt):
-        convert(
-            tmp_path / "a.h5",
-            tmp_path / "a.zarr",
-            overwrite=True,
-            check=False,
-            write_options=WriteOptions(progress=Stopping()),
-        )
+        convert(tmp_path / "a.h5", tmp_path / "a.zarr", overwrite=True, check=False, write_options=stopping)
     assert state(tmp_path / "a.zarr", CHUNKS) == "old"
