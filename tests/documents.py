@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+from hdmf_zarr_backend.errors import ZarrBackendError
 from hdmf_zarr_backend.files.parser import parse
 from hdmf_zarr_backend.formats import registry, zarr2, zarr3, zarr3_attributes
 from hdmf_zarr_backend.formats.inlined import INLINE_KEY
@@ -125,6 +126,14 @@ def is_fresh(place: Place) -> bool:
 def is_consolidated(place: Place) -> bool:
     """Return whether the file has a consolidated document."""
     return parse(open_store(place)).consolidated
+
+
+def check_error(error: BaseException, store: Place, node: str | None = None) -> None:
+    """Assert that an error says where it happened and what to do."""
+    assert isinstance(error, ZarrBackendError)
+    assert (error.store, error.path) == (str(store), node)
+    assert error.remedy.endswith((".", "?"))
+    assert all(part in str(error) for part in (error.problem, str(store), node or "", error.remedy))
 
 
 def dataset_node(shape: Any, chunks: Any, data_type: Any, fill_value: Any = None, **options: Any) -> Dataset[Any]:

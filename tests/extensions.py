@@ -15,13 +15,13 @@ from tests import samples
 from tests.places import Place
 
 
-def extension(folder: Path, name: str, *, version: str = "0.1.0", doc: str = "a series") -> str:
+def extension(folder: Path, name: str, *, version: str = "0.1.0", doc: str = "a series", knob: str = "knob") -> str:
     """Write an extension with one type, which is called as the namespace; return the path of the namespace."""
     folder.mkdir(parents=True, exist_ok=True)
     builder = NWBNamespaceBuilder(doc="made up", name=name, version=version, author="nobody", contact="no@where.org")
     builder.include_type("TimeSeries", namespace="core")
-    knob = NWBAttributeSpec(name="knob", doc="a knob", dtype="uint8")
-    spec = NWBGroupSpec(doc, neurodata_type_def=type_name(name), neurodata_type_inc="TimeSeries", attributes=[knob])
+    attributes = [NWBAttributeSpec(name=knob, doc="a knob", dtype="uint8")]
+    spec = NWBGroupSpec(doc, neurodata_type_def=type_name(name), neurodata_type_inc="TimeSeries", attributes=attributes)
     builder.add_spec(f"{name}.extensions.yaml", spec)
     builder.export(f"{name}.namespace.yaml", outdir=str(folder))
     return str(folder / f"{name}.namespace.yaml")
@@ -32,7 +32,7 @@ def type_name(namespace: str) -> str:
     return f"{namespace.removeprefix('ndx-').title()}Series"
 
 
-def write_with(path: Place, *namespaces: str, backend: Any = NWBZarrIO) -> Place:
+def write_with(path: Place, *namespaces: str, backend: Any = NWBZarrIO, knob: str = "knob") -> Place:
     """Write a file with a series of each of the extensions."""
     type_map = get_type_map()
     nwbfile = samples.plain_nwbfile()
@@ -40,7 +40,7 @@ def write_with(path: Place, *namespaces: str, backend: Any = NWBZarrIO) -> Place
         type_map.load_namespaces(namespace)
         name = Path(namespace).name.removesuffix(".namespace.yaml")
         made = type_map.get_dt_container_cls(type_name(name), name)
-        nwbfile.add_acquisition(made(name=name, data=[1.0, 2.0], unit="m", rate=1.0, knob=np.uint8(7)))
+        nwbfile.add_acquisition(made(name=name, data=[1.0, 2.0], unit="m", rate=1.0, **{knob: np.uint8(7)}))
     with backend(str(path), "w", extensions=type_map) as io:
         io.write(nwbfile)
     return path

@@ -20,13 +20,7 @@ from pynwb.ecephys import LFP, ElectricalSeries
 from pynwb.file import Subject
 from pynwb.icephys import VoltageClampSeries, VoltageClampStimulusSeries
 from pynwb.image import GrayscaleImage, ImageSeries, RGBImage
-from pynwb.ophys import (
-    Fluorescence,
-    ImageSegmentation,
-    OpticalChannel,
-    RoiResponseSeries,
-    TwoPhotonSeries,
-)
+from pynwb.ophys import Fluorescence, ImageSegmentation, OpticalChannel, RoiResponseSeries, TwoPhotonSeries
 
 from hdmf_zarr_backend import NWBZarrIO
 

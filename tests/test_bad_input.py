@@ -23,17 +23,7 @@ from hdmf.build import ConstructError
 from hdmf.spec import NamespaceCatalog
 from pynwb import NWBHDF5IO, TimeSeries
 
-from hdmf_zarr_backend import (
-    NWBZarrIO,
-    ZarrIO,
-    compare,
-    consolidate,
-    convert,
-    repair,
-    upgrade,
-    validate,
-    verify,
-)
+from hdmf_zarr_backend import NWBZarrIO, ZarrIO, compare, consolidate, convert, repair, upgrade, validate, verify
 from hdmf_zarr_backend.builders.schema import ContainerError
 from hdmf_zarr_backend.errors import (
     ChunkError,
@@ -53,6 +43,7 @@ from hdmf_zarr_backend.errors import (
 from hdmf_zarr_backend.interop import add_nczarr
 from hdmf_zarr_backend.zom import to_zom
 from tests import samples
+from tests.documents import check_error as check
 from tests.places import stored_files
 from tests.servers import WebServer, serving
 
@@ -89,15 +80,6 @@ def make_group(folder: Path) -> None:
 def read(path: Path, *, load_namespaces: bool = False) -> Any:
     with NWBZarrIO(path, load_namespaces=load_namespaces) as io:
         return io.read(check=True)
-
-
-def check(error: BaseException, store: Path, node: str | None = None) -> None:
-    """Assert that an error says where it happened and what to do."""
-    assert isinstance(error, ZarrBackendError)
-    assert error.store == str(store)
-    assert error.path == node
-    assert error.remedy.endswith((".", "?"))
-    assert all(part in str(error) for part in (error.problem, str(store), node or "", error.remedy))
 
 
 # ---- nothing to read -----------------------------------------------------------------------------------------------
@@ -673,44 +655,35 @@ import sys
 import warnings
 from pathlib import Path
 
-from pynwb import NWBHDF5IO, get_class, load_namespaces
-from pynwb.spec import NWBAttributeSpec, NWBGroupSpec, NWBNamespaceBuilder
+from pynwb import load_namespaces
 
 from hdmf_zarr_backend import NWBZarrIO, convert
 from hdmf_zarr_backend.errors import ZarrBackendError
-from tests.samples import plain_nwbfile
+from tests.extensions import extension, write_with
 
 warnings.simplefilter("ignore")
 version, field, folder = sys.argv[1], sys.argv[2], Path(sys.argv[3])
-namespace = NWBNamespaceBuilder(doc="d", name="ndx-thing", version=version, author=["a"], contact=["b"])
-namespace.include_type("NWBDataInterface", namespace="core")
-attributes = [NWBAttributeSpec(name=field, doc="d", dtype="float")]
-thing = NWBGroupSpec(doc="d", neurodata_type_def="Thing", neurodata_type_inc="NWBDataInterface", attributes=attributes)
-namespace.add_spec("ndx-thing.extensions.yaml", thing)
-place = folder / version
-place.mkdir()
-namespace.export("ndx-thing.namespace.yaml", outdir=str(place))
-load_namespaces(str(place / "ndx-thing.namespace.yaml"))
+namespace = extension(folder / version, "ndx-thing", version=version, knob=field)
 if not (folder / "a.nwb").exists():
-    nwbfile = plain_nwbfile()
-    nwbfile.add_acquisition(get_class("Thing", "ndx-thing")(name="thing", **{field: 2.5}))
-    with NWBHDF5IO(folder / "a.nwb", "w") as io:
-        io.write(nwbfile)
-    convert(folder / "a.nwb", folder / "a.nwb.zarr")
-else:
-    def read(mode):
-        with NWBZarrIO(folder / "a.nwb.zarr", mode) as io:
-            io.read(check=True)
-    for call in (
-        lambda: read("r"),
-        lambda: read("r+"),
-        lambda: convert(folder / "a.nwb.zarr", folder / "b.nwb"),
-        lambda: convert(folder / "a.nwb", folder / "b.nwb.zarr"),
-    ):
-        try:
-            call()
-        except ZarrBackendError as error:
-            print(error)
+    write_with(folder / "a.nwb.zarr", namespace, knob=field)
+    convert(folder / "a.nwb.zarr", folder / "a.nwb")
+    sys.exit()
+load_namespaces(namespace)
+
+def read(mode):
+    with NWBZarrIO(folder / "a.nwb.zarr", mode) as io:
+        io.read(check=True)
+
+for call in (
+    lambda: read("r"),
+    lambda: read("r+"),
+    lambda: convert(folder / "a.nwb.zarr", folder / "b.nwb"),
+    lambda: convert(folder / "a.nwb", folder / "b.nwb.zarr"),
+):
+    try:
+        call()
+    except ZarrBackendError as error:
+        print(error)
 """
 
 
@@ -725,4 +698,4 @@ def test_another_version_of_an_extension_is_named_and_not_the_file(tmp_path):
         assert "'ndx-thing' 0.2.0 is loaded, and the file has 0.1.0" in line
         assert line.endswith("a process that does not import the extension takes it from there.")
     assert not [path for path in tmp_path.iterdir() if path.name.startswith("b.")]
-    assert read(tmp_path / "a.nwb.zarr", load_namespaces=True).acquisition["thing"].gain == 2.5
+    assert read(tmp_path / "a.nwb.zarr", load_namespaces=True).acquisition["ndx-thing"].gain == 7

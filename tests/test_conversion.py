@@ -38,7 +38,6 @@ from hdmf_zarr_backend.hdf5 import datasets
 from hdmf_zarr_backend.options import WriteOptions
 from hdmf_zarr_backend.progress import Progress
 from tests import samples
-from tests.everything import write_everything
 from tests.peers import Peer
 from tests.places import Place
 
@@ -115,13 +114,6 @@ def equal_containers(one: Path, other: Place) -> None:
             TestCase().assertContainerEqual(a, b, ignore_hdmf_attrs=True)  # they differ in the path of the file
 
 
-@pytest.fixture(scope="module")
-def everything(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, Path]:
-    folder = tmp_path_factory.mktemp("everything")
-    source = write_everything(folder / "all.h5")
-    return source, *there_and_back(source, folder)
-
-
 # ---- nothing is lost ------------------------------------------------------------------------------------------------
 
 
@@ -159,61 +151,6 @@ def test_every_real_file_has_the_same_containers(some_nwbfiles: list[Path], tmp_
 
 
 # ---- stored documents ----------------------------------------------------------------------------------------------
-
-
-def test_links_are_entries_of_their_group(everything: tuple[Path, Path, Path]) -> None:
-    _, made, _ = everything
-    attributes = document(made, "links/.zattrs")
-    links = {entry["name"]: entry for entry in attributes["zarr_link"]}
-    assert {name: entry["path"] for name, entry in links.items()} == {
-        "hard": "/data/target",
-        "relative": "/links/sub/x",
-        "ring": "/links",
-        "root": "/",
-        "soft": "/data/target",
-        "through": "/text/utf8",
-        "to group": "/text",
-        "to hard": "/data/target",
-    }
-    assert {entry["source"] for entry in links.values()} == {"."}
-    assert links["soft"]["object_id"] == "id of the target"
-    assert links["soft"]["source_object_id"] == "id of the root"
-    assert attributes["_hdmf"]["hdf5"]["links"] == {
-        "hard": "hard",
-        "relative": {"soft": "sub/x"},
-        "ring": "hard",
-        "root": "hard",
-        "through": {"soft": "/links/to group/utf8"},
-        "to hard": {"soft": "/links/hard"},
-    }
-
-
-def test_references_say_path_and_ids(everything: tuple[Path, Path, Path]) -> None:
-    _, made, _ = everything
-    target = {
-        "source": ".",
-        "path": "/data/target",
-        "object_id": "id of the target",
-        "source_object_id": "id of the root",
-    }
-    attributes = document(made, "attributes/.zattrs")
-    assert attributes["ref"] == {"zarr_dtype": "object", "value": target}
-    assert attributes["refs"][0] == attributes["ref"]
-    region = {**target, "region": [{"slice": [1, 3, 1]}, {"slice": [0, 2, 1]}]}
-    assert attributes["region"] == {"zarr_dtype": "region", "value": region}
-    root = zarr.open_group(made, mode="r", zarr_format=2, use_consolidated=False)
-    assert root["references/list"][0] == target
-    assert root["references/grid"].shape == (2, 2)
-    assert root["references/some null"][:1].tolist() == [None]
-    assert [item["region"] for item in root["references/regions"][:]] == [
-        [{"slice": [1, 3, 1]}, {"slice": [0, 2, 1]}],
-        [{"slice": [0, 6, 1]}, {"slice": [0, 4, 1]}],
-        [{"slice": [0, 5, 2]}, {"slice": [1, 4, 2]}],
-        [{"index": [0, 2, 5]}, {"slice": [0, 4, 1]}],
-        {"points": [[3, 1], [0, 0]]},
-        [{"index": []}, {"index": []}],
-    ]
-    assert {root[f"references/{name}"].attrs["zarr_dtype"] for name in ("regions", "null regions")} == {"region"}
 
 
 def test_what_zarr_can_say_is_not_noted(tmp_path: Path) -> None:
@@ -262,24 +199,19 @@ def test_what_an_external_link_leads_to_is_copied_to_its_place(neighbours: Path,
     assert {e["name"]: e["path"] for e in root.attrs["zarr_link"]} == {"to itself": "/own", "through": "/again"}
 
 
-def test_external_links_become_external_links_again(neighbours: Path, tmp_path: Path) -> None:
+def test_external_links_become_external_links_again_or_copies(neighbours: Path, tmp_path: Path) -> None:
+    """Copies on request, and where their file is gone."""
     with pytest.warns(BrokenLinkWarning):
         convert(neighbours / "a.h5", tmp_path / "a.zarr")
     convert(tmp_path / "a.zarr", tmp_path / "back.h5")
     # a link to the file itself would lead back to the old file
     found = differences(neighbours / "a.h5", tmp_path / "back.h5")
     assert found == ["/to itself link: external link to a.h5:/own | soft link to /own"]
-
-
-def test_external_links_are_copied_on_request_and_without_their_file(neighbours: Path, tmp_path: Path) -> None:
-    with pytest.warns(BrokenLinkWarning):
-        convert(neighbours / "a.h5", tmp_path / "a.zarr")
-    with pytest.warns(BrokenLinkWarning, match="points to .:/nothing"):
-        convert(tmp_path / "a.zarr", tmp_path / "copied.h5", link_data=False)
-    (neighbours / "b.h5").unlink()
-    with pytest.warns(BrokenLinkWarning, match="points to .:/nothing"):
-        convert(tmp_path / "a.zarr", tmp_path / "alone.h5")
-    for name in ("copied.h5", "alone.h5"):
+    for name, options in (("copied.h5", {"link_data": False}), ("alone.h5", {})):
+        if name == "alone.h5":
+            (neighbours / "b.h5").unlink()
+        with pytest.warns(BrokenLinkWarning, match="points to .:/nothing"):
+            convert(tmp_path / "a.zarr", tmp_path / name, **options)
         with h5py.File(tmp_path / name) as file:
             assert not [key for key in file if isinstance(file.get(key, getlink=True), h5py.ExternalLink)]
             assert file["link/data"][:].tolist() == [0, 1, 2, 3, 4]
@@ -323,23 +255,20 @@ def linked(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_link_to_a_zarr_neighbour_leads_to_its_hdf5_neighbour(linked: Path) -> None:
+@pytest.mark.parametrize("folder", [".", "out"])
+def test_a_link_to_a_zarr_neighbour_leads_to_its_hdf5_neighbour(linked: Path, folder: str) -> None:
+    """Beside the target first."""
+    (linked / folder).mkdir(exist_ok=True)
+    if folder == "out":
+        shutil.copy(linked / "b.nwb", linked / "out" / "b.nwb")
     with pytest.warns(BrokenLinkWarning, match="/missing"):
-        convert(linked / "a.zarr", linked / "a.nwb")
-    with h5py.File(linked / "a.nwb") as file:
+        convert(linked / "a.zarr", linked / folder / "a.nwb")
+    with h5py.File(linked / folder / "a.nwb") as file:
         for name, path in (("group", "/outer"), ("data", "/outer/data"), ("missing", "/nothing")):
             link = file.get(name, getlink=True)
-            assert (link.filename, link.path) == ("b.nwb", path)
+            is_beside_the_source = folder == "out" and name == "missing"  # as that of the target has no such node
+            assert (link.filename, link.path) == ("../b.nwb" if is_beside_the_source else "b.nwb", path)
         assert file["data"][:].tolist() == [0, 1, 2, 3]
-
-
-def test_the_hdf5_neighbour_of_the_target_comes_first(linked: Path) -> None:
-    (linked / "out").mkdir()
-    shutil.copy(linked / "b.nwb", linked / "out" / "b.nwb")
-    with pytest.warns(BrokenLinkWarning, match="/missing"):
-        convert(linked / "a.zarr", linked / "out" / "a.nwb")
-    with h5py.File(linked / "out" / "a.nwb") as file:
-        assert file.get("data", getlink=True).filename == "b.nwb"
 
 
 def test_without_hdf5_neighbour_the_target_of_a_link_is_copied(linked: Path) -> None:

@@ -142,31 +142,22 @@ class Public(NamedTuple):
 
 def public_names() -> Iterator[Public]:
     """Yield classes and functions, and the methods and properties that this package gives the classes."""
+    listed = [
+        f"{module.__name__}.{name}"
+        for module in (hdmf_zarr_backend, alias, interop, zom, errors)
+        for name in module.__all__
+    ]
     seen: set[int] = set()
-    for module in (hdmf_zarr_backend, alias, interop, zom, errors):
-        for name in module.__all__:
-            value = getattr(module, name)
-            if id(value) in seen or not isinstance(value, (type, FunctionType)):
-                continue
-            seen.add(id(value))
-            yield Public(f"{module.__name__}.{name}", value)
-            if isinstance(value, type):
-                yield from (member for member in _members(value) if not _seen(member, seen))
-    for name in IN_REFERENCE:  # what those take and return
+    for name in [*listed, *IN_REFERENCE]:  # what is in the reference besides is what those take and return
         try:
-            value = _find(name)
+            found = Public(name, _find(name))
         except AttributeError:  # a test of its own names it
             continue
-        if isinstance(value, (type, FunctionType)) and not _seen(Public(name, value), seen):
-            yield Public(name, value)
-            if isinstance(value, type):
-                yield from (member for member in _members(value) if not _seen(member, seen))
-
-
-def _seen(member: Public, seen: set[int]) -> bool:
-    known = id(member.value) in seen
-    seen.add(id(member.value))
-    return known
+        members = _members(found.value) if isinstance(found.value, type) else ()
+        for public in (found, *members):
+            if isinstance(public.value, (type, FunctionType, property)) and id(public.value) not in seen:
+                seen.add(id(public.value))
+                yield public
 
 
 def _members(owner: type) -> Iterator[Public]:

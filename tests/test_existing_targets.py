@@ -20,6 +20,7 @@ from hdmf_zarr_backend import NWBZarrIO, ZarrIO, compare, convert
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.errors import StoreExistsError, StoreLockedError
 from hdmf_zarr_backend.options import WriteOptions
+from hdmf_zarr_backend.progress import Progress
 from hdmf_zarr_backend.zom import from_zom, to_zom
 from tests.places import stored_files
 from tests.samples import plain_nwbfile, write_hdf5
@@ -117,8 +118,6 @@ def test_an_empty_folder_may_be_the_target(work: Path) -> None:
 
 
 def test_what_appears_during_the_conversion_stays(work: Path) -> None:
-    from hdmf_zarr_backend.progress import Progress
-
     class Meanwhile(Progress):
         def __init__(self, target: str) -> None:
             self.target = Path(target)
@@ -221,14 +220,6 @@ def write_w(target: Path, value: int) -> None:
         io.write_builder(builder(value))
 
 
-def export_w(target: Path, value: int) -> None:
-    source = target.parent / f"source-{value}.zarr"
-    write_w(source, value)
-    with ZarrIO(source, "r") as read, ZarrIO(target, "w") as io:
-        io.export(read)
-    shutil.rmtree(source)
-
-
 def convert_hdf5(target: Path, value: int) -> None:
     with h5py.File(target.parent / "source.h5", "w") as file:
         file["x"] = np.array([value])
@@ -236,15 +227,7 @@ def convert_hdf5(target: Path, value: int) -> None:
     (target.parent / "source.h5").unlink()
 
 
-def convert_format(target: Path, value: int) -> None:
-    source = target.parent / "source.zarr"
-    with ZarrIO(source, "w", zarr_format=3) as io:
-        io.write_builder(builder(value))
-    convert(source, target, to="zarr", zarr_format=2, overwrite=True)
-    shutil.rmtree(source)
-
-
-WAYS = {"write": write_w, "export": export_w, "HDF5 to Zarr": convert_hdf5, "format 3 to 2": convert_format}
+WAYS = {"write": write_w, "convert": convert_hdf5}
 
 
 @pytest.mark.parametrize("suffix", [".zarr", ".zip"])
@@ -259,10 +242,9 @@ def test_a_link_is_followed_and_stays(tmp_path: Path, way: str, suffix: str) -> 
     assert link.is_symlink()
     assert os.listdir(tmp_path / "disk") == [real.name]
     assert os.listdir(tmp_path / "names") == [link.name]
-    with ZarrIO(real, "r") as io:
-        assert io.read_builder()["x"].data[0] == 2
-    with ZarrIO(link, "r") as io:
-        assert io.read_builder()["x"].data[0] == 2
+    for path in (real, link):
+        with ZarrIO(path, "r") as io:
+            assert io.read_builder()["x"].data[0] == 2
 
 
 def test_a_link_to_an_hdf5_file_or_to_references_is_followed_and_stays(work: Path) -> None:
@@ -310,8 +292,6 @@ def test_writers_by_two_names_exclude_each_other(tmp_path: Path) -> None:
 
 
 def test_a_conversion_to_a_link_is_resumed_by_either_name(tmp_path: Path) -> None:
-    from hdmf_zarr_backend.progress import Progress
-
     class Stop(Progress):
         def advance(self, path: str, done: int) -> None:
             raise KeyboardInterrupt

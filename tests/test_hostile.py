@@ -32,9 +32,9 @@ from hdmf_zarr_backend.errors import (
     MetadataError,
     StoreError,
     UnsafeDataError,
-    ZarrBackendError,
 )
 from tests import samples
+from tests.documents import check_error as check
 from tests.watching import listening
 
 PICKLE = {"id": "pickle", "protocol": 5}
@@ -144,14 +144,6 @@ def rows(*values: Any) -> np.ndarray[Any, Any]:
     for position, value in enumerate(values):
         array[position] = value
     return array
-
-
-def check(error: BaseException, store: Path, node: str | None) -> None:
-    assert isinstance(error, ZarrBackendError)
-    assert (error.store, error.path) == (str(store), node)
-    assert error.remedy
-    assert str(store) in str(error)
-    assert (node or "") in str(error)
 
 
 # ---- pickles -------------------------------------------------------------------------------------------------------
@@ -315,9 +307,7 @@ def test_codecs_that_are_not_known(store, nothing_runs, monkeypatch, codec, plac
 
 
 @pytest.mark.parametrize(
-    "codec",
-    [3, "blosc", [], {"id": 3}, {"id": ["zlib"]}, {}, {"id": "zlib", "surprise": 1}],
-    ids=str,
+    "codec", [3, "blosc", [], {"id": 3}, {"id": ["zlib"]}, {}, {"id": "zlib", "surprise": 1}], ids=str
 )
 def test_codecs_that_are_none(store, nothing_runs, codec):
     change(store / "acquisition" / "trace" / "data", compressor=codec)

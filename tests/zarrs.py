@@ -44,7 +44,7 @@ PARTS = re.compile(
     r"|tests/test_bad_input\.py::(test_a_zarr_file_of_another_program|test_an_empty_zarr_group|test_links_in_a_circle)"
     r"|tests/test_bad_input\.py::(test_force_overwrite_replaces_anything|test_any_hdmf_zarr_file_is_replaced)"
     r"|tests/test_both\.py::test_zarr_python_opens_it"
-    r"|tests/test_conversion\.py::(test_references_say_path|test_chunks_of_zarr_that|test_files_of_plain_zarr|test_text_that_hdf5)"
+    r"|tests/test_conversion\.py::(test_chunks_of_zarr_that|test_files_of_plain_zarr|test_text_that_hdf5)"
     r"|tests/test_existing_targets\.py::test_a_conversion_to_a_link_is_resumed"
     r"|tests/test_inlined_block\.py::test_a_file_that_zarr_consolidated_again"
     r"|tests/test_io\.py::(test_an_io_knows_what_it_is|test_compressor)\[3"
