@@ -10,17 +10,7 @@ from hdmf.data_utils import AbstractDataChunkIterator, DataChunk, GenericDataChu
 
 
 class Blocks(AbstractDataChunkIterator):
-    """Data chunks at any place and in any order.
-
-    Parameters
-    ----------
-    blocks : iterable of DataChunk
-        The chunks, in the order in which they are yielded.
-    maxshape, dtype
-        What the iterator states about the dataset.
-    chunk_shape, data_shape
-        What it recommends; None is not a recommendation.
-    """
+    """Data chunks at any place and in any order, what the iterator states, and what it recommends (None: nothing)."""
 
     def __init__(
         self,

@@ -8,23 +8,15 @@ from hdmf_zarr_backend.stores.base import Store
 
 
 class MemoryKeys(Store):
-    """The contract of `stores.base.Store` on a dict.
-
-    Attributes
-    ----------
-    values : dict
-        ``{key: bytes}``.
-    calls : list of (str, str)
-        Operation and key, in order.
-    fails : callable
-        Is given operation and key of each call; what it raises is the failure.
-    """
+    """The contract of `stores.base.Store` on a dict."""
 
     def __init__(self, values: Mapping[str, bytes] | None = None, *, location: str = "/memory.zarr") -> None:
         self.values = dict(values or {})
         self.location = location
         self.calls: list[tuple[str, str]] = []
+        """Operation and key, in order."""
         self.fails = lambda operation, key: None
+        """Is given operation and key of each call; what it raises is the failure."""
 
     def _note(self, operation: str, key: str) -> None:
         self.calls.append((operation, key))

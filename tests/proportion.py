@@ -21,12 +21,7 @@ def ends() -> Iterator[None]:
 def assert_linear(work: Callable[[int], object], size: int) -> None:
     """Check that work takes at most eight times the CPU time of a quarter of it: if quadratic, it takes sixteen times.
 
-    Parameters
-    ----------
-    work : callable
-        Does the work of a size.
-    size : int
-        The size; a quarter of it should take at least some milliseconds.
+    A quarter of it should take at least some milliseconds.
     """
     work(max(1, size // 100))  # imports
     for rest in (2, 1, 0):  # other processes may make a single measurement too long

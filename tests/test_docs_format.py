@@ -119,18 +119,6 @@ def test_every_chunk_of_the_grid_is_stored(folder, arrays):
         assert stored == {name[1:] for name in names}, path
 
 
-def test_no_document_of_attributes_is_empty(folder):
-    assert [path for path in folder.rglob(".zattrs") if json.loads(path.read_text("utf-8")) == {}] == []
-
-
-def test_documents_are_those_of_the_consolidated_one(folder):
-    for file in ("session.zarr", "raw.zarr", "small.zarr"):
-        root = folder / file
-        stored = {path.relative_to(root).as_posix(): path for path in root.rglob(".z*") if path.name != ".zmetadata"}
-        consolidated = json.loads((root / ".zmetadata").read_text("utf-8"))["metadata"]
-        assert {key: json.loads(path.read_text("utf-8")) for key, path in stored.items()} == consolidated
-
-
 def test_inlined_chunks_are_stored_as_well(folder, script):
     block = script.example(folder, "session.zarr/.zmetadata")["hdmf_inline"]
     assert block["version"] == 1

@@ -150,16 +150,6 @@ def test_a_second_conversion_keeps_what_was_appended(work: Path, capsys: pytest.
         assert io.read().trials is None
 
 
-def test_the_first_two_examples_of_the_help_keep_the_original(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["convert", "--help"]) == 0
-    lines = [line.split() for line in capsys.readouterr().out.splitlines() if line.startswith("  zarrio convert ")]
-    before = Path("session.nwb").read_bytes()
-    assert len(lines) > 2
-    for line in lines[:2]:
-        main(line[1:])
-        assert Path("session.nwb").read_bytes() == before
-
-
 def test_a_batch_reports_what_it_refuses_and_goes_on(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("a.nwb", "b.nwb", "c.nwb"):
         shutil.copy("session.nwb", name)

@@ -22,7 +22,7 @@ from hdmf_zarr_backend.builders.from_zarr import ZarrPlanner
 from hdmf_zarr_backend.builders.reading import ReadSession
 from hdmf_zarr_backend.errors import MetadataError, ValueRefusedError
 from hdmf_zarr_backend.files.parser import ParsedFile, parse
-from hdmf_zarr_backend.formats import dtypes, elements, registry, zarr2
+from hdmf_zarr_backend.formats import elements, registry, zarr2
 from hdmf_zarr_backend.model.elements import Element
 from hdmf_zarr_backend.model.nodes import Hierarchy, Node
 from hdmf_zarr_backend.stores.base import Store
@@ -132,18 +132,6 @@ def test_a_codec_that_is_not_registered_is_refused(tmp_path):
 
 
 # ---- a data type ---------------------------------------------------------------------------------------------------
-
-
-@formats
-def test_another_name_of_a_number_is_one_row(tmp_path, monkeypatch, zarr_format):
-    with pytest.raises(ValueRefusedError, match="half"):
-        written(tmp_path / "refused.zarr", root_of(half=DatasetBuilder("half", [1.5, 2.5], dtype="half-width")))
-    monkeypatch.setitem(elements.NUMBER_WORDS, "half-width", "<f2")
-    monkeypatch.setitem(dtypes.NUMPY_OF_WORD, "half-width", np.dtype("<f2"))  # which is made of the row above on import
-    written(tmp_path / "a.zarr", root_of(half=DatasetBuilder("half", [1.5, 2.5], dtype="half-width")), zarr_format)
-    found = read(tmp_path / "a.zarr", "half")
-    assert found.dtype == np.float16
-    assert found.tolist() == [1.5, 2.5]
 
 
 @formats

@@ -14,14 +14,9 @@ _installed: list[bool] = []
 
 
 class Watched:
-    """The keys of a local store that are read, set and deleted, in order.
+    """The keys of a local store that are read, set and deleted, and the folders that are listed, in order.
 
     A value that is written beside its place counts when it is renamed there.
-
-    Attributes
-    ----------
-    reads, sets, deletes, lists : list of str
-        Keys; of `lists`, folders.
     """
 
     def __init__(self, root: Path) -> None:
