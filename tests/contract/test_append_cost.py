@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from hdmf.build import GroupBuilder
@@ -31,27 +29,18 @@ def series_builders(count: int) -> GroupBuilder:
     return root(group("acquisition", *members), object_id="root-id")
 
 
-def nwb_file(path: Path, count: int, zarr_format: int) -> Path:
-    nwbfile = NWBFile("many", "many", samples.START)
-    for i in range(count):
-        nwbfile.add_acquisition(TimeSeries(name=f"series{i}", data=np.arange(3), unit="m", rate=1.0))
-    return samples.write_zarr(path, nwbfile, zarr_format=zarr_format)
-
-
-def append_one(path: Path) -> None:
-    with NWBZarrIO(path, "r+") as io:
-        nwbfile = io.read()
-        nwbfile.add_acquisition(TimeSeries(name="new", data=[1.0, 2.0], unit="m", rate=1.0))
-        io.write(nwbfile)
-
-
 def test_one_series_costs_the_same_in_a_small_and_in_a_large_file(tmp_path, zarr_format):
     touched = {}
     for count in (SMALL, LARGE):
-        path = nwb_file(tmp_path / f"{count}.nwb.zarr", count, zarr_format)
+        nwbfile = NWBFile("many", "many", samples.START)
+        for i in range(count):
+            nwbfile.add_acquisition(TimeSeries(name=f"series{i}", data=np.arange(3), unit="m", rate=1.0))
+        path = samples.write_zarr(tmp_path / f"{count}.nwb.zarr", nwbfile, zarr_format=zarr_format)
         before = {p: p.stat().st_mtime_ns for p in path.rglob("*") if p.is_file()}
-        with watching(path) as watched:
-            append_one(path)
+        with watching(path) as watched, NWBZarrIO(path, "r+") as io:
+            nwbfile = io.read()
+            nwbfile.add_acquisition(TimeSeries(name="new", data=[1.0, 2.0], unit="m", rate=1.0))
+            io.write(nwbfile)
         changed = {p for p, time in before.items() if p.stat().st_mtime_ns != time}
         touched[count] = watched
         assert changed == {path / CONSOLIDATED[zarr_format]}

@@ -15,6 +15,7 @@ from pynwb import NWBHDF5IO, NWBFile, TimeSeries
 
 from hdmf_zarr_backend import NWBZarrIO, convert
 from tests import samples
+from tests.documents import arrays, document
 
 FORMATS = (2, 3)
 
@@ -32,16 +33,10 @@ def nwbfile() -> NWBFile:
     return made
 
 
-def names(path: Path, zarr_format: int) -> dict[str, Any]:
+def names(path: Path) -> dict[str, Any]:
     """Return the names of the axes of each array, by path, without those of the cached namespaces."""
-    found = {}
-    for document in path.rglob(".zarray" if zarr_format == 2 else "zarr.json"):
-        node = document.parent.relative_to(path).as_posix()
-        if zarr_format == 2:
-            found[node] = json.loads((document.parent / ".zattrs").read_text())["_ARRAY_DIMENSIONS"]
-        elif "shape" in (stated := json.loads(document.read_text())):
-            found[node] = stated.get("dimension_names")
-    return {node: axes for node, axes in found.items() if not node.startswith("specifications")}
+    nodes = [node for node in arrays(path) if not node.startswith("specifications")]
+    return {node: document(path, f"{node}/.zattrs").get("_ARRAY_DIMENSIONS") for node in nodes}
 
 
 @pytest.fixture(scope="module")
@@ -60,8 +55,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("check", [True, False])
 def test_a_converted_file_has_the_names_of_a_written_one(folder, tmp_path, zarr_format, check):
     convert(folder / "a.nwb", tmp_path / "a.zarr", zarr_format=zarr_format, check=check)
-    found = names(tmp_path / "a.zarr", zarr_format)
-    assert found == names(folder / f"{zarr_format}.zarr", zarr_format)
+    found = names(tmp_path / "a.zarr")
+    assert found == names(folder / f"{zarr_format}.zarr")
     assert found["acquisition/raw/timestamps"] == ["num_times"]
     assert found["units/spike_times_index"] == ["num_rows"]
     with xr.open_zarr(tmp_path / "a.zarr", group="acquisition/raw", zarr_format=zarr_format) as opened:
@@ -74,26 +69,26 @@ def test_an_exported_file_and_one_of_the_other_format_have_them_too(folder, tmp_
         io.export(src_io=source)
     convert(folder / f"{5 - zarr_format}.zarr", tmp_path / "b.zarr", zarr_format=zarr_format)
     for name in ("a.zarr", "b.zarr"):
-        assert names(tmp_path / name, zarr_format) == names(folder / f"{zarr_format}.zarr", zarr_format)
+        assert names(tmp_path / name) == names(folder / f"{zarr_format}.zarr")
 
 
 @pytest.mark.parametrize("zarr_format", FORMATS)
 def test_names_that_an_old_conversion_left_out_come_with_the_next_one(folder, tmp_path, zarr_format):
     convert(folder / "a.nwb", tmp_path / "old.zarr", zarr_format=5 - zarr_format)
-    for document in (tmp_path / "old.zarr").rglob(".zattrs"):
-        stated = json.loads(document.read_text())
+    for key in (tmp_path / "old.zarr").rglob(".zattrs"):
+        stated = json.loads(key.read_text())
         if "_ARRAY_DIMENSIONS" in stated:
             stated["_ARRAY_DIMENSIONS"] = [f"_anonymous{i}" for i, _ in enumerate(stated["_ARRAY_DIMENSIONS"])]
-            document.write_text(json.dumps(stated))
-    for document in (tmp_path / "old.zarr").rglob("zarr.json"):
-        stated = json.loads(document.read_text())
+            key.write_text(json.dumps(stated))
+    for key in (tmp_path / "old.zarr").rglob("zarr.json"):
+        stated = json.loads(key.read_text())
         stated.pop("consolidated_metadata", None)
         if "dimension_names" in stated:
             stated["dimension_names"] = [f"_anonymous{i}" for i, _ in enumerate(stated["dimension_names"])]
-        document.write_text(json.dumps(stated))
+        key.write_text(json.dumps(stated))
     (tmp_path / "old.zarr/.zmetadata").unlink(missing_ok=True)
     convert(tmp_path / "old.zarr", tmp_path / "a.zarr", zarr_format=zarr_format)
-    assert names(tmp_path / "a.zarr", zarr_format)["acquisition/raw/timestamps"] == ["num_times"]
+    assert names(tmp_path / "a.zarr")["acquisition/raw/timestamps"] == ["num_times"]
 
 
 @pytest.mark.parametrize("zarr_format", FORMATS)
@@ -111,7 +106,7 @@ def test_plain_hdf5_and_files_without_a_schema_have_no_names(folder, tmp_path, z
     with h5py.File(tmp_path / "plain.h5", "w") as file:
         file["data"] = np.zeros((3, 4))
     convert(tmp_path / "plain.h5", tmp_path / "plain.zarr", zarr_format=zarr_format)
-    assert names(tmp_path / "plain.zarr", zarr_format) in (
+    assert names(tmp_path / "plain.zarr") in (
         {"data": ["_anonymous3", "_anonymous4"]},
         {"data": [None, None]},
     )
