@@ -1,7 +1,4 @@
-"""What a writer leaves behind blocks nobody, and is removed by nobody but the process that made it.
-
-Source: issue "Nothing overwritten, nothing altered, nothing outside touched", part C.
-"""
+"""What a writer leaves behind blocks nobody, and is removed by nobody but the process that made it."""
 
 from __future__ import annotations
 
@@ -23,6 +20,8 @@ from hdmf_zarr_backend import ZarrIO, convert
 from hdmf_zarr_backend.errors import LimitError, NestingError
 from tests import trees
 from tests.proportion import assert_linear
+
+ROOT = Path(__file__).parents[2]
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="about calls that this system does not have")
 
@@ -108,49 +107,40 @@ def test_a_deep_tree_there_and_back(suffix: str, tmp_path: Path) -> None:
 # ---- what cannot be removed -----------------------------------------------------------------------------------------
 
 
-def leftovers(target: Path) -> list[Path]:
-    """Return what writers that died leave beside a file."""
-    left = []
-    for name in _LEFT:
-        code = f"""
+_DYING = """
 import os, sys, h5py
+from hdmf.data_utils import DataChunkIterator
 from hdmf_zarr_backend import WriteOptions, ZarrIO, convert
 from tests import trees
-target = {str(target)!r}
-{name}
-"""
-        before = set(os.listdir(target.parent))
-        subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parents[2], timeout=600, check=False)
-        new = set(os.listdir(target.parent)) - before
-        left += [target.parent / name for name in new if name.endswith(".partial")]
-    return left
-
-
-_ITERATOR = """
-from hdmf.data_utils import DataChunkIterator
-def values():
-    yield [1, 2]
-    os._exit(7)
-with ZarrIO(target, "w") as io:
-    io.write_builder(trees.root(trees.dataset("x", DataChunkIterator(values(), buffer_size=1))))
-"""
-_CONVERSION = """
+target = sys.argv[1]
 class Dying:
     def start(self, *arguments): pass
     def advance(self, *arguments): os._exit(7)
+def values():
+    yield [1, 2]
+    os._exit(7)
 with h5py.File(target + ".h5", "w") as file:
     file.create_dataset("x", data=list(range(100000)), chunks=(1000,))
-convert(target + ".h5", target, write_options=WriteOptions(progress=Dying()))
+if not os.fork():
+    convert(target + ".h5", target, write_options=WriteOptions(progress=Dying()))
+os.wait()
+with ZarrIO(target, "w") as io:
+    io.write_builder(trees.root(trees.dataset("x", DataChunkIterator(values(), buffer_size=1))))
 """
-_LEFT = (_CONVERSION, _ITERATOR)
+
+
+def leftovers(target: Path) -> list[Path]:
+    """Return what a conversion and a writer that died leave beside a file."""
+    subprocess.run([sys.executable, "-c", _DYING, str(target)], cwd=ROOT, timeout=600, check=False)
+    left = sorted(target.parent.glob(".*.partial"))
+    assert len(left) == 2
+    return left
 
 
 def test_a_leftover_that_is_too_deep_for_a_path_is_removed(tmp_path: Path) -> None:
     target = tmp_path / "a.zarr"
-    left = leftovers(target)
-    assert len(left) == len(_LEFT)
-    for path in left:
-        deep_folder(path / "deep", 3_000)
+    for path in leftovers(target):
+        deep_folder(path / "deep", 1_200)
     with few_open_files(100):
         convert(tmp_path / "a.zarr.h5", target)
         with ZarrIO(target, "w") as io:
@@ -171,8 +161,7 @@ def test_a_deep_file_is_replaced_and_its_leftover_is_gone(tmp_path: Path) -> Non
 def test_a_leftover_that_may_not_be_removed_blocks_nobody(tmp_path: Path) -> None:
     """A folder in it belongs to another user, or is read only."""
     target = tmp_path / "a.zarr"
-    left = leftovers(target)
-    for path in left:
+    for path in leftovers(target):
         locked = path / "locked"
         locked.mkdir()
         (locked / "file").touch()
@@ -251,7 +240,6 @@ for call in (chunk, root, new, below, hdf5):
 
 def _as_nobody(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
     """Run a script as a user whom permissions concern."""
-    options: dict[str, Any] = {}
     if os.geteuid() == 0:
         for path in [folder, *folder.rglob("*")]:
             os.chown(path, 65534, 65534)
@@ -261,13 +249,7 @@ def _as_nobody(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
             if path == folder.parent or path.name.startswith(("pytest-", "popen-")):  # of pytest and its workers
                 path.chmod(0o755)
     return subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=Path(__file__).parents[2],
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-        **options,
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=600, check=False
     )
 
 
@@ -334,9 +316,7 @@ def test_a_fork_in_a_data_iterator_takes_nothing_away(how: str, mode: str, tmp_p
         with ZarrIO(target, "w") as io:
             io.write_builder(trees.root(trees.dataset("old", np.arange(3))))
     command = [sys.executable, "-c", _FORK, how, mode, str(target)]
-    done = subprocess.run(
-        command, cwd=Path(__file__).parents[2], timeout=600, check=False, capture_output=True, text=True
-    )
+    done = subprocess.run(command, cwd=ROOT, timeout=600, check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     with ZarrIO(target, "r") as io:
         root = io.read_builder()
@@ -348,8 +328,8 @@ def test_a_fork_in_a_data_iterator_takes_nothing_away(how: str, mode: str, tmp_p
 # ---- many links -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("count", [pytest.param(100_000, marks=pytest.mark.slow), 20_000])
-def test_opening_takes_a_time_in_proportion_to_the_links(count: int, tmp_path: Path) -> None:
+def test_opening_takes_a_time_in_proportion_to_the_links(tmp_path: Path) -> None:
+    count = 20_000
     target = tmp_path / "a.zarr"
     link = {"source": ".", "path": "/x"}
 
@@ -359,8 +339,7 @@ def test_opening_takes_a_time_in_proportion_to_the_links(count: int, tmp_path: P
         links = json.dumps({"zarr_link": [{"name": f"link{one}", **link} for one in range(number)]})
         (target / ".zattrs").write_text(links)
         (target / ".zmetadata").unlink()
-        with ZarrIO(target, "r") as io:
-            return io.read_builder()
+        return trees.read_builder(target)
 
     root = opened(count)
     assert len(root.links) == count
