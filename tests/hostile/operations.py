@@ -55,7 +55,6 @@ ON_DISK = 10
 
 Operation = Callable[[Any], Any]
 
-_CODE = ("exec", "compile")
 _REFUSED = ("subprocess.Popen", "os.system", "os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.spawn",
             "pickle.find_class", "ctypes.dlopen", "urllib.Request", "webbrowser.open")  # fmt: skip
 _PATHS = {"open": (0,), "os.remove": (0,), "os.rename": (0, 1), "os.mkdir": (0,), "os.rmdir": (0,), "os.listdir": (0,),
@@ -98,31 +97,20 @@ class Guard:
         if event in ("socket.connect", "socket.getaddrinfo"):
             host = args[1][0] if event == "socket.connect" and isinstance(args[1], tuple) else args[0]
             return not str(host).startswith(_LOOPBACK)
-        if event in _CODE:
-            return self._is_foreign_code(event, args)
+        if event == "compile" and isinstance(args[0], bytes) and args[0].isdigit():
+            return False  # NumPy asks `ast` what the digits in a data type mean
+        if event in ("compile", "exec"):
+            name = args[1] if event == "compile" else args[0].co_filename
+            return not (os.fsdecode(name or "").startswith((*self._code, "<frozen")) or _is_importing())
         if event in ("os.listdir", "os.scandir") and _is_importing():
             return False  # it looks for the module
-        if event in _PATHS:
-            return any(not self._may_touch(args[n], event, args) for n in _PATHS[event] if n < len(args))
-        return False
-
-    def _is_foreign_code(self, event: str, args: tuple[Any, ...]) -> bool:
-        if event == "compile":
-            source, name = args
-            if isinstance(source, bytes) and source.isdigit():
-                return False  # NumPy asks `ast` what the digits in a data type mean
-        else:
-            name = args[0].co_filename
-        name = name.decode() if isinstance(name, bytes) else str(name)
-        return not (name.startswith((*self._code, "<frozen")) or _is_importing())
+        return any(not self._may_touch(args[n], event, args) for n in _PATHS.get(event, ()) if n < len(args))
 
     def _may_touch(self, path: Any, event: str, args: tuple[Any, ...]) -> bool:
-        if isinstance(path, bytes):
-            path = os.fsdecode(path)
-        if not isinstance(path, str):
+        if not isinstance(path, (str, bytes)):
             return True  # a number of an open file
         try:
-            real = os.path.realpath(path if os.path.isabs(path) else os.path.join(self.folder, path))
+            real = os.path.realpath(os.path.join(self.folder, os.fsdecode(path)))
         except ValueError:
             return True  # no path: nothing is touched
         flags = args[2] if event == "open" and len(args) > 2 and isinstance(args[2], int) else 0
@@ -138,7 +126,7 @@ class Guard:
 
 def _is_importing() -> bool:
     """Tell whether a module is being imported: libraries make classes of text when they are."""
-    frame: Any = sys._getframe(3)
+    frame: Any = sys._getframe(2)
     while frame is not None:
         if frame.f_code.co_filename.startswith("<frozen importlib"):
             return True
@@ -212,11 +200,6 @@ def read(path: Path) -> None:
             pass
 
 
-def slice_(path: Path) -> None:
-    """Read some values."""
-    _datasets(path, 0, slice(-1, None), slice(None, None, 2))
-
-
 def use(place: Path | Files) -> None:
     """Read everything within narrow limits, and verify it."""
     options = ReadOptions(limits=LIMITS, external_links="within")
@@ -235,16 +218,6 @@ def append(path: Path) -> None:
         io.write_builder(builder)
 
 
-def verify(path: Path) -> str:
-    """Look for damage, by all that is known."""
-    return command("verify", "--level", "schema", path) + command("verify", path)
-
-
-def repair(path: Path) -> str:
-    """Repair what can be."""
-    return command("repair", path)
-
-
 def inspect(path: Path) -> str:
     """Show everything."""
     if path.suffix == ".h5":
@@ -252,23 +225,13 @@ def inspect(path: Path) -> str:
     return command("inspect", "--all", "--attributes", path) + command("inspect", "--json", "--specs", path)
 
 
-def diff(path: Path) -> str:
-    """Compare with itself, with a file of the other format, and with one of the same."""
+def compare(path: Path) -> str:
+    """Compare with itself, and with a file of the other format or of the same."""
     near = path.parent / "near.h5"
     with h5py.File(near, "w") as file:
         file["plain"] = np.zeros((6, 4), "i2")
         file["odd"] = np.zeros(3, "i2")
     return command("compare", path, path) + command("compare", path, near)
-
-
-def report(path: Path) -> str:
-    """Make a page."""
-    return command("report", "--overwrite", "--level", "chunks", "-o", path.parent / "page.html", path)
-
-
-def validate(path: Path) -> str:
-    """Hold it against what is cached in it."""
-    return command("validate", path)
 
 
 def converted(path: Path) -> None:
@@ -280,14 +243,19 @@ def converted(path: Path) -> None:
         convert(path, path.parent / "made.h5", check=False)
 
 
-def upgrade(path: Path) -> str:
-    """Give it the metadata of format 3."""
-    return command("upgrade", path)
-
-
 OPERATIONS: dict[str, Operation] = {
-    "read": read, "slice": slice_, "append": append, "verify": verify, "repair": repair, "inspect": inspect,
-    "compare": diff, "report": report, "validate": validate, "convert": converted, "upgrade": upgrade,
+    "read": read,
+    "slice": lambda path: _datasets(path, 0, slice(-1, None), slice(None, None, 2)),
+    "append": append,
+    "verify": lambda path: command("verify", "--level", "schema", path) + command("verify", path),
+    "repair": lambda path: command("repair", path),
+    "inspect": inspect,
+    "compare": compare,
+    "report": lambda path: command(
+        "report", "--overwrite", "--level", "chunks", "-o", path.parent / "page.html", path),
+    "validate": lambda path: command("validate", path),
+    "convert": converted,
+    "upgrade": lambda path: command("upgrade", path),
 }  # fmt: skip
 
 
