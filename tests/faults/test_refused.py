@@ -25,7 +25,6 @@ from typing import Any
 import pytest
 
 from hdmf_zarr_backend import ZarrIO, verify
-from hdmf_zarr_backend.errors import StoreRefusedError
 from tests.faults.refused import JOBS, REFUSED, prepare, state, work
 
 CODES = [errno.EIO, errno.EPERM, errno.ENOSPC]
@@ -204,22 +203,3 @@ def test_a_file_that_was_left_aside_is_given_back(text: bytes, prepared: Path, t
     work("follow", folder)
     assert state("follow", folder) == "new"
     assert not [name for name in os.listdir(folder) if name.startswith(".")]
-
-
-@pytest.mark.parametrize(
-    "text", [b"junk", b" {", b' {"host": "elsewhere", "pid": "x", "since": 3}', b" " * 10_000], ids=range(4)
-)
-def test_a_lock_file_with_anything_else_is_kept(text: bytes, prepared: Path, tmp_path: Path) -> None:
-    """What this package did not write may be somebody's; whoever knows that it is not removes it."""
-    folder = _copied(prepared, tmp_path, "foreign")
-    lock = folder / ".old.zarr.lock"
-    lock.write_bytes(text)
-    with pytest.raises(StoreRefusedError, match="delete it before you write here") as caught:
-        work("append", folder)
-    assert caught.value.store == str(folder / "old.zarr")
-    assert str(lock) in caught.value.problem
-    assert lock.read_bytes() == text
-    assert state("append", folder) == "old"
-    lock.unlink()
-    work("append", folder)
-    assert state("append", folder) == "new"

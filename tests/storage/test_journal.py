@@ -301,24 +301,10 @@ def _changed(change: Any) -> bytes:
     return json.dumps(said).encode() + b"\n" + values
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        b"",
-        b"\n",
-        b"[]\n",
-        b"{}\n",
-        _changed(lambda said: said.update(version=2)),
-        _changed(lambda said: said["old"].update(x=1)),
-        _changed(lambda said: said["old"].update({"a/0": -4})),
-        _changed(lambda said: said.update(crc32=5)),
-        _changed(lambda said: said.update(aside={"a/0": -1})),
-        _changed(lambda said: said.update(aside=["a/0"])),
-        _changed(lambda said: said.update(holder={})),
-        _changed(lambda said: said.update(mark={"documents": {"a/0": "x"}, "hidden": []})),
-        _changed(lambda said: None)[:-1],
-    ],
-)
+@pytest.mark.parametrize("text", [
+    b"", b"\n", b"[]\n", b"{}\n", _changed(lambda said: None)[:-1], _changed(lambda said: said.update(holder={})),
+    _changed(lambda said: said.update(aside=["a/0"])),
+])  # fmt: skip
 def test_a_journal_that_is_damaged_is_an_error_and_changes_nothing(text):
     keys = MemoryKeys({**BEFORE, JOURNAL: text})
     with pytest.raises(MetadataError, match="cannot be understood") as caught:
@@ -378,29 +364,27 @@ OUTSIDE = "is the root, leads out of the store, or is a key of the journal"
     [
         ({"version": 2}, "it is of version 2, and this package reads 1"),
         ({"id": "a/b"}, "'a/b' is not the id of a change"),
-        ({"old": {"a/0": 5}}, "it is cut off, or its values are damaged"),
-        ({"old": {"a/0": 3}}, "it is cut off, or its values are damaged"),
-        ({"old": {"a/0": True}}, "a number in it is not a whole number of 0 or more"),
+        *(({"old": {"a/0": size}}, "it is cut off, or its values are damaged") for size in (5, 3)),
         ({"crc32": 5}, "it is cut off, or its values are damaged"),
-        ({"absent": {}}, "it lists something that is not a key"),
-        ({"absent": [5]}, "it lists something that is not a key"),
+        *((change, "a number in it is not a whole number of 0 or more") for change in (
+            {"old": {"a/0": True}}, {"old": {"a/0": -4}}, {"aside": {"a/0": 1.0}}, {"aside": {"a/0": -1}})),
+        *(({"absent": keys}, "it lists something that is not a key") for keys in ({}, [5])),
         *(({"absent": [key]}, f"{key!r} {OUTSIDE}") for key in ("", "a//b", "./a", "a/../b", f"{JOURNAL}.1")),
         ({"below": ["a/."]}, f"'a/.' {OUTSIDE}"),
-        ({"aside": {"a/0": 1.0}}, "a number in it is not a whole number of 0 or more"),
-        ({"holder": {"host": 5, "pid": 1, "since": "now"}}, "it does not name its writer"),
-        ({"holder": {"host": "h", "pid": True, "since": "now"}}, "it does not name its writer"),
-        ({"holder": {"host": "h", "pid": 1, "since": 5}}, "it does not name its writer"),
-        (
-            {"mark": {"documents": {"a/0": "x"}, "hidden": []}},
-            "its mark names keys other than the documents of the root",
-        ),
-        ({"mark": {"documents": {}, "hidden": ["a/0"]}}, "its mark names keys other than the documents of the root"),
+        *(({"holder": holder}, "it does not name its writer") for holder in (
+            {"host": 5, "pid": 1, "since": "now"}, {"host": "h", "pid": True, "since": "now"},
+            {"host": "h", "pid": 1, "since": 5})),
+        *(({"mark": mark}, "its mark names keys other than the documents of the root") for mark in (
+            {"documents": {"a/0": "x"}, "hidden": []}, {"documents": {}, "hidden": ["a/0"]})),
     ],
     ids=str,
-)
+)  # fmt: skip
 def test_what_is_wrong_with_a_record_is_named(change, reason):
+    text = _changed(lambda said: said.update(change))
+    keys = MemoryKeys({**BEFORE, JOURNAL: text}, location="/a.zarr")
     with pytest.raises(MetadataError) as caught:
-        Record.decode(_changed(lambda said: said.update(change)), "/a.zarr")
+        recover(keys)
+    assert keys.values == {**BEFORE, JOURNAL: text}
     assert str(caught.value) == (
         f"/a.zarr: the journal '.hdmf_zarr_journal' of an interrupted change cannot be understood ({reason}). Export "
         "what can be read to a new file: it is as before the change, except values that were assigned to existing "
