@@ -87,7 +87,7 @@ LIBRARIES: dict[str, Library] = {
     "google_crc32c": _in("arrays/crc32c"),
     "orjson": _in("stores/json_text"),
     "pynwb": _in("nwb", "conversion/readability", "checks/validate"),
-    "h5py": _on_use_in("transfer/sources", "hdf5", "conversion/readability"),
+    "h5py": _in("transfer/sources", "hdf5", "conversion/readability"),
     "hdf5plugin": _on_use_in("hdf5"),
     "dask": _on_use_in("transfer/sources", "interop"),
     "distributed": _on_use_in("execution/executors"),

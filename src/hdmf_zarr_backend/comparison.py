@@ -28,7 +28,6 @@ from hdmf_zarr_backend.errors import (
 )
 from hdmf_zarr_backend.files.content import ZarrContent
 from hdmf_zarr_backend.formats import zarr2, zarr3
-from hdmf_zarr_backend.hdf5.content import Hdf5Content
 from hdmf_zarr_backend.model.content import (
     AttributeContent,
     DatasetContent,
@@ -391,7 +390,11 @@ def _is_content(file: Any) -> bool:
 
 
 def _opened(kind: str, source: Any, *, as_hdf5: bool) -> FileContent:
-    return Hdf5Content(source) if kind == "HDF5" else ZarrContent(source, as_hdf5=as_hdf5)
+    if kind == "HDF5":
+        from hdmf_zarr_backend.hdf5.content import Hdf5Content  # on use: it imports h5py
+
+        return Hdf5Content(source)
+    return ZarrContent(source, as_hdf5=as_hdf5)
 
 
 def _recognised(

@@ -21,7 +21,9 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
+import h5py
 import numpy as np
+from h5py import h5, h5a, h5g, h5s
 
 from hdmf_zarr_backend.errors import ValueRefusedError, ZarrBackendError
 from hdmf_zarr_backend.formats.references import Reference, decode_attribute_reference, decode_reference, is_reference
@@ -72,8 +74,6 @@ class NewerFormatNeededError(Exception):
 
 def read_attribute(attribute: Any, encode: Encode) -> tuple[Any, dict[str, Any]]:
     """Return the value of an attribute, or None if it is kept in the note only, and the note, which may be empty."""
-    import h5py
-
     tid = attribute.get_type()
     kind = encode_type(tid)
     if attribute.shape is None:
@@ -147,8 +147,6 @@ class AttributeWriter(NamedTuple):
 
     def write(self, node: Any, name: str, value: Any, note: dict[str, Any], refer: Refer) -> None:
         """Write one attribute."""
-        from h5py import h5a, h5s
-
         with refusing(f"the attribute {name!r}"):
             tid, values = _typed(name, value, note, refer)
             if not self.is_new and is_sparse(tid):
@@ -324,8 +322,6 @@ def _fitting_text(array: Array, dtype: np.dtype[Any]) -> Array | None:
 
 def attribute_names(node: Any) -> Iterator[tuple[str, Any]]:
     """Yield name and ``h5py.h5a.AttrID`` of the attributes of an object, sorted by name."""
-    from h5py import h5a
-
     names: list[bytes] = []
     h5a.iterate(node, names.append)  # opened by index, HDF5 would sort them again for each attribute
     for name in names:
@@ -334,8 +330,6 @@ def attribute_names(node: Any) -> Iterator[tuple[str, Any]]:
 
 def note_orders(node: Any, created: Any, note: dict[str, Any]) -> None:
     """Add the creation orders that a group or dataset keeps to its note."""
-    from h5py import h5, h5a, h5g
-
     flags = created.get_attr_creation_order()
     if flags & _TRACKED:
         names: list[bytes] = []
@@ -351,8 +345,6 @@ def _noted(flags: int, names: list[bytes]) -> list[Any]:
 
 
 def _links(group: Any) -> list[bytes]:
-    from h5py import h5
-
     names: list[bytes] = []
     group.links.iterate(names.append, idx_type=h5.INDEX_CRT_ORDER)
     return names

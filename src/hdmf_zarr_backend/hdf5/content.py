@@ -6,7 +6,9 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import h5py
 import numpy as np
+from h5py import h5d, h5l, h5o, h5r, h5t
 
 from hdmf_zarr_backend.errors import ValueRefusedError
 from hdmf_zarr_backend.formats.hdf5_types import noted_element
@@ -67,8 +69,6 @@ class Hdf5Content(Mapping[str, NodeContent]):
         link = self._nodes[path]
         if link is not None:
             return link
-        from h5py import h5d, h5o, h5t
-
         with reading(self.source, path):
             node = h5o.open(*self._file.within(raw_of(path)))
             attributes = self._attributes(node)
@@ -79,8 +79,6 @@ class Hdf5Content(Mapping[str, NodeContent]):
             return GroupContent(attributes)
 
     def _walk(self) -> Iterator[tuple[str, LinkContent | None]]:
-        from h5py import h5o
-
         for raw, form, info in self._file.walk(b"/", self._addresses):
             path = text_of(raw)
             if info is None:
@@ -94,8 +92,6 @@ class Hdf5Content(Mapping[str, NodeContent]):
                 yield path, None
 
     def _link(self, raw: bytes, form: int) -> LinkContent:
-        from h5py import h5l
-
         if form not in (h5l.TYPE_SOFT, h5l.TYPE_EXTERNAL):
             return LinkContent("user-defined", f"link class {form}")
         group, name = self._file.within(raw)
@@ -120,8 +116,6 @@ class Hdf5Content(Mapping[str, NodeContent]):
         return found
 
     def _dataset(self, path: str, node: Any, attributes: Mapping[str, AttributeContent]) -> DatasetContent:
-        import h5py
-
         check_other_files(node, os.path.abspath(self.source), path, None)
         dataset, creation, tid = h5py.Dataset(node), node.get_create_plist(), node.get_type()
         element, dtype, memory = _stored(tid)
@@ -147,8 +141,6 @@ class Hdf5Content(Mapping[str, NodeContent]):
         )
 
     def _fill(self, creation: Any, element: Element, dtype: np.dtype[Any]) -> Values | None:
-        from h5py import h5d
-
         defined = creation.fill_value_defined()
         is_own = defined == h5d.FILL_VALUE_USER_DEFINED
         if defined == h5d.FILL_VALUE_UNDEFINED or (is_own and element.kind in {"array", "sequence"}):
@@ -156,9 +148,6 @@ class Hdf5Content(Mapping[str, NodeContent]):
         return plain_values(stored_fill(creation, dtype, is_text=element.kind == "text"), element, self._resolve)
 
     def _resolve(self, reference: Any) -> Reference:
-        import h5py
-        from h5py import h5o, h5r
-
         if not reference:
             return Reference(None)
         try:
@@ -187,8 +176,6 @@ def _stored(tid: Any) -> tuple[Element, np.dtype[Any], Any]:
 
 def _layout_of(creation: Any) -> tuple[str, ...]:
     """Return how a dataset is stored, with the names of other files that hold its values."""
-    from h5py import h5d
-
     names = {h5d.COMPACT: "compact", h5d.CONTIGUOUS: "contiguous", h5d.CHUNKED: "chunked", h5d.VIRTUAL: "virtual"}
     layout = creation.get_layout()
     files: list[str] = []

@@ -26,7 +26,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeGuard
 
+import h5py
 import numpy as np
+from h5py import h5d, h5p, h5t
 
 from hdmf_zarr_backend.arrays.fills import fill_scalar
 from hdmf_zarr_backend.errors import FilterReplacedWarning, warn
@@ -148,8 +150,6 @@ def describe(dataset: Any) -> Description:
 
 def _storage_note(dataset: Any, created: Any) -> dict[str, Any]:
     """Return the note of how HDF5 stores a dataset: its layout, filters and orders."""
-    from h5py import h5d
-
     note: dict[str, Any] = {}
     if dataset.shape is None:
         note["null"] = True
@@ -165,8 +165,6 @@ def _storage_note(dataset: Any, created: Any) -> dict[str, Any]:
 
 def _describe_fill(description: Description, created: Any, dtype: np.dtype[Any]) -> None:
     """Record the fill value if the file defines one other than zero."""
-    from h5py import h5d
-
     if created.fill_value_defined() == h5d.FILL_VALUE_UNDEFINED:
         description.note["fill"] = "undefined"
     if not _has_readable_fill(description):
@@ -192,8 +190,6 @@ def _as_text(value: Any) -> str | None:
 
 def stored_fill(created: Any, dtype: np.dtype[Any], *, is_text: bool = False) -> Array:
     """Return the fill value of a dataset as an array without axes, zero if it is undefined."""
-    from h5py import h5d
-
     value = np.zeros((1,) if is_text else (), dtype)  # h5py needs an axis for text, and none for other types
     if created.fill_value_defined() == h5d.FILL_VALUE_USER_DEFINED:
         created.get_fill_value(value)
@@ -252,8 +248,6 @@ def creation_list(
     stored: StoredArray, note: dict[str, Any] | None, kind: TypeJSON, tid: Any, shape: Shape, maxshape: MaxShape
 ) -> Any:
     """Return the ``h5py.h5p.PropDCID`` to create a dataset with."""
-    from h5py import h5d, h5p
-
     properties = h5p.create(h5p.DATASET_CREATE)
     properties.set_obj_track_times(False)  # so that equal input gives equal files
     set_orders(properties, note or {})
@@ -342,8 +336,6 @@ def _default_filters(tid: Any) -> Pipeline:
 
 
 def _is_lossy(code: int, tid: Any) -> bool:
-    from h5py import h5t
-
     return code in _LOSSY or (code == SCALE_OFFSET and tid.get_class() == h5t.FLOAT)
 
 
@@ -361,8 +353,6 @@ def _set_fill(properties: Any, stored: StoredArray, note: dict[str, Any], kind: 
             return
         value = np.array(chosen, own).astype(dtype)
     if dtype.kind in "OS":
-        import h5py
-
         charset = kind.get("text", "utf-8") if isinstance(kind, dict) else "utf-8"
         value = np.array(value[()], dtype=h5py.string_dtype(charset))  # h5py writes wrong values for other text types
     properties.set_fill_value(value)

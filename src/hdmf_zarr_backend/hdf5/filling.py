@@ -18,7 +18,9 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+import h5py
 import numpy as np
+from h5py import h5d, h5s
 
 from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
 from hdmf_zarr_backend.arrays.chunks import ChunkReader
@@ -164,8 +166,6 @@ class Filler:
 
     def _target(self, placed: Placed, node: Dataset[Attributes], form: DatasetForm) -> _Target:
         stored = node.stored
-        from h5py import h5d
-
         dataset = h5d.open(*self._groups.within(raw_of(absolute(placed.path))))
         file = placed.file
         target = _Target(
@@ -194,8 +194,6 @@ class Filler:
     # ---- kept -------------------------------------------------------------------------------------------------------
 
     def _keep(self, target: _Target) -> None:
-        import h5py
-
         write_direct(h5py.Dataset(target.dataset), self._stored(target))
 
     def _stored(self, target: _Target) -> Iterator[tuple[Index, bytes | None]]:
@@ -241,8 +239,6 @@ class Filler:
         cache.forget(placed.own)
 
     def _put(self, target: _Target, task: BlockTask, result: Any) -> None:
-        import h5py
-
         if task.pipeline is None:
             _write(target, task.region, result)
         else:
@@ -251,8 +247,6 @@ class Filler:
 
 
 def _write(target: _Target, region: Region, block: Array) -> None:
-    from h5py import h5s
-
     dataset, tid = target.dataset, target.dataset.get_type()
     memory = memory_type(tid, writing=True)
     lengths = tuple(part.stop - part.start for part in region)

@@ -29,6 +29,7 @@ from functools import lru_cache
 from typing import Any, TypeAlias
 
 import numpy as np
+from h5py import h5z
 
 from hdmf_zarr_backend.arrays.codecs import DECODE_ERRORS, Codec, make_codec
 from hdmf_zarr_backend.errors import ChunkError
@@ -266,8 +267,6 @@ def usable(pipeline: Pipeline) -> bool:
 
 
 def _is_registered(number: int) -> bool:
-    from h5py import h5z
-
     both = h5z.FILTER_CONFIG_ENCODE_ENABLED | h5z.FILTER_CONFIG_DECODE_ENABLED
     return bool(h5z.filter_avail(number)) and h5z.get_filter_info(number) & both == both
 

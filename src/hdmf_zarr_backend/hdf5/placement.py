@@ -13,6 +13,8 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import h5py
+
 from hdmf_zarr_backend.errors import ZarrBackendError
 from hdmf_zarr_backend.formats.links import Link, LinkedFile
 from hdmf_zarr_backend.formats.references import Reference
@@ -235,8 +237,6 @@ def _holds(location: str, path: str) -> bool:
     """Tell whether ``location`` is an HDF5 file that has an object at ``path``."""
     if is_url(location) or not os.path.isfile(location):
         return False
-    import h5py
-
     try:
         with h5py.File(location, "r") as file:
             return path in file

@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
+from h5py import h5d
 
 from hdmf_zarr_backend.arrays.codecs import ChunkCodec
 from hdmf_zarr_backend.errors import ChunkError, StoreError, UsageError, at
@@ -289,8 +290,6 @@ class ContiguousH5Source:
 
 def plan_contiguous(dataset: Any, description: Description) -> ContiguousH5Source | None:
     """Return a source for a contiguous dataset, None if HDF5 has to read it."""
-    from h5py import h5d
-
     if not description.is_raw or not dataset.shape or not dataset.size:
         return None
     if dataset.id.get_create_plist().get_layout() != h5d.CONTIGUOUS:
@@ -349,8 +348,6 @@ def plan_raw(dataset: Any, description: Description) -> RawH5Source | None:
 
 def _fill_bytes(dataset: Any, dtype: np.dtype[Any], *, has_inner: bool) -> bytes | None:
     """Return the element to read where no chunk is stored: zero if HDF5 must not fill, None if unknown."""
-    from h5py import h5d
-
     created = dataset.id.get_create_plist()
     is_given = created.fill_value_defined() == h5d.FILL_VALUE_USER_DEFINED
     if not is_given or created.get_fill_time() == h5d.FILL_TIME_NEVER:

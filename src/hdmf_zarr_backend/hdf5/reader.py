@@ -18,7 +18,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import h5py
 import numpy as np
+from h5py import h5a, h5g, h5l, h5o, h5s, h5z
 
 from hdmf_zarr_backend.errors import StoreNotFoundError, UnsupportedFileError, ZarrBackendError
 from hdmf_zarr_backend.formats.references import Reference
@@ -60,8 +62,6 @@ class OpenGroups:
 
     def within(self, raw: bytes) -> tuple[Any, bytes]:
         """Return the open parent group of the object at an absolute path, and its name in that group."""
-        from h5py import h5g
-
         parent, _, name = raw.rpartition(b"/")
         if not parent:
             return self._file, raw
@@ -83,8 +83,6 @@ class SourceFile:
     """One open HDF5 file."""
 
     def __init__(self, location: str, options: Mapping[str, Any] | None = None) -> None:
-        import h5py
-
         self.location = location
         remote = RemoteFile(location, options or {}) if is_url(location) else None
         try:
@@ -109,8 +107,6 @@ class SourceFile:
 
     def open(self, raw: bytes) -> Any:
         """Return the low-level object at a path. The last one stays open, and with it HDF5's cache of its chunks."""
-        from h5py import h5o
-
         if self._last is None or self._last[0] != raw:
             with reading(self.location, text_of(raw)):
                 self._last = (raw, h5o.open(*self.within(raw)))
@@ -118,8 +114,6 @@ class SourceFile:
 
     def walk(self, top: bytes, known: Container[Address]) -> Iterator[tuple[bytes, int, Any]]:
         """Yield the object at a path and everything below it, depth first, sorted by name. Links are not followed."""
-        from h5py import h5g, h5l, h5o
-
         pending = [top]
         while pending:
             raw = pending.pop()
@@ -224,8 +218,6 @@ class Hdf5Tree:
 
     def _descend(self, place: str, file: SourceFile, top: bytes) -> None:
         """Place an object and everything below it. Links are placed later, when all objects have their paths."""
-        from h5py import h5l
-
         start = len(top.rstrip(b"/")) + 1
         for raw, form, info in file.walk(top, self.places):
             path = place if raw == top else join(place, text_of(raw[start:]))
@@ -241,8 +233,6 @@ class Hdf5Tree:
 
     def _place(self, path: str, file: SourceFile, raw: bytes, info: Any) -> None:
         """Set the path of one object."""
-        from h5py import h5o
-
         kinds: dict[int, Kind] = {h5o.TYPE_GROUP: "group", h5o.TYPE_DATASET: "dataset"}
         placed = Placed(path, kinds.get(info.type, "datatype"), file, raw)
         self.places[info.fileno, info.addr] = placed
@@ -253,8 +243,6 @@ class Hdf5Tree:
             check_depth(self._rules, file.location, absolute(path))
 
     def _place_link(self, link: _Pending) -> None:
-        from h5py import h5l
-
         group, name = link.file.within(link.raw)
         form = group.links.get_info(name).type
         if form == h5l.TYPE_SOFT:
@@ -332,8 +320,6 @@ class Hdf5Tree:
 
     def named_type(self, tid: Any) -> Placed | None:
         """Return the named type for a type, None if it has no name in the file."""
-        from h5py import h5o
-
         if not tid.committed():
             return None
         info = h5o.get_info(tid)
@@ -345,8 +331,6 @@ class Hdf5Tree:
         """Return the object id of the object at a path, None if it has none; each is read once."""
         key = (file.location, raw)
         if key not in self._ids:
-            from h5py import h5o
-
             self._ids[key] = object_id(h5o.open(*file.within(raw)))
         return self._ids[key]
 
@@ -371,8 +355,6 @@ def soft_target(raw: bytes, value: bytes) -> bytes:
 
 def address_of(file: SourceFile, raw: bytes) -> Address | None:
     """Return the address of the object at a path, through links; None if it does not exist."""
-    from h5py import h5o
-
     try:
         info = h5o.get_info(file.file.id, raw)
     except H5_ERRORS:
@@ -382,8 +364,6 @@ def address_of(file: SourceFile, raw: bytes) -> Address | None:
 
 def object_id(node: Any) -> str | None:
     """Return the object id of a low-level object, None if it has none."""
-    from h5py import h5a
-
     attribute = h5a.open(node, b"object_id") if h5a.exists(node, b"object_id") else None
     if attribute is None or attribute.shape != () or attribute.dtype.kind not in "OS":
         return None
@@ -429,8 +409,6 @@ class Hdf5Data:
 
     def dataset(self) -> Any:
         """Open and return the ``h5py.Dataset``."""
-        import h5py
-
         return h5py.Dataset(self._file.open(self._raw))
 
     def __getitem__(self, key: Any) -> Any:
@@ -467,16 +445,12 @@ class Hdf5Data:
 
 def _missing_filter(node: Any) -> int | None:
     """Return the number of the first filter of a dataset that this HDF5 library lacks."""
-    from h5py import h5z
-
     numbers = (number for number, _, _ in filters_of(node.get_create_plist()))
     return next((number for number in numbers if not h5z.filter_avail(number)), None)
 
 
 def read_block(node: Any, bounds: Bounds, dtype: np.dtype[Any], memory: Any) -> Array:
     """Return a block of a dataset as an array."""
-    from h5py import h5s
-
     lengths = tuple(stop - start for start, stop in bounds)
     values: Array = np.zeros(lengths, dtype)
     if not values.size:

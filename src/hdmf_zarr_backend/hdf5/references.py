@@ -16,8 +16,10 @@ import math
 from dataclasses import replace
 from typing import Any
 
+import h5py
 import numpy as np
 import numpy.typing as npt
+from h5py import h5i, h5o, h5r, h5s, h5t
 
 from hdmf_zarr_backend.errors import MetadataError
 from hdmf_zarr_backend.formats.references import Reference, encode_reference
@@ -41,9 +43,6 @@ class Hdf5References:
         A reference without a target is null too, with a warning. A reference to an object that is not placed names the
         HDF5 file.
         """
-        import h5py
-        from h5py import h5o, h5r
-
         if not reference:
             return None
         try:
@@ -61,8 +60,6 @@ class Hdf5References:
 
     def _outside(self, target: Any, file: SourceFile) -> Reference:
         """Return a reference to an object that is not placed in the Zarr file."""
-        from h5py import h5i
-
         name = h5i.get_name(target)
         warn_broken(f"A reference points to {name!r} in {file.location}, which is not part of the new file.")
         path = absolute(text_of(name or b"/"))
@@ -77,8 +74,6 @@ class Hdf5References:
 
     def encode_addresses(self, addresses: Array, file: SourceFile) -> Array | None:
         """Return the JSON of references given as addresses, None if one of them has no placed target."""
-        from h5py import h5o
-
         number = h5o.get_info(file.file.id).fileno
         distinct, inverse = np.unique(addresses, return_inverse=True)
         table: Array = np.empty(len(distinct), object)
@@ -100,8 +95,6 @@ class ReferenceData(Hdf5Data):
         self._references = references
 
     def _read(self, bounds: Bounds) -> Array:
-        from h5py import h5t
-
         tid = self._file.open(self._raw).get_type()
         if tid.get_class() == h5t.REFERENCE:
             found = self._encoded(bounds, tid)
@@ -127,8 +120,6 @@ class ReferenceData(Hdf5Data):
 
 def encode_region(space: Any) -> Any:
     """Return the JSON of the selection of an ``h5py.h5s.SpaceID``."""
-    from h5py import h5s
-
     form = space.get_select_type()
     if form == h5s.SEL_ALL:
         return [{"slice": [0, int(n), 1]} for n in space.shape]
@@ -179,8 +170,6 @@ def decode_region(region: Any, space: Any) -> None:
 
 
 def _select(region: Any, space: Any) -> None:
-    from h5py import h5s
-
     if isinstance(region, dict):
         points = np.asarray(region["points"], dtype=np.uint64)
         space.select_elements(points.reshape(len(points), len(space.shape)))

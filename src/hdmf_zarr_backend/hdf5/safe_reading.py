@@ -19,6 +19,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import h5py
+from h5py import h5d, h5o
+
 from hdmf_zarr_backend.errors import DamagedFileError, LinkRefusedError, ZarrBackendError, at, warn
 from hdmf_zarr_backend.model.link_sources import is_url
 from hdmf_zarr_backend.options import ExternalLinks, ReadOptions
@@ -114,8 +117,6 @@ class _Followed:
 
     def follow(self, dataset: Any, origin: str, trail: tuple[_Source, ...]) -> None:
         """Check the files of a dataset and of its virtual sources; ``trail`` has the datasets that led to it."""
-        from h5py import h5d
-
         created = dataset.get_create_plist()
         self._check_raw_files(created, origin)
         if created.get_layout() != h5d.VIRTUAL:
@@ -149,8 +150,6 @@ class _Followed:
 
 def _identity(dataset: Any, origin: str) -> _Source:
     """Return the identity of a dataset, independent of its path."""
-    from h5py import h5o
-
     return (origin if is_url(origin) else os.path.realpath(origin)), h5o.get_info(dataset).addr
 
 
@@ -180,8 +179,6 @@ def _sources(created: Any, origin: str) -> Iterator[tuple[str, bytes]]:
 @contextmanager
 def _opened(dataset: Any, origin: str, place: str, path: bytes) -> Iterator[Any]:
     """Open the source of a virtual dataset; None if HDF5 does not find one, and would read fill values."""
-    import h5py
-
     if place == origin:
         yield _dataset_in(h5py.File(h5py.h5i.get_file_id(dataset)), path)
     elif is_url(place) or not os.path.isfile(place):
@@ -200,8 +197,6 @@ def _opened(dataset: Any, origin: str, place: str, path: bytes) -> Iterator[Any]
 
 
 def _dataset_in(file: Any, path: bytes) -> Any:
-    import h5py
-
     try:
         node = file.get(path)
     except H5_ERRORS:

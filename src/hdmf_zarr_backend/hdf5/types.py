@@ -22,7 +22,9 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
+import h5py
 import numpy as np
+from h5py import h5t
 
 from hdmf_zarr_backend.errors import MetadataError, ValueRefusedError
 from hdmf_zarr_backend.formats.dtypes import Kind, element_of
@@ -64,8 +66,6 @@ def raw_of(text: Any) -> bytes:
 
 def encode_type(tid: Any) -> TypeJSON:
     """Return the JSON of an ``h5py.h5t.TypeID``."""
-    from h5py import h5t
-
     found = any_type(tid)
     arrays = () if isinstance(found, str) else (part for part in _parts(tid) if part.get_class() == h5t.ARRAY)
     if any(part.get_super().get_class() == h5t.ARRAY for part in arrays):
@@ -78,8 +78,6 @@ def encode_type(tid: Any) -> TypeJSON:
 
 def any_type(tid: Any) -> TypeJSON:
     """Return the JSON of a type. An array of arrays becomes one array with more axes, as in NumPy."""
-    from h5py import h5t
-
     encode: dict[int, Callable[[Any], TypeJSON]] = {
         h5t.INTEGER: _encode_number,
         h5t.FLOAT: _encode_number,
@@ -105,8 +103,6 @@ def any_type(tid: Any) -> TypeJSON:
 
 def _parts(tid: Any) -> Iterator[Any]:
     """Yield a type and all types inside it."""
-    from h5py import h5t
-
     pending = [tid]
     while pending:
         part = pending.pop()
@@ -119,8 +115,6 @@ def _parts(tid: Any) -> Iterator[Any]:
 
 
 def _encode_number(tid: Any) -> TypeJSON:
-    from h5py import h5t
-
     size = tid.get_size()
     is_float = tid.get_class() == h5t.FLOAT
     kind = "f" if is_float else "u" if tid.get_sign() == h5t.SGN_NONE else "i"
@@ -139,8 +133,6 @@ def _float_layout(tid: Any) -> tuple[Any, ...]:
 
 
 def _encode_text(tid: Any) -> TypeJSON:
-    from h5py import h5t
-
     charset = "utf-8" if tid.get_cset() == h5t.CSET_UTF8 else "ascii"
     padding = _PADDING[tid.get_strpad()]
     if tid.is_variable_str():
@@ -149,8 +141,6 @@ def _encode_text(tid: Any) -> TypeJSON:
 
 
 def _encode_reference(tid: Any) -> TypeJSON:
-    import h5py
-
     return REGION if h5py.check_ref_dtype(tid.dtype) is h5py.RegionReference else OBJECT
 
 
@@ -228,8 +218,6 @@ def decode_type(value: Any) -> Any:
 
 
 def _decode(value: Any, depth: int) -> Any:
-    from h5py import h5t
-
     if depth > _MAX_DEPTH:
         raise ValueError("nested too deep")
     if isinstance(value, str):
@@ -249,8 +237,6 @@ def _decode(value: Any, depth: int) -> Any:
 
 
 def _decode_name(value: str) -> Any:
-    from h5py import h5t
-
     named = {OBJECT: h5t.STD_REF_OBJ, REGION: h5t.STD_REF_DSETREG, BOOL: h5t.py_create(np.dtype("?"), logical=True)}
     if value in named:
         return named[value]
@@ -271,8 +257,6 @@ def _decode_name(value: str) -> Any:
 
 
 def _decode_text(value: dict[str, Any]) -> Any:
-    from h5py import h5t
-
     tid = h5t.C_S1.copy()
     tid.set_size(_size(value["size"]) if "size" in value else h5t.VARIABLE)
     tid.set_cset({"utf-8": h5t.CSET_UTF8, "ascii": h5t.CSET_ASCII}[value["text"]])
@@ -281,8 +265,6 @@ def _decode_text(value: dict[str, Any]) -> Any:
 
 
 def _decode_number(value: dict[str, Any]) -> Any:
-    from h5py import h5t
-
     name = value["number"]
     found = _NUMBER.match(name)
     if found is None:
@@ -301,14 +283,10 @@ def _decode_number(value: dict[str, Any]) -> Any:
 
 def _standard(prefix: str, dtype: np.dtype[Any]) -> Any:
     """Return a predefined type of HDF5."""
-    from h5py import h5t
-
     return getattr(h5t, f"{prefix}{8 * dtype.itemsize}{'BE' if dtype.str[0] == '>' else 'LE'}")
 
 
 def _decode_enum(value: dict[str, Any], depth: int) -> Any:
-    from h5py import h5t
-
     tid = h5t.enum_create(_decode(value["base"], depth + 1))
     for name, number in value["enum"]:
         tid.enum_insert(raw_of(name), int(number))
@@ -316,16 +294,12 @@ def _decode_enum(value: dict[str, Any], depth: int) -> Any:
 
 
 def _decode_opaque(value: dict[str, Any]) -> Any:
-    from h5py import h5t
-
     tid = h5t.create(h5t.OPAQUE, _size(value["opaque"]))
     tid.set_tag(raw_of(value["tag"]))
     return tid
 
 
 def _decode_compound(value: dict[str, Any], depth: int) -> Any:
-    from h5py import h5t
-
     names = [raw_of(field[0]) for field in value["fields"]]
     types = [_decode(field[1], depth + 1) for field in value["fields"]]
     packed = np.cumsum([0, *(member.get_size() for member in types)]).tolist()
@@ -341,8 +315,6 @@ def is_sparse(tid: Any) -> bool:
 
     HDF5 2.0 treats such a type as damage in a file without checksums, which the oldest version of the format is.
     """
-    from h5py import h5t
-
     numbers = (part for part in _parts(tid) if part.get_class() in (h5t.INTEGER, h5t.FLOAT))
     return any(part.get_size() > 1 and 2 * part.get_precision() < 8 * part.get_size() for part in numbers)
 
@@ -358,8 +330,6 @@ def _size(value: Any) -> int:
 
 def memory_type(tid: Any, *, writing: bool) -> Any:
     """Return the memory type for values of ``tid`` in a NumPy array of ``tid.dtype``."""
-    from h5py import h5t
-
     form = tid.get_class()
     dtype = tid.dtype
     if form == h5t.STRING and not tid.is_variable_str():
@@ -377,8 +347,6 @@ def memory_type(tid: Any, *, writing: bool) -> Any:
 
 def _memory_compound(tid: Any, *, writing: bool) -> Any:
     """Return the memory type of a compound, with its members at their offsets in NumPy."""
-    from h5py import h5t
-
     dtype = tid.dtype
     memory = h5t.create(h5t.COMPOUND, dtype.itemsize)
     for index, name in enumerate(dtype.names):

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
+from h5py import h5d
 
 from hdmf_zarr_backend.hdf5.chunks import Index
 from hdmf_zarr_backend.hdf5.datasets import describe
@@ -201,8 +202,6 @@ def virtual_source(source: object) -> VirtualSource | None:
 
 def unwritten(dataset: Any, shape: tuple[int, ...]) -> VirtualSource | None:
     """Return the source of a contiguous numeric dataset that was never written, None for any other dataset."""
-    from h5py import h5d
-
     created = dataset.id.get_create_plist()
     is_in_one_piece = created.get_layout() == h5d.CONTIGUOUS and not created.get_external_count()
     if not is_in_one_piece or dataset.id.get_offset() is not None or dataset.id.get_storage_size():

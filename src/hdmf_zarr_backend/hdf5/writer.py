@@ -10,6 +10,9 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+import h5py
+from h5py import h5d, h5f, h5fd, h5g, h5o, h5p, h5r, h5s, h5t
+
 from hdmf_zarr_backend.errors import MissingTargetError, NameRefusedError
 from hdmf_zarr_backend.formats.attributes import decode_attributes
 from hdmf_zarr_backend.formats.links import LinkedFile
@@ -73,8 +76,6 @@ class Hdf5Writer:
             self._write(is_new=True)
 
     def _write(self, *, is_new: bool) -> None:
-        import h5py
-
         self._references.clear()
         self._types.clear()
         self._is_new = is_new
@@ -98,8 +99,6 @@ class Hdf5Writer:
             filler.fill([(placed, form) for placed, form in planned if form is not None])
 
     def _create_file(self, output: OutputFile) -> Any:
-        from h5py import h5f, h5fd, h5p
-
         access, creation = h5p.create(h5p.FILE_ACCESS), h5p.create(h5p.FILE_CREATE)
         access.set_fclose_degree(h5f.CLOSE_STRONG)
         access.set_libver_bounds(h5f.LIBVER_V18 if self._is_new else h5f.LIBVER_EARLIEST, h5f.LIBVER_LATEST)
@@ -119,8 +118,6 @@ class Hdf5Writer:
 
     def _create(self, placed: Placed) -> DatasetForm | None:
         """Create a group, or a dataset without values; return the form of a dataset."""
-        from h5py import h5g, h5p
-
         self._output.check()
         with named(placed), refusing():
             if isinstance(placed.node, Group):
@@ -140,8 +137,6 @@ class Hdf5Writer:
             self._types.add(path)
 
     def _create_dataset(self, placed: Placed, node: Dataset[Attributes]) -> DatasetForm:
-        from h5py import h5d, h5s
-
         notes = notes_of(node.attributes)
         note = notes[HDF5] if isinstance(notes.get(HDF5), dict) else None
         form = dataset_form(node, is_spec=_is_specification(placed))
@@ -166,16 +161,12 @@ class Hdf5Writer:
 
     def _named_type(self, path: Any, tid: Any) -> Any:
         """Return the named type at ``path`` if it equals ``tid``, else ``tid``."""
-        from h5py import h5o, h5t
-
         if not isinstance(path, str) or _raw(path) not in self._types:
             return tid
         found = h5o.open(*self._within(path))
         return found if isinstance(found, h5t.TypeID) and found.equal(tid) else tid
 
     def _create_links(self) -> None:
-        from h5py import h5g
-
         root = h5g.open(self._file, b"/")
         creation = _link_creation()
         for link in self._placement.links:
@@ -194,8 +185,6 @@ class Hdf5Writer:
     # ---- attributes -------------------------------------------------------------------------------------------------
 
     def _attributes(self, placed: Placed) -> None:
-        from h5py import h5o
-
         self._output.check()
         with named(placed), refusing():
             note = hdf5_note(placed.node)
@@ -232,8 +221,6 @@ class Hdf5Writer:
 
     def _refer(self, reference: Reference, file: LinkedFile) -> Any:
         """Return an h5py reference; with a warning a null reference, if the target is not in the new file."""
-        from h5py import h5d, h5r
-
         place = self._placement.place_of(reference, file)
         if place is None:
             other = None if self._allows_null else self._placement.file_of(reference, file)
@@ -293,8 +280,6 @@ def _member(path: str, name: str) -> bytes:
 
 
 def _link_creation() -> Any:
-    from h5py import h5p, h5t
-
     properties = h5p.create(h5p.LINK_CREATE)
     properties.set_char_encoding(h5t.CSET_UTF8)
     return properties
