@@ -115,7 +115,7 @@ class WaitingShards:
                 elif index in before:
                     made.add(index, next(kept))
                 elif not self.is_stored(shard):  # a stored shard of another program may lack chunks
-                    raise ChunkError(f"the chunk {index} of a shard was not written", path=absolute(self._path))
+                    raise ChunkError(f"the chunk {index} of a shard was not written", path=self._path)
             made.finish()
         self._written.add(shard)
         self._reuse_file()

@@ -220,9 +220,9 @@ class ChunkCodec:
         self.is_object = self.dtype.hasobject
         ids = [config["id"] for config in filters]
         if self.is_object and OBJECT_CODECS.isdisjoint(ids):
-            raise MetadataError("an array of objects has no codec for objects", remedy="Run `zarrio verify`.")
+            raise MetadataError("an array of objects has no codec for objects")
         if compressor and compressor["id"] in OBJECT_CODECS:
-            raise MetadataError(f"{compressor['id']!r} is not a compressor", remedy="Run `zarrio verify` on the file.")
+            raise MetadataError(f"{compressor['id']!r} is not a compressor")
         self._has_count = bool(ids) and ids[0] in _VLEN
         self._keeps_shape = self.is_object and not self._has_count  # JSON, MessagePack and pickles store the shape
 

@@ -66,9 +66,7 @@ def fill_scalar(array: StoredArray, dtype: np.dtype[Any]) -> Any:
             return np.zeros((), dtype)[()]  # zarr 2 declared 0 for everything
         return _number_fill(value, dtype)
     except (ValueError, TypeError, OverflowError, binascii.Error) as error:
-        raise MetadataError(
-            f"the fill value {value!r} does not fit {dtype} ({error})", remedy="Run `zarrio verify` on the file."
-        ) from error
+        raise MetadataError(f"the fill value {value!r} does not fit {dtype} ({error})") from error
 
 
 def _number_fill(value: Any, dtype: np.dtype[Any]) -> Any:

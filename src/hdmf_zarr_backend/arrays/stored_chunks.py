@@ -9,7 +9,7 @@ from typing import Any
 from hdmf_zarr_backend.arrays.blosc_blocks import stated_bytes
 from hdmf_zarr_backend.errors import ChunkError, StoreError
 from hdmf_zarr_backend.formats.dtypes import numpy_dtype
-from hdmf_zarr_backend.model.nodes import absolute, join
+from hdmf_zarr_backend.model.nodes import join
 from hdmf_zarr_backend.model.stored import StoredArray
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.files import OpenValue
@@ -46,7 +46,7 @@ def _chunk_error(error: StoreError, store: Store, path: str, name: str) -> Store
     return ChunkError(
         f"the chunk {name!r} is a folder, a pipe or a device, not a file",
         store=store.location,
-        path=absolute(path),
+        path=path,
         remedy="Restore it from a copy.",
     )
 

@@ -447,9 +447,7 @@ def decode_attributes(attributes: dict[str, Any], *, resolve: Resolve) -> dict[s
         except ZarrBackendError:
             raise  # from `resolve`; some errors of this package are ValueErrors or KeyErrors too
         except _DAMAGE as error:
-            raise MetadataError(
-                f"the attribute {stored!r} does not fit its type ({error})", remedy="Run `zarrio verify` on the file."
-            ) from error
+            raise MetadataError(f"the attribute {stored!r} does not fit its type ({error})") from error
     return decoded
 
 

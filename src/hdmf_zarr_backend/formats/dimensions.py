@@ -56,7 +56,7 @@ def decode_dimensions(attributes: dict[str, Any]) -> tuple[str | None, ...] | No
     if labels is None:
         return None
     if not isinstance(labels, list) or not all(label is None or isinstance(label, str) for label in labels):
-        raise MetadataError(f"{labels!r} are not labels of dimensions", remedy="Run `zarrio verify` on the file.")
+        raise MetadataError(f"{labels!r} are not labels of dimensions")
     return tuple(labels)
 
 

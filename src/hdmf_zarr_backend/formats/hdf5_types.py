@@ -24,9 +24,7 @@ def _noted_element(value: Any) -> Element:
     try:
         return _noted(value, 0)
     except (ValueError, TypeError, KeyError, AttributeError, IndexError) as error:
-        raise MetadataError(
-            f"{value!r} is not an HDF5 type ({error})", remedy="Run `zarrio verify` on the file."
-        ) from error
+        raise MetadataError(f"{value!r} is not an HDF5 type ({error})") from error
 
 
 noted_element: Memo[Element] = Memo(_noted_element)

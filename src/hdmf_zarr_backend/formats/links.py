@@ -35,12 +35,12 @@ def decode_links(attributes: dict[str, Any]) -> list[Link]:
     """Return the links of a group, in the order of the file."""
     entries = attributes.get(LINKS, [])
     if not isinstance(entries, list):
-        raise MetadataError(f"{LINKS} is not a list", remedy="Run `zarrio verify` on the file.")
+        raise MetadataError(f"{LINKS} is not a list")
     links = []
     for entry in entries:
         name = entry.get("name") if isinstance(entry, dict) else None
         if not isinstance(name, str):
-            raise MetadataError(f"the link {entry!r} has no name", remedy="Run `zarrio verify` on the file.")
+            raise MetadataError(f"the link {entry!r} has no name")
         if name in ("", ".", "..") or "/" in name or "\0" in name:
             raise MetadataError(f"a link cannot have the name {name!r}", remedy="Remove it from zarr_link.")
         links.append(Link(name, decode_reference(entry)))

@@ -87,7 +87,7 @@ def encode_reference(reference: Reference) -> dict[str, Any]:
 def decode_reference(value: Any) -> Reference:
     """Return the reference for a dict; unknown keys are ignored."""
     if not isinstance(value, dict) or not isinstance(value.get("path"), str):
-        raise MetadataError(f"{value!r} is not a reference", remedy="Run `zarrio verify` on the file.")
+        raise MetadataError(f"{value!r} is not a reference")
     source = value.get("source")
     try:
         return Reference(
@@ -99,9 +99,7 @@ def decode_reference(value: Any) -> Reference:
         )
     except (ValueError, TypeError, OverflowError) as error:
         raise MetadataError(
-            f"the region of a reference is not valid ({error})",
-            path=absolute(value["path"]),
-            remedy="Run `zarrio verify`.",
+            f"the region of a reference is not valid ({error})", path=absolute(value["path"])
         ) from error
 
 

@@ -75,7 +75,7 @@ def decode_region(region: Any) -> Any:
             return _rows(np.array(region["points"], dtype=np.intp))
         return tuple(slice(*part["slice"]) if "slice" in part else np.array(part["index"], np.intp) for part in region)
     except (KeyError, TypeError, ValueError) as error:
-        raise MetadataError(f"{region!r} is not a region", remedy="Run `zarrio verify` on the file.") from error
+        raise MetadataError(f"{region!r} is not a region") from error
 
 
 class RegionReference:

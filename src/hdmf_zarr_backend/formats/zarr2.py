@@ -24,7 +24,6 @@ from hdmf_zarr_backend.model.nodes import (
     Group,
     Hierarchy,
     Node,
-    absolute,
     check_axes,
     checked_lengths,
     split,
@@ -127,7 +126,7 @@ def _attributes(documents: Mapping[str, Any], path: str) -> Attributes:
     if attributes is None:
         return {}
     if not isinstance(attributes, dict):
-        raise MetadataError(f"{ATTRIBUTES} is not a JSON object", path=absolute(path), remedy=_REMEDY)
+        raise MetadataError(f"{ATTRIBUTES} is not a JSON object", path=path)
     return attributes
 
 
@@ -182,16 +181,14 @@ def parse_array(document: Any, attributes: Attributes, path: str) -> Dataset[Att
     _check_format(document, ARRAY, path)
     if not document.keys() >= _REQUIRED:
         missing = [key for key in _ARRAY_KEYS if key not in document]
-        raise MetadataError(f"{ARRAY} lacks {', '.join(missing)}", path=absolute(path), remedy=_REMEDY)
+        raise MetadataError(f"{ARRAY} lacks {', '.join(missing)}", path=path)
     shape = checked_lengths(document["shape"], "shape", path, least=0)
     chunks = checked_lengths(document["chunks"], "chunks", path, least=1)
     check_axes(shape, chunks, path)
     separator = document.get("dimension_separator", ".")
     order = document["order"]
     if separator not in (".", "/") or order not in ("C", "F"):
-        raise MetadataError(
-            f"dimension_separator {separator!r} or order {order!r} is unknown", path=absolute(path), remedy=_REMEDY
-        )
+        raise MetadataError(f"dimension_separator {separator!r} or order {order!r} is unknown", path=path)
     known = _WITH_SEPARATOR if separator != "." else _REQUIRED
     extra = {} if len(document) == len(known) else {key: document[key] for key in document if key not in known}
     stored = StoredArray(
@@ -210,12 +207,12 @@ def parse_array(document: Any, attributes: Attributes, path: str) -> Dataset[Att
 
 def _check_format(document: Any, name: str, path: str) -> None:
     if not isinstance(document, dict) or document.get("zarr_format") != 2:
-        raise MetadataError(f"{name} is not a document of Zarr format 2", path=absolute(path), remedy=_REMEDY)
+        raise MetadataError(f"{name} is not a document of Zarr format 2", path=path)
 
 
 def _codec(value: Any, key: str, path: str) -> dict[str, Any] | None:
     if value is not None and not (isinstance(value, dict) and isinstance(value.get("id"), str)):
-        raise MetadataError(f"{key} {value!r} is not a codec", path=absolute(path), remedy=_REMEDY)
+        raise MetadataError(f"{key} {value!r} is not a codec", path=path)
     return value
 
 
@@ -223,7 +220,7 @@ def _filters(value: Any, path: str) -> list[dict[str, Any]] | None:
     if value is None:
         return None
     if not isinstance(value, list):
-        raise MetadataError(f"filters {value!r} is not a list", path=absolute(path), remedy=_REMEDY)
+        raise MetadataError(f"filters {value!r} is not a list", path=path)
     if None in value:
-        raise MetadataError("filters holds null", path=absolute(path), remedy=_REMEDY)
+        raise MetadataError("filters holds null", path=path)
     return [codec for item in value if (codec := _codec(item, "filters", path)) is not None]

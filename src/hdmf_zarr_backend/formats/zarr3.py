@@ -43,7 +43,6 @@ from hdmf_zarr_backend.model.nodes import (
     Group,
     Hierarchy,
     Node,
-    absolute,
     check_axes,
     checked_lengths,
     split,
@@ -119,10 +118,10 @@ def stated_chunks(document: dict[str, Any]) -> tuple[tuple[int, ...], Any]:
 def _kind(document: Any, path: str) -> Literal["array", "group"]:
     kind = document.get("node_type") if isinstance(document, dict) and document.get("zarr_format") == 3 else None
     if kind not in ("array", "group"):
-        raise MetadataError(f"{DOCUMENT} is not a document of Zarr format 3", path=absolute(path), remedy=_REMEDY)
+        raise MetadataError(f"{DOCUMENT} is not a document of Zarr format 3", path=path)
     attributes = document.get("attributes")
     if attributes is not None and not isinstance(attributes, dict):
-        raise MetadataError("the attributes are not a JSON object", path=absolute(path), remedy=_REMEDY)
+        raise MetadataError("the attributes are not a JSON object", path=path)
     found: Literal["array", "group"] = kind
     return found
 
@@ -131,14 +130,14 @@ def _grid(document: dict[str, Any], path: str) -> tuple[tuple[int, ...], tuple[i
     """Return the shape of an array, the shape of one cell of its grid (a chunk or a shard), and the keys of cells."""
     if not document.keys() >= _REQUIRED:
         missing = sorted(_REQUIRED - document.keys())
-        raise MetadataError(f"{DOCUMENT} lacks {', '.join(missing)}", path=absolute(path), remedy=_REMEDY)
+        raise MetadataError(f"{DOCUMENT} lacks {', '.join(missing)}", path=path)
     shape = checked_lengths(document["shape"], "shape", path, least=0)
     chunks = _chunk_shape(document["chunk_grid"], path)
     check_axes(shape, chunks, path)
     keys = _chunk_keys(document["chunk_key_encoding"], path)
     codecs = document["codecs"]
     if not isinstance(codecs, list) or not {type(codec) for codec in codecs} <= _CODEC_TYPES:
-        raise MetadataError(f"codecs {codecs!r} is not a list of codecs", path=absolute(path), remedy=_REMEDY)
+        raise MetadataError(f"codecs {codecs!r} is not a list of codecs", path=path)
     return shape, chunks, keys
 
 
@@ -146,7 +145,7 @@ def _chunk_shape(grid: Any, path: str) -> tuple[int, ...]:
     configuration = grid.get("configuration") if isinstance(grid, dict) and grid.get("name") == "regular" else None
     if not isinstance(configuration, dict):
         raise MetadataError(
-            f"the chunk grid {grid!r} is not regular", path=absolute(path), remedy="Write it again with regular chunks."
+            f"the chunk grid {grid!r} is not regular", path=path, remedy="Write it again with regular chunks."
         )
     return checked_lengths(configuration.get("chunk_shape"), "chunk_shape", path, least=1)
 
@@ -163,7 +162,7 @@ def _chunk_keys(encoding: Any, path: str) -> ChunkKeys:
         separator = configuration.get("separator", usual.separator)
         if isinstance(separator, str) and separator in (".", "/"):
             return ChunkKeys(usual.encoding, "/" if separator == "/" else ".")
-    raise MetadataError(f"the chunk key encoding {encoding!r} is unknown", path=absolute(path), remedy=_REMEDY)
+    raise MetadataError(f"the chunk key encoding {encoding!r} is unknown", path=path)
 
 
 # ---- the consolidated document --------------------------------------------------------------------------------------
@@ -253,11 +252,7 @@ def _parse_array(document: dict[str, Any], path: str) -> Dataset[Attributes]:
         error.locate(path=path)
         raise
     except _DAMAGE as error:
-        raise MetadataError(
-            f"the document contradicts itself ({type(error).__name__}: {error})",
-            path=absolute(path),
-            remedy="Run `zarrio verify`.",
-        ) from error
+        raise MetadataError(f"the document contradicts itself ({type(error).__name__}: {error})", path=path) from error
 
 
 def _decode_array(
@@ -348,14 +343,12 @@ MetadataError
 def _check_objects(stored: Any, filters: list[dict[str, Any]] | None) -> None:
     first = filters[0]["id"] if filters else None
     if first not in ("vlen-utf8", "vlen-bytes"):
-        raise MetadataError(
-            f"elements of type {stored!r} are stored with {first or 'bytes'!r}", remedy="Run `zarrio verify`."
-        )
+        raise MetadataError(f"elements of type {stored!r} are stored with {first or 'bytes'!r}")
 
 
 def _check_shards(shards: tuple[int, ...], chunks: tuple[int, ...] | None) -> None:
     if chunks is not None and any(n % c for n, c in zip(shards, chunks, strict=True)):
-        raise MetadataError(f"shards {shards} hold no whole chunks {chunks}", remedy="Run `zarrio verify`.")
+        raise MetadataError(f"shards {shards} hold no whole chunks {chunks}")
 
 
 def _take_names(attributes: Attributes, names: Any) -> None:

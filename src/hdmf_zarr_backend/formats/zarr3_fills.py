@@ -60,7 +60,7 @@ def decode_fill(value: Any, data_type: Any, stored: Any) -> Any:
         return _encoded_bytes(_row_of_fields(value, data_type))
     if isinstance(value, list) and not str(stored).startswith("complex"):  # bytes as in the specification
         if not all(type(item) is int and 0 <= item < 256 for item in value):
-            raise MetadataError(f"the fill value {value!r} is not a list of bytes", remedy=_REMEDY)
+            raise MetadataError(f"the fill value {value!r} is not a list of bytes")
         return _encoded_bytes(bytes(value))
     return value
 
@@ -104,7 +104,7 @@ def _from_bits(value: str, data_type: Any) -> Any:
     try:
         number = struct.unpack(f">{code}", int(value, 16).to_bytes(int(data_type[2:]), "big"))[0]
     except (OverflowError, struct.error) as error:
-        raise MetadataError(f"the fill value {value!r} does not fit {data_type}", remedy=_REMEDY) from error
+        raise MetadataError(f"the fill value {value!r} does not fit {data_type}") from error
     return json_float(number)
 
 
@@ -154,7 +154,7 @@ def _row_of_fields(value: dict[str, Any], data_type: Any) -> bytes:
         row = np.zeros((), from_zarr_type(data_type))
         _decode_fields(row, value)
     except (ValueError, TypeError, KeyError, SyntaxError, OverflowError) as error:
-        raise MetadataError(f"the fill value {value!r} does not fit {data_type!r} ({error})", remedy=_REMEDY) from error
+        raise MetadataError(f"the fill value {value!r} does not fit {data_type!r} ({error})") from error
     return row.tobytes()
 
 

@@ -93,9 +93,7 @@ class _Target:
         except (ValueError, TypeError, KeyError, IndexError, OverflowError) as error:
             if isinstance(error, ZarrBackendError):
                 raise
-            raise MetadataError(
-                f"the values do not fit the type {kind!r} ({error})", remedy="Run `zarrio verify` on the file."
-            ) from error
+            raise MetadataError(f"the values do not fit the type {kind!r} ({error})") from error
 
     def _rows(self, block: Array, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
         fields = self.form.type["fields"]  # type: ignore[index]
@@ -425,7 +423,7 @@ class BlockTask:
             raise
         except OSError as error:
             raise resource_failure(error, "read", store=self.store.location, path=absolute(self.path)) or StoreError(
-                f"a chunk could not be read ({error})", store=self.store.location, path=absolute(self.path)
+                f"a chunk could not be read ({error})", store=self.store.location, path=self.path
             ) from error
 
     def _encoded(self, block: Array, pipeline: CodecPipeline) -> Encoded:

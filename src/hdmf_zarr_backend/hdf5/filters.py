@@ -337,10 +337,10 @@ def lz4_to_hdf5(data: bytes) -> bytes:
     """Return an LZ4 chunk of numcodecs in the frame of HDF5's filter."""
     total, block = int.from_bytes(data[:4], "little"), data[4:]
     if not block or not 0 < total < 2**31:
-        raise ChunkError("an LZ4 chunk has no header", remedy="Run `zarrio verify`.")
+        raise ChunkError("an LZ4 chunk has no header")
     if len(block) >= total:  # the filter would read it as an uncompressed block
         try:
             block = bytes(_codec((("id", "lz4"),)).decode(data))
         except DECODE_ERRORS as error:
-            raise ChunkError(f"an LZ4 chunk cannot be decoded ({error})", remedy="Run `zarrio verify`.") from error
+            raise ChunkError(f"an LZ4 chunk cannot be decoded ({error})") from error
     return _LZ4_HEADER.pack(total, total) + len(block).to_bytes(4, "big") + block

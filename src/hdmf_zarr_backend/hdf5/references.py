@@ -164,9 +164,7 @@ def decode_region(region: Any, space: Any) -> None:
         if not space.select_valid():
             raise IndexError("it lies outside")
     except (ValueError, TypeError, KeyError, IndexError, OverflowError, RuntimeError) as error:
-        raise MetadataError(
-            f"the region {region!r} does not fit its target ({error})", remedy="Run `zarrio verify`."
-        ) from error
+        raise MetadataError(f"the region {region!r} does not fit its target ({error})") from error
 
 
 def _select(region: Any, space: Any) -> None:

@@ -214,7 +214,7 @@ def decode_type(value: Any) -> Any:
     except ValueRefusedError:
         raise
     except (ValueError, TypeError, LookupError, OverflowError, AttributeError, RuntimeError, StopIteration) as error:
-        raise MetadataError(f"{value!r} is not an HDF5 type ({error})", remedy="Run `zarrio verify`.") from error
+        raise MetadataError(f"{value!r} is not an HDF5 type ({error})") from error
 
 
 def _decode(value: Any, depth: int) -> Any:
