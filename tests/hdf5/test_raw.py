@@ -451,5 +451,5 @@ def test_chunks_without_an_address_are_read_through_hdf5(path: Path) -> None:
             real.id.chunk_iter(lambda info: callback(info._replace(byte_offset=None)))
 
         raw = RawChunks(_listing(real, chunk_iter))
-        assert not raw.is_plain_file
+        assert raw.file is None
         assert raw.read((1,)) == RawChunks(real).read((1,))

@@ -24,10 +24,11 @@ BLOCKS = "/@"
 
 
 class ChunkCache:
-    """Decoded chunks of one file by key, bounded in bytes."""
+    """Decoded chunks of one file by key, bounded in bytes; a chunk of more than ``largest`` bytes is not kept."""
 
-    def __init__(self, max_bytes: int = CACHE_BYTES) -> None:
+    def __init__(self, max_bytes: int = CACHE_BYTES, *, largest: int | None = None) -> None:
         self._max = max_bytes
+        self._largest = max_bytes // 4 if largest is None else largest
         self._bytes = 0
         self._chunks: OrderedDict[str, tuple[Any, int]] = OrderedDict()
         self._lock = threading.Lock()
@@ -49,7 +50,7 @@ class ChunkCache:
         """Keep the chunk of ``key`` in one of its forms, all of which have ``nbytes``."""
         is_objects = form == CHUNK and chunk.dtype.hasobject
         size = chunk.size * _OBJECT_BYTES if is_objects else chunk.nbytes
-        if size > self._max // 4:
+        if size > self._largest:
             return
         key += form
         with self._lock:

@@ -27,7 +27,7 @@ from hdmf_zarr_backend.errors import MetadataError, ValueRefusedError, ZarrBacke
 from hdmf_zarr_backend.formats.casting import infer, unmasked
 from hdmf_zarr_backend.formats.dtypes import from_zarr_type, plain, zarr_type
 from hdmf_zarr_backend.formats.references import is_reference
-from hdmf_zarr_backend.formats.reserved import NCZARR_ATTR, NOTES, escape, notes_of, visible
+from hdmf_zarr_backend.formats.reserved import NCZARR_ATTR, NOTES, as_dict, escape, notes_of, visible
 from hdmf_zarr_backend.formats.zarr3_fills import json_float
 
 __all__ = ["decode_attributes", "encode_attributes"]
@@ -453,5 +453,4 @@ def decode_attributes(attributes: dict[str, Any], *, resolve: Resolve) -> dict[s
 
 def _mapping(holder: Any, key: str) -> dict[str, Any]:
     """Return the object under ``key``, ``{}`` if another program stored something else there."""
-    found = holder.get(key) if isinstance(holder, dict) else None
-    return found if isinstance(found, dict) else {}
+    return as_dict(as_dict(holder).get(key))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from operator import truediv
-from typing import Any
+from typing import Any, TypeGuard
 
 CHUNK_BYTES = 4 * 2**20
 """Target size in bytes of one chunk of a new array."""
@@ -135,6 +135,11 @@ def shards_by_bytes(
         counts.append(count)
         left //= count
     return tuple(count * chunk for count, chunk in zip(reversed(counts), chunks, strict=True))
+
+
+def is_chunk_shape(value: Any, axes: int) -> TypeGuard[list[int]]:
+    """Tell whether a JSON value is a shape of chunks: a positive length for each axis."""
+    return isinstance(value, list) and len(value) == axes and all(type(n) is int and n > 0 for n in value)
 
 
 def chunks_inside(shards: tuple[int, ...], chunks: tuple[int, ...]) -> tuple[int, ...]:

@@ -220,8 +220,7 @@ class Described:
 def describe(node: Dataset[Attributes], notes: dict[str, Any] | None = None, *, is_spec: bool = False) -> Described:
     """Return the meaning of a stored array."""
     notes = notes_of(node.attributes) if notes is None else notes
-    note = notes.get("hdf5")
-    note = note if isinstance(note, dict) else None
+    note = notes["hdf5"] if isinstance(notes.get("hdf5"), dict) else None
     charset, enum = (note.get("charset"), note.get("enum")) if note else (None, None)
     codec = node.stored.first_filter.get("id")
     word = node.attributes.get(DTYPE)

@@ -17,7 +17,9 @@ from hdmf_zarr_backend.model.memo import Memo
 _PADDING = {"nullterm": "null-terminated", "nullpad": "null-padded", "spacepad": "space-padded"}
 _NAMED = {"bool": Element("bool", 1), "object": REFERENCE, "region": REGION}
 _BOOL_MEMBERS = (("FALSE", 0), ("TRUE", 1))
-_DATETIME_TAG = "NUMPY:"  # h5py's tag of opaque types for NumPy's dates
+
+DATES = "NUMPY:"
+"""Prefix of the tag of opaque types in which h5py stores NumPy's dates."""
 
 
 def _noted_element(value: Any) -> Element:
@@ -92,8 +94,8 @@ def _noted_compound(value: dict[str, Any], depth: int) -> Element:
 
 def _noted_opaque(value: dict[str, Any], _: int) -> Element:
     tag = str(value.get("tag", ""))
-    if tag.startswith(_DATETIME_TAG):
-        return code_element(tag.removeprefix(_DATETIME_TAG))
+    if tag.startswith(DATES):
+        return code_element(tag.removeprefix(DATES))
     return Element("opaque", int(value["opaque"]), detail=tag)
 
 

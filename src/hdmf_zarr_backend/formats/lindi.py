@@ -26,7 +26,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from hdmf_zarr_backend.errors import MetadataError, at
-from hdmf_zarr_backend.formats.reserved import DTYPE, LINKS, NOTES, SPECLOC, notes_of
+from hdmf_zarr_backend.formats.reserved import DTYPE, LINKS, NOTES, SPECLOC, as_dict, notes_of
 from hdmf_zarr_backend.formats.zarr3_attributes import REFERENCE_3, decode_values
 from hdmf_zarr_backend.model.link_sources import THIS_FILE
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, Node, absolute, join
@@ -43,8 +43,7 @@ def external_of(stored: StoredArray) -> tuple[str, str] | None:
     """Return URL and dataset of the file that has the values of an array, None if they are in this file."""
     if EXTERNAL not in stored.extra:
         return None
-    link = stored.extra[EXTERNAL]
-    stated = link if isinstance(link, dict) else {}
+    stated = as_dict(stored.extra[EXTERNAL])
     return str(stated.get("url", "an unknown file")), str(stated.get("name", "of an unknown name"))
 
 

@@ -63,8 +63,7 @@ def escape(attributes: dict[str, Any], notes: dict[str, Any]) -> dict[str, str]:
 def visible(attributes: dict[str, Any]) -> dict[str, str]:
     """Return ``{stored name: user's name}`` of the attributes of a node that are not reserved."""
     notes = notes_of(attributes)
-    renamed = notes.get(_ESCAPED)
-    renamed = renamed if isinstance(renamed, dict) else {}
+    renamed = as_dict(notes.get(_ESCAPED))
     hidden = RESERVED | {DOC} if notes.get(DOC) is True else RESERVED
     return {name: str(renamed.get(name, name)) for name in attributes if name not in hidden}
 
@@ -83,6 +82,11 @@ def notes_of(attributes: dict[str, Any]) -> dict[str, Any]:
     """Return the note of a node, which has what Zarr cannot express; ``{}`` if there is none."""
     notes = attributes.get(NOTES)
     return notes if isinstance(notes, dict) else {}
+
+
+def as_dict(value: Any) -> dict[str, Any]:
+    """Return a JSON object of a file, ``{}`` if another program stored something else there."""
+    return value if isinstance(value, dict) else {}
 
 
 TYPE_KEYS = ("neurodata_type", "data_type")

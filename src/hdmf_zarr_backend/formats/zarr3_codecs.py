@@ -19,6 +19,7 @@ from typing import Any
 
 from hdmf_zarr_backend.errors import MetadataError, UsageError
 from hdmf_zarr_backend.formats import zarr3_types
+from hdmf_zarr_backend.formats.chunking import is_chunk_shape
 from hdmf_zarr_backend.formats.zarr3_types import Endian
 from hdmf_zarr_backend.model.stored import Order, Shards
 
@@ -282,8 +283,7 @@ def _decode(name: str, configuration: dict[str, Any]) -> dict[str, Any]:
 
 def _decode_sharded(configuration: dict[str, Any], ndim: int) -> Chain:
     chunks, inner = configuration.get("chunk_shape"), configuration.get("codecs")
-    is_shape = isinstance(chunks, list) and len(chunks) == ndim and all(type(n) is int and n > 0 for n in chunks)
-    if not is_shape or not isinstance(inner, list):
+    if not is_chunk_shape(chunks, ndim) or not isinstance(inner, list):
         raise MetadataError(f"the shards {configuration!r} have no chunks", remedy=_REMEDY)
     checksum = _has_checksum(configuration)
     location = configuration.get("index_location", "end")
@@ -293,7 +293,7 @@ def _decode_sharded(configuration: dict[str, Any], ndim: int) -> Chain:
     if location not in ("start", "end"):
         raise MetadataError(f"the index of shards has no place {location!r}", remedy=_REMEDY)
     shards = Shards((), index_at_end=location == "end", checksum=checksum)
-    return Chain(chain.filters, chain.compressor, chain.endian, chain.order, tuple(chunks or ()), shards)
+    return Chain(chain.filters, chain.compressor, chain.endian, chain.order, tuple(chunks), shards)
 
 
 def _has_checksum(configuration: dict[str, Any]) -> bool:

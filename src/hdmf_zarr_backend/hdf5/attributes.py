@@ -80,7 +80,7 @@ def read_attribute(attribute: Any, encode: Encode) -> tuple[Any, dict[str, Any]]
         return h5py.Empty(tid.dtype), {"type": kind, "space": "null"}
     values = _read(attribute, tid)
     if _only_in_note(kind, values):
-        return None, {"type": kind, "shape": list(attribute.shape), "value": encode_array(values, kind, encode)}
+        return None, note_attribute(attribute, encode)
     value = _value(values, kind)
     if kind in (OBJECT, REGION):
         return value, {} if values.size else {"type": kind}
@@ -114,18 +114,13 @@ def _only_in_note(kind: TypeJSON, values: Array) -> bool:
 
 def _value(values: Array, kind: TypeJSON) -> Any:
     if isinstance(kind, dict) and "text" in kind and (values.ndim == 0 or "size" not in kind):
-        return _texts(values)
-    if not values.dtype.hasobject and values.dtype.names is None:
+        texts = [encode_text(item) for item in values.flat]
+        if not all(isinstance(text, str) for text in texts):
+            texts = [decode_text(text) for text in texts]
+        values = array_of(texts, values.shape, np.dtype(object))
+    elif not values.dtype.hasobject and values.dtype.names is None:
         values = values.astype(values.dtype.str, copy=False)  # without the dtype metadata of h5py
     return values if values.ndim else values[()]
-
-
-def _texts(values: Array) -> Any:
-    texts = [encode_text(item) for item in values.flat]
-    if not all(isinstance(text, str) for text in texts):
-        texts = [decode_text(text) for text in texts]
-    found = array_of(texts, values.shape, np.dtype(object))
-    return found if found.ndim else found[()]
 
 
 # ---- values -> HDF5 -------------------------------------------------------------------------------------------------
@@ -162,13 +157,11 @@ class AttributeWriter(NamedTuple):
             except OSError as error:
                 if self.is_new:
                     raise
-                raise NewerFormatNeededError(
-                    name
-                ) from error  # HDF5 raises no specific error; other failures occur again
+                # HDF5 raises no specific error; other failures occur again
+                raise NewerFormatNeededError(name) from error
             if values is not None and values.size:
-                attribute.write(
-                    np.ascontiguousarray(values).reshape(values.shape), mtype=memory_type(tid, writing=True)
-                )
+                values = np.ascontiguousarray(values).reshape(values.shape)
+                attribute.write(values, mtype=memory_type(tid, writing=True))
 
 
 @contextmanager
@@ -202,69 +195,34 @@ def default_attribute_type(value: Any) -> TypeJSON:
 
 def _typed(name: str, value: Any, note: dict[str, Any], refer: Refer) -> tuple[Any, Array | None]:
     """Return the type and the values in memory; the values are None for an attribute without a dataspace."""
-    noted = _from_note(value, note, refer)
-    if noted is not None:
-        return noted
+    noted = note.get("type")
+    if noted is not None and note.get("space") == "null" and (value is None or np.size(value) == 0):
+        return decode_type(noted), None
+    if noted is not None and "value" in note:  # it is kept only there
+        tid = decode_type(noted)
+        return tid, decode_array(note["value"], note.get("shape"), noted, tid.dtype, refer_json(refer))
     references = _references(value)
     if references is not None:
-        return _typed_references(references, refer)
-    fitting = None if _is_mixed(value) else _typed_array(value, note.get("type"))
-    if fitting is not None:
-        return fitting
-    text = _as_json(value)
-    if text is None:
-        raise ValueRefusedError(
-            f"HDF5 cannot store the attribute {name!r} of type {type(value).__name__}", remedy="Remove or change it."
-        )
+        has_region = any(item.region is not None for item in references.flat)
+        tid = decode_type(REGION if has_region else OBJECT)
+        return tid, array_of([refer(item) for item in references.flat], references.shape, tid.dtype)
+    if not isinstance(value, dict) and not (isinstance(value, list) and value):  # NumPy makes text of mixed lists
+        for kind in filter(None, (noted, default_attribute_type(value))):
+            tid = decode_type(kind)
+            values = _fitting(value, kind, tid.dtype)
+            if values is not None:
+                return tid, values
+    try:
+        text = json.dumps(value.tolist() if isinstance(value, np.ndarray) else value, sort_keys=True)
+    except (TypeError, ValueError):
+        problem = f"HDF5 cannot store the attribute {name!r} of type {type(value).__name__}"
+        raise ValueRefusedError(problem, remedy="Remove or change it.") from None
     tid = decode_type(UTF8)
     return tid, array_of([raw_of(text)], (), tid.dtype)
 
 
-def _from_note(value: Any, note: dict[str, Any], refer: Refer) -> tuple[Any, Array | None] | None:
-    """Return type and values of an attribute that is kept only in the note, None if its value is in Zarr."""
-    kind = note.get("type")
-    if kind is None:
-        return None
-    if note.get("space") == "null" and (value is None or np.size(value) == 0):
-        return decode_type(kind), None
-    if "value" not in note:
-        return None
-    tid = decode_type(kind)
-    return tid, decode_array(note["value"], note.get("shape"), kind, tid.dtype, _refer_json(refer))
-
-
-def _typed_references(references: Any, refer: Refer) -> tuple[Any, Array]:
-    has_region = any(item.region is not None for item in references.flat)
-    tid = decode_type(REGION if has_region else OBJECT)
-    return tid, array_of([refer(item) for item in references.flat], references.shape, tid.dtype)
-
-
-def _typed_array(value: Any, noted: TypeJSON | None) -> tuple[Any, Array] | None:
-    """Return a value in the noted type, else in its default type; None if it loses something in both."""
-    for kind in (noted, default_attribute_type(value)):
-        if not kind:
-            continue
-        tid = decode_type(kind)
-        values = _fitting(value, kind, tid.dtype)
-        if values is not None:
-            return tid, values
-    return None
-
-
-def _is_mixed(value: Any) -> bool:
-    """Tell whether a value is a list that is not an array; NumPy would convert its numbers to text."""
-    return isinstance(value, dict) or (isinstance(value, list) and bool(value))
-
-
-def _as_json(value: Any) -> str | None:
-    """Return the JSON text of a value that only JSON can express, such as a dict or a mixed list."""
-    try:
-        return json.dumps(value.tolist() if isinstance(value, np.ndarray) else value, sort_keys=True)
-    except (TypeError, ValueError):
-        return None
-
-
-def _refer_json(refer: Refer) -> Callable[[Any], Any]:
+def refer_json(refer: Refer) -> Callable[[Any], Any]:
+    """Return a function that gives the reference of HDF5 for the JSON of one; None remains None."""
     return lambda value: None if value is None else refer(decode_reference(value))
 
 

@@ -87,6 +87,11 @@ class RawChunks:
         Number of chunks along each axis, stored or not.
     location : str
         Name of the file, for messages.
+    file : FileBytes or RemoteFile, optional
+        The file that chunks are read from at their offsets. Without it, HDF5 has to read them, and this cannot be sent
+        to other processes.
+    where : array
+        ``offset``, ``size`` and ``mask`` of each stored chunk, in the order of iteration, see `StoredChunk`.
     """
 
     def __init__(self, dataset: Any, inner: tuple[int, ...] = ()) -> None:
@@ -101,26 +106,16 @@ class RawChunks:
         self.name = str(dataset.name)
         self._rank = len(dataset.shape)
         self._wanted: frozenset[int] | None = None
-        self._positions, self._where = _list_chunks(dataset)
+        self._positions, self.where = _list_chunks(dataset)
         self._direct: _Direct | None = None
-        self._bytes = plain_file(dataset) if not np.any(self._where["offset"] == _NOWHERE) else None
-        if self._bytes is None:
+        self.file = plain_file(dataset) if not np.any(self.where["offset"] == _NOWHERE) else None
+        if self.file is None:
             self._direct = _Direct(dataset)
         elif not self._compare(_Direct(dataset), int(dataset.file.userblock_size)):
             raise _uncertain(dataset)
 
     def __len__(self) -> int:
         return len(self._positions)
-
-    @property
-    def is_plain_file(self) -> bool:
-        """Whether chunks are read from the file at their offsets. Only then can this be sent to other processes."""
-        return self._bytes is not None
-
-    @property
-    def file(self) -> FileBytes | RemoteFile | None:
-        """The file that chunks are read from at their offsets, None if HDF5 has to read them."""
-        return self._bytes
 
     def find(self, index: Index) -> StoredChunk | None:
         """Return the position of the chunk at ``index``, None if it is not stored."""
@@ -132,7 +127,7 @@ class RawChunks:
         place = int(np.searchsorted(self._positions, position))
         if place == len(self._positions) or self._positions[place] != position:
             return None
-        offset, size, mask = self._where[place].item()
+        offset, size, mask = self.where[place].item()
         return StoredChunk(offset, size, mask)
 
     def read(self, index: Index) -> bytes | None:
@@ -152,8 +147,8 @@ class RawChunks:
                     remedy="Do not write to the HDF5 file before the copy is complete.",
                 )
             return data
-        assert self._bytes is not None
-        return self._bytes.read(found.offset, found.size)
+        assert self.file is not None
+        return self.file.read(found.offset, found.size)
 
     def __iter__(self) -> Iterator[Index]:
         """Yield the indices of the stored chunks."""
@@ -166,16 +161,8 @@ class RawChunks:
     def stored(self) -> Iterator[tuple[Index, StoredChunk]]:
         """Yield index and position of the stored chunks in the order of iteration, much faster than `find` for each."""
         indices = [axis.tolist() for axis in np.unravel_index(self._positions, self.grid)] if len(self) else []
-        where = map(StoredChunk._make, self._where.tolist())
+        where = map(StoredChunk._make, self.where.tolist())
         return zip(zip(*indices, strict=True), where, strict=True) if indices else iter(())
-
-    def sizes(self) -> npt.NDArray[np.uint64]:
-        """Return the stored size of each chunk in bytes, in the order of iteration."""
-        return np.asarray(self._where["size"])
-
-    def masks(self) -> npt.NDArray[np.uint32]:
-        """Return the filter mask of each chunk, in the order of iteration."""
-        return np.asarray(self._where["mask"])
 
     def is_partial(self) -> npt.NDArray[np.bool_]:
         """Return for each chunk whether it extends beyond the edge of the array, in the order of iteration."""
@@ -183,10 +170,6 @@ class RawChunks:
         for axis, index in enumerate(np.unravel_index(self._positions, self.grid) if len(self) else ()):
             partial |= (index + 1) * self.chunks[axis] > self.shape[axis]
         return partial
-
-    def set_unfiltered(self, which: npt.NDArray[np.bool_]) -> None:
-        """Mark chunks as unfiltered where the masks in the file do not show it."""
-        self._where["mask"][which] = UNFILTERED
 
     def part(self, indices: Iterable[Index]) -> RawChunks:
         """Return a copy that contains only the chunks at ``indices``, small enough to be sent with a task."""
@@ -199,7 +182,7 @@ class RawChunks:
         is_stored[is_stored] = self._positions[kept[is_stored]] == ordered[is_stored]
         kept = kept[is_stored]
         cut = object.__new__(RawChunks)
-        cut.__dict__.update(self.__dict__, _positions=self._positions[kept], _where=self._where[kept], _wanted=wanted)
+        cut.__dict__.update(self.__dict__, _positions=self._positions[kept], where=self.where[kept], _wanted=wanted)
         return cut
 
     def _position(self, index: Index) -> int:
@@ -212,9 +195,9 @@ class RawChunks:
         """Tell whether the smallest chunk has the same bytes read either way, after adding the user block if needed."""
         if not len(self):
             return True
-        index = self.index_at(int(np.argmin(self._where["size"])))
+        index = self.index_at(int(np.argmin(self.where["size"])))
         for shift in (0, userblock):
-            self._where["offset"] += np.uint64(shift)
+            self.where["offset"] += np.uint64(shift)
             try:
                 if self.read(index) == direct.read(index[: self._rank])[0]:
                     return True

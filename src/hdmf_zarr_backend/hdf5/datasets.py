@@ -22,9 +22,8 @@ else with shuffle and gzip level 4. Everything else is contiguous. A dataset tha
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeGuard
+from typing import Any
 
 import h5py
 import numpy as np
@@ -33,8 +32,9 @@ from h5py import h5d, h5p, h5t
 from hdmf_zarr_backend.arrays.fills import fill_scalar
 from hdmf_zarr_backend.errors import FilterReplacedWarning, warn
 from hdmf_zarr_backend.formats import elements
-from hdmf_zarr_backend.formats.chunking import CHUNK_BYTES, LEAST_CHUNK_BYTES, default_chunks
-from hdmf_zarr_backend.formats.dtypes import Kind, number_name, numpy_dtype, plain
+from hdmf_zarr_backend.formats.chunking import CHUNK_BYTES, LEAST_CHUNK_BYTES, default_chunks, is_chunk_shape
+from hdmf_zarr_backend.formats.dtypes import Kind, numpy_dtype, plain
+from hdmf_zarr_backend.formats.reserved import as_dict
 from hdmf_zarr_backend.hdf5.attributes import note_orders, set_orders
 from hdmf_zarr_backend.hdf5.filters import (
     BUILT_IN,
@@ -49,7 +49,7 @@ from hdmf_zarr_backend.hdf5.filters import (
     usable,
 )
 from hdmf_zarr_backend.hdf5.types import TypeJSON, encode_type, is_same_layout, kind_of_type, type_of_element
-from hdmf_zarr_backend.hdf5.values import Array, decode_array, encode_array
+from hdmf_zarr_backend.hdf5.values import Array, decode_array, encode_array, encode_text
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset
 from hdmf_zarr_backend.model.stored import StoredArray
 
@@ -115,7 +115,7 @@ def _field_word(kind: TypeJSON, dtype: np.dtype[Any]) -> str:
     if word is not None:
         return word
     if dtype.kind in "biuf":
-        return number_name(plain(dtype))
+        return plain(dtype).name
     return "bytes" if dtype.kind == "S" else f"V{dtype.itemsize}"  # stored as JSON
 
 
@@ -129,11 +129,12 @@ def describe(dataset: Any) -> Description:
     if dtype.subdtype is not None:
         dtype, inner = dtype.subdtype
     note = _storage_note(dataset, created)
-    if isinstance(found, dict) and "enum" in found:
-        note["enum"] = dict(found["enum"])
-    if isinstance(found, dict) and "size" in found and found.get("text") == "utf-8":
+    parts = as_dict(found)
+    if "enum" in parts:
+        note["enum"] = dict(parts["enum"])
+    if "size" in parts and parts.get("text") == "utf-8":
         note["charset"] = "utf-8"
-    fields = found["fields"] if isinstance(found, dict) and kind == "compound" else []
+    fields = parts["fields"] if kind == "compound" else []
     description = Description(
         kind=kind,
         dtype=plain(dtype),
@@ -167,25 +168,20 @@ def _describe_fill(description: Description, created: Any, dtype: np.dtype[Any])
     """Record the fill value if the file defines one other than zero."""
     if created.fill_value_defined() == h5d.FILL_VALUE_UNDEFINED:
         description.note["fill"] = "undefined"
-    if not _has_readable_fill(description):
-        return
+    is_tagged = bool(as_dict(description.type).get("tag")) and description.dtype.kind == "V"
+    if is_tagged or description.inner or description.kind in ("object", "region", "compound"):
+        return  # h5py can neither read nor write a fill value of this type
     is_text = description.kind in ("text", "ascii")
     value = stored_fill(created, dtype, is_text=is_text)
     if not (value[()] if is_text else value.tobytes().strip(b"\0")):
         return
     if description.maxshape is not None:
-        plain_value = value[()] if is_text else value.astype(description.dtype)[()]
-        description.fill_value = _as_text(plain_value) if description.kind == "text" else plain_value
+        fill: Any = value[()] if is_text else value.astype(description.dtype)[()]
+        if description.kind == "text":  # None if it is not UTF-8, which text in Zarr has to be
+            fill = text if isinstance(text := encode_text(fill), str) else None
+        description.fill_value = fill
     if value.dtype.names is not None or is_text or description.fill_value is None or is_unusual_nan(value):
         description.note["fill"] = {"value": encode_array(value, description.type, lambda reference: None)}
-
-
-def _as_text(value: Any) -> str | None:
-    """Return text of HDF5 as ``str``, None if it is not UTF-8, which text in Zarr has to be."""
-    try:
-        return value.decode("utf-8") if isinstance(value, bytes) else str(value)
-    except UnicodeDecodeError:
-        return None
 
 
 def stored_fill(created: Any, dtype: np.dtype[Any], *, is_text: bool = False) -> Array:
@@ -201,12 +197,6 @@ def is_unusual_nan(value: Any) -> bool:
     if value.dtype.kind not in "fc" or not np.isnan(value):
         return False
     return bool(value.tobytes() != np.array(np.nan, value.dtype).tobytes())
-
-
-def _has_readable_fill(description: Description) -> bool:
-    """Tell whether h5py can read a fill value of this type, and write one."""
-    tagged = isinstance(description.type, dict) and bool(description.type.get("tag")) and description.dtype.kind == "V"
-    return not tagged and not description.inner and description.kind not in ("object", "region", "compound")
 
 
 # ---- Zarr -> HDF5 ---------------------------------------------------------------------------------------------------
@@ -267,40 +257,25 @@ def _chunks(
 ) -> Shape | None:
     """Return the noted chunk shape, else that of Zarr if HDF5 allows it; None for a contiguous dataset."""
     noted = (note or {}).get("chunks")
-    if _is_chunk_shape(noted, len(shape)):
-        return _within(noted, maxshape)
-    grows = maxshape != shape
-    if not grows and (note is not None or not _is_worth_compressing(stored)):
+    if is_chunk_shape(noted, len(shape)):
+        chunks = tuple(noted)
+    elif maxshape == shape and (note is not None or not _is_worth_compressing(stored)):
         return None
-    return _within(_chunks_from_zarr(stored, len(shape), tid.get_size()), maxshape)
-
-
-def _is_chunk_shape(value: Any, ndim: int) -> TypeGuard[list[int]]:
-    return isinstance(value, list) and len(value) == ndim and all(type(n) is int and n > 0 for n in value)
-
-
-def _within(chunks: Sequence[int], maxshape: MaxShape) -> Shape:
-    """Return chunks cut to the maximum shape of the dataset; HDF5 refuses longer ones."""
+    else:
+        chunks, itemsize = stored.chunks[: len(shape)], tid.get_size()
+        is_suitable = LEAST_CHUNK_BYTES <= math.prod(chunks) * itemsize <= CHUNK_BYTES
+        if numpy_dtype(stored.data_type).hasobject or not is_suitable:
+            # into equal parts along the first axis if possible
+            small = default_chunks(chunks, itemsize, target=_CHUNK_TARGET)
+            parts = -(-chunks[0] // small[0])
+            chunks = (-(-chunks[0] // parts), *small[1:])
+    # HDF5 refuses chunks that are longer than the maximum shape of the dataset
     return tuple(n if bound is None else max(1, min(n, bound)) for n, bound in zip(chunks, maxshape, strict=True))
-
-
-def _chunks_from_zarr(stored: StoredArray, ndim: int, itemsize: int) -> Shape:
-    own = stored.chunks[:ndim]
-    if not numpy_dtype(stored.data_type).hasobject and LEAST_CHUNK_BYTES <= math.prod(own) * itemsize <= CHUNK_BYTES:
-        return own
-    return _cut(own, itemsize)
 
 
 def _is_worth_compressing(stored: StoredArray) -> bool:
     dtype = numpy_dtype(stored.data_type)
     return stored.compressor is not None and not dtype.hasobject and stored.size * dtype.itemsize > LEAST_CHUNK_BYTES
-
-
-def _cut(chunks: Shape, itemsize: int) -> Shape:
-    """Divide chunks that are too large for HDF5, into equal parts along the first axis if possible."""
-    small = default_chunks(chunks, itemsize, target=_CHUNK_TARGET)
-    parts = -(-chunks[0] // small[0])
-    return (-(-chunks[0] // parts), *small[1:])
 
 
 def _filters(stored: StoredArray, note: dict[str, Any] | None, tid: Any) -> Pipeline:
@@ -315,7 +290,8 @@ def _filters(stored: StoredArray, note: dict[str, Any] | None, tid: Any) -> Pipe
 
 def _usable_filters(steps: Pipeline, tid: Any) -> Pipeline:
     """Return the filters, with shuffle and gzip in place of unusable ones."""
-    kept = [step for step in steps if not _is_lossy(step[0], tid) and usable([step])]
+    lossy = _LOSSY | {SCALE_OFFSET} if tid.get_class() == h5t.FLOAT else _LOSSY
+    kept = [step for step in steps if step[0] not in lossy and usable([step])]
     if len(kept) == len(steps):
         return steps
     left_out = ", ".join(str(step[0]) for step in steps if step not in kept)
@@ -335,10 +311,6 @@ def _default_filters(tid: Any) -> Pipeline:
     return [*shuffle, [DEFLATE, OPTIONAL, [_GZIP_LEVEL]]]
 
 
-def _is_lossy(code: int, tid: Any) -> bool:
-    return code in _LOSSY or (code == SCALE_OFFSET and tid.get_class() == h5t.FLOAT)
-
-
 def _set_fill(properties: Any, stored: StoredArray, note: dict[str, Any], kind: TypeJSON, tid: Any) -> None:
     """Set the fill value. h5py cannot mark it as undefined, which does not change what is stored."""
     noted = note.get("fill")
@@ -353,6 +325,6 @@ def _set_fill(properties: Any, stored: StoredArray, note: dict[str, Any], kind: 
             return
         value = np.array(chosen, own).astype(dtype)
     if dtype.kind in "OS":
-        charset = kind.get("text", "utf-8") if isinstance(kind, dict) else "utf-8"
+        charset = as_dict(kind).get("text", "utf-8")
         value = np.array(value[()], dtype=h5py.string_dtype(charset))  # h5py writes wrong values for other text types
     properties.set_fill_value(value)

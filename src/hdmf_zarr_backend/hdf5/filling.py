@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import operator
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -27,13 +28,13 @@ from hdmf_zarr_backend.arrays.chunks import ChunkReader
 from hdmf_zarr_backend.arrays.codecs import ChunkCodec
 from hdmf_zarr_backend.arrays.fills import check_unwritten, fill_array
 from hdmf_zarr_backend.arrays.stored_chunks import check_stored_form
-from hdmf_zarr_backend.errors import ChunkError, MetadataError, StoreError, ZarrBackendError
-from hdmf_zarr_backend.execution.executors import Runner, runner
+from hdmf_zarr_backend.errors import ChunkError, MetadataError, StoreError, ZarrBackendError, at
+from hdmf_zarr_backend.execution.executors import runner
 from hdmf_zarr_backend.execution.tasks import chunk_indices, region_of, task_bytes_for, whole_chunk
 from hdmf_zarr_backend.formats.dtypes import numpy_dtype
 from hdmf_zarr_backend.formats.links import LinkedFile
-from hdmf_zarr_backend.formats.references import Reference, decode_reference
-from hdmf_zarr_backend.hdf5.attributes import refusing
+from hdmf_zarr_backend.formats.references import Reference
+from hdmf_zarr_backend.hdf5.attributes import refer_json, refusing
 from hdmf_zarr_backend.hdf5.chunks import Index
 from hdmf_zarr_backend.hdf5.datasets import DatasetForm, stored_fill
 from hdmf_zarr_backend.hdf5.filters import CodecPipeline, codecs_of, filters_of, pipeline_of
@@ -89,7 +90,10 @@ class _Target:
             if stored_as == "objects":
                 convert = self.refer if kind in (OBJECT, REGION) else _text
                 return array_of([convert(item) for item in block.flat], shape, dtype)
-            return _plain(block, shape, dtype)
+            base = dtype.base
+            if base.names is not None and block.dtype != base:
+                block = in_layout(block, base)
+            return block.astype(base, copy=False).reshape((*shape, *dtype.shape))
         except (ValueError, TypeError, KeyError, IndexError, OverflowError) as error:
             if isinstance(error, ZarrBackendError):
                 raise
@@ -106,13 +110,6 @@ class _Target:
         return made.reshape(shape)
 
 
-def _plain(block: Array, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    base = dtype.base
-    if base.names is not None and block.dtype != base:
-        block = in_layout(block, base)
-    return block.astype(base, copy=False).reshape((*shape, *dtype.shape))
-
-
 def _text(item: Any) -> bytes:
     if isinstance(item, (str, bytes)):
         return decode_text(item)
@@ -127,8 +124,7 @@ class Filler:
         groups: OpenGroups,
         refer: Callable[[Reference, LinkedFile], Any],
         options: WriteOptions,
-        *,
-        advance: Callable[[str, int], None] = lambda path, done: None,
+        advance: Callable[[str, int], None],
     ) -> None:
         self._groups = groups
         self._refer = refer
@@ -151,14 +147,21 @@ class Filler:
                     later.append(target)
                     continue
                 if target.is_kept:
-                    self._keep(target)
+                    write_direct(h5py.Dataset(target.dataset), self._stored(target))
                 else:
                     for task in self._tasks(target, 0):
                         self._put(target, task, task.run())
                     _encode_cached(target)
         if later:
             with runner(self._options.executor) as pool:
-                self._run(later, pool)
+                budget = self._options.memory_budget - self._cache_bytes
+                most = task_bytes_for(budget, pool.workers)
+                tasks = (task for number, target in enumerate(later) for task in self._tasks(target, most, number))
+                for done, result in pool.run(tasks, budget=budget, in_order=True):
+                    assert isinstance(done, BlockTask)
+                    target = later[done.number]
+                    with named(target.placed):
+                        self._put(target, done, result)
             for target in later:
                 _encode_cached(target)
 
@@ -166,13 +169,8 @@ class Filler:
         stored = node.stored
         dataset = h5d.open(*self._groups.within(raw_of(absolute(placed.path))))
         file = placed.file
-        target = _Target(
-            placed,
-            form,
-            node,
-            dataset,
-            lambda value: None if value is None else self._refer(decode_reference(value), file),
-        )
+        refer = refer_json(lambda reference: self._refer(reference, file))
+        target = _Target(placed, form, node, dataset, refer)
         created = dataset.get_create_plist()
         if created.get_layout() != h5d.CHUNKED:
             return target
@@ -189,16 +187,14 @@ class Filler:
             target.is_kept = own is not None and [step[0] for step in own] == [step[0] for step in filters]
         return target
 
-    # ---- kept -------------------------------------------------------------------------------------------------------
-
-    def _keep(self, target: _Target) -> None:
-        write_direct(h5py.Dataset(target.dataset), self._stored(target))
-
     def _stored(self, target: _Target) -> Iterator[tuple[Index, bytes | None]]:
         """Yield the chunks of an array as stored; None if HDF5 reads the same fill value without a chunk."""
         node, keys, own = target.node, target.placed.file.store, target.placed.own
         dtype = numpy_dtype(node.stored.data_type)
-        missing = None if _fills_alike(target.dataset, node.stored, dtype) else _fill_chunk(node.stored, dtype)
+        missing = None
+        if not _fills_alike(target.dataset, node.stored, dtype):
+            codec = ChunkCodec(node.stored.data_type, node.stored.filters, node.stored.compressor, "C")
+            missing = codec.encode(fill_array(node.stored, dtype, node.stored.chunks))
         for index in chunk_indices(node.stored):
             name = node.stored.chunk_name(index)
             data = keys.get(join(own, name))
@@ -213,18 +209,6 @@ class Filler:
             yield index, missing if data is None else data
             lengths = (part.stop - part.start for part in region_of(node.stored, index))
             self._advance(absolute(target.placed.path), math.prod(lengths) * dtype.itemsize)
-
-    # ---- by workers -------------------------------------------------------------------------------------------------
-
-    def _run(self, targets: list[_Target], pool: Runner) -> None:
-        budget = self._options.memory_budget - self._cache_bytes
-        most = task_bytes_for(budget, pool.workers)
-        tasks = (task for number, target in enumerate(targets) for task in self._tasks(target, most, number))
-        for task, result in pool.run(tasks, budget=budget, in_order=True):
-            assert isinstance(task, BlockTask)
-            target = targets[task.number]
-            with named(target.placed):
-                self._put(target, task, result)
 
     def _tasks(self, target: _Target, most: int, number: int = 0) -> Iterator[BlockTask]:
         """Yield the blocks of an array, each of at most ``most`` bytes; ``most`` is 0 for blocks that stay here."""
@@ -269,11 +253,6 @@ def _fills_alike(dataset: Any, stored: StoredArray, dtype: np.dtype[Any]) -> boo
     if dtype.kind not in "biufc":
         return False
     return stored_fill(dataset.get_create_plist(), dtype).tobytes() == fill_array(stored, dtype, ()).tobytes()
-
-
-def _fill_chunk(stored: StoredArray, dtype: np.dtype[Any]) -> bytes:
-    codec = ChunkCodec(stored.data_type, stored.filters, stored.compressor, "C")
-    return codec.encode(fill_array(stored, dtype, stored.chunks))
 
 
 def named(placed: Placed) -> AbstractContextManager[None]:
@@ -414,29 +393,25 @@ class BlockTask:
     def run(self) -> Array | Encoded:
         """Return the values, or the chunks of the dataset with their indices."""
         try:
-            reader = ChunkReader(self.store, self.path, self.node.stored, self.cache)
-            inner = len(self.node.stored.shape) - len(self.region)
-            block = reader.read((*self.region, *[slice(None)] * inner))
-            return block if self.pipeline is None else self._encoded(block, self.pipeline)
-        except ZarrBackendError as error:
-            error.locate(self.store, self.path)
-            raise
+            with at(self.store, self.path):
+                reader = ChunkReader(self.store, self.path, self.node.stored, self.cache)
+                inner = len(self.node.stored.shape) - len(self.region)
+                block = reader.read((*self.region, *[slice(None)] * inner))
+                return block if self.pipeline is None else self._encoded(block, self.pipeline)
+        except ZarrBackendError:
+            raise  # some of these are also errors of the system
         except OSError as error:
-            raise resource_failure(error, "read", store=self.store.location, path=absolute(self.path)) or StoreError(
-                f"a chunk could not be read ({error})", store=self.store.location, path=self.path
-            ) from error
+            where = {"store": self.store.location, "path": self.path}
+            problem = f"a chunk could not be read ({error})"
+            raise resource_failure(error, "read", **where) or StoreError(problem, **where) from error
 
     def _encoded(self, block: Array, pipeline: CodecPipeline) -> Encoded:
         codec = ChunkCodec(self.node.stored.data_type, pipeline.filters, pipeline.compressor, "C")
         whole = (*self.chunks, *self.node.stored.shape[len(self.chunks) :])
-        corners = [range(0, n, c) for n, c in zip(block.shape, whole, strict=True)]
-        made: Encoded = []
-        for corner in itertools.product(*corners):
-            piece = block[tuple(slice(start, start + c) for start, c in zip(corner, whole, strict=True))]
-            made.append((self._index(corner), codec.encode(whole_chunk(piece, self.node.stored, codec.dtype, whole))))
-        return made
-
-    def _index(self, corner: Index) -> Index:
-        return tuple(
-            (part.start + start) // c for part, start, c in zip(self.region, corner, self.chunks, strict=False)
-        )
+        first = [part.start // c for part, c in zip(self.region, self.chunks, strict=True)]
+        chunks: Encoded = []
+        for inside in itertools.product(*(range(-(-n // c)) for n, c in zip(block.shape, whole, strict=True))):
+            piece = block[tuple(slice(i * c, (i + 1) * c) for i, c in zip(inside, whole, strict=True))]
+            index = tuple(map(operator.add, first, inside))
+            chunks.append((index, codec.encode(whole_chunk(piece, self.node.stored, codec.dtype, whole))))
+        return chunks

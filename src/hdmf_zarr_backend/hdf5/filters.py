@@ -24,6 +24,7 @@ from __future__ import annotations
 import itertools
 import struct
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeAlias
@@ -156,14 +157,6 @@ def _shuffle(options: list[int], dtype: np.dtype[Any]) -> Config | None:
     return {"id": "shuffle", "elementsize": size} if fits else None
 
 
-def _zlib(options: list[int], dtype: np.dtype[Any]) -> Config | None:
-    return {"id": "zlib", "level": min(9, _option(options, 0, 6))}
-
-
-def _bz2(options: list[int], dtype: np.dtype[Any]) -> Config | None:
-    return {"id": "bz2", "level": min(9, max(1, _option(options, 0, 9)))}
-
-
 def _zstd(options: list[int], dtype: np.dtype[Any]) -> Config | None:
     level = _option(options, 0, 3)
     return {"id": "zstd", "level": level - _UNSIGNED if level >= _UNSIGNED // 2 else level}
@@ -179,10 +172,10 @@ def _blosc(options: list[int], dtype: np.dtype[Any]) -> Config | None:
 
 
 _CONFIGS: dict[int, Callable[[list[int], np.dtype[Any]], Config | None]] = {
-    DEFLATE: _zlib,
+    DEFLATE: lambda options, dtype: {"id": "zlib", "level": min(9, _option(options, 0, 6))},
     SHUFFLE: _shuffle,
     FLETCHER32: lambda options, dtype: {"id": "fletcher32"},
-    BZIP2: _bz2,
+    BZIP2: lambda options, dtype: {"id": "bz2", "level": min(9, max(1, _option(options, 0, 9)))},
     BLOSC: _blosc,
     LZ4: lambda options, dtype: {"id": "lz4", "acceleration": 1},
     ZSTD: _zstd,
@@ -263,20 +256,16 @@ def usable(pipeline: Pipeline) -> bool:
 
     Plugins of the package ``hdf5plugin`` are registered if needed and installed.
     """
-    return all(number in BUILT_IN or _is_registered(number) or _register(number) for number, _, _ in pipeline)
+    plugins = {number for number, _, _ in pipeline} - BUILT_IN
+    if not all(map(_is_registered, plugins)):
+        with suppress(ImportError):
+            import hdf5plugin  # noqa: F401 - registers its filters on import
+    return all(map(_is_registered, plugins))
 
 
 def _is_registered(number: int) -> bool:
     both = h5z.FILTER_CONFIG_ENCODE_ENABLED | h5z.FILTER_CONFIG_DECODE_ENABLED
     return bool(h5z.filter_avail(number)) and h5z.get_filter_info(number) & both == both
-
-
-def _register(number: int) -> bool:
-    try:
-        import hdf5plugin  # registers its filters on import
-    except ImportError:
-        return False
-    return bool(hdf5plugin) and _is_registered(number)
 
 
 def set_filters(created: Any, pipeline: Pipeline) -> None:

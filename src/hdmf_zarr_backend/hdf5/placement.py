@@ -18,7 +18,7 @@ import h5py
 from hdmf_zarr_backend.errors import ZarrBackendError
 from hdmf_zarr_backend.formats.links import Link, LinkedFile
 from hdmf_zarr_backend.formats.references import Reference
-from hdmf_zarr_backend.formats.reserved import notes_of
+from hdmf_zarr_backend.formats.reserved import as_dict, notes_of
 from hdmf_zarr_backend.hdf5.safe_reading import warn_broken
 from hdmf_zarr_backend.model.link_sources import is_url
 from hdmf_zarr_backend.model.links import Resolver
@@ -62,8 +62,7 @@ class _Pending:
 
 def hdf5_note(node: Node) -> dict[str, Any]:
     """Return the note that describes a node in HDF5."""
-    note = notes_of(node.attributes).get(HDF5)
-    return note if isinstance(note, dict) else {}
+    return as_dict(notes_of(node.attributes).get(HDF5))
 
 
 class Placement:
@@ -108,11 +107,9 @@ class Placement:
             if not isinstance(node, Group):
                 continue
             note = hdf5_note(node)
-            notes = note.get("links")
-            notes = notes if isinstance(notes, dict) else {}
+            notes = as_dict(note.get("links"))
             if file is self.main:
-                datatypes = note.get("datatypes")
-                self._types.update(join(here, name) for name in (datatypes if isinstance(datatypes, dict) else ()))
+                self._types.update(join(here, name) for name in as_dict(note.get("datatypes")))
             for name in sorted(node.members, reverse=True):
                 if not self._was_external(join(path, name), file, notes.get(name)):
                     stack.append((join(path, name), join(here, name), node.members[name]))
@@ -135,13 +132,30 @@ class Placement:
     def _place_link(self, pending: _Pending) -> None:
         if self._was_external(pending.path, pending.file, pending.note):
             return
-        location = self._resolver.locate(pending.file, pending.link.target.source)
-        if location != pending.file.location:
-            self._place_other(pending, location)
-        elif pending.file is self.main:
+        target = pending.link.target
+        location = self._resolver.locate(pending.file, target.source)
+        is_other = location != pending.file.location
+        if pending.file is self.main and not is_other:
             self._place_own(pending)
+            return
+        neighbour = None if self._copies_links or not is_other else self._neighbour(location, target)
+        if neighbour is not None:
+            self._add_external(pending.path, neighbour, target.path)
+            return
+        found = self._find(pending.file, target)
+        if found is None:
+            self._warn_broken(pending)
+            if is_other:
+                self._add_external(pending.path, _stem(location), target.path)
+            else:
+                self.links.append(PlacedLink(pending.path, "soft", absolute(target.path)))
+            return
+        file, own, node = found
+        place = self._places.get((file.location, own))
+        if place is not None:
+            self.links.append(PlacedLink(pending.path, "soft", absolute(place)))
         else:
-            self._place_copied(pending)
+            self._descend(pending.path, file, own, node)
 
     def _place_own(self, pending: _Pending) -> None:
         """Place a link within the file."""
@@ -154,45 +168,14 @@ class Placement:
         written = note.get("soft") if isinstance(note, dict) else None
         self.links.append(PlacedLink(pending.path, "soft", written if isinstance(written, str) else absolute(target)))
 
-    def _place_copied(self, pending: _Pending) -> None:
-        """Place a link within another file that something was copied from."""
-        found = self._find(pending.file, pending.link.target)
-        if found is None:
-            self._warn_broken(pending)
-            self.links.append(PlacedLink(pending.path, "soft", absolute(pending.link.target.path)))
-        else:
-            self._place_found(pending.path, *found)
-
-    def _place_other(self, pending: _Pending, location: str) -> None:
-        """Place a link to another file."""
-        path = pending.link.target.path
-        neighbour = None if self._copies_links else self._neighbour(location, path, pending.link.target.source)
-        if neighbour is not None:
-            self._add_external(pending.path, neighbour, path)
-            return
-        found = self._find(pending.file, pending.link.target)
-        if found is None:
-            self._warn_broken(pending)
-            self._add_external(pending.path, _stem(location), path)
-        else:
-            self._place_found(pending.path, *found)
-
-    def _place_found(self, path: str, file: LinkedFile, own: str, node: Node) -> None:
-        """Link to the place of an object, or place it here if it has none yet."""
-        place = self._places.get((file.location, own))
-        if place is not None:
-            self.links.append(PlacedLink(path, "soft", absolute(place)))
-            return
-        self._descend(path, file, own, node)
-
-    def _neighbour(self, location: str, path: str, source: str) -> str | None:
+    def _neighbour(self, location: str, target: Reference) -> str | None:
         """Return the HDF5 file that replaces another file: that file itself, or one with the same stem."""
         if is_url(location):
             return None
-        beside = os.path.normpath(os.path.join(self._folder, os.path.basename(self.main.location), source))
+        beside = os.path.normpath(os.path.join(self._folder, os.path.basename(self.main.location), target.source))
         for base in dict.fromkeys((_stem(beside), _stem(location))):
             for suffix in _NEIGHBOURS:
-                if _holds(base + suffix, path):
+                if _holds(base + suffix, target.path):
                     return base + suffix
         return None
 

@@ -12,14 +12,13 @@ from __future__ import annotations
 
 import itertools
 import math
-import threading
-from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
 from h5py import h5d
 
+from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
 from hdmf_zarr_backend.arrays.codecs import ChunkCodec
 from hdmf_zarr_backend.errors import ChunkError, StoreError, UsageError, at
 from hdmf_zarr_backend.formats.dtypes import zarr_type
@@ -50,56 +49,23 @@ _COMPARED = 4096
 _UNDECIDED = 16
 """Number of chunks at the edge that are examined to find out whether they are filtered."""
 
-_Key = tuple[int, Index]
-
 
 # ---- HDF5 -> Zarr: datasets in chunks -------------------------------------------------------------------------------
 
 
-class _Recent:
-    """The most recently used decoded chunks, up to a number of bytes. Thread-safe."""
-
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._bytes = 0
-        self._chunks: OrderedDict[_Key, Array] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def get(self, key: _Key) -> Array | None:
-        with self._lock:
-            if key in self._chunks:
-                self._chunks.move_to_end(key)
-            return self._chunks.get(key)
-
-    def put(self, key: _Key, chunk: Array) -> None:
-        if chunk.nbytes > self._limit:
-            return
-        with self._lock:
-            if key not in self._chunks:
-                self._chunks[key] = chunk
-                self._bytes += chunk.nbytes
-            while self._bytes > self._limit:
-                self._bytes -= self._chunks.popitem(last=False)[1].nbytes
-
-    def clear(self) -> None:
-        with self._lock:
-            self._chunks.clear()
-            self._bytes = 0
-
-
-_recent = _Recent(CACHE_BYTES)
+_recent = ChunkCache(CACHE_BYTES, largest=CACHE_BYTES)
 _numbers = itertools.count()
 
 
 def forget_decoded() -> None:
     """Free the cached decoded chunks, at the end of a conversion."""
-    _recent.clear()
+    _recent.forget("")
 
 
 class DecodedH5Source:
     """The values of a chunked dataset, decoded without the HDF5 library.
 
-    It can be sent to another process if ``raw.is_plain_file``.
+    It can be sent to another process if ``raw.file`` is not None.
 
     Attributes
     ----------
@@ -179,11 +145,12 @@ class DecodedH5Source:
             part.start <= i * c and part.stop >= min((i + 1) * c, n)
             for i, c, n, part in zip(index, self.chunks, self.shape, region, strict=True)
         )
-        chunk = _recent.get((self._number, index))
+        key = f"/{self._number}/{index}"
+        chunk: Array | None = _recent.get(key)
         if chunk is None:
             chunk = self.decode(index)
             if not is_whole:
-                _recent.put((self._number, index), chunk)
+                _recent.put(key, chunk)
         return chunk[inside]
 
 
@@ -362,10 +329,10 @@ def _decodes(source: RawH5Source, filters: Pipeline) -> bool:
     raw = source.raw
     if {number for number, _, _ in filters} <= BUILT_IN or not len(raw):
         return True
-    filtered = np.flatnonzero(raw.masks() != UNFILTERED)
+    filtered = np.flatnonzero(raw.where["mask"] != UNFILTERED)
     if not len(filtered):
         return True
-    smallest = filtered[np.argmin(raw.sizes()[filtered])]
+    smallest = filtered[np.argmin(raw.where["size"][filtered])]
     try:
         source.decode(raw.index_at(int(smallest)))
     except ChunkError:
@@ -383,11 +350,11 @@ def _edges_known(dataset: Any, source: RawH5Source, size: int) -> bool:
     if not pipeline.codecs:
         return True
     partial = raw.is_partial()
-    doubtful = np.flatnonzero(partial & (raw.sizes() == size) & (raw.masks() == 0))
+    doubtful = np.flatnonzero(partial & (raw.where["size"] == size) & (raw.where["mask"] == 0))
     for place in doubtful[:_UNDECIDED]:
         answer = _is_filtered(dataset, source, raw.index_at(int(place)))
         if answer is False:
-            raw.set_unfiltered(partial)
+            raw.where["mask"][partial] = UNFILTERED
         if answer is not None:
             return True
     return len(doubtful) <= _UNDECIDED

@@ -56,18 +56,18 @@ class OpenGroups:
     HDF5 resolves each path from its start, so opening nested groups by path takes quadratic time.
     """
 
-    def __init__(self, file: Any) -> None:
-        self._file = file
+    def __init__(self, file_id: Any) -> None:
+        self._file_id = file_id
         self._way: list[tuple[bytes, Any]] = []
 
     def within(self, raw: bytes) -> tuple[Any, bytes]:
         """Return the open parent group of the object at an absolute path, and its name in that group."""
         parent, _, name = raw.rpartition(b"/")
         if not parent:
-            return self._file, raw
+            return self._file_id, raw
         while self._way and not parent.startswith(self._way[-1][0] + b"/") and parent != self._way[-1][0]:
             self._way.pop()
-        known, group = self._way[-1] if self._way else (b"", self._file)
+        known, group = self._way[-1] if self._way else (b"", self._file_id)
         for step in parent[len(known) + 1 :].split(b"/") if known != parent else ():
             known += b"/" + step
             group = h5g.open(group, step)
@@ -79,7 +79,7 @@ class OpenGroups:
         self._way.clear()
 
 
-class SourceFile:
+class SourceFile(OpenGroups):
     """One open HDF5 file."""
 
     def __init__(self, location: str, options: Mapping[str, Any] | None = None) -> None:
@@ -98,12 +98,8 @@ class SourceFile:
                 store=location,
                 remedy="It may be cut short, or be open for writing elsewhere.",
             ) from error
+        super().__init__(self.file.id)
         self._last: tuple[bytes, Any] | None = None
-        self._groups = OpenGroups(self.file.id)
-
-    def within(self, raw: bytes) -> tuple[Any, bytes]:
-        """Return the open parent group of the object at a path, and its name in that group."""
-        return self._groups.within(raw)
 
     def open(self, raw: bytes) -> Any:
         """Return the low-level object at a path. The last one stays open, and with it HDF5's cache of its chunks."""
@@ -129,7 +125,7 @@ class SourceFile:
     def close(self) -> None:
         """Close the file."""
         self._last = None
-        self._groups.close()
+        super().close()
         with suppress(*H5_ERRORS):  # all values are read, so an error of the system does not matter
             self.file.close()
 
@@ -271,9 +267,12 @@ class Hdf5Tree:
         self.links.append(PlacedLink(link.path, target, note))
 
     def _place_external(self, link: _Pending, name: str, value: bytes) -> None:
-        raw = b"/" + value.strip(b"/")
-        location = self._external_location(link.file.location, name)
-        file = self._open(location) if self._may_lead(link.file.location, name, location) else None
+        raw, origin = b"/" + value.strip(b"/"), link.file.location
+        if is_url(origin):
+            location = resolve_source(name if is_url(name) or name.startswith("/") else f"../{name}", origin)
+        else:
+            location = os.path.abspath(os.path.join(os.path.dirname(origin), name))
+        file = self._open(location) if self._may_lead(origin, name, location) else None
         found = None if file is None else address_of(file, raw)
         source = relative_source(location, self.target)
         if file is None or found is None:
@@ -292,12 +291,6 @@ class Hdf5Tree:
             parent, _, name = path.rpartition("/")
             self.notes.setdefault(parent, {})[name] = note
         self._descend(path, file, raw)
-
-    @staticmethod
-    def _external_location(origin: str, name: str) -> str:
-        if is_url(origin):
-            return resolve_source(name if is_url(name) or name.startswith("/") else f"../{name}", origin)
-        return os.path.abspath(os.path.join(os.path.dirname(origin), name))
 
     def _may_lead(self, origin: str, name: str, location: str) -> bool:
         """Tell whether a link is followed; from a server, only to files in the folder of the HDF5 file or below."""
@@ -425,7 +418,8 @@ class Hdf5Data:
             with reading(self._file.location, text_of(self._raw), node):
                 values = self._read(bounds[:outer])
         except UnreadableHdf5Error as error:
-            missing = _missing_filter(node)
+            numbers = (number for number, _, _ in filters_of(node.get_create_plist()))
+            missing = next((number for number in numbers if not h5z.filter_avail(number)), None)
             if missing is None:
                 raise
             raise UnsupportedFileError(
@@ -441,12 +435,6 @@ class Hdf5Data:
     def _read(self, bounds: Bounds) -> Array:
         tid = self._file.open(self._raw).get_type()
         return read_block(self._file.open(self._raw), bounds, tid.dtype, memory_type(tid, writing=False))
-
-
-def _missing_filter(node: Any) -> int | None:
-    """Return the number of the first filter of a dataset that this HDF5 library lacks."""
-    numbers = (number for number, _, _ in filters_of(node.get_create_plist()))
-    return next((number for number in numbers if not h5z.filter_avail(number)), None)
 
 
 def read_block(node: Any, bounds: Bounds, dtype: np.dtype[Any], memory: Any) -> Array:

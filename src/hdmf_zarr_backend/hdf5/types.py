@@ -18,6 +18,7 @@ Source: HDF5 reference manual, "Datatypes"; `h5py.h5t` for the types that NumPy 
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
@@ -28,6 +29,7 @@ from h5py import h5t
 
 from hdmf_zarr_backend.errors import MetadataError, ValueRefusedError
 from hdmf_zarr_backend.formats.dtypes import Kind, element_of
+from hdmf_zarr_backend.formats.hdf5_types import DATES
 from hdmf_zarr_backend.model.elements import Element
 
 TypeJSON: TypeAlias = "str | dict[str, Any]"
@@ -36,9 +38,6 @@ OBJECT = "object"
 REGION = "region"
 BOOL = "bool"
 UTF8: dict[str, Any] = {"text": "utf-8"}
-
-DATES = "NUMPY:"
-"""Prefix of the tag of opaque types in which h5py stores NumPy's dates."""
 
 _NUMBER = re.compile(r"^[<>|][iuf](\d{1,2})$")
 _STANDARD = ("1", "2", "4", "8")
@@ -85,7 +84,7 @@ def any_type(tid: Any) -> TypeJSON:
         h5t.BITFIELD: lambda t: {"bitfield": t.dtype.str},
         h5t.OPAQUE: lambda t: {"opaque": t.get_size(), "tag": text_of(t.get_tag())},
         h5t.COMPOUND: _encode_compound,
-        h5t.REFERENCE: _encode_reference,
+        h5t.REFERENCE: lambda t: REGION if h5py.check_ref_dtype(t.dtype) is h5py.RegionReference else OBJECT,
         h5t.ENUM: _encode_enum,
         h5t.ARRAY: _encode_array,
         h5t.VLEN: lambda t: {"sequence": any_type(t.get_super())},
@@ -140,10 +139,6 @@ def _encode_text(tid: Any) -> TypeJSON:
     return {"text": charset, "size": tid.get_size(), "pad": padding}
 
 
-def _encode_reference(tid: Any) -> TypeJSON:
-    return REGION if h5py.check_ref_dtype(tid.dtype) is h5py.RegionReference else OBJECT
-
-
 def _encode_enum(tid: Any) -> TypeJSON:
     base = any_type(tid.get_super())
     members = [[text_of(tid.get_member_name(i)), int(tid.get_member_value(i))] for i in range(tid.get_nmembers())]
@@ -162,10 +157,14 @@ def _encode_compound(tid: Any) -> TypeJSON:
     types = [tid.get_member_type(i) for i in members]
     fields = [[text_of(tid.get_member_name(i)), any_type(types[i])] for i in members]
     offsets = [tid.get_member_offset(i) for i in members]
-    packed = np.cumsum([0, *(member.get_size() for member in types)]).tolist()
-    if [*offsets, tid.get_size()] == packed:
+    if [*offsets, tid.get_size()] == _packed(types):
         return {"fields": fields}
     return {"fields": fields, "offsets": offsets, "size": tid.get_size()}
+
+
+def _packed(types: list[Any]) -> list[int]:
+    """Return the offsets of fields of these types without padding, and the bytes of all."""
+    return [0, *itertools.accumulate(member.get_size() for member in types)]
 
 
 def type_of_dtype(dtype: np.dtype[Any]) -> TypeJSON:
@@ -302,7 +301,7 @@ def _decode_opaque(value: dict[str, Any]) -> Any:
 def _decode_compound(value: dict[str, Any], depth: int) -> Any:
     names = [raw_of(field[0]) for field in value["fields"]]
     types = [_decode(field[1], depth + 1) for field in value["fields"]]
-    packed = np.cumsum([0, *(member.get_size() for member in types)]).tolist()
+    packed = _packed(types)
     offsets = value.get("offsets", packed[:-1])
     tid = h5t.create(h5t.COMPOUND, _size(value.get("size", packed[-1])))
     for name, offset, member in zip(names, offsets, types, strict=True):
@@ -334,22 +333,14 @@ def memory_type(tid: Any, *, writing: bool) -> Any:
     dtype = tid.dtype
     if form == h5t.STRING and not tid.is_variable_str():
         return tid if writing and tid.get_strpad() == h5t.STR_NULLTERM else h5t.py_create(dtype)
-    if form in (h5t.OPAQUE, h5t.BITFIELD):
-        return tid
-    if form == h5t.ENUM and dtype.kind != "b":
+    if form in (h5t.OPAQUE, h5t.BITFIELD) or (form == h5t.ENUM and dtype.kind != "b"):
         return tid
     if form == h5t.ARRAY:
         return h5t.array_create(memory_type(tid.get_super(), writing=writing), tid.get_array_dims())
-    if form == h5t.COMPOUND and dtype.names is not None:
-        return _memory_compound(tid, writing=writing)
-    return h5t.py_create(dtype)
-
-
-def _memory_compound(tid: Any, *, writing: bool) -> Any:
-    """Return the memory type of a compound, with its members at their offsets in NumPy."""
-    dtype = tid.dtype
+    if form != h5t.COMPOUND or dtype.names is None:
+        return h5t.py_create(dtype)
     memory = h5t.create(h5t.COMPOUND, dtype.itemsize)
-    for index, name in enumerate(dtype.names):
+    for index, name in enumerate(dtype.names):  # members are at their offsets in NumPy
         member = memory_type(tid.get_member_type(index), writing=writing)
         memory.insert(tid.get_member_name(index), dtype.fields[name][1], member)
     return memory
@@ -407,13 +398,8 @@ def _as_stored(kind: TypeJSON) -> TypeJSON | None:
     if "text" in kind:
         return {**kind, "text": "ascii"} if "size" in kind else None
     if "opaque" in kind:
-        return _opaque_as_stored(kind)
+        tag = str(kind.get("tag", ""))
+        return tag.removeprefix(DATES) if tag.startswith(DATES) else {"opaque": kind["opaque"], "tag": ""}
     if "complex" in kind:
         return {"fields": [["r", kind["complex"]], ["i", kind["complex"]]]}
     return _as_stored(kind["base"] if "enum" in kind else kind["bitfield"])
-
-
-def _opaque_as_stored(kind: dict[str, Any]) -> TypeJSON:
-    """Return the name of the dates that h5py stored as opaque values, else an opaque type without a tag."""
-    tag = str(kind.get("tag", ""))
-    return tag.removeprefix(DATES) if tag.startswith(DATES) else {"opaque": kind["opaque"], "tag": ""}

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import math
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
@@ -25,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hdmf_zarr_backend.errors import MetadataError
+from hdmf_zarr_backend.formats.zarr3_fills import json_float
 from hdmf_zarr_backend.hdf5.types import OBJECT, REGION, TypeJSON, decode_type, raw_of
 
 Array: TypeAlias = npt.NDArray[Any]
@@ -43,7 +43,7 @@ def encoder(kind: TypeJSON, reference: Convert) -> Convert:
     if "text" in kind:
         return encode_text
     if "opaque" in kind:
-        return _encode_raw
+        return lambda value: _base64(value.tobytes())
     if "number" not in kind and "fields" in kind:
         return _encode_fields([(name, encoder(field, reference)) for name, field in kind["fields"]])
     if "array" in kind:
@@ -56,21 +56,16 @@ def encoder(kind: TypeJSON, reference: Convert) -> Convert:
 
 def _encode_number(value: Any) -> Any:
     if isinstance(value, np.generic) and value.dtype.kind in "fc" and np.isnan(value):
-        return _encode_nan(np.array(value))
+        array = np.array(value)
+        if array.dtype.kind == "c":
+            return [_encode_number(part[()]) for part in (array.real, array.imag)]
+        bits = int(array.view(f"u{array.itemsize}"))
+        usual = int(np.array(np.nan, array.dtype).view(f"u{array.itemsize}"))
+        return "NaN" if bits == usual else f"0x{bits:0{2 * array.itemsize}x}"
     item = value.item() if isinstance(value, (np.generic, np.ndarray)) else value
     if isinstance(item, complex):
         return [_encode_number(item.real), _encode_number(item.imag)]
-    if isinstance(item, float) and not math.isfinite(item):
-        return "NaN" if math.isnan(item) else "Infinity" if item > 0 else "-Infinity"
-    return item
-
-
-def _encode_nan(value: Array) -> Any:
-    if value.dtype.kind == "c":
-        return [_encode_number(part[()]) for part in (value.real, value.imag)]
-    bits = int(value.view(f"u{value.itemsize}"))
-    usual = int(np.array(np.nan, value.dtype).view(f"u{value.itemsize}"))
-    return "NaN" if bits == usual else f"0x{bits:0{2 * value.itemsize}x}"
+    return json_float(item) if isinstance(item, float) else item
 
 
 def encode_text(value: Any) -> Any:
@@ -83,10 +78,6 @@ def encode_text(value: Any) -> Any:
         return value.decode("utf-8")
     except UnicodeDecodeError:
         return _base64(value)
-
-
-def _encode_raw(value: Any) -> Any:
-    return _base64(value.tobytes())
 
 
 def _base64(raw: bytes) -> dict[str, str]:
@@ -131,19 +122,12 @@ def encode_array(values: Array, kind: TypeJSON, reference: Convert) -> Any:
 def decode_array(value: Any, shape: Any, kind: TypeJSON, dtype: np.dtype[Any], reference: Convert) -> Array:
     """Return the array for nested lists."""
     try:
-        flat = _flatten(value, len(shape))
-        return array_of([decode(flat_item, kind, dtype, reference) for flat_item in flat], tuple(shape), dtype)
+        flat = [value] if not len(shape) else list(value)
+        for _ in range(len(shape) - 1):
+            flat = [item for row in flat for item in row]
+        return array_of([decode(item, kind, dtype, reference) for item in flat], tuple(shape), dtype)
     except _DECODE_ERRORS as error:
         raise MetadataError(f"a value does not fit the HDF5 type {kind!r} ({error})") from error
-
-
-def _flatten(value: Any, depth: int) -> list[Any]:
-    if not depth:
-        return [value]
-    rows = list(value)
-    for _ in range(depth - 1):
-        rows = [item for row in rows for item in row]
-    return rows
 
 
 def array_of(values: list[Any], shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:

@@ -96,7 +96,7 @@ class _VirtualChunks(VirtualSource):
         super().__init__(source.shape, source.chunks, source.dtype, raw.file.path)
         self._whole = RawH5Source(raw, source.dtype, pipeline, source.fill_scalar().tobytes())
         self._every = (1 << len(pipeline.codecs)) - 1
-        masks = raw.masks() & np.uint32(self._every)
+        masks = raw.where["mask"] & np.uint32(self._every)
         filtered, plain = int(np.sum(masks == 0)), int(np.sum(masks == self._every))
         self._is_plain = bool(pipeline.codecs) and plain > filtered
         if not self._is_plain:
@@ -192,10 +192,10 @@ def virtual_source(source: object) -> VirtualSource | None:
     """Return a source that lets a dataset stay in its file, None if that is impossible."""
     if isinstance(source, ContiguousH5Source):
         return _VirtualRows(source)
-    if not isinstance(source, DecodedH5Source) or not source.raw.is_plain_file:
+    if not isinstance(source, DecodedH5Source) or source.raw.file is None:
         return None
     count = len(source.raw)
-    if not isinstance(source, RawH5Source) and count and int(np.sum(source.raw.sizes())) < LEAST_BYTES * count:
+    if not isinstance(source, RawH5Source) and count and int(np.sum(source.raw.where["size"])) < LEAST_BYTES * count:
         return None  # many very small chunks, which are joined and stored in the references
     return _VirtualChunks(source)
 

@@ -18,7 +18,7 @@ from hdmf_zarr_backend.formats.attributes import decode_attributes
 from hdmf_zarr_backend.formats.links import LinkedFile
 from hdmf_zarr_backend.formats.namespaces import spec_location
 from hdmf_zarr_backend.formats.references import Reference, decode_attribute_reference
-from hdmf_zarr_backend.formats.reserved import SPECLOC, notes_of
+from hdmf_zarr_backend.formats.reserved import SPECLOC, as_dict, notes_of
 from hdmf_zarr_backend.hdf5.attributes import (
     ATTRIBUTE_ORDER,
     LINK_ORDER,
@@ -90,12 +90,7 @@ class Hdf5Writer:
             self._create_links()
             for placed, _ in planned:
                 self._attributes(placed)
-            filler = Filler(
-                self._groups,
-                self._refer,
-                self._options,
-                advance=self._advanced,
-            )
+            filler = Filler(self._groups, self._refer, self._options, self._advanced)
             filler.fill([(placed, form) for placed, form in planned if form is not None])
 
     def _create_file(self, output: OutputFile) -> Any:
@@ -130,8 +125,8 @@ class Hdf5Writer:
             return self._create_dataset(placed, placed.node)
 
     def _create_types(self, placed: Placed) -> None:
-        for name, note in _dict(hdf5_note(placed.node).get("datatypes")).items():
-            tid = self._checked(decode_type(_dict(note).get("type"))).copy()  # predefined types cannot be named
+        for name, note in as_dict(hdf5_note(placed.node).get("datatypes")).items():
+            tid = self._checked(decode_type(as_dict(note).get("type"))).copy()  # predefined types cannot be named
             path = _member(placed.path, name)
             tid.commit(*self._groups.within(path), _link_creation())
             self._types.add(path)
@@ -188,23 +183,23 @@ class Hdf5Writer:
         self._output.check()
         with named(placed), refusing():
             note = hdf5_note(placed.node)
-            remarks = _dict(note.get("attributes"))
+            remarks = as_dict(note.get("attributes"))
             values = decode_attributes(placed.node.attributes, resolve=decode_attribute_reference)
             if placed.file is self._placement.main:
                 values.update(self._typed.get(placed.own, {}))
             if not placed.path:
                 self._add_specloc(placed, values)
-            values.update({name: None for name, remark in remarks.items() if "value" in _dict(remark)})
+            values.update({name: None for name, remark in remarks.items() if "value" in as_dict(remark)})
             here = h5o.open(*self._within(placed.path))
             self._check_number(values)
             for name in in_order(values, note, ATTRIBUTE_ORDER):
-                self._attribute(here, name, values[name], _dict(remarks.get(name)), placed.file)
-            for name, datatype in _dict(note.get("datatypes")).items():
+                self._attribute(here, name, values[name], as_dict(remarks.get(name)), placed.file)
+            for name, datatype in as_dict(note.get("datatypes")).items():
                 datatype_id = h5o.open(*self._groups.within(_member(placed.path, name)))
-                noted = _dict(_dict(datatype).get("attributes"))
+                noted = as_dict(as_dict(datatype).get("attributes"))
                 self._check_number(noted)
                 for key, remark in noted.items():
-                    self._attribute(datatype_id, key, None, _dict(remark), placed.file)
+                    self._attribute(datatype_id, key, None, as_dict(remark), placed.file)
 
     def _check_number(self, attributes: Mapping[str, Any]) -> None:
         if len(attributes) > _MANY_ATTRIBUTES and not self._is_new:
@@ -283,7 +278,3 @@ def _link_creation() -> Any:
     properties = h5p.create(h5p.LINK_CREATE)
     properties.set_char_encoding(h5t.CSET_UTF8)
     return properties
-
-
-def _dict(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}

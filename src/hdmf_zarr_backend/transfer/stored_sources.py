@@ -260,7 +260,7 @@ def take_chunks(dataset: Any, found: Description, planned: PlannedArray, *, keep
     if keep and chunked.chunks == node.stored.chunks:
         node.stored.filters, node.stored.compressor = chunked.pipeline.filters, chunked.pipeline.compressor
         planned.source = chunked
-    elif not is_small and (keep or chunked.raw.is_plain_file):
+    elif not is_small and (keep or chunked.raw.file is not None):
         planned.source = chunked.decoded()
 
 
