@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from hdmf_zarr_backend import convert
-from hdmf_zarr_backend.hdf5.output import OutputFile
+from hdmf_zarr_backend.hdf5.writer import OutputFile
 
 ROOT = Path(__file__).parents[2]
 

@@ -14,9 +14,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-import numpy.typing as npt
-
 from hdmf_zarr_backend.arrays.chunks import ChunkReader
+from hdmf_zarr_backend.arrays.objects import Array
 from hdmf_zarr_backend.arrays.shards import ShardReader, ShardWriter, chunks_in_shard, inner_grid, shard_grid, shard_of
 from hdmf_zarr_backend.errors import ChunkError, StoreError
 from hdmf_zarr_backend.model.nodes import absolute, join
@@ -139,7 +138,6 @@ def _folder(store: Store) -> str | None:
     return store.folder if store.folder is not None and os.path.isdir(store.folder) else None
 
 
-Array = npt.NDArray[Any]
 ShardId = tuple[str, Index]
 """Path of an array, and index of a shard."""
 

@@ -18,7 +18,7 @@ from hdmf_zarr_backend.arrays.chunk_cache import BLOCKS, ELEMENTS, ChunkCache
 from hdmf_zarr_backend.arrays.codecs import ChunkCodec, reading_codec
 from hdmf_zarr_backend.arrays.fills import fill_array
 from hdmf_zarr_backend.arrays.growth import FEW
-from hdmf_zarr_backend.arrays.objects import Elements, SplitElements
+from hdmf_zarr_backend.arrays.objects import Array, Elements, SplitElements
 from hdmf_zarr_backend.arrays.selection import Axis, AxisPart, copy_part, full_mask, is_plain, normalise
 from hdmf_zarr_backend.arrays.shards import ShardReader
 from hdmf_zarr_backend.arrays.stored_chunks import opened_chunk, stored_chunk
@@ -29,8 +29,6 @@ from hdmf_zarr_backend.model.nodes import join
 from hdmf_zarr_backend.model.stored import StoredArray
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.json_text import load
-
-Array = npt.NDArray[Any]
 
 FETCHED_BYTES = 2**27
 """Decoded bytes of the chunks that are fetched together from a remote store; `FETCHED_CHUNKS` bounds their number.
@@ -104,17 +102,14 @@ class ChunkReader:
         error.locate(self.store, self.path)
         return error
 
-    def _make_codec(self) -> ChunkCodec:
-        self._codec_inputs = self.array.data_type, self.array.filters
-        with at(self.store, self.path):
-            return reading_codec(self.array, self._rules)
-
     @property
     def codec(self) -> ChunkCodec:
         """The codec of the chunks; replaced when the data type or the filters of the array change."""
         data_type, filters = self._codec_inputs
         if self._codec is None or data_type is not self.array.data_type or filters is not self.array.filters:
-            self._codec = self._make_codec()
+            self._codec_inputs = self.array.data_type, self.array.filters
+            with at(self.store, self.path):
+                self._codec = reading_codec(self.array, self._rules)
         return self._codec
 
     @property
@@ -140,7 +135,10 @@ class ChunkReader:
         parts = [list(axis.parts(chunk)) for axis, chunk in zip(axes, self.array.chunks, strict=True)]
         combinations: Iterator[Sequence[AxisPart]] = itertools.product(*parts)
         if self._is_remote and math.prod(map(len, parts)) > 1:
-            for batch in self._batches(combinations):
+            # in batches whose chunks are fetched together, bounded in bytes
+            chunk_bytes = max(1, math.prod(self.array.chunks) * self.codec.dtype.itemsize)
+            count = max(1, min(FETCHED_BYTES // chunk_bytes, FETCHED_CHUNKS))
+            while batch := list(itertools.islice(combinations, count)):
                 self._fetched(batch)._read_into(batch, result)
         else:
             self._read_into(combinations, result)
@@ -153,13 +151,6 @@ class ChunkReader:
                 continue
             chunk = self.chunk(index)
             copy_part(chunk, [part[1] for part in combination], result, [part[2] for part in combination])
-
-    def _batches(self, combinations: Iterator[Sequence[AxisPart]]) -> Iterator[list[Sequence[AxisPart]]]:
-        """Yield combinations in batches whose chunks are fetched together, bounded in bytes."""
-        chunk_bytes = max(1, math.prod(self.array.chunks) * self.codec.dtype.itemsize)
-        count = max(1, min(FETCHED_BYTES // chunk_bytes, FETCHED_CHUNKS))
-        while batch := list(itertools.islice(combinations, count)):
-            yield batch
 
     def _fetched(self, batch: list[Sequence[AxisPart]]) -> ChunkReader:
         """Return a reader that holds the stored bytes of those chunks of a batch that are not decoded already."""
@@ -208,40 +199,39 @@ class ChunkReader:
         is_complete = stop - first >= self.array.chunks[0]
         if self._cache.get(key) is not None or (is_complete and not self._opens):
             return False
+        shape = (stop - first, *self.array.chunks[1:])
+        target = _direct_target(combination, result, shape)
+        read = np.empty(shape, self.codec.dtype) if target is None else target
+        flat = read.reshape(-1).view(np.uint8)
         with ExitStack() as files:
             stored = functools.cache(lambda: self._stored_blocks(index, key, files))
-            what = functools.partial(self._named, index)
             try:
-                return self._fill_from_blocks((first, stop), combination, result, (key, stored), what)
+                if not self._read_range(flat, first * (flat.size // shape[0]), index, stored):
+                    return False
             except ChunkError as error:
                 raise self._explained(error) from error.__cause__
+        if target is None:
+            inner = [slice(None), *(part[1] for part in combination[1:])]
+            copy_part(read, inner, result, [part[2] for part in combination])
+        return True
 
-    def _fill_from_blocks(
-        self,
-        rows: tuple[int, int],
-        combination: Sequence[AxisPart],
-        result: Array,
-        source: tuple[str, Callable[[], BloscBlocks | None]],
-        what: Callable[[], str],
+    def _read_range(
+        self, out: npt.NDArray[np.uint8], start: int, index: tuple[int, ...], stored: Callable[[], BloscBlocks | None]
     ) -> bool:
-        """Decode rows of a chunk from its blocks; return False if it has none."""
-        (first, stop), (key, stored) = rows, source
+        """Fill ``out`` with the decoded bytes of a chunk that begin at ``start``; return False if it has no blocks.
+
+        ``stored`` returns its blocks; it is called only if these bytes are not decoded yet.
+        """
+        key = join(self.path, self.array.chunk_name(index))
         known: DecodedBlocks | None = self._cache.get(key, BLOCKS)
         if known is None:
             blocks = stored()
             if blocks is None:
                 return False
             known = DecodedBlocks(blocks.length, blocks.nbytes)
-        shape = (stop - first, *self.array.chunks[1:])
-        target = _direct_target(combination, result, shape)
-        read = np.empty(shape, self.codec.dtype) if target is None else target
-        flat = read.reshape(-1).view(np.uint8)
-        decode = functools.partial(self.codec.decode_blocks, what=what)
-        if read_range(flat, first * (flat.size // shape[0]), known, stored, decode):
+        decode = functools.partial(self.codec.decode_blocks, what=functools.partial(self._named, index))
+        if read_range(out, start, known, stored, decode):
             self._cache.put(key, known, BLOCKS)
-        if target is None:
-            inner = [slice(None), *(part[1] for part in combination[1:])]
-            copy_part(read, inner, result, [part[2] for part in combination])
         return True
 
     def _stored_blocks(self, index: tuple[int, ...], key: str, files: ExitStack) -> BloscBlocks | None:
@@ -294,7 +284,8 @@ class ChunkReader:
         if any(a.drop or a.indices is not None or (a.start, a.stop, a.step) != (0, n, 1)
                for a, n in zip(axes, array.shape, strict=True)):  # fmt: skip
             return None
-        return self._load((0,) * len(array.shape))
+        index = (0,) * len(array.shape)
+        return self._decoded(index, self._stored(index))
 
     def element(self, position: int) -> Any:
         """Return one element along the first axis of an array of references or rows, without decoding its chunk."""
@@ -306,7 +297,7 @@ class ChunkReader:
         split: SplitElements | Elements | None = self._cache.get(key, ELEMENTS)
         if split is None:
             stored = functools.cache(lambda: self._stored(index))
-            row = self._row(position, key, stored)
+            row = self._row(position, index, stored)
             if row is not None:
                 return row
             split = self._split(key, stored())
@@ -315,8 +306,8 @@ class ChunkReader:
         except ValueError as error:
             raise LookupError(key) from error
 
-    def _row(self, position: int, key: str, stored: Callable[[], bytes | None]) -> list[Any] | None:
-        """Return one row from its block of the chunk of ``key``, None if it has to be decoded with its chunk.
+    def _row(self, position: int, index: tuple[int, ...], stored: Callable[[], bytes | None]) -> list[Any] | None:
+        """Return one row from its block of the chunk at ``index``, None if it has to be decoded with its chunk.
 
         ``stored`` returns the stored bytes of the chunk; it is called only when its block is not cached.
         """
@@ -330,17 +321,9 @@ class ChunkReader:
             data = stored()
             return None if data is None else find_blocks(data, count * size)
 
-        known: DecodedBlocks | None = self._cache.get(key, BLOCKS)
-        if known is None:
-            found = blocks()
-            if found is None:
-                return None
-            known = DecodedBlocks(found.length, found.nbytes)
         record = np.empty(size, np.uint8)
         try:
-            if read_range(record, position % count * size, known, blocks, self.codec.decode_blocks):
-                self._cache.put(key, known, BLOCKS)
-            return rows.row(record)
+            return rows.row(record) if self._read_range(record, position % count * size, index, blocks) else None
         except (ChunkError, UnicodeDecodeError, ValueError):
             return None  # decoding the chunk raises the error
 
@@ -360,7 +343,7 @@ class ChunkReader:
             return changed
         chunk: Array | None = self._cache.get(key)
         if chunk is None:
-            chunk = self._load(index)
+            chunk = self._decoded(index, self._stored(index))
             self._cache.put(key, chunk)
         return chunk
 
@@ -369,9 +352,6 @@ class ChunkReader:
         self._cache.forget(path)
         if self._shards is not None:
             self._shards.forget()
-
-    def _load(self, index: tuple[int, ...]) -> Array:
-        return self._decoded(index, self._stored(index))
 
     def _decoded(self, index: tuple[int, ...], data: bytes | None, *, out: Array | None = None) -> Array:
         """Return a chunk as `decode` does; if its shard was replaced meanwhile, read the index again."""

@@ -29,7 +29,15 @@ from hdmf_zarr_backend.arrays.bounded import (
     is_incremental,
 )
 from hdmf_zarr_backend.arrays.crc32c import CRC32C
-from hdmf_zarr_backend.arrays.objects import Elements, JSONRows, LittleRows, ReferenceTexts, SplitElements, StructRows
+from hdmf_zarr_backend.arrays.objects import (
+    Array,
+    Elements,
+    JSONRows,
+    LittleRows,
+    ReferenceTexts,
+    SplitElements,
+    StructRows,
+)
 from hdmf_zarr_backend.arrays.plug_ins import PACKAGES, PlugIn, PlugInError, make_plug_in
 from hdmf_zarr_backend.errors import (
     ChunkError,
@@ -45,8 +53,6 @@ from hdmf_zarr_backend.model.stored import Order, StoredArray
 from hdmf_zarr_backend.oldfiles.pickles import UnsafePickleError, loads_data
 from hdmf_zarr_backend.options import Limits, ReadOptions
 from hdmf_zarr_backend.stores.failures import resource_failure
-
-Array = npt.NDArray[Any]
 
 
 def _a_chunk() -> str:
@@ -120,31 +126,34 @@ def make_codec(config: dict[str, Any], dtype: np.dtype[Any]) -> Codec:
     codec_id = config.get("id")
     if is_plug_in(config):
         plug_in = make_plug_in(config)
-        if plug_in is None:
-            raise _unknown(codec_id)
-        return cast(Codec, plug_in)
+        if plug_in is not None:
+            return cast(Codec, plug_in)
+        package = PACKAGES.get(str(codec_id))
+        install = f"Install it: pip install {package}" if package else "Install the package that has it"
+        raise MetadataError(
+            f"the codec {codec_id!r} is not one that this package decodes, and numcodecs has none of that name "
+            "registered",
+            remedy=f"{install}, or register it with numcodecs.register_codec. "
+            f"Known codecs: {', '.join(sorted(ALLOWED_CODECS))}.",
+        )
     assert isinstance(codec_id, str)
     try:
         if codec_id in _OWN_CODECS:
             return _OWN_CODECS[codec_id](config, dtype)
         if codec_id == "shuffle":
-            config = {**config, "elementsize": _element_size(config, dtype)}
-        _check_types(config)
+            size = config.get("elementsize") or dtype.itemsize  # netcdf-c writes 0 and means the size of an element
+            if type(size) is not int or size < 1:
+                raise ValueError("a shuffle needs the size of an element")  # else uninitialised memory is returned
+            config = {**config, "elementsize": size}
+        for key in _TYPE_KEYS & config.keys():
+            if np.dtype(config[key]).itemsize > _LONGEST_ELEMENT:  # a few bytes would become many
+                raise ValueError(f"{config[key]!r} is not a type of numbers")
         return cast(Codec, numcodecs.get_codec(dict(config)))
     except (ValueError, TypeError, LookupError, AttributeError, SyntaxError, ImportError) as error:
         raise MetadataError(
             f"the codec configuration {config!r} is not usable ({error})",
             remedy="Install the codec if it is not available (numcodecs[msgpack], for one); else run `zarrio verify`.",
         ) from error
-
-
-def _unknown(codec_id: Any) -> MetadataError:
-    package = PACKAGES.get(str(codec_id))
-    return MetadataError(
-        f"the codec {codec_id!r} is not one that this package decodes, and numcodecs has none of that name registered",
-        remedy=f"{f'Install it: pip install {package}' if package else 'Install the package that has it'}, or register "
-        f"it with numcodecs.register_codec. Known codecs: {', '.join(sorted(ALLOWED_CODECS))}.",
-    )
 
 
 def is_plug_in(config: dict[str, Any]) -> bool:
@@ -168,34 +177,15 @@ _OWN_CODECS: dict[str, Callable[[dict[str, Any], np.dtype[Any]], Codec]] = {
 
 def _guarded_codec(config: dict[str, Any], dtype: np.dtype[Any]) -> Codec:
     """Return the codec of a configuration; one of another package with its errors translated."""
-    codec = make_codec(_with_checksum(config), dtype)
+    if config.get("id") == "zstd":
+        # every reader checks it, so the document need not mention it; TensorStore refuses a ``.zarray`` that does
+        config = {**config, "checksum": True}
+    codec = make_codec(config, dtype)
     return PlugIn(config["id"], codec) if is_plug_in(config) else codec
 
 
 def _without_id(config: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in config.items() if key != "id"}
-
-
-def _element_size(config: dict[str, Any], dtype: np.dtype[Any]) -> int:
-    size = config.get("elementsize") or dtype.itemsize  # netcdf-c writes 0 and means the size of an element
-    if type(size) is not int or size < 1:
-        raise ValueError("a shuffle needs the size of an element")  # numcodecs would return uninitialised memory
-    return size
-
-
-def _with_checksum(config: dict[str, Any]) -> dict[str, Any]:
-    """Return a configuration with which Zstandard adds a checksum to its frames.
-
-    Every reader checks it, so the document need not mention it; TensorStore refuses a ``.zarray`` that does.
-    """
-    return {**config, "checksum": True} if config.get("id") == "zstd" else config
-
-
-def _check_types(config: dict[str, Any]) -> None:
-    """Refuse types with such long elements that a few bytes would become many."""
-    for key in _TYPE_KEYS & config.keys():
-        if np.dtype(config[key]).itemsize > _LONGEST_ELEMENT:
-            raise ValueError(f"{config[key]!r} is not a type of numbers")
 
 
 class ChunkCodec:
@@ -212,7 +202,8 @@ class ChunkCodec:
     def __init__(self, data_type: Any, filters: Any, compressor: Any, order: Order) -> None:
         filters = filters or ()
         self.dtype = numpy_dtype(data_type)
-        self.order, self._axes = _layout(order)
+        self._axes = None if isinstance(order, str) else order  # by which a chunk is transposed
+        self.order = order if isinstance(order, str) else "C"  # of the elements of a transposed chunk
         self._filters = [_guarded_codec(config, self.dtype) for config in filters]
         self._compressor = _guarded_codec(compressor, self.dtype) if compressor else None
         codecs = [*self._filters, self._compressor]
@@ -242,7 +233,10 @@ class ChunkCodec:
         for codec in self._filters:
             buffer = codec.encode(buffer)
         if self._compressor is not None:
-            buffer = self._compressor.encode(_exportable(buffer) if isinstance(buffer, np.ndarray) else buffer)
+            if isinstance(buffer, np.ndarray) and buffer.dtype.kind in "MmV":
+                # a type of the buffer protocol, from which compressors read the size of an element
+                buffer = buffer.view(f"V{buffer.dtype.itemsize}" if buffer.dtype.kind == "V" else "i8")
+            buffer = self._compressor.encode(buffer)
         return buffer if type(buffer) is bytes else _raw(buffer).tobytes()
 
     @property
@@ -375,9 +369,9 @@ class ChunkCodec:
             raise ValueError(f"the filters decode to {objects.dtype}, not to rows")
         if objects.dtype.names != self.dtype.names or objects.dtype.kind != self.dtype.kind:
             # hdmf-zarr pickled structured arrays and declared them as plain objects
-            made: Array = np.empty(objects.shape, dtype=object)
-            made[...] = objects
-            return made.reshape(shape, order=cast(Any, self.order))
+            plain: Array = np.empty(objects.shape, dtype=object)
+            plain[...] = objects
+            objects = plain
         shaped: Array = objects.reshape(shape, order=cast(Any, self.order))
         return shaped
 
@@ -389,18 +383,6 @@ def _has_memory(nbytes: int) -> bool:
     except MemoryError:
         return False
     return True
-
-
-def _layout(order: Order) -> tuple[str, tuple[int, ...] | None]:
-    """Return the order of the elements of a transposed chunk, and the axes by which it is transposed."""
-    return (order, None) if isinstance(order, str) else ("C", order)
-
-
-def _exportable(array: Array) -> Array:
-    """Return ``array`` with a type of the buffer protocol; compressors read the size of an element from it."""
-    if array.dtype.kind in "Mm":
-        return array.view("i8")
-    return array.view(f"V{array.dtype.itemsize}") if array.dtype.names is not None else array
 
 
 def _raw(buffer: Any) -> npt.NDArray[np.uint8]:

@@ -11,9 +11,8 @@ import math
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from hdmf_zarr_backend.arrays.objects import StructRows
+from hdmf_zarr_backend.arrays.objects import Array, StructRows
 from hdmf_zarr_backend.arrays.shards import inner_grid
 from hdmf_zarr_backend.errors import ChunkError, MetadataError, at
 from hdmf_zarr_backend.formats.dtypes import numpy_dtype
@@ -21,8 +20,6 @@ from hdmf_zarr_backend.formats.lindi import external_of
 from hdmf_zarr_backend.formats.zarr3 import has_records
 from hdmf_zarr_backend.model.stored import StoredArray
 from hdmf_zarr_backend.stores.base import DOCUMENTS, Store
-
-Array = npt.NDArray[Any]
 
 
 def fill_array(stored: StoredArray, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:

@@ -17,15 +17,12 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from hdmf_zarr_backend.arrays.objects import cell_texts
+from hdmf_zarr_backend.arrays.objects import Array, cell_texts
 from hdmf_zarr_backend.formats.type_codes import itemsize, split_code
 from hdmf_zarr_backend.formats.zarr3 import row_bytes
 from hdmf_zarr_backend.formats.zarr3_codecs import field_types
 from hdmf_zarr_backend.model.stored import StoredArray
-
-Array = npt.NDArray[Any]
 
 FEW = 16
 """The most chunks of an array that is rewritten; 16 small ones are quickly written."""

@@ -17,20 +17,18 @@ from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 import zarr
 
 from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
 from hdmf_zarr_backend.arrays.chunks import ChunkReader
 from hdmf_zarr_backend.arrays.codecs import make_codec
+from hdmf_zarr_backend.arrays.objects import Array
 from hdmf_zarr_backend.errors import ModeError, printable
 from hdmf_zarr_backend.formats.zarr3_codecs import has_array_codecs
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, absolute, split
 from hdmf_zarr_backend.stores.base import DOCUMENTS, Store
 
 ZarrArray: Any = zarr.Array  # to the type checker too: what is overridden here differs from release to release
-
-Array = npt.NDArray[Any]
 Elements = Callable[[Array], Array]
 
 _IS_ZARR_2 = zarr.__version__.startswith("2.")

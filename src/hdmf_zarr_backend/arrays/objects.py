@@ -10,7 +10,8 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Callable, Iterable
-from typing import Any
+from contextlib import suppress
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +23,7 @@ from hdmf_zarr_backend.formats.zarr3_attributes import REFERENCE_3
 from hdmf_zarr_backend.stores.json_text import parse_fast
 
 Array = npt.NDArray[Any]
+T = TypeVar("T")
 
 
 _ENCODINGS = frozenset({"utf-8", "utf8", "utf_8", "ascii", "latin-1", "utf-16", "utf-32"})
@@ -89,8 +91,11 @@ class JSONRows:
             return np.array([tuple(row) for row in rows], dtype=self._dtype).reshape(shape)
         for _ in range(len(shape) - 1):
             rows = itertools.chain.from_iterable(rows)
+        if self._cells:  # rows of LINDI
+            flat = (_plain(cell) for row in rows for cell in _row(row, self._cells))
+            return np.fromiter(flat, dtype=object).reshape(*shape, self._cells)
         if self._cells is not None:
-            return _plain_elements(rows, shape, self._cells)
+            rows = map(_plain, rows)
         # np.fromiter does not convert its items, so lists stay elements
         return np.fromiter(rows, dtype=object).reshape(shape)
 
@@ -102,9 +107,8 @@ class JSONRows:
         split = self.split(text)
         if split is None or len(split.shape) > 2:
             return None
-        known: dict[bytes, int] = {}
         parts = split.parts()
-        numbers = np.fromiter((known.setdefault(part, len(known)) for part in parts), np.intp, len(parts))
+        known, numbers = _numbered(parts)
         if len(known) * 2 > len(parts):
             return None
         distinct = parse_fast(b"[" + b",".join(split.with_ends(part) for part in known) + b"]")
@@ -116,6 +120,13 @@ class JSONRows:
         array: Array = np.empty(split.shape, dtype=object)
         array[: len(parts)] = table[numbers]
         return array
+
+
+def _numbered(items: list[T]) -> tuple[list[T], npt.NDArray[np.intp]]:
+    """Return the distinct items, and for each item its position among these."""
+    known: dict[T, int] = {}
+    numbers = np.fromiter((known.setdefault(item, len(known)) for item in items), np.intp, len(items))
+    return list(known), numbers
 
 
 class SplitElements:
@@ -237,11 +248,8 @@ def text_reference(text: str) -> dict[str, Any] | None:
 def _cell_text(cell: Any) -> str:
     """Return a cell of text as a field of fixed length holds it."""
     if isinstance(cell, str) and not cell.startswith(_ESCAPE) and not cell.endswith(_ESCAPE):
-        try:
+        with suppress(UnicodeEncodeError):
             cell.encode("utf-8")
-        except UnicodeEncodeError:
-            pass
-        else:
             return str(cell)
     return _ESCAPE + json.dumps(cell, separators=(",", ":"))
 
@@ -256,17 +264,8 @@ _DECODE: dict[str, Callable[[str], Any]] = {"text": _text_cell, "reference": tex
 
 def cell_texts(cells: Iterable[Any], kind: str) -> list[str]:
     """Return ``cells``, which the caller holds, as a field of ``kind`` holds them."""
-    return _texts(cells, _ENCODE[kind])
-
-
-def cell_width(cells: Iterable[Any], kind: str) -> int:
-    """Return the characters of the longest of ``cells`` as a field of ``kind`` holds them."""
-    return max(map(len, cell_texts(cells, kind)), default=0)
-
-
-def _texts(cells: Iterable[Any], encode: Callable[[Any], str]) -> list[str]:
-    """Return the text of cells, which the caller holds; an object that occurs again is converted once."""
-    known: dict[int, str] = {}  # the caller holds all cells, so an id means one object
+    encode = _ENCODE[kind]
+    known: dict[int, str] = {}  # the caller holds all cells, so an id means one object, which is converted once
     texts = []
     for cell in cells:
         text = known.get(id(cell))
@@ -274,6 +273,11 @@ def _texts(cells: Iterable[Any], encode: Callable[[Any], str]) -> list[str]:
             text = known[id(cell)] = encode(cell)
         texts.append(text)
     return texts
+
+
+def cell_width(cells: Iterable[Any], kind: str) -> int:
+    """Return the characters of the longest of ``cells`` as a field of ``kind`` holds them."""
+    return max(map(len, cell_texts(cells, kind)), default=0)
 
 
 def _decoded(texts: Iterable[str], decode: Callable[[str], Any]) -> list[Any]:
@@ -294,7 +298,7 @@ class ReferenceTexts:
 
     def encode(self, buf: Any) -> bytes:
         """Return the bytes of an array of references."""
-        texts = _texts(buf.reshape(-1).tolist(), reference_text)
+        texts = cell_texts(buf.reshape(-1).tolist(), "reference")
         return bytes(_VLEN.encode(np.array(texts, dtype=object)))
 
     def decode(self, buf: Any, out: Any = None) -> Array:
@@ -357,9 +361,8 @@ class StructRows:
     def _texts(name: str, dtype: np.dtype[Any], kind: str, cells: Array) -> Array:
         texts = cell_texts(cells.tolist(), kind)
         width = dtype.itemsize // (4 if dtype.kind == "U" else 1)
-        positions: dict[str, int] = {}
-        numbers = np.fromiter((positions.setdefault(text, len(positions)) for text in texts), np.intp, len(texts))
-        distinct: list[Any] = list(positions) if dtype.kind == "U" else [text.encode() for text in positions]
+        positions, numbers = _numbered(texts)
+        distinct: list[Any] = positions if dtype.kind == "U" else [text.encode() for text in positions]
         longest = max(map(len, distinct), default=0)
         if longest > width:
             raise ValueError(
@@ -435,15 +438,16 @@ class LittleRows:
 
     def encode(self, buf: Any) -> bytes:
         """Return the bytes of rows."""
-        return bytes(_cast(buf, self._stored).tobytes())
+        return in_layout(buf, self._stored).tobytes()
 
     def decode(self, buf: Any, out: Any = None) -> Array:
         """Return the rows."""
-        return _cast(np.frombuffer(buf, self._stored), self._dtype)
+        return in_layout(np.frombuffer(buf, self._stored), self._dtype)
 
 
-def _cast(rows: Array, dtype: np.dtype[Any]) -> Array:
-    made = np.empty(rows.shape, dtype)
+def in_layout(rows: Array, dtype: np.dtype[Any]) -> Array:
+    """Return rows in the layout of ``dtype``, which has the same fields; padding is zero."""
+    made: Array = np.zeros(rows.shape, dtype)
     for name in dtype.names or ():
         made[name] = rows[name]
     return made
@@ -461,14 +465,6 @@ def _numbers(cells: Array, dtype: np.dtype[Any]) -> Array:
     return numbers
 
 
-def _plain_elements(items: Iterable[Any], shape: tuple[int, ...], cells: int) -> npt.NDArray[Any]:
-    """Return the elements of a chunk of LINDI as an object array; ``cells`` is the number of fields of rows, else 0."""
-    if not cells:
-        return np.fromiter(map(_plain, items), dtype=object).reshape(shape)
-    flat = (_plain(cell) for row in items for cell in _row(row, cells))
-    return np.fromiter(flat, dtype=object).reshape(*shape, cells)
-
-
 def _row(row: Any, cells: int) -> list[Any]:
     if not isinstance(row, list):
         return [None] * cells  # the padding of a chunk that reaches beyond its array
@@ -478,6 +474,7 @@ def _row(row: Any, cells: int) -> list[Any]:
 
 
 def _plain(item: Any) -> Any:
+    """Return an element of LINDI; a reference without what it is wrapped in."""
     if not isinstance(item, dict) or REFERENCE_3 not in item:
         return item
     stored = item[REFERENCE_3]

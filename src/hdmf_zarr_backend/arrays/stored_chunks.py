@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from hdmf_zarr_backend.arrays.blosc_blocks import stated_bytes
 from hdmf_zarr_backend.errors import ChunkError, StoreError
@@ -43,12 +42,8 @@ def opened_chunk(store: Store, path: str, name: str) -> OpenValue | None:
 def _chunk_error(error: StoreError, store: Store, path: str, name: str) -> StoreError | ChunkError:
     if not store.is_blocked(join(path, name)):
         return error
-    return ChunkError(
-        f"the chunk {name!r} is a folder, a pipe or a device, not a file",
-        store=store.location,
-        path=path,
-        remedy="Restore it from a copy.",
-    )
+    problem = f"the chunk {name!r} is a folder, a pipe or a device, not a file"
+    return ChunkError(problem, store=store.location, path=path, remedy="Restore it from a copy.")
 
 
 _CHECKSUM = 4
@@ -58,20 +53,15 @@ def check_stored_form(array: StoredArray, name: str, data: bytes) -> None:
     """Check what the stored bytes of a chunk state about themselves, without decoding them."""
     configs = array.codecs
     identity = str(configs[-1].get("id")) if configs else ""
-    check = _CHECKS.get(identity)
-    if not data or (check is not None and not check(data, _nbytes(array, configs))):
+    check, dtype = _CHECKS.get(identity), numpy_dtype(array.data_type)
+    nbytes: int | None = math.prod(array.chunks) * dtype.itemsize  # before the last codec
+    if dtype.hasobject or any(config.get("id") != "shuffle" for config in configs[:-1]):
+        nbytes = None  # other codecs before it change the number
+    if not data or (check is not None and not check(data, nbytes)):
         raise ChunkError(
             f"the chunk {name!r} cannot be decoded: it is empty, cut short, or not a {identity or 'plain'} chunk",
             remedy="Restore it from a copy; `zarrio verify` lists all such chunks.",
         )
-
-
-def _nbytes(array: StoredArray, configs: list[dict[str, Any]]) -> int | None:
-    """Return the number of bytes before the last codec, None if other codecs before it change the number."""
-    dtype = numpy_dtype(array.data_type)
-    if dtype.hasobject or any(config.get("id") != "shuffle" for config in configs[:-1]):
-        return None
-    return math.prod(array.chunks) * dtype.itemsize
 
 
 def _is_plain(data: bytes, nbytes: int | None) -> bool:
@@ -83,18 +73,13 @@ def _is_blosc(data: bytes, nbytes: int | None) -> bool:
     return stated is not None and stated[1] == len(data) and nbytes in (None, stated[0])
 
 
-def _is_lz4(data: bytes, nbytes: int | None) -> bool:
-    return len(data) > 4 and nbytes in (None, int.from_bytes(data[:4], "little"))
-
-
 def _is_zlib(data: bytes, nbytes: int | None) -> bool:
     return len(data) > 2 + _CHECKSUM and data[0] & 0x0F == 8 and int.from_bytes(data[:2], "big") % 31 == 0
 
 
 def _is_gzip(data: bytes, nbytes: int | None) -> bool:
-    if data[:2] != b"\x1f\x8b":
-        return False
-    return nbytes is None or nbytes >= 2**32 or int.from_bytes(data[-4:], "little") == nbytes
+    is_length = nbytes is None or nbytes >= 2**32 or int.from_bytes(data[-4:], "little") == nbytes
+    return data[:2] == b"\x1f\x8b" and is_length
 
 
 def _has_checksum(data: bytes, nbytes: int | None) -> bool:
@@ -105,7 +90,7 @@ _CHECKS: dict[str, Callable[[bytes, int | None], bool]] = {
     "": _is_plain,
     "shuffle": _is_plain,
     "blosc": _is_blosc,
-    "lz4": _is_lz4,
+    "lz4": lambda data, nbytes: len(data) > 4 and nbytes in (None, int.from_bytes(data[:4], "little")),
     "zlib": _is_zlib,
     "gzip": _is_gzip,
     "bz2": lambda data, nbytes: data[:3] == b"BZh",

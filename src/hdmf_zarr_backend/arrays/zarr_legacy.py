@@ -18,17 +18,17 @@ import json
 import threading
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numcodecs
 import numpy as np
 import zarr
 from numcodecs.abc import Codec
 from numcodecs.registry import codec_registry
 
 from hdmf_zarr_backend.errors import ChunkError, UnsafeDataError, known_arguments
+from hdmf_zarr_backend.oldfiles.pickles import UnsafePickleError, loads_data
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-__all__ = ["disable_legacy_files", "enable_legacy_files"]
 
 # --- replacements of codecs of numcodecs ----------------------------------------------------------------------------
 
@@ -46,15 +46,11 @@ class _DataOnlyPickle(Codec):  # type: ignore[misc]  # numcodecs has no type hin
         self._protocol = protocol
 
     def encode(self, buf: Any) -> Any:
-        from numcodecs.pickles import Pickle
-
-        encoded = Pickle(self._protocol).encode(buf)
+        encoded = numcodecs.Pickle(self._protocol).encode(buf)
         self.decode(encoded)  # nothing is written that would be refused again
         return encoded
 
     def decode(self, buf: Any, out: Any = None) -> Any:
-        from hdmf_zarr_backend.oldfiles.pickles import UnsafePickleError, loads_data
-
         try:
             decoded = loads_data(bytes(buf))
         except UnsafePickleError as error:
@@ -77,11 +73,7 @@ class _RowsCodec(Codec):  # type: ignore[misc]
 
     mark: ClassVar[bytes]  # encoded beginning of the type of a structured chunk
 
-    def __init__(self, **config: Any) -> None:
-        self._inner = self._make(config)
-
-    def _make(self, config: dict[str, Any]) -> Any:
-        raise NotImplementedError
+    _inner: Any  # the codec of numcodecs
 
     def _unpack(self, encoded: bytes) -> list[Any]:
         raise NotImplementedError
@@ -109,11 +101,9 @@ class _RowsJSON2(_RowsCodec):
     codec_id = "json2"
     mark = b'"|V'
 
-    def _make(self, config: dict[str, Any]) -> Any:
+    def __init__(self, **config: Any) -> None:
         self._encoding: str = config.get("encoding", "utf-8")
-        from numcodecs.json import JSON
-
-        return JSON(**config)
+        self._inner = numcodecs.JSON(**config)
 
     def _unpack(self, encoded: bytes) -> list[Any]:
         return list(json.loads(encoded.decode(self._encoding)))
@@ -123,10 +113,8 @@ class _RowsMsgPack2(_RowsCodec):
     codec_id = "msgpack2"
     mark = b"|V"
 
-    def _make(self, config: dict[str, Any]) -> Any:
-        from numcodecs.msgpacks import MsgPack
-
-        return MsgPack(**config)
+    def __init__(self, **config: Any) -> None:
+        self._inner = numcodecs.MsgPack(**config)
 
     def _unpack(self, encoded: bytes) -> list[Any]:
         from numcodecs.msgpacks import msgpack

@@ -17,7 +17,7 @@ from hdmf_zarr_backend.changes.editable import EditableArray
 from hdmf_zarr_backend.changes.edits import Edits
 from hdmf_zarr_backend.errors import at
 from hdmf_zarr_backend.formats.casting import count_axes, flatten
-from hdmf_zarr_backend.formats.dtypes import number_name, zarr_type
+from hdmf_zarr_backend.formats.dtypes import zarr_type
 from hdmf_zarr_backend.formats.reserved import DTYPE, NOTES, notes_of
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset
 
@@ -28,7 +28,7 @@ def _set_type(dtype: np.dtype[Any], node: Dataset[Attributes]) -> None:
     """Set the data type of ``node``, and drop the notes of HDF5, which describe the old type."""
     notes = {key: value for key, value in notes_of(node.attributes).items() if key != "hdf5"}
     node.stored.data_type = zarr_type(dtype)
-    node.attributes[DTYPE] = number_name(dtype)
+    node.attributes[DTYPE] = dtype.name
     if NOTES in node.attributes:
         node.attributes[NOTES] = notes
 

@@ -39,9 +39,8 @@ from hdmf_zarr_backend.execution.tasks import encode_chunk
 from hdmf_zarr_backend.formats import registry
 from hdmf_zarr_backend.formats.both import BOTH, ZarrFormat
 from hdmf_zarr_backend.formats.codec_options import codec_of_file
-from hdmf_zarr_backend.formats.elements import describe_any
+from hdmf_zarr_backend.formats.elements import codec_labels, describe_any, type_label
 from hdmf_zarr_backend.formats.inlined import is_inlined, is_read_at_open
-from hdmf_zarr_backend.formats.labels import codec_labels, type_label
 from hdmf_zarr_backend.formats.nczarr import overlay
 from hdmf_zarr_backend.formats.zarr3 import checked_key_encoding
 from hdmf_zarr_backend.hdf5.rawcopy import forget_decoded

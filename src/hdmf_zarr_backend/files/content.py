@@ -27,8 +27,7 @@ from hdmf_zarr_backend.files.links import resolver_of
 from hdmf_zarr_backend.files.parser import parse
 from hdmf_zarr_backend.formats.attributes import decode_attributes
 from hdmf_zarr_backend.formats.dtypes import dtype_of, element_of
-from hdmf_zarr_backend.formats.elements import Described, describe
-from hdmf_zarr_backend.formats.hdf5_types import noted_element
+from hdmf_zarr_backend.formats.elements import Described, describe, noted_element
 from hdmf_zarr_backend.formats.links import Link
 from hdmf_zarr_backend.formats.namespaces import spec_location
 from hdmf_zarr_backend.formats.references import Reference as StoredReference

@@ -17,8 +17,7 @@ from hdmf_zarr_backend.errors import DamagedMetadataWarning, at, warn
 from hdmf_zarr_backend.files.links import resolver_of
 from hdmf_zarr_backend.files.parser import ParsedFile, parse
 from hdmf_zarr_backend.formats.both import BOTH
-from hdmf_zarr_backend.formats.elements import describe_any
-from hdmf_zarr_backend.formats.labels import codec_labels, type_label
+from hdmf_zarr_backend.formats.elements import codec_labels, describe_any, type_label
 from hdmf_zarr_backend.formats.links import LinkedFile
 from hdmf_zarr_backend.formats.namespaces import spec_location
 from hdmf_zarr_backend.formats.references import Reference, decode_attribute_reference, is_reference

@@ -30,8 +30,6 @@ from hdmf_zarr_backend.formats.references import is_reference
 from hdmf_zarr_backend.formats.reserved import NCZARR_ATTR, NOTES, as_dict, escape, notes_of, visible
 from hdmf_zarr_backend.formats.zarr3_fills import json_float
 
-__all__ = ["decode_attributes", "encode_attributes"]
-
 Array: TypeAlias = npt.NDArray[Any]
 Reference: TypeAlias = Callable[[Any], "dict[str, Any] | None"]
 Resolve: TypeAlias = Callable[[dict[str, Any]], Any]
@@ -46,8 +44,8 @@ def _encode_value(value: Any, reference: Reference, *, strict: bool) -> Encoded:
     """Return the JSON, the NCZarr type and the remark for a value; arguments as of `encode_attributes`."""
     if type(value) is str:  # the most frequent type
         return value, None, None
-    encoded, kind, remark = _encode(value, reference)
-    return _strict(encoded, kind, remark) if strict else (encoded, kind, remark)
+    encoded = _encode(value, reference)
+    return _strict(*encoded) if strict else encoded
 
 
 def _encode(value: Any, reference: Reference) -> Encoded:
@@ -59,9 +57,9 @@ def _encode(value: Any, reference: Reference) -> Encoded:
         return _encode_list(list(value), reference)
     if isinstance(value, np.ndarray):
         return _encode_array(value, reference)
-    if isinstance(value, np.generic):
-        return _encode_numpy_scalar(value)
-    return _encode_python(value)
+    if isinstance(value, np.generic) and value.dtype.kind not in "SU":
+        return _encode_array(np.array(value), lambda item: None)
+    return _encode_python(value.item() if isinstance(value, np.str_) else value)
 
 
 def _encode_python(value: Any) -> Encoded:
@@ -86,14 +84,6 @@ def _is_json(value: Any) -> bool:
     if isinstance(value, (list, tuple)):
         return all(map(_is_json, value))
     return value is None or (isinstance(value, (str, bool, int, float)) and not isinstance(value, np.generic))
-
-
-def _encode_numpy_scalar(value: np.generic) -> Encoded:
-    if isinstance(value, np.str_):
-        return str(value), None, None
-    if isinstance(value, np.bytes_):
-        return _encode_python(bytes(value))
-    return _encode_array(np.array(value), lambda item: None)
 
 
 def _encode_list(items: list[Any], reference: Reference) -> Encoded:
@@ -170,19 +160,15 @@ def _encode_objects(items: list[Any], shape: tuple[int, ...], reference: Referen
         remark = {} if items else {"dtype": "str", "shape": list(shape)}
         return _nested(list(map(str, items)), shape), None, remark or None
     if all(issubclass(kind, bytes) for kind in kinds):
-        return _encode_bytes(items, shape)
+        texts = [_text_or_none(item) for item in items]
+        if None not in texts:
+            return _nested(texts, shape), None, {"dtype": "bytes"}
+        coded = [base64.b64encode(item).decode() for item in items]
+        return _nested(coded, shape), None, {"dtype": "bytes", "shape": list(shape), "base64": True}
     if kinds == {int}:
         return _nested(items, shape), None, {"dtype": "|O"}
     names = sorted(map(attrgetter("__name__"), kinds))
     raise ValueRefusedError(f"an array of objects of type {', '.join(names)} has no JSON form")
-
-
-def _encode_bytes(items: list[bytes], shape: tuple[int, ...]) -> Encoded:
-    texts = [_text_or_none(item) for item in items]
-    if None not in texts:
-        return _nested(texts, shape), None, {"dtype": "bytes"}
-    coded = [base64.b64encode(item).decode() for item in items]
-    return _nested(coded, shape), None, {"dtype": "bytes", "shape": list(shape), "base64": True}
 
 
 def _remark(array: Array) -> dict[str, Any]:
@@ -338,24 +324,18 @@ def _decode_array(value: Any, dtype: Any, remark: dict[str, Any]) -> Array:
         raise ValueError("rows differ in length")
     coded = bool(remark.get("base64"))
     if dtype in ("str", "bytes", "|O"):
-        return _object_array([_object(leaf, dtype, coded=coded) for leaf in _leaves(value)], shape)
+        leaves = list(_leaves(value))
+        if dtype == "bytes":
+            leaves = [base64.b64decode(leaf) if coded else leaf.encode("utf-8") for leaf in leaves]
+        return _object_array(leaves, shape)
     with np.errstate(over="raise"):  # a number that does not fit its type is damage
         array = _decode_typed(value, from_zarr_type(dtype), shape, coded=coded)
     if "bits" in remark:
-        array = _exact(array, _decode_typed(remark["bits"], array.dtype, shape, coded=True))
+        bits = _decode_typed(remark["bits"], array.dtype, shape, coded=True)
+        with np.errstate(invalid="ignore"):  # comparing a signalling NaN
+            is_same = np.array_equal(bits, array, equal_nan=True)
+        array = bits if is_same else array  # it may have been changed since they were recorded
     return array
-
-
-def _exact(array: Array, bits: Array) -> Array:
-    """Return the array with the payloads of its NaN, unless it was changed since they were recorded."""
-    with np.errstate(invalid="ignore"):  # comparing a signalling NaN
-        return bits if np.array_equal(bits, array, equal_nan=True) else array
-
-
-def _object(leaf: Any, dtype: str, *, coded: bool) -> Any:
-    if dtype == "bytes":
-        return base64.b64decode(leaf) if coded else leaf.encode("utf-8")
-    return leaf
 
 
 def _decode_typed(value: Any, dtype: np.dtype[Any], shape: tuple[int, ...], *, coded: bool) -> Array:

@@ -110,7 +110,7 @@ def hiding_document() -> dict[str, Any]:
 
 def is_hiding(text: bytes | None) -> bool:
     """Return whether a ``zarr.json`` of a root is a `hiding_document`, which says nothing about the file."""
-    found = None if text is None else _find(text)
+    found = _find(text)
     return found is not None and found[0] == _ZEROS
 
 
@@ -123,7 +123,7 @@ def without_note(attributes: Mapping[str, Any]) -> dict[str, Any]:
 def state_of(texts: Mapping[str, bytes]) -> State | None:
     """Return the state of a file of both formats from the root's documents, None for a file of one format."""
     text = texts.get(zarr3.DOCUMENT)
-    found = None if text is None else _find(text)
+    found = _find(text)
     if text is None or found is None:
         return None
     of_2, of_3, span = found
@@ -133,9 +133,9 @@ def state_of(texts: Mapping[str, bytes]) -> State | None:
     return "3 is newer" if is_2_same else "both are newer"
 
 
-def _find(text: bytes) -> tuple[str, str, tuple[int, int]] | None:
+def _find(text: bytes | None) -> tuple[str, str, tuple[int, int]] | None:
     """Return both digests of the note, and the position of that of ``zarr.json``."""
-    for match in _NOTE.finditer(text):
+    for match in _NOTE.finditer(text or b""):
         of_2, of_3 = _OF_2.search(match[1]), _OF_3.search(match[1])
         if of_2 is not None and of_3 is not None:
             start = match.start(1) + of_3.start(1)

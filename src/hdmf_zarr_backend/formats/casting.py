@@ -23,20 +23,6 @@ import numpy.typing as npt
 from hdmf_zarr_backend.errors import ValueRefusedError
 from hdmf_zarr_backend.formats.regions import RegionReference
 
-__all__ = [
-    "Place",
-    "cast",
-    "cast_rows",
-    "cast_text",
-    "count_axes",
-    "flatten",
-    "infer",
-    "row_values",
-    "to_bytes",
-    "to_text",
-    "unmasked",
-]
-
 Array = npt.NDArray[Any]
 Shape = tuple[int, ...]
 
@@ -199,18 +185,14 @@ def flatten(data: Any, place: Place = _ANYWHERE) -> tuple[Shape, list[Any]]:
                 break
             level = list(itertools.chain.from_iterable(item.flat for item in level))
             continue
-        lengths = {len(item) if type(item) in nested else None for item in level}
-        if len(lengths) > 1:
-            n = next(n for n, item in enumerate(level) if _length(item, nested) != _length(level[0], nested))
+        lengths = [len(item) if type(item) in nested else None for item in level]
+        if len(set(lengths)) > 1:
+            n = next(n for n, length in enumerate(lengths) if length != lengths[0])
             problem = f"the data are not an array: rows differ in length, {_shown(level[n])} and {_shown(level[0])}"
             raise place.refused(_unravel(n, shape), problem, "Give as many elements in each row.")
         shape.append(len(level[0]))
         level = list(itertools.chain.from_iterable(level))
     return tuple(shape), level
-
-
-def _length(item: Any, nested: set[type]) -> int | None:
-    return len(item) if type(item) in nested else None
 
 
 @lru_cache(maxsize=256)
@@ -237,10 +219,6 @@ def _undivided(item: Any, index: Shape, place: Place) -> Any:
     return array if array.ndim else array[()]
 
 
-def _kind_of(value: Any) -> str | None:
-    return _kind(value.__class__)
-
-
 @lru_cache(maxsize=256)
 def _kind(kind: Hashable) -> str | None:
     return next((name for types, name in _KINDS if issubclass(kind, types)), None)  # type: ignore[arg-type]
@@ -248,11 +226,11 @@ def _kind(kind: Hashable) -> str | None:
 
 def _common_kind(leaves: list[Any], shape: Shape, place: Place) -> str:
     """Return what all elements are, such as numbers; refuse the first one that is something else."""
-    first = _kind_of(leaves[0])
+    first = _kind(leaves[0].__class__)
     if first is not None and set(map(_kind, set(map(type, leaves)))) == {first}:
         return first
-    n = next(n for n, leaf in enumerate(leaves) if first is None or _kind_of(leaf) != first)
-    value, kind = leaves[n], _kind_of(leaves[n])
+    n = next(n for n, leaf in enumerate(leaves) if first is None or _kind(leaf.__class__) != first)
+    value, kind = leaves[n], _kind(leaves[n].__class__)
     if value is None:
         problem = "None cannot be stored"
     elif kind is None:
@@ -276,24 +254,19 @@ def _infer_numbers(leaves: list[Any], shape: Shape, place: Place) -> Array:
     integers = [given for given in dtypes if given.kind in "iu"]
     if len(integers) == len(dtypes):
         return np.array(leaves, _integer_type(leaves, dtype, shape, place))
-    bad = next((n for n, leaf in enumerate(leaves) if _is_huge(leaf)), None) if int in set(map(type, leaves)) else None
+    bad = None
+    if int in set(map(type, leaves)):  # an integer of Python may be beyond all floats
+        numbers = ((n, leaf) for n, leaf in enumerate(leaves) if isinstance(leaf, int))
+        bad = next((n for n, number in numbers if number.bit_length() > _MOST_BITS), None)
     array = np.array(leaves if bad is None else (), dtype)
     if bad is None and integers:
         large = np.flatnonzero(np.abs(array.real) >= 2 ** _EXACT_BITS.get(array.real.itemsize, 63)).tolist()
-        bad = next((n for n in large if _is_integer(leaves[n]) and int(array.real[n]) != int(leaves[n])), None)
+        whole = (n for n in large if isinstance(leaves[n], (int, np.integer)))
+        bad = next((n for n in whole if int(array.real[n]) != int(leaves[n])), None)
     if bad is not None:
         problem = f"the integer {_shown(leaves[bad])} is not exact in {dtype}, the type of the elements beside it"
         raise place.refused(_unravel(bad, shape), problem, _LARGE)
     return array
-
-
-def _is_huge(value: Any) -> bool:
-    """Tell whether an integer may be beyond all floats."""
-    return isinstance(value, int) and value.bit_length() > _MOST_BITS
-
-
-def _is_integer(value: Any) -> bool:
-    return isinstance(value, (int, np.integer))
 
 
 def _integer_type(leaves: list[Any], dtype: np.dtype[Any], shape: Shape, place: Place) -> np.dtype[Any]:
@@ -344,7 +317,8 @@ def cast(values: Any, dtype: np.dtype[Any], place: Place = _ANYWHERE, *, same_ki
     if wanted in "SU":
         return _fixed_text(array, dtype, place)
     is_other = same_kind and given != wanted and (given == "b" or not {given, wanted}.isdisjoint("mM"))
-    if wanted in "mM" and (given in "iumM" or _is_time(array.flat[0])) and not (is_other and given != "O"):
+    is_time = given in "iumM" or isinstance(array.flat[0], datetime.date)  # also a date with a time
+    if wanted in "mM" and is_time and not (is_other and given != "O"):
         return _dates(array, dtype, place)
     if given in "biufc" and wanted in "biufc" and not is_other:
         with np.errstate(all="ignore"):  # what overflows is found below
@@ -352,10 +326,6 @@ def cast(values: Any, dtype: np.dtype[Any], place: Place = _ANYWHERE, *, same_ki
     first = array.reshape(-1)[0]
     index = (0,) * array.ndim
     raise place.unfit(index, first, type(first).__name__ if given == "O" else array.dtype, dtype)
-
-
-def _is_time(value: Any) -> bool:
-    return isinstance(value, datetime.date)  # also one with a time
 
 
 def _numbers(array: Array, dtype: np.dtype[Any], place: Place) -> Array:
@@ -429,18 +399,18 @@ def _fixed_text(array: Array, dtype: np.dtype[Any], place: Place) -> Array:
 # ---- rows -----------------------------------------------------------------------------------------------------------
 
 
+_ROW_TYPES = (list, tuple, np.ndarray, np.void)
+
+
 def count_axes(data: Any) -> int:
     """Return the number of axes of ``data``, whose elements are rows; 0 for one row."""
     if isinstance(data, (np.ndarray, np.void)):
-        is_rows = data.dtype.names is not None or (data.dtype == object and not _is_row_of_objects(data))
+        is_one_row = data.ndim and data.size and not isinstance(data.flat[0], _ROW_TYPES)
+        is_rows = data.dtype.names is not None or (data.dtype == object and not is_one_row)
         return data.ndim if is_rows else max(data.ndim - 1, 0)
-    if isinstance(data, list) and (not data or isinstance(data[0], (list, tuple, np.ndarray, np.void))):
+    if isinstance(data, list) and (not data or isinstance(data[0], _ROW_TYPES)):
         return 1 + (count_axes(data[0]) if data else 0)
     return 0
-
-
-def _is_row_of_objects(data: Any) -> bool:
-    return bool(data.ndim and data.size and not isinstance(data.flat[0], (list, tuple, np.ndarray, np.void)))
 
 
 def cast_rows(data: Any, dtype: np.dtype[Any], ndim: int, place: Place = _ANYWHERE) -> Array:
@@ -527,7 +497,8 @@ def _by_name(array: Array, dtype: np.dtype[Any], place: Place) -> Array:
 def cast_text(values: Any, convert: Callable[[Any], Any], place: Place = _ANYWHERE) -> Array:
     """Return nested lists, or an array, of text as objects, each converted by `to_text` or `to_bytes`."""
     shape, leaves = flatten(values, place)
-    items = list(itertools.chain.from_iterable(_items(leaf) for leaf in leaves))
+    parts = (leaf.reshape(-1).tolist() if isinstance(leaf, np.ndarray) else [leaf] for leaf in leaves)
+    items = list(itertools.chain.from_iterable(parts))
     made = np.empty(len(items), object)
     for n, item in enumerate(items):
         try:
@@ -537,15 +508,16 @@ def cast_text(values: Any, convert: Callable[[Any], Any], place: Place = _ANYWHE
     return made.reshape(shape)
 
 
-def _items(leaf: Any) -> list[Any]:
-    return leaf.reshape(-1).tolist() if isinstance(leaf, np.ndarray) else [leaf]
-
-
 def to_text(value: Any) -> str:
     """Return a text element as ``str``: text, UTF-8 bytes, dates as ISO 8601."""
     if isinstance(value, str):
         if not value.isascii():
-            _check_utf8(value)
+            try:
+                value.encode("utf-8")
+            except UnicodeEncodeError as error:
+                problem = f"{value!r} holds surrogates, which are not characters"
+                remedy = "Encode it with 'surrogateescape' to give bytes."
+                raise ValueRefusedError(problem, remedy=remedy) from error
         return value if type(value) is str else str.__str__(value)
     if isinstance(value, bytes):
         try:
@@ -563,16 +535,6 @@ def to_text(value: Any) -> str:
         f"{value!r} of type {type(value).__name__} is not text, where text is expected",
         remedy="Replace it by text; an empty string for a missing value.",
     )
-
-
-def _check_utf8(value: str) -> None:
-    try:
-        value.encode("utf-8")
-    except UnicodeEncodeError as error:
-        raise ValueRefusedError(
-            f"{value!r} holds surrogates, which are not characters",
-            remedy="Encode it with 'surrogateescape' to give bytes.",
-        ) from error
 
 
 def to_bytes(value: Any) -> bytes:

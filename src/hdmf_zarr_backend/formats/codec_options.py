@@ -53,7 +53,9 @@ def _of_format_3(config: dict[str, Any], tunable: Collection[str]) -> dict[str, 
 
 def codec_config(codec: Any) -> dict[str, Any]:
     """Return the configuration of a codec object of numcodecs or zarr, or of a configuration of either."""
-    config = _config_of(codec)
+    config = codec.get_config() if hasattr(codec, "get_config") else codec
+    if not isinstance(config, dict) and hasattr(config, "to_dict"):
+        config = config.to_dict()
     if isinstance(config, dict) and "id" not in config and "name" in config:
         config = _of_format_3(config, tunable=getattr(codec, "_tunable_attrs", ()))
     if not isinstance(config, dict) or "id" not in config:
@@ -61,12 +63,6 @@ def codec_config(codec: Any) -> dict[str, Any]:
         raise UsageError(f"{codec!r} is not a codec", remedy=remedy)
     # zarr-python 3 drops the key, and TensorStore refuses arrays with it
     return {key: value for key, value in config.items() if not (config["id"] == "zstd" and key == "checksum")}
-
-
-def _config_of(codec: Any) -> Any:
-    if hasattr(codec, "get_config"):
-        return codec.get_config()
-    return codec.to_dict() if hasattr(codec, "to_dict") else codec
 
 
 def pipeline_of_zarr3(filters: Any, compressors: Any, serializer: Any) -> tuple[list[Any] | None, Any]:

@@ -32,7 +32,8 @@ def zarr_type(dtype: np.dtype[Any]) -> Any:
             remedy="Give numbers or text of a fixed length, such as S10.",
         )
     if dtype.names is not None:
-        return [_zarr_field(name, dtype[name]) for name in dtype.names]
+        fields = ((name, dtype[name]) for name in dtype.names)
+        return [[name, zarr_type(field.base), *([list(field.shape)] if field.shape else [])] for name, field in fields]
     if dtype.kind not in _NOT_NUMBERS and f"{dtype.kind}{dtype.itemsize}" not in NAMES:
         remedy = "Convert the data to " + ("float64 or complex128." if dtype.kind in "fc" else "another type.")
         raise ValueRefusedError(f"Zarr has no data type for {dtype}", remedy=remedy)
@@ -41,10 +42,6 @@ def zarr_type(dtype: np.dtype[Any]) -> Any:
     if not dtype.itemsize:
         raise ValueRefusedError(f"Zarr has no data type for {dtype}", remedy="Give elements that have bytes.")
     return dtype.str
-
-
-def _zarr_field(name: str, dtype: np.dtype[Any]) -> list[Any]:
-    return [name, zarr_type(dtype.base), *([list(dtype.shape)] if dtype.shape else [])]
 
 
 def numpy_dtype(data_type: Any) -> np.dtype[Any]:
@@ -123,9 +120,7 @@ def dtype_of(element: Element) -> np.dtype[Any]:
 
 def word_of(dtype: Any) -> Any:
     """Return HDMF's name for the type of a builder: a str, a list of field dicts, or None."""
-    if dtype is None or isinstance(dtype, str):
-        return dtype
-    if isinstance(dtype, list):
+    if dtype is None or isinstance(dtype, (str, list)):
         return dtype
     if isinstance(dtype, dict):
         return "region" if dtype.get("reftype") == "region" else "object"
@@ -133,15 +128,11 @@ def word_of(dtype: Any) -> Any:
         return str(dtype.reftype)
     if isinstance(dtype, np.dtype):
         return _word_of_numpy(dtype)
+    if isinstance(dtype, type) and issubclass(dtype, (str, bytes)):
+        return "utf8" if issubclass(dtype, str) else "ascii"
     if isinstance(dtype, type):
-        return _word_of_class(dtype)
+        return _word_of_numpy(np.dtype(dtype))
     raise ValueRefusedError(f"{dtype!r} is not a data type of HDMF")
-
-
-def _word_of_class(dtype: type) -> Any:
-    if issubclass(dtype, str):
-        return "utf8"
-    return "ascii" if issubclass(dtype, bytes) else _word_of_numpy(np.dtype(dtype))
 
 
 def _word_of_numpy(dtype: np.dtype[Any]) -> Any:
@@ -196,16 +187,3 @@ def check_units(data_type: Any) -> None:
             f"{dtype} has no unit, and its values would be bare integers",
             remedy="Give the data a unit, such as 's': data.astype('datetime64[s]').",
         )
-
-
-def stored_word(dtype: np.dtype[Any]) -> Any:
-    """Return the ``zarr_dtype`` of a type without objects; the type of a structured field is a list of fields."""
-    if dtype.names is not None:
-        bases = {name: dtype[name].base for name in dtype.names}
-        return [{"name": name, "dtype": stored_word(base) if base.names else base.name} for name, base in bases.items()]
-    return "bytes" if dtype.kind == "S" else number_name(dtype)
-
-
-def number_name(dtype: np.dtype[Any]) -> str:
-    """Return the ``zarr_dtype`` of numbers: the NumPy name."""
-    return str(dtype.name)

@@ -10,35 +10,18 @@ Source: hdmf-zarr storage specification, "dtype mappings"; files of hdmf-zarr 0.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 from hdmf_zarr_backend.errors import MetadataError, ValueRefusedError, ZarrBackendError
 from hdmf_zarr_backend.formats import type_codes
 from hdmf_zarr_backend.formats.reserved import DTYPE, notes_of
-from hdmf_zarr_backend.formats.type_codes import MAX_DEPTH, code_element, field_shape, itemsize
+from hdmf_zarr_backend.formats.type_codes import KINDS, MAX_DEPTH, code_element, field_shape, itemsize
 from hdmf_zarr_backend.model.elements import ASCII, REFERENCE, REGION, UTF8, Element
 from hdmf_zarr_backend.model.memo import Memo
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset
 from hdmf_zarr_backend.model.stored import StoredArray
-
-__all__ = [
-    "NUMBER_WORDS",
-    "OPEN_WORDS",
-    "TIME_WORDS",
-    "WORDS",
-    "Described",
-    "Form",
-    "describe",
-    "describe_any",
-    "hdmf_type",
-    "is_scalar",
-    "row_fields",
-    "row_word",
-    "stored_text",
-    "type_element",
-    "word_element",
-]
 
 Form: TypeAlias = Literal["plain", "objects", "rows"]
 
@@ -66,7 +49,7 @@ _ELEMENTS = {"text": UTF8, "ascii": ASCII, "bytes": ASCII, "object": REFERENCE, 
 _OBJECTS = "|O"
 
 
-# ---- types of elements ----------------------------------------------------------------------------------------------
+# ---- types of elements --------------------------------------------------------------------------------------------
 
 
 def type_element(data_type: Any, objects: dict[str, Element] | None = None) -> Element:
@@ -149,7 +132,7 @@ def hdmf_type(element: Element) -> Any:
     return names.get(kind) or f"{_number_kind(element)}{8 * (size or 0)}"
 
 
-# ---- arrays ---------------------------------------------------------------------------------------------------------
+# ---- arrays -------------------------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True, frozen=True)
@@ -194,8 +177,6 @@ class Described:
         """The type of the dataset in HDF5, if it is recorded and fits the stored elements."""
         if self.note is None or "type" not in self.note:
             return None
-        from hdmf_zarr_backend.formats.hdf5_types import noted_element  # most files never were in HDF5
-
         found = noted_element(self.note["type"])
         if self.is_null:
             return found  # without stored elements, any type fits
@@ -237,14 +218,8 @@ def describe_any(node: Dataset[Attributes]) -> Described:
     try:
         return describe(node)
     except ZarrBackendError:
-        return Described(
-            Element("unknown", detail=str(node.stored.data_type)),
-            "plain",
-            node.stored.shape,
-            None,
-            None,
-            is_marked=False,
-        )
+        unknown = Element("unknown", detail=str(node.stored.data_type))
+        return Described(unknown, "plain", node.stored.shape, None, None, is_marked=False)
 
 
 def is_scalar(node: Dataset[Attributes]) -> bool:
@@ -286,16 +261,12 @@ def _stored_element(
         return ASCII if is_ascii else UTF8, "objects", None
     if _has_objects(data_type):
         return type_element(data_type, row_fields(word)), "rows", None
-    return _plain_element(type_element(data_type), charset, enum), "plain", itemsize(data_type)
-
-
-def _plain_element(element: Element, charset: Any, enum: Any) -> Element:
-    """Return the `Element` of numbers or fixed-length text, with the charset or enumeration recorded for HDF5."""
+    element = type_element(data_type)
     if isinstance(enum, dict) and element.kind in ("int", "uint"):
-        return replace(element, kind="enum", detail=element.kind, members=tuple(enum.items()))
-    if isinstance(charset, str) and element.kind == "text" and element.size is not None:
-        return replace(element, encoding=charset)
-    return element
+        element = replace(element, kind="enum", detail=element.kind, members=tuple(enum.items()))
+    elif isinstance(charset, str) and element.kind == "text" and element.size is not None:
+        element = replace(element, encoding=charset)
+    return element, "plain", itemsize(data_type)
 
 
 _known: Memo[tuple[Element, Form, int | None]] = Memo(_stored_element)
@@ -317,12 +288,8 @@ def _fits(noted: Element, stored: Element) -> bool:
         return [name for name, _ in noted.fields] == [name for name, _ in stored.fields]
     if stored.kind == "text" and stored.size is None:  # also used for scalars of fixed length
         return True
-    return _has_own_layout(noted) or noted.size == stored.size
-
-
-def _has_own_layout(noted: Element) -> bool:
-    """Tell whether elements of a recorded type have another size than the stored ones."""
-    return noted.kind == "bool" or (bool(noted.detail) and noted.kind in ("int", "uint", "float"))
+    has_own_layout = noted.kind == "bool" or (bool(noted.detail) and noted.kind in ("int", "uint", "float"))
+    return has_own_layout or noted.size == stored.size
 
 
 def _number_kind(element: Element) -> str:
@@ -330,3 +297,152 @@ def _number_kind(element: Element) -> str:
     if element.kind in ("enum", "datetime"):
         return element.detail
     return {"bitfield": "uint", "region": "reference"}.get(element.kind, element.kind)
+
+
+# ---- types of HDF5 in the notes of a conversion, as `hdf5.types` makes their JSON ------------------------------------
+
+_PADDING = {"nullterm": "null-terminated", "nullpad": "null-padded", "spacepad": "space-padded"}
+_NAMED = {"bool": Element("bool", 1), "object": REFERENCE, "region": REGION}
+_BOOL_MEMBERS = (("FALSE", 0), ("TRUE", 1))
+
+DATES = "NUMPY:"
+"""Prefix of the tag of opaque types in which h5py stores NumPy's dates."""
+
+
+def _noted_element(value: Any) -> Element:
+    try:
+        return _noted(value, 0)
+    except (ValueError, TypeError, KeyError, AttributeError, IndexError) as error:
+        raise MetadataError(f"{value!r} is not an HDF5 type ({error})") from error
+
+
+noted_element: Memo[Element] = Memo(_noted_element)
+"""Returns the `Element` for the JSON of an HDF5 type.
+
+Raises
+------
+MetadataError
+    The JSON does not describe a type.
+"""
+
+
+def _noted(value: Any, depth: int) -> Element:
+    if depth > MAX_DEPTH:
+        raise ValueError("nested too deep")
+    if isinstance(value, str):
+        return _NAMED.get(value) or code_element(value)
+    for key, read in _READERS.items():
+        if key in value:
+            return read(value, depth + 1)
+    raise KeyError("it has none of the keys of a type")
+
+
+def _noted_text(value: dict[str, Any], _: int) -> Element:
+    padding = _PADDING[value["pad"]] if "pad" in value or "size" in value else ""
+    return Element("text", value.get("size"), encoding=str(value["text"]), detail=padding)
+
+
+def _noted_enum(value: dict[str, Any], depth: int) -> Element:
+    base = _noted(value["base"], depth)
+    members = tuple((str(name), int(number)) for name, number in value["enum"])
+    if members == _BOOL_MEMBERS:  # h5py reads such enumerations of any size as bool
+        return replace(base, kind="bool")
+    return replace(base, kind="enum", detail=base.kind, members=members)
+
+
+def _noted_complex(value: dict[str, Any], depth: int) -> Element:
+    part = _noted(value["complex"], depth)
+    return replace(part, kind="complex", size=2 * (part.size or 0), detail="native")
+
+
+def _noted_array(value: dict[str, Any], depth: int) -> Element:
+    return Element("array", base=_noted(value["array"], depth), shape=tuple(map(int, value["shape"])))
+
+
+def _noted_number(value: dict[str, Any], _: int) -> Element:
+    """Return a number with a custom layout, in the JSON of `hdf5.types`."""
+    name = str(value["number"])
+    size = int(name[2:])
+    layout = int(value["precision"]), int(value["offset"])
+    detail = "" if layout == (8 * size, 0) else f"{layout[0]} bits from bit {layout[1]}"
+    if "bias" in value:
+        detail = f"sign, exponent and mantissa {tuple(map(int, value['fields']))}, bias {int(value['bias'])}"
+    order: Literal["<", ">", "|"] = "|" if size == 1 else ">" if name[0] == ">" else "<"
+    return Element(KINDS[name[1]], size, order, detail=detail)
+
+
+def _noted_compound(value: dict[str, Any], depth: int) -> Element:
+    fields = [(str(name), _noted(inner, depth)) for name, inner in value["fields"]]
+    if [name for name, _ in fields] == ["r", "i"] and fields[0][1] == fields[1][1] and fields[0][1].kind == "float":
+        part = fields[0][1]  # h5py's form of complex numbers
+        return replace(part, kind="complex", size=2 * (part.size or 0))
+    return Element("compound", fields=tuple(fields))
+
+
+def _noted_opaque(value: dict[str, Any], _: int) -> Element:
+    tag = str(value.get("tag", ""))
+    if tag.startswith(DATES):
+        return code_element(tag.removeprefix(DATES))
+    return Element("opaque", int(value["opaque"]), detail=tag)
+
+
+_READERS: dict[str, Callable[[dict[str, Any], int], Element]] = {
+    "text": _noted_text,
+    "number": _noted_number,  # before "fields", which such a number has too
+    "fields": _noted_compound,
+    "enum": _noted_enum,
+    "bitfield": lambda value, _: replace(code_element(value["bitfield"]), kind="bitfield"),
+    "opaque": _noted_opaque,
+    "complex": _noted_complex,
+    "array": _noted_array,
+    "sequence": lambda value, depth: Element("sequence", base=_noted(value["sequence"], depth)),
+}
+
+
+# ---- labels for listings ---------------------------------------------------------------------------------------------
+
+_SHUFFLES = {1: "shuffle", 2: "bitshuffle", -1: "autoshuffle"}  # of Blosc
+
+
+def type_label(node: Dataset[Attributes]) -> str:
+    """Return the type of the elements for listings: ``int16``, ``text``, ``reference``, ``{x: int32, to: reference}``.
+
+    An unknown type is shown as in the document.
+    """
+    found = describe_any(node)
+    content = notes_of(node.attributes).get("text")
+    if found.form == "objects" and found.stored.kind == "text" and isinstance(content, str):
+        return content  # such as isodatetime
+    if found.stored == UTF8 and found.itemsize is not None:  # text of fixed length
+        return f"text[{found.itemsize // 4}]"
+    return element_label(found.stored)
+
+
+def element_label(element: Element) -> str:
+    """Return what a type is called in listings."""
+    kind, size = element.kind, element.size
+    if kind == "compound":
+        return "{" + ", ".join(f"{name}: {element_label(member)}" for name, member in element.fields) + "}"
+    if element.base is not None:
+        return f"{element_label(element.base)}{list(element.shape)}"
+    if kind in ("text", "opaque"):
+        name = kind if kind == "opaque" or element.encoding == "utf-8" else "ascii"
+        return name if size is None else f"{name}[{size}]"
+    if kind in ("reference", "region"):
+        return kind
+    if kind == "unknown":
+        return element.detail
+    return f"{hdmf_type(element)}{' big-endian' if element.byte_order == '>' and kind != 'datetime' else ''}"
+
+
+def codec_labels(stored: StoredArray) -> list[str]:
+    """Return the codecs of an array in the order in which they are applied, each with what was chosen for it."""
+    return list(map(_codec_label, stored.codecs))
+
+
+def _codec_label(config: dict[str, Any]) -> str:
+    name = str(config.get("id"))
+    shuffle = config.get("shuffle")
+    shuffled = _SHUFFLES.get(shuffle, "") if isinstance(shuffle, int) else ""
+    chosen = [config.get("cname"), config.get("clevel", config.get("level")), shuffled]
+    return " ".join(str(part) for part in [name, *chosen] if part not in (None, ""))

@@ -28,11 +28,6 @@ _VERSION = 1
 
 def inline_block(inlined: Mapping[str, bytes]) -> dict[str, Any]:
     """Return the block of a consolidated document with inlined chunks; ``{}`` without any."""
-    block = _encode_block(inlined)
-    return {INLINE_KEY: {"version": _VERSION, "chunks": block}} if block else {}
-
-
-def _encode_block(inlined: Mapping[str, bytes]) -> dict[str, str]:
     block: dict[str, str] = {}
     left = INLINE_BYTES
     for key in sorted(inlined, key=lambda key: len(inlined[key])):
@@ -40,7 +35,7 @@ def _encode_block(inlined: Mapping[str, bytes]) -> dict[str, str]:
         if left < 0:
             break
         block[key] = base64.b64encode(inlined[key]).decode("ascii")
-    return block
+    return {INLINE_KEY: {"version": _VERSION, "chunks": block}} if block else {}
 
 
 def inlined_chunks(document: Any) -> dict[str, bytes]:

@@ -60,7 +60,8 @@ def translate(hierarchy: Hierarchy) -> bool:
     if hierarchy.zarr_format != 2 or not isinstance(root, Group) or "version" in notes_of(root.attributes):
         return False
     nodes = list(_below(root))
-    if not _is_reference(root.attributes.get(SPECLOC)) and not any(_is_marked(node) for _, node in nodes):
+    marked = (not _MARKS.isdisjoint(node.attributes) and DTYPE not in node.attributes for _, node in nodes)
+    if REFERENCE_3 not in as_dict(root.attributes.get(SPECLOC)) and not any(marked):
         return False
     for path, node in nodes:
         with at(path=path):
@@ -81,14 +82,6 @@ def _below(root: Group[Attributes]) -> Iterator[tuple[str, Node]]:
             stack.extend((join(path, name), child) for name, child in node.members.items())
 
 
-def _is_reference(value: Any) -> bool:
-    return isinstance(value, dict) and REFERENCE_3 in value
-
-
-def _is_marked(node: Node) -> bool:
-    return not _MARKS.isdisjoint(node.attributes) and DTYPE not in node.attributes
-
-
 def _number(value: Any) -> Any:
     """Return an attribute with numbers in place of text such as "NaN"."""
     if type(value) is list:
@@ -106,7 +99,7 @@ def _add_links(path: str, group: Group[Attributes]) -> None:
         link = group.members[name].attributes.get(_SOFT_LINK)
         if link is None:
             continue
-        target = link.get("path") if isinstance(link, dict) else None
+        target = as_dict(link).get("path")
         if not isinstance(target, str) or not target:
             raise MetadataError(f"the link {name!r} has no path", remedy=_REMEDY)
         del group.members[name]
@@ -130,46 +123,35 @@ def _translate_array(node: Dataset[Attributes]) -> None:
     if DTYPE in attributes:
         return
     row_dtype = [] if fields is None else _row_dtype(fields)
+    count = len(row_dtype)
     is_json = stored.data_type == "|O" and stored.first_filter.get("id") == "json2"
     if is_json:
-        stored.filters = [{**stored.first_filter, CELLS: len(row_dtype)}, *(stored.filters or [])[1:]]
-    if row_dtype:
-        _make_rows(node, row_dtype, is_scalar=is_scalar, is_json=is_json)
-    elif is_scalar:
-        attributes[DTYPE] = "scalar"
-
-
-def _make_rows(node: Dataset[Attributes], row_dtype: list[Any], *, is_scalar: bool, is_json: bool) -> None:
-    stored = node.stored
-    node.attributes[DTYPE] = row_dtype
+        stored.filters = [{**stored.first_filter, CELLS: count}, *(stored.filters or [])[1:]]
+    if not row_dtype:
+        attributes.update({DTYPE: "scalar"} if is_scalar else {})
+        return
+    attributes[DTYPE] = row_dtype
     if is_json:
         stored.stored_axes = len(stored.shape)
-        stored.shape, stored.chunks = (
-            (*stored.shape, len(row_dtype)),
-            (*stored.chunks, len(row_dtype)),
-        )
+        stored.shape, stored.chunks = (*stored.shape, count), (*stored.chunks, count)
     notes = {name: True for name, holds in (("scalar", is_scalar), ("rows", is_json)) if holds}
     if notes:
-        node.attributes[NOTES] = notes
+        attributes[NOTES] = notes
 
 
 def _row_dtype(fields: Any) -> list[dict[str, str]]:
     """Return the ``zarr_dtype`` of rows."""
     if not isinstance(fields, list) or not fields or not all(map(_is_field, fields)):
         raise MetadataError(f"{_COMPOUND} {fields!r} is not a list of names and types", remedy=_REMEDY)
-    return [{"name": name, "dtype": _field_dtype(kind)} for name, kind in fields]
+    letters = {"S": "ascii", "U": "str"}
+    words = {_REFERENCE: "object", "object": "str"}
+    return [
+        {"name": name, "dtype": words.get(kind) or letters.get(kind.lstrip("<>|=")[:1], kind)} for name, kind in fields
+    ]
 
 
 def _is_field(field: Any) -> bool:
     return isinstance(field, list) and len(field) == 2 and all(isinstance(part, str) for part in field)
-
-
-def _field_dtype(kind: str) -> str:
-    if kind == _REFERENCE:
-        return "object"
-    if kind == "object":
-        return "str"
-    return {"S": "ascii", "U": "str"}.get(kind.lstrip("<>|=")[:1], kind)
 
 
 def may_hold_references(node: Node) -> bool:

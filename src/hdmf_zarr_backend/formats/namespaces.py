@@ -8,8 +8,6 @@ from typing import Any
 
 from hdmf_zarr_backend.model.nodes import relative
 
-__all__ = ["newest_version", "version_key"]
-
 _UNVERSIONED = ("None", "unversioned")
 _VERSION = re.compile(r"v?(?P<release>[0-9]+(?:\.[0-9]+)*)(?P<suffix>.*)", re.DOTALL)
 _POST = re.compile(r"[-_.]?(?:post|rev|r)(?![a-z])")

@@ -19,12 +19,12 @@ Source: files that netcdf-c 4.10 writes and reads (NCZarr 2.0); its storage docu
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from hdmf_zarr_backend.formats.dimensions import stored_names
 from hdmf_zarr_backend.formats.elements import is_scalar
-from hdmf_zarr_backend.formats.reserved import DIMENSIONS, NCZARR_ATTR, notes_of
+from hdmf_zarr_backend.formats.reserved import DIMENSIONS, NCZARR_ATTR, as_dict, notes_of
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, Node, join
 
 SUPERBLOCK = "_nczarr_superblock"
@@ -81,13 +81,8 @@ def _change(hierarchy: Hierarchy, wanted: dict[str, Attributes]) -> set[str]:
 
 def _with_types(attributes: Attributes, *, added: bool) -> Attributes:
     """Return attributes with the types that netcdf-c needs for lists, or without them; this package ignores them."""
-    holder = attributes.get(NCZARR_ATTR)
-    known = holder.get(_TYPES_OF) if isinstance(holder, dict) else None
-    types = {
-        name: kind
-        for name, kind in (known if isinstance(known, dict) else {}).items()
-        if kind != _needed_type(attributes.get(name))
-    }
+    known = as_dict(attributes.get(NCZARR_ATTR)).get(_TYPES_OF)
+    types = {name: kind for name, kind in as_dict(known).items() if kind != _needed_type(attributes.get(name))}
     if added:
         needed = {name: _needed_type(value) for name, value in attributes.items()}
         types = {**{name: kind for name, kind in needed.items() if kind is not None}, **types}
@@ -111,6 +106,8 @@ def is_listed(node: Dataset[Attributes]) -> bool:
     """Tell whether netcdf-c can read an array: plain numbers in C order, without filters, with supported codecs."""
     stored = node.stored
     compressor = stored.compressor or {}
+    names = node.attributes.get(DIMENSIONS)
+    names = names if isinstance(names, list) else []
     return (
         isinstance(stored.data_type, str)
         and _TYPES.fullmatch(stored.data_type) is not None
@@ -119,7 +116,7 @@ def is_listed(node: Dataset[Attributes]) -> bool:
         and compressor.get("id", "zlib") in _COMPRESSORS
         and "checksum" not in compressor
         and _has_readable_attributes(node.attributes)
-        and not _has_null(node.attributes.get(DIMENSIONS))
+        and None not in names  # on which netcdf-c crashes, though its own attributes have the names
     )
 
 
@@ -130,22 +127,8 @@ def is_name(name: str) -> bool:
 
 def _has_readable_attributes(attributes: Attributes) -> bool:
     """Tell whether netcdf-c can parse the attributes; it crashes on a list of text and numbers."""
-    return not any(isinstance(value, list) and not _is_readable(value) for value in attributes.values())
-
-
-def _has_null(names: Any) -> bool:
-    """Tell whether an axis has null as name, on which netcdf-c crashes, though its own attributes have the names."""
-    return isinstance(names, list) and None in names
-
-
-def _is_readable(value: list[Any]) -> bool:
-    return len({type(item) for item in value}) < 2 or _needed_type(value) is not None
-
-
-def _listed_arrays(node: Group[Attributes]) -> Iterator[tuple[str, Dataset[Attributes]]]:
-    for name, child in sorted(node.members.items()):
-        if isinstance(child, Dataset) and is_name(name) and is_listed(child):
-            yield name, child
+    lists = [value for value in attributes.values() if isinstance(value, list)]
+    return all(len(set(map(type, value))) < 2 or _needed_type(value) is not None for value in lists)
 
 
 def _of_group(path: str, node: Group[Attributes]) -> tuple[dict[str, Any], dict[str, Attributes]]:
@@ -156,7 +139,9 @@ def _of_group(path: str, node: Group[Attributes]) -> tuple[dict[str, Any], dict[
     dimensions: dict[str, Any] = {}
     taken: dict[str, int] = {}
     arrays: dict[str, Attributes] = {}
-    for name, child in _listed_arrays(node):
+    for name, child in sorted(node.members.items()):
+        if not isinstance(child, Dataset) or not is_name(name) or not is_listed(child):
+            continue
         if is_scalar(child) and child.stored.shape == (1,) and child.stored.compressor is None:
             arrays[name] = {ARRAY: {"dimension_references": [], "scalar": 1, "storage": "chunked"}}
             continue
@@ -168,12 +153,12 @@ def _of_group(path: str, node: Group[Attributes]) -> tuple[dict[str, Any], dict[
                 dimensions.setdefault(dimension, length)
         references = [f"/{join(path, dimension)}" for dimension in names]
         arrays[name] = {ARRAY: {"dimension_references": references, "storage": "chunked"}}
-    groups = [name for name, child in sorted(node.members.items()) if isinstance(child, Group)]
-    group = {
-        "dimensions": dimensions,
-        "arrays": list(arrays),
-        "groups": [g for g in groups if _is_safe(g, node.members[g])],
-    }
+    groups = [
+        name
+        for name, child in sorted(node.members.items())
+        if isinstance(child, Group) and is_name(name) and _has_readable_attributes(child.attributes)
+    ]
+    group = {"dimensions": dimensions, "arrays": list(arrays), "groups": groups}
     return group, {join(path, name): added for name, added in arrays.items()}
 
 
@@ -181,10 +166,6 @@ def _bounds(node: Dataset[Attributes]) -> Sequence[int | None]:
     """Return the maximum length of each axis, None if unlimited."""
     most = notes_of(node.attributes).get("maxshape")
     return most if isinstance(most, list) and len(most) == len(node.stored.shape) else node.stored.shape
-
-
-def _is_safe(name: str, node: Node) -> bool:
-    return is_name(name) and _has_readable_attributes(node.attributes)
 
 
 def _labels(node: Dataset[Attributes]) -> list[str | None] | None:

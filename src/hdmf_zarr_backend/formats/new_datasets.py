@@ -15,9 +15,10 @@ import numpy as np
 
 from hdmf_zarr_backend.errors import UsageError, ValueRefusedError
 from hdmf_zarr_backend.formats.chunking import DEFAULT_COMPRESSOR, OBJECT_BYTES, chunks_by_elements, default_chunks
-from hdmf_zarr_backend.formats.dtypes import stored_word, zarr_type
+from hdmf_zarr_backend.formats.dtypes import zarr_type
 from hdmf_zarr_backend.formats.elements import row_word
 from hdmf_zarr_backend.formats.reserved import DTYPE
+from hdmf_zarr_backend.formats.zarr3_types import word_of_type
 from hdmf_zarr_backend.model.elements import Element
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset
 from hdmf_zarr_backend.model.stored import StoredArray
@@ -145,8 +146,9 @@ def as_scalar(dataset: Dataset[Attributes], notes: Notes) -> None:
 
 def _plain(dtype: np.dtype[Any], shape: tuple[int, ...], layout: Layout) -> tuple[Dataset[Attributes], Notes]:
     is_marked = not shape and dtype.kind == "V"  # ``zarr_dtype`` has the fields, so the note marks it as a scalar
-    word = stored_word(dtype) if shape or is_marked else _SCALAR
-    return _dataset(zarr_type(dtype), word, shape, layout, dtype.itemsize), {"scalar": True} if is_marked else {}
+    data_type = zarr_type(dtype)
+    word = word_of_type(data_type) if shape or is_marked else _SCALAR
+    return _dataset(data_type, word, shape, layout, dtype.itemsize), {"scalar": True} if is_marked else {}
 
 
 def _rows(element: Element, shape: tuple[int, ...], layout: Layout) -> tuple[Dataset[Attributes], Notes]:

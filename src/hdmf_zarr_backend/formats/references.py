@@ -98,9 +98,8 @@ def decode_reference(value: Any) -> Reference:
             region=value.get("region"),
         )
     except (ValueError, TypeError, OverflowError) as error:
-        raise MetadataError(
-            f"the region of a reference is not valid ({error})", path=absolute(value["path"])
-        ) from error
+        problem = f"the region of a reference is not valid ({error})"
+        raise MetadataError(problem, path=absolute(value["path"])) from error
 
 
 def _text(value: Any) -> str | None:

@@ -102,9 +102,12 @@ class RegionReference:
         """Return the selected values, in the data type of the dataset; raises the errors of `arrays.lazy.LazyArray`."""
         data = self.builder.data
         selection = self.selection
-        if isinstance(selection, np.ndarray):
-            return _points(data, selection)
-        return data[selection]
+        if not isinstance(selection, np.ndarray):
+            return data[selection]
+        array = np.empty(len(selection), dtype=getattr(data, "dtype", object))
+        for position, point in enumerate(selection):
+            array[position] = data[tuple(int(n) for n in point)]
+        return array
 
     def __getitem__(self, key: Any) -> Any:
         values = self.read()
@@ -115,11 +118,3 @@ class RegionReference:
 
     def __repr__(self) -> str:
         return f"<RegionReference {self.builder.name!r} {self.region}>"
-
-
-def _points(data: Any, points: Any) -> Any:
-    values = [data[tuple(int(n) for n in point)] for point in points]
-    array = np.empty(len(values), dtype=getattr(data, "dtype", object))
-    for position, value in enumerate(values):
-        array[position] = value
-    return array

@@ -119,7 +119,9 @@ def code_element(data_type: str) -> Element:
     size = int(digits or 0)
     byte_order: Literal["<", ">"] = ">" if order == ">" else "<"
     if kind in _DATES:
-        return Element("datetime", 8, byte_order, detail=_DATES[kind] + _date_unit(unit))
+        count, step = split_unit(unit)
+        shown = f"[{'' if count == 1 else count}{step}]" if unit else ""  # as in NumPy
+        return Element("datetime", 8, byte_order, detail=_DATES[kind] + shown)
     if kind in KINDS:
         code = f"{kind}{size}"
         if code not in NAMES and code not in _LONG_DOUBLES:
@@ -128,11 +130,3 @@ def code_element(data_type: str) -> Element:
     if kind == "S":
         return Element("text", max(1, size), encoding="ascii", detail="null-padded")
     return Element("opaque", size) if kind == "V" else UTF8
-
-
-def _date_unit(text: str | None) -> str:
-    """Return the unit of a date as in NumPy: ``"[s]"`` for ``"1s"``; empty without a unit."""
-    if not text:
-        return ""
-    count, unit = split_unit(text)
-    return f"[{unit}]" if count == 1 else f"[{count}{unit}]"

@@ -43,7 +43,6 @@ _ARRAY_KEYS = ("chunks", "compressor", "dtype", "fill_value", "filters", "order"
 _REQUIRED = frozenset(_ARRAY_KEYS)
 _WITH_SEPARATOR = _REQUIRED | {"dimension_separator"}
 _CHUNK_KEYS = {".": ChunkKeys(), "/": ChunkKeys(separator="/")}
-_REMEDY = "Run `zarrio verify` on the file."
 
 
 def key_of(path: str, name: str) -> str:
@@ -219,8 +218,8 @@ def _codec(value: Any, key: str, path: str) -> dict[str, Any] | None:
 def _filters(value: Any, path: str) -> list[dict[str, Any]] | None:
     if value is None:
         return None
-    if not isinstance(value, list):
-        raise MetadataError(f"filters {value!r} is not a list", path=path)
-    if None in value:
-        raise MetadataError("filters holds null", path=path)
-    return [codec for item in value if (codec := _codec(item, "filters", path)) is not None]
+    if not isinstance(value, list) or None in value:
+        raise MetadataError(f"filters {value!r} is not a list of codecs", path=path)
+    for item in value:
+        _codec(item, "filters", path)
+    return list(value)

@@ -73,7 +73,6 @@ _ORDER = (
     "attributes",
 )  # fmt: skip
 _CODEC_TYPES = frozenset({dict, str})
-_REMEDY = "Run `zarrio verify` on the file."
 _DAMAGE = (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, RecursionError)
 
 NEW_KEYS = ChunkKeys("default", "/")
@@ -89,7 +88,7 @@ KEY_ENCODINGS: dict[str, ChunkKeys] = {"default": NEW_KEYS, "v2": ChunkKeys("v2"
 _TYPE, _WORD = "type", "word"
 _REFERENCE_WORDS = ("object", "region")
 _NAMES = "dimension_names"
-_KEPT = (zarr3_attributes.DTYPE_3, zarr3_attributes.REFERENCE_FIELDS_3, DTYPE, "_SCALAR")
+_KEPT = (zarr3_attributes.DTYPE_3, zarr3_attributes.REFERENCE_FIELDS_3, DTYPE, zarr3_attributes.SCALAR_3)
 _LARGEST_ELEMENT = 255
 """The largest element size of Blosc; larger ones, and the output of filters, are treated as bytes."""
 
@@ -116,14 +115,13 @@ def stated_chunks(document: dict[str, Any]) -> tuple[tuple[int, ...], Any]:
 
 
 def _kind(document: Any, path: str) -> Literal["array", "group"]:
-    kind = document.get("node_type") if isinstance(document, dict) and document.get("zarr_format") == 3 else None
+    kind: Any = document.get("node_type") if isinstance(document, dict) and document.get("zarr_format") == 3 else None
     if kind not in ("array", "group"):
         raise MetadataError(f"{DOCUMENT} is not a document of Zarr format 3", path=path)
     attributes = document.get("attributes")
     if attributes is not None and not isinstance(attributes, dict):
         raise MetadataError("the attributes are not a JSON object", path=path)
-    found: Literal["array", "group"] = kind
-    return found
+    return kind  # type: ignore[no-any-return] # one of both
 
 
 def _grid(document: dict[str, Any], path: str) -> tuple[tuple[int, ...], tuple[int, ...], ChunkKeys]:
@@ -132,22 +130,18 @@ def _grid(document: dict[str, Any], path: str) -> tuple[tuple[int, ...], tuple[i
         missing = sorted(_REQUIRED - document.keys())
         raise MetadataError(f"{DOCUMENT} lacks {', '.join(missing)}", path=path)
     shape = checked_lengths(document["shape"], "shape", path, least=0)
-    chunks = _chunk_shape(document["chunk_grid"], path)
+    grid = document["chunk_grid"]
+    configuration = grid.get("configuration") if isinstance(grid, dict) and grid.get("name") == "regular" else None
+    if not isinstance(configuration, dict):
+        problem = f"the chunk grid {grid!r} is not regular"
+        raise MetadataError(problem, path=path, remedy="Write it again with regular chunks.")
+    chunks = checked_lengths(configuration.get("chunk_shape"), "chunk_shape", path, least=1)
     check_axes(shape, chunks, path)
     keys = _chunk_keys(document["chunk_key_encoding"], path)
     codecs = document["codecs"]
     if not isinstance(codecs, list) or not {type(codec) for codec in codecs} <= _CODEC_TYPES:
         raise MetadataError(f"codecs {codecs!r} is not a list of codecs", path=path)
     return shape, chunks, keys
-
-
-def _chunk_shape(grid: Any, path: str) -> tuple[int, ...]:
-    configuration = grid.get("configuration") if isinstance(grid, dict) and grid.get("name") == "regular" else None
-    if not isinstance(configuration, dict):
-        raise MetadataError(
-            f"the chunk grid {grid!r} is not regular", path=path, remedy="Write it again with regular chunks."
-        )
-    return checked_lengths(configuration.get("chunk_shape"), "chunk_shape", path, least=1)
 
 
 def _chunk_keys(encoding: Any, path: str) -> ChunkKeys:
@@ -239,20 +233,17 @@ def _hierarchy(documents: Iterable[tuple[str, Any]], damaged: Damaged | None) ->
 def parse_node(document: Any, path: str) -> Node:
     """Return the node for a ``zarr.json``."""
     if _kind(document, path) == "array":
-        return _parse_array(document, path)
+        shape, cell, keys = _grid(document, path)
+        try:
+            return _decode_array(document, shape, cell, keys)
+        except ZarrBackendError as error:  # some of which are ValueErrors or TypeErrors too
+            error.locate(path=path)
+            raise
+        except _DAMAGE as error:
+            problem = f"the document contradicts itself ({type(error).__name__}: {error})"
+            raise MetadataError(problem, path=path) from error
     extra = {key: document[key] for key in document if key not in GROUP_KEYS and key != CONSOLIDATED}
     return Group(zarr3_attributes.decode_values(document.get("attributes") or {}), {}, extra, keeps_attributes=True)
-
-
-def _parse_array(document: dict[str, Any], path: str) -> Dataset[Attributes]:
-    shape, cell, keys = _grid(document, path)
-    try:
-        return _decode_array(document, shape, cell, keys)
-    except ZarrBackendError as error:  # some of which are ValueErrors or TypeErrors too
-        error.locate(path=path)
-        raise
-    except _DAMAGE as error:
-        raise MetadataError(f"the document contradicts itself ({type(error).__name__}: {error})", path=path) from error
 
 
 def _decode_array(
@@ -262,7 +253,8 @@ def _decode_array(
     noted = notes_of(stated).get(_TYPE)
     form = _decode(document["data_type"], document["codecs"], document.get("fill_value"), len(shape), noted)
     chain = form.chain
-    _check_shards(cell, chain.chunks)
+    if chain.chunks is not None and any(n % c for n, c in zip(cell, chain.chunks, strict=True)):
+        raise MetadataError(f"shards {cell} hold no whole chunks {chain.chunks}")
     attributes, rows = zarr3_attributes.decode_array_attributes(stated, form.default)
     word = zarr3_attributes.decode_word(stated, form.default, rows=rows, is_text=form.is_text)
     stored = StoredArray(
@@ -278,8 +270,9 @@ def _decode_array(
         shards=None if chain.shards is None else replace(chain.shards, shape=cell),
     )
     node: Dataset[Attributes] = Dataset(stored, attributes, keeps_attributes=True)
-    if _NAMES in document and DIMENSIONS not in attributes:
-        _take_names(attributes, document[_NAMES])
+    names = document.get(_NAMES)
+    if isinstance(names, list) and any(name is not None for name in names):
+        attributes.setdefault(DIMENSIONS, names)
     if form.is_text and word in _REFERENCE_WORDS:
         stored.filters = [{"id": zarr3_codecs.REFERENCES}, *(chain.filters or [])[1:]]
         stored.fill_value = None
@@ -323,7 +316,9 @@ def _decode_elements(stored: Any, codecs: list[Any], fill_value: Any, axes: int,
             chain = replace(chain, filters=[zarr3_codecs.byte_order_filter(data_type), *(chain.filters or [])])
     else:
         data_type, default = "|O", "str" if kind == zarr3_types.STRING else "bytes"
-        _check_objects(stored, chain.filters)
+        first = chain.filters[0]["id"] if chain.filters else None
+        if first not in ("vlen-utf8", "vlen-bytes"):
+            raise MetadataError(f"elements of type {stored!r} are stored with {first or 'bytes'!r}")
     fill = zarr3_fills.decode_fill(fill_value, data_type, stored)
     return _Decoded(chain, data_type, fill, default, kind == zarr3_types.STRING)
 
@@ -340,22 +335,6 @@ MetadataError
 """
 
 
-def _check_objects(stored: Any, filters: list[dict[str, Any]] | None) -> None:
-    first = filters[0]["id"] if filters else None
-    if first not in ("vlen-utf8", "vlen-bytes"):
-        raise MetadataError(f"elements of type {stored!r} are stored with {first or 'bytes'!r}")
-
-
-def _check_shards(shards: tuple[int, ...], chunks: tuple[int, ...] | None) -> None:
-    if chunks is not None and any(n % c for n, c in zip(shards, chunks, strict=True)):
-        raise MetadataError(f"shards {shards} hold no whole chunks {chunks}")
-
-
-def _take_names(attributes: Attributes, names: Any) -> None:
-    if isinstance(names, list) and names and any(name is not None for name in names):
-        attributes[DIMENSIONS] = names
-
-
 def _set_word(node: Dataset[Attributes], word: Any, *, rows: bool, is_old: bool) -> None:
     """Set ``zarr_dtype`` and the axes of a node; ``is_old``: old files may mark it as a scalar."""
     stored = node.stored
@@ -368,15 +347,17 @@ def _set_word(node: Dataset[Attributes], word: Any, *, rows: bool, is_old: bool)
     if rows:
         notes["rows"] = True
         _add_field_axis(stored, _fields_of(stored.data_type, word))
-    elif scalar:
-        _add_axis(stored)
+    elif scalar:  # a node has one axis where the document has none
+        stored.shape, stored.chunks, stored.stored_axes = (1,), (1,), 0
+        if stored.shards is not None:
+            stored.shards = replace(stored.shards, shape=(1,))
     if scalar and (is_noted or _keeps_word(word)):
         notes["scalar"] = True
     elif scalar:
         word = "scalar"
     elif is_old and stored.size == 1:
         word = word if _keeps_word(word) else "scalar"
-        zarr3_attributes.drop_marks(attributes)
+        attributes.pop(zarr3_attributes.SCALAR_3, None)
     attributes.pop(NOTES, None)
     attributes.update({DTYPE: word, NOTES: notes} if notes else {DTYPE: word})
 
@@ -384,13 +365,6 @@ def _set_word(node: Dataset[Attributes], word: Any, *, rows: bool, is_old: bool)
 def _keeps_word(word: Any) -> bool:
     """Tell whether the ``zarr_dtype`` of a scalar is its type, and not "scalar": for rows and references."""
     return isinstance(word, list) or word in _REFERENCE_WORDS
-
-
-def _add_axis(stored: StoredArray) -> None:
-    """Add the only axis that the node of a scalar has."""
-    stored.shape, stored.chunks, stored.stored_axes = (1,), (1,), 0
-    if stored.shards is not None:
-        stored.shards = replace(stored.shards, shape=(1,))
 
 
 def _add_field_axis(stored: StoredArray, fields: list[Any]) -> None:
@@ -413,10 +387,8 @@ def _fields_of(data_type: list[Any], zarr_dtype: Any) -> list[Any]:
     known = {str(field.get("name")): field.get("dtype") for field in zarr_dtype if isinstance(field, dict)}
     fields = []
     for name, inner, *_ in data_type:
-        word = known.get(name)
-        is_reference = _is_reference(word)
-        is_text = isinstance(inner, str) and inner[1:2] in "US"
-        fields.append([name, inner, ("reference" if is_reference else "text") if is_text else "number"])
+        kind = "reference" if _is_reference(known.get(name)) else "text"
+        fields.append([name, inner, kind if isinstance(inner, str) and inner[1:2] in "US" else "number"])
     return fields
 
 
@@ -493,15 +465,8 @@ def _attributes_like(node: Dataset[Attributes], original: Original) -> Attribute
 
 
 def _made_document(node: Dataset[Attributes]) -> dict[str, Any]:
-    axes = len(node.stored.stored_shape)
-    stored = _encode(
-        node.stored.data_type,
-        node.stored.filters,
-        node.stored.compressor,
-        node.stored.order,
-        axes,
-        node.stored.fill_value,
-    )
+    axes, array = len(node.stored.stored_shape), node.stored
+    stored = _encode(array.data_type, array.filters, array.compressor, array.order, axes, array.fill_value)
     attributes = zarr3_attributes.encode_array_attributes(node, stored.default, rows=has_records(node.stored))
     if stored.noted is not None:
         attributes[NOTES] = {**notes_of(attributes), _TYPE: stored.noted}
@@ -587,39 +552,32 @@ def store_in_format_3(node: Dataset[Attributes], widths: dict[str, int]) -> None
     stored.zarr_format, stored.chunk_keys = 3, NEW_KEYS
     stored.extra, node.keeps_attributes = {}, True
     notes = notes_of(node.attributes)
+    filters = stored.filters or []
     if notes.get("rows") is True:
         stored.stored_axes = len(stored.shape) - 1
-    stored.filters = _filters_in_format_3(node, widths)
+        stored.filters = [zarr3_codecs.struct_filter(row_fields(node, widths)), *filters[1:]]
+    elif stored.data_type == "|O":
+        if node.attributes.get(DTYPE) in _REFERENCE_WORDS:
+            stored.filters = [{"id": zarr3_codecs.REFERENCES}, *filters[1:]]
+    elif zarr3_types.is_mixed(stored.data_type):
+        stored.filters = [zarr3_codecs.byte_order_filter(stored.data_type), *filters]
     if node.attributes.get(DTYPE) == "scalar" or (notes.get("scalar") is True and stored.shape[:1] == (1,)):
         stored.stored_axes = 0
     if len(stored.stored_shape) < 2:
         stored.order = "C"
 
 
-def _filters_in_format_3(node: Dataset[Attributes], widths: dict[str, int]) -> list[dict[str, Any]] | None:
-    stored = node.stored
-    filters = stored.filters or []
-    if notes_of(node.attributes).get("rows") is True:
-        return [zarr3_codecs.struct_filter(row_fields(node, widths)), *filters[1:]]
-    if stored.data_type == "|O":
-        is_reference = node.attributes.get(DTYPE) in _REFERENCE_WORDS
-        return [{"id": zarr3_codecs.REFERENCES}, *filters[1:]] if is_reference else stored.filters
-    if zarr3_types.is_mixed(stored.data_type):
-        return [zarr3_codecs.byte_order_filter(stored.data_type), *filters]
-    return stored.filters
-
-
 def row_fields(node: Dataset[Attributes], widths: dict[str, int]) -> list[Any]:
     """Return name, data type and kind of the fields of new rows; ``widths`` as for `store_in_format_3`."""
-    return [_row_field(field, widths) for field in node.attributes.get(DTYPE) or ()]
-
-
-def _row_field(field: Any, widths: dict[str, int]) -> list[Any]:
-    name, word = str(field["name"]), field["dtype"]
-    if isinstance(word, str) and word in zarr3_types.NUMBER_NAMES:
-        return [name, zarr3_types.decode_type(word), "number"]
-    kind = "reference" if _is_reference(word) else "text"
-    return [name, f"<U{max(TEXT_CHARACTERS, widths.get(name, 0))}", kind]
+    fields = []
+    for field in node.attributes.get(DTYPE) or ():
+        name, word = str(field["name"]), field["dtype"]
+        if isinstance(word, str) and word in zarr3_types.NUMBER_NAMES:
+            fields.append([name, zarr3_types.decode_type(word), "number"])
+        else:
+            kind = "reference" if _is_reference(word) else "text"
+            fields.append([name, f"<U{max(TEXT_CHARACTERS, widths.get(name, 0))}", kind])
+    return fields
 
 
 def has_records(stored: StoredArray) -> bool:

@@ -26,7 +26,6 @@ from typing import Any
 from hdmf_zarr_backend.formats.references import is_reference
 from hdmf_zarr_backend.formats.reserved import DIMENSIONS, DTYPE, LINKS, NOTES, SPECLOC, notes_of
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, absolute
-from hdmf_zarr_backend.model.stored import StoredArray
 
 DTYPE_3 = "_DTYPE"
 LINKS_3 = "_LINKS"
@@ -40,7 +39,9 @@ _AS_TEXT = {"dtype": "json", "text": True}
 _WORD = "word"  # not `zarr_dtype`: hdmf-zarr 0.14 treats an object with that key as a reference
 _ONLY_IN_2 = (DTYPE, LINKS)
 _ONLY_IN_3 = frozenset({DTYPE_3, LINKS_3, REFERENCE_FIELDS_3})
-_SCALAR_3 = "_SCALAR"  # in drafts of the convention
+SCALAR_3 = "_SCALAR"
+"""The mark of scalars in drafts of the convention."""
+
 _NESTED = (dict, list)
 
 
@@ -140,13 +141,18 @@ def encode_array_attributes(node: Dataset[Attributes], default: Any, *, rows: bo
     if isinstance(default, list):
         _encode_fields(encoded, notes, word, default, rows=rows)
     elif word is not None:
-        encoded[DTYPE_3] = _encode_word(word, default)
+        encoded[DTYPE_3] = OBJECT_REFERENCE if word == "object" else default if word == "scalar" else word
         if word not in (*_OBJECT, "scalar") and (word != default or scalar):
             notes[_WORD] = word
     encoded.pop(NOTES, None)
     if notes:
         encoded[NOTES] = notes
-    return _encode_dimensions(encoded, node.stored)
+    axes = node.stored.stored_axes
+    if axes is not None and isinstance(names := encoded.get(DIMENSIONS), list):
+        encoded[DIMENSIONS] = names[:axes]
+        if not axes:
+            del encoded[DIMENSIONS]
+    return encoded
 
 
 def _encode_fields(encoded: Attributes, notes: dict[str, Any], word: Any, default: list[Any], *, rows: bool) -> None:
@@ -158,22 +164,6 @@ def _encode_fields(encoded: Attributes, notes: dict[str, Any], word: Any, defaul
         notes["rows"] = rows
     if word is not None and word != (_default_fields(default, references) if rows else default):
         notes[_WORD] = word
-
-
-def _encode_word(word: Any, default: str) -> Any:
-    if word == "object":
-        return OBJECT_REFERENCE
-    return default if word == "scalar" else word
-
-
-def _encode_dimensions(encoded: Attributes, stored: StoredArray) -> Attributes:
-    names = encoded.get(DIMENSIONS)
-    if stored.stored_axes is not None and isinstance(names, list):
-        if stored.stored_axes:
-            encoded[DIMENSIONS] = names[: stored.stored_axes]
-        else:
-            del encoded[DIMENSIONS]
-    return encoded
 
 
 def _is_reference_field(field: Any) -> bool:
@@ -233,9 +223,4 @@ def decode_word(attributes: Attributes, default: Any, *, rows: bool, is_text: bo
 
 def is_old_scalar(attributes: Attributes) -> bool:
     """Tell whether an array of one element is marked as a scalar as in format 2 or in drafts of the convention."""
-    return attributes.get(DTYPE) == "scalar" or attributes.get(_SCALAR_3) is True
-
-
-def drop_marks(attributes: Attributes) -> None:
-    """Remove the mark of scalars that drafts of the convention have."""
-    attributes.pop(_SCALAR_3, None)
+    return attributes.get(DTYPE) == "scalar" or attributes.get(SCALAR_3) is True

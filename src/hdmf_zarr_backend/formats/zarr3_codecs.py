@@ -114,7 +114,11 @@ def encode_codecs(
     if axes != sorted(axes):
         first.append({"name": "transpose", "configuration": {"order": axes}})
     if steps and is_object:
-        serializer = _object_serializer(steps.pop(0)["id"])
+        codec_id = steps.pop(0)["id"]
+        name = {STRUCT: "bytes", REFERENCES: "vlen-utf8"}.get(codec_id, codec_id)
+        if name not in _SERIALIZERS and codec_id != STRUCT:
+            raise UsageError(f"format 3 has no form for objects in {name!r}", remedy="Keep the file in format 2.")
+        serializer = {"name": name, "configuration": {"endian": "little"} if codec_id == STRUCT else {}}
     else:
         while steps and steps[0]["id"] in _ON_NUMBERS:
             first.append(_encode(steps.pop(0), itemsize))
@@ -131,15 +135,6 @@ def _steps(filters: list[dict[str, Any]] | None, compressor: dict[str, Any] | No
     return [step for step in steps if step["id"] != BYTE_ORDER]
 
 
-def _object_serializer(codec_id: str) -> dict[str, Any]:
-    if codec_id == STRUCT:
-        return {"name": "bytes", "configuration": {"endian": "little"}}
-    name = "vlen-utf8" if codec_id == REFERENCES else codec_id
-    if name not in _SERIALIZERS:
-        raise UsageError(f"format 3 has no form for objects in {name!r}", remedy="Keep the file in format 2.")
-    return {"name": name, "configuration": {}}
-
-
 def _encode(config: dict[str, Any], itemsize: int) -> dict[str, Any]:
     name = config["id"]
     rest = {key: value for key, value in config.items() if key != "id"}
@@ -149,23 +144,14 @@ def _encode(config: dict[str, Any], itemsize: int) -> dict[str, Any]:
         made = {"level": rest.get("level", 0), "checksum": bool(rest.get("checksum", False))}
         return {"name": "zstd", "configuration": made}
     if name == "blosc" and not rest.keys() - {"cname", "clevel", "shuffle", "blocksize"}:
-        return {"name": "blosc", "configuration": _encode_blosc(rest, itemsize)}
+        shuffle = rest.get("shuffle", 1)
+        if shuffle not in _SHUFFLES:  # -1: by the size of an element
+            shuffle = 2 if itemsize == 1 else 1
+        usual = {"typesize": itemsize, "cname": "lz4", "clevel": 5, "shuffle": "", "blocksize": 0}
+        return {"name": "blosc", "configuration": {**usual, **rest, "shuffle": _SHUFFLES[shuffle]}}
     if name == "crc32c" and rest.get("location", "end") == "end":
         return {"name": "crc32c"}
     return {"name": f"{_PREFIX}{name}", "configuration": rest}
-
-
-def _encode_blosc(config: dict[str, Any], itemsize: int) -> dict[str, Any]:
-    shuffle = config.get("shuffle", 1)
-    if shuffle not in _SHUFFLES:  # -1: by the size of an element
-        shuffle = 2 if itemsize == 1 else 1
-    return {
-        "typesize": itemsize,
-        "cname": config.get("cname", "lz4"),
-        "clevel": config.get("clevel", 5),
-        "shuffle": _SHUFFLES[shuffle],
-        "blocksize": config.get("blocksize", 0),
-    }
 
 
 # ---- format 3 -> format 2 --------------------------------------------------------------------------------------------
@@ -186,7 +172,9 @@ def decode_codecs(codecs: list[Any], ndim: int) -> Chain:
         filters.append({"id": name})
     elif name != "bytes":
         raise MetadataError(f"the codec {name!r} is unknown in this place", remedy=_REMEDY)
-    endian = _endian(configuration) if name == "bytes" else None
+    endian: Endian | None = configuration.get("endian") if name == "bytes" else None
+    if endian not in (None, "little", "big"):
+        raise MetadataError(f"the byte order {endian!r} is unknown", remedy=_REMEDY)
     filters += [_decode(*step) for step in steps]
     compressor = filters.pop() if steps else None
     return Chain(filters or None, compressor, endian, order)
@@ -197,29 +185,17 @@ def _decode_first(steps: list[tuple[str, dict[str, Any]]], ndim: int) -> tuple[O
     permutation = list(range(ndim))
     filters: list[dict[str, Any]] = []
     to_bytes = next((step for step in steps if step[0] in _TO_BYTES), None)
-    while steps and (_is_on_numbers(steps[0][0]) or _is_plug_in_before(to_bytes, steps)):
+    while steps:
+        name = steps[0][0]
+        is_on_numbers = name == "transpose" or name.removeprefix(_PREFIX) in _ON_NUMBERS
+        if not is_on_numbers and not (name.startswith(_PREFIX) and to_bytes in steps[1:]):
+            break  # neither works on numbers, nor is a codec of a plug-in before the step that makes bytes
         name, configuration = steps.pop(0)
         if name == "transpose":
             permutation = [permutation[axis] for axis in _transposition(configuration, ndim)]
         else:
             filters.append(_decode(name, configuration))
     return order_of(permutation), filters
-
-
-def _is_plug_in_before(step: tuple[str, dict[str, Any]] | None, steps: list[tuple[str, dict[str, Any]]]) -> bool:
-    """Tell whether the first of the steps is a codec of numcodecs or of a plug-in, and ``step`` comes after it."""
-    return step in steps[1:] and steps[0][0].startswith(_PREFIX)
-
-
-def _is_on_numbers(name: str) -> bool:
-    return name == "transpose" or name.removeprefix(_PREFIX) in _ON_NUMBERS
-
-
-def _endian(configuration: dict[str, Any]) -> Endian | None:
-    endian: Endian | None = configuration.get("endian")
-    if endian not in (None, "little", "big"):
-        raise MetadataError(f"the byte order {endian!r} is unknown", remedy=_REMEDY)
-    return endian
 
 
 def decode_codec(codec: Any) -> dict[str, Any]:
@@ -307,20 +283,14 @@ def _has_checksum(configuration: dict[str, Any]) -> bool:
 
 def encode_sharded(chunks: tuple[int, ...], codecs: list[dict[str, Any]], shards: Shards) -> list[dict[str, Any]]:
     """Return the codecs of an array whose chunks, stored with ``codecs``, lie together in shards."""
-    index: list[dict[str, Any]] = [{"name": "bytes", "configuration": {"endian": "little"}}]
-    if shards.checksum:
-        index.append({"name": "crc32c"})
-    return [
-        {
-            "name": "sharding_indexed",
-            "configuration": {
-                "chunk_shape": list(chunks),
-                "codecs": codecs,
-                "index_codecs": index,
-                "index_location": "end" if shards.index_at_end else "start",
-            },
-        }
-    ]
+    checksum = [{"name": "crc32c"}] if shards.checksum else []
+    configuration = {
+        "chunk_shape": list(chunks),
+        "codecs": codecs,
+        "index_codecs": [{"name": "bytes", "configuration": {"endian": "little"}}, *checksum],
+        "index_location": "end" if shards.index_at_end else "start",
+    }
+    return [{"name": "sharding_indexed", "configuration": configuration}]
 
 
 def field_types(fields: list[Any]) -> list[Any]:

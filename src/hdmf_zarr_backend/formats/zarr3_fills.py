@@ -20,7 +20,6 @@ from hdmf_zarr_backend.formats.zarr3_types import DATES, OBJECTS, STRING, STRUCT
 
 _HEX = re.compile(r"0x[0-9a-fA-F]+")
 _FLOATS = {"f2": "e", "f4": "f", "f8": "d"}
-_REMEDY = "Run `zarrio verify` on the file."
 
 
 def default_fill(data_type: Any) -> Any:
@@ -55,7 +54,10 @@ def decode_fill(value: Any, data_type: Any, stored: Any) -> Any:
     if value is None or _is_zero(value):
         return None
     if isinstance(value, str):
-        return _decode_text_fill(value, data_type, stored)
+        if _HEX.fullmatch(value):
+            return _from_bits(value, data_type)
+        is_coded = isinstance(stored, dict) and stored.get("name") in _BASE64
+        return None if is_coded and _is_zero_text(value) else value
     if isinstance(value, dict):
         return _encoded_bytes(_row_of_fields(value, data_type))
     if isinstance(value, list) and not str(stored).startswith("complex"):  # bytes as in the specification
@@ -63,13 +65,6 @@ def decode_fill(value: Any, data_type: Any, stored: Any) -> Any:
             raise MetadataError(f"the fill value {value!r} is not a list of bytes")
         return _encoded_bytes(bytes(value))
     return value
-
-
-def _decode_text_fill(value: str, data_type: Any, stored: Any) -> Any:
-    if _HEX.fullmatch(value):
-        return _from_bits(value, data_type)
-    is_coded = isinstance(stored, dict) and stored.get("name") in _BASE64
-    return None if is_coded and _is_zero_text(value) else value
 
 
 def _encoded_bytes(raw: bytes) -> str | None:

@@ -142,7 +142,11 @@ def _decode(data_type: Any, order: str, depth: int) -> Any:
     if name in NUMBERS:
         return NUMBERS[name].ordered(order)
     if name in _FIXED:
-        return _fixed(name, configuration, order)
+        code, width = _FIXED[name]
+        length = _length(configuration["length_bytes"])
+        if length % width:
+            raise ValueError("it is not a whole number of characters")
+        return f"{order if code == 'U' else '|'}{code}{length // width}"
     if name in DATES:
         return order + DATES[name] + _unit(configuration)
     if name in (STRUCT, STRUCTURED):
@@ -151,14 +155,6 @@ def _decode(data_type: Any, order: str, depth: int) -> Any:
     if bits and int(bits[1]) % 8 == 0:
         return f"|V{int(bits[1]) // 8}"
     raise KeyError(name)
-
-
-def _fixed(name: str, configuration: dict[str, Any], order: str) -> str:
-    code, width = _FIXED[name]
-    length = _length(configuration["length_bytes"])
-    if length % width:
-        raise ValueError("it is not a whole number of characters")
-    return f"{order if code == 'U' else '|'}{code}{length // width}"
 
 
 def _length(value: Any) -> int:
@@ -182,14 +178,10 @@ def _decode_fields(fields: Any, order: str, depth: int) -> list[Any]:
     decoded = []
     for field in fields:
         name, inner = (field["name"], field["data_type"]) if isinstance(field, dict) else field
-        decoded.append([_name(name), _decode(inner, order, depth + 1)])
+        if not isinstance(name, str):
+            raise TypeError(f"{name!r} is not a name")
+        decoded.append([name, _decode(inner, order, depth + 1)])
     return decoded
-
-
-def _name(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{value!r} is not a name")
-    return value
 
 
 # ---- names ----------------------------------------------------------------------------------------------------------

@@ -25,6 +25,7 @@ import h5py
 import numpy as np
 from h5py import h5, h5a, h5g, h5s
 
+from hdmf_zarr_backend.arrays.objects import in_layout
 from hdmf_zarr_backend.errors import ValueRefusedError, ZarrBackendError
 from hdmf_zarr_backend.formats.references import Reference, decode_attribute_reference, decode_reference, is_reference
 from hdmf_zarr_backend.hdf5.types import (
@@ -48,7 +49,6 @@ from hdmf_zarr_backend.hdf5.values import (
     decode_text,
     encode_array,
     encode_text,
-    in_layout,
 )
 
 LINK_ORDER = "link_order"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import h5py
@@ -11,7 +11,7 @@ import numpy as np
 from h5py import h5d, h5l, h5o, h5r, h5t
 
 from hdmf_zarr_backend.errors import ValueRefusedError
-from hdmf_zarr_backend.formats.hdf5_types import noted_element
+from hdmf_zarr_backend.formats.elements import noted_element
 from hdmf_zarr_backend.hdf5.attributes import attribute_names
 from hdmf_zarr_backend.hdf5.datasets import stored_fill
 from hdmf_zarr_backend.hdf5.filters import filters_of, usable
@@ -178,11 +178,10 @@ def _layout_of(creation: Any) -> tuple[str, ...]:
     """Return how a dataset is stored, with the names of other files that hold its values."""
     names = {h5d.COMPACT: "compact", h5d.CONTIGUOUS: "contiguous", h5d.CHUNKED: "chunked", h5d.VIRTUAL: "virtual"}
     layout = creation.get_layout()
-    files: list[str] = []
+    files: Iterable[Any] = ()
     if layout == h5d.VIRTUAL:
-        for index in range(creation.get_virtual_count()):
-            files.append(f"{creation.get_virtual_filename(index)}:{creation.get_virtual_dsetname(index)}")
+        sources = range(creation.get_virtual_count())
+        files = ((creation.get_virtual_filename(n), creation.get_virtual_dsetname(n)) for n in sources)
     elif layout == h5d.CONTIGUOUS:
-        for index in range(creation.get_external_count()):
-            files.append(":".join(map(str, creation.get_external(index))))
-    return (names[layout], *files)
+        files = map(creation.get_external, range(creation.get_external_count()))
+    return (names[layout], *(":".join(map(str, file)) for file in files))

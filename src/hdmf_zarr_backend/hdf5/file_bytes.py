@@ -14,7 +14,6 @@ Source: issue 2019 of h5py for the lock.
 
 from __future__ import annotations
 
-import io
 import os
 import threading
 import weakref
@@ -28,6 +27,7 @@ from hdmf_zarr_backend.stores.base import FileState, Store
 from hdmf_zarr_backend.stores.failures import resource_failure
 from hdmf_zarr_backend.stores.gc_pause import gc_paused
 from hdmf_zarr_backend.stores.opening import open_parent
+from hdmf_zarr_backend.stores.zip import RangeFile
 
 _State = tuple[str, int, int]
 _open: weakref.WeakValueDictionary[_State, FileBytes] = weakref.WeakValueDictionary()
@@ -209,10 +209,9 @@ class RemoteFile:
 
     def _block(self, number: int) -> bytes:
         with self._lock:
-            found = self._blocks.get(number)
-            if found is not None:
+            if number in self._blocks:
                 self._blocks.move_to_end(number)
-                return found
+                return self._blocks[number]
         found = self._request(number * BLOCK, min((number + 1) * BLOCK, self.size))
         with self._lock:
             self._blocks[number] = found
@@ -232,34 +231,15 @@ class RemoteFile:
         return _Stream(self)
 
 
-class _Stream(io.RawIOBase):
-    """A stream with a position in a `RemoteFile`."""
+class _Stream(RangeFile):
+    """A `RemoteFile` for h5py, which takes its ``repr`` as the name of the file."""
 
     def __init__(self, file: RemoteFile) -> None:
-        self.file = file
-        self._position = 0
+        super().__init__(lambda start, stop: file.read_up_to(start, stop - start), file.size)
+        self._file = file
 
     def __repr__(self) -> str:
-        return repr(self.file)
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        self._position = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self.file.size}[whence]
-        return self._position
-
-    def tell(self) -> int:
-        return self._position
-
-    def readinto(self, buffer: Any) -> int:
-        data = self.file.read_up_to(self._position, len(buffer))
-        buffer[: len(data)] = data
-        self._position += len(data)
-        return len(data)
+        return repr(self._file)
 
 
 def remote_file(name: str) -> RemoteFile | None:
@@ -270,7 +250,5 @@ def remote_file(name: str) -> RemoteFile | None:
 
 def _again(location: str, options: Mapping[str, Any], state: FileState) -> RemoteFile:
     """Return the file in another process; all datasets share one."""
-    for found in list(_known.values()):
-        if found.path == location and found.state == state:
-            return found
-    return RemoteFile(location, options, state)
+    same = (file for file in list(_known.values()) if (file.path, file.state) == (location, state))
+    return next(same, None) or RemoteFile(location, options, state)

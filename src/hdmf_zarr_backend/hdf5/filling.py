@@ -27,6 +27,7 @@ from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
 from hdmf_zarr_backend.arrays.chunks import ChunkReader
 from hdmf_zarr_backend.arrays.codecs import ChunkCodec
 from hdmf_zarr_backend.arrays.fills import check_unwritten, fill_array
+from hdmf_zarr_backend.arrays.objects import in_layout
 from hdmf_zarr_backend.arrays.stored_chunks import check_stored_form
 from hdmf_zarr_backend.errors import ChunkError, MetadataError, StoreError, ZarrBackendError, at
 from hdmf_zarr_backend.execution.executors import runner
@@ -42,7 +43,7 @@ from hdmf_zarr_backend.hdf5.placement import Placed
 from hdmf_zarr_backend.hdf5.rawcopy import Region, write_direct
 from hdmf_zarr_backend.hdf5.reader import OpenGroups
 from hdmf_zarr_backend.hdf5.types import OBJECT, REGION, is_same_layout, memory_type, raw_of
-from hdmf_zarr_backend.hdf5.values import Array, array_of, decode, decode_text, in_layout
+from hdmf_zarr_backend.hdf5.values import Array, array_of, decode, decode_text
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, absolute, join
 from hdmf_zarr_backend.model.stored import StoredArray
 from hdmf_zarr_backend.options import WriteOptions

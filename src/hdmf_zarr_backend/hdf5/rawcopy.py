@@ -13,6 +13,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -191,17 +192,15 @@ class RawH5Source(DecodedH5Source):
 # ---- HDF5 -> Zarr: datasets in one piece ----------------------------------------------------------------------------
 
 
+@dataclass(eq=False)
 class ContiguousH5Source:
     """The values of a contiguous dataset. It can be sent to another process."""
 
-    def __init__(
-        self, file: FileBytes | RemoteFile, offset: int, shape: tuple[int, ...], dtype: np.dtype[Any], name: str
-    ) -> None:
-        self.file = file
-        self.offset = offset
-        self.shape = shape
-        self.dtype = dtype
-        self.name = name
+    file: FileBytes | RemoteFile
+    offset: int
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    name: str
 
     def part(self, indices: Iterable[Index]) -> ContiguousH5Source:
         """Return this source, which is small already."""
@@ -327,10 +326,8 @@ def _fill_bytes(dataset: Any, dtype: np.dtype[Any], *, has_inner: bool) -> bytes
 def _decodes(source: RawH5Source, filters: Pipeline) -> bool:
     """Tell whether numcodecs decodes the output of a plugin, tested on the smallest chunk."""
     raw = source.raw
-    if {number for number, _, _ in filters} <= BUILT_IN or not len(raw):
-        return True
     filtered = np.flatnonzero(raw.where["mask"] != UNFILTERED)
-    if not len(filtered):
+    if {number for number, _, _ in filters} <= BUILT_IN or not len(filtered):
         return True
     smallest = filtered[np.argmin(raw.where["size"][filtered])]
     try:
@@ -397,10 +394,9 @@ def write_direct(dataset: Any, chunks: Iterable[tuple[Index, bytes | None]]) -> 
     for index, data in chunks:
         if data is None:
             continue
-        if not _is_inside(index, grid):
-            raise UsageError(
-                f"the chunk {index} lies outside of the dataset", path=dataset.name, remedy="Resize the dataset first."
-            )
+        if len(index) != len(grid) or not all(0 <= i < n for i, n in zip(index, grid, strict=True)):
+            problem = f"the chunk {index} lies outside of the dataset"
+            raise UsageError(problem, path=dataset.name, remedy="Resize the dataset first.")
         if not pipeline and len(data) != size:
             problem = f"the chunk {index} has {len(data)} bytes instead of {size}"
             raise ChunkError(problem, remedy="Run `zarrio verify` on the Zarr file.")
@@ -408,7 +404,3 @@ def write_direct(dataset: Any, chunks: Iterable[tuple[Index, bytes | None]]) -> 
         dataset.id.write_direct_chunk(tuple(i * c for i, c in zip(index, dataset.chunks, strict=True)), stored)
         written += len(stored)
     return written
-
-
-def _is_inside(index: Index, grid: list[int]) -> bool:
-    return len(index) == len(grid) and all(0 <= i < n for i, n in zip(index, grid, strict=True))

@@ -18,7 +18,6 @@ from typing import Any
 
 import h5py
 import numpy as np
-import numpy.typing as npt
 from h5py import h5i, h5o, h5r, h5s, h5t
 
 from hdmf_zarr_backend.errors import MetadataError
@@ -55,15 +54,14 @@ class Hdf5References:
             warn_broken(f"A reference in {file.location} has no target ({error}).")
             return None
         placed = self._tree.places.get((info.fileno, info.addr))
-        found = self._outside(target, file) if placed is None else self._tree.reference_to(placed)
+        if placed is not None:
+            found = self._tree.reference_to(placed)
+        else:
+            name = h5i.get_name(target)
+            warn_broken(f"A reference points to {name!r} in {file.location}, which is not part of the new file.")
+            source = relative_source(file.location, self._tree.target)
+            found = Reference(source, absolute(text_of(name or b"/")))
         return found if region is None else replace(found, region=region)
-
-    def _outside(self, target: Any, file: SourceFile) -> Reference:
-        """Return a reference to an object that is not placed in the Zarr file."""
-        name = h5i.get_name(target)
-        warn_broken(f"A reference points to {name!r} in {file.location}, which is not part of the new file.")
-        path = absolute(text_of(name or b"/"))
-        return Reference(relative_source(file.location, self._tree.target), path)
 
     def encode(self, value: Any, file: SourceFile) -> dict[str, Any] | None:
         """Return the JSON of an element that is an h5py reference; JSON is returned as it is."""
@@ -129,7 +127,14 @@ def encode_region(space: Any) -> Any:
         return {"points": np.asarray(space.get_select_elem_pointlist()).tolist()}
     if space.is_regular_hyperslab():
         return [_regular_axis(*map(int, axis)) for axis in zip(*space.get_regular_hyperslab(), strict=True)]
-    return _encode_blocks(np.asarray(space.get_select_hyper_blocklist(), dtype=np.int64))
+    blocks = np.asarray(space.get_select_hyper_blocklist(), dtype=np.int64)  # first and last corner of each
+    axes = [sorted({i for low, high in blocks[:, :, axis].tolist() for i in range(low, high + 1)})
+            for axis in range(blocks.shape[2])]  # fmt: skip
+    covered = int(np.prod(blocks[:, 1] - blocks[:, 0] + 1, axis=1).sum())  # HDF5's blocks do not overlap
+    if math.prod(map(len, axes)) == covered:
+        return [_axis(axis) for axis in axes]
+    points = {tuple(low + step) for low, high in blocks for step in np.ndindex(*(high - low + 1))}
+    return {"points": sorted([int(n) for n in point] for point in points)}
 
 
 def _regular_axis(start: int, stride: int, count: int, block: int) -> dict[str, list[int]]:
@@ -138,17 +143,6 @@ def _regular_axis(start: int, stride: int, count: int, block: int) -> dict[str, 
     if block == 1:
         return {"slice": [start, start + (count - 1) * stride + 1, stride]}
     return {"index": [start + i * stride + j for i in range(count) for j in range(block)]}
-
-
-def _encode_blocks(blocks: npt.NDArray[np.int64]) -> Any:
-    """Return the region of blocks, each given by its first and last corner."""
-    axes = [sorted({i for low, high in blocks[:, :, axis].tolist() for i in range(low, high + 1)})
-            for axis in range(blocks.shape[2])]  # fmt: skip
-    covered = int(np.prod(blocks[:, 1] - blocks[:, 0] + 1, axis=1).sum())  # HDF5's blocks do not overlap
-    if math.prod(map(len, axes)) == covered:
-        return [_axis(axis) for axis in axes]
-    points = {tuple(low + step) for low, high in blocks for step in np.ndindex(*(high - low + 1))}
-    return {"points": sorted([int(n) for n in point] for point in points)}
 
 
 def _axis(indices: list[int]) -> dict[str, list[int]]:
@@ -160,18 +154,18 @@ def _axis(indices: list[int]) -> dict[str, list[int]]:
 def decode_region(region: Any, space: Any) -> None:
     """Select in ``space``, the dataspace of the target, the elements that the JSON of a region lists."""
     try:
-        _select(region, space)
+        if isinstance(region, dict):
+            points = np.asarray(region["points"], dtype=np.uint64)
+            space.select_elements(points.reshape(len(points), len(space.shape)))
+        else:
+            _select_axes(region, space)
         if not space.select_valid():
             raise IndexError("it lies outside")
     except (ValueError, TypeError, KeyError, IndexError, OverflowError, RuntimeError) as error:
         raise MetadataError(f"the region {region!r} does not fit its target ({error})") from error
 
 
-def _select(region: Any, space: Any) -> None:
-    if isinstance(region, dict):
-        points = np.asarray(region["points"], dtype=np.uint64)
-        space.select_elements(points.reshape(len(points), len(space.shape)))
-        return
+def _select_axes(region: Any, space: Any) -> None:
     if len(region) != len(space.shape):
         raise ValueError(f"{len(region)} entries for {len(space.shape)} axes")
     runs = [_runs(entry, int(n)) for entry, n in zip(region, space.shape, strict=True)]

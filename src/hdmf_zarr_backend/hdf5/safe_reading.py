@@ -55,30 +55,22 @@ def reading(location: str, path: str | None, dataset: Any = None) -> Iterator[No
         error.locate(location, path)
         raise
     except H5_ERRORS as error:
-        raise _explained(error, location, path, dataset) from error
-
-
-def _explained(error: Exception, location: str, path: str | None, dataset: Any) -> ZarrBackendError:
-    """Return the error to raise for an error of h5py."""
-    lack = resource_failure(error, "read", store=location, path=path)
-    if lack is not None:
-        return lack
-    names = [] if dataset is None else _raw_names(dataset.get_create_plist())
-    missing = [name for name in names if not os.path.exists(_raw_place(name, location))]
-    if missing:
-        return DamagedFileError(
-            f"its values are in the external file {missing[0]!r}, which does not exist",
-            store=location,
-            path=path,
-            remedy="Restore that file. HDF5 looks for a relative name in the working directory, or in the folder "
-            "that the variable HDF5_EXTFILE_PREFIX names.",
-        )
-    return UnreadableHdf5Error(
-        f"HDF5 cannot read this ({str(error).strip(chr(39)) or type(error).__name__})",
-        store=location,
-        path=path,
-        remedy="If a filter is missing, install hdf5plugin; otherwise the file is damaged there (h5dump says more).",
-    )
+        lack = resource_failure(error, "read", store=location, path=path)
+        if lack is not None:
+            raise lack from error
+        names = [] if dataset is None else _raw_names(dataset.get_create_plist())
+        missing = [name for name in names if not os.path.exists(_raw_place(name, location))]
+        if missing:
+            raise DamagedFileError(
+                f"its values are in the external file {missing[0]!r}, which does not exist",
+                store=location,
+                path=path,
+                remedy="Restore that file. HDF5 looks for a relative name in the working directory, or in the folder "
+                "that the variable HDF5_EXTFILE_PREFIX names.",
+            ) from error
+        problem = f"HDF5 cannot read this ({str(error).strip(chr(39)) or type(error).__name__})"
+        remedy = "If a filter is missing, install hdf5plugin; otherwise the file is damaged there (h5dump says more)."
+        raise UnreadableHdf5Error(problem, store=location, path=path, remedy=remedy) from error
 
 
 def warn_broken(message: str) -> None:
@@ -103,54 +95,37 @@ def check_depth(rules: ReadOptions, location: str, path: str) -> None:
 
 def check_other_files(dataset: Any, location: str, path: str, policy: ExternalLinks | None) -> None:
     """Refuse a dataset with values in files that the policy does not allow, before any of them is opened."""
-    _Followed(location, path, policy).follow(dataset, location, ())
+    done: set[_Source] = set()
 
-
-class _Followed:
-    """Checks the other files of one dataset, along chains of virtual datasets; arguments as in `check_other_files`."""
-
-    def __init__(self, location: str, path: str, policy: ExternalLinks | None) -> None:
-        self._location = location
-        self._path = path
-        self._policy = policy
-        self._done: set[_Source] = set()
-
-    def follow(self, dataset: Any, origin: str, trail: tuple[_Source, ...]) -> None:
+    def follow(dataset: Any, origin: str, trail: tuple[_Source, ...]) -> None:
         """Check the files of a dataset and of its virtual sources; ``trail`` has the datasets that led to it."""
         created = dataset.get_create_plist()
-        self._check_raw_files(created, origin)
+        for name in dict.fromkeys(_raw_names(created)):
+            place = _raw_place(name, origin)
+            _check(place, origin, path, policy, free=False)
+            if os.path.isfile(place):
+                warn(f"{location}: the values of {path} are read from the raw file {name!r}.", stacklevel=4)
         if created.get_layout() != h5d.VIRTUAL:
             return
-        here = _identity(dataset, origin)
+        here = (origin if is_url(origin) else os.path.realpath(origin)), h5o.get_info(dataset).addr
         if here in trail or len(trail) >= _LONGEST_CHAIN:
             raise DamagedFileError(
                 "this virtual dataset takes its values from itself, or from too long a chain of virtual datasets",
-                store=self._location,
-                path=self._path,
+                store=location,
+                path=path,
                 remedy="Do not trust the file: HDF5 crashes when it reads this.",
             )
-        if here in self._done:
+        if here in done:
             return
         for place, inner in _sources(created, origin):
             if place != origin:
-                _check(place, origin, self._path, self._policy, free=True)
+                _check(place, origin, path, policy, free=True)
             with _opened(dataset, origin, place, inner) as source:
                 if source is not None:
-                    self.follow(source, place, (*trail, here))
-        self._done.add(here)
+                    follow(source, place, (*trail, here))
+        done.add(here)
 
-    def _check_raw_files(self, created: Any, origin: str) -> None:
-        for name in dict.fromkeys(_raw_names(created)):
-            place = _raw_place(name, origin)
-            _check(place, origin, self._path, self._policy, free=False)
-            if os.path.isfile(place):
-                message = f"{self._location}: the values of {self._path} are read from the raw file {name!r}."
-                warn(message, stacklevel=5)
-
-
-def _identity(dataset: Any, origin: str) -> _Source:
-    """Return the identity of a dataset, independent of its path."""
-    return (origin if is_url(origin) else os.path.realpath(origin)), h5o.get_info(dataset).addr
+    follow(dataset, location, ())
 
 
 def _check(place: str, origin: str, path: str, policy: ExternalLinks | None, *, free: bool) -> None:
@@ -171,9 +146,8 @@ def _sources(created: Any, origin: str) -> Iterator[tuple[str, bytes]]:
     """Yield file and path of the sources of a virtual dataset, for each place where HDF5 may look for them."""
     for number in range(created.get_virtual_count()):
         name = created.get_virtual_filename(number)
-        inner = os.fsencode(created.get_virtual_dsetname(number))
         for place in [origin] if name == "." else _source_places(name, origin):
-            yield place, inner
+            yield place, os.fsencode(created.get_virtual_dsetname(number))
 
 
 @contextmanager

@@ -29,7 +29,7 @@ from h5py import h5t
 
 from hdmf_zarr_backend.errors import MetadataError, ValueRefusedError
 from hdmf_zarr_backend.formats.dtypes import Kind, element_of
-from hdmf_zarr_backend.formats.hdf5_types import DATES
+from hdmf_zarr_backend.formats.elements import DATES
 from hdmf_zarr_backend.model.elements import Element
 
 TypeJSON: TypeAlias = "str | dict[str, Any]"

@@ -139,14 +139,6 @@ def array_of(values: list[Any], shape: tuple[int, ...], dtype: np.dtype[Any]) ->
     return made.reshape((*shape, *inner))
 
 
-def in_layout(rows: Array, dtype: np.dtype[Any]) -> Array:
-    """Return rows in the layout of ``dtype``, which has the same fields; padding is zero."""
-    made: Array = np.zeros(rows.shape, dtype)
-    for name in dtype.names or ():
-        made[name] = rows[name]
-    return made
-
-
 def decode(value: Any, kind: TypeJSON, dtype: np.dtype[Any], reference: Convert) -> Any:
     """Return an element for an array of ``dtype`` from the JSON of one value."""
     if isinstance(kind, str):

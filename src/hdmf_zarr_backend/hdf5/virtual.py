@@ -134,7 +134,7 @@ class _VirtualRows(VirtualSource):
         super().__init__(source.shape, whole_rows(source.shape, source.dtype.itemsize), source.dtype, source.file.path)
         self._source = source
         self._end = source.file.size
-        self.inlined = sum(piece.size for piece in self._places() if not self._is_inside(piece))
+        self.inlined = sum(piece.size for piece in self._places() if piece.offset + piece.size > self._end)
 
     def fill(self) -> Array:
         return np.zeros((), self.dtype)
@@ -143,20 +143,16 @@ class _VirtualRows(VirtualSource):
         return self._source.read(region)
 
     def encoded(self, index: Index) -> bytes | None:
-        region = tuple(
-            slice(i * c, min((i + 1) * c, n)) for i, c, n in zip(index, self.chunks, self.shape, strict=True)
-        )
+        axes = zip(index, self.chunks, self.shape, strict=True)
+        block = self._source.read(tuple(slice(i * c, min((i + 1) * c, n)) for i, c, n in axes))
         chunk: Array = np.zeros(self.chunks, self.dtype)
-        block = self._source.read(region)
         chunk[tuple(slice(0, n) for n in block.shape)] = block
         return chunk.tobytes()
 
     def pieces(self) -> Iterator[Piece]:
         for piece in self._places():
-            yield piece if self._is_inside(piece) else Piece(piece.indices, data=self.encoded(piece.indices))
-
-    def _is_inside(self, piece: Piece) -> bool:
-        return piece.offset + piece.size <= self._end
+            is_inside = piece.offset + piece.size <= self._end
+            yield piece if is_inside else Piece(piece.indices, data=self.encoded(piece.indices))
 
     def _places(self) -> Iterator[Piece]:
         strides = np.cumprod([1, *self.shape[:0:-1]])[::-1].tolist()

@@ -6,8 +6,11 @@ occur before large data are written.
 
 from __future__ import annotations
 
+import io
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from types import TracebackType
 from typing import Any
 
 import h5py
@@ -31,7 +34,6 @@ from hdmf_zarr_backend.hdf5.attributes import (
 )
 from hdmf_zarr_backend.hdf5.datasets import DatasetForm, creation_list, dataset_form
 from hdmf_zarr_backend.hdf5.filling import Filler, named, writing_at
-from hdmf_zarr_backend.hdf5.output import OutputFile
 from hdmf_zarr_backend.hdf5.placement import HDF5, Placed, Placement, hdf5_note
 from hdmf_zarr_backend.hdf5.reader import OpenGroups
 from hdmf_zarr_backend.hdf5.references import decode_region
@@ -39,6 +41,7 @@ from hdmf_zarr_backend.hdf5.safe_reading import warn_broken
 from hdmf_zarr_backend.hdf5.types import decode_type, is_sparse, raw_of
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, absolute
 from hdmf_zarr_backend.options import WriteOptions
+from hdmf_zarr_backend.stores.files import NO_LINKS
 
 _MANY_ATTRIBUTES = 1000
 """With more attributes on one object, the format of HDF5 1.8 is used; before it, adding one goes through all."""
@@ -278,3 +281,81 @@ def _link_creation() -> Any:
     properties = h5p.create(h5p.LINK_CREATE)
     properties.set_char_encoding(h5t.CSET_UTF8)
     return properties
+
+
+# ---- the file --------------------------------------------------------------------------------------------------------
+
+
+class OutputFile:
+    """A new file for the driver ``fileobj`` of h5py, which HDF5 writes through Python.
+
+    HDF5's own drivers ignore errors of the system when they close an object: data are lost without an error, and the
+    process may crash at exit. So the first error is kept, and raised after HDF5 has closed the file, at the end of the
+    ``with`` block.
+    """
+
+    def __init__(self, path: str, *, exclusive: bool) -> None:
+        self.path = path
+        self._file = io.FileIO(path, "x+" if exclusive else "w+", opener=_opened)
+        self._error: OSError | KeyboardInterrupt | None = None
+
+    def __enter__(self) -> OutputFile:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        with self._keep_error():
+            self._file.close()
+        self.check()
+
+    def check(self) -> None:
+        """Raise the first error, if any."""
+        if self._error is not None:
+            raise self._error
+
+    @contextmanager
+    def _keep_error(self) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, KeyboardInterrupt) as error:  # HDF5 must not see Ctrl-C either
+            self._error = self._error or error
+
+    # ---- methods for h5py -------------------------------------------------------------------------------------------
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        """Set the position, and return it."""
+        return self._file.seek(offset, whence)
+
+    def tell(self) -> int:
+        """Return the position."""
+        return self._file.tell()
+
+    def write(self, data: Any) -> int:
+        """Write all of ``data``. After an error, nothing is written."""
+        left = memoryview(data)
+        with self._keep_error():
+            while left and self._error is None:
+                left = left[self._file.write(left) :]
+        return len(data)
+
+    def readinto(self, target: Any) -> int:
+        """Fill ``target``, with zeros after the end of the file."""
+        left = memoryview(target)
+        with self._keep_error():
+            while left and (count := self._file.readinto(left)):
+                left = left[count:]
+        left[:] = bytes(len(left))
+        return len(target)
+
+    def truncate(self, size: int) -> None:
+        """Set the length of the file."""
+        with self._keep_error():
+            self._file.truncate(size)
+
+    def flush(self) -> None:
+        """Do nothing: the file has no buffer."""
+
+
+def _opened(path: str, flags: int) -> int:
+    return os.open(path, flags | NO_LINKS, 0o666)

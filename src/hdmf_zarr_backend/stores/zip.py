@@ -328,13 +328,13 @@ class RemoteZipStore(ZipStore):
         size = self._size or 0
         first = max(0, size - _TAIL_BYTES)
         self._end = first, self.read(first, size)  # zipfile would report an error of the server as damage
-        return io.BufferedReader(_RangeFile(self, size), _BUFFER)
+        return io.BufferedReader(RangeFile(self.read, size), _BUFFER)
 
     def _archive_of(self, info: zipfile.ZipInfo, size: int) -> zipfile.ZipFile:
         # zipfile reads one value at a time; here each has a file object of its own, which requests it once
         archive, length = copy.copy(super()._archive_of(info, size)), self._size or 0
         most = min(_HEADER_BYTES + 3 * len(info.orig_filename) + size, length - info.header_offset)
-        archive.fp = io.BufferedReader(_RangeFile(self, length, info.header_offset), max(1, most))
+        archive.fp = io.BufferedReader(RangeFile(self.read, length, info.header_offset), max(1, most))
         archive.fp.peek(1)
         return archive
 
@@ -356,11 +356,11 @@ class RemoteZipStore(ZipStore):
         return [self.read(begin + start, begin + max(start, stop)) for start, stop in spans]
 
 
-class _RangeFile(io.RawIOBase):
-    """A zip file on a server as a seekable file."""
+class RangeFile(io.RawIOBase):
+    """A file on a server as a seekable file; ``read`` returns the bytes from a start to a stop."""
 
-    def __init__(self, store: RemoteZipStore, size: int, position: int = 0) -> None:
-        self._store = store
+    def __init__(self, read: Callable[[int, int], bytes], size: int, position: int = 0) -> None:
+        self._read = read
         self._size = size
         self._position = position
 
@@ -379,7 +379,7 @@ class _RangeFile(io.RawIOBase):
         return self._position
 
     def readinto(self, buffer: Any) -> int:
-        part = self._store.read(self._position, self._position + len(buffer))
+        part = self._read(self._position, self._position + len(buffer))
         buffer[: len(part)] = part
         self._position += len(part)
         return len(part)

@@ -107,7 +107,7 @@ def _field_element(dtype: Any) -> Element:
     word = dtypes.word_of(dtype)
     if not isinstance(word, str):
         raise ValueRefusedError(f"a field of type {dtype!r} cannot be stored: an inner compound may have numbers only")
-    return word_element(dtypes.number_name(dtypes.numpy_of(word)) if dtypes.kind_of(word) == "number" else word)
+    return word_element(dtypes.numpy_of(word).name if dtypes.kind_of(word) == "number" else word)
 
 
 def plan_scalar(value: Any, word: Any, options: Layout, reference: Encode) -> PlannedArray:
