@@ -33,8 +33,8 @@ def decoded_bytes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     seen: list[int] = []
     blocks, split = ChunkCodec.decode_blocks, ChunkCodec.split
 
-    def decode_blocks(self: Any, frame: Any, out: Any) -> Any:
-        found = blocks(self, frame, out)
+    def decode_blocks(self: Any, frame: Any, out: Any, **options: Any) -> Any:
+        found = blocks(self, frame, out, **options)
         seen.append(found.nbytes)
         return found
 

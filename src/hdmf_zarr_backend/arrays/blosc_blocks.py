@@ -101,8 +101,7 @@ def _allocated(size: int) -> Bytes:
 class _Scratch(threading.local):
     """Reused memory of a thread for stored bytes: to allocate it again costs as much as to read into it."""
 
-    def __init__(self) -> None:
-        self._memory = np.empty(0, np.uint8)
+    _memory = np.empty(0, np.uint8)
 
     def take(self, size: int) -> Bytes:
         """Return ``size`` bytes, which the next call in this thread reuses."""
@@ -184,7 +183,9 @@ def find_blocks(value: StoredValue | bytes, nbytes: int) -> BloscBlocks | None:
     if value.size < _HEADER.size:
         return None
     head = _read(value, 0, min(value.size, _HEAD_BYTES))
-    count = _block_count(head, nbytes, value.size)
+    version, _, flags, _, total, length, size = _HEADER.unpack_from(head)
+    is_own = (version, total, size) == (_FORMAT, nbytes, value.size) and not flags & _NOT_COMPRESSED
+    count = -(-total // length) if is_own and 0 < length < total else 0
     end = _HEADER.size + 4 * count
     if not count or end >= value.size:
         return None
@@ -194,14 +195,6 @@ def find_blocks(value: StoredValue | bytes, nbytes: int) -> BloscBlocks | None:
     if min(starts) < end or max(starts) >= value.size or len(set(starts)) != count:
         return None
     return BloscBlocks(value, head, starts)
-
-
-def _block_count(head: bytes, nbytes: int, stored: int) -> int:
-    """Return the number of blocks that a header states; 0 if it is one block, or not the header of this chunk."""
-    version, _, flags, _, total, length, size = _HEADER.unpack_from(head)
-    if (version, total, size) != (_FORMAT, nbytes, stored) or flags & _NOT_COMPRESSED:
-        return 0
-    return -(-total // length) if 0 < length < total else 0
 
 
 def _read(value: StoredValue, start: int, length: int) -> bytes:

@@ -62,16 +62,14 @@ def decode_bounded(codec: Any, data: Any, most: int) -> Any:
     if incremental is not None:
         return incremental(codec, _bytes(data), most)
     if kind in _STATED:
-        _check_length(*_STATED[kind], _bytes(data), most)
+        stated, most_per_byte = _STATED[kind]
+        raw = _bytes(data)
+        length = stated(raw)
+        if length > most_per_byte * len(raw):  # damage: no limit that a caller raises makes this decode
+            raise ValueError(f"it states {length:,} bytes, which {len(raw):,} bytes cannot become")
+        if length > most:
+            raise _too_large(most)
     return codec.decode(data)
-
-
-def _check_length(stated: Callable[[bytes], int], most_per_byte: int, data: bytes, most: int) -> None:
-    length = stated(data)
-    if length > most_per_byte * len(data):  # damage: no limit that a caller raises makes this decode
-        raise ValueError(f"it states {length:,} bytes, which {len(data):,} bytes cannot become")
-    if length > most:
-        raise _too_large(most)
 
 
 def check_stated(codec: Any, data: bytes, most: int) -> None:
@@ -102,10 +100,6 @@ def _blosc(data: bytes) -> int:
     if stated[0] > _BLOSC_MOST:
         raise ValueError("it states a length that Blosc cannot have")
     return stated[0]
-
-
-def _lz4(data: bytes) -> int:
-    return int.from_bytes(data[:4], "little")
 
 
 def zstd_bound(data: bytes) -> int:
@@ -154,7 +148,7 @@ def _zstd_blocks(data: bytes, position: int) -> tuple[int, int]:
 #: block adds at most 255; Zstandard, which Blosc can hold, needs four bytes for a block of 128 KiB.
 _STATED: dict[str, tuple[Callable[[bytes], int], int]] = {
     "blosc": (_blosc, _ZSTD_BLOCK // 4),
-    "lz4": (_lz4, 255),
+    "lz4": (lambda data: int.from_bytes(data[:4], "little"), 255),
     "zstd": (zstd_bound, _ZSTD_BLOCK // 4),
 }
 
@@ -191,10 +185,6 @@ def _in_turn(make: Callable[[], Any], data: bytes, most: int) -> bytes:
     return b"".join(parts)
 
 
-def _bz2(codec: Any, data: bytes, most: int) -> bytes:
-    return _in_turn(bz2.BZ2Decompressor, data, most)
-
-
 def _lzma(codec: Any, data: bytes, most: int) -> bytes:
     if codec.format == lzma.FORMAT_RAW:
         machine = lzma.LZMADecompressor(format=codec.format, filters=codec.filters)
@@ -221,7 +211,7 @@ def _msgpack(codec: Any, data: bytes, most: int) -> Any:
 _INCREMENTAL: dict[str, Callable[[Any, bytes, int], Any]] = {
     "zlib": _zlib,
     "gzip": _gzip,
-    "bz2": _bz2,
+    "bz2": lambda codec, data, most: _in_turn(bz2.BZ2Decompressor, data, most),
     "lzma": _lzma,
     "msgpack2": _msgpack,
 }

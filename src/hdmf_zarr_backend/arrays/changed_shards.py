@@ -7,6 +7,7 @@ copied as they are stored.
 from __future__ import annotations
 
 import math
+import operator
 import os
 import tempfile
 import threading
@@ -39,7 +40,9 @@ class WaitingShards:
     """
 
     def __init__(self, store: Store, path: str, array: StoredArray, stored: Index | None = None) -> None:
-        self._file: Any = tempfile.SpooledTemporaryFile(SPOOLED_BYTES, dir=_folder(store))  # noqa: SIM115
+        # the folder of a local file has space for a shard when the temporary folder may not
+        folder = store.folder if store.folder is not None and os.path.isdir(store.folder) else None
+        self._file: Any = tempfile.SpooledTemporaryFile(SPOOLED_BYTES, dir=folder)  # noqa: SIM115
         self._store = store
         self._path = path
         self._array = array
@@ -93,9 +96,8 @@ class WaitingShards:
         self._file.seek(start)
         data: bytes = self._file.read(length)
         if len(data) != length:
-            raise ChunkError(
-                "a chunk that waited for its shard cannot be read", remedy="Check the disk, and run again."
-            )
+            problem = "a chunk that waited for its shard cannot be read"
+            raise ChunkError(problem, remedy="Check the disk, and run again.")
         return data
 
     def write(self, shard: Index) -> None:
@@ -117,10 +119,7 @@ class WaitingShards:
                     raise ChunkError(f"the chunk {index} of a shard was not written", path=self._path)
             made.finish()
         self._written.add(shard)
-        self._reuse_file()
-
-    def _reuse_file(self) -> None:
-        with self._lock:
+        with self._lock:  # the file is used again from its start
             if not any(self._positions.values()):
                 self._positions.clear()
                 self._file.seek(0)
@@ -131,11 +130,6 @@ class WaitingShards:
         """Discard the chunks that wait."""
         self._positions.clear()
         self._file.close()
-
-
-def _folder(store: Store) -> str | None:
-    """Return the folder of a local file, which has space for a shard when the temporary folder may not."""
-    return store.folder if store.folder is not None and os.path.isdir(store.folder) else None
 
 
 ShardId = tuple[str, Index]
@@ -187,9 +181,8 @@ class ChangedShards:
         found = []
         for path, (reader, waiting) in self._waiting.items():
             grid = shard_grid(reader.array)
-            found += [
-                (path, shard) for shard in waiting.shards() if all(i < n for i, n in zip(shard, grid, strict=True))
-            ]
+            inside = (shard for shard in waiting.shards() if all(map(operator.lt, shard, grid)))
+            found += [(path, shard) for shard in inside]
         return sorted(found)
 
     def full(self) -> list[ShardId]:

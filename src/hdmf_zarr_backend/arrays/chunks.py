@@ -80,8 +80,8 @@ class ChunkReader:
         """Refuse to read chunks that are larger than the limit, before memory is allocated for one."""
         limits, chunks = self._rules.limits, self.array.chunks
         size = math.prod(chunks) * self.codec.dtype.itemsize
-        if size > limits.max_chunk_bytes:
-            raise self._exceeded("max_chunk_bytes", size, f"chunks {chunks} have {size:,} bytes each")
+        with at(self.store, self.path):
+            limits.check("max_chunk_bytes", size, f"chunks {chunks} have {size:,} bytes each")
         self._allowed = chunks
 
     def _check_selection(self, axes: list[Axis]) -> None:
@@ -91,16 +91,12 @@ class ChunkReader:
         for axis, chunk in zip(axes, self.array.chunks, strict=True):
             size *= axis.length
             count *= axis.chunks(chunk)
-        if size > limits.max_read_bytes:
-            raise self._exceeded("max_read_bytes", size, f"{size:,} bytes are requested at once")
-        if count > limits.max_read_chunks:
-            raise self._exceeded("max_read_chunks", count, f"{count:,} chunks are requested at once")
-
-    def _exceeded(self, name: str, value: int, what: str) -> ZarrBackendError:
-        advice = "Read a smaller part at a time. " if name.startswith("max_read") else ""
-        error = self._rules.limits.exceeded(name, value, what, advice)
-        error.locate(self.store, self.path)
-        return error
+        advice = "Read a smaller part at a time. "
+        with at(self.store, self.path):
+            if size > limits.max_read_bytes:
+                raise limits.exceeded("max_read_bytes", size, f"{size:,} bytes are requested at once", advice)
+            if count > limits.max_read_chunks:
+                raise limits.exceeded("max_read_chunks", count, f"{count:,} chunks are requested at once", advice)
 
     @property
     def codec(self) -> ChunkCodec:

@@ -54,7 +54,10 @@ def fill_scalar(array: StoredArray, dtype: np.dtype[Any]) -> Any:
     if value is None or (dtype.hasobject and dtype.names is not None):
         return None  # a fill of rows with references is a pickle in old files: never decoded, never needed
     if dtype.kind == "O":
-        return _object_fill(value, array.first_filter.get("id"))
+        codec_id = array.first_filter.get("id")
+        if isinstance(value, str):
+            return _bytes_fill(value) if codec_id == "vlen-bytes" else value
+        return _EMPTY.get(codec_id, value)  # hdmf-zarr declared 0 for text and bytes
     try:
         if dtype.kind in "SV" and isinstance(value, str):
             raw = base64.standard_b64decode(value)
@@ -75,15 +78,6 @@ def _number_fill(value: Any, dtype: np.dtype[Any]) -> Any:
     if isinstance(value, (list, dict)):
         raise TypeError("it is not a single value")
     return np.array(value, dtype)[()]
-
-
-def _object_fill(value: Any, codec_id: Any) -> Any:
-    """Return the fill value of text, bytes or JSON; hdmf-zarr declared 0 for text and bytes."""
-    if codec_id not in _EMPTY:
-        return value
-    if not isinstance(value, str):
-        return _EMPTY[codec_id]
-    return value if codec_id == "vlen-utf8" else _bytes_fill(value)
 
 
 def _bytes_fill(value: str) -> bytes:

@@ -40,7 +40,10 @@ def larger_chunks(array: StoredArray, dtype: np.dtype[Any], shape: tuple[int, ..
     """Return larger chunks for an array that grows to ``shape``, None if it keeps its chunks."""
     if array.shards is not None or not shape or shape[0] <= FEW * array.chunks[0]:
         return None
-    row = max(1, _row_bytes(array, dtype))
+    item, inner = row_bytes(array), array.chunks[1:-1]
+    if item is None:
+        item, inner = _OBJECT_BYTES if dtype.hasobject else dtype.itemsize, array.chunks[1:]
+    row = max(1, math.prod(inner) * item)  # bytes in a chunk for one index of the first axis
     if not 0 < math.prod(array.grid) <= FEW or row * array.chunks[0] >= SMALL_BYTES:
         return None  # the chunks of an empty array were not chosen for its content
     rows = max(LEAST_BYTES // row, min(shape[0], MOST_BYTES // row))
@@ -52,14 +55,6 @@ def for_long_texts(chunks: tuple[int, ...], values: Array) -> tuple[int, ...]:
     lengths = [len(value) for value in values.reshape(-1).tolist() if isinstance(value, (str, bytes))]
     mean = max(_OBJECT_BYTES, sum(lengths) // max(1, len(lengths)))
     return (max(1, chunks[0] * _OBJECT_BYTES // mean), *chunks[1:])
-
-
-def _row_bytes(array: StoredArray, dtype: np.dtype[Any]) -> int:
-    """Return the bytes in a chunk for one index of the first axis."""
-    record = row_bytes(array)
-    if record is not None:
-        return math.prod(array.chunks[1:-1]) * record
-    return math.prod(array.chunks[1:]) * (_OBJECT_BYTES if dtype.hasobject else dtype.itemsize)
 
 
 # ---- fields of rows -------------------------------------------------------------------------------------------------
@@ -76,7 +71,10 @@ def wider_fields(array: StoredArray, chunks: Iterable[Array], max_bytes: int) ->
     if not any(wanted):
         return None
     for factor in (2, 1):
-        wider = [_lengthened(field, most, factor) for field, most in zip(fields, wanted, strict=True)]
+        wider = [list(field) for field in fields]
+        for field, most in zip(wider, wanted, strict=True):
+            if most:
+                field[1] = f"{field[1][:2]}{max(most, factor * _length(field[1]))}"
         if itemsize(field_types(wider)) * math.prod(array.chunks[:-1]) <= max_bytes:
             return wider
     return None
@@ -96,11 +94,6 @@ def _wanted(field: Any, columns: list[Array]) -> int:
 def _length(data_type: str) -> int:
     """Return the number of characters, or bytes, in a field of text."""
     return int(split_code(data_type)[2])
-
-
-def _lengthened(field: Any, wanted: int, factor: int) -> Any:
-    name, data_type, kind = field
-    return [name, f"{data_type[:2]}{max(wanted, factor * _length(data_type))}", kind] if wanted else field
 
 
 def set_fields(fields: list[Any], array: StoredArray) -> None:

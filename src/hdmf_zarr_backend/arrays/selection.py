@@ -46,7 +46,10 @@ class Axis:
     def parts(self, chunk: int) -> Iterator[AxisPart]:
         """Yield the part of the selection in each chunk of length ``chunk``."""
         if self.indices is not None:
-            yield from _index_parts(self.indices, chunk)
+            numbers = self.indices // chunk
+            for number in np.unique(numbers).tolist():
+                where = np.flatnonzero(numbers == number)
+                yield number, self.indices[where] - number * chunk, where
             return
         if self.start >= self.stop:
             return
@@ -59,13 +62,6 @@ class Axis:
                 continue
             count = len(range(position, end, self.step))
             yield number, slice(position - base, end - base, self.step), slice(first, first + count)
-
-
-def _index_parts(indices: IntArray, chunk: int) -> Iterator[AxisPart]:
-    numbers = indices // chunk
-    for number in np.unique(numbers):
-        where = np.flatnonzero(numbers == number)
-        yield int(number), indices[where] - int(number) * chunk, where
 
 
 def normalise(key: Any, shape: tuple[int, ...]) -> list[Axis]:

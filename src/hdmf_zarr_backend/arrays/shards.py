@@ -78,7 +78,7 @@ class ShardReader:
                 extent = self._extent(index, offsets[self._shard(index)])
                 if extent is not None:
                     extents[self._shard(index)][index] = extent
-            runs = [run for shard in shards for run in _runs(self.key(shard), extents[shard])]
+            runs = [_Run(self.key(shard), run) for shard in shards for run in joined(extents[shard])]
             for part in at_once(self._fetch, runs):
                 found.update(part)
         return found
@@ -97,7 +97,7 @@ class ShardReader:
         A piece of a few MB is in memory at a time, for a remote store several. Raises what `get` raises.
         """
         extents = {index: extent for index, extent in self.extents(shard).items() if index in wanted}
-        runs = _runs(self.key(shard), extents)
+        runs = (_Run(self.key(shard), run) for run in joined(extents))
         while batch := list(islice(runs, _RUNS_AT_ONCE if self._store.abilities.is_remote else 1)):
             with at(self._store, self._path):
                 parts = list(at_once(self._fetch, batch)) if len(batch) > 1 else [self._fetch(batch[0])]
@@ -114,9 +114,8 @@ class ShardReader:
         start, length = offsets[tuple(i % n for i, n in zip(index, self._grid, strict=True))].tolist()
         if start == _ABSENT and length == _ABSENT:
             return None
-        self._check_size(
-            length, f"the chunk {index} in the shard {self.key(self._shard(index))!r} has {length:,} bytes"
-        )
+        what = f"the chunk {index} in the shard {self.key(self._shard(index))!r} has {length:,} bytes"
+        self._check_size(length, what)
         return start, start + length
 
     def _fetch(self, run: _Run) -> dict[Index, bytes]:
@@ -125,9 +124,8 @@ class ShardReader:
         found = {}
         for index, (start, stop) in run.extents.items():
             if data is None or len(data) < stop - first:
-                raise ChunkError(
-                    f"the shard {run.key!r} ends before the chunk {index}", remedy="Restore it from a copy."
-                )
+                problem = f"the shard {run.key!r} ends before the chunk {index}"
+                raise ChunkError(problem, remedy="Restore it from a copy.")
             found[index] = data[start - first : stop - first]
         return found
 
@@ -142,16 +140,14 @@ class ShardReader:
     def _offsets(self, shard: Index) -> Offsets | None:
         with suppress(KeyError):
             return self._indices[shard]
-        found = self._indices[shard] = self._read_index(self.key(shard))
+        key, size = self.key(shard), index_bytes(self._grid, self._shards)
+        self._check_size(size, f"the index of the shard {key!r} has {size:,} bytes")
+        data = self._store.get_range(key, *((-size, None) if self._shards.index_at_end else (0, size)))
+        found = None if data is None else decode_index(data, self._grid, self._shards, key)
+        self._indices[shard] = found
         if len(self._indices) > _KEPT_INDICES:
             self._indices.popitem(last=False)
         return found
-
-    def _read_index(self, key: str) -> Offsets | None:
-        size = index_bytes(self._grid, self._shards)
-        self._check_size(size, f"the index of the shard {key!r} has {size:,} bytes")
-        found = self._store.get_range(key, *((-size, None) if self._shards.index_at_end else (0, size)))
-        return None if found is None else decode_index(found, self._grid, self._shards, key)
 
     def _check_size(self, size: int, what: str) -> None:
         self._store.read_rules.limits.check("max_stored_bytes", size, what)
@@ -187,11 +183,6 @@ class ShardWriter:
         self._write(CRC32C().encode(index) if self._checksum else index)
         for data in self._waiting or ():
             self._write(data)
-
-
-def _runs(key: str, extents: dict[Index, Extent]) -> Iterator[_Run]:
-    """Yield the chunks to fetch with one request each."""
-    return (_Run(key, run) for run in joined(extents))
 
 
 def inner_grid(array: StoredArray) -> Index:
@@ -254,6 +245,5 @@ def decode_index(data: bytes, grid: Index, shards: Shards, key: str) -> Offsets:
         plain = CRC32C().decode(data) if shards.checksum else data
         return np.frombuffer(plain, "<u8").reshape(*grid, 2)
     except ValueError as error:
-        raise ChunkError(
-            f"the index of the shard {key!r} is damaged ({error})", remedy="Restore it from a copy."
-        ) from error
+        problem = f"the index of the shard {key!r} is damaged ({error})"
+        raise ChunkError(problem, remedy="Restore it from a copy.") from error

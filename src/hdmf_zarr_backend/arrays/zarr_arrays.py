@@ -40,24 +40,17 @@ def stored_view(data: Any) -> Any:
     zarr_store = given.chunk_store if _IS_ZARR_2 else given.store  # not the consolidated documents of zarr-python 2
     number = 2 if _IS_ZARR_2 else data.metadata.zarr_format
     root = _folder(zarr_store)
-    location, parts = (
-        _outermost(os.path.abspath(os.path.join(root, data.path)), number) if root is not None else ("", [])
-    )
+    location = "" if root is None else os.path.abspath(os.path.join(root, data.path))
+    parts: list[str] = []
+    while root is not None and os.path.exists(os.path.join(os.path.dirname(location), _DOCUMENTS[number][0])):
+        location, name = os.path.split(location)  # to the folder of the outermost group
+        parts.insert(0, name)
     store = LocalStore(location) if parts else store_of_zarr(zarr_store)
     path = "/".join(parts) if parts else data.path.strip("/")
     node = None if store is None else _node(store, path, number)
     if store is None or node is None:
         return data
     return (LazyArray if parts else UnlinkedArray)(store, path, node, ChunkCache())
-
-
-def _outermost(location: str, number: int) -> tuple[str, list[str]]:
-    """Return the folder of the outermost group around an array, and the names that lead to the array from there."""
-    parts: list[str] = []
-    while os.path.exists(os.path.join(os.path.dirname(location), _DOCUMENTS[number][0])):
-        location, name = os.path.split(location)
-        parts.insert(0, name)
-    return location, parts
 
 
 def _node(store: Store, path: str, number: int) -> Dataset[Attributes] | None:

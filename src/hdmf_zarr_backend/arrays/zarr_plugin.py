@@ -43,13 +43,6 @@ try:
 except ImportError:  # zarr 3.1
     from zarr.dtype import DataTypeValidationError  # type: ignore[no-redef, unused-ignore]
 
-__all__ = [
-    "DataTypeValidationError",
-    "JSON2ObjectDType",
-    "ObjectDType",
-    "PluginBuffer",
-]
-
 _OBJECT_NAME = "|O"
 _COMPOUND_CODECS = ("pickle", "json2", "msgpack2")
 

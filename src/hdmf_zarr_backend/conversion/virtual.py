@@ -139,7 +139,7 @@ def _take_layout(planned: PlannedArray, found: VirtualSource) -> None:
     planned.node.stored.chunks = found.chunks
     planned.node.stored.filters, planned.node.stored.compressor = found.filters, found.compressor
     if not found.is_complete:
-        planned.node.stored.fill_value = encode_fill(found.fill()[()], found.dtype)
+        planned.node.stored.fill_value = encode_fill(found.fill[()], found.dtype)
     planned.source = found
 
 

@@ -24,7 +24,7 @@ import json
 from typing import Any
 
 from hdmf_zarr_backend.formats.references import is_reference
-from hdmf_zarr_backend.formats.reserved import DIMENSIONS, DTYPE, LINKS, NOTES, SPECLOC, notes_of
+from hdmf_zarr_backend.formats.reserved import DIMENSIONS, DTYPE, LINKS, NOTES, SPECLOC, as_dict, notes_of
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, absolute
 
 DTYPE_3 = "_DTYPE"
@@ -56,22 +56,14 @@ def encode_values(attributes: Attributes) -> Attributes:
     nested = {key: value for key, value in encoded.items() if isinstance(value, _NESTED) and key != LINKS_3}
     plain = _plain_names(attributes) if nested else set()
     encoded.update({key: _encode_value(value) for key, value in nested.items() if key not in plain})
-    mistaken = [key for key, value in nested.items() if _is_mistaken(value, is_plain=key in plain)]
+    # a user's JSON that hdmf-zarr 0.14 would mistake for a reference, and fail to read the file
+    marked = [key for key, value in nested.items() if isinstance(value, dict) and {DTYPE, REFERENCE_3} & value.keys()]
+    mistaken = [key for key in marked if key in plain or not is_reference(nested[key])]
     if mistaken:
         notes = notes_of(attributes)
         encoded[NOTES] = {**notes, _ATTRIBUTES: {**notes.get(_ATTRIBUTES, {}), **dict.fromkeys(mistaken, _AS_TEXT)}}
         encoded.update({key: json.dumps(attributes[key]) for key in mistaken})
     return encoded
-
-
-def _is_mistaken(value: Any, *, is_plain: bool) -> bool:
-    """Tell whether hdmf-zarr 0.14 would mistake a user's JSON for a reference, and fail to read the file.
-
-    ``is_plain``: it is such JSON even if it has the form of a reference.
-    """
-    if not isinstance(value, dict) or not {DTYPE, REFERENCE_3} & value.keys():
-        return False
-    return is_plain or not is_reference(value)
 
 
 def _encode_value(value: Any) -> Any:
@@ -110,8 +102,7 @@ def _is_reference_3(value: Any) -> bool:
 
 def _plain_names(attributes: Attributes) -> set[str]:
     """Return the names of attributes that are JSON of the user, whatever their content."""
-    remarks = notes_of(attributes).get(_ATTRIBUTES)
-    return set(remarks) if isinstance(remarks, dict) else set()
+    return set(as_dict(notes_of(attributes).get(_ATTRIBUTES)))
 
 
 def _decode_value(value: Any) -> Any:

@@ -21,6 +21,7 @@ from h5py import h5d
 
 from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
 from hdmf_zarr_backend.arrays.codecs import ChunkCodec
+from hdmf_zarr_backend.arrays.selection import AxisPart, normalise
 from hdmf_zarr_backend.errors import ChunkError, StoreError, UsageError, at
 from hdmf_zarr_backend.formats.dtypes import zarr_type
 from hdmf_zarr_backend.hdf5.chunks import UNFILTERED, Index, RawChunks, is_listable, plain_file
@@ -95,7 +96,7 @@ class DecodedH5Source:
 
     def covering(self, regions: Iterable[Region]) -> set[Index]:
         """Return the indices of all chunks that overlap one of ``regions``."""
-        return {index for region in regions for index in self._overlapping(region)}
+        return {tuple(part[0] for part in parts) for region in regions for parts in self._parts(region)}
 
     def decode(self, index: Index) -> Array:
         """Return the complete chunk at ``index``, which may be read-only; the fill value if it is not stored."""
@@ -119,40 +120,31 @@ class DecodedH5Source:
 
     def read(self, region: Region) -> Array:
         """Return the values of ``region``, which may be read-only."""
-        overlapping = list(self._overlapping(region))
-        if len(overlapping) == 1:
-            return self._in_part(overlapping[0], region)
+        combinations = list(self._parts(region))
+        if len(combinations) == 1:
+            return self._read_part(combinations[0])
         block: Array = np.empty(tuple(part.stop - part.start for part in region), self.dtype)
-        for index in overlapping:
-            inside = tuple(
-                slice(max(part.start, i * c) - part.start, min(part.stop, (i + 1) * c) - part.start)
-                for i, c, part in zip(index, self.chunks, region, strict=True)
-            )
-            block[inside] = self._in_part(index, region)
+        for combination in combinations:
+            block[tuple(part[2] for part in combination)] = self._read_part(combination)
         return block
 
-    def _overlapping(self, region: Region) -> Iterator[Index]:
-        return itertools.product(
-            *(range(part.start // c, -(-part.stop // c)) for part, c in zip(region, self.chunks, strict=True))
-        )
+    def _parts(self, region: Region) -> Iterator[tuple[AxisPart, ...]]:
+        """Yield the parts of the chunks that are in ``region``."""
+        axes = zip(normalise(region, self.shape), self.chunks, strict=True)
+        return itertools.product(*(axis.parts(chunk) for axis, chunk in axes))
 
-    def _in_part(self, index: Index, region: Region) -> Array:
-        """Return the part of the chunk at ``index`` that is in ``region``. Caches a chunk that is read in part."""
-        inside = tuple(
-            slice(max(part.start - i * c, 0), min(part.stop - i * c, c))
-            for i, c, part in zip(index, self.chunks, region, strict=True)
-        )
-        is_whole = all(
-            part.start <= i * c and part.stop >= min((i + 1) * c, n)
-            for i, c, n, part in zip(index, self.chunks, self.shape, region, strict=True)
-        )
+    def _read_part(self, combination: tuple[AxisPart, ...]) -> Array:
+        """Return a part of a chunk. The complete chunk is cached, unless no other part of it has values."""
+        index, inside = tuple(part[0] for part in combination), tuple(part[1] for part in combination)
         key = f"/{self._number}/{index}"
         chunk: Array | None = _recent.get(key)
-        if chunk is None:
-            chunk = self.decode(index)
-            if not is_whole:
-                _recent.put(key, chunk)
-        return chunk[inside]
+        if chunk is not None:
+            return chunk[inside]
+        chunk = self.decode(index)
+        part = chunk[inside]
+        if part.size < math.prod(min(c, n - i * c) for i, c, n in zip(index, self.chunks, self.shape, strict=True)):
+            _recent.put(key, chunk)
+        return part
 
 
 class RawH5Source(DecodedH5Source):

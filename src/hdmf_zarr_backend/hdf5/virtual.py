@@ -12,7 +12,6 @@ Source: Zarr v2 specification, "Chunks"; kerchunk's specification of references.
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -41,8 +40,8 @@ class Piece(NamedTuple):
     data: bytes | None = None
 
 
-class VirtualSource(ABC):
-    """A dataset that stays in its HDF5 file.
+class VirtualSource:
+    """A dataset that stays in its HDF5 file. This class is one without stored values, which reads as its fill value.
 
     Attributes
     ----------
@@ -52,6 +51,8 @@ class VirtualSource(ABC):
         Of the elements.
     location : str
         Name of the HDF5 file.
+    fill : array
+        The fill value of missing chunks, as an array without axes.
     filters, compressor
         Codecs of the Zarr array.
     inlined : int
@@ -64,27 +65,23 @@ class VirtualSource(ABC):
     filters: list[Config] | None = None
     compressor: Config | None = None
     inlined: int = 0
-    is_complete: bool = True
+    is_complete: bool = False
 
-    def __init__(self, shape: Index, chunks: Index, dtype: np.dtype[Any], location: str) -> None:
-        self.shape, self.chunks, self.dtype, self.location = shape, chunks, dtype, location
+    def __init__(self, shape: Index, chunks: Index, dtype: np.dtype[Any], location: str, fill: Array) -> None:
+        self.shape, self.chunks, self.dtype, self.location, self.fill = shape, chunks, dtype, location, fill
         self._chunk_bytes = math.prod(chunks) * dtype.itemsize
 
-    @abstractmethod
-    def fill(self) -> Array:
-        """Return the fill value of missing chunks, as an array without axes."""
-
-    @abstractmethod
     def read(self, region: Region) -> Array:
         """Return the values of ``region``."""
+        return np.broadcast_to(self.fill, tuple(part.stop - part.start for part in region))
 
-    @abstractmethod
     def encoded(self, index: Index) -> bytes | None:
         """Return the chunk at ``index`` as the array stores it."""
+        return np.full(self.chunks, self.fill, self.dtype).tobytes()
 
-    @abstractmethod
     def pieces(self) -> Iterator[Piece]:
         """Yield the stored chunks."""
+        return iter(())
 
 
 class _VirtualChunks(VirtualSource):
@@ -93,8 +90,8 @@ class _VirtualChunks(VirtualSource):
     def __init__(self, source: DecodedH5Source) -> None:
         raw, pipeline = source.raw, source.pipeline
         assert raw.file is not None
-        super().__init__(source.shape, source.chunks, source.dtype, raw.file.path)
-        self._whole = RawH5Source(raw, source.dtype, pipeline, source.fill_scalar().tobytes())
+        super().__init__(source.shape, source.chunks, source.dtype, raw.file.path, source.fill_scalar())
+        self._whole = RawH5Source(raw, source.dtype, pipeline, self.fill.tobytes())
         self._every = (1 << len(pipeline.codecs)) - 1
         masks = raw.where["mask"] & np.uint32(self._every)
         filtered, plain = int(np.sum(masks == 0)), int(np.sum(masks == self._every))
@@ -104,9 +101,6 @@ class _VirtualChunks(VirtualSource):
         as_they_are = 0 if pipeline.reframed and not self._is_plain else max(filtered, plain)
         self.inlined = (len(raw) - as_they_are) * self._chunk_bytes
         self.is_complete = len(raw) == math.prod(raw.grid)
-
-    def fill(self) -> Array:
-        return self._whole.fill_scalar()
 
     def read(self, region: Region) -> Array:
         return self._whole.read(region)
@@ -130,14 +124,14 @@ class _VirtualChunks(VirtualSource):
 class _VirtualRows(VirtualSource):
     """A contiguous dataset."""
 
+    is_complete = True
+
     def __init__(self, source: ContiguousH5Source) -> None:
-        super().__init__(source.shape, whole_rows(source.shape, source.dtype.itemsize), source.dtype, source.file.path)
+        chunks = whole_rows(source.shape, source.dtype.itemsize)
+        super().__init__(source.shape, chunks, source.dtype, source.file.path, np.zeros((), source.dtype))
         self._source = source
         self._end = source.file.size
         self.inlined = sum(piece.size for piece in self._places() if piece.offset + piece.size > self._end)
-
-    def fill(self) -> Array:
-        return np.zeros((), self.dtype)
 
     def read(self, region: Region) -> Array:
         return self._source.read(region)
@@ -162,28 +156,6 @@ class _VirtualRows(VirtualSource):
             yield Piece(tuple(index), self._source.offset + first * self.dtype.itemsize, self._chunk_bytes)
 
 
-class _Unwritten(VirtualSource):
-    """A dataset without stored values, which reads as its fill value."""
-
-    is_complete = False
-
-    def __init__(self, shape: Index, dtype: np.dtype[Any], fill: Array, location: str) -> None:
-        super().__init__(shape, whole_rows(shape, dtype.itemsize), dtype, location)
-        self._fill = fill
-
-    def fill(self) -> Array:
-        return self._fill
-
-    def read(self, region: Region) -> Array:
-        return np.broadcast_to(self._fill, tuple(part.stop - part.start for part in region))
-
-    def encoded(self, index: Index) -> bytes | None:
-        return np.full(self.chunks, self._fill, self.dtype).tobytes()
-
-    def pieces(self) -> Iterator[Piece]:
-        return iter(())
-
-
 def virtual_source(source: object) -> VirtualSource | None:
     """Return a source that lets a dataset stay in its file, None if that is impossible."""
     if isinstance(source, ContiguousH5Source):
@@ -206,7 +178,8 @@ def unwritten(dataset: Any, shape: tuple[int, ...]) -> VirtualSource | None:
     if found.kind != "number" or found.inner:
         return None
     value = np.zeros((), found.dtype) if found.fill_value is None else np.asarray(found.fill_value, found.dtype)
-    return _Unwritten(shape, found.dtype, value, str(dataset.file.filename))
+    chunks = whole_rows(shape, found.dtype.itemsize)
+    return VirtualSource(shape, chunks, found.dtype, str(dataset.file.filename), value)
 
 
 def whole_rows(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
