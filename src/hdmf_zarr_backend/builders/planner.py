@@ -130,8 +130,10 @@ class Planner:
     def fill_group(self, builder: Any, node: Group[Attributes], path: str) -> None:
         """Plan the members, links and attributes of a group."""
         group = PlannedGroup(node, path)
-        for name, child in builder.groups.items():
-            self._subgroup(child, group, self._name(name, path))
+        for name, child in builder.groups.items():  # one call for each level: Python's recursion is limited
+            member: Group[Attributes] = Group()
+            node.members[self._name(name, path)] = member
+            self.fill_group(child, member, join(path, name))
         for name, child in sorted(builder.datasets.items()):  # the order determines which axes share a name
             if child is not None:  # HDF5IO has None for a broken link, of which it has warned
                 self._dataset(child, group, self._name(name, path))
