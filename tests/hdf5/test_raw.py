@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 
 from hdmf_zarr_backend import ZarrIO, convert
 from hdmf_zarr_backend.errors import UsageError, ZarrBackendError
-from hdmf_zarr_backend.hdf5.chunks import RawChunks
+from hdmf_zarr_backend.hdf5.rawcopy import RawChunks
 
 _BLOSC = {
     f"blosc-{name}-{shuffle}": dict(hdf5plugin.Blosc(cname=name, clevel=5, shuffle=shuffle))

@@ -152,7 +152,9 @@ class ChunkReader:
         """Return a reader that holds the stored bytes of those chunks of a batch that are not decoded already."""
         indices = [tuple(part[0] for part in combination) for combination in batch]
         names = {index: join(self.path, self.array.chunk_name(index)) for index in indices}
-        missing = [index for index in indices if not self._is_known(index, names[index])]
+        missing = [index for index in indices if self._cache.get(names[index]) is None]
+        if self.edits is not None:
+            missing = [index for index in missing if self.edits.chunk(self.path, index) is None]
         reader = copy.copy(self)
         if self._shards is not None:
             reader._fetched_chunks = self._shards.get_many(missing)
@@ -160,11 +162,6 @@ class ChunkReader:
             found = self.store.get_many([names[index] for index in missing])
             reader._fetched_chunks = {index: found.get(names[index]) for index in missing}
         return reader
-
-    def _is_known(self, index: tuple[int, ...], key: str) -> bool:
-        if self.edits is not None and self.edits.chunk(self.path, index) is not None:
-            return True
-        return self._cache.get(key) is not None
 
     def _load_into(self, index: tuple[int, ...], combination: Sequence[AxisPart], result: Array) -> bool:
         """Decode a completely selected chunk straight into ``result``, uncached; return False if that is impossible."""
@@ -174,10 +171,7 @@ class ChunkReader:
         if target is None:
             return False
         key = join(self.path, self.array.chunk_name(index))
-        if self._cache.get(key) is not None:
-            return False
-        data = self._stored(index)
-        if data is None:
+        if self._cache.get(key) is not None or (data := self._stored(index)) is None:
             return False
         self._decoded(index, data, out=target)
         return True
@@ -296,7 +290,11 @@ class ChunkReader:
             row = self._row(position, index, stored)
             if row is not None:
                 return row
-            split = self._split(key, stored())
+            data, most = stored(), self._rules.limits.max_object_bytes
+            split = None if data is None else self.codec.split(data, max_object_bytes=most)
+            if split is None or split.shape[:1] != array.chunks[:1]:
+                raise LookupError(key)
+            self._cache.put(key, split, ELEMENTS)
         try:
             return split[position % array.chunks[0]]
         except ValueError as error:
@@ -322,15 +320,6 @@ class ChunkReader:
             return rows.row(record) if self._read_range(record, position % count * size, index, blocks) else None
         except (ChunkError, UnicodeDecodeError, ValueError):
             return None  # decoding the chunk raises the error
-
-    def _split(self, key: str, data: bytes | None) -> SplitElements | Elements:
-        """Return the elements of a chunk unparsed, and cache them; LookupError if the chunk has to be decoded."""
-        most = self._rules.limits.max_object_bytes
-        split = None if data is None else self.codec.split(data, max_object_bytes=most)
-        if split is None or split.shape[:1] != self.array.chunks[:1]:
-            raise LookupError(key)
-        self._cache.put(key, split, ELEMENTS)
-        return split
 
     def chunk(self, index: tuple[int, ...]) -> Array:
         """Return the complete decoded chunk at ``index``; the caller must not change it."""

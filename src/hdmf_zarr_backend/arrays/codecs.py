@@ -150,10 +150,9 @@ def make_codec(config: dict[str, Any], dtype: np.dtype[Any]) -> Codec:
                 raise ValueError(f"{config[key]!r} is not a type of numbers")
         return cast(Codec, numcodecs.get_codec(dict(config)))
     except (ValueError, TypeError, LookupError, AttributeError, SyntaxError, ImportError) as error:
-        raise MetadataError(
-            f"the codec configuration {config!r} is not usable ({error})",
-            remedy="Install the codec if it is not available (numcodecs[msgpack], for one); else run `zarrio verify`.",
-        ) from error
+        problem = f"the codec configuration {config!r} is not usable ({error})"
+        remedy = "Install the codec if it is not available (numcodecs[msgpack], for one); else run `zarrio verify`."
+        raise MetadataError(problem, remedy=remedy) from error
 
 
 def is_plug_in(config: dict[str, Any]) -> bool:
@@ -293,9 +292,8 @@ class ChunkCodec:
                 ) from error
             raise self._undecodable(error, 0, what()) from error
         except UnsafePickleError as error:
-            raise UnsafeDataError(
-                f"a pickle holds more than data ({error})", remedy="Do not trust this file; nothing of it was run."
-            ) from error
+            problem = f"a pickle holds more than data ({error})"
+            raise UnsafeDataError(problem, remedy="Do not trust this file; nothing of it was run.") from error
         except DECODE_ERRORS as error:
             raise self._undecodable(error, math.prod(shape) * self.dtype.itemsize, what()) from error
 
@@ -308,10 +306,8 @@ class ChunkCodec:
         reason = str(error) if isinstance(error, PlugInError) else f"{type(error).__name__}: {error}"
         if self._plug_ins and not isinstance(error, PlugInError):
             reason += f"; codec {', '.join(map(repr, self._plug_ins))}"
-        return ChunkError(
-            f"{what} cannot be decoded ({reason})",
-            remedy="Restore it from a copy; `zarrio verify` lists all such chunks.",
-        )
+        problem = f"{what} cannot be decoded ({reason})"
+        return ChunkError(problem, remedy="Restore it from a copy; `zarrio verify` lists all such chunks.")
 
     def split(self, data: bytes, *, max_object_bytes: int = MAX_OBJECT_BYTES) -> SplitElements | Elements | None:
         """Return the unparsed elements of a chunk of references or rows, None for any other chunk."""
@@ -416,8 +412,7 @@ def reading_codec(array: StoredArray, rules: ReadOptions) -> ChunkCodec:
     if not rules.limits.plug_in_codecs:
         refused = sorted({str(config.get("id")) for config in array.codecs if is_plug_in(config)})
         if refused:
-            raise LimitError(
-                f"the codec {', '.join(map(repr, refused))} is of another package, and plug_in_codecs is False",
-                remedy="If you trust this file and that package, allow it: limits=Limits(plug_in_codecs=True).",
-            )
+            problem = f"the codec {', '.join(map(repr, refused))} is of another package, and plug_in_codecs is False"
+            remedy = "If you trust this file and that package, allow it: limits=Limits(plug_in_codecs=True)."
+            raise LimitError(problem, remedy=remedy)
     return chunk_codec(array)

@@ -30,10 +30,9 @@ def fill_array(stored: StoredArray, dtype: np.dtype[Any], shape: tuple[int, ...]
     elsewhere = external_of(stored)
     if elsewhere is not None:
         url, name = elsewhere
-        raise ChunkError(
-            f"the values are not in this file, but in the dataset {name!r} of {url}",
-            remedy=f"Make references that have them: `zarrio convert {url} x.nwb.zarr.json --to virtual`.",
-        )
+        problem = f"the values are not in this file, but in the dataset {name!r} of {url}"
+        remedy = f"Make references that have them: `zarrio convert {url} x.nwb.zarr.json --to virtual`."
+        raise ChunkError(problem, remedy=remedy)
     array: Array = np.zeros(shape, dtype) if not dtype.hasobject else np.empty(shape, dtype)
     value = fill_scalar(stored, dtype)
     if value is None and has_records(stored):

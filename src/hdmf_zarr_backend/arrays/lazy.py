@@ -341,9 +341,8 @@ class LazyArray(ZarrArray):  # type: ignore[misc]
     # ---- changing ---------------------------------------------------------------------------------------------------
 
     def _refuse(self) -> ModeError:
-        return ModeError(
-            "the file is open for reading", store=self.location, path=self.name, remedy="Open it with mode 'r+'."
-        )
+        problem = "the file is open for reading"
+        return ModeError(problem, store=self.location, path=self.name, remedy="Open it with mode 'r+'.")
 
     def __setitem__(self, key: Any, value: Any) -> None:
         raise self._refuse()

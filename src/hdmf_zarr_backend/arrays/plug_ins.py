@@ -75,10 +75,8 @@ def _class_of(codec_id: str) -> Any:
         try:
             found = entry.load()
         except Exception as error:
-            raise MetadataError(
-                f"the codec {codec_id!r} of {entry.value!r} cannot be imported ({type(error).__name__}: {error})",
-                remedy="Repair or reinstall the package that has it.",
-            ) from error
+            problem = f"the codec {codec_id!r} of {entry.value!r} cannot be imported ({type(error).__name__}: {error})"
+            raise MetadataError(problem, remedy="Repair or reinstall the package that has it.") from error
         registry.register_codec(found, codec_id=codec_id)
     return None if found is None or not _is_foreign(found) else found
 
@@ -99,10 +97,8 @@ def _check_inner_codecs(config: Mapping[str, Any]) -> None:
         elif isinstance(value, (list, tuple)):
             pending += value
         elif isinstance(value, str) and value in _PICKLE_NAMES:
-            raise UnsafeDataError(
-                f"the codec {config['id']!r} is configured with the codec 'pickle', which would run code",
-                remedy="Do not trust this file; nothing of it was run.",
-            )
+            problem = f"the codec {config['id']!r} is configured with the codec 'pickle', which would run code"
+            raise UnsafeDataError(problem, remedy="Do not trust this file; nothing of it was run.")
 
 
 def registered_plug_ins() -> dict[str, Any]:

@@ -58,10 +58,8 @@ def check_stored_form(array: StoredArray, name: str, data: bytes) -> None:
     if dtype.hasobject or any(config.get("id") != "shuffle" for config in configs[:-1]):
         nbytes = None  # other codecs before it change the number
     if not data or (check is not None and not check(data, nbytes)):
-        raise ChunkError(
-            f"the chunk {name!r} cannot be decoded: it is empty, cut short, or not a {identity or 'plain'} chunk",
-            remedy="Restore it from a copy; `zarrio verify` lists all such chunks.",
-        )
+        problem = f"the chunk {name!r} cannot be decoded: it is empty, cut short, or not a {identity or 'plain'} chunk"
+        raise ChunkError(problem, remedy="Restore it from a copy; `zarrio verify` lists all such chunks.")
 
 
 def _is_plain(data: bytes, nbytes: int | None) -> bool:

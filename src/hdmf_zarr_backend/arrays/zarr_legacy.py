@@ -56,9 +56,8 @@ class _DataOnlyPickle(Codec):  # type: ignore[misc]  # numcodecs has no type hin
         except UnsafePickleError as error:
             if error.damaged:
                 raise ChunkError(f"a pickle cannot be decoded ({error})", remedy="Restore it from a copy.") from error
-            raise UnsafeDataError(
-                f"a pickle holds more than data ({error})", remedy="Do not trust this file; nothing of it was run."
-            ) from error
+            problem = f"a pickle holds more than data ({error})"
+            raise UnsafeDataError(problem, remedy="Do not trust this file; nothing of it was run.") from error
         return _delivered(decoded, out)
 
     def get_config(self) -> dict[str, Any]:

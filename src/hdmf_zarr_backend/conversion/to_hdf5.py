@@ -15,9 +15,8 @@ from hdmf_zarr_backend.conversion.report import ConversionReport, is_content
 from hdmf_zarr_backend.files.links import resolver_of
 from hdmf_zarr_backend.files.parser import check_outside, parse
 from hdmf_zarr_backend.formats.links import LinkedFile
-from hdmf_zarr_backend.hdf5.filling import named
 from hdmf_zarr_backend.hdf5.placement import Placement
-from hdmf_zarr_backend.hdf5.writer import Hdf5Writer
+from hdmf_zarr_backend.hdf5.writer import Hdf5Writer, named
 from hdmf_zarr_backend.model.link_sources import is_url
 from hdmf_zarr_backend.model.nodes import Dataset
 from hdmf_zarr_backend.stores.base import Store

@@ -523,18 +523,14 @@ def to_text(value: Any) -> str:
         try:
             return value.decode("utf-8")
         except UnicodeDecodeError as error:
-            raise ValueRefusedError(
-                f"{value!r} is not UTF-8 and so is not text, where text is expected",
-                remedy="Decode it, or give only bytes.",
-            ) from error
+            problem = f"{value!r} is not UTF-8 and so is not text, where text is expected"
+            raise ValueRefusedError(problem, remedy="Decode it, or give only bytes.") from error
     if isinstance(value, (datetime.datetime, datetime.date)):
         return value.isoformat()
     if isinstance(value, np.ndarray) and value.ndim == 0:
         return to_text(value[()])
-    raise ValueRefusedError(
-        f"{value!r} of type {type(value).__name__} is not text, where text is expected",
-        remedy="Replace it by text; an empty string for a missing value.",
-    )
+    problem = f"{value!r} of type {type(value).__name__} is not text, where text is expected"
+    raise ValueRefusedError(problem, remedy="Replace it by text; an empty string for a missing value.")
 
 
 def to_bytes(value: Any) -> bytes:

@@ -68,10 +68,8 @@ def codec_config(codec: Any) -> dict[str, Any]:
 def pipeline_of_zarr3(filters: Any, compressors: Any, serializer: Any) -> tuple[list[Any] | None, Any]:
     """Return the filters and the compressor for the arguments by which hdmf-zarr 0.14 describes a pipeline."""
     if serializer is not None and _named(serializer) not in ("bytes", "bytes (little)"):
-        raise UsageError(
-            f"the serializer {serializer!r} is not accepted: text and byte order depend on the data",
-            remedy="Leave serializer out; give data of the type to store.",
-        )
+        problem = f"the serializer {serializer!r} is not accepted: text and byte order depend on the data"
+        raise UsageError(problem, remedy="Leave serializer out; give data of the type to store.")
     steps = list(filters or ())
     if compressors is None or isinstance(compressors, bool):
         return steps or None, compressors

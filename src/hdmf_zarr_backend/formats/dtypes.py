@@ -27,10 +27,8 @@ _NOT_NUMBERS = "mMSUV"
 def zarr_type(dtype: np.dtype[Any]) -> Any:
     """Return the format-2 data type for a NumPy dtype: explicit byte order, fields as lists. Padding is dropped."""
     if dtype.hasobject:
-        raise ValueRefusedError(
-            f"{dtype} holds Python objects",
-            remedy="Give numbers or text of a fixed length, such as S10.",
-        )
+        problem = f"{dtype} holds Python objects"
+        raise ValueRefusedError(problem, remedy="Give numbers or text of a fixed length, such as S10.")
     if dtype.names is not None:
         fields = ((name, dtype[name]) for name in dtype.names)
         return [[name, zarr_type(field.base), *([list(field.shape)] if field.shape else [])] for name, field in fields]
@@ -49,10 +47,9 @@ def numpy_dtype(data_type: Any) -> np.dtype[Any]:
     try:
         return from_zarr_type(data_type)
     except (TypeError, ValueError, SyntaxError, RecursionError) as error:
-        raise MetadataError(
-            f"the data type {data_type!r} is unknown ({error})",
-            remedy="Convert the array with the program that wrote it, or run `zarrio verify` on the file.",
-        ) from error
+        problem = f"the data type {data_type!r} is unknown ({error})"
+        remedy = "Convert the array with the program that wrote it, or run `zarrio verify` on the file."
+        raise MetadataError(problem, remedy=remedy) from error
 
 
 def from_zarr_type(data_type: Any) -> np.dtype[Any]:
@@ -183,7 +180,5 @@ def check_units(data_type: Any) -> None:
     """Raise a ValueRefusedError for a format-2 data type with dates or durations that have no unit."""
     dtype = from_zarr_type(data_type)
     if _lacks_unit(dtype):
-        raise ValueRefusedError(
-            f"{dtype} has no unit, and its values would be bare integers",
-            remedy="Give the data a unit, such as 's': data.astype('datetime64[s]').",
-        )
+        problem = f"{dtype} has no unit, and its values would be bare integers"
+        raise ValueRefusedError(problem, remedy="Give the data a unit, such as 's': data.astype('datetime64[s]').")

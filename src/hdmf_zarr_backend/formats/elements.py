@@ -59,10 +59,9 @@ def type_element(data_type: Any, objects: dict[str, Element] | None = None) -> E
     except (TypeError, ValueError) as error:
         if isinstance(error, MetadataError):
             raise
-        raise MetadataError(
-            f"the data type {data_type!r} is unknown ({error})",
-            remedy="Convert the array with the program that wrote it, or run `zarrio verify` on the file.",
-        ) from error
+        problem = f"the data type {data_type!r} is unknown ({error})"
+        remedy = "Convert the array with the program that wrote it, or run `zarrio verify` on the file."
+        raise MetadataError(problem, remedy=remedy) from error
 
 
 def _type_element(data_type: Any, objects: dict[str, Element], depth: int) -> Element:

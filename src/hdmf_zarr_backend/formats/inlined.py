@@ -49,11 +49,8 @@ def inlined_chunks(document: Any) -> dict[str, bytes]:
     try:
         return {str(key): base64.b64decode(text, validate=True) for key, text in block["chunks"].items()}
     except (TypeError, ValueError, binascii.Error) as error:
-        raise MetadataError(
-            f"the block {INLINE_KEY!r} of the consolidated document is damaged ({error})",
-            path="/",
-            remedy="Run `zarrio consolidate`.",
-        ) from error
+        problem = f"the block {INLINE_KEY!r} of the consolidated document is damaged ({error})"
+        raise MetadataError(problem, path="/", remedy="Run `zarrio consolidate`.") from error
 
 
 _INLINE_ARRAY_BYTES = 4096

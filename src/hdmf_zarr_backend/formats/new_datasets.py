@@ -100,9 +100,8 @@ class Layout:
             return default_chunks(tuple(n or 0 for n in shape), itemsize)
         ratio = self.chunk_aspect_ratio
         if ratio is not None and len(ratio) != len(shape):
-            raise UsageError(
-                f"chunk_aspect_ratio {ratio} does not fit {len(shape)} axes", remedy="Give a number for each axis."
-            )
+            problem = f"chunk_aspect_ratio {ratio} does not fit {len(shape)} axes"
+            raise UsageError(problem, remedy="Give a number for each axis.")
         return chunks_by_elements(shape, self.chunk_elements, ratio)
 
     def compressor_config(self) -> dict[str, Any] | None:

@@ -59,9 +59,8 @@ def _encode_axis(part: Any) -> dict[str, Any]:
             return {"index": indices.tolist()}
     except (ValueError, TypeError):
         pass
-    raise UsageError(
-        f"{part!r} is not a selection on an axis", remedy="Give a slice, an integer or a list of integers."
-    )
+    problem = f"{part!r} is not a selection on an axis"
+    raise UsageError(problem, remedy="Give a slice, an integer or a list of integers.")
 
 
 def _number(value: Any) -> int | None:

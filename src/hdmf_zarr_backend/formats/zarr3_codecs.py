@@ -261,24 +261,18 @@ def _decode_sharded(configuration: dict[str, Any], ndim: int) -> Chain:
     chunks, inner = configuration.get("chunk_shape"), configuration.get("codecs")
     if not is_chunk_shape(chunks, ndim) or not isinstance(inner, list):
         raise MetadataError(f"the shards {configuration!r} have no chunks", remedy=_REMEDY)
-    checksum = _has_checksum(configuration)
+    index = [_parts(codec) for codec in configuration.get("index_codecs", [{"name": "bytes"}, {"name": "crc32c"}])]
+    names = [name for name, _ in index]
+    if names not in (["bytes"], ["bytes", "crc32c"]) or index[0][1].get("endian", "little") != "little":
+        raise MetadataError(f"an index of shards stored with {names!r} is not supported", remedy=_REMEDY)
     location = configuration.get("index_location", "end")
     chain = decode_codecs(inner, ndim)
     if chain.shards is not None:
         raise MetadataError("shards inside of shards are not supported", remedy=_REMEDY)
     if location not in ("start", "end"):
         raise MetadataError(f"the index of shards has no place {location!r}", remedy=_REMEDY)
-    shards = Shards((), index_at_end=location == "end", checksum=checksum)
+    shards = Shards((), index_at_end=location == "end", checksum=len(names) == 2)
     return Chain(chain.filters, chain.compressor, chain.endian, chain.order, tuple(chunks), shards)
-
-
-def _has_checksum(configuration: dict[str, Any]) -> bool:
-    """Tell whether the index of shards has a checksum."""
-    index = [_parts(codec) for codec in configuration.get("index_codecs", [{"name": "bytes"}, {"name": "crc32c"}])]
-    names = [name for name, _ in index]
-    if names not in (["bytes"], ["bytes", "crc32c"]) or index[0][1].get("endian", "little") != "little":
-        raise MetadataError(f"an index of shards stored with {names!r} is not supported", remedy=_REMEDY)
-    return len(names) == 2
 
 
 def encode_sharded(chunks: tuple[int, ...], codecs: list[dict[str, Any]], shards: Shards) -> list[dict[str, Any]]:

@@ -123,10 +123,8 @@ def decode_type(data_type: Any, endian: Endian | None = "little") -> Any:
     try:
         return _decode(data_type, ">" if endian == "big" else "<", 0)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise MetadataError(
-            f"the data type {data_type!r} is unknown ({error})",
-            remedy="Convert the array with the program that wrote it.",
-        ) from error
+        problem = f"the data type {data_type!r} is unknown ({error})"
+        raise MetadataError(problem, remedy="Convert the array with the program that wrote it.") from error
 
 
 def object_kind(data_type: Any) -> str | None:

@@ -19,7 +19,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any
 
 import h5py
 import numpy as np
@@ -42,14 +42,7 @@ from hdmf_zarr_backend.hdf5.types import (
     text_of,
     type_of_dtype,
 )
-from hdmf_zarr_backend.hdf5.values import (
-    Array,
-    array_of,
-    decode_array,
-    decode_text,
-    encode_array,
-    encode_text,
-)
+from hdmf_zarr_backend.hdf5.values import Array, array_of, decode_array, decode_text, encode_array, encode_text
 
 LINK_ORDER = "link_order"
 ATTRIBUTE_ORDER = "attribute_order"
@@ -88,7 +81,7 @@ def read_attribute(attribute: Any, encode: Encode) -> tuple[Any, dict[str, Any]]
 
 
 def note_attribute(attribute: Any, encode: Encode) -> dict[str, Any]:
-    """Return an attribute as a note, for an object that Zarr does not have. `AttributeWriter.write` is the inverse."""
+    """Return an attribute as a note, for an object that Zarr does not have. `write_attribute` is the inverse."""
     tid = attribute.get_type()
     kind = encode_type(tid)
     if attribute.shape is None:
@@ -126,42 +119,34 @@ def _value(values: Array, kind: TypeJSON) -> Any:
 # ---- values -> HDF5 -------------------------------------------------------------------------------------------------
 
 
-class AttributeWriter(NamedTuple):
-    """Writes attributes to an HDF5 file.
+def write_attribute(
+    node: Any, name: str, value: Any, note: dict[str, Any], refer: Refer, named_type: NamedType, *, is_new: bool
+) -> None:
+    """Write one attribute to an HDF5 file.
 
-    Attributes
-    ----------
-    is_new : bool
-        Whether the file has the format of HDF5 1.8 or later.
-    named_type : callable
-        Returns the named type at a path if it equals the given type, else the given type.
+    ``named_type`` returns the named type at a path if it equals the given type, else the given type. ``is_new`` tells
+    whether the file has the format of HDF5 1.8 or later.
     """
-
-    is_new: bool
-    named_type: NamedType
-
-    def write(self, node: Any, name: str, value: Any, note: dict[str, Any], refer: Refer) -> None:
-        """Write one attribute."""
-        with refusing(f"the attribute {name!r}"):
-            tid, values = _typed(name, value, note, refer)
-            if not self.is_new and is_sparse(tid):
-                raise NewerFormatNeededError(name)
-            tid = self.named_type(note.get("named"), tid)
-            if values is None:
-                space = h5s.create(h5s.NULL)
-            else:
-                shape = values.shape[: values.ndim - len(tid.dtype.shape)]
-                space = h5s.create_simple(shape) if shape else h5s.create(h5s.SCALAR)
-            try:
-                attribute = h5a.create(node, raw_of(name), tid, space)
-            except OSError as error:
-                if self.is_new:
-                    raise
-                # HDF5 raises no specific error; other failures occur again
-                raise NewerFormatNeededError(name) from error
-            if values is not None and values.size:
-                values = np.ascontiguousarray(values).reshape(values.shape)
-                attribute.write(values, mtype=memory_type(tid, writing=True))
+    with refusing(f"the attribute {name!r}"):
+        tid, values = _typed(name, value, note, refer)
+        if not is_new and is_sparse(tid):
+            raise NewerFormatNeededError(name)
+        tid = named_type(note.get("named"), tid)
+        if values is None:
+            space = h5s.create(h5s.NULL)
+        else:
+            shape = values.shape[: values.ndim - len(tid.dtype.shape)]
+            space = h5s.create_simple(shape) if shape else h5s.create(h5s.SCALAR)
+        try:
+            attribute = h5a.create(node, raw_of(name), tid, space)
+        except OSError as error:
+            if is_new:
+                raise
+            # HDF5 raises no specific error; other failures occur again
+            raise NewerFormatNeededError(name) from error
+        if values is not None and values.size:
+            values = np.ascontiguousarray(values).reshape(values.shape)
+            attribute.write(values, mtype=memory_type(tid, writing=True))
 
 
 @contextmanager
@@ -177,9 +162,8 @@ def refusing(what: str = "this") -> Iterator[None]:
     except (OSError, ValueError, TypeError, KeyError, RuntimeError, OverflowError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise
-        raise ValueRefusedError(
-            f"HDF5 does not take {what} ({error})", remedy="Change it in the Zarr file, or leave it out."
-        ) from error
+        problem = f"HDF5 does not take {what} ({error})"
+        raise ValueRefusedError(problem, remedy="Change it in the Zarr file, or leave it out.") from error
 
 
 def default_attribute_type(value: Any) -> TypeJSON:

@@ -17,13 +17,7 @@ from hdmf_zarr_backend.hdf5.datasets import stored_fill
 from hdmf_zarr_backend.hdf5.filters import filters_of, usable
 from hdmf_zarr_backend.hdf5.reader import SourceFile, read_block, soft_target
 from hdmf_zarr_backend.hdf5.references import encode_region
-from hdmf_zarr_backend.hdf5.safe_reading import (
-    H5_ERRORS,
-    check_allocated,
-    check_depth,
-    check_other_files,
-    reading,
-)
+from hdmf_zarr_backend.hdf5.safe_reading import H5_ERRORS, check_allocated, check_depth, check_other_files, reading
 from hdmf_zarr_backend.hdf5.types import any_type, memory_type, raw_of, text_of
 from hdmf_zarr_backend.model.content import (
     AttributeContent,

@@ -43,11 +43,8 @@ _known: weakref.WeakValueDictionary[str, RemoteFile] = weakref.WeakValueDictiona
 
 
 def _changed(location: str) -> StoreError:
-    return StoreError(
-        "the source has changed since the copy was planned",
-        store=location,
-        remedy="Wait until no program writes to it, and start again.",
-    )
+    problem = "the source has changed since the copy was planned"
+    return StoreError(problem, store=location, remedy="Wait until no program writes to it, and start again.")
 
 
 class FileBytes:

@@ -95,10 +95,9 @@ class CodecPipeline:
                 else:
                     buffer = _codec(tuple(self.codecs[number].items())).decode(buffer)
         except DECODE_ERRORS as error:
-            raise ChunkError(
-                f"a chunk of HDF5 cannot be decoded ({type(error).__name__}: {error})",
-                remedy="The HDF5 file is damaged; try `h5dump` on the dataset, or restore the file from a copy.",
-            ) from error
+            problem = f"a chunk of HDF5 cannot be decoded ({type(error).__name__}: {error})"
+            remedy = "The HDF5 file is damaged; try `h5dump` on the dataset, or restore the file from a copy."
+            raise ChunkError(problem, remedy=remedy) from error
         return buffer
 
 

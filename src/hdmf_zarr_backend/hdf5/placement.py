@@ -10,20 +10,18 @@ from __future__ import annotations
 
 import os
 from collections import deque
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
-
-import h5py
 
 from hdmf_zarr_backend.errors import ZarrBackendError
 from hdmf_zarr_backend.formats.links import Link, LinkedFile
 from hdmf_zarr_backend.formats.references import Reference
 from hdmf_zarr_backend.formats.reserved import as_dict, notes_of
-from hdmf_zarr_backend.hdf5.safe_reading import warn_broken
+from hdmf_zarr_backend.hdf5.safe_reading import opened_file, warn_broken
 from hdmf_zarr_backend.model.link_sources import is_url
 from hdmf_zarr_backend.model.links import Resolver
 from hdmf_zarr_backend.model.nodes import Group, Node, absolute, join
-from hdmf_zarr_backend.stores.failures import resource_failure
 
 HDF5 = "hdf5"
 """Key of the note that describes an object in HDF5."""
@@ -76,13 +74,7 @@ class Placement:
         All links.
     """
 
-    def __init__(
-        self,
-        resolver: Resolver[LinkedFile],
-        target: str,
-        *,
-        copies_links: bool = False,
-    ) -> None:
+    def __init__(self, resolver: Resolver[LinkedFile], target: str, *, copies_links: bool = False) -> None:
         self.main = main = resolver.main
         self._resolver = resolver
         self._folder = os.path.dirname(target)
@@ -218,13 +210,9 @@ def _stem(location: str) -> str:
 
 def _holds(location: str, path: str) -> bool:
     """Tell whether ``location`` is an HDF5 file that has an object at ``path``."""
-    if is_url(location) or not os.path.isfile(location):
+    file = opened_file(location)
+    if file is None:
         return False
-    try:
-        with h5py.File(location, "r") as file:
-            return path in file
-    except (OSError, RuntimeError, ValueError) as error:
-        lack = resource_failure(error, "opened", store=location)
-        if lack is not None:
-            raise lack from error
-        return False
+    with file, suppress(OSError, RuntimeError, ValueError):
+        return path in file
+    return False

@@ -93,11 +93,9 @@ class SourceFile(OpenGroups):
             lack = resource_failure(error, "opened", store=location, what="the HDF5 file")
             if lack is not None:
                 raise lack from error
-            raise UnsupportedFileError(
-                f"HDF5 cannot open this file ({error})",
-                store=location,
-                remedy="It may be cut short, or be open for writing elsewhere.",
-            ) from error
+            problem = f"HDF5 cannot open this file ({error})"
+            remedy = "It may be cut short, or be open for writing elsewhere."
+            raise UnsupportedFileError(problem, store=location, remedy=remedy) from error
         super().__init__(self.file.id)
         self._last: tuple[bytes, Any] | None = None
 

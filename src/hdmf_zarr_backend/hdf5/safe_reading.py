@@ -109,12 +109,9 @@ def check_other_files(dataset: Any, location: str, path: str, policy: ExternalLi
             return
         here = (origin if is_url(origin) else os.path.realpath(origin)), h5o.get_info(dataset).addr
         if here in trail or len(trail) >= _LONGEST_CHAIN:
-            raise DamagedFileError(
-                "this virtual dataset takes its values from itself, or from too long a chain of virtual datasets",
-                store=location,
-                path=path,
-                remedy="Do not trust the file: HDF5 crashes when it reads this.",
-            )
+            problem = "this virtual dataset takes its values from itself, or from too long a chain of virtual datasets"
+            remedy = "Do not trust the file: HDF5 crashes when it reads this."
+            raise DamagedFileError(problem, store=location, path=path, remedy=remedy)
         if here in done:
             return
         for place, inner in _sources(created, origin):
@@ -134,12 +131,8 @@ def _check(place: str, origin: str, path: str, policy: ExternalLinks | None, *, 
         refused = "it is not a regular file", {}
     if refused is not None:
         problem, remedies = refused
-        raise LinkRefusedError(
-            f"its values are in the file {place!r}, which is refused: {problem}",
-            store=origin,
-            path=path,
-            **(remedies or {"remedy": "Do not trust the file."}),
-        )
+        problem = f"its values are in the file {place!r}, which is refused: {problem}"
+        raise LinkRefusedError(problem, store=origin, path=path, **remedies or {"remedy": "Do not trust the file."})
 
 
 def _sources(created: Any, origin: str) -> Iterator[tuple[str, bytes]]:
@@ -155,19 +148,26 @@ def _opened(dataset: Any, origin: str, place: str, path: bytes) -> Iterator[Any]
     """Open the source of a virtual dataset; None if HDF5 does not find one, and would read fill values."""
     if place == origin:
         yield _dataset_in(h5py.File(h5py.h5i.get_file_id(dataset)), path)
-    elif is_url(place) or not os.path.isfile(place):
+        return
+    file = opened_file(place)
+    if file is None:
         yield None
-    else:
-        try:
-            file = h5py.File(place, "r")
-        except H5_ERRORS as error:
-            lack = resource_failure(error, "opened", store=place)
-            if lack is not None:
-                raise lack from error
-            yield None
-            return
-        with file:
-            yield _dataset_in(file, path)
+        return
+    with file:
+        yield _dataset_in(file, path)
+
+
+def opened_file(location: str) -> Any:
+    """Return an open HDF5 file; None for URLs, and if there is no file, or none that HDF5 can open."""
+    if is_url(location) or not os.path.isfile(location):
+        return None
+    try:
+        return h5py.File(location, "r")
+    except H5_ERRORS as error:
+        lack = resource_failure(error, "opened", store=location)
+        if lack is not None:
+            raise lack from error
+        return None
 
 
 def _dataset_in(file: Any, path: bytes) -> Any:

@@ -68,10 +68,8 @@ def encode_type(tid: Any) -> TypeJSON:
     found = any_type(tid)
     arrays = () if isinstance(found, str) else (part for part in _parts(tid) if part.get_class() == h5t.ARRAY)
     if any(part.get_super().get_class() == h5t.ARRAY for part in arrays):
-        raise ValueRefusedError(
-            "elements that are arrays of arrays cannot be stored",
-            remedy="Store the values in an array type with more axes.",
-        )
+        problem = "elements that are arrays of arrays cannot be stored"
+        raise ValueRefusedError(problem, remedy="Store the values in an array type with more axes.")
     return found
 
 
@@ -94,10 +92,8 @@ def any_type(tid: Any) -> TypeJSON:
         _ = tid.dtype
         return encode[tid.get_class()](tid)
     except (TypeError, KeyError) as error:
-        raise ValueRefusedError(
-            f"the HDF5 type of class {tid.get_class()} and {tid.get_size()} bytes has no counterpart in NumPy",
-            remedy="Store the values in a standard type.",
-        ) from error
+        problem = f"the HDF5 type of class {tid.get_class()} and {tid.get_size()} bytes has no counterpart in NumPy"
+        raise ValueRefusedError(problem, remedy="Store the values in a standard type.") from error
 
 
 def _parts(tid: Any) -> Iterator[Any]:
@@ -240,16 +236,13 @@ def _decode_name(value: str) -> Any:
     if value in named:
         return named[value]
     if value[1:2] in ("m", "M"):
-        raise ValueRefusedError(
-            f"HDF5 has no data type for {np.dtype(value).name}",
-            remedy="Store the values as ISO 8601 text, or as numbers with their unit in an attribute.",
-        )
+        problem = f"HDF5 has no data type for {np.dtype(value).name}"
+        remedy = "Store the values as ISO 8601 text, or as numbers with their unit in an attribute."
+        raise ValueRefusedError(problem, remedy=remedy)
     found = _NUMBER.match(value)
     if found is not None and value[1:] == "f16":
-        raise ValueRefusedError(
-            "a float of 16 bytes is not stored in HDF5: its bytes differ between machines",
-            remedy="Convert the data to float64.",
-        )
+        problem = "a float of 16 bytes is not stored in HDF5: its bytes differ between machines"
+        raise ValueRefusedError(problem, remedy="Convert the data to float64.")
     if found is None or found[1] not in _STANDARD:
         raise ValueError("no such number")
     return h5t.py_create(np.dtype(value))
@@ -361,10 +354,8 @@ def kind_of_type(kind: TypeJSON) -> Kind:
     if "text" in kind:
         return "number" if "size" in kind else _TEXT_KINDS[kind["text"]]
     if "sequence" in kind:
-        raise ValueRefusedError(
-            "HDF5 sequences of variable length cannot be stored",
-            remedy="Store the values as a ragged column: data and index.",
-        )
+        problem = "HDF5 sequences of variable length cannot be stored"
+        raise ValueRefusedError(problem, remedy="Store the values as a ragged column: data and index.")
     if "array" in kind:
         if kind_of_type(kind["array"]) != "number":
             raise ValueRefusedError("elements that are arrays of text or references cannot be stored")

@@ -18,10 +18,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from h5py import h5d
 
-from hdmf_zarr_backend.hdf5.chunks import Index
 from hdmf_zarr_backend.hdf5.datasets import describe
 from hdmf_zarr_backend.hdf5.filters import Config
-from hdmf_zarr_backend.hdf5.rawcopy import ContiguousH5Source, DecodedH5Source, RawH5Source, Region
+from hdmf_zarr_backend.hdf5.rawcopy import ContiguousH5Source, DecodedH5Source, Index, RawH5Source, Region
 from hdmf_zarr_backend.hdf5.values import Array
 
 LEAST_BYTES = 256
