@@ -11,6 +11,7 @@ iteration, scalars from integer indices, object dtype for text, integer-cast and
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -18,15 +19,21 @@ from typing import Any, ClassVar
 
 import numpy as np
 import zarr
+import zarr.storage
 
 from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
 from hdmf_zarr_backend.arrays.chunks import ChunkReader
-from hdmf_zarr_backend.arrays.codecs import make_codec
+from hdmf_zarr_backend.arrays.codecs import chunk_codec, make_codec
 from hdmf_zarr_backend.arrays.objects import Array
-from hdmf_zarr_backend.errors import ModeError, printable
+from hdmf_zarr_backend.errors import DamagedFileError, ModeError, printable
+from hdmf_zarr_backend.formats import zarr2, zarr3
+from hdmf_zarr_backend.formats.registry import parse_array
 from hdmf_zarr_backend.formats.zarr3_codecs import has_array_codecs
-from hdmf_zarr_backend.model.nodes import Attributes, Dataset, absolute, split
+from hdmf_zarr_backend.model.nodes import Attributes, Dataset, absolute, join, split
 from hdmf_zarr_backend.stores.base import DOCUMENTS, Store
+from hdmf_zarr_backend.stores.json_text import load
+from hdmf_zarr_backend.stores.local import LocalStore
+from hdmf_zarr_backend.stores.zarr_python import open_zarr_array, store_of_zarr
 
 ZarrArray: Any = zarr.Array  # to the type checker too: what is overridden here differs from release to release
 Elements = Callable[[Array], Array]
@@ -364,8 +371,6 @@ class LazyArray(ZarrArray):  # type: ignore[misc]
     def _opened(self) -> Any:
         """Return the array as zarr-python opens it."""
         if self._array is None:
-            from hdmf_zarr_backend.stores.zarr_python import open_zarr_array
-
             self._array = open_zarr_array(self.file_store, self.path, self.node.stored.zarr_format)
         return self._array
 
@@ -380,3 +385,60 @@ class LazyArray(ZarrArray):  # type: ignore[misc]
         if name not in _STATE_OF_ZARR_2:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         return getattr(self._opened(), name)
+
+
+# ---- arrays of zarr --------------------------------------------------------------------------------------------------
+
+_storage: Any = zarr.storage  # to the type checker too: it differs from release to release
+
+
+class UnlinkedArray(LazyArray):
+    """An array that is not a member of a local file, so that no link can point to it: it is copied."""
+
+
+def stored_view(data: Any) -> Any:
+    """Return the lazy array for a ``zarr.Array``, anything else unchanged.
+
+    The file is the outermost group around an array in a local folder, since the user may have opened the array itself.
+    An array that this package cannot decode is left to zarr.
+    """
+    if isinstance(data, LazyArray) or not isinstance(data, zarr.Array) or getattr(data, "is_view", False):
+        return data
+    given: Any = data
+    zarr_store = given.chunk_store if _IS_ZARR_2 else given.store  # not the consolidated documents of zarr-python 2
+    number = 2 if _IS_ZARR_2 else data.metadata.zarr_format
+    root = _folder(zarr_store)
+    location = "" if root is None else os.path.abspath(os.path.join(root, data.path))
+    parts: list[str] = []
+    while root is not None and os.path.exists(os.path.join(os.path.dirname(location), _DOCUMENTS[number][0])):
+        location, name = os.path.split(location)  # to the folder of the outermost group
+        parts.insert(0, name)
+    store = LocalStore(location) if parts else store_of_zarr(zarr_store)
+    path = "/".join(parts) if parts else data.path.strip("/")
+    node = None if store is None else _node(store, path, number)
+    if store is None or node is None:
+        return data
+    return (LazyArray if parts else UnlinkedArray)(store, path, node, ChunkCache())
+
+
+def _node(store: Store, path: str, number: int) -> Dataset[Attributes] | None:
+    """Return the metadata of an array, None if this package cannot decode its chunks."""
+    texts = store.get_many(join(path, name) for name in _DOCUMENTS[number][1])
+    try:
+        node = parse_array({split(key)[1]: load(text, key=key) for key, text in texts.items()}, path)
+        if node is not None:
+            chunk_codec(node.stored)
+    except DamagedFileError:  # zarr has decoded the document, so it is only of a kind that we do not know
+        return None
+    return node
+
+
+def _folder(store: Any) -> str | None:
+    """Return the local folder of a store of zarr-python, None if it is not one."""
+    if _IS_ZARR_2:
+        return str(store.path) if isinstance(store, _storage.DirectoryStore) else None
+    return str(store.root) if isinstance(store, _storage.LocalStore) else None
+
+
+_DOCUMENTS = {2: (zarr2.GROUP, (zarr2.ARRAY, zarr2.ATTRIBUTES)), 3: (zarr3.DOCUMENT, (zarr3.DOCUMENT,))}
+"""By format, the document of a group, and those of an array."""

@@ -47,8 +47,23 @@ _OBJECT_NAME = "|O"
 _COMPOUND_CODECS = ("pickle", "json2", "msgpack2")
 
 
+class _Format2Only:
+    """A data type that exists in format 2 only, with the name of the codec that stores its objects."""
+
+    @classmethod
+    def _from_json_v3(cls, data: object) -> Self:
+        raise DataTypeValidationError(f"{cls.__name__} exists in Zarr format 2 only, got {data!r}")
+
+    def _stated(self, name: Any, codec_id: str, zarr_format: int) -> dict[str, Any]:
+        """Return the type in a document."""
+        if zarr_format != 2:
+            what = type(self).__name__
+            raise ValueError(f"{what} exists in Zarr format 2 only; in format 3, store the values as text")
+        return {"name": name, "object_codec_id": codec_id}
+
+
 @dataclass(frozen=True, kw_only=True)
-class ObjectDType(ZDType[np.dtypes.ObjectDType, Any]):
+class ObjectDType(_Format2Only, ZDType[np.dtypes.ObjectDType, Any]):
     """Format-2 ``|O`` array whose elements depend on its object codec; the fill value is any JSON value."""
 
     dtype_cls: ClassVar[type[np.dtypes.ObjectDType]] = np.dtypes.ObjectDType
@@ -72,15 +87,9 @@ class ObjectDType(ZDType[np.dtypes.ObjectDType, Any]):
             return cls()
         raise DataTypeValidationError(f"{cls.__name__} stores '|O' with codec {cls.object_codec_id!r}, got {data!r}")
 
-    @classmethod
-    def _from_json_v3(cls, data: object) -> Self:
-        raise DataTypeValidationError(f"{cls.__name__} exists in Zarr format 2 only, got {data!r}")
-
     def to_json(self, zarr_format: Literal[2, 3]) -> Any:
         """Return the type in a document of format 2, the only format that has it."""
-        if zarr_format != 2:
-            raise _only_format_2(self)
-        return {"name": _OBJECT_NAME, "object_codec_id": self.object_codec_id}
+        return self._stated(_OBJECT_NAME, self.object_codec_id, zarr_format)
 
     def _check_scalar(self, data: object) -> bool:
         return isinstance(data, str | int | float | list | tuple | dict | np.generic | None)
@@ -132,11 +141,6 @@ def _dtype_name(data: object, codec_id: str) -> object:
     return None
 
 
-def _only_format_2(data_type: ZDType[Any, Any]) -> ValueError:
-    """Return the error for a data type that does not exist in format 3."""
-    return ValueError(f"{type(data_type).__name__} exists in Zarr format 2 only; in format 3, store the values as text")
-
-
 # --- types of older files -------------------------------------------------------------------------------------------
 # hdmf-zarr up to 0.13 wrote `fill_value: 0` on arrays of text, bytes and references: zarr 2 does so if none is given.
 # It is read as null here, so that a missing chunk is the type's own default, and xarray does not mask the text "0".
@@ -177,7 +181,7 @@ class _LegacyVariableLengthUTF8(_ZeroIsNull, VariableLengthUTF8):
 
 
 @dataclass(frozen=True, kw_only=True)
-class _CompoundDType(ZDType[np.dtype[Any], Any]):
+class _CompoundDType(_Format2Only, ZDType[np.dtype[Any], Any]):
     """Format-2 structured array with ``|O`` fields, encoded by one object codec: compound with references.
 
     Elements are numpy records whose object fields hold what the codec decodes to (a reference is a ``dict``).
@@ -211,15 +215,9 @@ class _CompoundDType(ZDType[np.dtype[Any], Any]):
                     return cls(native=native, codec_id=codec_id)
         raise DataTypeValidationError(f"{cls.__name__} stores structured types with '|O' fields, got {data!r}")
 
-    @classmethod
-    def _from_json_v3(cls, data: object) -> Self:
-        raise DataTypeValidationError(f"{cls.__name__} exists in Zarr format 2 only, got {data!r}")
-
     def to_json(self, zarr_format: Literal[2, 3]) -> Any:
-        if zarr_format != 2:
-            raise _only_format_2(self)
         fields = json.loads(json.dumps(self.native.descr))  # lists, as in the document, for numpy's tuples
-        return {"name": fields, "object_codec_id": self.codec_id}
+        return self._stated(fields, self.codec_id, zarr_format)
 
     def _check_scalar(self, data: object) -> bool:
         return isinstance(data, int | tuple | list | np.void | np.ndarray)

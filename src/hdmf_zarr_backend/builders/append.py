@@ -19,8 +19,7 @@ from hdmf.data_utils import AbstractDataChunkIterator, DataIO
 from hdmf.query import ReferenceResolver
 from hdmf.spec import GroupSpec, LinkSpec
 
-from hdmf_zarr_backend.arrays.lazy import LazyArray
-from hdmf_zarr_backend.arrays.zarr_arrays import stored_view
+from hdmf_zarr_backend.arrays.lazy import LazyArray, stored_view
 from hdmf_zarr_backend.builders.dimensions import names_in
 from hdmf_zarr_backend.builders.planner import PlannedGroup, Planner, WriteRequest, unwrapped
 from hdmf_zarr_backend.builders.schema import is_untyped

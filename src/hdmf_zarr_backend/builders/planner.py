@@ -12,8 +12,7 @@ from hdmf.build import GroupBuilder
 from hdmf.data_utils import AbstractDataChunkIterator, DataChunkIterator, DataIO, GenericDataChunkIterator
 from hdmf.query import BuilderResolver
 
-from hdmf_zarr_backend.arrays.lazy import LazyArray
-from hdmf_zarr_backend.arrays.zarr_arrays import UnlinkedArray, stored_view
+from hdmf_zarr_backend.arrays.lazy import LazyArray, UnlinkedArray, stored_view
 from hdmf_zarr_backend.builders.specs import Texts
 from hdmf_zarr_backend.builders.targets import REFERENCES, Targets, builder_path, can_be_named
 from hdmf_zarr_backend.dataio import ZarrDataIO

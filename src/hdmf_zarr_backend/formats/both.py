@@ -82,16 +82,13 @@ def use_structured(node: Dataset[Attributes]) -> None:
     document = zarr3.encode_node(node)
     stored = document["data_type"]
     named = zarr3_types.as_structured(stored)
-    if named is not stored and _has_zero_fill(node.stored, document):
+    if named is stored:
+        return
+    data_type, fill = node.stored.data_type, document["fill_value"]
+    if node.stored.fill_value is None or zarr3_fills.decode_fill(fill, data_type, stored) is None:
         zeros = bytes(zarr3.row_bytes(node.stored) or type_codes.itemsize(node.stored.data_type))
         fill = base64.b64encode(zeros).decode()
         zarr3.keep_document(node, {**document, "data_type": named, "fill_value": fill})
-
-
-def _has_zero_fill(stored: StoredArray, document: dict[str, Any]) -> bool:
-    if stored.fill_value is None:
-        return True
-    return zarr3_fills.decode_fill(document["fill_value"], stored.data_type, document["data_type"]) is None
 
 
 def use_struct(node: StoredArray) -> bool:

@@ -22,7 +22,6 @@ Source: LINDI, "Special Zarr annotations", and the output of its converter from 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from typing import Any
 
 from hdmf_zarr_backend.errors import MetadataError, at
@@ -59,7 +58,7 @@ def translate(hierarchy: Hierarchy) -> bool:
     root = hierarchy.root
     if hierarchy.zarr_format != 2 or not isinstance(root, Group) or "version" in notes_of(root.attributes):
         return False
-    nodes = list(_below(root))
+    nodes = list(hierarchy.walk())
     marked = (not _MARKS.isdisjoint(node.attributes) and DTYPE not in node.attributes for _, node in nodes)
     if REFERENCE_3 not in as_dict(root.attributes.get(SPECLOC)) and not any(marked):
         return False
@@ -71,15 +70,6 @@ def translate(hierarchy: Hierarchy) -> bool:
             else:
                 _add_links(path, node)
     return True
-
-
-def _below(root: Group[Attributes]) -> Iterator[tuple[str, Node]]:
-    stack: list[tuple[str, Node]] = [("", root)]
-    while stack:
-        path, node = stack.pop()
-        yield path, node
-        if isinstance(node, Group):
-            stack.extend((join(path, name), child) for name, child in node.members.items())
 
 
 def _number(value: Any) -> Any:

@@ -71,7 +71,7 @@ def read_attribute(attribute: Any, encode: Encode) -> tuple[Any, dict[str, Any]]
     kind = encode_type(tid)
     if attribute.shape is None:
         return h5py.Empty(tid.dtype), {"type": kind, "space": "null"}
-    values = _read(attribute, tid)
+    values = read_values(attribute, tid.dtype, memory_type(tid, writing=False))
     if _only_in_note(kind, values):
         return None, note_attribute(attribute, encode)
     value = _value(values, kind)
@@ -86,13 +86,15 @@ def note_attribute(attribute: Any, encode: Encode) -> dict[str, Any]:
     kind = encode_type(tid)
     if attribute.shape is None:
         return {"type": kind, "space": "null"}
-    return {"type": kind, "shape": list(attribute.shape), "value": encode_array(_read(attribute, tid), kind, encode)}
+    values = read_values(attribute, tid.dtype, memory_type(tid, writing=False))
+    return {"type": kind, "shape": list(attribute.shape), "value": encode_array(values, kind, encode)}
 
 
-def _read(attribute: Any, tid: Any) -> Array:
-    values: Array = np.zeros(attribute.shape, tid.dtype)
+def read_values(attribute: Any, dtype: np.dtype[Any], memory: Any) -> Array:
+    """Return the values of an attribute as an array; ``memory`` is their type in memory."""
+    values: Array = np.zeros(attribute.shape, dtype)
     if values.size:
-        attribute.read(values, mtype=memory_type(tid, writing=False))
+        attribute.read(values, mtype=memory)
     return values
 
 

@@ -12,7 +12,7 @@ from h5py import h5d, h5l, h5o, h5r, h5t
 
 from hdmf_zarr_backend.errors import ValueRefusedError
 from hdmf_zarr_backend.formats.elements import noted_element
-from hdmf_zarr_backend.hdf5.attributes import attribute_names
+from hdmf_zarr_backend.hdf5.attributes import attribute_names, read_values
 from hdmf_zarr_backend.hdf5.datasets import stored_fill
 from hdmf_zarr_backend.hdf5.filters import filters_of, usable
 from hdmf_zarr_backend.hdf5.reader import SourceFile, read_block, soft_target
@@ -103,9 +103,7 @@ class Hdf5Content(Mapping[str, NodeContent]):
             if attribute.shape is None:
                 found[name] = AttributeContent(element, None, None)
                 continue
-            values = np.zeros(attribute.shape, dtype)
-            if values.size:
-                attribute.read(values, mtype=memory)
+            values = read_values(attribute, dtype, memory)
             found[name] = AttributeContent(element, attribute.shape, plain_values(values, element, self._resolve))
         return found
 
