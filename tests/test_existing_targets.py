@@ -23,24 +23,21 @@ from hdmf_zarr_backend.options import WriteOptions
 from hdmf_zarr_backend.progress import Progress
 from hdmf_zarr_backend.zom import from_zom, to_zom
 from tests.places import stored_files
-from tests.samples import plain_nwbfile, write_hdf5
+from tests.samples import plain_nwbfile
 
 
 @pytest.fixture
-def nwb(tmp_path: Path) -> Path:
-    """An NWB file in a folder of its own, which is the current one."""
+def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder, with an NWB file, which is small without its specifications."""
     (tmp_path / "work").mkdir()
-    return write_hdf5(tmp_path / "work" / "session.nwb", plain_nwbfile())
-
-
-@pytest.fixture
-def work(nwb: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(nwb.parent)
-    return nwb.parent
+    monkeypatch.chdir(tmp_path / "work")
+    with NWBHDF5IO("session.nwb", "w") as io:
+        io.write(plain_nwbfile(), cache_spec=False)
+    return tmp_path / "work"
 
 
 def add_trial(path: Path) -> None:
-    with NWBZarrIO(path, "r+") as io:
+    with NWBZarrIO(path, "r+", load_namespaces=False) as io:
         nwbfile = io.read()
         nwbfile.add_trial(0.0, 1.0)
         io.write(nwbfile)
@@ -112,7 +109,7 @@ def test_an_empty_folder_may_be_the_target(work: Path) -> None:
     for name, options in (("a.zarr", {}), ("b.zarr", {"zarr_format": 3})):
         Path(name).mkdir()
         convert("session.nwb", name, **options)  # type: ignore[arg-type]
-        with NWBZarrIO(name, "r") as io:
+        with NWBZarrIO(name, "r", load_namespaces=False) as io:
             assert io.read().identifier
     assert sorted(os.listdir()) == ["a.zarr", "b.zarr", "session.nwb"]
 
@@ -146,7 +143,7 @@ def test_a_second_conversion_keeps_what_was_appended(work: Path, capsys: pytest.
     assert main([*command, "--skip-existing"]) == 0
     assert stored_files(work) == before
     assert main([*command, "--overwrite"]) == 0
-    with NWBZarrIO("session.nwb.zarr", "r") as io:
+    with NWBZarrIO("session.nwb.zarr", "r", load_namespaces=False) as io:
         assert io.read().trials is None
 
 
@@ -196,9 +193,9 @@ def test_mode_w_is_the_consent(work: Path) -> None:
     convert("session.nwb", "a.zarr")
     add_trial(work / "a.zarr")
     for _ in range(2):
-        with NWBHDF5IO("session.nwb", "r") as source, NWBZarrIO("a.zarr", "w") as io:
+        with NWBHDF5IO("session.nwb", "r", load_namespaces=False) as source, NWBZarrIO("a.zarr", "w") as io:
             io.export(source)
-    with NWBZarrIO("a.zarr", "r") as io:
+    with NWBZarrIO("a.zarr", "r", load_namespaces=False) as io:
         assert io.read().trials is None
 
 
