@@ -359,9 +359,14 @@ def test_an_iterator_of_known_shape_without_blocks_is_refused(folder):
 BINARY = [b"a", b"b\xff\x00c", "ü".encode()]
 
 
-@pytest.mark.parametrize("values", [[b"a", b"bcd", "ü".encode()], BINARY, BINARY[::-1]], ids=["UTF-8", "any", "last"])
+TEXTS = ["a", "bcd", "ü"]
+
+
+@pytest.mark.parametrize(
+    "values", [TEXTS, [b"a", b"bcd", "ü".encode()], BINARY, BINARY[::-1]], ids=["text", "UTF-8", "any", "last"]
+)
 @pytest.mark.parametrize("given", ["list", "iterator", "buffered", "objects", "wrapped"])
-def test_byte_strings_stay_bytes(folder, values, given):
+def test_text_and_byte_strings_come_back(folder, values, given):
     objects = {"dtype": np.dtype(object), "maxshape": (None,)}
     data = {
         "list": lambda: values,

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hdmf.build import DatasetBuilder, GroupBuilder
+from hdmf.build import DatasetBuilder, GroupBuilder, LinkBuilder
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO, report
 from hdmf_zarr_backend.checks.findings import DAMAGE, KINDS, REMARKS, REPAIRABLE
@@ -148,6 +148,18 @@ def test_arrays_with_similar_names_are_one_row_that_opens(tmp_path: Path) -> Non
     assert table.count("<tr>") == 1 + 3 + 1
     assert table.count("<li>") == 12
     assert "960 B" in table
+
+
+def test_similar_links_are_one_row_that_opens(tmp_path: Path) -> None:
+    targets = [DatasetBuilder(f"trace_{number}", np.arange(3)) for number in range(9)]
+    links = [LinkBuilder(target, name=f"link_{number}") for number, target in enumerate(targets)]
+    with ZarrIO(tmp_path / "a.zarr", "w") as io:
+        group = GroupBuilder("group", links={link.name: link for link in links})
+        io.write_builder(GroupBuilder("root", groups={"group": group}, datasets={one.name: one for one in targets}))
+    page = Page(report(tmp_path / "a.zarr"))
+    assert "/group/link_0 ... link_8, 9" in page.text
+    assert "/group/link_7 \N{RIGHTWARDS ARROW} /trace_7" in page.text
+    assert "/trace_0 ... trace_8" in page.text
 
 
 def test_the_page_and_inspect_count_alike(rich: Path, capsys: pytest.CaptureFixture[str]) -> None:
