@@ -58,7 +58,7 @@ PARTS = re.compile(
     r"|tests/contract/test_dates\.py::(test_what_zarr_writes|test_dates_come_back)"
     r"|tests/contract/test_found_by_the_suites\.py::(test_text_of_an_array|test_an_array_that_zarr_itself)"
     r"|tests/contract/test_found_by_the_suites\.py::test_cached_namespaces_by_version\[3"
-    r"|tests/test_docs_gallery\.py::.*\[plot_(write|verify_and_repair)\]"
+    r"|tests/test_docs_gallery\.py::.*\[plot_(other_tools|write|verify_and_repair)\]"
     r"|tests/test_docs_howto\.py::.*\[docs/how-to/(look|other-tools|stores|validate|verify)\.md\]"
 )
 """Cases by their names: readers that open these files by way of zarr-python 3, its own stores, those of obstore."""
