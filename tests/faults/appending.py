@@ -10,10 +10,8 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import signal
 import sys
-from ast import literal_eval
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -216,40 +214,6 @@ def spread(count: int, points: int) -> list[int]:
     return [1 + number * (count - 1) // (points - 1) for number in range(points)]
 
 
-def main(arguments: list[str]) -> None:
-    """Append to copies of a file, in a fork each, and kill them at their steps.
-
-    The arguments are: ``local`` or ``far``, the variant, the file (``{}`` stands for a step, and ``0`` is the one that
-    is not killed), the options of the store as Python's literal, and how many steps to take, 0 for all. Of far files,
-    the steps are read from the standard input, since the copies are made where the server is.
-    """
-    kind, variant, place, options, points = arguments
-
-    def run(step: int) -> int:
-        def body() -> int:
-            target = place.format(step)
-            changes = kill_at_change(target, step) if kind == "local" else kill_at_request(step)
-            append(target, variant, **literal_eval(options))
-            return changes()
-
-        return in_fork(body)
-
-    count = run(0)
-    _tell(count)
-    if kind == "local":
-        for step in spread(count, int(points)):
-            shutil.copytree(place.format("before"), place.format(step))
-            _tell(step, run(step))
-    else:
-        for line in sys.stdin:
-            _tell(int(line), run(int(line)))
-
-
-def _tell(*numbers: int) -> None:
-    sys.stdout.write(" ".join(map(str, numbers)) + "\n")
-    sys.stdout.flush()
-
-
 # ---- failing operations ---------------------------------------------------------------------------------------------
 
 
@@ -282,7 +246,3 @@ def failing(folder: Path, step: int, error: BaseException, *, on: bool = False) 
 def local_contents(folder: Any) -> dict[str, bytes]:
     """Return all keys of a local file."""
     return {str(path.relative_to(folder)): path.read_bytes() for path in Path(folder).rglob("*") if path.is_file()}
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

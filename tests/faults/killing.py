@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import threading
 from ast import literal_eval
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -27,8 +28,9 @@ from hdmf_zarr_backend.stores import local as local_store
 from hdmf_zarr_backend.stores import zip as zip_store
 from hdmf_zarr_backend.stores.remote import RemoteStore
 from tests import trees
-from tests.faults.appending import in_fork, spread
+from tests.faults.appending import append, in_fork, kill_at_change, kill_at_request, spread
 
+ROOT = Path(__file__).parents[2]
 OLD, NEW = 1, 2
 """What all values of the old file are, and of the new one."""
 
@@ -144,26 +146,58 @@ def _method(steps: Steps, function: Callable[..., Any]) -> Callable[..., Any]:
     return lambda self, *arguments, **options: steps.stepping(function, self, *arguments, **options)
 
 
+@contextmanager
+def killed(
+    what: str, place: str, chunks: int, options: dict[str, Any], how: str, points: int
+) -> Iterator[tuple[int, Iterator[int]]]:
+    """Give the number of steps, and an iterator that kills at the next one and gives its number."""
+    command = [sys.executable, "-m", "tests.faults.killing", what, place, str(chunks), repr(options), how, str(points)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+
+        def steps() -> Iterator[int]:
+            while True:
+                try:
+                    process.stdin.write("\n")
+                    process.stdin.flush()
+                except BrokenPipeError:
+                    return
+                line = process.stdout.readline()
+                if not line:
+                    return
+                step, code = map(int, line.split())
+                assert code == -9
+                yield step
+
+        yield int(process.stdout.readline()), steps()
+
+
 def main(arguments: list[str]) -> None:
     """Write new files, in a fork each, and kill them at their steps.
 
-    The arguments are: what is done (``write``, ``convert``), the file (``{}`` stands for a step; 0 is the one that is
-    not killed), the number of chunks, options of the io as Python's literal, how steps are counted (``disk``,
-    ``two-renames``, ``server``) and how many of them to take, 0 for all. Each line of the answer is a step and how the
-    process ended, the first one how many steps there are. Before a step is taken a line is read: the old file, which
-    belongs to the step, is made by whoever asks.
+    The arguments are: what is done (``write``, ``convert``, or a variant of an append), the file (``{}`` stands for a
+    step; 0 is the one that is not killed), the number of chunks, options of the io as Python's literal, how steps are
+    counted (``disk``, ``two-renames``, ``server``; ``local`` and ``far`` for appends) and how many of them to take, 0
+    for all. Each line of the answer is a step and how the process ended, the first one how many steps there are. Before
+    a step is taken a line is read: the old file, which belongs to the step, is made by whoever asks.
     """
     what, place, chunks, options, how, points = arguments
 
     def run(step: int) -> int:
         def body() -> int:
+            target = place.format(step)
+            if how in ("local", "far"):
+                changes = kill_at_change(target, step) if how == "local" else kill_at_request(step)
+                append(target, what, **literal_eval(options))
+                return changes()
             steps = Steps(step)
             if how == "server":
                 steps.on_server()
             else:
                 steps.on_disk(exchanges=how != "two-renames")
             with suppress(UserWarning):
-                act(what, place.format(step), int(chunks), literal_eval(options))
+                act(what, target, int(chunks), literal_eval(options))
             return steps.count
 
         return in_fork(body)

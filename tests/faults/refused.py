@@ -40,8 +40,7 @@ def _tree(note: str, value: int) -> Any:
 
 
 def _write(path: Path, note: str, value: int) -> None:
-    with ZarrIO(path, "w") as io:
-        io.write_builder(_tree(note, value))
+    trees.write_builder(path, _tree(note, value))
 
 
 def prepare(folder: Path) -> None:

@@ -9,8 +9,6 @@ import errno
 import itertools
 import os
 import shutil
-import subprocess
-import sys
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
@@ -43,13 +41,13 @@ from tests.faults.appending import (
     spread,
     write_before,
 )
+from tests.faults.killing import killed
 from tests.watching import listening
 
 FORMATS = pytest.mark.parametrize("zarr_format", [2, 3])
 FAST_POINTS = 6
 """For each format."""
 
-ROOT = Path(__file__).parents[2]
 GONE = OSError(errno.ETIMEDOUT, "the disk is gone")
 
 
@@ -74,21 +72,13 @@ def whole(tmp_path: Path) -> Callable[[int], Path]:
 # ---- killed ---------------------------------------------------------------------------------------------------------
 
 
-def killed_in(folder: Path, variant: str, points: int) -> list[int]:
-    """Kill an append at its steps, each in a copy of its own; return the steps."""
-    command = [sys.executable, "-m", "tests.faults.appending", "local", variant, f"{folder}/{{}}", "{}", str(points)]
-    answer = subprocess.run(command, capture_output=True, text=True, check=False, timeout=1200, cwd=ROOT)
-    assert answer.returncode == 0, answer.stderr
-    count, *lines = answer.stdout.splitlines()
-    codes = dict(map(int, line.split()) for line in lines)
-    assert set(codes.values()) == {-9}
-    assert list(codes) == spread(int(count), points)
-    return list(codes)
-
-
 def check_killed(folder: Path, variant: str, points: int, *, again: int) -> tuple[int, list[str]]:
     """Check each file whose append was killed; let every so many be appended to again."""
-    steps = killed_in(folder, variant, points)
+    with killed(variant, f"{folder}/{{}}", 0, {}, "local", points) as (count, kills):
+        steps = spread(count, points)
+        for step in steps:
+            shutil.copytree(folder / "before", folder / str(step))
+            assert next(kills) == step
     checks = Checks(variant, folder / "before", folder / "0")
     there = local_contents(folder / "before")
     for number, step in enumerate(steps):

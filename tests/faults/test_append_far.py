@@ -5,20 +5,17 @@ Issue "Nothing lost, nobody let in", part 2, and the part of its fault tests tha
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.faults.appendchecks import Checks
 from tests.faults.appending import append, is_marked, local_contents, said, spread, write_before
+from tests.faults.killing import killed
 from tests.servers import S3Server
 
 FORMATS = pytest.mark.parametrize("zarr_format", [2, 3])
-ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -37,21 +34,11 @@ def far(s3: S3Server, tmp_path: Path) -> Callable[[int], tuple[S3Server, dict[st
 
 def check_killed_far(server: S3Server, contents: dict[str, bytes], variant: str, points: int) -> tuple[int, list[str]]:
     options = {"storage_options": server.direct_options}
-    place = server.url("{}")
-    command = [sys.executable, "-m", "tests.faults.appending", "far", variant, place, repr(options), "0"]
-    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen(command, cwd=ROOT, text=True, **pipes) as child:
-        assert child.stdin is not None
-        assert child.stdout is not None
-        assert child.stderr is not None
-        first = child.stdout.readline()
-        steps = spread(int(first or 0), points)
+    with killed(variant, server.url("{}"), 0, options, "far", points) as (count, kills):
+        steps = spread(count, points)
         for step in steps:
             server.put(str(step), contents)
-            child.stdin.write(f"{step}\n")
-            child.stdin.flush()
-            assert child.stdout.readline().split() == [str(step), "-9"], child.stderr.read()
-        child.stdin.close()
+            assert next(kills) == step
     checks = Checks(variant, server.url("before"), server.url("0"), **options)
     for number, step in enumerate(steps):
         far_place = server.url(str(step))

@@ -38,8 +38,7 @@ def write(path: Path, zarr_format: Any) -> None:
     target = trees.dataset("x", [1, 2])
     root = trees.root(inner, target, trees.dataset("words", ["a", "b"]), object_id="r")
     root.set_dataset(trees.dataset("refs", [_reference(target), _reference(inner)], "object"))
-    with ZarrIO(path, "w", zarr_format=zarr_format) as io:
-        io.write_builder(root)
+    trees.write_builder(path, root, zarr_format=zarr_format)
 
 
 def _reference(target: Any) -> Any:
@@ -178,8 +177,7 @@ def refusing(monkeypatch: pytest.MonkeyPatch, *folders: str) -> None:
 def three(tmp_path: Path) -> Path:
     path = tmp_path / "three.zarr"
     data = {name: ZarrDataIO(np.arange(6.0), chunks=(2,), maxshape=(None,)) for name in ("d0", "d1", "d2")}
-    with ZarrIO(path, "w") as io:
-        io.write_builder(trees.root(*(trees.dataset(name, values) for name, values in data.items())))
+    trees.write_builder(path, trees.root(*(trees.dataset(name, values) for name, values in data.items())))
     return path
 
 

@@ -9,11 +9,7 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
-import sys
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,41 +17,10 @@ import pytest
 
 from hdmf_zarr_backend import ZarrIO
 from tests.faults.appending import spread
-from tests.faults.killing import NEW, OLD, act, state, write, write_hdf5
+from tests.faults.killing import NEW, OLD, act, killed, state, write, write_hdf5
 
-ROOT = Path(__file__).parents[2]
 FAST_POINTS, FAST_CHUNKS = 10, 4
 SLOW_POINTS, SLOW_CHUNKS = 200, 90
-
-
-@contextmanager
-def killed(
-    what: str, place: str, chunks: int, options: dict[str, Any], how: str, points: int
-) -> Iterator[tuple[int, Iterator[int]]]:
-    """Give the number of steps, and an iterator that kills at the next one and gives its number."""
-    command = [sys.executable, "-m", "tests.faults.killing"]
-    arguments = [what, place, str(chunks), repr(options), how, str(points)]
-    with subprocess.Popen(
-        [*command, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT
-    ) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-
-        def steps() -> Iterator[int]:
-            while True:
-                try:
-                    process.stdin.write("\n")
-                    process.stdin.flush()
-                except BrokenPipeError:
-                    return
-                line = process.stdout.readline()
-                if not line:
-                    return
-                step, code = map(int, line.split())
-                assert code == -9
-                yield step
-
-        yield int(process.stdout.readline()), steps()
 
 
 def points_and_chunks(*, slow: bool) -> tuple[int, int]:

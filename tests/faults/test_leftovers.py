@@ -143,8 +143,7 @@ def test_a_leftover_that_is_too_deep_for_a_path_is_removed(tmp_path: Path) -> No
         deep_folder(path / "deep", 1_200)
     with few_open_files(100):
         convert(tmp_path / "a.zarr.h5", target)
-        with ZarrIO(target, "w") as io:
-            io.write_builder(trees.root(note="new"))
+        trees.write_builder(target, trees.root(note="new"))
     assert sorted(os.listdir(tmp_path)) == ["a.zarr", "a.zarr.h5"]
 
 
@@ -193,8 +192,7 @@ with ZarrIO(target, "r") as io:
 def test_what_a_user_may_not_read_or_write_is_named(tmp_path: Path) -> None:
     """The error names what is in the way, and no lock."""
     for name in ("a.zarr", "b.zarr"):
-        with ZarrIO(tmp_path / name, "w") as io:
-            io.write_builder(trees.root(trees.group("g", trees.dataset("x", [1, 2]))))
+        trees.write_builder(tmp_path / name, trees.root(trees.group("g", trees.dataset("x", [1, 2]))))
     (tmp_path / "open").mkdir()
     code = f"""
 import os
@@ -206,8 +204,7 @@ os.chmod(folder + "/a.zarr/g/x/0", 0)
 os.chmod(folder + "/b.zarr", 0)
 os.chmod(folder + "/open", 0o500)
 def chunk():
-    with ZarrIO(folder + "/a.zarr", "r-") as io:
-        io.read_builder()["g/x"].data[:]
+    trees.read_builder(folder + "/a.zarr", "r-")["g/x"].data[:]
 def root():
     ZarrIO(folder + "/b.zarr", "r")
 def new():
@@ -261,10 +258,8 @@ with tempfile.TemporaryDirectory() as folder:
     with h5py.File(folder + "/a.h5", "w") as file:
         file["x"] = [1]
     convert(folder + "/a.h5", folder + "/a.zarr")
-    with ZarrIO(folder + "/b.zarr", "w") as io:
-        io.write_builder(trees.root(note="new"))
-    with ZarrIO(folder + "/b.zarr", "r") as io:
-        io.read_builder()
+    trees.write_builder(folder + "/b.zarr", trees.root(note="new"))
+    trees.read_builder(folder + "/b.zarr", "r")
 """
 
 
@@ -313,8 +308,7 @@ _SAMPLE = [("exit", "w"), ("raise", "a"), ("return", "zip")]
 def test_a_fork_in_a_data_iterator_takes_nothing_away(how: str, mode: str, tmp_path: Path) -> None:
     target = tmp_path / ("a.zarr.zip" if mode == "zip" else "a.zarr")
     if mode in ("over", "a"):
-        with ZarrIO(target, "w") as io:
-            io.write_builder(trees.root(trees.dataset("old", np.arange(3))))
+        trees.write_builder(target, trees.root(trees.dataset("old", np.arange(3))))
     command = [sys.executable, "-c", _FORK, how, mode, str(target)]
     done = subprocess.run(command, cwd=ROOT, timeout=600, check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -189,8 +189,7 @@ def test_a_new_file_whose_writer_died_is_named_and_kept(unfinished: Path, capsys
 
 
 def test_the_next_write_deletes_what_a_dead_writer_left(unfinished: Path) -> None:
-    with ZarrIO(unfinished, "w") as io:
-        io.write_builder(trees.root(note="new"))
+    trees.write_builder(unfinished, trees.root(note="new"))
     assert sorted(os.listdir(unfinished.parent)) == [unfinished.name]
 
 

@@ -74,8 +74,7 @@ def test_an_hdf5_file_on_a_server_that_is_not_there_fails_at_once(server: str, t
 def test_a_dead_link_in_a_local_file_costs_no_time(server: str, tmp_path: Path) -> None:
     """The rest of the file is read, and the link is told."""
     path = tmp_path / "a.zarr"
-    with ZarrIO(path, "w") as io:
-        io.write_builder(trees.root(trees.dataset("x", np.arange(3))))
+    trees.write_builder(path, trees.root(trees.dataset("x", np.arange(3))))
     link = {"name": "gone", "source": f"{server}/b.zarr", "path": "/x", "object_id": None, "source_object_id": None}
     (path / ".zattrs").write_text(json.dumps({"zarr_link": [link]}))
     with within_minutes(), warnings.catch_warnings(record=True) as told, ZarrIO(path, "r-") as io:
@@ -153,13 +152,11 @@ def test_a_wrong_answer_is_one_error_and_no_hang(answer: str, kind: str, tmp_pat
 @pytest.mark.parametrize("answer", ["status-500", "shorter-than-said", "no-http", "redirect-loop"])
 def test_a_conversion_from_a_bad_server_leaves_the_target_alone(answer: str, tmp_path: Path) -> None:
     target = tmp_path / "a.nwb.zarr"
-    with ZarrIO(target, "w") as io:
-        io.write_builder(trees.root(trees.dataset("x", np.arange(3))))
+    trees.write_builder(target, trees.root(trees.dataset("x", np.arange(3))))
     with bad_server(answer) as server, contextlib.suppress(ZarrBackendError):
         convert(f"{server}/a.zarr", target, zarr_format=3, storage_options=IMPATIENT, check=False)
         pytest.fail("it has converted nothing")
-    with ZarrIO(target, "r") as io:
-        assert io.read_builder()["x"].data[:].tolist() == [0, 1, 2]
+    assert trees.read_builder(target, "r")["x"].data[:].tolist() == [0, 1, 2]
     assert os.listdir(tmp_path) == ["a.nwb.zarr"]
 
 

@@ -20,7 +20,6 @@ import numcodecs
 import numpy as np
 from h5py import h5a, h5d, h5g, h5p, h5s, h5t
 
-from hdmf_zarr_backend import ZarrIO
 from tests import trees
 from tests.everything import write_everything
 from tests.hostile.seeds import Files, of_others, tree
@@ -70,8 +69,7 @@ def _whole(zarr_format: int) -> tuple[tuple[str, bytes], ...]:
     root.groups["inner"].attributes["namespace"] = "demo"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        with ZarrIO(files, "w", zarr_format=zarr_format) as io:
-            io.write_builder(root)
+        trees.write_builder(files, root, zarr_format=zarr_format)
     if zarr_format == 2:
         del files[".zmetadata"]
         _change(files, ".zattrs", lambda d: d.update({".specloc": "specifications"}))

@@ -13,7 +13,7 @@ import numcodecs
 import numpy as np
 from hdmf.build import GroupBuilder, LinkBuilder, ReferenceBuilder
 
-from hdmf_zarr_backend import ZarrDataIO, ZarrIO
+from hdmf_zarr_backend import ZarrDataIO
 from tests import trees
 
 Files = dict[str, bytes]
@@ -54,8 +54,7 @@ def written(zarr_format: int) -> Files:
     files: Files = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        with ZarrIO(files, "w", zarr_format=zarr_format) as io:
-            io.write_builder(tree())
+        trees.write_builder(files, tree(), zarr_format=zarr_format)
     return files
 
 

@@ -166,8 +166,7 @@ def test_versions_that_are_no_numbers(tmp_path, version, zarr_format):
     path = tmp_path / "a.zarr"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        with ZarrIO(path, "w", zarr_format=zarr_format) as io:
-            io.write_builder(trees.root(nwb_version=version))
+        trees.write_builder(path, trees.root(nwb_version=version), zarr_format=zarr_format)
         with NWBZarrIO(path, "r") as io:
             assert io.nwb_version[0] == version
             with pytest.raises(ContainerError):  # it has nothing else of an NWB file
@@ -189,8 +188,7 @@ def marked(path: Path, shift: float, *, is_linked: bool = True) -> Path:
         root.set_dataset(trees.dataset(f"r{mark}", np.zeros(2, [(mark, "<i4"), ("x", "<f8")]), words))
         root.set_group(trees.group(f"g{mark}", neurodata_type=f"T{mark}", namespace=mark, text=mark))
         root.set_dataset(trees.dataset(f"t{mark}", [mark, "x" if shift else "y"]))
-    with ZarrIO(path, "w") as io:
-        io.write_builder(root)
+    trees.write_builder(path, root)
     if is_linked:
         links = [
             {"name": f"l{mark}", "source": source, "path": f"/{mark}"}
@@ -335,8 +333,7 @@ def test_options_of_the_connection_are_taken_without_client_options(options, s3)
     place = s3.url("a.zarr")
     with ZarrIO(place, "w", storage_options={**s3.options, **options}) as io:
         io.write_builder(trees.root(trees.dataset("x", np.arange(3))))
-    with ZarrIO(place, "r", storage_options={**s3.options, **options}) as io:
-        assert io.read_builder()["x"].data[:].tolist() == [0, 1, 2]
+    assert trees.read_builder(place, "r", storage_options={**s3.options, **options})["x"].data[:].tolist() == [0, 1, 2]
 
 
 def test_a_panic_of_the_library_is_an_error_of_the_store(monkeypatch):
@@ -373,8 +370,7 @@ def test_an_object_with_many_attributes_becomes_hdf5_in_linear_time(tmp_path):
     count = 10_000
 
     def with_attributes(number: int) -> None:
-        with ZarrIO(tmp_path / "a.zarr", "w") as io:
-            io.write_builder(trees.root(trees.group("box", **{f"a{n}": n for n in range(number)})))
+        trees.write_builder(tmp_path / "a.zarr", trees.root(trees.group("box", **{f"a{n}": n for n in range(number)})))
         convert(tmp_path / "a.zarr", tmp_path / f"{number}.h5", check=False, overwrite=True)
 
     assert_linear(with_attributes, count)

@@ -332,8 +332,7 @@ def test_a_writer_whose_lock_was_broken_commits_nothing(
         if not is_replaced:
             ZarrIO(file.url, "r+", storage_options=file.options).close()
             assert file.committed() == before
-            with ZarrIO(file.url, storage_options=file.options) as io:
-                assert io.read_builder()["x"].data[:].tolist() == [1, 2, 3]
+            assert trees.read_builder(file.url, storage_options=file.options)["x"].data[:].tolist() == [1, 2, 3]
 
 
 def test_what_the_next_writer_has_committed_stays(s3: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -349,5 +348,4 @@ def test_what_the_next_writer_has_committed_stays(s3: Any, monkeypatch: pytest.M
         second.read_builder()["x"].data.append([100, 101])
     with pytest.raises(StoreLockedError, match="the lock of this writer was broken: it was deleted"):
         first.close()
-    with ZarrIO(file.url, storage_options=file.options) as io:
-        assert io.read_builder()["x"].data[:].tolist() == [1, 2, 3, 100, 101]
+    assert trees.read_builder(file.url, storage_options=file.options)["x"].data[:].tolist() == [1, 2, 3, 100, 101]

@@ -39,8 +39,7 @@ def write(place: Any, value: int = 1, **options: Any) -> None:
 
 
 def values(place: Any, **options: Any) -> list[int]:
-    with ZarrIO(place, **options) as io:
-        found: list[int] = io.read_builder()["x"].data[:].tolist()
+    found: list[int] = trees.read_builder(place, **options)["x"].data[:].tolist()
     return found
 
 
