@@ -150,10 +150,6 @@ def check_neighbours(second: Place, first: Place) -> None:
     assert nwbfile.trials["timeseries"][0][0].timeseries is trace
 
 
-def as_they_are(folder: Place) -> tuple[Place, Place]:
-    return neighbours(folder)
-
-
 def moved_together(folder: Place) -> tuple[Place, Place]:
     neighbours(folder / "here")
     (folder / "far" / "away").mkdir(parents=True)
@@ -167,7 +163,7 @@ def renamed(folder: Place) -> tuple[Place, Place]:
     return first, second.rename(second.with_name("renamed.zarr"))
 
 
-@pytest.mark.parametrize("place", [as_they_are, moved_together, renamed])
+@pytest.mark.parametrize("place", [neighbours, moved_together, renamed])
 def test_files_in_other_directories(folder, place):
     first, second = place(folder)
     check_neighbours(second, first)

@@ -36,34 +36,24 @@ def linked(target: str, *more: Any) -> GroupBuilder:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "shown"),
+    ("there", "wanted", "shown"),
     [
-        (linked("b"), "a link to /a where a link to /b is"),
-        (linked("/"), "a link to /a where a link to / is"),
-        (root(group("box", dataset("there", [1]))), "a link to /a where a dataset is"),
-        (root(group("box", group("there"))), "a link to /a where a group is"),
+        (linked("a"), linked("b"), "a link to /a where a link to /b is"),
+        (linked("a"), linked("/"), "a link to /a where a link to / is"),
+        (linked("a"), root(group("box", dataset("there", [1]))), "a link to /a where a dataset is"),
+        (linked("a"), root(group("box", group("there"))), "a link to /a where a group is"),
+        (root(group("box", dataset("there", [1]))), linked("a"), "an array where a link to /a is"),
+        (root(group("box", group("there"))), linked("a"), "a group where a link to /a is"),
     ],
-    ids=["link", "root", "dataset", "group"],
+    ids=["link", "root", "dataset", "group", "in place of an array", "in place of a group"],
 )
-def test_a_conflict_with_a_link_names_both_targets(folder, wanted, shown):
-    path = write_builder(folder / "file.zarr", linked("a"))
+def test_a_conflict_with_a_link_names_both_targets(folder, there, wanted, shown):
+    path = write_builder(folder / "file.zarr", there)
     before = contents(path)
     with ZarrIO(path, "r+") as io, pytest.raises(ConflictError, match=shown) as caught:
         io.write_builder(wanted)
     assert (caught.value.store, caught.value.path) == (str(path), "/box/there")
     assert contents(path) == before
-
-
-@pytest.mark.parametrize(
-    ("there", "shown"),
-    [(dataset("there", [1]), "an array where a link to /a is"), (group("there"), "a group where a link to /a is")],
-    ids=["array", "group"],
-)
-def test_a_link_in_the_place_of_something_names_its_target(folder, there, shown):
-    path = write_builder(folder / "file.zarr", root(group("a"), group("box", there)))
-    with ZarrIO(path, "r+") as io, pytest.raises(ConflictError, match=shown) as caught:
-        io.write_builder(linked("a"))
-    assert caught.value.path == "/box/there"
 
 
 @pytest.mark.parametrize("is_read", [True, False], ids=["read", "not read"])

@@ -8,6 +8,7 @@ from __future__ import annotations
 import warnings
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest.mock import create_autospec
 
 import h5py
 import numcodecs
@@ -190,38 +191,22 @@ def test_a_codec_is_given_by_name_or_as_it_is(
         assert {chunk[4:8] for chunk in chunks} == {bytes(4)}  # no time: equal values are equal chunks
 
 
-class Recorded(Progress):
-    """Records its calls."""
-
-    def __init__(self) -> None:
-        self.total, self.done, self.ended = 0, 0, False
-        self.paths: set[str] = set()
-
-    def start(self, total: int) -> None:
-        self.total = total
-
-    def advance(self, path: str, done: int) -> None:
-        self.done += done
-        self.paths.add(path)
-
-    def finish(self) -> None:
-        self.ended = True
-
-
 def test_the_report_and_the_progress_say_what_was_done(folder: Place, tmp_path: Path) -> None:
     simple(tmp_path / "a.h5", group__x=np.arange(100_000), y=np.float32(1), text=["a", "b"])
     with h5py.File(tmp_path / "a.h5", "r+") as file:
         file["soft"], file["hard"] = h5py.SoftLink("/y"), file["y"]
     made = folder / "a.zarr"
     for source, target in ((tmp_path / "a.h5", made), (made, tmp_path / "b.h5")):
-        progress = Recorded()
+        progress = create_autospec(Progress, instance=True)
         report = convert(source, target, write_options=WriteOptions(progress=progress))
         assert (report.groups, report.datasets, report.links, report.nbytes) == (2, 3, 2, 800_020)
         assert (report.source, report.target) == (str(source), str(target))
         assert report.format == ("zarr" if target == made else "hdf5")
         assert str(report) == "2 groups, 3 datasets, 2 links, 800.0 kB"
-        assert (progress.total, progress.done, progress.ended) == (800_020, 800_020, True)
-        assert progress.paths == {"/group/x", "/hard", "/text"}
+        progress.start.assert_called_once_with(800_020)
+        assert sum(done for (_, done), _ in progress.advance.call_args_list) == 800_020
+        assert {path for (path, _), _ in progress.advance.call_args_list} == {"/group/x", "/hard", "/text"}
+        progress.finish.assert_called_once_with()
 
 
 # ---- refusals ------------------------------------------------------------------------------------------------------

@@ -105,9 +105,15 @@ def eager(path):
     return all_shown(opened(path, lazy=False))
 
 
+class Manager(BuildManager):  # type: ignore[misc]
+    """A manager of the user."""
+
+
 def test_everything_is_what_an_eager_read_gives(path, eager):
     assert all_shown(opened(path)) == eager
-    assert all_shown(opened(path, manager=get_manager())) == eager
+    manager = Manager(get_manager().type_map)
+    assert all_shown(opened(path, manager=manager)) == eager
+    assert type(manager) is Manager
     nwbfile = opened(path)
     nwbfile.units, nwbfile.acquisition["many_03"], nwbfile.processing["many"]["places"]
     assert list(nwbfile.objects) == list(opened(path, lazy=False).objects)
@@ -382,16 +388,6 @@ def test_exports(path, folder, touched, tmp_path, eager):
         io.export(source, nwbfile, write_args={"link_data": False})
     with NWBHDF5IO(tmp_path / "export.nwb", "r") as io:
         assert {each.object_id for each in io.read().all_children()} == eager.keys()
-
-
-def test_a_manager_of_the_user(path, eager):
-    class Manager(BuildManager):  # type: ignore[misc]
-        """A manager of another class."""
-
-    manager = Manager(get_manager().type_map)
-    with NWBZarrIO(path, manager=manager) as io:
-        assert all_shown(io.read()) == eager
-    assert type(manager) is Manager
 
 
 # ---- threads --------------------------------------------------------------------------------------------------------

@@ -66,3 +66,15 @@ def test_a_refused_write_is_raised_when_hdf5_is_done() -> None:
     with pytest.raises(OSError, match="No space left"), OutputFile("/dev/full", exclusive=False) as output:
         assert output.write(b"some") == 4
         assert output.write(b"more") == 4
+
+
+def test_a_file_reads_as_zeros_behind_its_end(tmp_path: Path) -> None:
+    with OutputFile(str(tmp_path / "a"), exclusive=True) as output:
+        output.write(b"some")
+        output.seek(2)
+        read = bytearray(4)
+        assert (output.readinto(read), read) == (4, b"me\0\0")
+        output.truncate(3)
+    assert (tmp_path / "a").read_bytes() == b"som"
+    with pytest.raises(FileExistsError):
+        OutputFile(str(tmp_path / "a"), exclusive=True)

@@ -11,7 +11,9 @@ import pytest
 from hdmf.build import GroupBuilder, ReferenceBuilder
 
 from hdmf_zarr_backend import ZarrIO, verify
+from hdmf_zarr_backend.arrays.growth import wider_fields
 from hdmf_zarr_backend.errors import ValueRefusedError
+from hdmf_zarr_backend.model.stored import StoredArray
 from hdmf_zarr_backend.options import Limits, ReadRules
 from tests.peers import Peer
 from tests.trees import dataset, group, read_builder, root, write_builder
@@ -34,17 +36,7 @@ def text_bytes(path: Path, name: str = "rows") -> list[int]:
     return [kind["configuration"]["length_bytes"] for kind in types if isinstance(kind, dict)]
 
 
-def test_a_text_of_rows_has_the_planned_width(tmp_path):
-    rows = [(1, "a" * 600), (2, "b")]
-    path = written(tmp_path / "a.zarr", root(dataset("rows", rows, FIELDS)))
-    with ZarrIO(path, "r+") as io:
-        table = io.read_builder()["rows"].data
-        table.append((3, "c" * 600))
-    assert rows_of(path) == [*rows, (3, "c" * 600)]
-    assert text_bytes(path) == [4 * 600]
-
-
-@pytest.mark.parametrize(("length", "width"), [(601, 1200), (1200, 1200), (1500, 1500)])
+@pytest.mark.parametrize(("length", "width"), [(600, 600), (601, 1200), (1200, 1200), (1500, 1500)])
 def test_a_longer_text_of_rows_makes_its_field_twice_as_long_at_least(tmp_path, length, width):
     rows = [(1, "a" * 600), (2, "b")]
     path = written(tmp_path / "a.zarr", root(dataset("rows", rows, FIELDS)))
@@ -55,9 +47,9 @@ def test_a_longer_text_of_rows_makes_its_field_twice_as_long_at_least(tmp_path, 
     assert rows_of(path) == [*rows, (3, "ä" * length)]
     assert text_bytes(path) == [4 * width]
     with ZarrIO(path, "r+") as io:  # the field is wide enough now
-        io.read_builder()["rows"].data.append((4, "d" * 1000))
+        io.read_builder()["rows"].data.append((4, "d" * width))
     assert text_bytes(path) == [4 * width]
-    assert rows_of(path)[3] == (4, "d" * 1000)
+    assert rows_of(path)[3] == (4, "d" * width)
     assert verify(path, "chunks").problems == []
 
 
@@ -117,6 +109,20 @@ def test_rows_of_other_writers_become_wider_and_keep_unknown_metadata(tmp_path):
     assert document["theirs"] == {"must_understand": False, "word": 1}
     assert document["attributes"]["their_note"] == "kept"
     assert rows_of(path) == [(1, "a"), (2, "b"), (3, "äöü"), (4, "abcdefg")]
+
+
+@pytest.mark.parametrize(
+    ("row", "wanted"),
+    [(("/a", "abcd"), None), (("/ä", "äöüß"), None), (("/äö", "äöüßx"), ["|S8", "<U8"]),
+     (("/" + "a" * 20, "b"), ["|S21", "<U4"]), (("/a", 12345), ["|S4", "<U8"]), (("/a", "b" * 1000), ["|S4", "<U1000"]),
+     (("/a", "b" * 5000), None)],
+)  # fmt: skip
+def test_fields_are_as_wide_as_their_units_say(row, wanted):
+    """Characters of text, bytes of bytes; other values are stored as JSON behind a U+0000."""
+    fields = [["i", "<i4", "number"], ["to", "|S4", "reference"], ["text", "<U4", "text"]]
+    node = StoredArray((4, 3), (4, 3), "|O", filters=[{"id": "struct", "fields": fields}])
+    found = wider_fields(node, [np.array([[1, *row]], dtype=object)], 20_000)
+    assert (found and [data_type for _, data_type, _ in found]) == (wanted and ["<i4", *wanted])
 
 
 _ROWS_OF_PEER = """
