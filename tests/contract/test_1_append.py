@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from hdmf.build import GroupBuilder, LinkBuilder, ReferenceBuilder
 from hdmf.common import DynamicTable, VectorData, VectorIndex, get_manager
-from pynwb import NWBHDF5IO, NWBFile, TimeSeries, validate
+from pynwb import NWBHDF5IO, TimeSeries, validate
 from pynwb.behavior import Position, SpatialSeries
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO, convert, repair
@@ -214,7 +214,13 @@ def test_an_index_grows_beyond_its_type(folder, rows, length, dtype):
 @APPEND
 def test_a_table_of_two_rows_gets_larger_chunks(folder):
     """Its columns were stored in chunks of two rows, and a chunk is a file, or a request."""
-    path = samples.write_zarr(folder / "file.zarr", _table_of_two())
+    nwbfile = samples.plain_nwbfile()
+    target = TimeSeries(name="target", data=[1.0], unit="m", rate=1.0)
+    values = {"number": [0.5, 1.5], "word": ["a", "b"], "object": [target, target]}
+    columns = [VectorData(name=name, description="of two rows", data=data) for name, data in values.items()]
+    nwbfile.add_acquisition(target)
+    nwbfile.add_acquisition(DynamicTable(name="table", description="short", columns=columns, id=[0, 1]))
+    path = samples.write_zarr(folder / "file.zarr", nwbfile)
     with NWBZarrIO(path, "r+") as io:
         nwbfile = io.read()
         table = nwbfile.acquisition["table"]
@@ -273,16 +279,6 @@ def test_an_earlier_reader_gets_no_wrong_reference(folder, monkeypatch):
     with ZarrIO(path, "r") as io:
         references = io.read_builder()["references"].data
         assert [references[number].name for number in (3, 99)] == ["target3", "target99"]
-
-
-def _table_of_two() -> NWBFile:
-    nwbfile = samples.plain_nwbfile()
-    target = TimeSeries(name="target", data=[1.0], unit="m", rate=1.0)
-    columns = {"number": [0.5, 1.5], "word": ["a", "b"], "object": [target, target]}
-    made = [VectorData(name=name, description="of two rows", data=data) for name, data in columns.items()]
-    nwbfile.add_acquisition(target)
-    nwbfile.add_acquisition(DynamicTable(name="table", description="short", columns=made, id=[0, 1]))
-    return nwbfile
 
 
 @APPEND
