@@ -52,12 +52,9 @@ class EditableColumn(EditableArray, DataIO):  # type: ignore[misc]
     def append(self, data: Any, axis: int = 0) -> tuple[int, ...]:
         """Append one element (as hdmf calls it), or a block of elements (as zarr does)."""
         with at(self.location, self.name):
-            ndim = count_axes(data) if self._has_fields else _ndim(data)
+            is_plain = self.dtype.names is None or self.dtype.hasobject
+            ndim = _ndim(data) if is_plain else count_axes(data)
         return super().append(data if ndim == self.ndim else [data], axis)
-
-    @property
-    def _has_fields(self) -> bool:
-        return self.dtype.names is not None and not self.dtype.hasobject
 
     def _typed(self, data: Any, dtype: np.dtype[Any]) -> Array:
         if self._grows_wider and not self.node.stored.filters:

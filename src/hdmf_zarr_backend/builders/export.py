@@ -155,9 +155,7 @@ def build_again(root: Any, src_io: Any, location: str, lazy: LazyContainers | No
     """
     read_by = src_io.manager
     manager = _ExportManager(read_by, root, location)
-    untouched: AbstractContextManager[list[tuple[Any, str, Any]]] = nullcontext([])
-    if lazy is not None:
-        untouched = lazy.only_made()
+    untouched: AbstractContextManager[Any] = nullcontext([]) if lazy is None else lazy.only_made()
     with untouched as unmade:
         manager.unmade = frozenset(id(child) for _, _, child in unmade)
         builder = manager.build(root, source=location, root=True, export=True)
@@ -241,14 +239,9 @@ class _Merge:
             name = self.mapper.get_attribute(specs[0])
             value = None if name is None else self._container.fields.get(name)
             _keep_data(value, new, old)
-            if (
-                new.data is not old.data
-                and isinstance(old.data, SCALARS)
-                and new.data != old.data
-                and self._is_untouched(specs[0])
-            ):
-                new["data"] = old.data
-                new._DatasetBuilder__dtype = old.dtype
+            is_other = new.data is not old.data and isinstance(old.data, SCALARS) and new.data != old.data
+            if is_other and self._is_untouched(specs[0]):
+                _take_data(new, old)
             self._attributes(new, old, specs)
             self.datasets.append((old, new))
 
@@ -266,10 +259,14 @@ class _Merge:
 def _keep_data(value: Any, new: Any, old: Any) -> None:
     """Keep data as read if ``value``, what the container holds, is what was read; settings always stay."""
     if _is_as_read(value, old.data):
-        new["data"] = old.data
-        new._DatasetBuilder__dtype = old.dtype
+        _take_data(new, old)
     elif isinstance(value, ZarrDataIO) and not isinstance(new.data, DataIO):
         new["data"] = ZarrDataIO(new.data, **value.get_io_params())  # hdmf replaces it by a list of references
+
+
+def _take_data(new: Any, old: Any) -> None:
+    new["data"] = old.data
+    new._DatasetBuilder__dtype = old.dtype
 
 
 def _is_as_read(value: Any, stored: Any) -> bool:

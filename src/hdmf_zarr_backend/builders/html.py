@@ -23,18 +23,16 @@ _KIND = "Zarr Array"
 def dataset_html(dataset: Any) -> str:
     """Return an HTML table of the data type, shape, chunks, codecs and stored size of ``dataset``."""
     lazy = getattr(dataset, "dataset", dataset)
-    info = get_basic_array_info(lazy if isinstance(lazy, LazyArray) else dataset)
+    kind = _KIND
     if isinstance(lazy, LazyArray):
-        info |= _stored_as(
-            lazy, _codec_name(lazy.node.stored.compressor), map(_codec_name, lazy.node.stored.filters or ())
-        )
-        return str(generate_array_html_repr(info, lazy, _KIND))
-    if hasattr(dataset, "nbytes_stored"):  # an array that zarr itself has opened
+        dataset, stored = lazy, lazy.node.stored
+        how = _stored_as(lazy, _codec_name(stored.compressor), map(_codec_name, stored.filters or ()))
+    elif hasattr(dataset, "nbytes_stored"):  # an array that zarr itself has opened
         compressors = dataset.compressors if hasattr(dataset, "compressors") else filter(None, [dataset.compressor])
-        info |= _stored_as(dataset, ", ".join(map(str, compressors)), map(str, dataset.filters or ()))
-        return str(generate_array_html_repr(info, dataset, _KIND))
-    kind = "NumPy array" if type(dataset).__module__ == "numpy" else type(dataset).__name__
-    return str(generate_array_html_repr(info, dataset, kind))
+        how = _stored_as(dataset, ", ".join(map(str, compressors)), map(str, dataset.filters or ()))
+    else:
+        kind, how = "NumPy array" if type(dataset).__module__ == "numpy" else type(dataset).__name__, {}
+    return str(generate_array_html_repr(get_basic_array_info(dataset) | how, dataset, kind))
 
 
 def io_html(location: str, mode: str, parsed: ParsedFile | None) -> str:

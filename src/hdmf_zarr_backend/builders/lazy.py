@@ -285,11 +285,14 @@ class Entry:
 
 
 def _make_before(base: Any, *names: str) -> Callable[[type], type]:
-    """Let methods of a class make all members, and then do what those of ``base`` do."""
+    """Let methods of a class make the members that they need, and then do what those of ``base`` do."""
 
     def method(name: str) -> Any:
         def call(self: Any, *arguments: Any) -> Any:
-            self._make_all()
+            if name in ("pop", "__delitem__"):
+                self.get(arguments[0])
+            else:
+                self._make_all()
             return getattr(base, name)(self, *arguments)
 
         return wraps(getattr(base, name))(call)
@@ -357,15 +360,9 @@ class _Lazy(dict):  # type: ignore[type-arg]
         return dict(self.items())
 
 
-@_make_before(dict, "popitem")
+@_make_before(dict, "pop", "popitem")
 class LazyFields(_Lazy):
     """The fields of a container."""
-
-    def pop(self, key: Any, *default: Any) -> Any:
-        """Remove a field and return its value."""
-        if key in self:
-            self[key]
-        return dict.pop(self, key, *default)
 
     def setdefault(self, key: Any, default: Any = None) -> Any:
         """Return the value of a field, which is set where it is missing."""
@@ -375,7 +372,7 @@ class LazyFields(_Lazy):
         return dict, (self.copy(),)
 
 
-@_make_before(LabelledDict, "popitem", "clear", "__reduce_ex__")
+@_make_before(LabelledDict, "pop", "popitem", "clear", "__delitem__", "__reduce_ex__")
 class LazyMembers(_Lazy, LabelledDict):  # type: ignore[misc]
     """The members of a container by name; a plain ``LabelledDict`` once all of them are made."""
 
@@ -388,17 +385,6 @@ class LazyMembers(_Lazy, LabelledDict):  # type: ignore[misc]
             return self._made(key, dict.__getitem__(self, key))
         self._make_all()  # the key may be a query
         return LabelledDict.__getitem__(self, key)
-
-    def pop(self, key: Any) -> Any:  # type: ignore[override] # as of LabelledDict
-        """Remove a member and return it."""
-        if key in self:
-            self[key]
-        return LabelledDict.pop(self, key)
-
-    def __delitem__(self, key: Any) -> None:
-        if key in self:
-            self[key]
-        LabelledDict.__delitem__(self, key)
 
 
 @_make_before(list, "__iter__", "__len__", "__getitem__")

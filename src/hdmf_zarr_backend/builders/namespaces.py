@@ -10,7 +10,7 @@ import numpy as np
 from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
 from hdmf_zarr_backend.arrays.chunks import ChunkReader
 from hdmf_zarr_backend.errors import MetadataError, MissingNamespacesWarning, ZarrBackendError, at, warn
-from hdmf_zarr_backend.formats.namespaces import NAMESPACE, newest_version, spec_location
+from hdmf_zarr_backend.formats.namespaces import NAMESPACE, cached_versions, newest_version, spec_location
 from hdmf_zarr_backend.formats.reserved import SPECLOC
 from hdmf_zarr_backend.model.nodes import Dataset, Group, Hierarchy, absolute, join
 from hdmf_zarr_backend.stores.base import Store
@@ -23,15 +23,6 @@ USE_INSTALLED = {
 
 HDMF_ERRORS = (ValueError, TypeError, LookupError, AttributeError, NameError, RecursionError)
 """Errors that HDMF raises for invalid specifications, which it does not check."""
-
-
-def cached_versions(hierarchy: Hierarchy) -> dict[str, list[str]]:
-    """Return ``{namespace: versions}`` of the cached namespaces of a file."""
-    location = spec_location(hierarchy.root.attributes.get(SPECLOC))
-    group = hierarchy.get(location) if location is not None else None
-    if not isinstance(group, Group):
-        return {}
-    return {name: sorted(node.members) for name, node in sorted(group.members.items()) if isinstance(node, Group)}
 
 
 def newest_versions(hierarchy: Hierarchy) -> dict[str, str]:

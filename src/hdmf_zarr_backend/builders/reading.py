@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any
 
 from hdmf_zarr_backend.arrays.lazy import LazyArray
 from hdmf_zarr_backend.builders.assembler import Assembler
@@ -21,8 +21,6 @@ from hdmf_zarr_backend.formats.links import LinkedFile
 from hdmf_zarr_backend.formats.references import Reference
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.gc_pause import gc_paused
-
-_A = TypeVar("_A", bound=Assembler)
 
 
 class ReadSession:
@@ -57,7 +55,7 @@ class ReadSession:
                 return
         self.own = self._make(Assembler, self._resolver.main, edits=edits)
 
-    def _make(self, cls: type[_A], file: LinkedFile, *, edits: Edits | None = None) -> _A:
+    def _make(self, cls: type[Assembler], file: LinkedFile, *, edits: Edits | None = None) -> Any:
         references = FileResolver(partial(self._resolve, file.location), self._construct, self._manager)
         assembler = cls(file, self._resolver, self._assembler_of, references, edits=edits)
         assembler.levels = self._levels
@@ -74,7 +72,8 @@ class ReadSession:
 
     def _assembler_of(self, file: LinkedFile) -> Assembler:
         """Return the assembler of this file, or that of a linked one, which is read only."""
-        return self._assemblers.get(file.location) or self._make(Assembler, file)
+        assembler: Assembler = self._assemblers.get(file.location) or self._make(Assembler, file)
+        return assembler
 
     @gc_paused()
     def root(self) -> Any:
@@ -94,9 +93,8 @@ class ReadSession:
     def _tell(self, paths: Iterable[str]) -> None:
         for path in paths:
             builder = self.own.builders[path]
-            self._notify(builder)
-            for link in getattr(builder, "links", {}).values():
-                self._notify(link)
+            for each in (builder, *getattr(builder, "links", {}).values()):
+                self._notify(each)
 
     def _restore_types(self, assemblers: Iterable[Assembler]) -> None:
         """Ask the schema for the attributes that files of other writers, linked ones too, have no types for."""

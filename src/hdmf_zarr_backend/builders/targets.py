@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import posixpath
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hdmf.build import Builder, GroupBuilder, LinkBuilder, ReferenceBuilder
@@ -79,30 +79,21 @@ class StoredReference:
     json: dict[str, Any]
 
 
+@dataclass(eq=False)
 class Targets:
     """Converts builders to references, each distinct target once."""
 
-    def __init__(
-        self,
-        location: str,
-        export_location: str | None,
-        manager: Any,
-        root_id: str | None,
-        file_ids: Mapping[str, str | None] | None = None,
-        root: Any = None,
-        source_manager: Any = None,
-    ) -> None:
-        self.location = location
-        self.export_location = export_location
-        self._manager = manager
-        self.root_id = root_id
-        self._encoded: dict[Reference, dict[str, Any]] = {}
-        self._known: dict[int, tuple[Any, Reference]] = {}
-        self._replaced: dict[int, tuple[Any, Any]] = {}
-        self._file_ids = dict(file_ids or {})
-        self._root = root
-        self._source_manager = source_manager or manager
-        self._copied: set[int] = set()  # ids of builders in `_known`
+    location: str
+    export_location: str | None
+    manager: Any
+    root_id: str | None
+    file_ids: Mapping[str, str | None]
+    root: Any = None
+    source_manager: Any = None
+    _encoded: dict[Reference, dict[str, Any]] = field(default_factory=dict, init=False)
+    _known: dict[int, tuple[Any, Reference]] = field(default_factory=dict, init=False)
+    _replaced: dict[int, tuple[Any, Any]] = field(default_factory=dict, init=False)
+    _copied: set[int] = field(default_factory=set, init=False)  # ids of builders in `_known`
 
     def is_own(self, builder: Any) -> bool:
         """Tell whether a builder is, or will be, in the file to write."""
@@ -142,12 +133,12 @@ class Targets:
 
     def is_lost(self, builder: Any) -> bool:
         """Tell whether a builder is neither in a file yet nor below the root that is written."""
-        if self._root is None or builder.location is not None or id(builder) in self._copied:
+        if self.root is None or builder.location is not None or id(builder) in self._copied:
             return False
         top = builder
         while top.parent is not None:
             top = top.parent
-        return top is not self._root and self.is_own(builder)
+        return top is not self.root and self.is_own(builder)
 
     def describe(self, builder: Any) -> str:
         """Return type, name and origin of a builder, for a message."""
@@ -155,8 +146,8 @@ class Targets:
         what = f"the {data_type} {builder.name!r}" if data_type else repr(builder.name)
         if not data_type and owner is not None and (owner_type := data_type_of(owner)):
             builder, what = owner, f"{what} of the {owner_type} {owner.name!r}"
-        containers = getattr(self._source_manager, "_BuildManager__containers", {})  # get_builder is the other way
-        container = containers.get(id(builder))
+        manager = self.source_manager or self.manager
+        container = getattr(manager, "_BuildManager__containers", {}).get(id(builder))  # get_builder is the other way
         origin = builder.source if container is None else container.container_source
         return what if origin in (None, self.location) else f"{what} (from {origin})"
 
@@ -165,8 +156,8 @@ class Targets:
             return target.builder
         if isinstance(target, Builder):
             return target
-        if isinstance(target, AbstractContainer) and self._manager is not None:
-            return self._manager.build(target)
+        if isinstance(target, AbstractContainer) and self.manager is not None:
+            return self.manager.build(target)
         raise ValueRefusedError(f"{target!r} cannot be the target of a reference")
 
     def _make(self, builder: Any) -> Reference:
@@ -180,7 +171,7 @@ class Targets:
         if not can_be_named(file):
             problem = f"{builder_path(builder)} is in {file}, to which a Zarr file cannot point"
             raise ValueRefusedError(problem, remedy="Copy the object, or write its file to a location with an address.")
-        file_id = self._file_ids.get(file) or (object_id(root) if builder_path(root) == "/" else None)
+        file_id = self.file_ids.get(file) or (object_id(root) if builder_path(root) == "/" else None)
         return Reference(link_sources.relative_source(file, self.location), path, object_id(builder), file_id)
 
     def encode(self, target: Any) -> dict[str, Any] | None:
@@ -208,7 +199,7 @@ class Targets:
 
     def encode_stored(self, target: Any, *, is_written: Callable[[Any], bool]) -> dict[str, Any] | None:
         """Return the JSON of a reference to an object that is in a file already."""
-        builder = self._manager.get_builder(target) if isinstance(target, AbstractContainer) else target
+        builder = self.manager.get_builder(target) if isinstance(target, AbstractContainer) else target
         if builder is None or (isinstance(builder, Builder) and self.is_own(builder) and not is_written(builder)):
             raise ConflictError(
                 "a reference was appended to something that is not in the file",

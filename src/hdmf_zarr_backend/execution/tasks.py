@@ -7,7 +7,7 @@ can. Two tasks never share a chunk, so values are written correctly in any order
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice, product
@@ -105,21 +105,23 @@ class ValuesTask:
 
     Attributes
     ----------
-    keys : Store
+    store : Store
         The store that is written.
-    path, key : str
-        Path of the array, and key of the chunk.
+    path : str
+        Path of the array.
     codec : ChunkCodec
         The codec of the array.
     chunk : array
         Its values.
+    put : callable
+        Writes the encoded chunk.
     """
 
     store: Store
     path: str
-    key: str
     codec: ChunkCodec
     chunk: Array
+    put: Callable[[bytes], None]
 
     @property
     def nbytes(self) -> int:
@@ -129,7 +131,7 @@ class ValuesTask:
     def run(self) -> int:
         """Write the chunk and return the bytes of its values."""
         with task_on(self.store, self.path):
-            self.store.set(self.key, self.codec.encode(self.chunk))
+            self.put(self.codec.encode(self.chunk))
         return self.nbytes
 
 

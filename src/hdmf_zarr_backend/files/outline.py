@@ -19,7 +19,7 @@ from hdmf_zarr_backend.files.parser import ParsedFile, parse
 from hdmf_zarr_backend.formats.both import BOTH
 from hdmf_zarr_backend.formats.elements import codec_labels, describe_any, type_label
 from hdmf_zarr_backend.formats.links import LinkedFile
-from hdmf_zarr_backend.formats.namespaces import spec_location
+from hdmf_zarr_backend.formats.namespaces import cached_versions, spec_location
 from hdmf_zarr_backend.formats.references import Reference, decode_attribute_reference, is_reference
 from hdmf_zarr_backend.formats.reserved import DIMENSIONS, SPECLOC, data_type_of, notes_of, visible
 from hdmf_zarr_backend.model.links import Resolver
@@ -105,7 +105,7 @@ class Outline:
             "location": self.location,
             "zarr_format": self.zarr_format,
             "consolidated": self.consolidated,
-            "specifications": self._cached(),
+            "specifications": cached_versions(self.hierarchy),
             "nodes": nodes,
         }
 
@@ -169,12 +169,6 @@ class Outline:
                     found[name] = [decode_attribute_reference(item) for item in items]
         return found
 
-    def _cached(self) -> dict[str, list[str]]:
-        """Return ``{namespace: versions}`` of the cached specifications."""
-        group = self.hierarchy.get(self.spec_path) if self.spec_path is not None else None
-        members = group.members if isinstance(group, Group) else {}
-        return {name: sorted(node.members) for name, node in sorted(members.items()) if isinstance(node, Group)}
-
     # ---- for a tree ---------------------------------------------------------------------------------------------
 
     @property
@@ -191,7 +185,8 @@ class Outline:
             return self._describe_array(path, node, attributes)
         name = data_type_of(node) or ""
         if path == self.spec_path and not self.specs:
-            cached = [f"{namespace} {', '.join(versions)}" for namespace, versions in self._cached().items()]
+            known = cached_versions(self.hierarchy)
+            cached = [f"{namespace} {', '.join(versions)}" for namespace, versions in known.items()]
             return Description([name], instead=f"cached specifications: {'; '.join(cached) or 'none'}")
         links = [Leaf(link["name"], "link", target=_place(link["target"])) for link in self._links(path, node)]
         return Description([name], attributes=attributes, links=links, likeness=name)

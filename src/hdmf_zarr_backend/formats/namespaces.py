@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from hdmf_zarr_backend.model.nodes import relative
+from hdmf_zarr_backend.formats.reserved import SPECLOC
+from hdmf_zarr_backend.model.nodes import Group, Hierarchy, relative
 
 _UNVERSIONED = ("None", "unversioned")
 _VERSION = re.compile(r"v?(?P<release>[0-9]+(?:\.[0-9]+)*)(?P<suffix>.*)", re.DOTALL)
@@ -69,3 +70,12 @@ def spec_location(value: Any) -> str | None:
         if isinstance(value, dict):
             value = value.get("path")
     return relative(value) if isinstance(value, str) and relative(value) else None
+
+
+def cached_versions(hierarchy: Hierarchy) -> dict[str, list[str]]:
+    """Return ``{namespace: versions}`` of the cached namespaces of a file."""
+    location = spec_location(hierarchy.root.attributes.get(SPECLOC))
+    group = hierarchy.get(location) if location is not None else None
+    if not isinstance(group, Group):
+        return {}
+    return {name: sorted(node.members) for name, node in sorted(group.members.items()) if isinstance(node, Group)}

@@ -11,6 +11,7 @@ Source: hdmf-zarr storage specification, "Links"; docs/format, "Links".
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
 from hdmf_zarr_backend.errors import LinkRefusedError, ReferenceTargetError, StoreNotFoundError
@@ -51,24 +52,20 @@ class CircularLinkError(ReferenceTargetError):
     """Links form a circle."""
 
 
+@dataclass(slots=True, eq=False)
 class Resolver(Generic[F]):
     """Finds the targets of links and references of one file, and of the files that it leads to, each opened once."""
 
-    def __init__(
-        self,
-        main: F,
-        open_other: Callable[[str], F],
-        *,
-        may_follow: Callable[[str, str], None],
-        may_exist: Callable[[str], bool],
-        check_limit: Callable[[str, int, str], None],
-    ) -> None:
-        self.main = main
-        self.files: dict[str, F] = {main.location: main}
-        self._open_other = open_other
-        self._may_follow = may_follow
-        self._may_exist = may_exist
-        self._check_limit = check_limit
+    main: F
+    open_other: Callable[[str], F]
+    _: KW_ONLY
+    may_follow: Callable[[str, str], None]
+    may_exist: Callable[[str], bool]
+    check_limit: Callable[[str, int, str], None]
+    files: dict[str, F] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        self.files[self.main.location] = self.main
 
     def find(self, file: F, source: str, path: str) -> tuple[F, str, Node]:
         """Return file, path and node that a link or reference in ``file`` leads to."""
@@ -103,7 +100,7 @@ class Resolver(Generic[F]):
                 raise CircularLinkError(
                     "the links form a circle", store=target.location, path=absolute(path), remedy="Remove one of them."
                 )
-            self._check_limit("max_links", len(seen), f"{len(seen)} links lead from one to the next")
+            self.check_limit("max_links", len(seen), f"{len(seen)} links lead from one to the next")
             seen.add((target.location, path))
             node, link, rest = _walk(target, path)
             if node is not None:
@@ -119,16 +116,16 @@ class Resolver(Generic[F]):
             if location in self.files:
                 return self.files[location]
             try:
-                self._may_follow(location, origin.location)
+                self.may_follow(location, origin.location)
             except LinkRefusedError as error:
                 refused = refused or error
                 continue
-            if not self._may_exist(location):
+            if not self.may_exist(location):
                 continue
             count = len(self.files)
-            self._check_limit("max_files", count, f"links lead to {count} other files")
+            self.check_limit("max_files", count, f"links lead to {count} other files")
             try:
-                self.files[location] = self._open_other(location)
+                self.files[location] = self.open_other(location)
             except StoreNotFoundError:
                 continue  # only a server knows what it has
             return self.files[location]
@@ -140,7 +137,7 @@ class Resolver(Generic[F]):
     def locate(self, origin: F, source: str) -> str:
         """Return the location that a source means, without opening it; also that of a file that does not exist."""
         candidates = list(self._candidates(origin, source))
-        there = (location for location in candidates if location in self.files or self._may_exist(location))
+        there = (location for location in candidates if location in self.files or self.may_exist(location))
         return next(there, candidates[0])
 
     @staticmethod

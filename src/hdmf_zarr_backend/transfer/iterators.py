@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import itertools
 from collections import OrderedDict, defaultdict
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -18,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hdmf_zarr_backend.arrays.changed_shards import WaitingShards
-from hdmf_zarr_backend.arrays.codecs import ChunkCodec, chunk_codec
+from hdmf_zarr_backend.arrays.codecs import chunk_codec
 from hdmf_zarr_backend.arrays.fills import fill_array
 from hdmf_zarr_backend.arrays.selection import Axis, normalise, positions
 from hdmf_zarr_backend.arrays.shards import ShardReader, shard_grid
@@ -50,6 +51,17 @@ class GrowingShards(WaitingShards):
             return data
         return ShardReader(self._store, self._path, self._array).get(index)
 
+    def keep(self, index: Index, data: bytes) -> None:
+        """Set the stored bytes of a chunk; without room for them, the error says so."""
+        path = absolute(self._path)
+        try:
+            self.set(index, data)
+        except OSError as error:
+            lack = resource_failure(error, "kept until its shard is full", path=path, what="a chunk")
+            problem = f"a chunk could not be kept until its shard is full ({error})"
+            remedy = "The data written so far are incomplete; check the disk, and run again."
+            raise lack or StoreError(problem, path=path, remedy=remedy) from error
+
     def finish(self) -> None:
         """Write all shards with chunks that are not written yet. Every chunk of the array must have been set."""
         waiting = set(self.shards())
@@ -57,49 +69,6 @@ class GrowingShards(WaitingShards):
             if shard in waiting:
                 self.write(shard)
         self.close()
-
-
-@dataclass(slots=True)
-class ShardedValuesTask:
-    """Encodes one chunk whose values are in memory, and adds it to its shard.
-
-    Attributes
-    ----------
-    shards : GrowingShards
-        The shards of the array.
-    path : str
-        The array.
-    index : tuple of int
-        The chunk.
-    codec : ChunkCodec
-        Encodes the chunk.
-    chunk : array
-        Its values.
-    """
-
-    shards: GrowingShards
-    path: str
-    index: Index
-    codec: ChunkCodec
-    chunk: npt.NDArray[Any]
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the values."""
-        return int(self.chunk.nbytes)
-
-    def run(self) -> int:
-        """Encode the chunk and return the bytes of its values."""
-        try:
-            self.shards.set(self.index, self.codec.encode(self.chunk))
-        except OSError as error:
-            lack = resource_failure(error, "kept until its shard is full", path=absolute(self.path), what="a chunk")
-            raise lack or StoreError(
-                f"a chunk could not be kept until its shard is full ({error})",
-                path=absolute(self.path),
-                remedy="The data written so far are incomplete; check the disk, and run again.",
-            ) from error
-        return self.nbytes
 
 
 class Texts:
@@ -276,11 +245,8 @@ def _bounds(selection: tuple[Any, ...], shape: tuple[int, ...]) -> tuple[int, ..
     """Return the shape needed to contain a block of ``shape``, whose length counts where the selection has no end."""
     whole = len(shape) == len(selection)  # the data may have an axis for an integer index
     lengths = iter(shape)
-    bounds = []
-    for item in selection:
-        length = next(lengths, 0) if whole or np.ndim(item) or isinstance(item, slice) else 1
-        bounds.append(_end(item, length))
-    return tuple(bounds)
+    have_axes = (whole or np.ndim(item) or isinstance(item, slice) for item in selection)
+    return tuple(_end(item, next(lengths, 0) if has else 1) for item, has in zip(selection, have_axes, strict=True))
 
 
 def _end(item: Any, length: int) -> int:
@@ -316,7 +282,10 @@ class GrowingArray:
         self._path = path
         self.array = array
         self.texts = Texts() if array.first_filter.get("id") == "vlen-utf8" else None
-        self._encoded = array if self.texts is None else _as_bytes(array)
+        self._encoded = array
+        if self.texts is not None:  # the chunks of text are those of bytes
+            fill, filters = encode_object_fill(array.fill_value, "vlen-bytes"), [VLEN_BYTES, *(array.filters or [])[1:]]
+            self._encoded = replace(array, fill_value=fill, filters=filters)
         self._codec = chunk_codec(self._encoded)
         self._waiting: OrderedDict[Index, tuple[Array, int]] = OrderedDict()
         self._written: set[Index] = set()
@@ -399,10 +368,9 @@ class GrowingArray:
 
     def _write(self, index: Index, chunk: Array, *, is_full: bool = True) -> None:
         self._written.add(index)
+        self._sink.put(ValuesTask(self._store, self._path, self._codec, chunk, partial(self._set, index)))
         if self._shards is None:
-            self._sink.put(ValuesTask(self._store, self._path, self._key(index), self._codec, chunk))
             return
-        self._sink.put(ShardedValuesTask(self._shards, self._path, index, self._codec, chunk))
         full = self._full[self._shards.shard_of(index)]
         full.discard(index)
         if is_full:
@@ -411,6 +379,12 @@ class GrowingArray:
             self._sink.flush()
             self._shards.write(self._shards.shard_of(index))
             full.clear()
+
+    def _set(self, index: Index, data: bytes) -> None:
+        if self._shards is None:
+            self._store.set(self._key(index), data)
+        else:
+            self._shards.keep(index, data)
 
     def _key(self, index: Index) -> str:
         return join(self._path, self.array.chunk_name(index))
@@ -428,21 +402,13 @@ class GrowingArray:
             self._write(index, chunk, is_full=False)
         empty: bytes | None = None
         for index in itertools.product(*map(range, self.array.grid)):
-            if index not in self._written:
-                empty = empty or self._codec.encode(fill_array(self._encoded, self._codec.dtype, self.array.chunks))
-                if self._shards is not None:
-                    self._shards.set(index, empty)
-                else:
-                    self._store.set(self._key(index), empty)
+            if index in self._written:
+                continue
+            empty = empty or self._codec.encode(fill_array(self._encoded, self._codec.dtype, self.array.chunks))
+            self._set(index, empty)
         if self._shards is not None:
             self._sink.flush()
             self._shards.finish()
-
-
-def _as_bytes(array: StoredArray) -> StoredArray:
-    """Return an array of text as one of bytes, whose chunks are the same."""
-    fill = encode_object_fill(array.fill_value, "vlen-bytes")
-    return replace(array, fill_value=fill, filters=[dict(VLEN_BYTES), *(array.filters or [])[1:]])
 
 
 def _shaped(data: Array, axes: list[Axis]) -> Array:

@@ -8,7 +8,7 @@ import unicodedata
 from collections.abc import Iterable
 
 from hdmf_zarr_backend.changes.journal import JOURNAL
-from hdmf_zarr_backend.errors import NameRefusedError, NestingError, PortableNameWarning, warn
+from hdmf_zarr_backend.errors import NameRefusedError, NestingError, PortableNameWarning, at, warn
 from hdmf_zarr_backend.model.nodes import absolute, split
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.files import partial_path
@@ -41,12 +41,9 @@ def check_names(paths: Iterable[str], store: Store) -> None:
         return
     for path in paths:
         if _CONTROL.search(path):
-            raise NameRefusedError(
-                "the name has a control character, which this store does not allow in keys",
-                store=store.location,
-                path=absolute(path),
-                remedy="Rename it, or write to a local place.",
-            )
+            problem = "the name has a control character, which this store does not allow in keys"
+            with at(store, path):
+                raise NameRefusedError(problem, remedy="Rename it, or write to a local place.")
 
 
 def warn_of_names(paths: Iterable[str], location: str) -> None:
