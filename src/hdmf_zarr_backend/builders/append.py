@@ -186,11 +186,8 @@ def _linked(container: Any, manager: Any) -> Iterator[Any]:
     """Yield the containers with another parent that a container links to."""
     for name, value in container.fields.items():
         if isinstance(value, dict):
-            yield from (
-                member
-                for member in value.values()
-                if isinstance(member, AbstractContainer) and member.parent is not container
-            )
+            members = (each for each in value.values() if isinstance(each, AbstractContainer))
+            yield from (member for member in members if member.parent is not container)
         elif isinstance(value, AbstractContainer) and value.parent is not container:
             spec = manager.type_map.get_map(container).get_attr_spec(name)
             if isinstance(spec, (LinkSpec, GroupSpec)):  # not a series that shares its timestamps
@@ -234,12 +231,9 @@ class AppendPlanner(Planner):
         root = self.plan.hierarchy.root
         there, wanted = root.attributes.get("object_id"), object_id(builder)
         if isinstance(there, str) and wanted is not None and there != wanted and not self._is_written(builder):
-            raise ConflictError(
-                f"the file holds the root object {there} and {wanted} is to be written: the name already exists",
-                store=self.targets.location,
-                path="/",
-                remedy="Read the file, change what was read and write that; or use mode 'w' to replace the file.",
-            )
+            problem = f"the file holds the root object {there} and {wanted} is to be written: the name already exists"
+            remedy = "Read the file, change what was read and write that; or use mode 'w' to replace the file."
+            raise ConflictError(problem, store=self.targets.location, path="/", remedy=remedy)
         self._merge_group(builder, root, "")
         return self.plan
 
@@ -319,12 +313,9 @@ class AppendPlanner(Planner):
             raise self._conflict(join(group.path, name), f"a link to {_named(stored)}", wanted)
 
     def _conflict(self, path: str, there: str, wanted: str) -> ConflictError:
-        return ConflictError(
-            f"the file holds {there} where {wanted} is to be written",
-            store=self.targets.location,
-            path=absolute(path),
-            remedy="Give the new object another name, or export to a new file.",
-        )
+        problem = f"the file holds {there} where {wanted} is to be written"
+        remedy = "Give the new object another name, or export to a new file."
+        return ConflictError(problem, store=self.targets.location, path=path, remedy=remedy)
 
     # ---- attributes -------------------------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ may need several.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -213,6 +214,7 @@ def _to_ascii(values: Any) -> Any:
     return flat.reshape(values.shape)
 
 
+@dataclass(eq=False, repr=False)
 class Assembler:
     """Makes the builders of one file, and keeps them.
 
@@ -226,34 +228,24 @@ class Assembler:
         The errors of nodes that are left out because their documents are damaged, by path.
     """
 
-    is_strict = True
+    file: LinkedFile
+    resolver: Resolver[LinkedFile]
+    assembler_of: Callable[[LinkedFile], Assembler]
+    references: FileResolver
+    edits: Edits | None = None
+    levels: list[int] = field(default_factory=lambda: [0])
+    is_strict: bool = True
+    left_out: dict[str, ZarrBackendError] = field(default_factory=dict, init=False)
+    builders: dict[str, Any] = field(default_factory=dict, init=False)
+    _cache: ChunkCache = field(default_factory=ChunkCache, init=False)
+    _scalar_references: dict[str, Reference] = field(default_factory=dict, init=False)  # that wait for the target
+    _scalar_rows: dict[str, BuilderTable] = field(default_factory=dict, init=False)  # the same for rows
+    _wrong: set[tuple[str, str, str]] = field(default_factory=set, init=False)  # what `check_ids` has warned of
+    _warned: set[str] = field(default_factory=set, init=False)
 
-    def __init__(
-        self,
-        file: LinkedFile,
-        resolver: Resolver[LinkedFile],
-        assembler_of: Callable[[LinkedFile], Assembler],
-        references: FileResolver,
-        *,
-        edits: Edits | None = None,
-    ) -> None:
-        self.file = file
-        self.store: Store = file.store
-        self.hierarchy = file.hierarchy
-        self.source = file.location
-        self.builders: dict[str, Any] = {}
-        self._resolver = resolver
-        self._assembler_of = assembler_of
-        self._rules = self.store.read_rules
-        self.levels = [0]
-        self._references = references
-        self._edits = edits
-        self._cache = ChunkCache()
-        self._scalar_references: dict[str, Reference] = {}  # scalar datasets that wait for the target, by path
-        self._scalar_rows: dict[str, BuilderTable] = {}  # the same for rows with references
-        self._wrong: set[tuple[str, str, str]] = set()  # what `check_ids` has warned of
-        self.left_out: dict[str, ZarrBackendError] = {}
-        self._warned: set[str] = set()
+    def __post_init__(self) -> None:
+        self.store: Store = self.file.store
+        self.hierarchy, self.source = self.file.hierarchy, self.file.location
         self._hidden = spec_location(self.hierarchy.root.attributes.get(SPECLOC))
 
     def root(self) -> Any:
@@ -271,7 +263,7 @@ class Assembler:
             try:
                 count = self.levels[0] - 1
                 with at(self.source, path):
-                    self._rules.limits.check("max_links", count, f"{count} links lead from one to the next")
+                    self.store.read_rules.limits.check("max_links", count, f"{count} links lead from one to the next")
                 nodes = list(self._below(path))
                 self._fill(nodes, self._make(nodes, made))
             except BaseException:
@@ -330,7 +322,7 @@ class Assembler:
 
     def _leave_out_damaged(self, path: str, error: ZarrBackendError, *, strict: bool) -> None:
         """Leave out a node that cannot be read, with a warning; raise where a copy or a change would lose it."""
-        if strict or self._edits is not None or self.store.read_rules.is_copied:
+        if strict or self.edits is not None or self.store.read_rules.is_copied:
             raise error from error.__cause__
         self.left_out[path] = error
         self._warned.add(path)
@@ -427,12 +419,12 @@ class Assembler:
         elements = _to_ascii if notes.get("text") == "ascii" else None
         bound = tuple(maxshape) if isinstance(maxshape, list) else None
         context = ArrayContext(bound, elements, self.file.root_id)
-        if self._edits is None:
+        if self.edits is None:
             return LazyArray(self.store, path, node, self._cache, context)
         # the data of a typed dataset are the data of a column, and those hdmf extends
         check_unwritten(self.store, path, node.stored)  # a change of its shape looks at each chunk that it states
         array = EditableColumn if node.attributes.keys() & TYPE_KEYS else EditableArray
-        return array(self._edits, self.store, path, node, self._cache, context)
+        return array(self.edits, self.store, path, node, self._cache, context)
 
     def _dataset(
         self, path: str, name: str, node: Dataset[Attributes], attributes: dict[str, Any], scalars: dict[str, bytes]
@@ -459,9 +451,9 @@ class Assembler:
         stored = means.stored
         kind = stored.kind
         if means.form == "rows":
-            return BuilderTable(lazy, self._references, dict(stored.fields)), hdmf_type(stored)
+            return BuilderTable(lazy, self.references, dict(stored.fields)), hdmf_type(stored)
         if kind in ("reference", "region"):
-            return BuilderReferences(lazy, self._references), "object"
+            return BuilderReferences(lazy, self.references), "object"
         if means.form == "objects":
             return lazy, _text_word(means)
         # hdmf's validator takes the types of listed fields from the first row; without one, it takes them from NumPy's
@@ -476,7 +468,7 @@ class Assembler:
             if not node.stored.shape:
                 raise MetadataError("rows need an axis, and this array has none", remedy="Give it the shape [1].")
             # its references lead to builders that may not be there yet
-            self._scalar_rows[path] = BuilderTable(lazy, self._references, dict(means.stored.fields))
+            self._scalar_rows[path] = BuilderTable(lazy, self.references, dict(means.stored.fields))
             return None, hdmf_type(means.stored)
         value = values.item(0) if means.form == "objects" else values.reshape(-1)[0]
         if means.stored.kind in ("reference", "region") and isinstance(value, dict):
@@ -507,7 +499,7 @@ class Assembler:
 
     def resolve(self, reference: Reference) -> Any:
         """Return the builder that ``reference`` points to, in this file or another."""
-        file = self._assembler_of(self._resolver.file(self.file, reference.source))
+        file = self.assembler_of(self.resolver.file(self.file, reference.source))
         try:
             target = file.builder_at(reference.node_path)
         except ReferenceTargetError as error:
@@ -528,12 +520,8 @@ class Assembler:
             if (reference.source, what, wanted) in self._wrong:
                 continue  # a link of an open group is resolved again when the group is completed
             self._wrong.add((reference.source, what, wanted))
-            warn(
-                f"{self.source} refers to {reference.source!r}: {what} has the object_id {actual}, not {wanted}; "
-                "it may have been replaced.",
-                WrongTargetWarning,
-                stacklevel=2,
-            )
+            about = f"{what} has the object_id {actual}, not {wanted}; it may have been replaced."
+            warn(f"{self.source} refers to {reference.source!r}: {about}", WrongTargetWarning, stacklevel=2)
 
     def builder_at(self, path: str) -> Any:
         """Return the builder at ``path``, through links where the path goes through some."""
@@ -545,8 +533,8 @@ class Assembler:
 
     def locate(self, source: str, path: str) -> tuple[Assembler, str]:
         """Return file and path of the node that a link or reference in this file leads to."""
-        found, place, _ = self._resolver.find(self.file, source, path)
-        file = self._assembler_of(found)
+        found, place, _ = self.resolver.find(self.file, source, path)
+        file = self.assembler_of(found)
         if file._is_hidden(place):
             raise nothing_at(file.source, place)
         return file, place

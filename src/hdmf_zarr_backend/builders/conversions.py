@@ -9,7 +9,6 @@ Source: ``ObjectMapper.convert_dtype`` and ``ObjectMapper.get_attr_value`` of hd
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any
@@ -26,7 +25,6 @@ from hdmf_zarr_backend.formats.casting import cast, flatten, infer
 _REMEDY = "Give values that the type of the schema holds."
 _IN_MEMORY = (list, tuple, np.ndarray)
 _NUMBERS = (bool, int, float, complex, np.bool_, np.number)
-_TEXT = (str, bytes, datetime.date)
 
 
 def check_conversions(root: Any, manager: Any, location: str, *, is_stored: Callable[[Any, Any], bool]) -> None:

@@ -92,11 +92,10 @@ class _ExportManager(BuildManager):  # type: ignore[misc]
             orphan.add_note(f"This would be a link to nothing in {self._location}.")
             raise orphan from error
         except ReferenceTargetNotBuiltError as error:
-            raise MissingTargetError(
-                f"the {type(container).__name__} {container.name!r} would have a link or reference to nothing: {error}",
-                store=self._location,
-                remedy="Add its target to the file, or remove the link or reference.",
-            ) from error
+            what = f"the {type(container).__name__} {container.name!r}"
+            problem = f"{what} would have a link or reference to nothing: {error}"
+            remedy = "Add its target to the file, or remove the link or reference."
+            raise MissingTargetError(problem, store=self._location, remedy=remedy) from error
         except _BUILD_ERRORS as error:
             read = self.read_by.get_builder(container)
             if read is None or container is self._root or container.modified:

@@ -53,8 +53,7 @@ def _flatten(path: str, archive: str) -> None:
             for table in _TABLES:
                 target.writestr(f"{table}.tsv", source.read(members[f"{table}.tsv"]))
     except (zipfile.BadZipFile, IsADirectoryError) as error:
+        remedy = "Give the file that HERD.to_zip has written, or no herd_path."
         raise StoreError(
-            f"herd_path is not an archive of external resources ({error})",
-            store=path,
-            remedy="Give the file that HERD.to_zip has written, or no herd_path.",
+            f"herd_path is not an archive of external resources ({error})", store=path, remedy=remedy
         ) from error

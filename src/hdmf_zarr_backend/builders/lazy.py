@@ -17,7 +17,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, cached_property, wraps
 from threading import RLock, get_ident
 from typing import Any, NamedTuple
@@ -85,6 +85,7 @@ class OpenGroupBuilder(GroupBuilder):  # type: ignore[misc]
     obj_type = _completed("obj_type", "The kind of each member and attribute, by name.")
 
 
+@dataclass(eq=False, repr=False)
 class LazyAssembler(Assembler):
     """Makes the builders of one file, each together with all that is below it, but those of open groups alone.
 
@@ -102,15 +103,12 @@ class LazyAssembler(Assembler):
         Held by the thread that makes builders or containers.
     """
 
-    is_open_type: Callable[[Any, Any], bool]
-    on_made: Callable[[list[str]], None]
-
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **options)
-        self.needed: dict[str, list[str]] = {}
-        self.lock = RLock()
-        self._open_groups: dict[str, OpenGroupBuilder] = {}
-        self._is_complete = False
+    is_open_type: Callable[[Any, Any], bool] = field(init=False)
+    on_made: Callable[[list[str]], None] = field(init=False)
+    needed: dict[str, list[str]] = field(default_factory=dict, init=False)
+    lock: Any = field(default_factory=RLock, init=False)
+    _open_groups: dict[str, OpenGroupBuilder] = field(default_factory=dict, init=False)
+    _is_complete: bool = field(default=False, init=False)
 
     def is_open(self, node: Any) -> bool:
         """Return whether the node, a member of an open group, is an open group too."""
@@ -226,7 +224,7 @@ class LazyAssembler(Assembler):
     def place_of(self, reference: Reference) -> str | None:
         """Return the path in this file that a reference leads to, None where it leads elsewhere or to nothing."""
         try:
-            if self._resolver.locate(self.file, reference.source) != self.source:
+            if self.resolver.locate(self.file, reference.source) != self.source:
                 return None  # without opening the other file, which a lazy reader may never need
             file, place = self.locate(reference.source, reference.node_path)
         except (DamagedFileError, LimitError, StoreError, OSError):
@@ -723,22 +721,18 @@ class LazyContainers:
     def _in_order(self, units: Sequence[str]) -> list[str]:
         """Return ``units`` and all that they need, each after what it needs."""
         needed = self._file.needed
-        ordered: dict[str, None] = {}
-        for start in units:
-            if start in ordered:
-                continue
-            stack = [(start, iter(needed.get(start, ())))]
-            seen = {start}
-            while stack:
-                unit, others = stack[-1]
-                other = next((each for each in others if each not in ordered and each not in seen), None)
-                if other is None:
-                    ordered[unit] = None
-                    stack.pop()
-                else:
-                    seen.add(other)
-                    stack.append((other, iter(needed.get(other, ()))))
-        return list(ordered)
+        ordered: list[str] = []
+        seen: set[str] = set()
+        stack = [(unit, False) for unit in reversed(units)]
+        while stack:
+            unit, is_left = stack.pop()
+            if is_left:
+                ordered.append(unit)
+            elif unit not in seen:
+                seen.add(unit)
+                stack.append((unit, True))
+                stack.extend((other, False) for other in reversed(needed.get(unit, [])))
+        return ordered
 
     def _make_member(self, path: str) -> None:
         home, spec = self._homes[path]
@@ -774,10 +768,10 @@ class LazyContainers:
         while stack:
             path, node = stack.pop()
             stack.extend((join(path, name), each) for name, each in node.members.items() if isinstance(each, Group))
-            for place, field in self._shared_places(path, node):
+            for place, attribute in self._shared_places(path, node):
                 unit, other = file.unit_of(place), file.unit_of(path)
                 if unit is not None and other is not None:
-                    found.setdefault(unit, {}).setdefault((split(place)[0], field), []).append(other)
+                    found.setdefault(unit, {}).setdefault((split(place)[0], attribute), []).append(other)
         return found
 
     def _shared_places(self, path: str, node: Any) -> list[tuple[str, str]]:
@@ -793,12 +787,12 @@ class LazyContainers:
 
     def _list_sharing(self, unit: str) -> None:
         """Put the lists of those that share their data into the series of a unit; their members are made on use."""
-        for (path, field), others in self._sharing[unit].items():
+        for (path, attribute), others in self._sharing[unit].items():
             container = self._manager.construct(self._file.builder_at(path))
-            if hasattr(type(container), field):
-                links = LazyLinks(container.fields.get(field, ()))
+            if hasattr(type(container), attribute):
+                links = LazyLinks(container.fields.get(attribute, ()))
                 links.file, links.paths = self, others
-                container.fields[field] = links
+                container.fields[attribute] = links
 
     def _open_container(self, path: str, home: Any) -> Any:
         """Return the container of an open group, without the members that its constructor does not need."""

@@ -157,13 +157,9 @@ class Planner:
         if doc is not None:
             attributes[DOC] = doc
             notes[DOC] = True
+        strict = self.request.options.strict_json
         with at(self.targets, path):
-            return encode_attributes(
-                attributes,
-                notes=notes,
-                reference=self.targets.encode_attribute,
-                strict=self.request.options.strict_json,
-            )
+            return encode_attributes(attributes, notes=notes, reference=self.targets.encode_attribute, strict=strict)
 
     # ---- links ------------------------------------------------------------------------------------------------------
 
@@ -242,12 +238,10 @@ class Planner:
         if not isinstance(data, UnlinkedArray) and not is_hdf5_dataset(data):
             return
         kind = "an HDF5 dataset" if is_hdf5_dataset(data) else "an array that is not in a file that can be named"
-        warn(
-            f"{self.targets.location}, {absolute(path)}: link_data=True has no effect: the data are {kind}, and are"
-            " copied",
-            UserWarning,
-            stacklevel=2,
-        )
+        self._warn(path, f"link_data=True has no effect: the data are {kind}, and are copied")
+
+    def _warn(self, path: str, what: str) -> None:
+        warn(f"{self.targets.location}, {absolute(path)}: {what}", UserWarning, stacklevel=3)
 
     def _finish(self, builder: Any, planned: PlannedArray, options: Layout, path: str, taken: dict[str, int]) -> None:
         array: Dataset[Attributes] = planned.node
@@ -271,12 +265,8 @@ class Planner:
         if not isinstance(data, ZarrDataIO):
             left = take_settings(options, data)
             if left:
-                warn(
-                    f"{self.targets.location}, {absolute(path)}: {', '.join(left)} of {type(data).__name__} are filters"
-                    " of HDF5 and are ignored; wrap the data in ZarrDataIO to choose a codec",
-                    UserWarning,
-                    stacklevel=2,
-                )
+                what = f"{', '.join(left)} of {type(data).__name__} are filters of HDF5 and are ignored"
+                self._warn(path, f"{what}; wrap the data in ZarrDataIO to choose a codec")
             return options, self.request.link_data
         options.maxshape = data.io_settings.get("maxshape", options.maxshape)
         for name in ("chunks", "chunk_elements", "chunk_aspect_ratio", "shards", "compressor", "filters"):
@@ -287,12 +277,9 @@ class Planner:
     def _unfilled(self, wrapper: Any, options: Layout, path: str) -> Any:
         """Return the fill values of a dataset that will be filled later."""
         if wrapper.dataset is not None:
-            raise UsageError(
-                "the array that this wrapper was written to belongs to another file",
-                store=self.targets.location,
-                path=absolute(path),
-                remedy="Create a new wrapper for each file.",
-            )
+            problem = "the array that this wrapper was written to belongs to another file"
+            with at(self.targets, path):
+                raise UsageError(problem, remedy="Create a new wrapper for each file.")
         self.plan.unfilled.append((wrapper, path))
         fill = (
             np.zeros((), wrapper.dtype) if options.fill_value is None else np.asarray(options.fill_value, wrapper.dtype)
@@ -347,10 +334,9 @@ class Planner:
         for stream in _streams(data):
             other = self._streams.setdefault(id(stream), path)
             if other != path:
-                raise ValueRefusedError(
-                    f"the iterator gives the values of {other} too, and can be read only once",
-                    remedy="Create an iterator for each dataset, or let one object link to the other.",
-                )
+                problem = f"the iterator gives the values of {other} too, and can be read only once"
+                remedy = "Create an iterator for each dataset, or let one object link to the other."
+                raise ValueRefusedError(problem, remedy=remedy)
 
     def _plan_resolved(self, data: Any, options: Layout) -> PlannedArray:
         """Plan a dataset that resolves its references to builders, from any backend."""

@@ -57,8 +57,7 @@ class ReadSession:
 
     def _make(self, cls: type[Assembler], file: LinkedFile, *, edits: Edits | None = None) -> Any:
         references = FileResolver(partial(self._resolve, file.location), self._construct, self._manager)
-        assembler = cls(file, self._resolver, self._assembler_of, references, edits=edits)
-        assembler.levels = self._levels
+        assembler = cls(file, self._resolver, self._assembler_of, references, edits, self._levels)
         if file is self._resolver.main:
             assembler.left_out.update(self._left_out)
         self._assemblers[file.location] = assembler

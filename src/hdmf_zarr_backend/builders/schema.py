@@ -181,11 +181,8 @@ class TypeCheck:
             problem = f"the namespace {namespace!r} of the type {data_type!r} is not loaded"
             raise self._error(problem, builder, f"{loaded}{_OTHER_SCHEMA}")
         if data_type not in self._types[namespace]:
-            warn(
-                f"The type {data_type!r} of {path_of(builder)} in {self._source} is not in {namespace!r}: left out.",
-                UnreadTypeWarning,
-                stacklevel=2,
-            )
+            what = f"The type {data_type!r} of {path_of(builder)} in {self._source}"
+            warn(f"{what} is not in {namespace!r}: left out.", UnreadTypeWarning, stacklevel=2)
         elif isinstance(builder, GroupBuilder):
             spec = self._specs.get((namespace, data_type))
             if spec is None:

@@ -17,11 +17,11 @@ from hdmf.backends.utils import NamespaceToBuilderHelper
 from hdmf.spec import SpecReader, SpecWriter
 
 from hdmf_zarr_backend.builders.namespaces import USE_INSTALLED
-from hdmf_zarr_backend.errors import MetadataError, NameRefusedError
+from hdmf_zarr_backend.errors import MetadataError, NameRefusedError, at
 from hdmf_zarr_backend.formats.namespaces import NAMESPACE, spec_location
 from hdmf_zarr_backend.formats.reserved import DIMENSIONS, SPECLOC
 from hdmf_zarr_backend.model.elements import UTF8
-from hdmf_zarr_backend.model.nodes import Group, absolute, join, split
+from hdmf_zarr_backend.model.nodes import Group, join, split
 
 if TYPE_CHECKING:
     from hdmf_zarr_backend.transfer.plan import PlannedArray, WritePlan
@@ -118,12 +118,9 @@ def add_specs(plan: WritePlan, texts: Texts, *, location: str) -> set[str]:
     if not texts:
         return set()
     if SPECIFICATIONS in root.members and SPECLOC not in root.attributes:
-        raise NameRefusedError(
-            f"the name {SPECIFICATIONS!r} is taken by the cached namespaces",
-            store=location,
-            path=absolute(SPECIFICATIONS),
-            remedy="Rename it, or write with cache_spec=False.",
-        )
+        problem = f"the name {SPECIFICATIONS!r} is taken by the cached namespaces"
+        with at(location, SPECIFICATIONS):
+            raise NameRefusedError(problem, remedy="Rename it, or write with cache_spec=False.")
     place = spec_location(root.attributes.get(SPECLOC)) or SPECIFICATIONS
     if SPECLOC not in root.attributes:
         root.attributes = {**root.attributes, SPECLOC: place}

@@ -133,12 +133,9 @@ class _Check:
             shown = self._targets.describe(builder)  # it has no path yet
         elif builder is not None:
             shown = f"{self._targets.describe(builder)}, expected at {shown},"
-        raise MissingTargetError(
-            f"the {what} would lead to nothing: {shown} {problem}",
-            store=self._targets.location,
-            path=absolute(path),
-            remedy=_REMEDY.format(what.partition(" ")[0]),
-        )
+        with at(self._targets, path):
+            remedy = _REMEDY.format(what.partition(" ")[0])
+            raise MissingTargetError(f"the {what} would lead to nothing: {shown} {problem}", remedy=remedy)
 
     def _builder_of(self, key: _Key) -> Any:
         """Return the builder of a target; None if it was given by its path."""

@@ -79,7 +79,7 @@ class StoredReference:
     json: dict[str, Any]
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Targets:
     """Converts builders to references, each distinct target once."""
 
@@ -201,11 +201,9 @@ class Targets:
         """Return the JSON of a reference to an object that is in a file already."""
         builder = self.manager.get_builder(target) if isinstance(target, AbstractContainer) else target
         if builder is None or (isinstance(builder, Builder) and self.is_own(builder) and not is_written(builder)):
-            raise ConflictError(
-                "a reference was appended to something that is not in the file",
-                store=self.location,
-                remedy="Write the file with io.write(container) before closing it.",
-            )
+            problem = "a reference was appended to something that is not in the file"
+            remedy = "Write the file with io.write(container) before closing it."
+            raise ConflictError(problem, store=self.location, remedy=remedy)
         return self.encode(builder)
 
     def encode_attribute(self, value: Any) -> dict[str, Any] | None:

@@ -445,11 +445,8 @@ def check_outside(store: Store, *, is_new: bool = False) -> None:
     if (_is_root(store) or _is_consolidated(store)) if exists else not is_new:
         return
     if is_new:
-        problem, remedy = (
-            f"this path is inside the Zarr file {around.location!r}",
-            "Choose a path outside of that file.",
-        )
-        raise StoreExistsError(problem, store=store.location, remedy=remedy)
+        problem = f"this path is inside the Zarr file {around.location!r}"
+        raise StoreExistsError(problem, store=store.location, remedy="Choose a path outside of that file.")
     part = "a single Zarr array" if store.get(zarr2.ARRAY) is not None else "a part"
     problem = f"this is {part} of the Zarr file {around.location!r}, and not a file"
     raise NotZarrError(problem, store=store.location, remedy=f"Give the path of the file: {around.location!r}.")

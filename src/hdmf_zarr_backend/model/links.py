@@ -52,7 +52,7 @@ class CircularLinkError(ReferenceTargetError):
     """Links form a circle."""
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Resolver(Generic[F]):
     """Finds the targets of links and references of one file, and of the files that it leads to, each opened once."""
 

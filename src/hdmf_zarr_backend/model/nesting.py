@@ -20,13 +20,10 @@ def limited_nesting(root: Any, *, store: object, doing: str) -> Iterator[None]:
         yield
     except RecursionError as error:
         depth, path = deepest(root)
-        raise NestingError(
-            f"groups that are nested {depth} deep cannot be {doing} with Python's limit of "
-            f"{sys.getrecursionlimit()} nested calls",
-            store=store,
-            path=path,
-            remedy=f"Nest less deeply, or raise the limit: sys.setrecursionlimit({max(4 * depth, 2000)}).",
-        ) from error
+        limit = f"Python's limit of {sys.getrecursionlimit()} nested calls"
+        problem = f"groups that are nested {depth} deep cannot be {doing} with {limit}"
+        remedy = f"Nest less deeply, or raise the limit: sys.setrecursionlimit({max(4 * depth, 2000)})."
+        raise NestingError(problem, store=store, path=path, remedy=remedy) from error
 
 
 def deepest(root: Any) -> tuple[int, str]:

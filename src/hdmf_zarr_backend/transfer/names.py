@@ -76,10 +76,9 @@ def _check_lengths(paths: list[str], root: str) -> None:
     size = len(os.fsencode(longest)) + len(os.fsencode(partial_path(root))) + _LONGEST_KEY_NAME
     if most > 0 and size >= most:
         depth = longest.count("/") + 1
-        raise NestingError(
-            f"a path of {len(longest):,} letters, {depth:,} groups deep, is too long for this file system "
-            f"({most:,} bytes with the folder)",
-            store=root,
-            path=f"{absolute(longest)[:_LETTERS]}...",
-            remedy="Write to a zip file or an object store, or nest less deeply.",
-        )
+        what = f"a path of {len(longest):,} letters, {depth:,} groups deep,"
+        with at(root, f"{absolute(longest)[:_LETTERS]}..."):
+            raise NestingError(
+                f"{what} is too long for this file system ({most:,} bytes with the folder)",
+                remedy="Write to a zip file or an object store, or nest less deeply.",
+            )

@@ -306,9 +306,7 @@ def _widths(planned: PlannedArray) -> dict[str, int]:
         return {}
     shape = planned.node.stored.shape
     fields = [
-        (position, name, kind)
-        for position, (name, _, kind) in enumerate(zarr3.row_fields(planned.node, {}))
-        if kind != "number"
+        (n, name, kind) for n, (name, _, kind) in enumerate(zarr3.row_fields(planned.node, {})) if kind != "number"
     ]
     widths = {name: 0 for _, name, _ in fields}
     for region in row_blocks((shape[0], shape[-1]), _BLOCK_CELLS // max(1, shape[-1])):

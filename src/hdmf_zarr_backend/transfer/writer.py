@@ -257,15 +257,10 @@ class Writer:
             return
         with runner(self._options.executor) as pool, closing(pool.sink(self._budget // 2)) as sink:
             waiting = min(WAITING_BYTES, self._budget // 2) // (1 if in_turn else len(growing))
-            open_arrays = {
-                path: (
-                    GrowingArray(
-                        self._store, path, p.node.stored, maxshape=p.maxshape, sink=sink, waiting_bytes=waiting
-                    ),
-                    iter(p.iterator),
-                )
-                for path, p in growing.items()
-            }
+            open_arrays = {}
+            for path, p in growing.items():
+                how: dict[str, Any] = {"maxshape": p.maxshape, "sink": sink, "waiting_bytes": waiting}
+                open_arrays[path] = GrowingArray(self._store, path, p.node.stored, **how), iter(p.iterator)
             while open_arrays:
                 for path in list(open_arrays)[: 1 if in_turn else None]:
                     array, blocks = open_arrays[path]
