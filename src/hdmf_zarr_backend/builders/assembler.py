@@ -48,7 +48,7 @@ from hdmf_zarr_backend.formats.regions import RegionReference
 from hdmf_zarr_backend.formats.reserved import SPECLOC, TYPE_KEYS, notes_of
 from hdmf_zarr_backend.model.link_sources import THIS_FILE
 from hdmf_zarr_backend.model.links import Resolver, nothing_at
-from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, absolute, join, relative, split
+from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, absolute, join, relative, split
 from hdmf_zarr_backend.options import ReadOptions
 from hdmf_zarr_backend.stores.base import Store
 
@@ -208,10 +208,8 @@ def _text_word(means: Described) -> str:
 
 
 def _to_ascii(values: Any) -> Any:
-    flat = values.reshape(-1).copy()
-    for position, item in enumerate(flat):
-        flat[position] = item.encode("utf-8") if isinstance(item, str) else item
-    return flat.reshape(values.shape)
+    items = (item.encode("utf-8") if isinstance(item, str) else item for item in values.flat)
+    return np.fromiter(items, object, values.size).reshape(values.shape)
 
 
 @dataclass(eq=False, repr=False)
@@ -279,9 +277,7 @@ class Assembler:
 
     def _below(self, top: str) -> Iterator[tuple[str, Any]]:
         """Yield the nodes at and below ``top`` that have no builder yet."""
-        start = self.hierarchy.get(top)
-        for below, node in Hierarchy(start).walk() if start is not None else ():
-            path = join(top, below) if below else top
+        for path, node in self.hierarchy.walk(top):
             if path not in self.builders and not self._is_hidden(path):
                 yield path, node
 

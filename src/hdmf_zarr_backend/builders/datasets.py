@@ -32,24 +32,6 @@ Array = npt.NDArray[Any]
 _ROWS = 65536
 
 
-class _ToBuilders(BuilderResolver):  # type: ignore[misc]
-    """Resolves references to builders."""
-
-    resolver: FileResolver
-
-    def _targets(self, references: Sequence[Any]) -> list[Any]:
-        return self.resolver.builders(references)
-
-
-class _ToContainers(ContainerResolver):  # type: ignore[misc]
-    """Resolves references to containers."""
-
-    resolver: FileResolver
-
-    def _targets(self, references: Sequence[Any]) -> list[Any]:
-        return self.resolver.containers(references)
-
-
 class _Resolving(HDMFDataset, ReferenceResolver, metaclass=ABCMeta):  # type: ignore[misc]
     """The common part of all views."""
 
@@ -70,6 +52,11 @@ class _Resolving(HDMFDataset, ReferenceResolver, metaclass=ABCMeta):  # type: ig
 
     def _arguments(self) -> tuple[Any, ...]:
         return (self.dataset, self.resolver)
+
+    def _targets(self, references: Sequence[Any]) -> list[Any]:
+        """Return the builders, or the containers, that stored references lead to."""
+        is_of_builders = isinstance(self, BuilderResolver)
+        return self.resolver.builders(references) if is_of_builders else self.resolver.containers(references)
 
     @classmethod
     def get_inverse_class(cls) -> type:
@@ -123,11 +110,11 @@ def _nested(array: Array, targets: Callable[[Sequence[Any]], list[Any]]) -> list
     return [_nested(row, targets) for row in array] if array.ndim > 1 else targets(array.tolist())
 
 
-class BuilderReferences(_ToBuilders, _References):
+class BuilderReferences(BuilderResolver, _References):  # type: ignore[misc]
     """References that resolve to builders."""
 
 
-class ContainerReferences(_ToContainers, _References):
+class ContainerReferences(ContainerResolver, _References):  # type: ignore[misc]
     """References that resolve to containers."""
 
 
@@ -254,11 +241,11 @@ class _Table(_Resolving):
         return block
 
 
-class BuilderTable(_ToBuilders, _Table):
+class BuilderTable(BuilderResolver, _Table):  # type: ignore[misc]
     """Rows whose references resolve to builders."""
 
 
-class ContainerTable(_ToContainers, _Table):
+class ContainerTable(ContainerResolver, _Table):  # type: ignore[misc]
     """Rows whose references resolve to containers."""
 
 

@@ -27,7 +27,7 @@ from hdmf_zarr_backend.formats.new_datasets import Layout
 from hdmf_zarr_backend.formats.references import Reference
 from hdmf_zarr_backend.formats.reserved import DIMENSIONS, DOC, LINKS, TYPE_KEYS, root_notes
 from hdmf_zarr_backend.model.link_sources import THIS_FILE, relative_source
-from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, absolute, join
+from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, absolute, join
 from hdmf_zarr_backend.options import ReadOptions, WriteOptions
 from hdmf_zarr_backend.transfer import array_planner
 from hdmf_zarr_backend.transfer.iterators import plan_iterator
@@ -121,8 +121,7 @@ class Planner:
     def plan_root(self, builder: Any) -> WritePlan:
         """Plan the complete file."""
         root: Group[Attributes] = Group()
-        self.plan.hierarchy.root = root
-        self.plan.hierarchy.zarr_format = self.request.zarr_format
+        self.plan.hierarchy = Hierarchy(root, self.request.zarr_format)
         self.fill_group(builder, root, "")
         return self.plan
 

@@ -55,7 +55,8 @@ def check_targets(
 ) -> None:
     """Refuse a plan with a link or reference to nothing."""
     check = _Check(plan, targets, store)
-    for path, node in (*_below(plan.hierarchy, added), *((path, plan.hierarchy.get(path)) for path in changed)):
+    nodes = [(path, plan.hierarchy.get(path)) for path in changed]
+    for path, node in (*(each for top in added for each in plan.hierarchy.walk(top)), *nodes):
         if node is None:
             continue
         before = None if known is None else known.get(path)
@@ -64,13 +65,6 @@ def check_targets(
         with at(targets, path):
             for reference in _references_in(planned):
                 check.reference(path, reference, "reference")
-
-
-def _below(hierarchy: Hierarchy, tops: Iterable[str]) -> Iterator[tuple[str, Node]]:
-    for top in tops:
-        node = hierarchy.get(top)
-        if node is not None:
-            yield from ((f"{top}/{path}".strip("/"), each) for path, each in Hierarchy(node).walk())
 
 
 def _references_in(planned: PlannedArray) -> Iterator[dict[str, Any]]:

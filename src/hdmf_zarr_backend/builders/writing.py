@@ -133,7 +133,10 @@ def write_difference(
     change = change_of(store, file.parsed, [*planner.changed, *planner.added, *edits.touched])
     with _undone_on_error(file):
         _flush(file, request.targets.encode, keep=_documents(hierarchy, planner.changed), below=planner.added)
-        _copy_filters(hierarchy, edits)
+        for path, changed in edits.changed.items():  # the fields of rows may have become wider
+            node = hierarchy.get(path)
+            if isinstance(node, Dataset):
+                node.stored.filters = changed.stored.filters
         if is_more:
             writer = Writer(store, plan, request.options)
             writer.inlined = file.parsed.inlined
@@ -231,14 +234,6 @@ def _flush(
         file.parsed.inlined.pop(key, None)
     documents = _documents(known, overlaid)
     file.store.set_many({key: dump(text, strict=file.options.strict_json) for key, text in documents.items()})
-
-
-def _copy_filters(hierarchy: Hierarchy, edits: Edits) -> None:
-    """Copy the filters of changed arrays, whose fields may have become wider, to a copy of the hierarchy."""
-    for path, changed in edits.changed.items():
-        node = hierarchy.get(path)
-        if isinstance(node, Dataset):
-            node.stored.filters = changed.stored.filters
 
 
 def _documents(hierarchy: Hierarchy, paths: Iterable[str]) -> dict[str, Any]:

@@ -138,12 +138,13 @@ class Hierarchy:
     root: Node = field(default_factory=Group)
     zarr_format: int = 2
 
-    def walk(self, *, without: str | None = None) -> Iterator[tuple[str, Node]]:
-        """Yield ``(path, node)`` of every node, parents before members, members sorted by name.
+    def walk(self, top: str = "", *, without: str | None = None) -> Iterator[tuple[str, Node]]:
+        """Yield ``(path, node)`` of every node at and below ``top``, parents before members, members sorted by name.
 
         ``without`` is the path of a node that is left out with all below it.
         """
-        stack: list[tuple[str, Node]] = [("", self.root)]
+        start = self.get(top)
+        stack: list[tuple[str, Node]] = [] if start is None else [(top, start)]
         while stack:
             path, node = stack.pop()
             if path == without and without:

@@ -12,7 +12,6 @@ import itertools
 from collections import OrderedDict, defaultdict
 from dataclasses import replace
 from functools import partial
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,7 @@ from hdmf_zarr_backend.arrays.changed_shards import WaitingShards
 from hdmf_zarr_backend.arrays.codecs import chunk_codec
 from hdmf_zarr_backend.arrays.fills import fill_array
 from hdmf_zarr_backend.arrays.selection import Axis, normalise, positions
-from hdmf_zarr_backend.arrays.shards import ShardReader, shard_grid
+from hdmf_zarr_backend.arrays.shards import ShardReader
 from hdmf_zarr_backend.errors import StoreError, UsageError, ValueRefusedError
 from hdmf_zarr_backend.execution.executors import Sink
 from hdmf_zarr_backend.execution.tasks import ValuesTask
@@ -64,10 +63,8 @@ class GrowingShards(WaitingShards):
 
     def finish(self) -> None:
         """Write all shards with chunks that are not written yet. Every chunk of the array must have been set."""
-        waiting = set(self.shards())
-        for shard in product(*map(range, shard_grid(self._array))):
-            if shard in waiting:
-                self.write(shard)
+        for shard in sorted(self.shards()):
+            self.write(shard)
         self.close()
 
 

@@ -30,7 +30,7 @@ from hdmf_zarr_backend.formats import nczarr, registry
 from hdmf_zarr_backend.formats.inlined import is_inlined, is_read_at_open
 from hdmf_zarr_backend.formats.reserved import NOTES
 from hdmf_zarr_backend.hdf5.rawcopy import forget_decoded
-from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Hierarchy, Node, absolute, join
+from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Node, absolute, join
 from hdmf_zarr_backend.model.stored import StoredArray
 from hdmf_zarr_backend.options import WriteOptions
 from hdmf_zarr_backend.stores.base import Store
@@ -151,8 +151,7 @@ class Writer:
             changed = {path for path in changed if path in growing or not _is_below(path, added)}
         self._store.drain()
         for top in sorted(added, reverse=True):  # the document of a group is set after everything in it
-            for below, node in reversed(list(Hierarchy(self._node(top)).walk())):
-                path = "/".join(part for part in (top, below) if part)
+            for path, node in reversed(list(self._plan.hierarchy.walk(top))):
                 if path not in growing:
                     self._documents(path, node)
         self._store.drain()
