@@ -24,6 +24,7 @@ from hdmf_zarr_backend.formats.elements import describe, stored_text
 from hdmf_zarr_backend.formats.namespaces import spec_location
 from hdmf_zarr_backend.formats.nczarr import is_nczarr, strip
 from hdmf_zarr_backend.formats.new_datasets import Layout, new_dataset
+from hdmf_zarr_backend.formats.references import is_reference
 from hdmf_zarr_backend.formats.reserved import CHUNKS, DIMENSIONS, DTYPE, LINKS, NOTES, SPECLOC, notes_of, root_notes
 from hdmf_zarr_backend.formats.zarr3_codecs import in_format_2
 from hdmf_zarr_backend.formats.zarr3_types import word_of_type
@@ -35,8 +36,6 @@ from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.transfer.plan import PlannedArray, WritePlan
 from hdmf_zarr_backend.transfer.sources import ElementSource, IndexedSource, RowSource, all_utf8
 from hdmf_zarr_backend.transfer.stored_sources import take_stored
-
-_REFERENCES = ("object", "region")
 
 
 class ZarrPlanner:
@@ -87,7 +86,7 @@ class ZarrPlanner:
         return copied
 
     def _value(self, value: Any) -> Any:
-        if isinstance(value, dict) and value.get(DTYPE) in _REFERENCES and isinstance(value.get("value"), dict):
+        if is_reference(value):
             return {**value, "value": self._reference(value["value"])}
         if isinstance(value, list) and value and isinstance(value[0], dict):
             return [self._value(item) for item in value]
@@ -130,14 +129,15 @@ class ZarrPlanner:
     ) -> list[str]:
         """Return the names of the axes; in place the present ones, which other programs may use."""
         taken = self._taken.setdefault(split(path)[0], {})
-        names = _names(node, len(shape)) if self._is_in_place else None
-        if names is None:
+        names: Any = node.attributes.get(DIMENSIONS)
+        are_whole = isinstance(names, list) and len(names) == len(shape)
+        if not self._is_in_place or not are_whole or not all(isinstance(name, str) and name for name in names):
             return encode_dimensions(decode_dimensions(node.attributes), shape, taken, notes)
         known = notes_of(node.attributes)
         if "dims" in known:
             notes["dims"] = known["dims"]
         taken.update(zip(names, shape, strict=True))
-        return names
+        return list(names)
 
     def _planned(self, lazy: LazyArray) -> PlannedArray:
         node = lazy.node
@@ -150,7 +150,10 @@ class ZarrPlanner:
             return PlannedArray(made, ElementSource(lazy, made.stored.shape, self._reference), notes=notes)
         if means.form == "objects":
             return self._text(lazy, word)
-        made = self._new(lazy, in_format_2(node.stored.filters))
+        old = node.stored
+        stored = StoredArray(old.shape or (1,), old.chunks or (1,), old.data_type, old.fill_value, old.compressor)
+        stored.filters, stored.order = in_format_2(old.filters), old.order if isinstance(old.order, str) else "C"
+        made = Dataset(stored)
         made.attributes[DTYPE] = word if word is not None else word_of_type(node.stored.data_type)
         if not node.stored.shape:
             made.attributes[DTYPE] = "scalar"
@@ -162,7 +165,7 @@ class ZarrPlanner:
     def _text(self, lazy: LazyArray, word: Any) -> PlannedArray:
         stored = stored_text(lazy.node.stored)
         is_new_text = stored == "bytes" and not self._is_ours and self.plan.hierarchy.zarr_format == 3
-        if is_new_text and all_utf8(lazy if lazy.shape else self._scalar(lazy), *(lazy.shape or (1,))[:1]):
+        if is_new_text and all_utf8(lazy if lazy.shape else self._scalar(lazy), (lazy.shape or (1,))[0]):
             return self._old_text(lazy, word)
         convert: Callable[[Any], Any] = to_bytes if stored == "bytes" else to_text
         made, _ = self._new_objects(
@@ -190,8 +193,8 @@ class ZarrPlanner:
         length = lazy.shape[0] if lazy.shape else 1
         element = Element("compound", fields=tuple(fields.items()))
         made, notes = self._new_objects(lazy, element, (length,))
-        is_reference = [field.kind in ("reference", "region") for field in fields.values()]
-        converters = [self._reference if is_one else _cell for is_one in is_reference]
+        are_references = [field.kind in ("reference", "region") for field in fields.values()]
+        converters = [self._reference if is_one else _cell for is_one in are_references]
         source = RowSource(lazy if lazy.shape else self._scalar(lazy), length, converters, tuple(fields))
         return PlannedArray(made, source, notes=notes)
 
@@ -222,28 +225,6 @@ class ZarrPlanner:
         if keeps_filters:
             stored.filters = [*(stored.filters or []), *(old.filters or [])[1:]]
         return made, notes
-
-    def _new(self, lazy: LazyArray, filters: list[dict[str, Any]] | None) -> Dataset[Attributes]:
-        """Return the node for a copy, without attributes."""
-        old = lazy.node.stored
-        stored = StoredArray(
-            shape=old.shape or (1,),
-            chunks=old.chunks or (1,),
-            data_type=old.data_type,
-            fill_value=old.fill_value,
-            compressor=old.compressor,
-            filters=filters,
-            order=old.order if isinstance(old.order, str) else "C",
-        )
-        return Dataset(stored)
-
-
-def _names(node: Dataset[Attributes], axes: int) -> list[str] | None:
-    """Return the names of the axes of an array, None unless each axis has one."""
-    names = node.attributes.get(DIMENSIONS)
-    if not isinstance(names, list) or len(names) != axes or not all(isinstance(name, str) and name for name in names):
-        return None
-    return list(names)
 
 
 def _cell(value: Any) -> Any:

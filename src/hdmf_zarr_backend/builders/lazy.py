@@ -18,7 +18,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
-from functools import cache, cached_property, wraps
+from functools import cache, cached_property, partial, wraps
 from threading import RLock, get_ident
 from typing import Any, NamedTuple
 
@@ -386,38 +386,19 @@ class LazyMembers(_Lazy, LabelledDict):  # type: ignore[misc]
 
 
 @_make_before(list, "__iter__", "__len__", "__getitem__")
-class _LazyList(list):  # type: ignore[type-arg]
-    """A list of containers, all of which are made when somebody looks at it."""
+class LazyList(list):  # type: ignore[type-arg]
+    """A list of containers, all of which are made by ``make`` when somebody looks at it."""
 
-    file: LazyContainers
+    make: Callable[[], None]
 
     def _make_all(self) -> None:
-        raise NotImplementedError
+        self.make()
 
     def __contains__(self, item: object) -> bool:
         return any(each is item or each == item for each in self)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         return list, (list(iter(self)),)
-
-
-class LazyChildren(_LazyList):
-    """The children of a container."""
-
-    home: Any
-
-    def _make_all(self) -> None:
-        self.file.make_children(self.home)
-
-
-class LazyLinks(_LazyList):
-    """The series that share the data of a series (pynwb's ``data_link``)."""
-
-    paths: list[str]
-
-    def _make_all(self) -> None:
-        paths, self.paths = self.paths, []
-        self.file.make(paths)  # their constructors append them to this list
 
 
 # ---- containers -----------------------------------------------------------------------------------------------------
@@ -680,7 +661,7 @@ class LazyContainers:
             members = self._children.get(id(home), ())
             self.make([member for member in members if member in self._homes])
             children = getattr(home, _CHILDREN)
-            if isinstance(children, LazyChildren):
+            if isinstance(children, LazyList):
                 ordered = [self._made[member] if isinstance(member, str) else member for member in members]
                 known = {id(child): child for child in list.__iter__(children)}
                 ordered = [known.pop(id(child)) for child in ordered if id(child) in known]
@@ -790,9 +771,15 @@ class LazyContainers:
         for (path, attribute), others in self._sharing[unit].items():
             container = self._manager.construct(self._file.builder_at(path))
             if hasattr(type(container), attribute):
-                links = LazyLinks(container.fields.get(attribute, ()))
-                links.file, links.paths = self, others
+                links = LazyList(container.fields.get(attribute, ()))
+                links.make = partial(self._make_sharing, list(others))
                 container.fields[attribute] = links
+
+    def _make_sharing(self, paths: list[str]) -> None:
+        """Make the series that share data, whose constructors append them to the list of the shared series."""
+        todo = paths.copy()
+        paths.clear()  # before they look at the list
+        self.make(todo)
 
     def _open_container(self, path: str, home: Any) -> Any:
         """Return the container of an open group, without the members that its constructor does not need."""
@@ -941,8 +928,8 @@ class LazyContainers:
         if fields:
             setattr(container, _FIELDS, LazyFields({**container.fields, **fields}))
         if later:
-            made = LazyChildren(container.children)
-            made.file, made.home = self, container
+            made = LazyList(container.children)
+            made.make = partial(self.make_children, container)
             setattr(container, _CHILDREN, made)
             self._children[id(container)] = self._ordered_children(container, later, arguments)
 

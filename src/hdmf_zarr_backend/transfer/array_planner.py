@@ -120,27 +120,17 @@ def plan_scalar(value: Any, word: Any, options: Layout, reference: Encode) -> Pl
     if isinstance(value, (np.void, np.ndarray)) and value.dtype.names is not None:
         return _plan_scalar_row(value, word, options, reference)
     kind = dtypes.kind_of(word) if isinstance(word, str) else None
-    if isinstance(value, (str, bytes, *_DATES)):
-        planned = _plan_scalar_text(value, word, options, is_ascii=kind == "ascii")
-    elif isinstance(value, _NUMBER_TYPES):
-        planned = _plan_scalar_number(value, word if kind == "number" else None, options)
-    else:
-        raise ValueRefusedError(f"a scalar of type {type(value).__name__} cannot be stored")
-    return planned
-
-
-def _plan_scalar_text(value: Any, word: Any, options: Layout, *, is_ascii: bool) -> PlannedArray:
     if isinstance(value, bytes) and not is_utf8(value):
         return _plan_objects(ASCII, [value], (), to_bytes, options, as_bytes=True)
-    planned = _plan_objects(ASCII if is_ascii else UTF8, [value], (), to_text, options)
-    if word in TIME_WORDS:
-        planned.notes["text"] = word
-    return planned
-
-
-def _plan_scalar_number(value: Any, word: Any, options: Layout) -> PlannedArray:
+    if isinstance(value, (str, bytes, *_DATES)):
+        planned = _plan_objects(ASCII if kind == "ascii" else UTF8, [value], (), to_text, options)
+        if word in TIME_WORDS:
+            planned.notes["text"] = word
+        return planned
+    if not isinstance(value, _NUMBER_TYPES):
+        raise ValueRefusedError(f"a scalar of type {type(value).__name__} cannot be stored")
     array = infer(value)
-    if word is not None:
+    if kind == "number":
         array = cast(array, dtypes.number_type(word, value.dtype if isinstance(value, np.generic) else None))
     array = array.reshape(1)
     node, notes = new_dataset(array.dtype, (), options)
