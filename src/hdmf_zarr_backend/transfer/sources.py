@@ -6,7 +6,9 @@ converts values (text, references, rows) block by block.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -89,7 +91,10 @@ class IndexedSource:
     def can_be_refused(self) -> bool:
         """Whether `read` may raise an error, depending on the values."""
         given = getattr(self.data, "dtype", None)
-        return given is None or (given != self.dtype and not _is_widened(given, self.dtype))
+        if given is None or given == self.dtype:
+            return given is None
+        # all numbers of a type are in a wider one of its kind, such as int8 in int16
+        return given.kind != self.dtype.kind or given.kind not in "biufc" or not np.can_cast(given, self.dtype)
 
     def read(self, region: Region) -> Array:
         """Return the block as ``dtype``."""
@@ -98,26 +103,21 @@ class IndexedSource:
         return cast(np.asarray(block), self.dtype, place)
 
 
-def _is_widened(given: np.dtype[Any], dtype: np.dtype[Any]) -> bool:
-    """Tell whether all numbers of a type are in another one of its kind, such as int8 in int16."""
-    return given.kind == dtype.kind and given.kind in "biufc" and np.can_cast(given, dtype)
-
-
+@dataclass(slots=True, eq=False)
 class H5FileSource:
     """A dataset of an HDF5 file by file and path; each worker opens the file itself."""
 
-    def __init__(self, file: str, path: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
-        self._file = file
-        self._path = path
-        self.shape = shape
-        self.dtype = dtype
+    file: str
+    path: str
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
 
     def read(self, region: Region) -> Array:
         """Return the block as ``dtype``."""
         import h5py
 
-        with h5py.File(self._file, "r") as file:
-            return IndexedSource(file[self._path], self.dtype).read(region)
+        with h5py.File(self.file, "r") as file:
+            return IndexedSource(file[self.path], self.dtype).read(region)
 
 
 class ElementSource:
@@ -156,10 +156,7 @@ class ElementSource:
             if hasattr(self.data, "__getitem__"):
                 return list(self.data[first.start : first.stop])
             return list(self.data)[first]
-        rows = np.empty(self.shape, object)
-        flat = rows.reshape(-1)
-        for position, element in enumerate(_leaves(self.data, self.shape)):
-            flat[position] = element
+        rows = np.fromiter(_leaves(self.data, self.shape), object, math.prod(self.shape)).reshape(self.shape)
         return list(rows[region].reshape(-1))
 
 
