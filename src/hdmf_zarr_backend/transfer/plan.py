@@ -20,6 +20,7 @@ from hdmf_zarr_backend.formats.elements import describe
 from hdmf_zarr_backend.formats.new_datasets import Sharding
 from hdmf_zarr_backend.formats.reserved import DIMENSIONS, NOTES
 from hdmf_zarr_backend.formats.zarr3 import KEY_ENCODINGS, ChunkKeyEncoding
+from hdmf_zarr_backend.formats.zarr3_fills import json_float
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Hierarchy, absolute
 from hdmf_zarr_backend.model.stored import Shards, StoredArray
 from hdmf_zarr_backend.stores.base import Store
@@ -105,11 +106,9 @@ def encode_fill(value: Any, dtype: np.dtype[Any]) -> Any:
     if dtype.kind in "mM":
         return int(scalar.astype("i8"))
     item = scalar.item()
-    if isinstance(item, float) and not math.isfinite(item):
-        return "NaN" if math.isnan(item) else "Infinity" if item > 0 else "-Infinity"
     if isinstance(item, complex):
-        return [encode_fill(item.real, np.dtype("f8")), encode_fill(item.imag, np.dtype("f8"))]
-    return item
+        return [json_float(item.real), json_float(item.imag)]
+    return json_float(item) if isinstance(item, float) else item
 
 
 def encode_object_fill(value: Any, codec_id: Any) -> str | None:
