@@ -13,7 +13,6 @@ from datetime import date
 from typing import Any, NamedTuple
 
 import numpy as np
-from hdmf.build import GroupBuilder
 from hdmf.container import AbstractContainer, Data
 from hdmf.data_utils import AbstractDataChunkIterator, DataIO
 from hdmf.query import ReferenceResolver
@@ -45,8 +44,6 @@ def is_same(one: Any, other: Any) -> bool:
     one, other = stored_array(one), stored_array(other)
     if one is other:
         return True
-    if isinstance(one, GroupBuilder) or isinstance(other, GroupBuilder):
-        return False
     if _is_array(one) or _is_array(other):
         return _is_same_array(one, other)
     if isinstance(one, SCALARS) and isinstance(other, SCALARS):
@@ -62,8 +59,6 @@ def _is_same_array(one: Any, other: Any) -> bool:
     if other is None or one is None or isinstance(one, dict) or isinstance(other, dict):
         return False
     a, b = np.asarray(one), np.asarray(other)
-    if a.shape != b.shape:
-        return False
     equal_nan = a.dtype.kind in "fcmM" and b.dtype.kind in "fcmM"
     return bool(np.array_equal(a, b, equal_nan=equal_nan))
 

@@ -6,10 +6,10 @@ Source: `HDF5IO` also keeps chunks and filters of what it exports.
 from __future__ import annotations
 
 import math
-from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -45,16 +45,12 @@ CACHE_BYTES = 32 * 2**20
 
 _SHARE = 4  # the fraction 1/4 of a memory budget
 _MOST_FILES = 2
-_caches: OrderedDict[str, ChunkCache] = OrderedDict()
 _limit = [CACHE_BYTES]
 
 
-def _cache_of(location: str) -> ChunkCache:
-    cache = _caches.setdefault(location, ChunkCache(_limit[-1]))
-    _caches.move_to_end(location)
-    while len(_caches) > _MOST_FILES:
-        _caches.popitem(last=False)
-    return cache
+@lru_cache(maxsize=_MOST_FILES)
+def _cache_of(location: str, limit: int) -> ChunkCache:
+    return ChunkCache(limit)
 
 
 @contextmanager
@@ -65,7 +61,7 @@ def source_caches(budget: int) -> Iterator[None]:
         yield
     finally:
         _limit.pop()
-        _caches.clear()
+        _cache_of.cache_clear()
 
 
 class StoredChunks:
@@ -128,7 +124,7 @@ class ZarrSource:
 
     def read(self, region: Region) -> Array:
         """Return the block as ``dtype``."""
-        reader = ChunkReader(self._store, self._path, self._node.stored, _cache_of(self._store.location))
+        reader = ChunkReader(self._store, self._path, self._node.stored, _cache_of(self._store.location, _limit[-1]))
         return cast(reader.read(region), self._dtype, Place(tuple(part.start for part in region)))
 
 
