@@ -745,6 +745,40 @@ def _methods(method: int) -> Callable[[bytes], bytes]:
     return _entries(8, 10, lambda found, place: struct.pack_into("<H", found, place, method))
 
 
+GIGABYTES = 127 * 2**24
+"""More than a process of `operations` may have."""
+
+
+@cache
+def _zeros() -> tuple[bytes, int]:
+    """Return so many zeros, deflated, and their checksum."""
+    deflate, piece, parts, crc = zlib.compressobj(1, wbits=-15), bytes(2**24), [], 0
+    for _ in range(GIGABYTES // len(piece)):
+        parts.append(deflate.compress(piece))
+        crc = zlib.crc32(piece, crc)
+    return b"".join(parts) + deflate.flush(), crc
+
+
+def bomb(key: str, stated: int) -> Callable[[Path], Path]:
+    """Return what makes a zip file of which one entry becomes gigabytes, and states a size."""
+
+    def make(folder: Path) -> Path:
+        path = folder / "file.zarr.zip"
+        with zipfile.ZipFile(path, "w") as archive:
+            data, crc = _zeros()
+            for name, value in (*((name, value) for name, value in _whole(2) if name != key), (key, data)):
+                archive.writestr(name, value)
+            entry = archive.getinfo(key)
+            entry.compress_type, entry.file_size, entry.CRC = zipfile.ZIP_DEFLATED, stated, crc
+            assert archive.fp is not None
+            archive.fp.seek(entry.header_offset)
+            archive.fp.write(entry.FileHeader(zip64=False))
+            archive.fp.seek(archive.start_dir)
+        return path
+
+    return make
+
+
 def _entry(offset: int, value: bytes) -> Callable[[bytes], bytes]:
     """Change the first entry of the directory."""
 
@@ -787,11 +821,9 @@ def archives() -> Iterator[HostileFile]:
         "entries that lead out": zipped(bytes, ("../../outside/x/.zgroup", b"{}"), ("/etc/.zgroup", b"{}")),
         "odd names": zipped(bytes, ("a\\b/.zgroup", b"{}"), ("./a/.zgroup", b"{}"), ("", b""), ("a//b/.zgroup", b"")),
         "a folder for a document": zipped(bytes, ("plain/.zattrs/", b"")),
-        # inflating is bounded with the zip files
-        "a bomb for a document": zipped(bytes, (".zmetadata", bytes(2**26))),
-        "a bomb for a chunk": zipped(bytes, ("plain/0.0", bytes(2**26))),
-        "a bomb that nobody asks for": zipped(bytes, ("plain/x", bytes(2**26))),
-    }.items():
+        **{f"a bomb that states {stated:,}, {key}": bomb(key, stated) for stated in (GIGABYTES, 100) for key in (
+            ".zmetadata", ".zattrs", "plain/.zarray", "plain/0.0", "texts/0", "plain/9.9", "more/.zarray", "junk")},
+    }.items():  # fmt: skip
         yield HostileFile(f"zip: {name}", make)
     for name, refs in {
         "nothing": "", "a list": [], "a number": 5, "no references": {"version": 1}, "refs are a list": {"refs": []},

@@ -66,7 +66,8 @@ def test_a_hundred_thousand_spoiled_files(first):
 
 
 def test_a_sample_of_the_hostile_files():
-    assert run("files", *range(7, len(all_files()), FEWER))[0] == []
+    bombs = [number for number, file in enumerate(all_files()) if file.name.endswith(("100, plain/0.0", ", junk"))]
+    assert run("files", *range(7, len(all_files()), FEWER), *bombs[:2])[0] == []
 
 
 @pytest.mark.slow

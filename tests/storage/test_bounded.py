@@ -35,14 +35,9 @@ def test_what_fits_comes_out(codec, data):
 
 
 @pytest.mark.parametrize("codec", CODECS.values(), ids=CODECS)
-def test_one_byte_more_is_too_much(codec):
-    encoded = bytes(codec.encode(bytes(1000)))
-    with pytest.raises(TooLargeError, match="more than 999 bytes"):
-        decode_bounded(codec, encoded, 999)
-
-
-@pytest.mark.parametrize("codec", CODECS.values(), ids=CODECS)
 def test_a_bomb_takes_no_memory(codec):
+    with pytest.raises(TooLargeError, match="more than 999 bytes"):
+        decode_bounded(codec, bytes(codec.encode(bytes(1000))), 999)
     encoded = bytes(codec.encode(bytes(2**26)))
     assert len(encoded) < 2**20
     tracemalloc.start()

@@ -530,35 +530,23 @@ def test_pickled_code_in_a_chunk_is_refused(tmp_path: Path, attack: bytes, legac
     store.array("refs", np.empty(1, object), codec=_Encoded(attack), fill_value=0)
     store.array("rows", np.zeros(1, COMPOUND), codec=_Encoded(attack))
     store.array("fine", np.arange(2))
+    half = _OldPickle().encode(_object([_Reference(_reference("/a"))], (1,)))[:50]
+    store.array("damaged", np.empty(1, object), codec=_Encoded(half), fill_value=0)
+    fill, rows = base64.b64encode(attack).decode(), np.array([(1, 2, None)], dtype=COMPOUND)
+    store.array("filled", rows, codec=numcodecs.Pickle(), fill_value=fill)
+    store.array("gone", rows, codec=numcodecs.Pickle(), fill_value=fill, write_chunks=False)
     group = zarr.open_group(store.finish(), mode="r")
     assert group["fine"][:].tolist() == [0, 1]
     for name in ("refs", "rows"):
         with pytest.raises(UnsafeDataError, match="more than data"):
             group[name][:]
+    with pytest.raises(ChunkError, match="cannot be decoded"):
+        group["damaged"][:]
+    assert group["filled"][:].tolist() == [(1, 2, None)]  # the fill value is not even looked at
+    assert group["gone"][:].tolist() == [(0, 0, 0)]
+    assert group["filled"].fill_value is None
     with pytest.raises(UnsafeDataError, match="more than data"):
         numcodecs.get_codec({"id": "pickle"}).decode(attack)
-
-
-def test_pickled_code_in_a_fill_value_is_not_even_looked_at(
-    tmp_path: Path, attack: bytes, legacy: None, trusting: None
-) -> None:
-    store = _Store(tmp_path / "bad.zarr")
-    fill = base64.b64encode(attack).decode()
-    rows = np.array([(1, 2, None)], dtype=COMPOUND)
-    store.array("rows", rows, codec=numcodecs.Pickle(), fill_value=fill)
-    store.array("gone", rows, codec=numcodecs.Pickle(), fill_value=fill, write_chunks=False)
-    group = zarr.open_group(store.finish(), mode="r")
-    assert group["rows"][:].tolist() == [(1, 2, None)]
-    assert group["gone"][:].tolist() == [(0, 0, 0)]
-    assert group["rows"].fill_value is None
-
-
-def test_a_damaged_pickle_is_a_damaged_chunk(tmp_path: Path, legacy: None) -> None:
-    store = _Store(tmp_path)
-    whole = _OldPickle().encode(_object([_Reference(_reference("/a"))], (1,)))
-    store.array("refs", np.empty(1, object), codec=_Encoded(whole[: len(whole) // 2]), fill_value=0)
-    with pytest.raises(ChunkError, match="cannot be decoded"):
-        zarr.open_group(store.finish(), mode="r")["refs"][:]
 
 
 def test_no_pickle_is_written_that_would_not_be_read_again(tmp_path: Path, legacy: None) -> None:
