@@ -40,6 +40,8 @@ class WebServer(CountingServer):
 
         class WithoutListing(handler.func):  # type: ignore[misc,name-defined] # a partial of the handler's class
             def do_GET(self) -> None:
+                if not self.server.has_ranges:
+                    del self.headers["Range"]
                 if self.server.suffix_error and self.headers.get("Range", "").startswith("bytes=-"):
                     self.send_error(self.server.suffix_error)
                 else:
@@ -55,6 +57,7 @@ class WebServer(CountingServer):
                 super().end_headers()
 
         self.folder = folder
+        self.has_ranges = True
         self.suffix_error = 0
         """The status of the answer to a range that counts from the end; 0: it is served."""
         self.RequestHandlerClass = lambda *args: WithoutListing(*args, directory=str(folder))  # type: ignore[assignment]

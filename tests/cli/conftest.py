@@ -1,11 +1,15 @@
-"""Files for the tests of the command line."""
+"""Files for the tests of the command line, and the command itself."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from hdmf_zarr_backend.cli.main import main
 
 
 @pytest.fixture
@@ -27,3 +31,15 @@ def small(tmp_path: Path) -> Path:
         (path / key).write_text(json.dumps(document))
     (path / ".zmetadata").write_text(json.dumps({"zarr_consolidated_format": 1, "metadata": documents}))
     return path
+
+
+@pytest.fixture
+def zarrio(capsys: pytest.CaptureFixture[str]) -> Callable[..., Any]:
+    """Run a command, check its exit code, and return what it prints: ``out`` and ``err``."""
+
+    def run(*arguments: object, code: int = 0) -> Any:
+        capsys.readouterr()
+        assert main(list(map(str, arguments))) == code
+        return capsys.readouterr()
+
+    return run

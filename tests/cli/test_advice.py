@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import inspect
 import json
 import os
@@ -12,18 +11,15 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import h5py
-import numcodecs
 import numpy as np
 import pytest
 import zarr
 import zarr.codecs
-from hdmf.build import DatasetBuilder, GroupBuilder
 from pynwb import NWBHDF5IO, NWBFile, TimeSeries
 
 import hdmf_zarr_backend
@@ -32,46 +28,23 @@ from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.errors import MissingTargetError, NotZarrError, StoreError, UsageError, WrongArgumentError
 from hdmf_zarr_backend.options import WriteOptions
 from hdmf_zarr_backend.progress import Progress
-from tests.samples import plain_nwbfile, write_hdf5
-from tests.servers import WebServer, serving
+from tests.places import stored_files
+from tests.samples import plain_nwbfile, write_hdf5, write_zarr
+from tests.trees import dataset, root, write_builder
 from tests.zarrs import IS_ZARR_2, needs_zarr_3, open_group
 
 COMMAND_LINE = [sys.executable, "-m", "hdmf_zarr_backend.cli.main"]
 
 
-class _WholeFiles(SimpleHTTPRequestHandler):
-    """Python's own web server, which knows no ranges."""
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Say nothing."""
-
-
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing of clients that have gone."""
-
-
-@pytest.fixture
-def plain_server(tmp_path: Path) -> Iterator[str]:
-    handler = functools.partial(_WholeFiles, directory=str(tmp_path))
-    with serving(_Server(("127.0.0.1", 0), handler)) as server:
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-
-
 @pytest.fixture
 def nwb(tmp_path: Path) -> Path:
-    with NWBZarrIO(tmp_path / "a.nwb.zarr", "w") as io:
-        io.write(plain_nwbfile())
-    return tmp_path / "a.nwb.zarr"
+    return write_zarr(tmp_path / "a.nwb.zarr", plain_nwbfile())
 
 
-def shown(capsys: pytest.CaptureFixture[str], *arguments: object, code: int = 0) -> str:
-    capsys.readouterr()
-    assert main(list(map(str, arguments))) == code
-    out, err = capsys.readouterr()
-    return f"{err}{out}"
+@pytest.fixture
+def shown(zarrio: Callable[..., Any]) -> Callable[..., str]:
+    """Run a command and return all that it prints."""
+    return lambda *arguments, code=0: "".join(reversed(zarrio(*arguments, code=code)))
 
 
 # ---- far files ------------------------------------------------------------------------------------------------------
@@ -80,77 +53,63 @@ FSSPEC = {"client_kwargs": {"trust_env": False}}  # only fsspec knows it
 
 
 @pytest.mark.parametrize("options", [{}, FSSPEC], ids=["obstore", "fsspec"])
-def test_a_server_without_ranges_is_named(
-    options: dict[str, Any], tmp_path: Path, plain_server: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    data = ZarrDataIO(np.arange(100_000), compressor=False)
-    with ZarrIO(tmp_path / "a.zarr.zip", "w") as io:
-        io.write_builder(GroupBuilder("root", datasets={"x": DatasetBuilder("x", data)}))
+def test_a_server_without_ranges_is_named(options, web):
+    web.has_ranges = False
+    write_builder(web.folder / "a.zarr.zip", root(dataset("x", ZarrDataIO(np.arange(100_000), compressor=False))))
+    shards = ZarrDataIO(np.arange(1000), chunks=(10,), shards=(100,))
+    write_builder(web.folder / "a.zarr", root(dataset("x", shards)), zarr_format=3)
     with pytest.raises(StoreError, match=r"does not support byte ranges.*Download the file"):
-        ZarrIO(f"{plain_server}/a.zarr.zip", "r", storage_options=options).open()
-    if not options:
-        said = shown(capsys, "inspect", f"{plain_server}/a.zarr.zip", code=2)
+        ZarrIO(f"{web.url}/a.zarr.zip", "r", storage_options=options).open()
+    with (
+        ZarrIO(f"{web.url}/a.zarr", "r", storage_options=options) as io,
+        pytest.raises(StoreError, match="does not support byte ranges"),
+    ):
+        io.read_builder()["x"].data[5:7]
+
+
+def test_a_server_without_ranges_in_the_command_line(tmp_path, web, shown):
+    web.has_ranges = False
+    write_builder(web.folder / "a.zarr.zip", root(dataset("x", ZarrDataIO(np.arange(100_000), compressor=False))))
+    write_hdf5(web.folder / "a.nwb", plain_nwbfile())
+    virtual = ("convert", f"{web.url}/a.nwb", tmp_path / "a.zarr.json", "--to", "virtual")
+    for command in (("inspect", f"{web.url}/a.zarr.zip"), virtual):
+        said = shown(*command, code=2)
         assert "does not support byte ranges" in said
         assert "cut short" not in said
 
 
-def test_shards_on_a_server_without_ranges(tmp_path: Path, plain_server: str) -> None:
-    data = ZarrDataIO(np.arange(1000), chunks=(10,), shards=(100,))
-    with ZarrIO(tmp_path / "a.zarr", "w", zarr_format=3) as io:
-        io.write_builder(GroupBuilder("root", datasets={"x": DatasetBuilder("x", data)}))
-    for options in ({}, FSSPEC):
-        with (
-            ZarrIO(f"{plain_server}/a.zarr", "r", storage_options=options) as io,
-            pytest.raises(StoreError, match="does not support byte ranges"),
-        ):
-            io.read_builder()["x"].data[5:7]
-
-
-def test_an_hdf5_file_that_is_referred_to_on_a_server_without_ranges(
-    tmp_path: Path, plain_server: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    write_hdf5(tmp_path / "a.nwb", plain_nwbfile())
-    said = shown(capsys, "convert", f"{plain_server}/a.nwb", tmp_path / "a.zarr.json", "--to", "virtual", code=2)
-    assert "does not support byte ranges" in said
-    assert "cut short" not in said
-
-
-def test_an_empty_file_at_a_url_is_no_zip_file(web: WebServer) -> None:
+def test_an_empty_file_at_a_url_is_no_zip_file(web):
     (web.folder / "a.zarr.zip").write_bytes(b"")
     with pytest.raises(NotZarrError, match="not a zip file"):
         ZarrIO(f"{web.url}/a.zarr.zip", "r").open()
 
 
 @pytest.mark.parametrize("cls", [ZarrIO, NWBZarrIO])
-def test_an_hdf5_file_at_a_url(cls: Any, web: WebServer, plain_server: str, tmp_path: Path) -> None:
-    path = write_hdf5(tmp_path / "a.nwb", plain_nwbfile())
-    shutil.copy(path, web.folder / "a.nwb")
-    for url in (f"{web.url}/a.nwb", f"{plain_server}/a.nwb"):
-        with pytest.raises(NotZarrError, match="this is an HDF5 file") as caught:
-            cls(url, "r").open()
-        assert "zarrio convert --to virtual" in caught.value.remedy
-        assert "mode 'w'" not in str(caught.value)
+@pytest.mark.parametrize("has_ranges", [True, False])
+def test_an_hdf5_file_at_a_url(cls, web, has_ranges):
+    web.has_ranges = has_ranges
+    write_hdf5(web.folder / "a.nwb", plain_nwbfile())
+    with pytest.raises(NotZarrError, match="this is an HDF5 file") as caught:
+        cls(f"{web.url}/a.nwb", "r").open()
+    assert "zarrio convert --to virtual" in caught.value.remedy
+    assert "mode 'w'" not in str(caught.value)
 
 
-def test_an_hdf5_file_in_the_command_line(web: WebServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = write_hdf5(tmp_path / "a.nwb", plain_nwbfile())
-    shutil.copy(path, web.folder / "a.nwb")
+def test_an_hdf5_file_in_the_command_line(web, tmp_path, shown):
+    path = write_hdf5(web.folder / "a.nwb", plain_nwbfile())
     for command in ("inspect", "verify", "validate", "report"):
-        said = shown(capsys, command, f"{web.url}/a.nwb", code=2)
-        assert "this is an HDF5 file" in said
-        assert "`zarrio convert --to virtual`" in said
-        said = shown(capsys, command, path, code=2)
-        assert "this is an HDF5 file" in said
-        assert "`zarrio convert`" in said
-        assert "HDF5IO" not in said
-    virtual = tmp_path / "a.nwb.zarr.json"
-    shown(capsys, "convert", f"{web.url}/a.nwb", virtual, "--to", "virtual")
-    with NWBZarrIO(virtual, "r") as io:
-        assert io.read().identifier == plain_nwbfile().identifier
+        for place, remedy in ((f"{web.url}/a.nwb", "`zarrio convert --to virtual`"), (path, "`zarrio convert`")):
+            said = shown(command, place, code=2)
+            assert "this is an HDF5 file" in said
+            assert remedy in said
+            assert "HDF5IO" not in said
+    shown("convert", f"{web.url}/a.nwb", tmp_path / "a.nwb.zarr.json", "--to", "virtual")
+    with NWBZarrIO(tmp_path / "a.nwb.zarr.json", "r") as io:
+        assert io.read().identifier == "plain"
 
 
 @pytest.mark.parametrize("mode", ["r", "r-", "r+", "a"])
-def test_a_local_hdf5_file(mode: str, tmp_path: Path) -> None:
+def test_a_local_hdf5_file(mode, tmp_path):
     path = write_hdf5(tmp_path / "a.nwb", plain_nwbfile())
     before = path.read_bytes()
     with pytest.raises(NotZarrError, match=r"this is an HDF5 file.*NWBHDF5IO.*`zarrio convert`"):
@@ -181,56 +140,49 @@ def _zarr_codecs() -> dict[str, tuple[Callable[[], Any], dict[str, Any]]]:
     }
 
 
-def _stored(tmp_path: Path, zarr_format: int, **options: Any) -> Path:
+def _stored(path: Path, zarr_format: int, **options: Any) -> str:
+    """Write an array, and return its document."""
     data = ZarrDataIO(np.arange(4000, dtype="i4").reshape(40, 100), chunks=(20, 100), **options)
-    with ZarrIO(tmp_path / "a.zarr", "w", zarr_format=zarr_format) as io:
-        io.write_builder(GroupBuilder("root", datasets={"x": DatasetBuilder("x", data)}))
+    write_builder(path, root(dataset("x", data)), zarr_format=zarr_format)
     if not (IS_ZARR_2 and zarr_format == 3):
-        read = open_group(tmp_path / "a.zarr")["x"]
-        assert np.array_equal(read[...], np.arange(4000).reshape(40, 100))
-    return tmp_path / "a.zarr"
+        assert np.array_equal(open_group(path)["x"][...], np.arange(4000).reshape(40, 100))
+    return (path / "x" / (".zarray" if zarr_format == 2 else "zarr.json")).read_text()
 
 
 @pytest.mark.filterwarnings("ignore:Numcodecs codecs are not in the Zarr version 3")
 @pytest.mark.parametrize("name", _zarr_codecs())
 @pytest.mark.parametrize("zarr_format", [2, 3])
-def test_codecs_of_zarr_are_taken_in_both_formats(name: str, zarr_format: int, tmp_path: Path) -> None:
+def test_codecs_of_zarr_are_taken_in_both_formats(name, zarr_format, tmp_path):
     make, wanted = _zarr_codecs()[name]
-    path = _stored(tmp_path, zarr_format, compressor=make())
+    document = json.loads(_stored(tmp_path / "a.zarr", zarr_format, compressor=make()))
     if zarr_format == 2:
-        found = json.loads((path / "x/.zarray").read_text())["compressor"]
-        assert {key: found[key] for key in wanted} == wanted
+        assert {key: document["compressor"][key] for key in wanted} == wanted
     else:
-        (codec,) = [one for one in json.loads((path / "x/zarr.json").read_text())["codecs"] if one["name"] != "bytes"]
-        assert codec["name"].removeprefix("numcodecs.") == wanted["id"]
-    other = tmp_path / "other.zarr"
-    convert(write_hdf5(tmp_path / "a.nwb", plain_nwbfile()), other, codec=make(), zarr_format=zarr_format)
-    assert main(["verify", str(other)]) == 0
+        assert document["codecs"][-1]["name"].removeprefix("numcodecs.") == wanted["id"]
+    convert(write_hdf5(tmp_path / "a.nwb", plain_nwbfile()), tmp_path / "b.zarr", codec=make(), zarr_format=zarr_format)
+    assert verify(tmp_path / "b.zarr").is_sound
 
 
 @needs_zarr_3
 @pytest.mark.filterwarnings("ignore:Numcodecs codecs are not in the Zarr version 3")
 @pytest.mark.parametrize("zarr_format", [2, 3])
-def test_filters_of_zarr_are_taken(zarr_format: int, tmp_path: Path) -> None:
+def test_filters_of_zarr_are_taken(zarr_format, tmp_path):
     from zarr.codecs import numcodecs as wrapped
 
-    path = _stored(
-        tmp_path, zarr_format, filters=[wrapped.Delta(dtype="<i4")], compressor=zarr.codecs.ZstdCodec(level=1)
-    )
-    assert "delta" in (path / "x" / (".zarray" if zarr_format == 2 else "zarr.json")).read_text()
+    filters = [wrapped.Delta(dtype="<i4")]
+    assert "delta" in _stored(tmp_path / "a.zarr", zarr_format, filters=filters, compressor=zarr.codecs.ZstdCodec())
 
 
 @pytest.mark.parametrize(("name", "codec"), [("blosc", "blosc"), ("zstd", "zstd"), ("zlib", "zlib"), ("none", None)])
-def test_data_take_the_names_that_convert_takes(name: str, codec: str | None, tmp_path: Path) -> None:
-    path = _stored(tmp_path, 2, compressor=name)
-    found = json.loads((path / "x/.zarray").read_text())["compressor"]
+def test_data_take_the_names_that_convert_takes(name, codec, tmp_path):
+    found = json.loads(_stored(tmp_path / "a.zarr", 2, compressor=name))["compressor"]
     assert (found and found["id"]) == codec
 
 
 @pytest.mark.parametrize(
     "codec", ["lzo", "keep", *([] if IS_ZARR_2 else [zarr.codecs.BytesCodec()]), {"name": "transpose"}]
 )
-def test_what_cannot_compress_is_refused(codec: Any) -> None:
+def test_what_cannot_compress_is_refused(codec):
     with pytest.raises(UsageError) as caught:
         ZarrDataIO([1], compressor=codec)
     assert caught.value.remedy
@@ -241,13 +193,11 @@ def test_what_cannot_compress_is_refused(codec: Any) -> None:
 
 @pytest.mark.parametrize("open_hdf5", [False, True])
 @pytest.mark.parametrize("target", ["there", "new"])
-def test_a_container_that_was_read_is_exported_and_not_written(
-    open_hdf5: bool, target: str, nwb: Path, tmp_path: Path
-) -> None:
+def test_a_container_that_was_read_is_exported_and_not_written(open_hdf5, target, nwb, tmp_path):
     other = tmp_path / "b.nwb.zarr"
     if target == "there":
         shutil.copytree(nwb, other)
-    before = {path: path.read_bytes() for path in sorted(other.rglob("*")) if path.is_file()}
+    before = stored_files(other)
     source = NWBHDF5IO(write_hdf5(tmp_path / "a.nwb", plain_nwbfile()), "r") if open_hdf5 else NWBZarrIO(nwb, "r")
     with source as io:
         container = io.read()
@@ -256,7 +206,7 @@ def test_a_container_that_was_read_is_exported_and_not_written(
             pytest.raises(UsageError, match=r"another file.*export"),
         ):
             out.write(container)
-        assert {path: path.read_bytes() for path in sorted(other.rglob("*")) if path.is_file()} == before
+        assert stored_files(other) == before
         assert not (tmp_path / "herd.zip").exists()
         with NWBZarrIO(other, "w") as out:
             out.export(src_io=io, nwbfile=container)
@@ -265,7 +215,7 @@ def test_a_container_that_was_read_is_exported_and_not_written(
 
 
 @pytest.mark.parametrize("how", ["added", "moved"])
-def test_a_part_of_another_file_is_not_written(how: str, nwb: Path, tmp_path: Path) -> None:
+def test_a_part_of_another_file_is_not_written(how, nwb, tmp_path):
     with NWBZarrIO(nwb, "r") as io:
         container = io.read()
         series = container.acquisition["trace"] if how == "added" else container.acquisition.pop("trace")
@@ -279,7 +229,7 @@ def test_a_part_of_another_file_is_not_written(how: str, nwb: Path, tmp_path: Pa
     assert not (tmp_path / "b.nwb.zarr").exists()
 
 
-def test_links_to_another_file_are_written_with_the_manager_that_has_read_it(nwb: Path, tmp_path: Path) -> None:
+def test_links_to_another_file_are_written_with_the_manager_that_has_read_it(nwb, tmp_path):
     """Only that manager knows where in its file an object is."""
 
     def sharing() -> NWBFile:
@@ -320,17 +270,16 @@ def test_links_to_another_file_are_written_with_the_manager_that_has_read_it(nwb
         ("https://127.0.0.1:1/a.nwb.zarr", "header=x", "headers"),
     ],
 )
-def test_a_misspelt_storage_option(url: str, option: str, meant: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_misspelt_storage_option(url, option, meant, zarrio):
     name, _, value = option.partition("=")
     for read in (NWBZarrIO, NWBZarrIO.read_nwb, verify):
         with pytest.raises(UsageError, match=f"no storage option '{name}'") as caught:
             read(url, storage_options={name: value})
         assert (caught.value.store, caught.value.remedy) == (url, f"Did you mean {meant!r}?")
-    assert main(["inspect", url, "-O", option]) == 2
-    assert f"Did you mean {meant!r}?" in capsys.readouterr().err
+    assert f"Did you mean {meant!r}?" in zarrio("inspect", url, "-O", option, code=2).err
 
 
-def test_a_storage_option_that_no_installed_library_has(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_storage_option_that_no_installed_library_has(monkeypatch):
     monkeypatch.setitem(sys.modules, "s3fs", None)
     with pytest.raises(UsageError, match="no storage option 'qqq'") as caught:
         NWBZarrIO("s3://bucket/a.nwb.zarr", storage_options={"qqq": 1})
@@ -340,15 +289,17 @@ def test_a_storage_option_that_no_installed_library_has(monkeypatch: pytest.Monk
 _FUNCTIONS = [getattr(hdmf_zarr_backend, name) for name in hdmf_zarr_backend.__all__ if name[0].islower()]
 
 
-@pytest.mark.parametrize("called", [*_FUNCTIONS, ZarrDataIO, Limits], ids=lambda called: called.__name__)
-def test_every_function_refuses_an_argument_that_it_does_not_have(called: Callable[..., Any], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "called", [*_FUNCTIONS, ZarrIO, NWBZarrIO, ZarrDataIO, Limits], ids=lambda called: called.__name__
+)
+def test_every_function_refuses_an_argument_that_it_does_not_have(called, tmp_path):
     path = write_hdf5(tmp_path / "a.nwb", plain_nwbfile())
     with pytest.raises(UsageError, match=rf"^{called.__name__} .* argument 'qqq'. It takes ") as caught:
         called(*([path] if called is dry_run else []), qqq=1)
     assert isinstance(caught.value, TypeError)
 
 
-def test_the_argument_that_was_meant(nwb: Path, tmp_path: Path) -> None:
+def test_the_argument_that_was_meant(nwb, tmp_path):
     hdf5 = write_hdf5(tmp_path / "a.nwb", plain_nwbfile())
     calls: dict[str, Callable[[], Any]] = {
         "compressor": lambda: ZarrDataIO([1], compression="gzip"),
@@ -362,6 +313,8 @@ def test_the_argument_that_was_meant(nwb: Path, tmp_path: Path) -> None:
         calls["clear_cache"] = lambda: io.export(source, clear_cach=True)
         calls["cache_spec"] = lambda: io.export(source, write_args={"cache_specs": False})
         calls["check"] = lambda: source.read(chek=True)
+        calls["storage_options"] = lambda: ZarrIO(nwb, storage_option={})
+        calls["extensions"] = lambda: NWBZarrIO.read_nwb(nwb, extension=[])
         for meant, call in calls.items():
             with pytest.raises(WrongArgumentError) as caught:
                 call()
@@ -373,9 +326,7 @@ def test_the_argument_that_was_meant(nwb: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("always::hdmf.backends.warnings.BrokenLinkWarning")
-def test_warnings_of_a_conversion_that_are_alike_are_one_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_warnings_of_a_conversion_that_are_alike_are_one_line(tmp_path, capsys, zarrio):
     with h5py.File(tmp_path / "a.h5", "w") as file:
         for index in range(20):
             file.create_group(f"group{index:02}")["lost"] = h5py.ExternalLink("gone.h5", "/x")
@@ -384,33 +335,28 @@ def test_warnings_of_a_conversion_that_are_alike_are_one_line(
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("zarrio: warning: The link /group00/lost ")
     assert line.endswith("(and 19 more like this one; --verbose shows each)")
-    assert main([*convert_it, "--verbose"]) == 0
-    assert len(capsys.readouterr().err.splitlines()) == 20
-    assert main([*convert_it, "--json"]) == 0
-    shown = capsys.readouterr()
+    assert len(zarrio(*convert_it, "--verbose").err.splitlines()) == 20
+    shown = zarrio(*convert_it, "--json")
     assert len(shown.err.splitlines()) == 1
     (document,) = json.loads(shown.out)
     assert len(document["warnings"]) == 20
 
 
-def test_a_folder_without_files_to_convert(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_without_files_to_convert(tmp_path, zarrio):
     folder = tmp_path / "recordings"
     (folder / "day1").mkdir(parents=True)
-    assert main(["convert", str(folder), "-o", str(tmp_path)]) == 2
-    assert capsys.readouterr().err == (
+    assert zarrio("convert", folder, "-o", tmp_path, code=2).err == (
         f"zarrio: {folder}: the folder has no HDF5 files (.h5, .hdf5, .nwb) or Zarr files. Give the path of a file.\n"
     )
     write_hdf5(folder / "day1" / "a.nwb", plain_nwbfile())
-    assert main(["convert", str(folder)]) == 2
-    assert f"Folders in it are not searched; {str(folder / 'day1')!r} has some." in capsys.readouterr().err
-    assert main(["convert", str(folder / "day1"), "--to", "hdf5"]) == 2
-    assert "the folder has no Zarr files" in capsys.readouterr().err
+    assert (
+        f"Folders in it are not searched; {str(folder / 'day1')!r} has some." in zarrio("convert", folder, code=2).err
+    )
+    assert "the folder has no Zarr files" in zarrio("convert", folder / "day1", "--to", "hdf5", code=2).err
 
 
 @pytest.mark.parametrize("command", ["inspect", "verify", "validate", "repair", "convert"])
-def test_what_to_do_about_an_interrupted_conversion_is_a_command(
-    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_to_do_about_an_interrupted_conversion_is_a_command(command, tmp_path, zarrio):
     source = write_hdf5(tmp_path / "a.nwb", plain_nwbfile())
 
     class Interrupted(Progress):
@@ -419,120 +365,81 @@ def test_what_to_do_about_an_interrupted_conversion_is_a_command(
 
     with pytest.raises(KeyboardInterrupt):
         convert(source, tmp_path / "a.nwb.zarr", write_options=WriteOptions(progress=Interrupted()))
-    assert main([command, str(tmp_path / "a.nwb.zarr")]) == 2
-    told = capsys.readouterr().err
+    told = zarrio(command, tmp_path / "a.nwb.zarr", code=2).err
     assert "A conversion to it was interrupted: run `zarrio convert --resume` again" in told
     assert "In Python" not in told
 
 
 @pytest.mark.parametrize("cls", [ZarrIO, NWBZarrIO, ZarrDataIO])
-def test_help_of_a_constructor_is_about_its_arguments(cls: type) -> None:
+def test_help_of_a_constructor_is_about_its_arguments(cls):
     shown = pydoc.render_doc(cls.__init__, renderer=pydoc.plaintext)
     assert cls.__doc__.splitlines()[0] in shown
     assert all(name in shown.partition("Parameters")[2] for name in inspect.signature(cls).parameters)
 
 
-@pytest.mark.parametrize("cls", [ZarrIO, NWBZarrIO])
-def test_a_misspelt_argument(cls: type, nwb: Path) -> None:
-    with pytest.raises(TypeError, match=rf"^{cls.__name__} .*'storage_option'") as caught:
-        cls(nwb, storage_option={})
-    assert isinstance(caught.value, UsageError)
-    assert caught.value.remedy == "Did you mean 'storage_options'?"
-    with pytest.raises(UsageError, match=rf"^{cls.__name__} .*'qqq'.*break_lock"):
-        cls(nwb, qqq={})
-    with pytest.raises(UsageError, match=r"'extensions'\?"):
-        NWBZarrIO.read_nwb(nwb, extension=[])
-
-
 # ---- the command line -----------------------------------------------------------------------------------------------
 
 
-def test_validate_names_its_own_option(nwb: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_validate_names_its_own_option(nwb, shown):
     (nwb / ".zmetadata").unlink()
     (source,) = (nwb / "specifications/core").glob("*/nwb.base")
     shutil.rmtree(source)
-    said = shown(capsys, "validate", nwb, code=2)
+    said = shown("validate", nwb, code=2)
     assert "--installed" in said
     assert "Python" not in said
     assert "load_namespaces" not in said
-    assert shown(capsys, "validate", "--installed", nwb)
+    assert shown("validate", "--installed", nwb)
 
 
-def test_convert_names_the_option_that_has_no_effect(
-    nwb: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    said = shown(capsys, "convert", nwb, tmp_path / "b.zarr", "--zarr-format", "3", "--no-link-data", code=2)
+def test_convert_names_the_option_that_has_no_effect(nwb, tmp_path, shown):
+    said = shown("convert", nwb, tmp_path / "b.zarr", "--zarr-format", "3", "--no-link-data", code=2)
     assert "Leave --no-link-data out." in said
 
 
-def test_a_damaged_chunk_has_one_remedy(nwb: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_damaged_chunk_has_one_remedy(nwb, shown):
     chunk = nwb / "acquisition/trace/data/0.0"
     good = chunk.read_bytes()
     chunk.write_bytes(b"short")
-    said = shown(capsys, "verify", nwb, code=1)
+    said = shown("verify", nwb, code=1)
     assert "Restore it from a copy." in said
     assert "repair" not in said
     chunk.write_bytes(good)
     (nwb / "identifier/0").write_bytes(b"short")
-    said = shown(capsys, "verify", nwb, code=1)
+    said = shown("verify", nwb, code=1)
     assert "/identifier: chunk-damaged" in said
     assert "Run `zarrio repair`" in said
     assert said.count("repair") == 1
     assert "Restore" not in said
-    shown(capsys, "repair", nwb)
-    shown(capsys, "verify", nwb)
+    shown("repair", nwb)
+    shown("verify", nwb)
 
 
-def test_what_is_true_of_most_files_is_told_if_asked_for(nwb: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert shown(capsys, "verify", nwb).count("\n") == 1
-    assert shown(capsys, "verify", nwb).endswith(
-        " chunks have no checksum, so changed bytes in them cannot be noticed\n"
-    )
-    assert "Write with a codec that has a checksum" in shown(capsys, "verify", "--verbose", nwb)
-    (report,) = json.loads(shown(capsys, "verify", "--json", nwb))
+def test_what_is_true_of_most_files_is_told_if_asked_for(nwb, shown):
+    assert shown("verify", nwb).count("\n") == 1
+    assert shown("verify", nwb).endswith(" chunks have no checksum, so changed bytes in them cannot be noticed\n")
+    assert "Write with a codec that has a checksum" in shown("verify", "--verbose", nwb)
+    (report,) = json.loads(shown("verify", "--json", nwb))
     assert report["counts"] == {"unchecked": 1}
 
 
-def _many(path: Path, compressor: Any) -> Path:
-    datasets = {
-        f"x{number:02}": DatasetBuilder(f"x{number:02}", ZarrDataIO(np.arange(9 + number), compressor=compressor))
-        for number in range(28)
-    }
-    with ZarrIO(path, "w") as io:
-        io.write_builder(GroupBuilder("root", datasets=datasets))
-    return path
-
-
-def test_differences_that_are_alike_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    one, two = _many(tmp_path / "a.zarr", True), _many(tmp_path / "b.zarr", numcodecs.Zstd(level=3))
-    first, last = shown(capsys, "compare", one, two, code=1).splitlines()
-    assert first.startswith("/x00 filters: ")
-    assert "and 27 more" in first
-    assert last == "28 differences: 28 filters"
-    assert len(shown(capsys, "compare", one, two, "--verbose", code=1).splitlines()) == 29
-    assert len(json.loads(shown(capsys, "compare", one, two, "--json", code=1))["differences"]) == 28
-
-
-def test_findings_that_are_alike_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = _many(tmp_path / "a.zarr", True)
+def test_findings_that_are_alike_are_one_line(tmp_path, shown):
+    path = write_builder(tmp_path / "a.zarr", root(*(dataset(f"x{n:02}", np.arange(9 + n)) for n in range(28))))
     for chunk in path.glob("x*/0"):
         chunk.write_bytes(b"")
-    first, last = shown(capsys, "verify", path, code=1).splitlines()
+    first, last = shown("verify", path, code=1).splitlines()
     assert first.startswith("/x00: chunk-damaged: ")
     assert "and 27 more" in first
     assert "28 problems" in last
-    assert len(shown(capsys, "verify", path, "--verbose", code=1).splitlines()) == 29
-    (report,) = json.loads(shown(capsys, "verify", path, "--json", code=1))
+    assert len(shown("verify", path, "--verbose", code=1).splitlines()) == 29
+    (report,) = json.loads(shown("verify", path, "--json", code=1))
     assert len(report["problems"]) == 28
 
 
-def test_damage_that_is_left_and_findings_of_the_schema_that_are_alike_are_one_line(
-    nwb: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_damage_that_is_left_and_findings_of_the_schema_that_are_alike_are_one_line(nwb, shown):
     for document in ("acquisition/.zattrs", "analysis/.zattrs", "processing/.zattrs"):
         (nwb / document).write_text("{")
-    left = [line for line in shown(capsys, "repair", nwb, code=1).splitlines() if line.startswith("left: ")]
-    every = shown(capsys, "repair", nwb, "--verbose", code=1).splitlines()
+    left = [line for line in shown("repair", nwb, code=1).splitlines() if line.startswith("left: ")]
+    every = shown("repair", nwb, "--verbose", code=1).splitlines()
     assert len(left) < len([line for line in every if line.startswith("left: ")])
 
 
@@ -562,15 +469,9 @@ def on_terminal(width: int, *arguments: object, **environment: str) -> list[str]
 
 @pytest.mark.parametrize("width", [40, 60, 80, 100])
 @pytest.mark.parametrize("command", ["inspect", "dry-run"])
-def test_trees_fit_the_terminal(
-    command: str,
-    width: int,
-    nwb: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_trees_fit_the_terminal(command, width, nwb, tmp_path, shown):
     path = nwb if command == "inspect" else write_hdf5(tmp_path / "a.nwb", plain_nwbfile())
-    whole = shown(capsys, command, path)
+    whole = shown(command, path)
     assert max(map(len, whole.splitlines())) > 100
     lines = on_terminal(width, command, path)
     start = lines.index("")
@@ -583,13 +484,13 @@ def test_trees_fit_the_terminal(
         assert all(len(part) <= width for part in heads)
 
 
-def test_columns_overrides_the_width_of_the_terminal(nwb: Path) -> None:
+def test_columns_overrides_the_width_of_the_terminal(nwb):
     lines = on_terminal(200, "inspect", nwb, COLUMNS="70")
     assert max(map(len, lines[lines.index("") :])) == 70
 
 
 @pytest.mark.parametrize("columns", [None, "60"])
-def test_lines_that_are_piped_are_whole(columns: str | None, nwb: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lines_that_are_piped_are_whole(columns, nwb, monkeypatch):
     monkeypatch.delenv("COLUMNS", raising=False)
     if columns is not None:
         monkeypatch.setenv("COLUMNS", columns)

@@ -35,11 +35,8 @@ def files(small: Path) -> list[Path]:
 
 
 @pytest.mark.parametrize("command", MANY)
-def test_a_bad_file_does_not_end_the_others(
-    command: str, files: list[Path], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main([*command.split(), *map(str, files)]) == 2
-    shown = capsys.readouterr()
+def test_a_bad_file_does_not_end_the_others(command, files, zarrio):
+    shown = zarrio(*command.split(), *files, code=2)
     told = {str(path): [line for line in shown.out.splitlines() if line.startswith(f"{path}: ")] for path in files}
     assert len(told[str(files[0])]) == len(told[str(files[3])]) == 1
     assert not told[str(files[2])]
@@ -53,33 +50,27 @@ def test_a_bad_file_does_not_end_the_others(
 
 
 @pytest.mark.parametrize("command", MANY)
-def test_a_bad_file_has_a_place_in_the_json(
-    command: str, files: list[Path], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main([*command.split(), "--json", *map(str, files)]) == 2
-    documents = json.loads(capsys.readouterr().out)
+def test_a_bad_file_has_a_place_in_the_json(command, files, zarrio):
+    documents = json.loads(zarrio(*command.split(), "--json", *files, code=2).out)
     assert [document["source"] for document in documents] == list(map(str, files))
     assert "the file does not exist" in documents[2]["error"]
     assert documents[0]["error"] is documents[3]["error"] is None
 
 
-def test_problems_and_files_that_cannot_be_read_are_told_apart(
-    files: list[Path], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_problems_and_files_that_cannot_be_read_are_told_apart(files, zarrio):
     (files[3] / "data" / "1").write_bytes(b"short")
-    assert main(["verify", str(files[0]), str(files[3])]) == 1
-    assert capsys.readouterr().out.splitlines()[-2:] == ["1 of 2 files without damage", f"  problems found: {files[3]}"]
-    assert main(["verify", str(files[2]), str(files[3]), str(files[0])]) == 2
-    assert capsys.readouterr().out.splitlines()[-3:] == [
+    assert zarrio("verify", files[0], files[3], code=1).out.splitlines()[-2:] == [
+        "1 of 2 files without damage",
+        f"  problems found: {files[3]}",
+    ]
+    assert zarrio("verify", files[2], files[3], files[0], code=2).out.splitlines()[-3:] == [
         "1 of 3 files without damage",
         f"  problems found: {files[3]}",
         f"  not checked: {files[2]}: the file does not exist",
     ]
 
 
-def test_each_file_is_told_when_it_is_done(
-    files: list[Path], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_file_is_told_when_it_is_done(files, capsys, monkeypatch):
     from hdmf_zarr_backend.checks import repair
 
     shown: list[str] = []
@@ -88,21 +79,18 @@ def test_each_file_is_told_when_it_is_done(
     assert shown == ["", f"{files[0]}: consolidated\n"]
 
 
-def test_one_file_needs_no_sum(files: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["consolidate", str(files[0])]) == 0
-    assert capsys.readouterr().out == f"{files[0]}: consolidated\n"
-    assert main(["consolidate", "--json", str(files[0])]) == 0
-    assert json.loads(capsys.readouterr().out) == [{"source": str(files[0]), "error": None}]
+def test_one_file_needs_no_sum(files, zarrio):
+    assert zarrio("consolidate", files[0]).out == f"{files[0]}: consolidated\n"
+    assert json.loads(zarrio("consolidate", "--json", files[0]).out) == [{"source": str(files[0]), "error": None}]
 
 
 @pytest.mark.parametrize("command", ["convert", "verify", "upgrade"])
 @pytest.mark.parametrize("jobs", ["0", "-1", "many", "1.5"])
-def test_what_is_no_number_of_threads(command: str, jobs: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([command, f"--jobs={jobs}", "a", "b"]) == 2
-    assert "give a whole number from 1" in capsys.readouterr().err
+def test_what_is_no_number_of_threads(command, jobs, zarrio):
+    assert "give a whole number from 1" in zarrio(command, f"--jobs={jobs}", "a", "b", code=2).err
 
 
-def test_the_threads_of_an_upgrade(files: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_threads_of_an_upgrade(files, monkeypatch):
     from hdmf_zarr_backend.conversion import upgrade as upgrading
 
     asked = []
@@ -122,9 +110,7 @@ class Terminal(io.StringIO):
 
 
 @pytest.mark.parametrize("command", [*MANY, "inspect"])
-def test_a_terminal_shows_which_file_of_how_many(
-    command: str, files: list[Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_terminal_shows_which_file_of_how_many(command, files, monkeypatch):
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
     assert main([*command.split(), *map(str, files[::3])]) in (0, 1)
@@ -134,17 +120,14 @@ def test_a_terminal_shows_which_file_of_how_many(
     assert shown.rstrip(" ").endswith("\r")
 
 
-def test_several_files_are_inspected(files: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["inspect", *map(str, files)]) == 2
-    shown = capsys.readouterr()
+def test_several_files_are_inspected(files, zarrio):
+    shown = zarrio("inspect", *files, code=2)
     assert [line.split(": ")[0] for line in shown.out.splitlines() if ": Zarr format 2" in line] == [
         str(files[0]), str(files[3]),
     ]  # fmt: skip
     assert len(shown.err.splitlines()) == 2
-    assert main(["inspect", "--json", *map(str, files)]) == 2
-    first, bad, gone, last = json.loads(capsys.readouterr().out)
+    first, bad, gone, last = json.loads(zarrio("inspect", "--json", *files, code=2).out)
     assert (first["error"], first["location"], last["location"]) == (None, str(files[0]), str(files[3]))
     assert "the file does not exist" in gone["error"]
     assert bad["error"]
-    assert main(["inspect", "--model", *map(str, files)]) == 2
-    assert "--model is about one file" in capsys.readouterr().err
+    assert "--model is about one file" in zarrio("inspect", "--model", *files, code=2).err

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import re
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -46,20 +45,13 @@ def output(monkeypatch: pytest.MonkeyPatch, stream: io.StringIO, *arguments: obj
     ],
 )
 @pytest.mark.parametrize("command", ["", "inspect", "verify --level structure", "inspect gone.zarr", "nonsense"])
-def test_which_output_has_colours(
-    command: str,
-    stream: type[io.StringIO],
-    environment: dict[str, str],
-    coloured: bool,
-    small: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_which_output_has_colours(command, stream, environment, coloured, small, monkeypatch):
     monkeypatch.chdir(small.parent)
     files = [small] if command.startswith(("inspect", "verify")) else []
     assert bool(COLOUR.search(output(monkeypatch, stream(), *command.split(), *files, **environment))) == coloured
 
 
-def test_colours_change_no_text(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_colours_change_no_text(small, monkeypatch):
     plain = output(monkeypatch, io.StringIO(), "inspect", "--attributes", small)
     painted = output(monkeypatch, io.StringIO(), "inspect", "--attributes", small, FORCE_COLOR="1")
     assert COLOUR.sub("", painted) == plain
@@ -67,5 +59,5 @@ def test_colours_change_no_text(small: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert "\x1b[1m/\x1b[0m" in painted
 
 
-def test_json_never_has_colours(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_json_never_has_colours(small, monkeypatch):
     assert not COLOUR.search(output(monkeypatch, Terminal(), "inspect", "--json", small))

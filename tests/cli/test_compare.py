@@ -6,14 +6,13 @@ import json
 import shutil
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import h5py
 import numpy as np
 import pytest
 from pynwb import NWBFile
 
-from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO, convert
+from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, convert
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.comparison import compare
 from tests import trees
@@ -35,14 +34,12 @@ def b(a: Path) -> Path:
     return copy
 
 
-def test_nothing_is_said_of_equal_files(a: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["compare", str(a), str(a)]) == 0
-    assert capsys.readouterr() == ("", "")
+def test_nothing_is_said_of_equal_files(a, zarrio):
+    assert zarrio("compare", a, a) == ("", "")
 
 
-def test_differences_are_lines_and_a_sum(a: Path, b: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["compare", str(a), str(b)]) == 1
-    lines = capsys.readouterr().out.splitlines()
+def test_differences_are_lines_and_a_sum(a, b, zarrio):
+    lines = zarrio("compare", a, b, code=1).out.splitlines()
     assert lines[0].startswith("/ attribute 'unit': None | ")
     assert lines[1] == "/data chunks: (2,) | (5,)"
     assert lines[2] == "/data value[0]['a'] (5 elements, largest difference 1): 0 | 1"
@@ -50,34 +47,27 @@ def test_differences_are_lines_and_a_sum(a: Path, b: Path, capsys: pytest.Captur
 
 
 @pytest.mark.parametrize("zarr_format", [2, 3])
-def test_an_export_keeps_the_encoding_of_its_times(
-    tmp_path: Path, zarr_format: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_export_keeps_the_encoding_of_its_times(tmp_path, zarr_format, zarrio):
     """pynwb writes times as ASCII, also as single values."""
     nwbfile = NWBFile("text", "id", datetime(2026, 3, 14, tzinfo=UTC))
     with NWBZarrIO(tmp_path / "a.zarr", "w", zarr_format=zarr_format) as io:
         io.write(nwbfile)
     with NWBZarrIO(tmp_path / "a.zarr", "r") as source, NWBZarrIO(tmp_path / "b.zarr", "w") as io:
         io.export(source)
-    assert main(["compare", str(tmp_path / "a.zarr"), str(tmp_path / "b.zarr")]) == 0
-    assert capsys.readouterr().out == ""
+    assert zarrio("compare", tmp_path / "a.zarr", tmp_path / "b.zarr").out == ""
 
 
-def test_kinds_can_be_left_out(a: Path, b: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_kinds_can_be_left_out(a, b, zarrio):
     assert main(["compare", str(a), str(b), "--ignore", "chunks,value", "--ignore", "attribute"]) == 0
-    assert main(["compare", str(a), str(b), "--ignore", "colour"]) == 2
-    assert "colour" in capsys.readouterr().err
+    assert "colour" in zarrio("compare", a, b, "--ignore", "colour", code=2).err
 
 
-def test_the_structure_alone_reads_no_chunk(a: Path, b: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_structure_alone_reads_no_chunk(a, b, zarrio):
     (b / "data/0").write_bytes(b"damaged")
-    assert main(["compare", str(a), str(b), "--structure"]) == 1
-    assert "value" not in capsys.readouterr().out
+    assert "value" not in zarrio("compare", a, b, "--structure", code=1).out
 
 
-def test_a_damaged_chunk_is_one_line_and_the_others_are_compared(
-    a: Path, b: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_damaged_chunk_is_one_line_and_the_others_are_compared(a, b, zarrio):
     for path in (a, b):
         shutil.copytree(path / "data", path / "another")
         document = json.loads((path / ".zmetadata").read_text())
@@ -85,8 +75,7 @@ def test_a_damaged_chunk_is_one_line_and_the_others_are_compared(
         documents |= {key.replace("data/", "another/"): text for key, text in documents.items() if "data/" in key}
         (path / ".zmetadata").write_text(json.dumps(document))
     (b / "another/0").write_bytes(b"damaged")
-    assert main(["compare", str(a), str(b), "--ignore", "chunks,attribute"]) == 1
-    captured = capsys.readouterr()
+    captured = zarrio("compare", a, b, "--ignore", "chunks,attribute", code=1)
     lines = captured.out.splitlines()
     assert lines[0].startswith("/another unreadable: readable | the chunk '0' cannot be decoded")
     assert lines[1:] == [
@@ -97,11 +86,8 @@ def test_a_damaged_chunk_is_one_line_and_the_others_are_compared(
 
 
 @pytest.mark.parametrize(("limit", "lines"), [("1", 3), ("0", 4), ("3", 4)])
-def test_the_number_of_lines_is_limited(
-    a: Path, b: Path, capsys: pytest.CaptureFixture[str], limit: str, lines: int
-) -> None:
-    assert main(["compare", str(a), str(b), "--limit", limit]) == 1
-    shown = capsys.readouterr().out.splitlines()
+def test_the_number_of_lines_is_limited(a, b, zarrio, limit, lines):
+    shown = zarrio("compare", a, b, "--limit", limit, code=1).out.splitlines()
     assert len(shown) == lines
     assert ("... and 2 more; --limit 0 shows them all" in shown) == (limit == "1")
 
@@ -114,8 +100,9 @@ def _trial(path: Path, changed: int) -> Path:
     events[7] += bool(changed)
     gone = np.where(spikes > 100, np.nan, spikes)
     arrays = {"spikes1": spikes, "spikes2": spikes, "events": events, "nan": gone}
-    with ZarrIO(path.with_suffix(".zarr"), "w") as io:
-        io.write_builder(trees.root(*(trees.dataset(name, data) for name, data in arrays.items())))
+    trees.write_builder(
+        path.with_suffix(".zarr"), trees.root(*(trees.dataset(name, data) for name, data in arrays.items()))
+    )
     if path.suffix == ".h5":
         convert(path.with_suffix(".zarr"), path, check=False)
     return path
@@ -123,21 +110,16 @@ def _trial(path: Path, changed: int) -> Path:
 
 @pytest.mark.parametrize("suffixes", [(".zarr", ".zarr"), (".h5", ".h5"), (".zarr", ".h5")])
 @pytest.mark.parametrize("options", [[], ["--verbose"]])
-def test_each_dataset_has_a_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], suffixes: tuple[str, str], options: list[str]
-) -> None:
+def test_each_dataset_has_a_line(tmp_path, suffixes, options, zarrio):
     a, b = _trial(tmp_path / f"a{suffixes[0]}", 0), _trial(tmp_path / f"b{suffixes[1]}", 100)
-    capsys.readouterr()
-    assert main(["compare", str(a), str(b), *options]) == 1
-    assert capsys.readouterr().out.splitlines() == [
+    assert zarrio("compare", a, b, *options, code=1).out.splitlines() == [
         "/events value[7]: 7 | 8",
         "/nan value[3] (101 elements, largest difference 0.5): 0.75 | 1.25",
         "/spikes1 value[3] (101 elements, largest difference 4.0): 0.75 | 1.25",
         "/spikes2 value[3] (101 elements, largest difference 4.0): 0.75 | 1.25",
         "4 differences: 4 value",
     ]
-    assert main(["compare", str(a), str(b), "--json"]) == 1
-    found = json.loads(capsys.readouterr().out)["differences"]
+    found = json.loads(zarrio("compare", a, b, "--json", code=1).out)["differences"]
     assert found[0] == {"path": "/events", "attribute": None, "kind": "value", "place": "[7]", "count": 1, "largest": 1,
                         "a": 7, "b": 8}  # fmt: skip
     assert [(one["path"], one["count"], one["largest"]) for one in found[1:]] == [
@@ -146,15 +128,12 @@ def test_each_dataset_has_a_line(
     assert [(one.path, one.count, one.largest) for one in compare(a, b)][:2] == [("/events", 1, 1), ("/nan", 101, 0.5)]
 
 
-def test_what_is_not_said_in_the_same_words_has_its_own_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_not_said_in_the_same_words_has_its_own_line(tmp_path, capsys):
     for name, chunks, unit in (("a", (5,), "V"), ("b", (10,), "A")):
         boxes = [trees.group(f"g{n}", unit=unit, object_id=f"{name}{n}") for n in range(3)]
         arrays = [trees.dataset(f"x{n}", ZarrDataIO(np.arange(20), chunks=chunks)) for n in range(3)]
         arrays.append(trees.dataset("x9", ZarrDataIO(np.arange(20), chunks=(chunks[0] + 1,))))
-        with ZarrIO(tmp_path / name, "w") as io:
-            io.write_builder(trees.root(*boxes, *arrays, trees.group("other", unit=f"m{unit}")))
+        trees.write_builder(tmp_path / name, trees.root(*boxes, *arrays, trees.group("other", unit=f"m{unit}")))
     assert main(["compare", str(tmp_path / "a"), str(tmp_path / "b")]) == 1
     more = " (and 2 more like this one; --verbose shows each)"
     lines = capsys.readouterr().out.splitlines()
@@ -173,17 +152,15 @@ def test_what_is_not_said_in_the_same_words_has_its_own_line(
      (np.array([1.5], "f4"), np.array([3.0], "f8"), 1.5), (["a"], ["b"], None)],
     ids=str,
 )  # fmt: skip
-def test_the_largest_difference(tmp_path: Path, a: Any, b: Any, largest: Any) -> None:
+def test_the_largest_difference(tmp_path, a, b, largest):
     for name, data in (("a", a), ("b", b)):
-        with ZarrIO(tmp_path / name, "w") as io:
-            io.write_builder(trees.root(trees.dataset("x", data)))
+        trees.write_builder(tmp_path / name, trees.root(trees.dataset("x", data)))
     found = [one for one in compare(tmp_path / "a", tmp_path / "b") if one.kind == "value"]
     assert [(one.largest, type(one.largest)) for one in found] == [(largest, type(largest))]
 
 
-def test_json(a: Path, b: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["compare", str(a), str(b), "--json"]) == 1
-    found = json.loads(capsys.readouterr().out)
+def test_json(a, b, zarrio):
+    found = json.loads(zarrio("compare", a, b, "--json", code=1).out)
     assert found["counts"] == {"attribute": 1, "chunks": 1, "value": 1}
     assert found["differences"][1] == {
         "path": "/data", "attribute": None, "kind": "chunks", "place": "", "count": 1, "a": [2], "b": [5],
@@ -191,7 +168,7 @@ def test_json(a: Path, b: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["compare", str(a), str(a), "--json"]) == 0
 
 
-def test_zarr_and_hdf5_either_way(a: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_zarr_and_hdf5_either_way(a, tmp_path, zarrio):
     with h5py.File(tmp_path / "c.h5", "w") as file:
         file.create_dataset("data", data=np.zeros(5, [("a", "<i4"), ("b", "<f8")]), chunks=(2,))
         file["link"] = h5py.SoftLink("/data")
@@ -200,19 +177,15 @@ def test_zarr_and_hdf5_either_way(a: Path, tmp_path: Path, capsys: pytest.Captur
     assert main(["compare", str(tmp_path / "c.h5"), str(a)]) == 0
     with h5py.File(tmp_path / "c.h5", "r+") as file:
         del file["link"]
-    assert main(["compare", str(tmp_path / "c.h5"), str(a)]) == 1
-    assert "/link extra" in capsys.readouterr().out
+    assert "/link extra" in zarrio("compare", tmp_path / "c.h5", a, code=1).out
 
 
 @pytest.mark.parametrize("content", [None, b"", b"\x89HDF\r\n\x1a\nxxxx"], ids=["absent", "unknown", "damaged"])
-def test_what_cannot_be_compared_is_told_in_one_line(
-    a: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], content: bytes | None
-) -> None:
+def test_what_cannot_be_compared_is_told_in_one_line(a, tmp_path, zarrio, content):
     other = tmp_path / "other"
     if content is not None:
         other.write_bytes(content)
     for pair in ((a, other), (other, a)):
-        assert main(["compare", *map(str, pair)]) == 2
-        captured = capsys.readouterr()
+        captured = zarrio("compare", *pair, code=2)
         assert captured.err.count("\n") == 1
         assert str(other) in captured.err

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from pathlib import Path
 
 import pytest
 
@@ -19,15 +18,14 @@ def script(shell: str, capsys: pytest.CaptureFixture[str]) -> str:
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "tcsh"])
-def test_each_command_is_in_the_script(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_command_is_in_the_script(shell, capsys):
     text = script(shell, capsys)
     for command in COMMANDS:
         assert command.name in text
 
 
-def test_an_unknown_shell_is_told(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["completion", "cmd"]) == 2
-    assert "bash" in capsys.readouterr().err
+def test_an_unknown_shell_is_told(zarrio):
+    assert "bash" in zarrio("completion", "cmd", code=2).err
 
 
 @pytest.mark.parametrize(
@@ -38,7 +36,7 @@ def test_an_unknown_shell_is_told(capsys: pytest.CaptureFixture[str]) -> None:
         (["zarrio", "inspect", "--dep"], "--depth"),
     ],
 )
-def test_bash_completes(words: list[str], wanted: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bash_completes(words, wanted, tmp_path, capsys):
     bash = shutil.which("bash")
     if bash is None:
         pytest.skip("there is no bash on this machine")

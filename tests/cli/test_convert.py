@@ -66,7 +66,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Iterator[Calls]:
     return made
 
 
-def test_a_source_and_a_target(calls: Calls, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_source_and_a_target(calls, capsys):
     assert main(["convert", "a.nwb", "b.zarr"]) == 0
     assert calls == [("a.nwb", "b.zarr", DEFAULTS)]
     captured = capsys.readouterr()
@@ -74,7 +74,7 @@ def test_a_source_and_a_target(calls: Calls, capsys: pytest.CaptureFixture[str])
     assert captured.err == ""
 
 
-def test_the_options_are_passed_on(calls: Calls) -> None:
+def test_the_options_are_passed_on(calls):
     given = ["--overwrite", "--no-check", "--to", "zarr", "--no-link-data", "--codec", "zstd", "--jobs", "3"]
     given += ["--chunks", "keep"]
     given += ["--resume", "-O", "anon=true", "-O", "key=a=b"]
@@ -101,37 +101,22 @@ def test_the_options_are_passed_on(calls: Calls) -> None:
 
 
 @pytest.mark.parametrize(("given", "address"), [("host:8786", "tcp://host:8786"), ("tls://host:1", "tls://host:1")])
-def test_a_scheduler_is_passed_on_by_its_address(calls: Calls, given: str, address: str) -> None:
+def test_a_scheduler_is_passed_on_by_its_address(calls, given, address):
     assert main(["convert", "--scheduler", given, "a.nwb", "b.zarr"]) == 0
     assert calls[0][2]["write_options"].executor == address
 
 
-@pytest.mark.parametrize("given", ["", "0", "4,", "all", "-1,2"])
-def test_what_is_no_shards(calls: Calls, capsys: pytest.CaptureFixture[str], given: str) -> None:
-    assert main(["convert", f"--shards={given}", "a.nwb", "b.zarr"]) == 2
-    assert calls == []
-    assert "invalid shards value" in capsys.readouterr().err
-
-
-def test_each_option_has_one_spelling(calls: Calls, capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_option_has_one_spelling(calls, zarrio):
     assert main(["convert", "--external-links", "copy", "a.nwb", "b.zarr"]) == 2
-    assert main(["convert", "--over", "a.nwb", "b.zarr"]) == 2
-    assert "did you mean --overwrite?" in capsys.readouterr().err
+    assert "did you mean --overwrite?" in zarrio("convert", "--over", "a.nwb", "b.zarr", code=2).err
     assert calls == []
-    assert main(["convert", "--help"]) == 0
-    shown = capsys.readouterr().out
+    shown = zarrio("convert", "--help").out
     assert "--no-link-data" in shown
     assert "--external-links {follow,within,never}" in shown
     assert set(CODECS) == {"keep", *codec_options.CODECS}
 
 
-def test_threads_and_a_scheduler_exclude_each_other(calls: Calls, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["convert", "--scheduler", "host:8786", "--jobs", "2", "a.nwb", "b.zarr"]) == 2
-    assert calls == []
-    assert "not allowed with" in capsys.readouterr().err
-
-
-def test_a_batch_names_its_targets(calls: Calls, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_batch_names_its_targets(calls, tmp_path, capsys):
     out = tmp_path / "new/out"
     (tmp_path / "folder").mkdir()
     sources = ["x/a.nwb", "b.h5", "c.nwb.zarr", "d.zarr", "e.nwb.zarr/", str(tmp_path / "folder")]
@@ -142,9 +127,7 @@ def test_a_batch_names_its_targets(calls: Calls, tmp_path: Path, capsys: pytest.
     assert capsys.readouterr().out.splitlines()[-1] == "6 of 6 files converted"
 
 
-def test_a_batch_goes_on_past_bad_files_and_tells_at_the_end(
-    calls: Calls, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_batch_goes_on_past_bad_files_and_tells_at_the_end(calls, tmp_path, capsys):
     assert main(["convert", "a.nwb", "bad.nwb", "lost.nwb", "c.nwb", "--output", str(tmp_path)]) == 2
     assert [source for source, *_ in calls] == ["a.nwb", "bad.nwb", "lost.nwb", "c.nwb"]
     captured = capsys.readouterr()
@@ -159,27 +142,19 @@ def test_a_batch_goes_on_past_bad_files_and_tells_at_the_end(
     ]
 
 
-def test_a_batch_as_json(calls: Calls, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["convert", "a.nwb", "bad.nwb", "-o", str(tmp_path), "--json"]) == 2
-    good, bad = json.loads(capsys.readouterr().out)
-    assert (good["source"], good["target"], good["error"]) == ("a.nwb", str(tmp_path / "a.nwb.zarr"), None)
-    assert good["groups"] == 7
-    assert "NWB 1.x" in bad["error"]
-
-
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
+        *(([f"--shards={shards}", "a.nwb", "b"], "invalid shards value") for shards in ("", "0", "4,", "all", "-1,2")),
+        (["--scheduler", "host:8786", "--jobs", "2", "a.nwb", "b.zarr"], "not allowed with"),
         (["a.nwb", "b.nwb", "c.nwb"], "3 paths are given, and the last one, c.nwb, is not a folder"),
         (["x/a.nwb", "y/a.nwb", "-o", "{}"], "would both become"),
     ],
 )
-def test_nothing_is_converted_if_the_paths_make_no_sense(
-    calls: Calls, tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
-) -> None:
-    assert main(["convert", *(argument.format(tmp_path / "out") for argument in arguments)]) == 2
+def test_nothing_is_converted_if_the_arguments_make_no_sense(calls, tmp_path, zarrio, arguments, said):
+    given = [argument.format(tmp_path / "out") for argument in arguments]
+    assert said in zarrio("convert", *given, code=2).err
     assert calls == []
-    assert said in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
 
@@ -191,23 +166,20 @@ def nwb(tmp_path: Path) -> Path:
     return write_hdf5(tmp_path / "a.nwb", plain_nwbfile())
 
 
-def test_there_and_back_and_nothing_differs(nwb: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_there_and_back_and_nothing_differs(nwb, zarrio):
     zarr, back = nwb.with_name("a.nwb.zarr"), nwb.with_name("b.nwb")
     assert main(["convert", str(nwb), str(zarr)]) == 0
-    assert main(["convert", str(zarr), str(back)]) == 0
-    shown = capsys.readouterr()
+    shown = zarrio("convert", zarr, back)
     assert " groups, " in shown.out
     assert shown.err == ""
     for pair in ((nwb, zarr), (zarr, nwb), (nwb, back)):
-        assert main(["compare", *map(str, pair)]) == 0
-    assert capsys.readouterr() == ("", "")
+        assert zarrio("compare", *pair) == ("", "")
 
 
-def test_a_real_batch(nwb: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_real_batch(nwb, tmp_path, zarrio):
     (tmp_path / "bad.nwb").write_bytes(b"neither")
     sources = [str(nwb), str(tmp_path / "bad.nwb"), str(tmp_path / "absent.nwb")]
-    assert main(["convert", *sources, "-o", str(tmp_path / "out"), "--json"]) == 2
-    captured = capsys.readouterr()
+    captured = zarrio("convert", *sources, "-o", tmp_path / "out", "--json", code=2)
     good, bad, absent = json.loads(captured.out)
     assert good["error"] is None
     assert good["format"] == "zarr"
@@ -218,24 +190,20 @@ def test_a_real_batch(nwb: Path, tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["a.nwb.zarr"]
 
 
-def test_what_is_no_hdmf_file_is_replaced_only_by_force(nwb: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_no_hdmf_file_is_replaced_only_by_force(nwb, zarrio):
     target = nwb.with_name("a.zarr")
     target.mkdir()
     (target / "precious").write_text("x")
-    assert main(["convert", str(nwb), str(target)]) == 2
-    assert "use --overwrite to replace it" in capsys.readouterr().err
+    assert "use --overwrite to replace it" in zarrio("convert", nwb, target, code=2).err
     assert (target / "precious").exists()
     assert main(["convert", str(nwb), str(target), "--overwrite"]) == 0
     assert not (target / "precious").exists()
 
 
-def test_a_file_of_nwb_1_ends_with_one_line_and_leaves_nothing(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_file_of_nwb_1_ends_with_one_line_and_leaves_nothing(tmp_path, zarrio):
     with h5py.File(tmp_path / "old.nwb", "w") as file:
         file["nwb_version"] = "NWB-1.0.6"
-    assert main(["convert", str(tmp_path / "old.nwb"), str(tmp_path / "old.zarr")]) == 2
-    captured = capsys.readouterr()
+    captured = zarrio("convert", tmp_path / "old.nwb", tmp_path / "old.zarr", code=2)
     assert captured.err.count("\n") == 1
     assert "pynwb cannot read this file" in captured.err
     assert "--no-check" in captured.err
@@ -243,14 +211,13 @@ def test_a_file_of_nwb_1_ends_with_one_line_and_leaves_nothing(
     assert main(["convert", str(tmp_path / "old.nwb"), str(tmp_path / "old.zarr"), "--no-check"]) == 0
 
 
-def test_the_name_of_the_target_says_the_format_unless_told(nwb: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["convert", str(nwb), str(nwb.with_name("b.nwb"))]) == 2
-    assert "use --to" in capsys.readouterr().err
+def test_the_name_of_the_target_says_the_format_unless_told(nwb, zarrio):
+    assert "use --to" in zarrio("convert", nwb, nwb.with_name("b.nwb"), code=2).err
     assert main(["convert", str(nwb), str(nwb.with_name("folder")), "--to", "zarr"]) == 0
     assert main(["compare", str(nwb), str(nwb.with_name("folder"))]) == 0
 
 
-def test_strict_json(nwb: Path) -> None:
+def test_strict_json(nwb):
     with h5py.File(nwb, "r+") as file:
         file["acquisition"].attrs["nothing"] = float("nan")
     plain, strict = nwb.with_name("a.zarr"), nwb.with_name("b.zarr")
@@ -269,24 +236,18 @@ def test_strict_json(nwb: Path) -> None:
         (["--zarr-format", "3"], "3 is not a Zarr format of the target. Leave --zarr-format 3 out"),
     ],
 )
-def test_an_option_without_effect_is_told_by_its_name(
-    nwb: Path, options: list[str], said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_option_without_effect_is_told_by_its_name(nwb, options, said, zarrio):
     assert main(["convert", str(nwb), str(nwb.with_name("a.zarr"))]) == 0
-    assert main(["convert", *options, str(nwb.with_name("a.zarr")), str(nwb.with_name("b.nwb"))]) == 2
-    shown = capsys.readouterr().err
+    shown = zarrio("convert", *options, nwb.with_name("a.zarr"), nwb.with_name("b.nwb"), code=2).err
     assert said in shown
     assert "=" not in shown
 
 
-def test_an_hdf5_file_far_away_is_not_copied(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["convert", "https://localhost/a.nwb", str(tmp_path / "a.zarr")]) == 2
-    assert "--to virtual" in capsys.readouterr().err
+def test_an_hdf5_file_far_away_is_not_copied(tmp_path, zarrio):
+    assert "--to virtual" in zarrio("convert", "https://localhost/a.nwb", tmp_path / "a.zarr", code=2).err
 
 
-def test_a_target_that_exists_is_named_with_what_can_be_done(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_target_that_exists_is_named_with_what_can_be_done(tmp_path, capsys):
     source = tmp_path / "a.h5"
     with h5py.File(source, "w") as file:
         file["x"] = [1, 2]

@@ -17,9 +17,7 @@ from hdmf.build import DatasetBuilder, GroupBuilder
 from packaging.version import Version
 
 import hdmf_zarr_backend
-from hdmf_zarr_backend.cli.main import main
 from tests import samples
-from tests.peers import Peer
 
 VERSION = f"0.13.0+hdmf.zarr.backend.{hdmf_zarr_backend.__version__}"
 SOURCES = Path(hdmf_zarr_backend.__file__).parents[1]
@@ -42,23 +40,17 @@ import subprocess, sys
 from importlib.metadata import version
 import hdmf_zarr
 print(sys.argv[1:], hdmf_zarr.__version__, version("hdmf-zarr"), flush=True)
-if sys.argv[1:] == ["parent"]:
+if sys.argv[1:] != ["child"]:
     sys.exit(subprocess.run([sys.executable, __file__, "child"]).returncode)
 sys.exit(7)
 """
 
 
-def test_arguments_and_the_exit_code_are_passed_on(tmp_path):
+def test_arguments_and_the_exit_code_are_passed_on_and_children_have_the_alias_too(tmp_path):
     (tmp_path / "script.py").write_text(SCRIPT)
     arguments = ["-h", "--", "--version", "a b", "", "*"]
     answer = run(tmp_path, "python", "script.py", *arguments)
-    assert (answer.stdout, answer.returncode) == (f"{arguments} {VERSION} {VERSION}\n", 7), answer.stderr
-
-
-def test_processes_of_the_tool_have_the_alias_too(tmp_path):
-    (tmp_path / "script.py").write_text(SCRIPT)
-    answer = run(tmp_path, "python", "script.py", "parent")
-    printed = f"['parent'] {VERSION} {VERSION}\n['child'] {VERSION} {VERSION}\n"
+    printed = f"{arguments} {VERSION} {VERSION}\n['child'] {VERSION} {VERSION}\n"
     assert (answer.stdout, answer.returncode) == (printed, 7), answer.stderr
 
 
@@ -80,23 +72,19 @@ def write(path, **options):
         print(path, io.zarr_format, flush=True)
 write(sys.argv[1])
 write("named.zarr", zarr_format=2)
-if sys.argv[1] != "child.zarr":
+if sys.argv[2:]:
     subprocess.run([sys.executable, __file__, "child.zarr"], check=True)
 """
 
 
-@pytest.mark.parametrize("number", ["3", "both"])
+@pytest.mark.parametrize("number", ["2", "3", "both"])
 def test_the_format_of_the_files_that_a_tool_writes(tmp_path, number):
+    """2 if none is named; its processes write the same."""
     (tmp_path / "script.py").write_text(WRITES)
-    answer = run(tmp_path, "--zarr-format", number, "python", "script.py", "a.zarr")
-    expected = [f"a.zarr {number}", "named.zarr 2", f"child.zarr {number}", "named.zarr 2"]
+    chosen, starts_another = ([], []) if number == "2" else (["--zarr-format", number], ["another"])
+    answer = run(tmp_path, *chosen, "python", "script.py", "a.zarr", *starts_another)
+    expected = [f"a.zarr {number}", "named.zarr 2", *[f"child.zarr {number}", "named.zarr 2"] * len(starts_another)]
     assert answer.stdout.splitlines() == expected, answer.stderr
-    assert run(tmp_path, "python", "script.py", "child.zarr").stdout.splitlines() == ["child.zarr 2", "named.zarr 2"]
-
-
-def test_a_format_that_does_not_exist_starts_nothing(tmp_path):
-    answer = run(tmp_path, "--zarr-format", "4", "python", "-c", "print('started')")
-    assert (answer.returncode, answer.stdout) == (2, "")
 
 
 BESIDE = """
@@ -110,7 +98,7 @@ with hdmf_zarr.ZarrIO("file.zarr", mode="r") as io:
 
 @pytest.mark.peer
 @pytest.mark.skipif(Version(zarr.__version__) < Version("3.4"), reason="hdmf-zarr 0.14 needs zarr 3.4")
-def test_beside_hdmf_zarr_014(peer014: Peer, tmp_path):
+def test_beside_hdmf_zarr_014(peer014, tmp_path):
     """The same script reads a file of format 3 with hdmf-zarr 0.14, and with this package when it is started so."""
     with hdmf_zarr_backend.ZarrIO(tmp_path / "file.zarr", "w", zarr_format=3) as io:
         io.write_builder(GroupBuilder("root", datasets={"data": DatasetBuilder("data", list(range(5)))}))
@@ -128,24 +116,19 @@ def test_beside_hdmf_zarr_014(peer014: Peer, tmp_path):
     assert printed[1] == [VERSION, VERSION, "hdmf_zarr_backend.arrays.lazy", list(range(5))]
 
 
-def test_options_of_python_and_modules(tmp_path):
-    (tmp_path / "module.py").write_text("import hdmf_zarr, sys; print(sys.flags.optimize, hdmf_zarr.__version__)")
-    assert run(tmp_path, "python", "-O", "-m", "module").stdout == f"1 {VERSION}\n"
-
-
 def test_the_tool_does_not_load_hdmf_before_it_needs_it(tmp_path):
     code = "import sys; print(sorted({'hdmf', 'zarr', 'numpy'} & set(sys.modules)))"
     assert run(tmp_path, "python", "-c", code).stdout == "[]\n"
 
 
-def test_the_start_of_python_is_what_it_was(tmp_path):
-    """A module ``sitecustomize`` of the user runs as well."""
+def test_options_of_python_modules_and_the_sitecustomize_of_the_user(tmp_path):
     (tmp_path / "own").mkdir()
     (tmp_path / "own" / "sitecustomize.py").write_text("import builtins; builtins.own = 'own'\n")
-    code = "import hdmf_zarr, sitecustomize; print(own, sitecustomize.__file__)"
+    code = "import hdmf_zarr, sitecustomize, sys; print(sys.flags.optimize, own, sitecustomize.__file__)"
+    (tmp_path / "module.py").write_text(code)
     path = os.pathsep.join([str(tmp_path / "own"), str(SOURCES)])
-    printed = run(tmp_path, "python", "-c", code, PYTHONPATH=path).stdout
-    assert printed == f"own {tmp_path / 'own' / 'sitecustomize.py'}\n"
+    printed = run(tmp_path, "python", "-O", "-m", "module", PYTHONPATH=path).stdout
+    assert printed == f"1 own {tmp_path / 'own' / 'sitecustomize.py'}\n"
 
 
 @pytest.mark.skipif(os.name == "nt", reason="links to an interpreter need rights there")
@@ -170,10 +153,8 @@ def test_tools_for_nwb(tmp_path):
     assert refused.returncode != 0
 
 
-def test_commands_that_there_are_not(capsys):
-    assert main(["exec", "no-such-command", "--option"]) == 2
-    assert "zarrio: there is no command 'no-such-command'" in capsys.readouterr().err
-    assert main(["exec"]) == 2
-    assert "the following arguments are required: COMMAND" in capsys.readouterr().err
-    assert main(["exec", "--option", "python"]) == 2
-    assert "--option" in capsys.readouterr().err
+def test_commands_that_there_are_not(zarrio):
+    assert "zarrio: there is no command 'no-such-command'" in zarrio("exec", "no-such-command", "--option", code=2).err
+    assert "the following arguments are required: COMMAND" in zarrio("exec", code=2).err
+    assert "--option" in zarrio("exec", "--option", "python", code=2).err
+    assert zarrio("exec", "--zarr-format", "4", "python", "-c", "print('started')", code=2).out == ""

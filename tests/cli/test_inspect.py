@@ -10,24 +10,21 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hdmf.build import DatasetBuilder, GroupBuilder
 from pynwb import NWBFile
 from pynwb.ecephys import ElectricalSeries
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO, report
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.model.render import UNICODE
-from tests.samples import dataset_builders, plain_nwbfile, reference_tree
+from tests.samples import dataset_builders, plain_nwbfile, reference_tree, write_zarr
+from tests.trees import dataset, group, root, write_builder
 
 DOCUMENTATION = Path(__file__).resolve().parents[2] / "docs/reference/command-line.md"
 
 
 @pytest.fixture(scope="module")
 def nwb(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("nwb") / "a.nwb.zarr"
-    with NWBZarrIO(path, "w") as io:
-        io.write(plain_nwbfile())
-    return path
+    return write_zarr(tmp_path_factory.mktemp("nwb") / "a.nwb.zarr", plain_nwbfile())
 
 
 def inspect(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
@@ -49,12 +46,12 @@ def line_of(shown: str, name: str) -> str:
     return line
 
 
-def test_the_tree_of_an_nwb_file(nwb: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_tree_of_an_nwb_file(nwb, capsys):
     shown = inspect(capsys, nwb)
-    heading, _, titles, root, *_ = shown.splitlines()
+    heading, _, titles, top, *_ = shown.splitlines()
     assert heading.startswith(f"{nwb}: Zarr format 2, consolidated, ")
     assert titles.split() == ["type", "dtype", "shape", "chunks", "count", "codecs", "size"]
-    assert root.split() == ["/", "NWBFile"]
+    assert top.split() == ["/", "NWBFile"]
     data = line_of(shown, "data").split()
     assert data[data.index("int16") :] == [
         "int16",
@@ -62,12 +59,7 @@ def test_the_tree_of_an_nwb_file(nwb: Path, capsys: pytest.CaptureFixture[str]) 
         UNICODE.times,
         "3",
         "1",
-        "blosc",
-        "lz4",
-        "5",
-        "shuffle",
-        "120",
-        "B",
+        *["blosc", "lz4", "5", "shuffle", "120", "B"],
     ]
     assert line_of(shown, "trace").split()[-1] == "TimeSeries"
     assert line_of(shown, "identifier").split()[2:5] == ["text", "scalar", "1"]
@@ -75,13 +67,13 @@ def test_the_tree_of_an_nwb_file(nwb: Path, capsys: pytest.CaptureFixture[str]) 
     assert "nwb.base" not in shown
 
 
-def test_the_documented_output_is_real(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_documented_output_is_real(tmp_path, capsys):
     nwbfile = NWBFile(session_description="x", identifier="x", session_start_time=datetime(2024, 1, 1, tzinfo=UTC))
-    group = nwbfile.create_electrode_group(
+    shank = nwbfile.create_electrode_group(
         name="shank", description="x", location="CA1", device=nwbfile.create_device(name="probe")
     )
     for _ in range(4):
-        nwbfile.add_electrode(group=group, location="CA1")
+        nwbfile.add_electrode(group=shank, location="CA1")
     region = nwbfile.create_electrode_table_region([0, 1, 2, 3], "all")
     data = np.zeros((100_000, 4), "i2")
     nwbfile.add_acquisition(ElectricalSeries(name="raw", data=data, electrodes=region, rate=30000.0))
@@ -93,7 +85,7 @@ def test_the_documented_output_is_real(tmp_path: Path, capsys: pytest.CaptureFix
     assert block.splitlines()[1:] == shown[2 : 2 + len(block.splitlines()) - 1]
 
 
-def test_the_cached_specifications_are_shown_on_request(nwb: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_cached_specifications_are_shown_on_request(nwb, capsys):
     assert "nwb.base" in inspect(capsys, nwb, "--specs")
     hidden, specs = document(capsys, nwb), document(capsys, nwb, "--specs")
     assert "core" in hidden["specifications"]
@@ -101,9 +93,7 @@ def test_the_cached_specifications_are_shown_on_request(nwb: Path, capsys: pytes
     assert [path for path in specs["nodes"] if path.endswith("/nwb.base")]
 
 
-def test_attributes_are_shown_on_request_but_never_the_reserved_ones(
-    nwb: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_attributes_are_shown_on_request_but_never_the_reserved_ones(nwb, capsys):
     assert "@" not in inspect(capsys, nwb)
     shown = inspect(capsys, nwb, "--attributes")
     assert "@conversion  " in shown
@@ -116,10 +106,9 @@ def test_attributes_are_shown_on_request_but_never_the_reserved_ones(
     ]
 
 
-def test_links_and_references_are_shown_with_their_targets(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_links_and_references_are_shown_with_their_targets(tmp_path, capsys):
     path = tmp_path / "a.zarr"
-    with ZarrIO(path, "w") as io:
-        io.write_builder(reference_tree())
+    write_builder(path, reference_tree())
     shown = inspect(capsys, path)
     assert line_of(shown, "link_to_parent").split()[-3:] == ["link", "→", "/inner"]
     assert line_of(shown, "@to_root").endswith("→ /")
@@ -133,7 +122,7 @@ def test_links_and_references_are_shown_with_their_targets(tmp_path: Path, capsy
     assert nodes["/inner/deep/reference"]["shape"] == []
 
 
-def test_an_external_link_names_the_file(small: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_external_link_names_the_file(small, capsys):
     metadata = json.loads((small / ".zmetadata").read_text())
     metadata["metadata"][".zattrs"]["zarr_link"] = [{"name": "far", "source": "../b.zarr", "path": "/x"}]
     (small / ".zmetadata").write_text(json.dumps(metadata))
@@ -143,17 +132,15 @@ def test_an_external_link_names_the_file(small: Path, capsys: pytest.CaptureFixt
     assert far["source"] == "../b.zarr"
 
 
-def test_words_and_sizes_of_every_type(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = tmp_path / "a.zarr"
+def test_words_and_sizes_of_every_type(tmp_path, capsys):
     builders = dataset_builders()
-    with ZarrIO(path, "w") as io:
-        io.write_builder(GroupBuilder(name="root", datasets=builders))
+    path = write_builder(tmp_path / "a.zarr", root(*builders.values()))
     nodes = document(capsys, path)["nodes"]
     with ZarrIO(path, "r") as io:
-        root = io.read_builder()
+        read = io.read_builder()
         for name in builders:
             node = nodes[f"/{name}"]
-            data = root[name].data
+            data = read[name].data
             shape = list(np.shape(data)) if name != "text_rows" else [2]
             assert node["shape"] == shape, name
             dtype = getattr(data, "dtype", None)
@@ -168,19 +155,11 @@ def test_words_and_sizes_of_every_type(tmp_path: Path, capsys: pytest.CaptureFix
     assert nodes["/big_endian"]["dtype"] == "int32 big-endian"
 
 
-def test_shards(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = tmp_path / "a.zarr"
-    sharded = ZarrDataIO(np.zeros((1000, 30), "i4"), chunks=(100, 30), shards=(500, 30))
-    plain = ZarrDataIO(np.zeros((1000, 30), "i4"), chunks=(100, 30))
-    with ZarrIO(path, "w", zarr_format=3) as io:
-        io.write_builder(
-            GroupBuilder(
-                name="root",
-                datasets={
-                    name: DatasetBuilder(name, data) for name, data in (("in_shards", sharded), ("plain", plain))
-                },
-            )
-        )
+def test_shards(tmp_path, capsys):
+    values = np.zeros((1000, 30), "i4")
+    sharded = dataset("in_shards", ZarrDataIO(values, chunks=(100, 30), shards=(500, 30)))
+    plain = dataset("plain", ZarrDataIO(values, chunks=(100, 30)))
+    path = write_builder(tmp_path / "a.zarr", root(sharded, plain), zarr_format=3)
     nodes = document(capsys, path)["nodes"]
     assert [nodes[name]["shards"] for name in ("/in_shards", "/plain")] == [[500, 30], None]
     assert nodes["/in_shards"]["chunks"] == [100, 30]
@@ -190,13 +169,9 @@ def test_shards(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert f"100 {UNICODE.times} 30 in shards of 500 {UNICODE.times} 30" in report(path)
 
 
-def test_chunks_and_stored_sizes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = tmp_path / "a.zarr"
-    data = ZarrDataIO(np.zeros((1000, 30), "i4"), chunks=(100, 30))
-    with ZarrIO(path, "w") as io:
-        io.write_builder(
-            GroupBuilder(name="root", datasets={"data": DatasetBuilder(name="data", data=data, dtype="int32")})
-        )
+def test_chunks_and_stored_sizes(tmp_path, capsys):
+    data = dataset("data", ZarrDataIO(np.zeros((1000, 30), "i4"), chunks=(100, 30)))
+    path = write_builder(tmp_path / "a.zarr", root(data))
     node = document(capsys, path, "--sizes")["nodes"]["/data"]
     assert (node["chunks"], node["chunk_count"], node["bytes"]) == ([100, 30], 10, 120_000)
     assert node["stored_bytes"] == sum(file.stat().st_size for file in (path / "data").glob("[0-9]*"))
@@ -206,14 +181,14 @@ def test_chunks_and_stored_sizes(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert line.split()[-1] == f"{120_000 / node['stored_bytes']:.1f}"
 
 
-def test_stored_sizes_of_chunks_in_folders(small: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_stored_sizes_of_chunks_in_folders(small, capsys):
     (small / "data/0").mkdir()
     (small / "data/0/0").write_bytes(b"12345")
     (small / "data/1").write_bytes(b"123")
     assert document(capsys, small, "--sizes")["nodes"]["/data"]["stored_bytes"] == 8
 
 
-def test_depth(nwb: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_depth(nwb, capsys):
     shown = inspect(capsys, nwb, "--depth", "1")
     assert "(1 group, 2 arrays, " in line_of(shown, "acquisition")
     assert "trace" not in shown
@@ -224,21 +199,17 @@ def test_depth(nwb: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize("command", ["inspect", "dry-run"])
 @pytest.mark.parametrize("depth", ["-1", "1.5", "all", ""])
-def test_what_is_no_depth(nwb: Path, capsys: pytest.CaptureFixture[str], command: str, depth: str) -> None:
-    assert main([command, str(nwb), f"--depth={depth}"]) == 2
-    assert "invalid level value" in capsys.readouterr().err
+def test_what_is_no_depth(nwb, zarrio, command, depth):
+    assert "invalid level value" in zarrio(command, nwb, f"--depth={depth}", code=2).err
 
 
-def test_long_runs_are_shown_whole_on_request(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = tmp_path / "a.zarr"
-    groups = {f"trial_{i}": GroupBuilder(name=f"trial_{i}") for i in range(100)}
-    with ZarrIO(path, "w") as io:
-        io.write_builder(GroupBuilder(name="root", groups=groups))
+def test_long_runs_are_shown_whole_on_request(tmp_path, capsys):
+    path = write_builder(tmp_path / "a.zarr", root(*(group(f"trial_{number}") for number in range(100))))
     assert "97 more like these: trial_3 to trial_99" in inspect(capsys, path)
     assert "trial_57" in inspect(capsys, path, "--all")
 
 
-def test_without_the_consolidated_document(nwb: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_the_consolidated_document(nwb, tmp_path, capsys):
     copy = Path(shutil.copytree(nwb, tmp_path / "b.nwb.zarr"))
     (copy / ".zmetadata").unlink()
     shown, before = inspect(capsys, copy), inspect(capsys, nwb)
@@ -257,13 +228,10 @@ def test_without_the_consolidated_document(nwb: Path, tmp_path: Path, capsys: py
     ],
     ids=["absent", "empty", "hdf5", "format 3", "damaged"],
 )
-def test_what_cannot_be_looked_at_is_told_in_one_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], make: Any, said: str
-) -> None:
+def test_what_cannot_be_looked_at_is_told_in_one_line(tmp_path, zarrio, make, said):
     path = tmp_path / "a.zarr"
     make(path)
-    assert main(["inspect", str(path)]) == 2
-    captured = capsys.readouterr()
+    captured = zarrio("inspect", path, code=2)
     assert said in captured.err
     assert str(path) in captured.err
     assert captured.err.count("\n") == 1
@@ -278,31 +246,27 @@ def test_what_cannot_be_looked_at_is_told_in_one_line(
         (".zattrs", "ref", {"zarr_dtype": "object", "value": {}}),
     ],
 )
-def test_damaged_metadata_are_told_with_file_and_node(
-    small: Path, capsys: pytest.CaptureFixture[str], key: str, name: str, value: Any
-) -> None:
+def test_damaged_metadata_are_told_with_file_and_node(small, zarrio, key, name, value):
     (small / ".zmetadata").unlink()
     damaged = json.loads((small / key).read_text())
     damaged[name] = value
     (small / key).write_text(json.dumps(damaged))
-    assert main(["inspect", str(small)]) == 2
-    shown = capsys.readouterr().err
+    shown = zarrio("inspect", small, code=2).err
     assert str(small) in shown
     assert "(/)" in shown
 
 
 @pytest.mark.filterwarnings("always::hdmf_zarr_backend.errors.DamagedMetadataWarning")
-def test_a_damaged_array_is_told_and_the_rest_is_shown(small: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_damaged_array_is_told_and_the_rest_is_shown(small, zarrio):
     (small / ".zmetadata").unlink()
     damaged = json.loads((small / "data" / ".zarray").read_text()) | {"shape": [-1]}
     (small / "data" / ".zarray").write_text(json.dumps(damaged))
-    assert main(["inspect", str(small)]) == 0
-    shown = capsys.readouterr()
+    shown = zarrio("inspect", small)
     assert str(small) in shown.out
     assert "(/data)" in shown.err and "It is left out." in shown.err
 
 
-def test_strange_but_legal_metadata_do_no_harm(small: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_strange_but_legal_metadata_do_no_harm(small, capsys):
     metadata = json.loads((small / ".zmetadata").read_text())
     metadata["metadata"]["data/.zattrs"] = {
         "neurodata_type": ["x"], "data_type": "Fallback", "zarr_dtype": {"a": 1}, "_hdmf": "no note", "null": None,
@@ -314,13 +278,11 @@ def test_strange_but_legal_metadata_do_no_harm(small: Path, capsys: pytest.Captu
     document(capsys, small, "--attributes", "--sizes")
 
 
-def test_a_name_of_the_file_cannot_move_the_cursor_or_fake_a_line(
-    small: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_name_of_the_file_cannot_move_the_cursor_or_fake_a_line(small, capsys):
     before = len(inspect(capsys, small).splitlines())
-    group = small / "a\n├── b\x1b[2J\u202e"
-    group.mkdir()
-    (group / ".zgroup").write_text('{"zarr_format": 2}')
+    odd = small / "a\n├── b\x1b[2J\u202e"
+    odd.mkdir()
+    (odd / ".zgroup").write_text('{"zarr_format": 2}')
     (small / ".zmetadata").unlink()
     lines = inspect(capsys, small).splitlines()
     assert len(lines) == before + 1
@@ -337,9 +299,9 @@ def test_a_name_of_the_file_cannot_move_the_cursor_or_fake_a_line(
         ({"zarr_format": "both"}, "both", "Zarr formats 2 and 3", {"name": "v2", "separator": "."}),
     ],
 )
-def test_formats_and_keys_of_chunks(tmp_path, capsys, options, zarr_format, heading, encoding) -> None:
+def test_formats_and_keys_of_chunks(tmp_path, capsys, options, zarr_format, heading, encoding):
     with ZarrIO(tmp_path / "a.zarr", "w", **options) as io:
-        io.write_builder(GroupBuilder("root", datasets={"a": DatasetBuilder("a", np.arange(3))}))
+        io.write_builder(root(dataset("a", np.arange(3))))
     found = document(capsys, tmp_path / "a.zarr")
     assert found["zarr_format"] == zarr_format
     assert found["nodes"]["/a"]["chunk_key_encoding"] == encoding

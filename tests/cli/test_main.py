@@ -16,7 +16,7 @@ import pytest
 
 from hdmf_zarr_backend import __version__
 from hdmf_zarr_backend.cli import main as cli
-from hdmf_zarr_backend.cli.command import Command, Exit, print_json
+from hdmf_zarr_backend.cli.command import Exit, print_json
 from hdmf_zarr_backend.cli.main import COMMANDS, build_parser, main
 from hdmf_zarr_backend.errors import StoreNotFoundError
 from hdmf_zarr_backend.extras import install_command
@@ -34,9 +34,8 @@ def parser_of(name: str) -> ArgumentParser:
     return commands.choices[name]  # type: ignore[index,return-value]
 
 
-def test_without_arguments_the_first_commands_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([]) == 0
-    shown = capsys.readouterr().out
+def test_without_arguments_the_first_commands_are_shown(zarrio):
+    shown = zarrio().out
     calls = [line.split() for line in shown.splitlines() if line.startswith("  zarrio ")]
     assert [call[1] for call in calls] == ["convert", "inspect", "compare", "validate", "report"]
     assert "`zarrio help`" in shown
@@ -48,22 +47,20 @@ def examples_of(name: str) -> list[str]:
     return next(command.examples.splitlines() for command in COMMANDS if command.name == name)
 
 
-def test_help_is_a_command(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_is_a_command(capsys, zarrio):
     for given, same in ((["help"], ["--help"]), (["help", "compare"], ["compare", "--help"])):
         assert main(given) == main(same) == 0
         shown = capsys.readouterr().out
         assert shown[: len(shown) // 2] == shown[len(shown) // 2 :]
-    assert main(["help", "compar"]) == 2
-    assert "'compar' is not a command; did you mean compare?" in capsys.readouterr().err
+    assert "'compar' is not a command; did you mean compare?" in zarrio("help", "compar", code=2).err
 
 
 @pytest.mark.parametrize(
     ("word", "meant"),
     [("conver", "convert"), ("insepct", "inspect"), ("repot", "report"), ("val", "validate"), ("ls", "inspect")],
 )
-def test_a_mistyped_command_is_suggested(word: str, meant: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([word, "a.zarr"]) == 2
-    shown = capsys.readouterr().err
+def test_a_mistyped_command_is_suggested(word, meant, zarrio):
+    shown = zarrio(word, "a.zarr", code=2).err
     assert f"{word!r} is not a command; did you mean {meant}?" in shown
     assert "Run `zarrio help` " in shown
 
@@ -78,19 +75,18 @@ def test_a_mistyped_command_is_suggested(word: str, meant: str, capsys: pytest.C
         (["upgrade", "--dryrun"], "--dry-run"),
     ],
 )
-def test_a_mistyped_option_is_suggested(given: list[str], meant: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([*given, "a.zarr"]) == 2
-    shown = capsys.readouterr().err
+def test_a_mistyped_option_is_suggested(given, meant, zarrio):
+    shown = zarrio(*given, "a.zarr", code=2).err
     assert f"did you mean {meant}?" in shown
     assert f"Run `zarrio help {given[0]}` " in shown
 
 
-def test_nothing_is_suggested_for_a_word_that_resembles_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+def test_nothing_is_suggested_for_a_word_that_resembles_nothing(capsys):
     assert main(["xylophone"]) == main(["compare", "a", "b", "--xylophone"]) == 2
     assert "did you mean" not in capsys.readouterr().err
 
 
-def test_the_help_fits_the_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_help_fits_the_terminal(monkeypatch, capsys):
     for columns in (60, 100):
         monkeypatch.setenv("COLUMNS", str(columns))
         assert main(["help", "convert"]) == 0
@@ -98,7 +94,7 @@ def test_the_help_fits_the_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pyt
         assert columns - 20 < max(map(len, text.splitlines())) < columns
 
 
-def test_options_are_spelled_the_same_in_all_commands() -> None:
+def test_options_are_spelled_the_same_in_all_commands():
     """Options of the same name take values of the same form and have the same short name."""
     forms: dict[str, set[object]] = {}
     for name in (command.name for command in COMMANDS):
@@ -109,34 +105,28 @@ def test_options_are_spelled_the_same_in_all_commands() -> None:
 
 
 @pytest.mark.parametrize("arguments", [["bogus"], ["inspect"], ["inspect", "a", "--depth", "-1"], ["compare", "a"]])
-def test_a_wrong_call_is_told_and_ends_with_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_wrong_call_is_told_and_ends_with_2(arguments, capsys):
     assert main(arguments) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
     assert "usage:" in captured.err
 
 
-def test_an_unknown_option_is_told_with_the_usage_of_its_command(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["convert", "a.nwb", "b.zarr", "--nonsense"]) == 2
-    said = capsys.readouterr().err
+def test_an_unknown_option_is_told_with_the_usage_of_its_command(zarrio):
+    said = zarrio("convert", "a.nwb", "b.zarr", "--nonsense", code=2).err
     assert said.startswith("usage: zarrio convert ")
     assert "unrecognized arguments: --nonsense" in said
 
 
-def test_help_and_version_end_with_0(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--help"]) == 0
-    shown = capsys.readouterr().out
+def test_help_and_version_end_with_0(zarrio):
+    shown = zarrio("--help").out
     assert all(command.name in shown and command.summary in shown for command in COMMANDS)
-    assert main(["--version"]) == 0
-    assert __version__ in capsys.readouterr().out
+    assert __version__ in zarrio("--version").out
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
-def test_each_command_explains_itself_with_an_example_and_its_exit_codes(
-    command: Command, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main([command.name, "--help"]) == 0
-    shown = capsys.readouterr().out
+def test_each_command_explains_itself_with_an_example_and_its_exit_codes(command, zarrio):
+    shown = zarrio(command.name, "--help").out
     assert f"\n  zarrio {command.name} " in shown
     for code in Exit:
         assert re.search(rf"^  {int(code)}  \w", shown, re.MULTILINE)
@@ -145,14 +135,14 @@ def test_each_command_explains_itself_with_an_example_and_its_exit_codes(
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
-def test_the_documentation_names_each_option(command: Command) -> None:
+def test_the_documentation_names_each_option(command):
     pages = re.split(r"^## ", DOCUMENTATION.read_text(encoding="utf-8"), flags=re.MULTILINE)
     (page,) = [page for page in pages if page.startswith(f"`zarrio {command.name}`")]
     named = set(re.findall(r"^`(--[a-z-]+)|`(--[a-z-]+)[^`]*` \(short", page, flags=re.MULTILINE))
     assert {first or second for first, second in named} == options_of(parser_of(command.name)) - {"--help"}
 
 
-def test_the_documentation_names_each_kind_of_difference() -> None:
+def test_the_documentation_names_each_kind_of_difference():
     from hdmf_zarr_backend.comparison import KINDS
 
     _, _, table = DOCUMENTATION.read_text(encoding="utf-8").partition("| kind |")
@@ -170,46 +160,39 @@ def run_with(monkeypatch: pytest.MonkeyPatch, behaviour: object) -> int:
     return main(["inspect", "x"])
 
 
-def test_an_error_of_ours_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    error = StoreNotFoundError("the file\ndoes not exist", store="/a/b", remedy="Check the path.")
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (
+            StoreNotFoundError("the file\ndoes not exist", store="/a/b", remedy="Check the path."),
+            "/a/b: the file does not exist. Check the path.",
+        ),
+        (
+            PermissionError(13, "Permission denied", "/a"),
+            "the operating system refuses: [Errno 13] Permission denied: '/a'. Check the permissions",
+        ),
+        (KeyboardInterrupt(), "interrupted"),
+    ],
+    ids=["ours", "the system's", "an interruption"],
+)
+def test_an_error_is_one_line(error, told, monkeypatch, capsys):
     assert run_with(monkeypatch, error) == 2
-    captured = capsys.readouterr()
-    assert captured.err == "zarrio: /a/b: the file does not exist. Check the path.\n"
-    assert captured.out == ""
+    assert capsys.readouterr() == ("", f"zarrio: {told}\n")
 
 
-def test_an_error_of_the_operating_system_is_one_line(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run_with(monkeypatch, PermissionError(13, "Permission denied", "/a")) == 2
-    told = "zarrio: the operating system refuses: [Errno 13] Permission denied: '/a'. Check the permissions\n"
-    assert capsys.readouterr().err == told
-
-
-def test_an_interruption_shows_no_traceback(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run_with(monkeypatch, KeyboardInterrupt()) == 2
-    assert capsys.readouterr().err == "zarrio: interrupted\n"
-
-
-def test_a_missing_library_is_named_with_the_command_that_installs_it(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_missing_library_is_named_with_the_command_that_installs_it(monkeypatch, capsys):
     assert run_with(monkeypatch, ModuleNotFoundError("No module named 'h5py'", name="h5py")) == 2
     assert f"install it with: {install_command('hdf5')}" in capsys.readouterr().err
     with pytest.raises(ModuleNotFoundError):
         run_with(monkeypatch, ModuleNotFoundError("No module named 'abc'", name="abc"))
 
 
-def test_a_mistake_of_ours_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mistake_of_ours_is_not_hidden(monkeypatch):
     with pytest.raises(ZeroDivisionError):
         run_with(monkeypatch, ZeroDivisionError())
 
 
-def test_warnings_are_lines_without_the_place_in_the_code(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_warnings_are_lines_without_the_place_in_the_code(monkeypatch, capsys):
     def run() -> Exit:
         warnings.simplefilter("default")  # pytest makes errors of them
         warnings.warn("the link 'x'\nis broken", stacklevel=1)
@@ -221,7 +204,7 @@ def test_warnings_are_lines_without_the_place_in_the_code(
     assert warnings.showwarning is before
 
 
-def test_json_is_strict_and_ascii(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_is_strict_and_ascii(capsys):
     print_json({"ä": [float("nan"), float("inf"), 1.5, True, None, b"\xff"], "path": Path("a")})
     shown = capsys.readouterr().out
     assert shown.isascii()
@@ -229,12 +212,7 @@ def test_json_is_strict_and_ascii(capsys: pytest.CaptureFixture[str]) -> None:
     assert document == {"ä": ["nan", "inf", 1.5, True, None, "\\xff"], "path": "a"}
 
 
-def zarrio(*arguments: str, **options: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "hdmf_zarr_backend.cli.main", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False, **options)  # type: ignore[call-overload,no-any-return]
-
-
-def test_the_installed_command_runs() -> None:
+def test_the_installed_command_runs():
     found = Path(sys.executable).with_name("zarrio")
     if not found.exists():
         pytest.skip("the package is not installed with its commands")
@@ -242,7 +220,7 @@ def test_the_installed_command_runs() -> None:
     assert answer.stdout == f"zarrio {__version__}\n"
 
 
-def test_a_reader_that_has_seen_enough_is_no_error(tmp_path: Path) -> None:
+def test_a_reader_that_has_seen_enough_is_no_error(tmp_path):
     (tmp_path / ".zgroup").write_text('{"zarr_format": 2}')
     for index in range(3000):
         (tmp_path / f"{index:x}{'x' * (index % 7)}{index}").mkdir()
@@ -257,11 +235,14 @@ def test_a_reader_that_has_seen_enough_is_no_error(tmp_path: Path) -> None:
     assert process.returncode == 0
 
 
-def test_a_terminal_without_unicode_gets_ascii(tmp_path: Path) -> None:
+def test_a_terminal_without_unicode_gets_ascii(tmp_path):
     (tmp_path / ".zgroup").write_text('{"zarr_format": 2}')
     (tmp_path / "a").mkdir()
     (tmp_path / "a/.zgroup").write_text('{"zarr_format": 2}')
-    answer = zarrio("inspect", str(tmp_path), env={**os.environ, "PYTHONIOENCODING": "ascii"})
+    answer = subprocess.run(
+        [sys.executable, "-m", "hdmf_zarr_backend.cli.main", "inspect", tmp_path],
+        capture_output=True, text=True, check=False, env={**os.environ, "PYTHONIOENCODING": "ascii"},
+    )  # fmt: skip
     assert answer.returncode == 0, answer.stderr
     assert "`-- a" in answer.stdout
 
@@ -280,7 +261,7 @@ def loaded_by(*arguments: str) -> set[str]:
     return set(modules)
 
 
-def test_inspect_and_diff_of_the_structure_load_neither_hdmf_nor_zarr(small: Path) -> None:
+def test_inspect_and_diff_of_the_structure_load_neither_hdmf_nor_zarr(small):
     path = str(small)
     assert not loaded_by("--help") & {*HEAVY, "numpy"}
     assert not loaded_by("inspect", path) & {*HEAVY, "numpy"}

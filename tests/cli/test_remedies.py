@@ -6,8 +6,6 @@ import ast
 import re
 from pathlib import Path
 
-import pytest
-
 import hdmf_zarr_backend
 from hdmf_zarr_backend.cli.command import complain
 from hdmf_zarr_backend.cli.main import build_parser
@@ -49,7 +47,7 @@ def remedies() -> list[tuple[str, str, str | None]]:
 REMEDIES = remedies()
 
 
-def test_a_remedy_with_an_argument_of_python_has_one_for_the_command_line() -> None:
+def test_a_remedy_with_an_argument_of_python_has_one_for_the_command_line():
     assert len(REMEDIES) > 200
     assert sum(cli is not None for _, _, cli in REMEDIES) > 20
     lacking = [
@@ -60,7 +58,7 @@ def test_a_remedy_with_an_argument_of_python_has_one_for_the_command_line() -> N
     assert lacking == []
 
 
-def test_the_options_that_remedies_name_are_there() -> None:
+def test_the_options_that_remedies_name_are_there():
     (commands,) = (action.choices for action in build_parser()._actions if isinstance(action.choices, dict))
     options = {name: set(parser._option_string_actions) for name, parser in commands.items()}
     everywhere = set().union(*options.values())
@@ -71,7 +69,7 @@ def test_the_options_that_remedies_name_are_there() -> None:
             assert set(OPTION.findall(rest)) <= options[command], (module, text)
 
 
-def test_errors_and_warnings_are_shown_as_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_errors_and_warnings_are_shown_as_a_line(capsys):
     complain(UsageError("3 is none", store="/a", path="/x", remedy="Pass b=True.", remedy_cli="Use --b."))
     complain(ReferenceTargetError("gone", remedy="Look."))
     complain(OSError("not\nthere"))
