@@ -12,11 +12,12 @@ import pytest
 from hdmf.backends.warnings import BrokenLinkWarning
 from hdmf.build import DatasetBuilder, GroupBuilder
 
-from hdmf_zarr_backend import NWBZarrIO, ZarrIO, convert, upgrade
+from hdmf_zarr_backend import NWBZarrIO, convert, upgrade
 from hdmf_zarr_backend.options import WriteOptions
 from tests import samples
 from tests.conformance import ACCEPTED, conformance
 from tests.everything import write_everything
+from tests.trees import write_builder
 
 Values = dict[str, bytes]
 
@@ -111,7 +112,7 @@ CASES = [(rule, number) for rule, stores in PLANTED.items() for number in range(
 
 
 @pytest.mark.parametrize(("rule", "number"), CASES, ids=str)
-def test_a_planted_violation_is_found_and_nothing_else(rule: str, number: int) -> None:
+def test_a_planted_violation_is_found_and_nothing_else(rule, number):
     report = conformance(good() | PLANTED[rule][number])
     assert set(report.counts) == {rule}
     assert bool(report.violations) != (rule in ACCEPTED)
@@ -134,8 +135,7 @@ def names_and_numbers() -> GroupBuilder:
 
 @pytest.mark.parametrize("strict", [False, True], ids=["default", "strict"])
 def test_our_files_have_the_findings_that_are_listed_and_no_others(tmp_path, strict):
-    with ZarrIO(tmp_path / "builders.zarr", "w", write_options=WriteOptions(strict_json=strict)) as io:
-        io.write_builder(names_and_numbers())
+    write_builder(tmp_path / "builders.zarr", names_and_numbers(), write_options=WriteOptions(strict_json=strict))
     with NWBZarrIO(
         tmp_path / "rich.zarr",
         "w",

@@ -68,8 +68,7 @@ def test_the_depth(tmp_path):
 
 def test_names_sizes_and_number(tmp_path, monkeypatch):
     path = tmp_path / "a.nwb"
-    with ZarrIO(path, "w") as io:
-        io.write_builder(trees.root(trees.dataset("data", np.arange(100.0))))
+    trees.write_builder(path, trees.root(trees.dataset("data", np.arange(100.0))))
     monkeypatch.setattr(dandi, "LARGEST_VALUE", 100)
     monkeypatch.setattr(dandi, "MANY_VALUES", 3)
     monkeypatch.setattr(dandi, "_LONGEST_KEY", 10)

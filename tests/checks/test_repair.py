@@ -24,33 +24,45 @@ from tests.checks.test_verify import (
     store,
     written,
 )
+from tests.places import stored_files
 
 __all__ = ["store", "written"]
-
-
-def keys_of(path: Path) -> dict[str, bytes]:
-    return {str(p.relative_to(path)): p.read_bytes() for p in path.rglob("*") if p.is_file()}
 
 
 def content_of(path: Path) -> dict[str, Any]:
     """Return the keys with the values of documents, whatever the order in them."""
     names = (".zgroup", ".zarray", ".zattrs", ".zmetadata", "zarr.json")
-    return {key: json.loads(text) if key.endswith(names) else text for key, text in keys_of(path).items()}
+    return {key: json.loads(text) if key.endswith(names) else text for key, text in stored_files(path).items()}
+
+
+def add_attribute(store: Path) -> None:
+    """Change an attribute as a program does that knows nothing of the consolidated document."""
+    path = attributes_of(store, "box")
+    document = json.loads(path.read_text())
+    (document["attributes"] if is_v3(store) else document)["new"] = 1
+    path.write_text(json.dumps(document))
+
+
+def spoil_copy(store: Path, key: str) -> None:
+    """Replace a value in the consolidated document."""
+    top = store / ("zarr.json" if is_v3(store) else ".zmetadata")
+    document = json.loads(top.read_text())
+    block = document["consolidated_metadata"] if is_v3(store) else document
+    block["hdmf_inline"]["chunks"][key] = "eHg="
+    top.write_text(json.dumps(document))
 
 
 def test_nothing_to_repair(store):
-    before = keys_of(store)
+    before = stored_files(store)
     repairs = repair(store)
     assert (repairs.done, repairs.left) == ([], [])
-    assert keys_of(store) == before
+    assert stored_files(store) == before
 
 
 def test_consolidating_a_whole_file_changes_nothing(store):
-    before = keys_of(store)
+    before = content_of(store)
     consolidate(store)
-    assert {key: json.loads(value) for key, value in keys_of(store).items() if key.endswith(("json", "metadata"))} == {
-        key: json.loads(value) for key, value in before.items() if key.endswith(("json", "metadata"))
-    }
+    assert content_of(store) == before
 
 
 def test_a_change_of_another_program_is_seen_after_consolidating(store):
@@ -69,14 +81,10 @@ def test_a_change_of_another_program_is_seen_after_consolidating(store):
 
 
 def test_a_stale_consolidated_document_is_made_anew(store):
-    path = attributes_of(store, "box")
-    document = json.loads(path.read_text())
-    (document["attributes"] if is_v3(store) else document)["new"] = 1
-    path.write_text(json.dumps(document))
-    assert not verify(store, "structure").is_sound
+    add_attribute(store)
+    assert found(verify(store, "structure")) == {("/box", "consolidated-stale")}
     repairs = repair(store)
-    assert repairs.done == ["wrote a new consolidated document"]
-    assert repairs.left == []
+    assert (repairs.done, repairs.left) == (["wrote a new consolidated document"], [])
     assert verify(store).is_sound
     with ZarrIO(store) as io:
         assert io.read_builder()["box"].attributes["new"] == 1
@@ -95,14 +103,14 @@ def test_links_to_nothing_are_dropped_on_request_only(store):
 
 def test_damaged_documents_stop_a_repair(store):
     attributes_of(store, "box").write_text("{")
-    before = keys_of(store)
+    before = stored_files(store)
     repairs = repair(store, drop_links=True)
     assert repairs.done == []
     assert ("/box", "document-damaged") in {(problem.path, problem.kind) for problem in repairs.left}
-    assert keys_of(store) == before
+    assert stored_files(store) == before
     with pytest.raises(MetadataError):
         consolidate(store)
-    assert keys_of(store) == before
+    assert stored_files(store) == before
 
 
 def test_a_damaged_document_with_a_good_copy_is_saved_by_a_conversion(store, tmp_path):
@@ -163,7 +171,7 @@ def test_what_only_the_consolidated_document_has_is_written_back(store, what):
         pytest.skip("the root of format 3 is the consolidated document")
     before = content_of(store)
     (store / key).unlink()
-    spoiled = keys_of(store)
+    spoiled = stored_files(store)
     kind = "chunk-missing" if "chunk" in what else "document-missing"
     report = verify(store)
     assert ("/" + key.rpartition("/")[0].removesuffix("/c"), kind) in found(report)
@@ -171,7 +179,7 @@ def test_what_only_the_consolidated_document_has_is_written_back(store, what):
     with pytest.raises(ConflictError, match="zarrio consolidate --forget") as caught:
         consolidate(store)
     assert repr(key) in str(caught.value) or "the chunk" in str(caught.value)
-    assert keys_of(store) == spoiled
+    assert stored_files(store) == spoiled
     repairs = repair(store)
     assert repairs.done == [f"wrote back from the consolidated document: {key}"]
     assert repairs.left == []
@@ -203,10 +211,7 @@ def test_a_value_that_both_have_otherwise_is_not_decided(store):
     """A bit that flipped looks the same as a change of another program."""
     place = chunk(store, "scalar") if is_v3(store) else chunk(store, "scalar", 0)
     place.write_bytes(np.array(4.5).tobytes())
-    path = attributes_of(store, "box")
-    document = json.loads(path.read_text())
-    (document["attributes"] if is_v3(store) else document)["new"] = 1
-    path.write_text(json.dumps(document))
+    add_attribute(store)
     repairs = repair(store)
     assert repairs.done == ["wrote a new consolidated document"]
     assert [(problem.path, problem.kind) for problem in repairs.left] == [("/scalar", "inlined-stale")]
@@ -227,24 +232,16 @@ def test_a_value_that_both_have_otherwise_is_not_decided(store):
 def test_a_value_that_is_whole_nowhere_is_left(store):
     place = chunk(store, "scalar") if is_v3(store) else chunk(store, "scalar", 0)
     place.write_bytes(b"x")
-    top = store / ("zarr.json" if is_v3(store) else ".zmetadata")
-    document = json.loads(top.read_text())
-    block = document["consolidated_metadata"] if is_v3(store) else document
-    block["hdmf_inline"]["chunks"][str(place.relative_to(store))] = "eHg="
-    top.write_text(json.dumps(document))
-    before = keys_of(store)
+    spoil_copy(store, str(place.relative_to(store)))
+    before = stored_files(store)
     repairs = repair(store)
     assert repairs.done == []
     assert [(problem.path, problem.kind) for problem in repairs.left] == [("/scalar", "chunk-damaged")]
-    assert keys_of(store) == before
+    assert stored_files(store) == before
 
 
 def test_a_stale_copy_of_a_whole_value_is_made_anew(store):
-    top = store / ("zarr.json" if is_v3(store) else ".zmetadata")
-    document = json.loads(top.read_text())
-    block = document["consolidated_metadata"] if is_v3(store) else document
-    block["hdmf_inline"]["chunks"]["scalar/c" if is_v3(store) else "scalar/0"] = "eHg="
-    top.write_text(json.dumps(document))
+    spoil_copy(store, "scalar/c" if is_v3(store) else "scalar/0")
     assert found(verify(store)) == {("/scalar", "inlined-stale")}
     assert repair(store).done == ["wrote a new consolidated document"]
     assert verify(store).is_sound
@@ -296,14 +293,14 @@ def test_nothing_is_written_back_to_another_node(store):
     (store / "texts" / ".zgroup").write_text('{"zarr_format": 2}')
     (store / "box" / ".zgroup").unlink()
     (store / "box" / ".zarray").write_text(json.dumps(document))
-    before = keys_of(store)
+    before = stored_files(store)
     repairs = repair(store)
     assert repairs.done == []
     messages = {problem.path: problem.message for problem in repairs.left if problem.kind == "document-missing"}
     assert messages["/rows"].endswith("the node has changed")
     assert messages["/texts"].endswith("the node has another kind now")
     assert messages["/box/target"].endswith("an array is now above it")
-    assert keys_of(store) == before
+    assert stored_files(store) == before
 
 
 CRAFTED = ["../../outside/{}", "/outside/{}", "box//new/{}", "box/./target/{}", "texts/in/{}", "new/.zmetadata"]

@@ -22,8 +22,7 @@ WITHOUT_CONSOLIDATED = pytest.mark.parametrize("zarr_format", FORMATS, ids=lambd
 @pytest.fixture(scope="module", params=FORMATS, ids=lambda n: f"format {n}")
 def listed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("listed") / "file.zarr"
-    with ZarrIO(path, "w", zarr_format=request.param, write_options=WriteOptions(consolidate_metadata=False)) as io:
-        io.write_builder(tree())
+    trees.write_builder(path, tree(), zarr_format=request.param, write_options=WriteOptions(consolidate_metadata=False))
     return path
 
 
@@ -96,16 +95,19 @@ def test_the_document_of_an_array_with_slashes_in_its_keys(tmp_path):
 def test_nothing_is_found_in_groups_and_arrays_that_numbers_name(tmp_path, zarr_format, place):
     target: Any = {} if place == "mapping" else tmp_path / "file.zarr"
     inner = trees.group("1", trees.dataset("2", np.arange(4)), trees.group("c", trees.dataset("c", 5)))
-    with ZarrIO(target, "w", zarr_format=zarr_format, write_options=WriteOptions(consolidate_metadata=False)) as io:
-        io.write_builder(trees.root(trees.group("0", inner), trees.dataset("3.0", [1])))
+    trees.write_builder(
+        target,
+        trees.root(trees.group("0", inner), trees.dataset("3.0", [1])),
+        zarr_format=zarr_format,
+        write_options=WriteOptions(consolidate_metadata=False),
+    )
     assert verify(target).problems == []
 
 
 @WITHOUT_CONSOLIDATED
 def test_a_document_that_is_gone_from_a_mapping(zarr_format):
     files: dict[str, bytes] = {}
-    with ZarrIO(files, "w", zarr_format=zarr_format, write_options=WriteOptions(consolidate_metadata=False)) as io:
-        io.write_builder(tree())
+    trees.write_builder(files, tree(), zarr_format=zarr_format, write_options=WriteOptions(consolidate_metadata=False))
     for key in [key for key in files if key.startswith("numbers/") and key.endswith((".zarray", ".zattrs", ".json"))]:
         del files[key]
     assert found(verify(files)) == {("/numbers", "document-missing")}
@@ -160,8 +162,7 @@ def test_chunks_that_are_gone_are_told_from_those_that_are_blocked(store):
 def test_something_else_is_in_the_place_of_a_large_chunk(tmp_path, make):
     """Of a large chunk only the blocks are read that are wanted, from the file itself."""
     path = tmp_path / "file.zarr"
-    with ZarrIO(path, "w") as io:
-        io.write_builder(trees.root(trees.dataset("a", ZarrDataIO(np.zeros((2**19, 4), "i2"), chunks=(2**19, 4)))))
+    trees.write_builder(path, trees.root(trees.dataset("a", ZarrDataIO(np.zeros((2**19, 4), "i2"), chunks=(2**19, 4)))))
     (path / "a" / "0.0").unlink()
     make(path / "a" / "0.0")
     with ZarrIO(path) as io, pytest.raises(ChunkError, match=r"'0\.0'"):

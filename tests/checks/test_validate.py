@@ -141,7 +141,7 @@ DEFECTS: dict[str, tuple[Callable[[h5py.File], object], set[str]]] = {
 
 @pytest.mark.parametrize("zarr_format", [2, 3])
 @pytest.mark.parametrize("name", DEFECTS)
-def test_a_defect(name: str, zarr_format: Any, rich: Path, tmp_path: Path) -> None:
+def test_a_defect(name, zarr_format, rich, tmp_path):
     plant, kinds = DEFECTS[name]
     source = tmp_path / "a.nwb"
     shutil.copy(rich, source)
@@ -164,7 +164,7 @@ def _empty(table: h5py.Group) -> None:
 
 
 @pytest.mark.parametrize("zarr_format", [2, 3])
-def test_a_table_without_rows(zarr_format: Any, rich: Path, tmp_path: Path) -> None:
+def test_a_table_without_rows(zarr_format, rich, tmp_path):
     """No column has a row: numbers, texts, references, and rows of fields with references and without."""
     source = tmp_path / "a.nwb"
     shutil.copy(rich, source)
@@ -181,26 +181,9 @@ def test_a_table_without_rows(zarr_format: Any, rich: Path, tmp_path: Path) -> N
             assert pynwb.validate(io=io) == []
 
 
-SAMPLE = (
-    "matnwb__link_test.nwb",
-    "nwbexplorer__test_timestamps_linking.nwb",
-    "pynwb__1.0.2_str_experimenter.nwb",
-    "pynwb__1.2.1_extension.nwb",
-    "pynwb__1.5.1_timeseries_no_unit.nwb",
-)
-
-
 @pytest.mark.corpus
-@pytest.mark.parametrize("name", SAMPLE)
-def test_some_real_files(name: str, nwbfiles: list[Path], tmp_path: Path) -> None:
-    (source,) = [path for path in nwbfiles if path.name == name]
-    assert said_by_us(converted(source, tmp_path / "a.zarr")) == said_by_pynwb(source)
-
-
-@pytest.mark.corpus
-@pytest.mark.slow
-def test_all_real_files(nwbfiles: list[Path], tmp_path: Path) -> None:
-    for source in nwbfiles:
+def test_real_files(some_nwbfiles, tmp_path):
+    for source in some_nwbfiles:
         expected = said_by_pynwb(source)
         found = said_by_us(converted(source, tmp_path / f"{source.name}.zarr"))
         assert found == expected or (expected is None and found), source.name  # pynwb refuses to read some versions
@@ -209,7 +192,7 @@ def test_all_real_files(nwbfiles: list[Path], tmp_path: Path) -> None:
 # ---- namespaces -----------------------------------------------------------------------------------------------------
 
 
-def test_a_valid_file(plain: Path) -> None:
+def test_a_valid_file(plain):
     found = validate(plain)
     assert found.is_valid
     assert list(found.namespaces) == ["core"]
@@ -217,14 +200,14 @@ def test_a_valid_file(plain: Path) -> None:
     assert found.source == str(plain)
 
 
-def test_an_open_mapping_and_an_archive(plain: Path, tmp_path: Path) -> None:
+def test_an_open_mapping_and_an_archive(plain, tmp_path):
     keys = {file.relative_to(plain).as_posix(): file.read_bytes() for file in plain.rglob("*") if file.is_file()}
     assert validate(keys).is_valid
     path = samples.write_zarr(tmp_path / "plain.zarr.zip", samples.plain_nwbfile())
     assert validate(path).is_valid
 
 
-def test_a_file_without_namespaces_is_checked_against_the_installed_ones(plain: Path) -> None:
+def test_a_file_without_namespaces_is_checked_against_the_installed_ones(plain):
     drop(plain, "specifications")
     change(plain, "", lambda attributes: attributes.pop(".specloc"))
     found = validate(plain)
@@ -234,7 +217,7 @@ def test_a_file_without_namespaces_is_checked_against_the_installed_ones(plain: 
     assert places(plain) == [("/", "missing")]
 
 
-def test_a_namespace_by_name(plain: Path) -> None:
+def test_a_namespace_by_name(plain):
     assert validate(plain, namespace="core").is_valid
     assert places(plain, namespace="hdmf-common") == [("/", "failed")]
     with pytest.raises(UsageError, match="'gone'"):
@@ -251,7 +234,7 @@ def table(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("use_cached", [True, False])
-def test_a_file_of_hdmf_alone(table: Path, use_cached: bool) -> None:
+def test_a_file_of_hdmf_alone(table, use_cached):
     found = validate(table, use_cached=use_cached)
     assert found.is_valid
     assert list(found.namespaces) == ["hdmf-common"]
@@ -261,13 +244,13 @@ def test_a_file_of_hdmf_alone(table: Path, use_cached: bool) -> None:
     assert places(table, use_cached=use_cached) == [("/", "missing"), ("/a", "missing")]
 
 
-def test_an_unknown_namespace_at_the_root(table: Path) -> None:
+def test_an_unknown_namespace_at_the_root(table):
     change(table, "", lambda attributes: attributes.update(namespace="gone"))
     with pytest.raises(MetadataError, match="'gone', which does not exist"):
         validate(table)
 
 
-def test_a_root_without_a_namespace(tmp_path: Path) -> None:
+def test_a_root_without_a_namespace(tmp_path):
     with h5py.File(tmp_path / "old.nwb", "w") as file:  # as in NWB 1
         file["nwb_version"] = "NWB-1.0.6"
     convert(tmp_path / "old.nwb", tmp_path / "old.nwb.zarr", check=False)
@@ -275,7 +258,7 @@ def test_a_root_without_a_namespace(tmp_path: Path) -> None:
         validate(tmp_path / "old.nwb.zarr")
 
 
-def test_damaged_namespaces(plain: Path) -> None:
+def test_damaged_namespaces(plain):
     (source,) = (plain / "specifications/core").glob("*/nwb.base")
     drop(plain, source.relative_to(plain).as_posix())
     with pytest.raises(MetadataError, match=r"nwb\.base") as caught:
@@ -284,7 +267,7 @@ def test_damaged_namespaces(plain: Path) -> None:
     assert validate(plain, use_cached=False).is_valid
 
 
-def test_a_file_that_cannot_be_read(plain: Path, tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_read(plain, tmp_path):
     with pytest.raises(StoreNotFoundError):
         validate(tmp_path / "gone.zarr")
     (tmp_path / "a.zarr").mkdir()
@@ -301,7 +284,7 @@ def test_a_file_that_cannot_be_read(plain: Path, tmp_path: Path) -> None:
 # ---- links ----------------------------------------------------------------------------------------------------------
 
 
-def test_links_to_another_file_are_followed(plain: Path, tmp_path: Path) -> None:
+def test_links_to_another_file_are_followed(plain, tmp_path):
     other = samples.write_zarr(tmp_path / "other.zarr", samples.plain_nwbfile("other"))
     drop(plain, f"{TRACE}/data")
     link = {"name": "data", "source": "../other.zarr", "path": f"/{TRACE}/data"}
@@ -312,7 +295,7 @@ def test_links_to_another_file_are_followed(plain: Path, tmp_path: Path) -> None
     assert places(plain) == [("/data", "missing")]  # for hdmf, what a link leads to has no parent
 
 
-def test_links_in_a_circle(plain: Path) -> None:
+def test_links_in_a_circle(plain):
     def links(*pairs: tuple[str, str]) -> Callable[[dict[str, Any]], None]:
         entries = [{"name": name, "source": ".", "path": path} for name, path in pairs]
         return lambda attributes: attributes.update(zarr_link=entries)
@@ -335,7 +318,7 @@ def broken(tmp_path: Path) -> Path:
     return path
 
 
-def test_command(broken: Path, plain: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_command(broken, plain, capsys):
     assert main(["validate", str(plain)]) == 0
     assert capsys.readouterr().out.startswith(f"{plain}: valid (core 2.")
     assert main(["validate", str(plain), str(broken)]) == 1
@@ -350,9 +333,7 @@ def test_command(broken: Path, plain: Path, capsys: pytest.CaptureFixture[str]) 
     assert "--limit 0 shows them all" in capsys.readouterr().out
 
 
-def test_command_continues_after_a_file_that_cannot_be_read(
-    broken: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_command_continues_after_a_file_that_cannot_be_read(broken, tmp_path, capsys):
     assert main(["validate", str(tmp_path / "gone.zarr"), str(broken), "--json"]) == 2
     captured = capsys.readouterr()
     assert "the file does not exist" in captured.err
@@ -366,5 +347,5 @@ def test_command_continues_after_a_file_that_cannot_be_read(
     assert finding["attribute"] == "conversion"
 
 
-def test_every_kind_has_a_remedy() -> None:
+def test_every_kind_has_a_remedy():
     assert all(text.endswith(".") for text in KINDS.values())

@@ -26,19 +26,7 @@ PAGE = ROOT / "docs" / "reference" / "clients.md"
 
 @dataclass(frozen=True)
 class Client:
-    """A client, how it is installed, and the module that checks it.
-
-    Attributes
-    ----------
-    python : str
-        Version of Python.
-    requirements : tuple of str
-        What pip installs besides the wheel.
-    module : str
-        Name of the module of checks, without ``check_``.
-    arguments : tuple of str
-        Its arguments.
-    """
+    """A version of Python, what pip installs beside the wheel, and the module of checks with its arguments."""
 
     python: str
     requirements: tuple[str, ...]
@@ -67,19 +55,7 @@ _OLD = "hdmf-zarr 0.13 opens neither zarr's stores of web servers nor those of S
 
 @dataclass(frozen=True)
 class Known:
-    """What fails, and a reason that is not ours.
-
-    Attributes
-    ----------
-    client : str
-        Name of the client in the results.
-    task : str
-        Part of the names of the tasks; the empty text is part of all.
-    files : tuple of str
-        The files.
-    reason : str
-        Why it fails.
-    """
+    """What fails, by client, part of the name of the task and files, and a reason that is not ours."""
 
     client: str
     task: str
@@ -111,13 +87,7 @@ def reason_of(result: dict[str, Any]) -> str:
 
 
 def install(client: Client, wheel: Path, folder: Path) -> dict[str, str]:
-    """Install a client beside the wheel in a new environment and return the releases that pip chose.
-
-    Raises
-    ------
-    subprocess.CalledProcessError
-        pip finds no set of releases, or the environment contradicts itself.
-    """
+    """Install a client beside the wheel in a new environment and return the releases that pip chose; pip may refuse."""
     interpreter = find_python(client.python)
     if interpreter is None:
         raise SystemExit(f"there is no Python {client.python} on this machine")

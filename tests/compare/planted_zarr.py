@@ -30,30 +30,20 @@ class Parts:
             "name": "ä",
         }
         self.references = {"to": "numbers", "to_all": ["numbers", "text"]}
-        self.data: dict[str, Any] = {
-            "numbers": np.arange(24, dtype="<i4").reshape(6, 4),
-            "floats": np.array([0.0, np.nan, -1.5, np.inf]),
-            "flags": np.array([True, False]),
-            "scalar": np.float64(2.5),
-            "text": ["one", "två", ""],
-            "ascii": [b"one", b"two"],
-            "bytes": [b"one", b"t\xffo"],
-            "fixed": np.array([b"abc", b"de"], "S5"),
-            "word": "a word",
-            "rows": PLAIN_ROWS.copy(),
+        kept: dict[str, tuple[Any, Any]] = {
+            "numbers": (np.arange(24, dtype="<i4").reshape(6, 4), "int32"),
+            "floats": (np.array([0.0, np.nan, -1.5, np.inf]), "float64"),
+            "flags": (np.array([True, False]), "bool"),
+            "scalar": (np.float64(2.5), "float64"),
+            "text": (["one", "två", ""], "utf8"),
+            "ascii": ([b"one", b"two"], "ascii"),
+            "bytes": ([b"one", b"t\xffo"], "ascii"),
+            "fixed": (np.array([b"abc", b"de"], "S5"), "bytes_"),
+            "word": ("a word", "utf8"),
+            "rows": (PLAIN_ROWS.copy(), PLAIN_WORDS),
         }
-        self.dtypes: dict[str, Any] = {
-            "numbers": "int32",
-            "floats": "float64",
-            "flags": "bool",
-            "scalar": "float64",
-            "text": "utf8",
-            "ascii": "ascii",
-            "bytes": "ascii",
-            "fixed": "bytes_",
-            "word": "utf8",
-            "rows": PLAIN_WORDS,
-        }
+        self.data = {name: values for name, (values, _) in kept.items()}
+        self.dtypes = {name: dtype for name, (_, dtype) in kept.items()}
         self.options: dict[str, dict[str, Any]] = {"numbers": {"chunks": (3, 2)}, "floats": {"fillvalue": 7.0}}
         self.maxshapes: dict[str, tuple[int | None, ...]] = {"numbers": (None, 4)}
         self.refs = ["numbers", "text", "numbers"]

@@ -40,14 +40,14 @@ def everything(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return folder / "a.h5", folder / "a.zarr"
 
 
-def test_everything_that_is_converted_differs_in_nothing(everything: tuple[Path, Path]) -> None:
+def test_everything_that_is_converted_differs_in_nothing(everything):
     hdf5, zarr = everything
     assert list(map(str, compare(hdf5, zarr))) == []
     assert compare(zarr, zarr) == []
 
 
 @pytest.mark.parametrize("name", [name for name in planted.PLANTED if name != "virtual"])
-def test_what_is_planted_in_hdf5_is_found_from_zarr(everything: tuple[Path, Path], name: str) -> None:
+def test_what_is_planted_in_hdf5_is_found_from_zarr(everything, name):
     hdf5, zarr = everything
     kind, place, plant = planted.PLANTED[name]
     other = planted.changed(hdf5, hdf5.parent, plant)  # beside it: the external link is relative
@@ -55,7 +55,7 @@ def test_what_is_planted_in_hdf5_is_found_from_zarr(everything: tuple[Path, Path
     assert planted.places(found) == [(kind, place)], list(map(str, found))
 
 
-def test_a_chunk_that_is_gone_is_a_difference_in_values(everything: tuple[Path, Path], tmp_path: Path) -> None:
+def test_a_chunk_that_is_gone_is_a_difference_in_values(everything, tmp_path):
     hdf5, zarr = everything
     other = changed(zarr, tmp_path, lambda _: None)
     (other / "numbers/0.0").unlink()
@@ -63,7 +63,7 @@ def test_a_chunk_that_is_gone_is_a_difference_in_values(everything: tuple[Path, 
     assert (found.path, found.kind, found.a, found.b, found.place) == ("/numbers", "value", 0, -1, "[0, 0]")
 
 
-def test_virtual_data_become_plain_data(tmp_path: Path) -> None:
+def test_virtual_data_become_plain_data(tmp_path):
     layout = h5py.VirtualLayout((3,), "<f8")
     layout[...] = h5py.VirtualSource("elsewhere.h5", "/data", (3,))
     with h5py.File(tmp_path / "a.h5", "w") as file:
@@ -74,21 +74,19 @@ def test_virtual_data_become_plain_data(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("spoil", [{"fields": [["x", "<i4"]]}, "object", {"text": "ascii"}])
-def test_a_noted_type_that_does_not_fit_any_more_says_nothing(
-    everything: tuple[Path, Path], tmp_path: Path, spoil: Any
-) -> None:
+def test_a_noted_type_that_does_not_fit_any_more_says_nothing(everything, tmp_path, spoil):
     other = changed(everything[1], tmp_path, hdf5_note("plain", "type", spoil))
     assert compare(everything[1], other) == []
 
 
 @pytest.mark.parametrize("spoil", ["nonsense", {}, 7, {"text": "ascii", "size": 3}, {"array": "<i4"}, {"fields": 3}])
-def test_a_noted_type_that_is_none_is_told(everything: tuple[Path, Path], tmp_path: Path, spoil: Any) -> None:
+def test_a_noted_type_that_is_none_is_told(everything, tmp_path, spoil):
     other = changed(everything[1], tmp_path, hdf5_note("plain", "type", spoil))
     with pytest.raises(MetadataError, match="/plain"):
         compare(everything[1], other)
 
 
-def test_a_noted_type_cannot_be_nested_without_end(everything: tuple[Path, Path], tmp_path: Path) -> None:
+def test_a_noted_type_cannot_be_nested_without_end(everything, tmp_path):
     endless: Any = "<i4"
     for _ in range(200):
         endless = {"sequence": endless}
@@ -102,7 +100,7 @@ def test_a_noted_type_cannot_be_nested_without_end(everything: tuple[Path, Path]
 
 @pytest.mark.corpus
 @pytest.mark.filterwarnings("ignore:The link:hdmf.backends.warnings.BrokenLinkWarning")
-def test_a_converted_real_file_differs_in_nothing(some_nwbfiles: list[Path], tmp_path: Path) -> None:
+def test_a_converted_real_file_differs_in_nothing(some_nwbfiles, tmp_path):
     unexpected = {}
     for path in some_nwbfiles:
         target = tmp_path / f"{path.name}.zarr"
@@ -131,7 +129,7 @@ def is_documented(d: Difference) -> bool:
     return d.kind == "missing" and d.a == "link"  # broken links are dropped, with a warning
 
 
-def test_an_exported_file_differs_as_documented(tmp_path: Path) -> None:
+def test_an_exported_file_differs_as_documented(tmp_path):
     source, target = samples.write_hdf5(tmp_path / "a.nwb"), tmp_path / "a.zarr"
     with NWBHDF5IO(source, "r") as io, NWBZarrIO(target, "w") as out:
         out.export(src_io=io)
@@ -140,7 +138,7 @@ def test_an_exported_file_differs_as_documented(tmp_path: Path) -> None:
 
 @pytest.mark.corpus
 @pytest.mark.filterwarnings("ignore")  # pynwb and hdmf on old files
-def test_an_exported_real_file_differs_as_documented(some_nwbfiles: list[Path], tmp_path: Path) -> None:
+def test_an_exported_real_file_differs_as_documented(some_nwbfiles, tmp_path):
     unexpected = {}
     compared = 0
     for path in some_nwbfiles:

@@ -20,10 +20,9 @@ from hdmf_zarr_backend.comparison import (
     open_content,
     summarise,
 )
-from hdmf_zarr_backend.model.content import AttributeContent, DatasetContent, GroupContent, NodeContent
+from hdmf_zarr_backend.model.content import DatasetContent, NodeContent
 from hdmf_zarr_backend.model.elements import Element, Reference
-from hdmf_zarr_backend.stores.locations import is_hdf5
-from tests.compare.planted import PLANTED, SPEC, Plant, changed, field, places, put, write_sample
+from tests.compare.planted import PLANTED, SPEC, changed, field, places, put, write_sample
 
 
 @pytest.fixture(scope="module")
@@ -35,9 +34,7 @@ def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(("kind", "place", "plant"), PLANTED.values(), ids=PLANTED)
-def test_the_planted_difference_alone_is_found(
-    sample: Path, tmp_path: Path, kind: str, place: str, plant: Plant
-) -> None:
+def test_the_planted_difference_alone_is_found(sample, tmp_path, kind, place, plant):
     other = changed(sample, tmp_path, plant)
     found = compare(sample, other)
     assert places(found) == [(kind, place)], list(map(str, found))
@@ -49,17 +46,17 @@ def test_the_planted_difference_alone_is_found(
     assert kind in str(found[0])
 
 
-def test_every_kind_is_planted() -> None:
+def test_every_kind_is_planted():
     assert {kind for kind, *_ in PLANTED.values()} == KINDS - {"unreadable"}  # damage, planted in the tests below
 
 
-def test_the_same_file_written_twice_is_equal(sample: Path, tmp_path: Path) -> None:
+def test_the_same_file_written_twice_is_equal(sample, tmp_path):
     with h5py.File(tmp_path / "b.h5", "w", userblock_size=1024, libver="latest") as file:
         write_sample(file)
     assert compare(sample, tmp_path / "b.h5") == []
 
 
-def test_the_finding_tells_values_place_and_count(sample: Path, tmp_path: Path) -> None:
+def test_the_finding_tells_values_place_and_count(sample, tmp_path):
     def plant(file: h5py.File) -> None:
         file["numbers"][4:, 1] = -5
         field("note", "z")(file)
@@ -70,14 +67,14 @@ def test_the_finding_tells_values_place_and_count(sample: Path, tmp_path: Path) 
     assert str(found["/numbers"]) == "/numbers value[4, 1] (2 elements, largest difference 26): 17 | -5"
 
 
-def test_the_text_of_a_finding_shows_where_long_texts_part() -> None:
+def test_the_text_of_a_finding_shows_where_long_texts_part():
     shown = str(Difference("/notes", "value", "x" * 5000 + "left", "x" * 5000 + "right"))
     assert "left" in shown
     assert "right" in shown
     assert len(shown) < 200
 
 
-def test_findings_are_counted_by_kind(sample: Path, tmp_path: Path) -> None:
+def test_findings_are_counted_by_kind(sample, tmp_path):
     def plant(file: h5py.File) -> None:
         del file["flags"], file["soft"]
         file["plain"][0] = 1
@@ -86,7 +83,7 @@ def test_findings_are_counted_by_kind(sample: Path, tmp_path: Path) -> None:
     assert summarise([]) == {}
 
 
-def test_a_kind_that_does_not_exist_cannot_be_ignored(sample: Path) -> None:
+def test_a_kind_that_does_not_exist_cannot_be_ignored(sample):
     with pytest.raises(ValueError, match="colour"):
         compare(sample, sample, ignore=["colour"])
 
@@ -125,13 +122,13 @@ def write(path: Path, **datasets: object) -> Path:
         " ".join(sorted(value)) or "none" if isinstance(value, set) else f"{getattr(value, 'dtype', value)}"
     ),
 )
-def test_values_are_compared_across_types(tmp_path: Path, a: object, b: object, kinds: set[str]) -> None:
+def test_values_are_compared_across_types(tmp_path, a, b, kinds):
     left, right = write(tmp_path / "a.h5", data=a), write(tmp_path / "b.h5", data=b)
     assert {d.kind for d in compare(left, right)} == kinds
     assert {d.kind for d in compare(right, left)} == kinds
 
 
-def test_specifications_are_compared_as_documents(sample: Path, tmp_path: Path) -> None:
+def test_specifications_are_compared_as_documents(sample, tmp_path):
     path = "specifications/core/2.0/namespace"
     document = json.dumps(SPEC, indent=2, sort_keys=True, ensure_ascii=False)
     assert compare(sample, changed(sample, tmp_path, put(path, (), document))) == []
@@ -141,13 +138,13 @@ def test_specifications_are_compared_as_documents(sample: Path, tmp_path: Path) 
     assert summarise(compare(a, b)) == {"value": 1}
 
 
-def test_relative_and_absolute_links_to_one_path_are_equal(tmp_path: Path) -> None:
+def test_relative_and_absolute_links_to_one_path_are_equal(tmp_path):
     a = write(tmp_path / "a.h5", **{"g/data": 1, "g/link": h5py.SoftLink("./data")})
     b = write(tmp_path / "b.h5", **{"g/data": 1, "g/link": h5py.SoftLink("/g/data")})
     assert compare(a, b) == []
 
 
-def test_external_links_are_equal_by_text_or_by_the_file_meant(tmp_path: Path) -> None:
+def test_external_links_are_equal_by_text_or_by_the_file_meant(tmp_path):
     (tmp_path / "deep").mkdir()
     a = write(tmp_path / "a.h5", link=h5py.ExternalLink("other.h5", "/data"))
     moved = write(tmp_path / "deep/b.h5", link=h5py.ExternalLink("other.h5", "/data"))
@@ -158,7 +155,7 @@ def test_external_links_are_equal_by_text_or_by_the_file_meant(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("swap", [False, True])
-def test_regions_are_equal_however_they_are_spelled(tmp_path: Path, swap: bool) -> None:
+def test_regions_are_equal_however_they_are_spelled(tmp_path, swap):
     shape = (6, 5)
 
     def select(file: h5py.File, parts: list[tuple[slice, slice]]) -> h5py.RegionReference:
@@ -193,7 +190,7 @@ def test_regions_are_equal_however_they_are_spelled(tmp_path: Path, swap: bool) 
     assert summarise(compare(files[0], store("c.h5", block, corner, block))) == {"reference": 1}
 
 
-def test_point_strided_and_empty_selections_are_told_apart(tmp_path: Path) -> None:
+def test_point_strided_and_empty_selections_are_told_apart(tmp_path):
     with h5py.File(tmp_path / "a.h5", "w") as file:
         data = file.create_dataset("data", data=np.arange(10))
         spaces = [h5py.h5s.create_simple((10,)) for _ in range(3)]
@@ -208,7 +205,7 @@ def test_point_strided_and_empty_selections_are_told_apart(tmp_path: Path) -> No
     assert regions == [(("points", ((7,), (2,))),), (("slice", (1, 8, 3)),), (("none", ()),)]
 
 
-def test_a_reference_to_nothing_is_a_finding_and_no_failure(tmp_path: Path) -> None:
+def test_a_reference_to_nothing_is_a_finding_and_no_failure(tmp_path):
     def make(name: str) -> Path:
         with h5py.File(tmp_path / name, "w") as file:
             file["data"], file["kept"] = 1, 2
@@ -224,20 +221,6 @@ def test_a_reference_to_nothing_is_a_finding_and_no_failure(tmp_path: Path) -> N
 def dataset(node: NodeContent) -> DatasetContent:
     assert isinstance(node, DatasetContent)
     return node
-
-
-def test_hdf5_is_known_by_its_signature(sample: Path, tmp_path: Path) -> None:
-    assert is_hdf5(sample)
-    with h5py.File(tmp_path / "block.nwb", "w", userblock_size=2048):
-        pass
-    assert is_hdf5(tmp_path / "block.nwb")
-    (tmp_path / "text.h5").write_text("HDF")
-    assert not is_hdf5(tmp_path / "text.h5")
-    assert not is_hdf5(tmp_path)
-    with pytest.raises(ValueError, match=r"text\.h5"):
-        open_content(tmp_path / "text.h5")
-    with pytest.raises(FileNotFoundError, match="absent"):
-        open_content(tmp_path / "absent.h5")
 
 
 class MemoryContent(dict[str, NodeContent]):
@@ -256,31 +239,7 @@ def memory_dataset(read: Callable[[tuple[slice, ...]], np.ndarray]) -> DatasetCo
     return DatasetContent({}, number, (3,), (3,), None, ("contiguous",), (), fill, read)
 
 
-def test_content_of_another_source_is_compared(tmp_path: Path) -> None:
-    attributes = {"unit": AttributeContent(Element("text", encoding="utf-8"), (), np.array("V", dtype=object))}
-    content = MemoryContent(
-        {"/": GroupContent(attributes), "/data": memory_dataset(lambda part: np.arange(3, dtype="<i4")[part])}
-    )
-    with h5py.File(tmp_path / "a.h5", "w") as file:
-        file.attrs["unit"] = "V"
-        file["data"] = np.array([0, 1, 2], "<i4")
-    assert compare(tmp_path / "a.h5", content) == []
-    content["/data"] = replace(memory_dataset(lambda part: np.array([0, 1, 9], "<i4")[part]))
-    assert [d.kind for d in compare(content, tmp_path / "a.h5")] == ["value"]
-
-
-def test_no_values_are_read_for_the_structure_alone() -> None:
-    def refuse(_: tuple[slice, ...]) -> np.ndarray:
-        raise AssertionError("values were read")
-
-    content = MemoryContent({"/": GroupContent({}), "/data": memory_dataset(refuse)})
-    assert compare(content, content, ignore={"value", "reference"}) == []
-    assert not content.closed
-    with pytest.raises(AssertionError, match="values were read"):
-        compare(content, content)
-
-
-def test_values_without_a_filter_are_unreadable_and_others_are_compared(tmp_path: Path) -> None:
+def test_values_without_a_filter_are_unreadable_and_others_are_compared(tmp_path):
     path, other = tmp_path / "a.h5", tmp_path / "b.h5"
     with h5py.File(path, "w") as file:
         file["later"] = np.zeros(3)
@@ -301,9 +260,7 @@ def test_values_without_a_filter_are_unreadable_and_others_are_compared(tmp_path
 
 @pytest.mark.parametrize("block_bytes", [1, 40, 200, 10_000])
 @pytest.mark.parametrize("chunks", [None, (1, 1, 1), (3, 2, 4), (5, 1, 9), (8, 8, 8)], ids=str)
-def test_blocks_cover_every_element_once_in_whole_chunks(
-    monkeypatch: pytest.MonkeyPatch, block_bytes: int, chunks: tuple[int, ...] | None
-) -> None:
+def test_blocks_cover_every_element_once_in_whole_chunks(monkeypatch, block_bytes, chunks):
     monkeypatch.setattr("hdmf_zarr_backend.comparison.BLOCK_BYTES", block_bytes)
     values = np.arange(5 * 4 * 9, dtype="<i4").reshape(5, 4, 9)
     times_read = np.zeros(values.shape, dtype=int)
@@ -325,7 +282,7 @@ def test_blocks_cover_every_element_once_in_whole_chunks(
 
 
 @pytest.mark.parametrize("chunks", [None, (1000, 50)], ids=["contiguous", "chunked"])
-def test_memory_stays_bounded(tmp_path: Path, chunks: tuple[int, ...] | None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_stays_bounded(tmp_path, chunks, monkeypatch):
     monkeypatch.setattr("hdmf_zarr_backend.comparison.BLOCK_BYTES", 2**20)
     values = np.random.default_rng(1).random((10_000, 500))  # 40 MB
     paths = [tmp_path / "a.h5", tmp_path / "b.h5"]
@@ -344,5 +301,5 @@ def test_memory_stays_bounded(tmp_path: Path, chunks: tuple[int, ...] | None, mo
 
 
 @pytest.mark.corpus
-def test_a_real_file_equals_itself(nwbfiles: list[Path]) -> None:
+def test_a_real_file_equals_itself(nwbfiles):
     assert {path.name: found for path in nwbfiles if (found := list(map(str, compare(path, path))))} == {}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from hdmf_zarr_backend.files.content import ZarrContent
 from hdmf_zarr_backend.model.content import DatasetContent, NodeContent
 from hdmf_zarr_backend.model.elements import Reference
 from tests.compare.planted import places
-from tests.compare.planted_zarr import PLANTED, Parts, changed, edit, write
+from tests.compare.planted_zarr import PLANTED, changed, edit, write
 
 
 @pytest.fixture(scope="module")
@@ -26,9 +25,7 @@ def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(("kind", "place", "plant"), PLANTED.values(), ids=PLANTED)
-def test_the_planted_difference_alone_is_found(
-    sample: Path, tmp_path: Path, kind: str, place: str, plant: Callable[[Parts], object]
-) -> None:
+def test_the_planted_difference_alone_is_found(sample, tmp_path, kind, place, plant):
     other = write(tmp_path / "b.zarr", plant)
     found = compare(sample, other)
     assert places(found) == [(kind, place)], list(map(str, found))
@@ -37,11 +34,11 @@ def test_the_planted_difference_alone_is_found(
     assert compare(sample, other, ignore={kind}) == []
 
 
-def test_the_same_tree_written_twice_is_equal(sample: Path, tmp_path: Path) -> None:
+def test_the_same_tree_written_twice_is_equal(sample, tmp_path):
     assert compare(sample, write(tmp_path / "b.zarr")) == []
 
 
-def test_no_chunk_is_read_for_the_structure_alone(sample: Path, tmp_path: Path) -> None:
+def test_no_chunk_is_read_for_the_structure_alone(sample, tmp_path):
     other = Path(shutil.copytree(sample, tmp_path / "b.zarr"))
     for key in other.glob("numbers/[0-9]*"):
         key.write_bytes(b"no chunk")
@@ -58,7 +55,7 @@ def dataset(node: NodeContent) -> DatasetContent:
     return node
 
 
-def test_content_of_rows_and_references(sample: Path) -> None:
+def test_content_of_rows_and_references(sample):
     content = ZarrContent(sample)
     table = dataset(content["/table"])
     assert str(table.dtype) == "{number: int32 little-endian, text: variable-length utf-8 text, to: reference}"
@@ -74,14 +71,14 @@ def test_content_of_rows_and_references(sample: Path) -> None:
         content["/absent"]
 
 
-def test_rows_that_do_not_fit_their_fields_are_told(sample: Path, tmp_path: Path) -> None:
+def test_rows_that_do_not_fit_their_fields_are_told(sample, tmp_path):
     words = [{"name": "number", "dtype": "int32"}, {"name": "to", "dtype": "object"}]
     path = changed(sample, tmp_path, edit("table/.zattrs", "zarr_dtype", words))
     (found,) = compare(path, path)
     assert (found.path, found.kind) == ("/table", "unreadable")
 
 
-def test_a_cached_specification_keeps_its_axis_in_format_3(tmp_path: Path) -> None:
+def test_a_cached_specification_keeps_its_axis_in_format_3(tmp_path):
     """Only a file that records no type for it, of an old release of hdmf-zarr, may mean a scalar by one axis of one."""
     root = zarr.create_group(tmp_path / "a.zarr", zarr_format=3, attributes={".specloc": "specifications"})
     text = root.create_array("specifications/core/1.0.0/namespace", shape=(1,), dtype="string")

@@ -84,9 +84,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_a_cluster_of_processes_makes_the_same_file(
-    source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_cluster_of_processes_makes_the_same_file(source, tmp_path, capsys):
     with scheduler(tmp_path) as (address, _), worker(address, tmp_path), worker(address, tmp_path):
         call = ["convert", "--scheduler", address, "--codec", "zlib", str(source), str(tmp_path / "a.zarr")]
         assert main(call) == 0, capsys.readouterr().err
@@ -108,7 +106,7 @@ class Stopping(Progress):
 
 
 @pytest.mark.slow
-def test_a_cluster_that_is_gone_is_told_and_what_is_done_goes_on_without_it(source: Path, tmp_path: Path) -> None:
+def test_a_cluster_that_is_gone_is_told_and_what_is_done_goes_on_without_it(source, tmp_path):
     import dask
 
     folder = tmp_path / "out"
@@ -133,9 +131,7 @@ def test_a_cluster_that_is_gone_is_told_and_what_is_done_goes_on_without_it(sour
     assert contents(folder / "a.zarr") == contents(folder / "b.zarr")
 
 
-def test_a_scheduler_that_does_not_answer(
-    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_scheduler_that_does_not_answer(source, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(executors, "SECONDS", 1)
     address = f"127.0.0.1:{free_port()}"
     assert main(["convert", "--scheduler", address, str(source), str(tmp_path / "a.zarr")]) == 2
@@ -143,7 +139,7 @@ def test_a_scheduler_that_does_not_answer(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_scheduler_without_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_scheduler_without_workers(tmp_path, monkeypatch):
     monkeypatch.setattr(executors, "SECONDS", 1)
     with (
         scheduler(tmp_path) as (address, _),
@@ -153,12 +149,9 @@ def test_a_scheduler_without_workers(tmp_path: Path, monkeypatch: pytest.MonkeyP
         pass
 
 
-def test_an_address_that_is_none(source: Path, tmp_path: Path) -> None:
+def test_an_address_that_is_none_and_a_library_that_is_missing(source, tmp_path, monkeypatch):
     with pytest.raises(UsageError, match="not an address of a dask scheduler"):
         convert(source, tmp_path / "a.zarr", write_options=WriteOptions(executor="carrier-pigeon://loft"))
-
-
-def test_without_distributed(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(UsageError, match=r"pip install 'hdmf-zarr-backend\[dask\]'"):
         convert(source, tmp_path / "a.zarr", write_options=WriteOptions(executor="tcp://127.0.0.1:8786"))

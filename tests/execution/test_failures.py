@@ -18,7 +18,7 @@ import pytest
 from hdmf.build import DatasetBuilder, GroupBuilder
 
 from hdmf_zarr_backend import ZarrDataIO, ZarrIO, convert
-from hdmf_zarr_backend.errors import ChunkError, StoreError, WorkerLostError, WriteError, ZarrBackendError
+from hdmf_zarr_backend.errors import ChunkError, StoreError, WorkerLostError, WriteError
 from hdmf_zarr_backend.execution.executors import runner
 from hdmf_zarr_backend.options import WriteOptions
 from hdmf_zarr_backend.progress import Progress
@@ -36,7 +36,7 @@ def names(folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", [None, *KINDS])
-def test_a_damaged_chunk_of_hdf5(executors: Find, tmp_path: Path, kind: Any) -> None:
+def test_a_damaged_chunk_of_hdf5(executors, tmp_path, kind):
     with h5py.File(tmp_path / "a.h5", "w") as file:
         data = file.create_dataset("group/x", data=VALUES, chunks=(8192, 16), compression="gzip")
         info = data.id.get_chunk_info(9)
@@ -52,7 +52,7 @@ def test_a_damaged_chunk_of_hdf5(executors: Find, tmp_path: Path, kind: Any) -> 
 
 @pytest.mark.parametrize("kind", [None, *KINDS])
 @pytest.mark.parametrize("target", ["b.zarr", "b.h5"])
-def test_a_damaged_chunk_of_zarr(executors: Find, tmp_path: Path, kind: Any, target: str) -> None:
+def test_a_damaged_chunk_of_zarr(executors, tmp_path, kind, target):
     with ZarrIO(tmp_path / "a.zarr", "w") as io:
         chunks = ZarrDataIO(VALUES, chunks=(8192, 16))
         io.write_builder(GroupBuilder("root", groups=[GroupBuilder("group", datasets=[DatasetBuilder("x", chunks)])]))
@@ -78,7 +78,7 @@ def test_a_damaged_chunk_of_zarr(executors: Find, tmp_path: Path, kind: Any, tar
         (False, lambda data: data[:-1]),
     ],
 )
-def test_a_chunk_that_is_copied_as_it_is_has_to_be_one(tmp_path: Path, compressor: Any, damage: Any) -> None:
+def test_a_chunk_that_is_copied_as_it_is_has_to_be_one(tmp_path, compressor, damage):
     """Chunks that HDF5 takes as they are are not decoded; what cannot be a chunk is found all the same."""
     with h5py.File(tmp_path / "a.h5", "w") as file:
         options = {"compression": "gzip", "compression_opts": 1} if compressor else {}
@@ -106,9 +106,7 @@ class Failing(np.ndarray[Any, Any]):
 @pytest.mark.parametrize(
     ("error", "expected"), [(ZeroDivisionError("by zero"), WriteError), (OSError(5, "worn out"), StoreError)]
 )
-def test_whatever_a_worker_raises_is_told_with_the_node(
-    tmp_path: Path, error: Exception, expected: type[ZarrBackendError]
-) -> None:
+def test_whatever_a_worker_raises_is_told_with_the_node(tmp_path, error, expected):
     values = VALUES.view(Failing)
     values.error = error
     data = ZarrDataIO(values, chunks=(8192, 16))
@@ -169,7 +167,7 @@ def turned(folder: Path, target: Path, executor: Any, progress: Progress) -> Non
 
 
 @pytest.mark.parametrize("target", ["b.zarr", "b.h5"])
-def test_a_process_that_is_killed_at_work(large: Path, tmp_path: Path, target: str) -> None:
+def test_a_process_that_is_killed_at_work(large, tmp_path, target):
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
         killer = Killer(lambda: list(pool._processes))
         with pytest.raises(WorkerLostError, match=r"a worker died.*\(/group/x\)"):
@@ -185,9 +183,7 @@ def dask() -> Iterator[Any]:
 
 
 @pytest.mark.parametrize("target", ["b.zarr", "b.h5"])
-def test_what_a_worker_of_dask_had_begun_is_done_by_another(
-    large: Path, tmp_path: Path, dask: Any, target: str
-) -> None:
+def test_what_a_worker_of_dask_had_begun_is_done_by_another(large, tmp_path, dask, target):
     def workers() -> list[int]:
         return list(dask.run(os.getpid).values())
 
@@ -202,7 +198,7 @@ def test_what_a_worker_of_dask_had_begun_is_done_by_another(
 
 
 @pytest.mark.parametrize("kind", ["processes", "dask"])
-def test_work_that_kills_every_worker_is_given_up(kind: str, request: pytest.FixtureRequest) -> None:
+def test_work_that_kills_every_worker_is_given_up(kind, request):
     executor = request.getfixturevalue("dask") if kind == "dask" else kind
     with pytest.raises(WorkerLostError, match=r"a worker died.*\(/group/x\)"), runner(executor) as pool:
         list(pool.run([Dying(), Dying()]))

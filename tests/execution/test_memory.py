@@ -99,7 +99,7 @@ SIZE = 256 * 2**20
 @pytest.mark.parametrize("codec", ["keep", True], ids=["kept", "recoded"])
 # many small chunks of each column take long
 @pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n == "columns" else n for n in SHAPES])
-def test_a_conversion_both_ways_is_bounded(tmp_path: Path, name: str, codec: Any) -> None:
+def test_a_conversion_both_ways_is_bounded(tmp_path, name, codec):
     columns, chunks, filters = SHAPES[name]
     large = make(tmp_path / "large.h5", SIZE // 2 // columns, columns, chunks, **filters)
     small = make(tmp_path / "small.h5", 2**21 // columns or 1, columns // 8 if name == "wide" else columns, chunks and (
@@ -128,7 +128,7 @@ def test_a_conversion_both_ways_is_bounded(tmp_path: Path, name: str, codec: Any
     ids=["default", "rows", "few", "columns"],
 )
 @pytest.mark.parametrize("budget", [128, 32])
-def test_a_write_of_stored_arrays_is_bounded(tmp_path: Path, source: str, chunks: Any, budget: int) -> None:
+def test_a_write_of_stored_arrays_is_bounded(tmp_path, source, chunks, budget):
     made = make(tmp_path / "large.h5", SIZE // 4 // 384, 384, (30_000, 64), **GZIP)
     small = make(tmp_path / "small.h5", 3000, 384, (2000, 64), **GZIP)
     if source.endswith(".zarr"):
@@ -144,7 +144,7 @@ def test_a_write_of_stored_arrays_is_bounded(tmp_path: Path, source: str, chunks
 
 @pytest.mark.slow
 @pytest.mark.parametrize("codec", ["keep", {"id": "zlib", "level": 1}, True], ids=["kept", "zlib", "recoded"])
-def test_four_gigabytes_take_less_than_300_megabytes_in_all(tmp_path: Path, codec: Any) -> None:
+def test_four_gigabytes_take_less_than_300_megabytes_in_all(tmp_path, codec):
     large = make(tmp_path / "large.h5", 2**31 // 384, 384, (30_000, 64), **GZIP)
     (there,) = peaks(("convert", large, tmp_path / "large.zarr", {"codec": codec}))
     (back,) = peaks(("convert", tmp_path / "large.zarr", tmp_path / "back.h5", {}))

@@ -294,10 +294,7 @@ class FileMachine(RuleBasedStateMachine):
 
     # ---- a new file -------------------------------------------------------------------------------------------------
 
-    def _may_write(self) -> bool:
-        return self.session is None
-
-    @precondition(_may_write)
+    @precondition(lambda self: self.session is None)
     @rule(fault=_faults)
     def write(self, fault: Fault | None) -> None:
         """Write a new file, or replace the old one by its own content with one group more."""
@@ -421,7 +418,7 @@ class FileMachine(RuleBasedStateMachine):
             return
         with _quiet(), _early(session.is_early):
             session.io.write_builder(session.root)
-        self._committed(session)
+        self._adopt(session.wanted)
         session.wanted = session.wanted.copy()
         session.loose = Loose()
 
@@ -452,24 +449,18 @@ class FileMachine(RuleBasedStateMachine):
             outcome = self._attempt(act, fault, session.io)
         self.session = None
         if outcome is None:
-            self._committed(session)
+            self._adopt(session.wanted)
             return
         if outcome.is_done:  # but for the journal, which the next writer removes
-            self._committed(session)
+            self._adopt(session.wanted)
             states = [before, session.wanted] if self.zarr_format == "both" else [session.wanted]
-            self.torn = Torn(states, session.loose, None, self._may_be_marked(session), is_done=True)
+            self.torn = Torn(states, session.loose, None, bool(session.loose.replaced), is_done=True)
             return
         if not outcome.is_dead:
             with _quiet():
                 session.io.__exit__(StoreError, StoreError("the store refuses"), None)
-        self.torn = Torn([before, session.wanted], session.loose, None, self._may_be_marked(session))
+        self.torn = Torn([before, session.wanted], session.loose, None, bool(session.loose.replaced))
         self.is_checked = False
-
-    def _may_be_marked(self, session: Session) -> bool:
-        return bool(session.loose.replaced)
-
-    def _committed(self, session: Session) -> None:
-        self._adopt(session.wanted)
 
     def _adopt(self, model: Model) -> None:
         self.model, self.torn, self.is_incomplete, self.is_checked = model, None, False, False
@@ -502,10 +493,7 @@ class FileMachine(RuleBasedStateMachine):
 
     # ---- after a failure --------------------------------------------------------------------------------------------
 
-    def _is_torn(self) -> bool:
-        return self.session is None and self.torn is not None
-
-    @precondition(_is_torn)
+    @precondition(lambda self: self.session is None and self.torn is not None)
     @rule(by_opening=st.booleans(), fault=_faults)
     def recover(self, by_opening: bool, fault: Fault | None) -> None:
         """Let the next writer, or `repair`, put right what a dead one left; which may die as well."""
@@ -561,15 +549,9 @@ class FileMachine(RuleBasedStateMachine):
 
     # ---- the complete file ------------------------------------------------------------------------------------------
 
-    def _is_whole(self) -> bool:
-        return self.session is None and self.torn is None and self.model is not None
-
     def _is_new(self) -> bool:
         """Return whether the file is whole, and is not the one that was converted last."""
-        return self._is_whole() and self.model is not self._converted
-
-    def _may_be_changed(self) -> bool:
-        return self._is_whole() and self.setup.can_change
+        return self._can_open() and self.model is not self._converted
 
     @precondition(_is_new)
     @rule(other=st.sampled_from([2, 3, "both"]))
@@ -598,7 +580,7 @@ class FileMachine(RuleBasedStateMachine):
         if problems := verify(place).problems:
             raise self._diverged(f"in a copy {where}, verify finds {problems}")
 
-    @precondition(lambda self: self._is_new())
+    @precondition(_is_new)
     @rule()
     def convert_to_hdf5_and_back(self) -> None:
         """Convert the file to HDF5 and back, in memory."""
@@ -611,7 +593,7 @@ class FileMachine(RuleBasedStateMachine):
             convert(path, back, write_options=here)
         self._compare_copy(back, "that was in HDF5")
 
-    @precondition(_may_be_changed)
+    @precondition(lambda self: self._can_open() and self.setup.can_change)
     @rule(pick=_picks, fault=_faults)
     def change_format(self, pick: int, fault: Fault | None) -> None:
         """Upgrade the file to format 3 or to both formats, or drop one of them; an interrupted upgrade is repeated."""
@@ -638,8 +620,6 @@ class FileMachine(RuleBasedStateMachine):
             self.zarr_format = wanted
         else:
             self.torn = Torn([self.model], Loose(), finish, may_be_incomplete=False)
-
-    # ---- what others do ---------------------------------------------------------------------------------------------
 
     # ---- changes ----------------------------------------------------------------------------------------------------
 
