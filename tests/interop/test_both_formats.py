@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import warnings
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,6 @@ from hdmf_zarr_backend.interop import add_nczarr
 from tests import samples
 from tests.interop.exchange import SWITCH, arrays_in, ask
 from tests.interop.test_nczarr import assert_equal_values, netcdf
-from tests.peers import Peer
 
 pytestmark = [pytest.mark.peer, pytest.mark.filterwarnings("ignore")]
 
@@ -87,35 +87,40 @@ def test_either_release_reads_all_of_them(files, peer013, peer014, tmp_path):
             assert (nwbfile.identifier, len(nwbfile.objects)) == (new[name]["identifier"], new[name]["objects"])
 
 
-def test_013_changes_one(files, peer013: Peer, peer014: Peer, tmp_path):
-    path = tmp_path / "a.nwb.zarr"
-    convert(files["rich"], tmp_path / "a.nwb")
-    convert(tmp_path / "a.nwb", path, zarr_format="both")
-    ask(peer013, _APPEND, [path], tmp_path, **SWITCH)
-    with pytest.warns(FormatsDifferWarning, match="zarrio repair"), NWBZarrIO(path) as io:
-        assert list(io.read().scratch["by_the_peer"].data[:]) == [1.0, 2.0, 3.0]
-    assert "formats-differ" in {problem.kind for problem in verify(path).problems}
-    repair(path)
+@pytest.fixture
+def copied(files: dict[str, Path], tmp_path: Path) -> Path:
+    """A file of both formats, to be changed."""
+    return Path(shutil.copytree(files["rich"], tmp_path / "a.nwb.zarr"))
+
+
+def added(path: Path, **options: Any) -> list[float]:
+    """Return what `_APPEND` has added."""
+    with NWBZarrIO(path, **options) as io:
+        return list(io.read().scratch["by_the_peer"].data[:])
+
+
+def test_013_changes_one(copied, peer013, peer014, tmp_path):
+    ask(peer013, _APPEND, [copied], tmp_path, **SWITCH)
+    with pytest.warns(FormatsDifferWarning, match="zarrio repair"):
+        assert added(copied) == [1.0, 2.0, 3.0]
+    assert "formats-differ" in {problem.kind for problem in verify(copied).problems}
+    repair(copied)
     with warnings.catch_warnings():
         warnings.simplefilter("error", FormatsDifferWarning)
-        with NWBZarrIO(path, zarr_format=3) as io:
-            assert list(io.read().scratch["by_the_peer"].data[:]) == [1.0, 2.0, 3.0]
-    assert verify(path).problems == []
-    both = ask(peer014, _READ, [["a", path]], tmp_path)["a"]
-    assert both["objects"] == ask(peer013, _READ, [["a", path]], tmp_path, **SWITCH)["a"]["objects"]
+        assert added(copied, zarr_format=3) == [1.0, 2.0, 3.0]
+    assert verify(copied).problems == []
+    both = ask(peer014, _READ, [["a", copied]], tmp_path)["a"]
+    assert both["objects"] == ask(peer013, _READ, [["a", copied]], tmp_path, **SWITCH)["a"]["objects"]
 
 
-def test_014_changes_one(files, peer014: Peer, tmp_path):
-    path = tmp_path / "a.nwb.zarr"
-    convert(files["rich"], tmp_path / "a.nwb")
-    convert(tmp_path / "a.nwb", path, zarr_format="both")
-    ask(peer014, _APPEND, [path], tmp_path)
-    with pytest.warns(FormatsDifferWarning, match="--drop 2"), NWBZarrIO(path) as io:
-        assert list(io.read().scratch["by_the_peer"].data[:]) == [1.0, 2.0, 3.0]
-    upgrade(path, drop=2)
-    with NWBZarrIO(path) as io:
+def test_014_changes_one(copied, peer014, tmp_path):
+    ask(peer014, _APPEND, [copied], tmp_path)
+    with pytest.warns(FormatsDifferWarning, match="--drop 2"):
+        assert added(copied) == [1.0, 2.0, 3.0]
+    upgrade(copied, drop=2)
+    with NWBZarrIO(copied) as io:
         assert io.zarr_format == 3
-        assert list(io.read().scratch["by_the_peer"].data[:]) == [1.0, 2.0, 3.0]
+    assert added(copied) == [1.0, 2.0, 3.0]
 
 
 _PLAIN = """

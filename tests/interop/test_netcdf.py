@@ -14,8 +14,7 @@ import xarray
 
 from hdmf_zarr_backend.errors import ChunkError, MetadataError, NotZarrError
 from hdmf_zarr_backend.formats.dtypes import zarr_type
-from hdmf_zarr_backend.interop import add_nczarr, open_netcdf
-from tests import samples
+from hdmf_zarr_backend.interop import open_netcdf
 
 NUMBERS = ("i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f4", "f8")
 
@@ -78,21 +77,7 @@ def test_what_netcdf_writes_is_read(written):
         assert (root.encoding["unlimited_dims"], root.encoding["nczarr_version"]) == ({"t"}, "2.0.0")
     else:
         assert (root.encoding["dimensions"], root.encoding["nczarr_version"]) == ({}, None)
-
-
-def test_the_groups_are_a_tree_of_xarray(written):
-    tree = xarray.DataTree.from_dict(open_netcdf(written[1]))
-    assert tree["g/i2"].sum().values == 10
-
-
-def test_our_own_files(tmp_path):
-    path = samples.write_zarr(tmp_path / "a.nwb.zarr", samples.rich_nwbfile())
-    listed = add_nczarr(path)
-    groups = open_netcdf(path)
-    for place in listed:
-        group, _, name = place.rpartition("/")
-        lengths = groups[group or "/"].encoding["dimensions"]
-        assert all(lengths[dimension] == length for dimension, length in groups[group or "/"][name].sizes.items())
+    assert xarray.DataTree.from_dict(groups)["g/i2"].sum().values == 10
 
 
 def test_a_dimension_has_one_length_in_a_dataset():

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from pynwb import TimeSeries
 
-from hdmf_zarr_backend import NWBZarrIO, ZarrIO, upgrade
+from hdmf_zarr_backend import NWBZarrIO, upgrade
 from hdmf_zarr_backend.comparison import compare
 from hdmf_zarr_backend.conversion.convert import convert
 from hdmf_zarr_backend.errors import UnsupportedFileError
@@ -35,7 +35,7 @@ from tests.interop.exchange import (
     used,
 )
 from tests.peers import Peer
-from tests.trees import dataset, group, root
+from tests.trees import dataset, group, root, write_builder
 
 pytestmark = [pytest.mark.peer, pytest.mark.filterwarnings("ignore")]
 
@@ -257,12 +257,10 @@ def test_014_reads_the_rest_of_files_with_our_extensions(peer014, tmp_path):
         return group("target", dataset("data", np.arange(6.0).reshape(2, 3)))
 
     paths = {"other": tmp_path / "other.zarr"}
-    with ZarrIO(paths["other"], "w", zarr_format=3) as io:
-        io.write_builder(root(target()))
+    write_builder(paths["other"], root(target()), zarr_format=3)
     for number, (name, made) in enumerate(EXTENSIONS.items()):
         paths[name] = tmp_path / f"{number}.zarr"
-        with ZarrIO(paths[name], "w", zarr_format=3) as io:
-            io.write_builder(root(target(), made()))
+        write_builder(paths[name], root(target(), made()), zarr_format=3)
     reported = ask(peer014, _READ_BUILDERS, list(paths.items()), tmp_path)
     assert reported == {name: ["target"] if name == "other" else ["target", "x"] for name in paths}
 

@@ -16,7 +16,6 @@ from typing import Any
 import pytest
 from hdmf.build import GroupBuilder
 
-from hdmf_zarr_backend import ZarrIO
 from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
 from hdmf_zarr_backend.arrays.chunks import ChunkReader
 from hdmf_zarr_backend.files.parser import parse
@@ -25,6 +24,7 @@ from hdmf_zarr_backend.stores.local import LocalStore
 from tests import samples
 from tests.interop import digests
 from tests.interop.digests import digest
+from tests.trees import write_builder
 
 _DIGESTS = Path(digests.__file__).read_text(encoding="utf-8")
 
@@ -115,8 +115,7 @@ def files(ours: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> di
     made = dict(ours)
     for name, builder in builders.items():
         made[name] = folder / f"{name}.zarr"
-        with ZarrIO(made[name], "w") as io:
-            io.write_builder(builder)
+        write_builder(made[name], builder)
     return made
 
 

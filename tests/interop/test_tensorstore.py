@@ -176,8 +176,7 @@ def test_stores_that_it_reads(tmp_path, web, s3, monkeypatch):
         ("http", web.folder / "a.zarr", f"{web.url}/a.zarr", None),
         ("s3", bucket, bucket, s3.options),
     ):
-        with ZarrIO(target, "w", storage_options=options) as io:
-            io.write_builder(small())
+        write_builder(target, small(), storage_options=options)
         with ZarrIO(source, "r", storage_options=options) as io:
             spec = tensorstore_spec(io.read_builder()["g/a"].data)
         assert spec["kvstore"]["driver"] == driver

@@ -11,6 +11,7 @@ from hdmf.build import DatasetBuilder, GroupBuilder, ReferenceBuilder
 from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO
 from hdmf_zarr_backend.errors import ChunkError
 from tests import samples
+from tests.trees import write_builder
 from tests.zarrs import needs_zarr_3
 
 dask = pytest.importorskip("dask")
@@ -27,8 +28,11 @@ def path(request, tmp_path):
         "text": DatasetBuilder("text", ["x", "y"]),
         "rows": DatasetBuilder("rows", np.zeros(3, [("p", "i4"), ("q", "f8")])),
     }
-    with ZarrIO(tmp_path / "a.zarr", "w", zarr_format=request.param) as io:
-        io.write_builder(GroupBuilder("root", groups={"target": target}, datasets=datasets))
+    write_builder(
+        tmp_path / "a.zarr",
+        GroupBuilder("root", groups={"target": target}, datasets=datasets),
+        zarr_format=request.param,
+    )
     return tmp_path / "a.zarr"
 
 

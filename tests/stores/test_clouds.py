@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,7 @@ from hdmf_zarr_backend.stores.fsspec import FsspecStore
 from hdmf_zarr_backend.stores.obstore import ObjectStore
 from hdmf_zarr_backend.stores.opening import open_store
 from tests import samples, trees
-from tests.clouds import ACCOUNT, CLOUDS, KEY, Cloud, connection_string
+from tests.clouds import ACCOUNT, CLOUDS, KEY, connection_string
 from tests.servers import quick
 from tests.storekinds import StoreKind
 
@@ -60,13 +59,13 @@ def export(source: StoreKind, target: StoreKind, name: str, **options: Any) -> N
 
 
 @EVERY
-def test_obstore_is_the_default_and_fsspec_the_fallback(store: StoreKind) -> None:
+def test_obstore_is_the_default_and_fsspec_the_fallback(store):
     keys = open_store(store.place("a.zarr"), store.cloud.options)
     assert type(keys) is (ObjectStore if store.name in BY_OBSTORE else FsspecStore)
 
 
 @IN_FORMATS
-def test_from_here_to_there_and_back(store: StoreKind, zarr_format: int, tmp_path: Path) -> None:
+def test_from_here_to_there_and_back(store, zarr_format, tmp_path):
     """What is there equals the local file key by key, is added to, and comes back as it is there."""
     nwbfile = samples.plain_nwbfile()
     local = StoreKind(tmp_path)
@@ -94,7 +93,7 @@ def test_from_here_to_there_and_back(store: StoreKind, zarr_format: int, tmp_pat
 
 
 @EVERY
-def test_one_writer_at_a_time(store: StoreKind) -> None:
+def test_one_writer_at_a_time(store):
     place = store.place("a.zarr")
     trees.write_builder(place, trees.root(trees.dataset("data", np.arange(10))), **store.options)
     with (
@@ -110,11 +109,10 @@ def test_one_writer_at_a_time(store: StoreKind) -> None:
     assert not [key for key in keys.list_prefix("") if key.endswith(".lock")]
 
 
-def test_both_libraries_see_the_same(azure: Cloud) -> None:
+def test_both_libraries_see_the_same(azure):
     by_adlfs = {"connection_string": connection_string(f"{azure.proxy.url}/{ACCOUNT}"), "max_concurrency": 4}
     for name, options in (("obstore", azure.options), ("adlfs", by_adlfs)):
-        with ZarrIO(f"{azure.url}/folder/{name}.zarr", "w", storage_options=options) as io:
-            io.write_builder(trees.root(note=name))
+        trees.write_builder(f"{azure.url}/folder/{name}.zarr", trees.root(note=name), storage_options=options)
     for options in (azure.options, by_adlfs):
         assert {key.partition("/")[0] for key in open_store(f"{azure.url}/folder", options).list_prefix("")} == {
             "obstore.zarr",
@@ -128,7 +126,7 @@ def test_both_libraries_see_the_same(azure: Cloud) -> None:
 
 
 @EVERY
-def test_keys(store: StoreKind) -> None:
+def test_keys(store):
     """What is special about one of these servers or libraries: ranges from the end, empty values, absent keys."""
     keys: Any = open_store(store.place("a.zarr"), store.cloud.options)
     keys.set_many({"c/0": b"0123456789", "c/1": b"", "d e/é": b"x"})
@@ -147,7 +145,7 @@ def test_keys(store: StoreKind) -> None:
 
 
 @pytest.mark.parametrize("store", BY_OBSTORE, indirect=True)
-def test_many_keys_are_deleted_although_some_are_not_there(store: StoreKind) -> None:
+def test_many_keys_are_deleted_although_some_are_not_there(store):
     """More than go into one request to Azure."""
     keys = open_store(store.place("a.zarr"), store.cloud.options)
     names = [f"c/{number}" for number in range(270)]
@@ -164,7 +162,7 @@ def calls(keys: Any) -> list[Any]:
 
 
 @EVERY
-def test_no_such_bucket(store: StoreKind) -> None:
+def test_no_such_bucket(store):
     place = f"{store.cloud.url}-not/a.zarr"
     for write in calls(open_store(place, store.cloud.options)):
         with pytest.raises(StoreNotFoundError, match="no such bucket") as caught:
@@ -179,7 +177,7 @@ def test_no_such_bucket(store: StoreKind) -> None:
 
 
 @EVERY
-def test_refused(store: StoreKind) -> None:
+def test_refused(store):
     place, options = store.place("a.zarr"), store.cloud.options
     trees.write_builder(place, trees.root(note="x"), **store.options)
     if store.cloud.refused:
@@ -198,7 +196,7 @@ def test_refused(store: StoreKind) -> None:
 
 
 @pytest.mark.parametrize("store", BY_OBSTORE, indirect=True)
-def test_a_server_that_is_busy(store: StoreKind) -> None:
+def test_a_server_that_is_busy(store):
     """Once is not noticed; for good it is one error, after bounded retries."""
     impatient = {**store.cloud.options, **quick()}
     impatient["client_options"] = {**impatient["client_options"], "allow_http": True}
@@ -223,11 +221,12 @@ def test_a_server_that_is_busy(store: StoreKind) -> None:
 
 @pytest.mark.slow
 @EVERY
-def test_a_shard_goes_there_in_parts(store: StoreKind) -> None:
+def test_a_shard_goes_there_in_parts(store):
     data = np.random.default_rng(0).integers(0, 2**63, size=(24, 2**17))  # 24 MiB that nothing compresses
     sharded = ZarrDataIO(data, chunks=(1, 2**17), shards=(24, 2**17))
-    with ZarrIO(store.place("a.zarr"), "w", zarr_format=3, **store.options) as io:
-        io.write_builder(trees.root(trees.dataset("data", sharded)))
+    trees.write_builder(
+        store.place("a.zarr"), trees.root(trees.dataset("data", sharded)), zarr_format=3, **store.options
+    )
     with ZarrIO(store.place("a.zarr"), "r", **store.options) as io:
         read = io.read_builder()["data"].data
         np.testing.assert_array_equal(read[20, 5:9], data[20, 5:9])
@@ -237,7 +236,7 @@ def test_a_shard_goes_there_in_parts(store: StoreKind) -> None:
 
 
 @EVERY
-def test_a_writer_that_dies_half_way_leaves_no_object(store: StoreKind) -> None:
+def test_a_writer_that_dies_half_way_leaves_no_object(store):
     keys = open_store(store.place("a.zarr"), store.cloud.options)
     assert keys.streams_values
     for pieces in (1, 20):
@@ -252,35 +251,22 @@ def test_a_writer_that_dies_half_way_leaves_no_object(store: StoreKind) -> None:
 # ---- stores that a user has opened ----------------------------------------------------------------------------------
 
 
-def test_an_opened_store_of_azure(azure: Cloud) -> None:
-    from obstore.store import AzureStore
+def test_a_store_that_a_user_has_opened(azure, google):
+    from obstore.store import AzureStore, GCSStore
 
-    container = azure.url.partition("://")[2]
-    options = {**azure.options, "client_options": {"allow_http": True}}
-    check_opened(AzureStore(container, prefix="folder/a.zarr", **options), f"{azure.url}/folder/a.zarr")
-
-
-def test_an_opened_store_of_google(google: Cloud) -> None:
-    from obstore.store import GCSStore
-
-    opened = GCSStore(google.url.partition("://")[2], prefix="folder/a.zarr", **google.options)
-    check_opened(opened, f"{google.url}/folder/a.zarr")
+    insecure = {"client_options": {"allow_http": True}}
+    for cls, cloud, more in ((AzureStore, azure, insecure), (GCSStore, google, {})):
+        opened = cls(cloud.url.partition("://")[2], prefix="folder/a.zarr", **{**cloud.options, **more})
+        assert type(open_store(opened)) is ObjectStore
+        trees.write_builder(opened, trees.root(trees.dataset("data", np.arange(10))))
+        with ZarrIO(opened, "r") as io:
+            assert io.source == f"{cloud.url}/folder/a.zarr"
+            assert io.read_builder()["data"].data[3] == 3
 
 
-def check_opened(opened: Any, location: str) -> None:
-    assert type(open_store(opened)) is ObjectStore
-    with ZarrIO(opened, "w") as io:
-        assert io.source == location
-        io.write_builder(trees.root(trees.dataset("data", np.arange(10))))
-    with ZarrIO(opened, "r") as io:
-        assert io.source == location
-        assert io.read_builder()["data"].data[3] == 3
-
-
-def test_a_connection_string_is_enough(azure: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_connection_string_is_enough(azure, monkeypatch):
     said = connection_string(f"{azure.proxy.url}/{ACCOUNT}", KEY)
-    with ZarrIO(f"{azure.url}/a.zarr", "w", storage_options={"connection_string": said}) as io:
-        io.write_builder(trees.root(note="x"))
+    trees.write_builder(f"{azure.url}/a.zarr", trees.root(note="x"), storage_options={"connection_string": said})
     monkeypatch.setenv("AZURE_STORAGE_CONNECTION_STRING", said)
     with ZarrIO(f"{azure.url}/a.zarr", "r") as io:
         assert io.read_builder().attributes["note"] == "x"

@@ -16,7 +16,6 @@ from hdmf_zarr_backend.options import Limits, ReadRules
 from hdmf_zarr_backend.stores.opening import open_store
 from hdmf_zarr_backend.stores.zip import new_zip
 from tests import samples, trees
-from tests.servers import Proxy, S3Server, WebServer
 
 VALUES = np.random.default_rng(1).integers(0, 2**31, (64, 2**14), dtype="i4")  # 4 MB, which do not compress
 
@@ -28,14 +27,14 @@ def write_values(folder: Path, **options: Any) -> None:
 
 
 @pytest.mark.parametrize("zarr_format", [2, 3])
-def test_a_file_opens_with_two_requests(web: WebServer, web_proxy: Proxy, zarr_format: Any) -> None:
+def test_a_file_opens_with_two_requests(web, web_proxy, zarr_format):
     samples.write_zarr(web.folder / "a.nwb.zarr.zip", samples.plain_nwbfile(), zarr_format=zarr_format)
     with NWBZarrIO(f"{web_proxy.url}/a.nwb.zarr.zip", "r") as io:
         assert io.read().identifier == "plain"
     assert len(web_proxy.requests) == 2  # the size, and the end with the directory and the consolidated document
 
 
-def test_each_chunk_of_a_slice_is_one_request_and_all_are_asked_for_at_once(web: WebServer, web_proxy: Proxy) -> None:
+def test_each_chunk_of_a_slice_is_one_request_and_all_are_asked_for_at_once(web, web_proxy):
     write_values(web.folder)
     with ZarrIO(f"{web_proxy.url}/a.zarr.zip", "r") as io:
         data = io.read_builder().datasets["data"].data
@@ -48,7 +47,7 @@ def test_each_chunk_of_a_slice_is_one_request_and_all_are_asked_for_at_once(web:
         np.testing.assert_array_equal(data[:], VALUES)
 
 
-def test_ranges_of_a_value(web: WebServer, web_proxy: Proxy) -> None:
+def test_ranges_of_a_value(web, web_proxy):
     content = bytes(range(256)) * 4096
     with new_zip(str(web.folder / "a.zip")) as new:
         new.set_many({"a": content, "b": b"b" * 10, "c": b""})
@@ -66,7 +65,7 @@ def test_ranges_of_a_value(web: WebServer, web_proxy: Proxy) -> None:
     assert len(web_proxy.requests) == 1  # where it begins is known
 
 
-def test_in_a_bucket_and_in_another_process(s3: S3Server, tmp_path: Path) -> None:
+def test_in_a_bucket_and_in_another_process(s3, tmp_path):
     with new_zip(str(tmp_path / "a.zip")) as new:
         new.set_many({"a/0": b"12", "a b/ü#?%20": b"odd"})
     open_store(s3.url("folder"), s3.options).set("a.zip", (tmp_path / "a.zip").read_bytes())
@@ -78,7 +77,7 @@ def test_in_a_bucket_and_in_another_process(s3: S3Server, tmp_path: Path) -> Non
     assert not open_store(s3.url("folder/b.zip"), s3.options).exists()
 
 
-def test_a_value_that_is_another_one_is_told(web: WebServer) -> None:
+def test_a_value_that_is_another_one_is_told(web):
     with new_zip(str(web.folder / "a.zip")) as new:
         new.set_many({"one": b"a" * 100, "two": b"b" * 100})
     data = bytearray((web.folder / "a.zip").read_bytes())
@@ -94,7 +93,7 @@ def test_a_value_that_is_another_one_is_told(web: WebServer) -> None:
         keys.get_range("two", 0, 1)
 
 
-def test_a_value_that_is_too_large_is_refused(web: WebServer) -> None:
+def test_a_value_that_is_too_large_is_refused(web):
     with new_zip(str(web.folder / "a.zip")) as new:
         new.set("a", b"a" * 1000)
     keys = open_store(f"{web.url}/a.zip")
@@ -103,7 +102,7 @@ def test_a_value_that_is_too_large_is_refused(web: WebServer) -> None:
         keys.get("a")
 
 
-def test_a_file_that_was_cut_since_is_told(web: WebServer) -> None:
+def test_a_file_that_was_cut_since_is_told(web):
     with new_zip(str(web.folder / "a.zip")) as new:
         new.set_many({"a": bytes(2**20), "b": b"b"})
     keys = open_store(f"{web.url}/a.zip")

@@ -240,8 +240,9 @@ def test_convert_copies_a_file_of_format_3(repository, tmp_path, zarr_format):
 
 @pytest.mark.parametrize("consolidate", [True, False])
 def test_a_model_is_written_as_strict_json(repository, tmp_path, consolidate):
-    with ZarrIO(tmp_path / "a.zarr", "w", zarr_format=3) as io:
-        io.write_builder(trees.root(trees.dataset("data", np.arange(5)), **NOT_A_NUMBER))
+    trees.write_builder(
+        tmp_path / "a.zarr", trees.root(trees.dataset("data", np.arange(5)), **NOT_A_NUMBER), zarr_format=3
+    )
     model = to_zom(tmp_path / "a.zarr")
     session = repository.writable_session("main")
     from_zom(model, session.store, consolidate=consolidate)

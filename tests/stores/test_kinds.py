@@ -100,8 +100,12 @@ def test_the_source_is_one_string_and_static_methods_take_the_place(store):
 @EVERY
 @FORMATS
 def test_zarr_itself_sees_the_file(store, zarr_format):
-    with ZarrIO(store.place("a.zarr"), "w", zarr_format=zarr_format, **store.options) as io:
-        io.write_builder(trees.root(trees.dataset("data", np.arange(10)), note="x"))
+    trees.write_builder(
+        store.place("a.zarr"),
+        trees.root(trees.dataset("data", np.arange(10)), note="x"),
+        zarr_format=zarr_format,
+        **store.options,
+    )
     with ZarrIO(store.place("a.zarr"), "r", **store.options) as io:
         assert io._file.attrs["note"] == "x"
         assert io._file["data"][3] == 3
@@ -184,8 +188,7 @@ def test_iterators_and_threads(store):
 @pytest.mark.parametrize("store", ["local", "zip", "memory", "memory-url", "zarr-memory", "s3"], indirect=True)
 def test_processes(store):
     source = np.arange(2**19, dtype="f8").reshape(-1, 8)
-    with ZarrIO(store.folder / "source.zarr", "w") as io:
-        io.write_builder(trees.root(trees.dataset("big", source)))
+    trees.write_builder(store.folder / "source.zarr", trees.root(trees.dataset("big", source)))
     with (
         ZarrIO(store.folder / "source.zarr", "r") as source_io,
         ZarrIO(store.place("a.zarr"), "w", **store.options, write_options=WriteOptions(executor="processes")) as io,
@@ -337,8 +340,9 @@ def test_no_file_is_exported_onto_itself(store):
 
 def test_a_zip_file_has_each_key_once_and_is_the_same_each_time(tmp_path):
     for name in ("a.zip", "b.zip"):
-        with ZarrIO(tmp_path / name, "w") as io:
-            io.write_builder(trees.root(trees.dataset("data", np.arange(10)), trees.group("g", note="x")))
+        trees.write_builder(
+            tmp_path / name, trees.root(trees.dataset("data", np.arange(10)), trees.group("g", note="x"))
+        )
     with zipfile.ZipFile(tmp_path / "a.zip") as archive:
         names = archive.namelist()
         assert len(names) == len(set(names))
@@ -377,8 +381,7 @@ def test_a_broken_zip_file_is_told(tmp_path):
 
 def test_a_mapping_that_is_not_mutable_is_read(tmp_path):
     held: dict[str, bytes] = {}
-    with ZarrIO(held, "w") as io:
-        io.write_builder(trees.root(note="x"))
+    trees.write_builder(held, trees.root(note="x"))
     assert trees.read_builder(MappingProxyType(held)).attributes["note"] == "x"
     with pytest.raises(ReadOnlyStoreError):
         ZarrIO(MappingProxyType(held), "w")
@@ -387,8 +390,7 @@ def test_a_mapping_that_is_not_mutable_is_read(tmp_path):
 @needs_zarr_3
 def test_a_store_that_is_read_only_is_read(tmp_path):
     memory = zarr.storage.MemoryStore()
-    with ZarrIO(memory, "w") as io:
-        io.write_builder(trees.root(note="x"))
+    trees.write_builder(memory, trees.root(note="x"))
     assert trees.read_builder(memory.with_read_only(read_only=True)).attributes["note"] == "x"
     with pytest.raises(ReadOnlyStoreError):
         ZarrIO(memory.with_read_only(read_only=True), "a")
@@ -455,8 +457,7 @@ def test_an_empty_folder_is_no_reason_to_refuse(tmp_path, is_nested):
         with pytest.raises(StoreExistsError):
             ZarrIO(place, "w")
         return
-    with ZarrIO(place, "w") as io:
-        io.write_builder(trees.root(note="x"))
+    trees.write_builder(place, trees.root(note="x"))
     (tmp_path / "b.zarr").mkdir()
     convert(place, tmp_path / "b.zarr", to="zarr", zarr_format=3, check=False)
     assert trees.read_builder(tmp_path / "b.zarr").attributes["note"] == "x"

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import os
-import signal
-import subprocess
-import sys
 import uuid
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,7 +20,7 @@ from tests.faults.test_append_far import check_killed_far
 from tests.faults.test_kills import check_server
 from tests.servers import Proxy, S3Server, serving
 from tests.storekinds import StoreKind
-from tests.stores.test_far import CHUNKED, WRITER, left_by_a_killed_writer, write_chunked
+from tests.stores.test_far import CHUNKED, reading, write_chunked
 
 pytestmark = pytest.mark.slow
 FORMATS = pytest.mark.parametrize("zarr_format", [2, 3])
@@ -118,39 +114,8 @@ def test_what_passes_is_not_noticed(server, zarr_format, fault):
     # obstore does not ask again for a listing that was cut
     server.proxy.fault = lambda method, path, n: fault if n % 4 == 1 and "list-type" not in path else None
     write_chunked(url, **{**options(server, zarr_format), "storage_options": server.quick_options})
-    with ZarrIO(url, "r", storage_options=server.quick_options) as io:
-        np.testing.assert_array_equal(io.read_builder()["g/data"].data[:], CHUNKED)
-
-
-@pytest.mark.parametrize("before", [None, 2, 3], ids=["new", "over format 2", "over format 3"])
-@FORMATS
-def test_a_killed_writer_leaves_no_file_that_looks_whole(server, zarr_format, before):
-    """Killed at each eighth of its requests; then the file is written anew, without force."""
-    seen = []
-    for at in range(1, 66, 8):
-        url = server.url(f"killed {zarr_format} {before} {at}.zarr")
-        if before:
-            write_chunked(url, **options(server, before))
-        server.proxy.reset()
-        server.proxy.delay = 0.005
-        command = [sys.executable, "-c", WRITER, url, server.proxy.url, str(zarr_format)]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=Path(__file__).parents[2]) as process:
-
-            def kill_at(method: str, path: str, number: int, at: int = at, process: Any = process) -> str | None:
-                if sum(found == "PUT" for found, _ in server.proxy.requests) >= at:
-                    process.send_signal(signal.SIGKILL)
-                return None
-
-            server.proxy.fault = kill_at
-            process.wait(600)
-        assert process.returncode == -signal.SIGKILL, at
-        server.proxy.reset()
-        seen.append(left_by_a_killed_writer(url, server.options))
-        write_chunked(url, **options(server, zarr_format))
-        with ZarrIO(url, "r", storage_options=server.options) as io:
-            np.testing.assert_array_equal(io.read_builder()["g/data"].data[:], CHUNKED)
-    assert set(seen) <= {"as before" if before else "nothing", "incomplete"}
-    assert seen[1:] == ["incomplete"] * 8  # the first put may be that of the lock
+    with reading(url, server.quick_options) as data:
+        np.testing.assert_array_equal(data[:], CHUNKED)
 
 
 @pytest.fixture

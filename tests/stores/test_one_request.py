@@ -34,8 +34,9 @@ def test_without_a_consolidated_document(tmp_path, zarr_format, mode):
 def both(tmp_path: Path) -> Path:
     """A folder with a file of each format in it; a note says which one it is."""
     for zarr_format in (2, 3):
-        with ZarrIO(tmp_path / f"{zarr_format}.zarr", "w", zarr_format=zarr_format) as io:
-            io.write_builder(trees.root(note=str(zarr_format)))
+        trees.write_builder(
+            tmp_path / f"{zarr_format}.zarr", trees.root(note=str(zarr_format)), zarr_format=zarr_format
+        )
     shutil.copytree(tmp_path / "2.zarr", tmp_path / "3.zarr", dirs_exist_ok=True)
     return tmp_path / "3.zarr"
 

@@ -80,8 +80,11 @@ def test_nothing_is_written_to_a_web_server(web, tmp_path, operation, zarr_forma
 
 @pytest.mark.parametrize("zarr_format", [2, 3])
 def test_what_is_there_is_read(web, zarr_format):
-    with ZarrIO(web.folder / "a.zarr", "w", zarr_format=zarr_format) as io:
-        io.write_builder(trees.root(trees.group("g", trees.dataset("data", np.arange(10))), note="x"))
+    trees.write_builder(
+        web.folder / "a.zarr",
+        trees.root(trees.group("g", trees.dataset("data", np.arange(10))), note="x"),
+        zarr_format=zarr_format,
+    )
     with ZarrIO(f"{web.url}/a.zarr") as io:
         builder = io.read_builder()
         assert builder.attributes["note"] == "x"

@@ -73,9 +73,7 @@ def values(place: str, options: dict[str, Any], **rules: Any) -> float:
 @BOTH
 @pytest.mark.parametrize("rules", [{}, {"external_links": "never"}, {"external_links": "within"}], ids=str)
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-def test_no_chunk_comes_from_another_server(
-    tmp_path: Path, near: Proxy, far: Proxy, options: dict[str, Any], rules: dict[str, Any], status: int
-) -> None:
+def test_no_chunk_comes_from_another_server(tmp_path, near, far, options, rules, status):
     put(tmp_path)
     near.status = status
     redirect(near, lambda path: far.url + path if "/x/" in path else None)
@@ -88,9 +86,7 @@ def test_no_chunk_comes_from_another_server(
 
 @BOTH
 @pytest.mark.parametrize("zarr_format", [2, 3])
-def test_no_document_comes_from_another_server(
-    tmp_path: Path, near: Proxy, far: Proxy, options: dict[str, Any], zarr_format: Any
-) -> None:
+def test_no_document_comes_from_another_server(tmp_path, near, far, options, zarr_format):
     put(tmp_path, zarr_format=zarr_format)
     redirect(near, lambda path: far.url + path)
     with pytest.raises(LinkRefusedError, match=far.url):
@@ -101,7 +97,7 @@ def test_no_document_comes_from_another_server(
 
 
 @BOTH
-def test_followed_redirects_get_no_headers(tmp_path: Path, near: Proxy, far: Proxy, options: dict[str, Any]) -> None:
+def test_followed_redirects_get_no_headers(tmp_path, near, far, options):
     put(tmp_path)
     redirect(near, lambda path: far.url + path if "/x/" in path else None)
     assert values(f"{near.url}/a.zarr", options, external_links="follow") == 666
@@ -111,7 +107,7 @@ def test_followed_redirects_get_no_headers(tmp_path: Path, near: Proxy, far: Pro
 
 
 @BOTH
-def test_redirects_on_the_same_server_are_followed(tmp_path: Path, near: Proxy, options: dict[str, Any]) -> None:
+def test_redirects_on_the_same_server_are_followed(tmp_path, near, options):
     put(tmp_path)
     redirect(near, lambda path: near.url + path.replace("/old", "") if path.startswith("/old") else None)
     assert values(f"{near.url}/old/a.zarr", options, external_links="never") == 1
@@ -122,7 +118,7 @@ def test_redirects_on_the_same_server_are_followed(tmp_path: Path, near: Proxy, 
 
 
 @pytest.mark.parametrize("name", ["a.zarr.zip", "a.h5"])
-def test_the_url_that_the_user_gives_may_be_redirected(tmp_path: Path, near: Proxy, far: Proxy, name: str) -> None:
+def test_the_url_that_the_user_gives_may_be_redirected(tmp_path, near, far, name):
     """As an archive does, whose addresses lead to a bucket."""
     put(tmp_path, "a.zarr.zip")
     with h5py.File(tmp_path / "far" / "a.h5", "w") as file:
@@ -136,9 +132,10 @@ def test_the_url_that_the_user_gives_may_be_redirected(tmp_path: Path, near: Pro
     assert not has_secret(far)
 
 
-def test_a_file_that_was_found_does_not_move_to_another_server(tmp_path: Path, near: Proxy, far: Proxy) -> None:
-    with ZarrIO(tmp_path / "near" / "a.zarr.zip", "w") as io:
-        io.write_builder(trees.root(trees.dataset("x", np.random.default_rng(1).random(500_000))))
+def test_a_file_that_was_found_does_not_move_to_another_server(tmp_path, near, far):
+    trees.write_builder(
+        tmp_path / "near" / "a.zarr.zip", trees.root(trees.dataset("x", np.random.default_rng(1).random(500_000)))
+    )
     with ZarrIO(f"{near.url}/a.zarr.zip", "r", storage_options=OBSTORE) as io:
         data = io.read_builder()["x"].data
         redirect(near, lambda path: far.url + path)
@@ -147,11 +144,10 @@ def test_a_file_that_was_found_does_not_move_to_another_server(tmp_path: Path, n
     assert not far.requests
 
 
-def test_a_link_to_a_file_is_not_redirected(tmp_path: Path, near: Proxy, far: Proxy) -> None:
+def test_a_link_to_a_file_is_not_redirected(tmp_path, near, far):
     put(tmp_path, "b.zarr.zip")
     redirect(near, lambda path: far.url + path)
-    with ZarrIO(tmp_path / "a.zarr", "w") as io:
-        io.write_builder(trees.root(unit="V"))
+    trees.write_builder(tmp_path / "a.zarr", trees.root(unit="V"))
     entry = f'{{"name": "l", "source": "{near.url}/b.zarr.zip", "path": "/x"}}'
     (tmp_path / "a.zarr" / ".zmetadata").unlink()
     (tmp_path / "a.zarr" / ".zattrs").write_text(f'{{"zarr_link": [{entry}]}}')

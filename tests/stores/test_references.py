@@ -91,8 +91,7 @@ def test_read_only(folder, tmp_path):
 
 
 def test_arrays_travel_to_other_processes(tmp_path):
-    with ZarrIO(tmp_path / "a.zarr", "w") as io:
-        io.write_builder(trees.root(trees.dataset("data", np.arange(1000.0))))
+    trees.write_builder(tmp_path / "a.zarr", trees.root(trees.dataset("data", np.arange(1000.0))))
     (tmp_path / "b.json").write_text(json.dumps(refer(tmp_path / "a.zarr", tmp_path / "data.bin", url="data.bin")))
     with ZarrIO(tmp_path / "b.json", "r") as io:
         data = pickle.loads(pickle.dumps(io.read_builder().datasets["data"].data))
@@ -100,8 +99,7 @@ def test_arrays_travel_to_other_processes(tmp_path):
 
 
 def test_what_was_cut_is_told(tmp_path):
-    with ZarrIO(tmp_path / "a.zarr", "w") as io:
-        io.write_builder(trees.root(trees.dataset("data", np.random.default_rng(1).random(1000))))
+    trees.write_builder(tmp_path / "a.zarr", trees.root(trees.dataset("data", np.random.default_rng(1).random(1000))))
     (tmp_path / "b.json").write_text(json.dumps(refer(tmp_path / "a.zarr", tmp_path / "data.bin", url="data.bin")))
     content = (tmp_path / "data.bin").read_bytes()
     for change in (lambda path: path.write_bytes(content[: len(content) // 2]), Path.unlink):

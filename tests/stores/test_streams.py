@@ -14,7 +14,6 @@ from hdmf_zarr_backend import ZarrDataIO, ZarrIO
 from hdmf_zarr_backend.errors import StoreRefusedError, ZarrBackendError
 from hdmf_zarr_backend.stores.fsspec import FsspecStore
 from hdmf_zarr_backend.stores.opening import open_store
-from hdmf_zarr_backend.transfer.plan import SHARD_BYTES, shard_bytes_for
 from tests import trees
 from tests.servers import S3Server
 
@@ -47,7 +46,7 @@ def numbers_of_parts(s3: S3Server) -> list[int]:
     return sorted(int(match[1]) for match in found if match)
 
 
-def test_a_value_is_never_in_memory_as_a_whole(s3: S3Server) -> None:
+def test_a_value_is_never_in_memory_as_a_whole(s3):
     """72 MiB in pieces of 1 MiB; what is held is what the plan of the memory counts on."""
     keys = keys_of(s3, endpoint_url=s3.endpoint)  # past the proxy, which is in this process
     with keys.stream("warm") as write:  # so that what libraries load is not counted
@@ -66,18 +65,19 @@ def test_a_value_is_never_in_memory_as_a_whole(s3: S3Server) -> None:
     assert keys.get_range("c/0", 37 * MIB - 1, 37 * MIB + 1) == bytes([36, 37])
 
 
-def test_a_sharded_array_goes_there_in_parts(s3: S3Server) -> None:
+def test_a_sharded_array_goes_there_in_parts(s3):
     data = np.random.default_rng(0).integers(0, 2**63, size=(24, 2**17))  # 24 MiB that nothing compresses
     sharded = ZarrDataIO(data, chunks=(1, 2**17), shards=(24, 2**17))
     options = s3.s3fs_options
-    with ZarrIO(s3.url("a.zarr"), "w", zarr_format=3, storage_options=options) as io:
-        io.write_builder(trees.root(trees.dataset("data", sharded)))
+    trees.write_builder(
+        s3.url("a.zarr"), trees.root(trees.dataset("data", sharded)), zarr_format=3, storage_options=options
+    )
     assert numbers_of_parts(s3) == [1, 2, 3, 4]  # of 8 MiB; with the index a bit more than three
     with ZarrIO(s3.url("a.zarr"), "r", storage_options=options) as io:
         np.testing.assert_array_equal(io.read_builder()["data"].data[:], data)
 
 
-def test_a_piece_that_is_larger_than_a_part_is_cut(s3: S3Server) -> None:
+def test_a_piece_that_is_larger_than_a_part_is_cut(s3):
     value = np.random.default_rng(0).bytes(20 * MIB)
     with keys_of(s3).stream("c/0") as write:
         write(value)
@@ -86,7 +86,7 @@ def test_a_piece_that_is_larger_than_a_part_is_cut(s3: S3Server) -> None:
 
 
 @pytest.mark.parametrize("pieces", [0, 1, 20])
-def test_a_writer_that_dies_leaves_no_object(s3: S3Server, pieces: int) -> None:
+def test_a_writer_that_dies_leaves_no_object(s3, pieces):
     keys = keys_of(s3)
     with pytest.raises(ZeroDivisionError), keys.stream("c/0") as write:
         for _ in range(pieces):
@@ -97,7 +97,7 @@ def test_a_writer_that_dies_leaves_no_object(s3: S3Server, pieces: int) -> None:
     assert unfinished(s3) == []
 
 
-def test_a_part_that_is_refused_ends_the_upload(s3: S3Server) -> None:
+def test_a_part_that_is_refused_ends_the_upload(s3):
     keys = keys_of(s3)
     s3.proxy.fault = lambda method, path, number: "403" if "partNumber=2" in path else None
     with pytest.raises(StoreRefusedError) as caught, keys.stream("data/c/0") as write:
@@ -109,7 +109,7 @@ def test_a_part_that_is_refused_ends_the_upload(s3: S3Server) -> None:
     assert unfinished(s3) == []
 
 
-def test_a_server_that_is_gone_is_told_although_nothing_can_be_given_up(s3: S3Server) -> None:
+def test_a_server_that_is_gone_is_told_although_nothing_can_be_given_up(s3):
     """The parts stay where they are; no object comes of them."""
     keys = keys_of(s3)
     s3.proxy.fault = lambda method, path, number: "403" if "uploadId=" in path and "partNumber=1" not in path else None
@@ -121,7 +121,7 @@ def test_a_server_that_is_gone_is_told_although_nothing_can_be_given_up(s3: S3Se
     assert unfinished(s3) == ["a.zarr/data/c/0"]
 
 
-def test_other_file_systems_are_given_a_value_as_a_whole() -> None:
+def test_other_file_systems_are_given_a_value_as_a_whole():
     """A file in memory is there as soon as it is opened, and half of it would stay."""
     keys = open_store("memory://streams/a.zarr")
     assert not keys.streams_values
@@ -134,7 +134,3 @@ def test_other_file_systems_are_given_a_value_as_a_whole() -> None:
         write(b"2")
     assert keys.get("c/0") == b"12"
     keys.delete(["c/0"])
-
-
-def test_shards_are_chosen_as_large_as_in_other_buckets(s3: S3Server) -> None:
-    assert shard_bytes_for(keys_of(s3), 64 * MIB) == SHARD_BYTES
