@@ -31,9 +31,9 @@ QUICK = {"retry_config": {"max_retries": 2, "backoff": {"init_backoff": timedelt
 IMPATIENT = {**QUICK, "client_options": {"timeout": "2s"}}
 
 
-@contextlib.contextmanager
-def within_minutes() -> Iterator[None]:
-    """Make sure that the block does not wait as long as the server does, which is silent for a quarter of an hour."""
+@pytest.fixture(autouse=True)
+def _within_minutes() -> Iterator[None]:
+    """Make sure that nobody waits as long as the server does, which is silent for a quarter of an hour."""
     start = time.monotonic()
     yield
     assert time.monotonic() - start < 600
@@ -45,7 +45,7 @@ def within_minutes() -> Iterator[None]:
 @pytest.mark.parametrize("options", [{}, OF_FSSPEC], ids=["obstore", "fsspec"])
 @pytest.mark.parametrize("server", NOBODY)
 def test_a_server_that_is_not_there_fails_at_once(server: str, options: dict[str, Any]) -> None:
-    with within_minutes(), pytest.raises(StoreUnreachableError) as caught:
+    with pytest.raises(StoreUnreachableError) as caught:
         ZarrIO(f"{server}/a.zarr", "r", storage_options=options)
     assert caught.value.store == f"{server}/a.zarr"
     assert caught.value.remedy == "Check the address and whether the server is up, then try again."  # nothing was read
@@ -57,7 +57,7 @@ def test_a_bucket_of_a_server_that_is_not_there_fails_at_once(options: dict[str,
         pytest.importorskip("s3fs")
     options = {"key": "x", "secret": "y", "endpoint_url": NOBODY[0], **options}
     for mode in ("r", "w"):
-        with within_minutes(), pytest.raises(StoreUnreachableError) as caught:
+        with pytest.raises(StoreUnreachableError) as caught:
             ZarrIO("s3://bucket/a.zarr", mode, storage_options=options).read_builder()  # type: ignore[arg-type]
         assert caught.value.store == "s3://bucket/a.zarr"
         assert caught.value.remedy == "Check the address and whether the server is up, then try again."
@@ -65,7 +65,7 @@ def test_a_bucket_of_a_server_that_is_not_there_fails_at_once(options: dict[str,
 
 @pytest.mark.parametrize("server", NOBODY)
 def test_an_hdf5_file_on_a_server_that_is_not_there_fails_at_once(server: str, tmp_path: Path) -> None:
-    with within_minutes(), pytest.raises(StoreUnreachableError):
+    with pytest.raises(StoreUnreachableError):
         convert(f"{server}/a.nwb", tmp_path / "a.nwb.zarr.json", to="virtual")
     assert os.listdir(tmp_path) == []
 
@@ -77,7 +77,7 @@ def test_a_dead_link_in_a_local_file_costs_no_time(server: str, tmp_path: Path) 
     trees.write_builder(path, trees.root(trees.dataset("x", np.arange(3))))
     link = {"name": "gone", "source": f"{server}/b.zarr", "path": "/x", "object_id": None, "source_object_id": None}
     (path / ".zattrs").write_text(json.dumps({"zarr_link": [link]}))
-    with within_minutes(), warnings.catch_warnings(record=True) as told, ZarrIO(path, "r-") as io:
+    with warnings.catch_warnings(record=True) as told, ZarrIO(path, "r-") as io:
         warnings.simplefilter("always")
         assert io.read_builder()["x"].data[:].tolist() == [0, 1, 2]
     assert any(server in str(entry.message) for entry in told)
@@ -136,7 +136,7 @@ LONG = ("silent", "slow", "endless", "gzip-bomb", "endless-headers")
 @pytest.mark.parametrize("kind", ["obstore", "fsspec", "zip", "hdf5"])
 def test_a_wrong_answer_is_one_error_and_no_hang(answer: str, kind: str, tmp_path: Path) -> None:
     options = {"obstore": IMPATIENT, "fsspec": {**QUICK, **OF_FSSPEC, "client_kwargs": _timeout()}}.get(kind, IMPATIENT)
-    with bad_server(answer) as server, within_minutes(), warnings.catch_warnings():
+    with bad_server(answer) as server, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of documents that are not JSON
         with pytest.raises(ZarrBackendError) as caught:
             if kind == "hdf5":

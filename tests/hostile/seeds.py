@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import pickle
 import warnings
-from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -77,29 +76,26 @@ def of_others() -> Files:
     objects = np.empty(2, object)
     objects[:] = [reference, reference]
     texts = np.array(["a", "bc"], dtype=object)
-    pickled = {"id": "pickle", "protocol": 5}
     files: Files = {".zgroup": _json({"zarr_format": 2}), ".zattrs": _json({"zarr_link": _links()})}
-    arrays: dict[str, tuple[Any, list[Any] | None, dict[str, Any] | None, Callable[[], bytes], Any]] = {
-        "numbers": ("<i4", None, {"id": "zlib", "level": 1}, lambda: numcodecs.Zlib(1).encode(values), None),
-        "gzip": ("<i4", None, {"id": "gzip", "level": 1}, lambda: numcodecs.GZip(1).encode(values), None),
-        "bz2": ("<i4", None, {"id": "bz2", "level": 1}, lambda: numcodecs.BZ2(1).encode(values), None),
-        "lzma": ("<i4", None, {"id": "lzma"}, lambda: numcodecs.LZMA().encode(values), None),
-        "lz4": ("<i4", None, {"id": "lz4"}, lambda: numcodecs.LZ4().encode(values), None),
-        "sums": ("<i4", [{"id": "crc32"}], None, lambda: bytes(numcodecs.CRC32().encode(values)), None),
-        "references": ("|O", [pickled], None, lambda: pickle.dumps(objects, 5), "object"),
-        "texts": ("|O", [{"id": "vlen-utf8"}], None, lambda: bytes(numcodecs.VLenUTF8().encode(texts)), "str"),
-        "json": ("|O", [{"id": "json2"}], None, lambda: bytes(numcodecs.JSON().encode(texts)), None),
-    }
-    shuffled = numcodecs.Shuffle(4)
-    arrays["shuffled"] = (
-        "<i4", [{"id": "shuffle", "elementsize": 4}], {"id": "zlib", "level": 1},
-        lambda: numcodecs.Zlib(1).encode(shuffled.encode(values)), None,
-    )  # fmt: skip
-    for name, (dtype, filters, compressor, encode, word) in arrays.items():
+    shuffle = numcodecs.Shuffle(4)
+    # name -> type of elements, filters, compressor, chunk, zarr_dtype
+    arrays: dict[str, tuple[Any, ...]] = {
+        name: ("<i4", None, codec.get_config(), codec.encode(values), None)
+        for name, codec in {"numbers": numcodecs.Zlib(1), "gzip": numcodecs.GZip(1), "bz2": numcodecs.BZ2(1),
+                            "lzma": numcodecs.LZMA(), "lz4": numcodecs.LZ4()}.items()
+    } | {
+        "sums": ("<i4", [{"id": "crc32"}], None, numcodecs.CRC32().encode(values), None),
+        "shuffled": ("<i4", [shuffle.get_config()], {"id": "zlib", "level": 1},
+                     numcodecs.Zlib(1).encode(shuffle.encode(values)), None),
+        "references": ("|O", [{"id": "pickle", "protocol": 5}], None, pickle.dumps(objects, 5), "object"),
+        "texts": ("|O", [{"id": "vlen-utf8"}], None, numcodecs.VLenUTF8().encode(texts), "str"),
+        "json": ("|O", [{"id": "json2"}], None, numcodecs.JSON().encode(texts), None),
+    }  # fmt: skip
+    for name, (dtype, filters, compressor, chunk, word) in arrays.items():
         length = len(values) if dtype == "<i4" else 2
         document = {"shape": [length], "chunks": [length], "dtype": dtype, "filters": filters, "order": "C"}
         files[f"{name}/.zarray"] = _json({**document, "compressor": compressor, "fill_value": 0, "zarr_format": 2})
-        files[f"{name}/0"] = encode()
+        files[f"{name}/0"] = bytes(chunk)
         if word is not None:
             files[f"{name}/.zattrs"] = _json({"zarr_dtype": word})
     return files
