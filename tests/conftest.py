@@ -59,6 +59,12 @@ settings.register_profile("random", deadline=None, print_blob=True)
 settings.load_profile(os.environ.get("HDMF_ZARR_BACKEND_HYPOTHESIS", "fixed"))
 
 
+@pytest.fixture(params=[2, 3])
+def zarr_format(request: pytest.FixtureRequest) -> int:
+    """Either format of Zarr; a test that names its formats takes those."""
+    return int(request.param)
+
+
 @pytest.fixture(scope="module", autouse=True)
 def _closes_its_files() -> Iterator[None]:
     """Collect garbage at the end of each module: what it did not close fails there, not in a later module."""

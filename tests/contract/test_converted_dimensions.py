@@ -51,7 +51,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-@pytest.mark.parametrize("zarr_format", FORMATS)
 @pytest.mark.parametrize("check", [True, False])
 def test_a_converted_file_has_the_names_of_a_written_one(folder, tmp_path, zarr_format, check):
     convert(folder / "a.nwb", tmp_path / "a.zarr", zarr_format=zarr_format, check=check)
@@ -63,7 +62,6 @@ def test_a_converted_file_has_the_names_of_a_written_one(folder, tmp_path, zarr_
         assert opened["data"].dims[0] == opened["timestamps"].dims[0] == "num_times"
 
 
-@pytest.mark.parametrize("zarr_format", FORMATS)
 def test_an_exported_file_and_one_of_the_other_format_have_them_too(folder, tmp_path, zarr_format):
     with NWBHDF5IO(folder / "a.nwb", "r") as source, NWBZarrIO(tmp_path / "a.zarr", "w", zarr_format=zarr_format) as io:
         io.export(src_io=source)
@@ -72,7 +70,6 @@ def test_an_exported_file_and_one_of_the_other_format_have_them_too(folder, tmp_
         assert names(tmp_path / name) == names(folder / f"{zarr_format}.zarr")
 
 
-@pytest.mark.parametrize("zarr_format", FORMATS)
 def test_names_that_an_old_conversion_left_out_come_with_the_next_one(folder, tmp_path, zarr_format):
     convert(folder / "a.nwb", tmp_path / "old.zarr", zarr_format=5 - zarr_format)
     for key in (tmp_path / "old.zarr").rglob(".zattrs"):
@@ -91,7 +88,6 @@ def test_names_that_an_old_conversion_left_out_come_with_the_next_one(folder, tm
     assert names(tmp_path / "a.zarr")["acquisition/raw/timestamps"] == ["num_times"]
 
 
-@pytest.mark.parametrize("zarr_format", FORMATS)
 def test_references_to_hdf5_chunks_have_them_too(folder, tmp_path, zarr_format):
     place = tmp_path / "a.nwb.zarr.json"
     convert(folder / "a.nwb", place, to="virtual", zarr_format=zarr_format)
@@ -101,7 +97,6 @@ def test_references_to_hdf5_chunks_have_them_too(folder, tmp_path, zarr_format):
     assert stated["_ARRAY_DIMENSIONS" if zarr_format == 2 else "dimension_names"] == ["num_times"]
 
 
-@pytest.mark.parametrize("zarr_format", FORMATS)
 def test_plain_hdf5_and_files_without_a_schema_have_no_names(folder, tmp_path, zarr_format):
     with h5py.File(tmp_path / "plain.h5", "w") as file:
         file["data"] = np.zeros((3, 4))

@@ -19,7 +19,6 @@ from tests.trees import dataset, read_builder, root, write_builder
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
-FORMATS = (2, 3)
 VALUES = {
     "seconds": np.array(["2020-01-01T00:00:01", "NaT", "1969-12-31"], "M8[s]"),
     "nanoseconds, big-endian": np.array(["2020-01-01T00:00:00.123456789", "NaT"], ">M8[ns]"),
@@ -44,7 +43,6 @@ def assert_same(found: Any, wanted: Any) -> None:
     assert found.shape == wanted.shape
 
 
-@pytest.mark.parametrize("zarr_format", FORMATS)
 @pytest.mark.parametrize("name", VALUES)
 def test_dates_come_back(tmp_path, name, zarr_format):
     path = write_builder(tmp_path / "a.zarr", root(dataset("when", VALUES[name])), zarr_format=zarr_format)
@@ -55,7 +53,6 @@ def test_dates_come_back(tmp_path, name, zarr_format):
     assert not verify(path).problems
 
 
-@pytest.mark.parametrize("zarr_format", FORMATS)
 @pytest.mark.parametrize("dtype", [np.datetime64, "M8", np.dtype("M8"), "datetime64[ms]", None], ids=str)
 def test_the_word_of_a_builder_does_not_take_the_unit_away(tmp_path, dtype, zarr_format):
     wanted = np.array(["2020-01-01T00:00:01", "NaT"], "M8[ms]" if dtype == "datetime64[ms]" else "M8[s]")
@@ -64,7 +61,6 @@ def test_the_word_of_a_builder_does_not_take_the_unit_away(tmp_path, dtype, zarr
         assert_same(read(tmp_path / "a.zarr"), wanted)
 
 
-@pytest.mark.parametrize("zarr_format", FORMATS)
 def test_scalars_fields_and_attributes_keep_the_unit(tmp_path, zarr_format):
     rows = np.array([("2020-01-01", 3, 1), ("NaT", "NaT", 2)], [("t", "<M8[s]"), ("d", ">m8[10ms]"), ("n", "<i4")])
     attributes = {"day": np.datetime64("2020-01-01"), "spans": np.array([1, "NaT"], "m8[25us]")}
@@ -78,7 +74,6 @@ def test_scalars_fields_and_attributes_keep_the_unit(tmp_path, zarr_format):
         assert_same(read_builder(tmp_path / "a.zarr").attributes[name], value)
 
 
-@pytest.mark.parametrize("zarr_format", FORMATS)
 def test_dates_in_rows_with_references_keep_the_unit(tmp_path, zarr_format):
     target = dataset("target", [1])
     fields = [{"name": "when", "dtype": "datetime64[ns]", "doc": "x"}, {"name": "to", "dtype": "object", "doc": "x"}]
@@ -93,7 +88,6 @@ def test_dates_in_rows_with_references_keep_the_unit(tmp_path, zarr_format):
         write_builder(tmp_path / "b.zarr", root(target, dataset("rows", rows, fields)), zarr_format=zarr_format)
 
 
-@pytest.mark.parametrize("zarr_format", FORMATS)
 @pytest.mark.parametrize(
     "data",
     [
@@ -117,7 +111,6 @@ def test_dates_are_not_written_as_something_else(tmp_path, dtype, as_list):
         )
 
 
-@pytest.mark.parametrize("zarr_format", FORMATS)
 @pytest.mark.parametrize("dtype", ["<M8[s]", ">M8[ns]", "<m8[10ms]", ">m8[D]"])
 @pytest.mark.parametrize("fill", ["NaT", 5])
 def test_what_zarr_writes_is_read(tmp_path, dtype, fill, zarr_format):
@@ -133,7 +126,6 @@ def test_what_zarr_writes_is_read(tmp_path, dtype, fill, zarr_format):
     assert not verify(tmp_path / "a.zarr").problems
 
 
-@pytest.mark.parametrize("zarr_format", FORMATS)
 def test_edits_keep_the_moment_or_are_refused(tmp_path, zarr_format):
     path = tmp_path / "a.zarr"
     column = VectorData(name="when", description="x", data=VALUES["seconds"])
@@ -158,7 +150,6 @@ def test_other_units_are_a_difference(tmp_path):
     assert compare(tmp_path / "a.zarr", tmp_path / "b.zarr") != []
 
 
-@pytest.mark.parametrize("zarr_format", FORMATS)
 @pytest.mark.parametrize(
     "tree",
     [
@@ -176,7 +167,6 @@ def test_hdf5_has_no_dates_and_the_conversion_says_so(tmp_path, tree, zarr_forma
     assert sorted(p.name for p in tmp_path.iterdir() if not p.name.startswith(".")) == ["a.zarr"]
 
 
-@pytest.mark.parametrize("zarr_format", FORMATS)
 def test_dates_that_h5py_stored_as_opaque_values_go_back(tmp_path, zarr_format):
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file["when"] = np.array([0, 5], "M8[s]").astype(h5py.opaque_dtype("M8[s]"))

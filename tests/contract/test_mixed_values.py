@@ -23,7 +23,6 @@ from tests.trees import dataset, read_builder, root, write_builder
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
-FORMATS = (2, 3)
 NAN = float("nan")
 LARGE = 2**53 + 1
 MORNING = np.datetime64("2020-01-01T08:00", "s")
@@ -148,7 +147,6 @@ def is_written(mix: Mix, io: ZarrIO, container: Any, path: str) -> bool:
     return False
 
 
-@pytest.mark.parametrize("zarr_format", FORMATS)
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", MIXES)
 def test_all_elements_of_a_column_choose_its_type(tmp_path, name, way, zarr_format):
@@ -162,7 +160,6 @@ def test_all_elements_of_a_column_choose_its_type(tmp_path, name, way, zarr_form
             assert_same(getattr(column, "target", column).data[:], mix.values, mix.dtype)
 
 
-@pytest.mark.parametrize("zarr_format", FORMATS)
 @pytest.mark.parametrize("name", MIXES)
 def test_all_elements_of_a_series_choose_its_type(tmp_path, name, zarr_format):
     mix = MIXES[name]
@@ -176,7 +173,6 @@ def test_all_elements_of_a_series_choose_its_type(tmp_path, name, zarr_format):
             assert_same(io.read().acquisition["x"].data[:], mix.values, mix.dtype)
 
 
-@pytest.mark.parametrize("zarr_format", FORMATS)
 @pytest.mark.parametrize("name", MIXES)
 def test_an_attribute_has_the_type_of_all_elements_or_comes_back_as_it_is(tmp_path, name, zarr_format):
     """JSON holds mixed lists, so that only values that JSON lacks are refused."""
@@ -199,7 +195,6 @@ def test_an_attribute_has_the_type_of_all_elements_or_comes_back_as_it_is(tmp_pa
         assert_same(found, mix.values, mix.dtype)
 
 
-@pytest.mark.parametrize("zarr_format", FORMATS)
 @pytest.mark.parametrize("way", ["assign", "append", "add_row"])
 @pytest.mark.parametrize("name", MIXES)
 def test_what_is_put_into_a_dataset_is_kept_or_refused(tmp_path, name, way, zarr_format):
@@ -234,7 +229,6 @@ def test_what_is_put_into_a_dataset_is_kept_or_refused(tmp_path, name, way, zarr
         assert_same(io.read_builder()["c"].data[:][-length:], mix.values, np.dtype(mix.base))
 
 
-@pytest.mark.parametrize("zarr_format", FORMATS)
 @pytest.mark.parametrize("name", MIXES)
 def test_an_iterator_over_a_list_has_the_type_of_all_elements(tmp_path, name, zarr_format):
     mix = MIXES[name]
@@ -259,7 +253,6 @@ def test_an_iterator_over_a_list_has_the_type_of_all_elements(tmp_path, name, za
 TEXT_ROWS = [{"name": "n", "dtype": "int8"}, {"name": "text", "dtype": "utf8"}]
 
 
-@pytest.mark.parametrize("zarr_format", FORMATS)
 @pytest.mark.parametrize(
     ("values", "dtype", "wanted"),
     [
@@ -291,7 +284,6 @@ def _empty_of(base: Any) -> tuple[Any, Any]:
     return ([(1, "a")], base) if base == TEXT_ROWS else (np.zeros(1, base), np.dtype(base).name)
 
 
-@pytest.mark.parametrize("zarr_format", FORMATS)
 @pytest.mark.parametrize(
     ("given", "base", "problem"),
     [
@@ -357,7 +349,6 @@ MASKED = np.ma.array([1.0, 2.0, 3.0], mask=[False, True, False])
 ROWS = np.ma.array([(1, 2.0), (3, 4.0)], dtype=[("a", "i4"), ("b", "f8")], mask=[(False, True), (False, False)])
 
 
-@pytest.mark.parametrize("zarr_format", FORMATS)
 @pytest.mark.parametrize(
     "make",
     [
@@ -395,7 +386,6 @@ def test_an_array_whose_mask_hides_nothing_is_stored(tmp_path):
 # ---- rows and references ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("zarr_format", FORMATS)
 def test_rows_with_text_as_objects_are_stored(tmp_path, zarr_format):
     rows = np.array([("Rex", 9, 1.5), ("Fidö " * 30, 3, 2.5)], [("name", "O"), ("age", "i2"), ("weight", "f4")])
     with ZarrIO(str(tmp_path / "a.zarr"), "w", manager=get_manager(), zarr_format=zarr_format) as io:
@@ -405,7 +395,6 @@ def test_rows_with_text_as_objects_are_stored(tmp_path, zarr_format):
         assert [tuple(row) for row in found] == [tuple(row) for row in rows]
 
 
-@pytest.mark.parametrize("zarr_format", FORMATS)
 def test_references_and_rows_with_them_are_replaced(tmp_path, zarr_format):
     path = str(tmp_path / "a.zarr")
     first, second = GroupBuilder("first"), GroupBuilder("second")
@@ -429,7 +418,6 @@ def test_references_and_rows_with_them_are_replaced(tmp_path, zarr_format):
         assert [(row["n"], row["to"].name) for row in found["rows"].data[:]] == [(1, "first"), (3, "second")]
 
 
-@pytest.mark.parametrize("zarr_format", FORMATS)
 def test_fields_of_masks_are_matched_by_name(tmp_path, zarr_format):
     file = mock_NWBFile()
     plane = mock_PlaneSegmentation(n_rois=0, nwbfile=file)
@@ -446,7 +434,6 @@ def test_fields_of_masks_are_matched_by_name(tmp_path, zarr_format):
 # ---- what hdmf makes of values --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("zarr_format", FORMATS)
 @pytest.mark.parametrize(
     ("change", "problem"),
     [

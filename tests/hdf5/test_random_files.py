@@ -33,14 +33,12 @@ def lost(folder: Path, seed: int, zarr_format: int) -> list[str]:
     return [f"seed {seed}: {''.join(line)}" for line in left]
 
 
-@pytest.mark.parametrize("zarr_format", [2, 3])
 @pytest.mark.parametrize("seed", range(FAST))
 def test_a_file_comes_back(tmp_path, seed, zarr_format):
     assert lost(tmp_path, seed, zarr_format) == []
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("zarr_format", [2, 3])
 @pytest.mark.parametrize("block", range(BLOCKS))
 def test_three_thousand_files_come_back(tmp_path, block, zarr_format):
     seeds = range(block * BLOCK, (block + 1) * BLOCK)

@@ -184,12 +184,9 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "a.h5"
 
 
-both_formats = pytest.mark.parametrize("zarr_format", [2, 3])
-
 # ---- the whole table ------------------------------------------------------------------------------------------------
 
 
-@both_formats
 @pytest.mark.parametrize("pipeline", COPIED)
 def test_every_dtype_and_shape_through_every_pipeline(path, pipeline, zarr_format):
     with h5py.File(path, "w") as file:
@@ -202,7 +199,6 @@ def test_every_dtype_and_shape_through_every_pipeline(path, pipeline, zarr_forma
     check(path, zarr_format)
 
 
-@both_formats
 @pytest.mark.parametrize("pipeline", DECODED)
 def test_pipelines_that_only_hdf5_decodes(path, pipeline, zarr_format):
     with h5py.File(path, "w") as file:
@@ -227,7 +223,6 @@ def test_chunks_of_another_level_stay_what_they_are(path, shuffle):
 # ---- chunks one by one ----------------------------------------------------------------------------------------------
 
 
-@both_formats
 @pytest.mark.parametrize("mask", range(8))
 def test_chunks_with_a_filter_mask(path, mask, zarr_format):
     data: Any = np.arange(2000, 2020, dtype="<i4")

@@ -182,7 +182,6 @@ FILES: dict[str, Write] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("zarr_format", [2, 3])
 @pytest.mark.parametrize("name", FILES)
 def test_it_comes_back(tmp_path, name, zarr_format):
     back = there_and_back(tmp_path, FILES[name], zarr_format)
@@ -190,14 +189,12 @@ def test_it_comes_back(tmp_path, name, zarr_format):
 
 
 @pytest.mark.filterwarnings("ignore::hdmf.backends.warnings.BrokenLinkWarning")
-@pytest.mark.parametrize("zarr_format", [2, 3])
 @pytest.mark.parametrize("track_order", [True, False])
 def test_orders_of_creation(tmp_path, track_order, zarr_format):
     back = there_and_back(tmp_path, orders, zarr_format, track_order=track_order)
     assert differences(tmp_path / "a.h5", back) == []
 
 
-@pytest.mark.parametrize("zarr_format", [2, 3])
 def test_a_file_without_orders_keeps_none(tmp_path, zarr_format):
     back = there_and_back(
         tmp_path, lambda file: file.create_group("group").create_dataset("data", data=[1]), zarr_format

@@ -24,7 +24,6 @@ GOOD = [1.5, 2.5]
 
 pytestmark = pytest.mark.filterwarnings("ignore::hdmf_zarr_backend.errors.DamagedMetadataWarning")
 
-formats = pytest.mark.parametrize("zarr_format", [2, 3])
 storages = pytest.mark.parametrize("consolidated", [True, False], ids=["consolidated", "listed"])
 
 
@@ -80,7 +79,6 @@ def damaged(path: Path, zarr_format: int, damage: Callable[[dict[str, Any]], Non
     return path
 
 
-@formats
 @damages
 @storages
 @pytest.mark.parametrize("lazy", [True, False])
@@ -101,7 +99,6 @@ def test_the_rest_is_read(tmp_path, zarr_format, damage, consolidated, lazy):
             assert len(nwbfile.acquisition["bad"].data) == 0
 
 
-@formats
 @pytest.mark.parametrize("damage", [unknown_type, not_json])
 def test_what_is_left_out_is_named_in_a_warning(tmp_path, zarr_format, damage):
     path = damaged(tmp_path / "file.zarr", zarr_format, damage, consolidated=False)
@@ -113,7 +110,6 @@ def test_what_is_left_out_is_named_in_a_warning(tmp_path, zarr_format, damage):
     assert len(caught) == 1
 
 
-@formats
 @damages
 @storages
 @pytest.mark.parametrize("lazy", [True, False])
@@ -135,7 +131,6 @@ def test_a_copy_is_refused(tmp_path, zarr_format, damage, consolidated, lazy):
     assert not (tmp_path / "export.zarr").exists()
 
 
-@formats
 @damages
 @storages
 def test_a_change_keeps_the_document_or_is_refused(tmp_path, zarr_format, damage, consolidated):
@@ -154,7 +149,6 @@ def test_a_change_keeps_the_document_or_is_refused(tmp_path, zarr_format, damage
     assert contents(path) == files
 
 
-@formats
 @damages
 def test_it_is_reported(tmp_path, zarr_format, damage, capsys):
     path = damaged(tmp_path / "file.zarr", zarr_format, damage, consolidated=False)
@@ -178,7 +172,6 @@ def test_attributes_that_are_no_json(tmp_path):
             _ = nwbfile.acquisition["bad"]
 
 
-@formats
 def test_the_document_of_a_group_with_members_is_needed(tmp_path, zarr_format):
     path = damaged(tmp_path / "file.zarr", zarr_format, lambda document: None, consolidated=False)
     (path / "acquisition/bad" / (".zgroup" if zarr_format == 2 else "zarr.json")).write_text("{")

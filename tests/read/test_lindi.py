@@ -78,7 +78,6 @@ def test_references_links_and_rows(written):
         assert builder["acquisition"]["sharing"].links["timestamps"].builder.name == "timestamps"
 
 
-@pytest.mark.parametrize("zarr_format", [2, 3])
 def test_export(source, written, tmp_path, zarr_format):
     with NWBZarrIO(written, "r") as lindi, NWBZarrIO(tmp_path / "b.zarr", "w", zarr_format=zarr_format) as io:
         io.export(lindi, write_args={"link_data": False})

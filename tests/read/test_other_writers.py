@@ -66,7 +66,6 @@ def test_nan_that_is_a_text_is_a_number(files):
         assert math.isnan(io.read().acquisition["raw"].resolution)
 
 
-@pytest.mark.parametrize("zarr_format", [2, 3])
 def test_it_is_exported(written, tmp_path, zarr_format):
     with NWBZarrIO(written, "r") as source, NWBZarrIO(tmp_path / "b.zarr", "w", zarr_format=zarr_format) as io:
         io.export(source, write_args={"link_data": False})

@@ -63,7 +63,6 @@ def equal(found: list[Any], item: Any) -> bool:
     return all(one == item or str(one) == str(item) == "nan" for one in found)
 
 
-@pytest.mark.parametrize("zarr_format", [2, 3])
 @pytest.mark.parametrize("wrapper", [ZarrDataIO, H5DataIO])
 @pytest.mark.parametrize("kind", GIVEN)
 def test_a_fill_value_that_is_given(tmp_path, kind, wrapper, zarr_format):
@@ -99,7 +98,6 @@ H5: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("zarr_format", [2, 3])
 @pytest.mark.parametrize("kind", H5)
 def test_a_resized_copy_has_the_fill_value_of_hdf5(tmp_path, kind, zarr_format):
     with h5py.File(tmp_path / "a.h5", "w") as file:
@@ -119,7 +117,6 @@ def test_a_resized_copy_has_the_fill_value_of_hdf5(tmp_path, kind, zarr_format):
         assert file["d"][3:].tolist() == wanted
 
 
-@pytest.mark.parametrize("zarr_format", [2, 3])
 @pytest.mark.parametrize(
     ("values", "dtype", "fill", "item"),
     [
@@ -138,7 +135,6 @@ def test_what_an_iterator_leaves_out(tmp_path, zarr_format, values, dtype, fill,
     assert equal(grown(path), item)
 
 
-@pytest.mark.parametrize("zarr_format", [2, 3])
 @pytest.mark.parametrize("kind", ["text", "bytes", "bytes of fixed length", "rows", "dates"])
 @pytest.mark.parametrize(
     "wrap", [lambda data: data, lambda data: ZarrDataIO(data, chunks=(1,))], ids=["plain", "wrapped"]
