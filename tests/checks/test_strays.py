@@ -48,21 +48,16 @@ def test_an_array_whose_document_is_gone(store, array):
     assert "zarr.json" in problem.message if is_v3(store) else ".zarray" in problem.message
 
 
-def test_an_array_of_which_the_attributes_are_left(store):
-    if is_v3(store):
-        pytest.skip("they are in one document")
-    (store / "texts" / ".zarray").unlink()
-    (problem,) = verify(store, "structure").problems
-    assert (problem.path, problem.kind) == ("/texts", "document-missing")
-    assert problem.message == "there is no .zarray or .zgroup, but there are .zattrs, 0"
-
-
-def test_attributes_of_nothing(store):
-    if is_v3(store):
-        pytest.skip("they are in one document")
-    (store / "more").mkdir()
-    (store / "more" / ".zattrs").write_text("{}")
-    assert found(verify(store, "structure")) == {("/more", "document-missing")}
+def test_attributes_of_nothing_and_of_an_array_that_is_gone(tmp_path):
+    """Format 3 has them in one document."""
+    path = trees.write_builder(tmp_path / "a.zarr", tree(), write_options=WriteOptions(consolidate_metadata=False))
+    (path / "texts" / ".zarray").unlink()
+    (path / "more").mkdir()
+    (path / "more" / ".zattrs").write_text("{}")
+    said = {problem.path: (problem.kind, problem.message) for problem in verify(path, "structure").problems}
+    assert said.keys() == {"/texts", "/more"}
+    assert said["/texts"] == ("document-missing", "there is no .zarray or .zgroup, but there are .zattrs, 0")
+    assert said["/more"][0] == "document-missing"
 
 
 def test_many_chunks_without_a_document_are_one_finding(tmp_path):
@@ -122,15 +117,7 @@ def test_a_file_beside_the_nodes_is_no_chunk(store):
 # ---- what is in the place of a chunk --------------------------------------------------------------------------------
 
 
-def make_folder(place: Path) -> None:
-    place.mkdir()
-
-
-def make_pipe(place: Path) -> None:
-    os.mkfifo(place)
-
-
-KINDS = [make_folder] + [make_pipe] * hasattr(os, "mkfifo")
+KINDS = [Path.mkdir] + [os.mkfifo] * hasattr(os, "mkfifo")
 
 
 @pytest.mark.parametrize("make", KINDS)
@@ -147,7 +134,7 @@ def test_something_else_is_in_the_place_of_a_chunk(store, make, array):
 
 
 def test_chunks_that_are_gone_are_told_from_those_that_are_blocked(store):
-    for row, make in ((0, None), (1, make_folder)):
+    for row, make in ((0, None), (1, Path.mkdir)):
         place = chunk(store, "numbers", row, 0)
         place.unlink()
         if make is not None:

@@ -14,7 +14,6 @@ import numpy as np
 import pynwb
 import pytest
 from hdmf.common import DynamicTable, VectorData, get_manager
-from pynwb import NWBHDF5IO
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrIO, convert, validate
 from hdmf_zarr_backend.checks.findings import KINDS
@@ -31,10 +30,7 @@ Said = frozenset[tuple[str, str]]
 @pytest.fixture(scope="module")
 def rich(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A valid file in HDF5."""
-    path = tmp_path_factory.mktemp("files") / "rich.nwb"
-    with NWBHDF5IO(path, "w") as io:
-        io.write(samples.rich_nwbfile())
-    return path
+    return samples.write_hdf5(tmp_path_factory.mktemp("files") / "rich.nwb")
 
 
 @pytest.fixture
@@ -312,9 +308,9 @@ def test_links_in_a_circle(plain):
 def broken(tmp_path: Path) -> Path:
     path = samples.write_zarr(tmp_path / "broken.zarr", samples.plain_nwbfile())
     drop(path, "identifier")
-    change(path, f"{TRACE}/data", lambda attributes: attributes.pop("unit"))
+    for name in ("unit", "_nczarr_attr"):
+        change(path, f"{TRACE}/data", lambda attributes, name=name: attributes.pop(name, None))
     change(path, f"{TRACE}/data", lambda attributes: attributes.update(conversion="one"))
-    change(path, f"{TRACE}/data", lambda attributes: attributes.pop("_nczarr_attr", None))
     return path
 
 

@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 import warnings
-from argparse import SUPPRESS, ArgumentParser, Namespace
+from argparse import ArgumentParser, Namespace
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,11 +22,6 @@ from hdmf_zarr_backend.errors import StoreNotFoundError
 from hdmf_zarr_backend.extras import install_command
 
 DOCUMENTATION = Path(__file__).resolve().parents[2] / "docs/reference/command-line.md"
-
-
-def options_of(parser: ArgumentParser) -> set[str]:
-    shown = [action for action in parser._actions if action.help != SUPPRESS]
-    return {option for action in shown for option in action.option_strings if option.startswith("--")}
 
 
 def parser_of(name: str) -> ArgumentParser:
@@ -132,14 +127,6 @@ def test_each_command_explains_itself_with_an_example_and_its_exit_codes(command
         assert re.search(rf"^  {int(code)}  \w", shown, re.MULTILINE)
     for line in command.examples.splitlines():
         assert build_parser().parse_args(line.partition("|")[0].split()[1:]).command is command
-
-
-@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
-def test_the_documentation_names_each_option(command):
-    pages = re.split(r"^## ", DOCUMENTATION.read_text(encoding="utf-8"), flags=re.MULTILINE)
-    (page,) = [page for page in pages if page.startswith(f"`zarrio {command.name}`")]
-    named = set(re.findall(r"^`(--[a-z-]+)|`(--[a-z-]+)[^`]*` \(short", page, flags=re.MULTILINE))
-    assert {first or second for first, second in named} == options_of(parser_of(command.name)) - {"--help"}
 
 
 def test_the_documentation_names_each_kind_of_difference():
