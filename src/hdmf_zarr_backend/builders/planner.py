@@ -203,7 +203,8 @@ class Planner:
     def _dataset(self, builder: Any, group: PlannedGroup, name: str) -> None:
         data, path = builder.data, join(group.path, name)
         options, link_data = self._layout(builder, path)
-        data = self._unfilled(data, options, path) if _is_unfilled(data) else stored_view(unwrapped(data))
+        is_unfilled = isinstance(data, ZarrDataIO) and data.data is None and "shape" in data.io_settings
+        data = self._unfilled(data, options, path) if is_unfilled else stored_view(unwrapped(data))
         if isinstance(data, LazyArray):
             link_data = link_data and _keeps_type(builder, data)
             reference = self._link_to(data, path, link_data=link_data)
@@ -367,10 +368,6 @@ def _kept(data: Any, options: Layout) -> Kept:
         codecs=options.compressor is None and options.filters is None,
         fill_value=options.fill_value is None,
     )
-
-
-def _is_unfilled(data: Any) -> bool:
-    return isinstance(data, ZarrDataIO) and data.data is None and "shape" in data.io_settings
 
 
 def _streams(data: Any) -> Iterator[Any]:

@@ -32,19 +32,16 @@ def builder_path(builder: Any) -> str:
     A builder that was read has its parent's path as ``location``. One that was built is below its parents, the topmost
     of which is the root, whatever its name. HDF5IO gives the root the parent path ``/``.
     """
-    if builder.location is not None and not _is_hdf5_root(builder):
+    # the target of a link into another Zarr file has no parent either, and may have any name
+    is_top = builder.parent is None and builder.name == ROOT and builder.location == "/"
+    is_hdf5_root = is_top and not is_zarr_location(str(builder.source))
+    if builder.location is not None and not is_hdf5_root:
         return absolute(posixpath.join(builder.location, builder.name))
     names: list[str] = []
     while builder.parent is not None:
         names.append(builder.name)
         builder = builder.parent
     return "/" + "/".join(reversed(names))
-
-
-def _is_hdf5_root(builder: Any) -> bool:
-    # the target of a link into another Zarr file has no parent either, and may have any name
-    top = builder.parent is None and builder.name == ROOT and builder.location == "/"
-    return top and not is_zarr_location(str(builder.source))
 
 
 def builders_below(builder: Any, path: str = "") -> Iterator[tuple[str, Any]]:

@@ -141,7 +141,9 @@ def plan_iterator(data: Any, word: Any, options: Layout) -> PlannedArray:
     first_shape = _first_shape(data, maxshape)
     if options.chunks is None and options.chooses_by_elements:
         options.chunks = options.choose_chunks(maxshape, itemsize)
-    options.chunks = options.chunks or _recommended(data, maxshape) or _chosen(first_shape, maxshape, itemsize)
+    hint = _hint(data, "recommended_chunk_shape", len(maxshape))
+    recommended = tuple(map(int, hint)) if hint and all(hint) else None
+    options.chunks = options.chunks or recommended or _chosen(first_shape, maxshape, itemsize)
     if dtype is None:
         return _plan_text(data, word if isinstance(word, str) else getattr(data, "dtype", None), first_shape, options)
     node, notes = new_dataset(dtype, first_shape, options)
@@ -209,11 +211,6 @@ def _hint(data: Any, name: str, axes: int) -> tuple[Any, ...] | None:
     method = getattr(data, name, None)
     hint = method() if callable(method) else None
     return tuple(hint) if isinstance(hint, (tuple, list)) and len(hint) == axes else None
-
-
-def _recommended(data: Any, maxshape: tuple[int | None, ...]) -> tuple[int, ...] | None:
-    chunks = _hint(data, "recommended_chunk_shape", len(maxshape))
-    return tuple(map(int, chunks)) if chunks and all(chunks) else None
 
 
 def _chosen(first_shape: tuple[int, ...], maxshape: tuple[int | None, ...], itemsize: int) -> tuple[int, ...]:

@@ -197,7 +197,10 @@ def give_shards(planned: PlannedArray, shard_bytes: int = SHARD_BYTES) -> None:
 
 def _choose_shards(planned: PlannedArray, shard_bytes: int, *, are_chunks_given: bool) -> None:
     """Set shards by bytes, and larger chunks where they may change; no shards for a small array."""
-    stored, lengths = planned.node.stored, _lengths(planned)
+    stored = planned.node.stored
+    lengths: tuple[int | None, ...] = stored.shape
+    if planned.iterator is not None:
+        lengths = tuple(None if length is None else int(length) for length in planned.iterator.maxshape)
     itemsize = _itemsize(stored)
     known = [length for length in lengths if length is not None]
     is_small = len(known) == len(lengths) and math.prod(known) * itemsize < chunking.SHARDED_BYTES
@@ -208,13 +211,6 @@ def _choose_shards(planned: PlannedArray, shard_bytes: int, *, are_chunks_given:
         target = min(chunking.SHARDED_CHUNK_BYTES, shard_bytes)
         stored.chunks = chunking.default_chunks(stored.shape, itemsize, target=target)
     stored.shards = Shards(chunking.shards_by_bytes(lengths, stored.chunks, itemsize, target=shard_bytes))
-
-
-def _lengths(planned: PlannedArray) -> tuple[int | None, ...]:
-    if planned.iterator is None:
-        return planned.node.stored.shape
-    most: Any = planned.iterator.maxshape
-    return tuple(None if length is None else int(length) for length in most)
 
 
 def _itemsize(stored: StoredArray) -> int:

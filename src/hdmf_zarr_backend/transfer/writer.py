@@ -192,7 +192,9 @@ class Writer:
             source = planned.source
             if source is None:
                 continue
-            if self._options.executor not in (None, "auto") and _is_large(planned):
+            # what needs its own tasks: over a megabyte of plain values, from a thread-safe source
+            is_large = not isinstance(source, (ElementSource, RowSource)) and planned_bytes(planned) > _LARGE_BYTES
+            if self._options.executor not in (None, "auto") and is_large:
                 later.append((path, planned))
                 continue
             if is_read_at_open(planned.node):
@@ -292,10 +294,9 @@ def _next(blocks: Iterator[Any]) -> Any:
     except ValueError as error:
         if "all input arrays must have the same shape" not in str(error):  # hdmf stacks rows for a block
             raise
-        raise ValueRefusedError(
-            "the rows that the iterator gives for a block differ in length",
-            remedy="Give rows of one length; for rows of different lengths, use a ragged column with an index.",
-        ) from error
+        problem = "the rows that the iterator gives for a block differ in length"
+        remedy = "Give rows of one length; for rows of different lengths, use a ragged column with an index."
+        raise ValueRefusedError(problem, remedy=remedy) from error
 
 
 def _is_below(path: str, groups: Collection[str]) -> bool:
@@ -316,11 +317,6 @@ def planned_bytes(planned: PlannedArray) -> int:
     if planned.iterator is not None:
         return 0
     return planned.node.stored.size * chunk_codec(planned.node.stored).dtype.itemsize
-
-
-def _is_large(planned: PlannedArray) -> bool:
-    """Tell whether an array needs its own tasks: over a megabyte of plain values, from a thread-safe source."""
-    return not isinstance(planned.source, (ElementSource, RowSource)) and planned_bytes(planned) > _LARGE_BYTES
 
 
 def _by_name(source: ArraySource | None) -> ArraySource | None:
