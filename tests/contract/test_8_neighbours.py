@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import zipfile
 from pathlib import Path
@@ -237,3 +238,9 @@ def test_more_files_are_open_than_a_process_may_have(local):
         for io in opened:
             io.close()
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+
+
+def test_nothing_has_the_name_of_hdmf_zarr_by_default():
+    code = "import hdmf_zarr_backend.nwb, sys; print('hdmf_zarr' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False"]
