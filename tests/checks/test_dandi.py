@@ -29,7 +29,6 @@ def written(path: Path, **options: Any) -> Path:
 
 
 @pytest.mark.filterwarnings("ignore:The NestedDirectoryStore is deprecated:FutureWarning")  # by zarr_checksum
-@pytest.mark.parametrize("zarr_format", [2, 3])
 def test_the_checksum_is_that_of_zarr_checksum(tmp_path, zarr_format):
     zarr_checksum = pytest.importorskip("zarr_checksum", reason="zarr_checksum is not installed")
     from zarr_checksum.generators import yield_files_local

@@ -16,8 +16,6 @@ from hdmf_zarr_backend.options import WriteOptions
 from tests import trees
 from tests.checks.test_verify import FORMATS, chunk, found, is_v3, tree
 
-WITHOUT_CONSOLIDATED = pytest.mark.parametrize("zarr_format", FORMATS, ids=lambda n: f"format {n}")
-
 
 @pytest.fixture(scope="module", params=FORMATS, ids=lambda n: f"format {n}")
 def listed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -85,7 +83,6 @@ def test_the_document_of_an_array_with_slashes_in_its_keys(tmp_path):
     assert found(verify(path)) == {("/0", "document-missing")}
 
 
-@WITHOUT_CONSOLIDATED
 @pytest.mark.parametrize("place", ["mapping", "local"])
 def test_nothing_is_found_in_groups_and_arrays_that_numbers_name(tmp_path, zarr_format, place):
     target: Any = {} if place == "mapping" else tmp_path / "file.zarr"
@@ -99,7 +96,6 @@ def test_nothing_is_found_in_groups_and_arrays_that_numbers_name(tmp_path, zarr_
     assert verify(target).problems == []
 
 
-@WITHOUT_CONSOLIDATED
 def test_a_document_that_is_gone_from_a_mapping(zarr_format):
     files: dict[str, bytes] = {}
     trees.write_builder(files, tree(), zarr_format=zarr_format, write_options=WriteOptions(consolidate_metadata=False))

@@ -135,7 +135,6 @@ DEFECTS: dict[str, tuple[Callable[[h5py.File], object], set[str]]] = {
 }
 
 
-@pytest.mark.parametrize("zarr_format", [2, 3])
 @pytest.mark.parametrize("name", DEFECTS)
 def test_a_defect(name, zarr_format, rich, tmp_path):
     plant, kinds = DEFECTS[name]
@@ -159,7 +158,6 @@ def _empty(table: h5py.Group) -> None:
             table[name].attrs["target"] = table[name.removesuffix("_index")].ref
 
 
-@pytest.mark.parametrize("zarr_format", [2, 3])
 def test_a_table_without_rows(zarr_format, rich, tmp_path):
     """No column has a row: numbers, texts, references, and rows of fields with references and without."""
     source = tmp_path / "a.nwb"

@@ -182,7 +182,6 @@ def test_a_chunk_that_does_not_decode(store, array, damage):
         assert "chunk-damaged" in kinds
 
 
-@pytest.mark.parametrize("zarr_format", FORMATS)
 def test_a_bit_that_flips_is_found_where_there_is_a_checksum(tmp_path, zarr_format):
     """scale.md, section 6: zstd frames have a checksum, whatever the document says."""
     path = tmp_path / "file.zarr"

@@ -151,7 +151,6 @@ def _stored(path: Path, zarr_format: int, **options: Any) -> str:
 
 @pytest.mark.filterwarnings("ignore:Numcodecs codecs are not in the Zarr version 3")
 @pytest.mark.parametrize("name", _zarr_codecs())
-@pytest.mark.parametrize("zarr_format", [2, 3])
 def test_codecs_of_zarr_are_taken_in_both_formats(name, zarr_format, tmp_path):
     make, wanted = _zarr_codecs()[name]
     document = json.loads(_stored(tmp_path / "a.zarr", zarr_format, compressor=make()))
@@ -165,7 +164,6 @@ def test_codecs_of_zarr_are_taken_in_both_formats(name, zarr_format, tmp_path):
 
 @needs_zarr_3
 @pytest.mark.filterwarnings("ignore:Numcodecs codecs are not in the Zarr version 3")
-@pytest.mark.parametrize("zarr_format", [2, 3])
 def test_filters_of_zarr_are_taken(zarr_format, tmp_path):
     from zarr.codecs import numcodecs as wrapped
 

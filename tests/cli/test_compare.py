@@ -46,7 +46,6 @@ def test_differences_are_lines_and_a_sum(a, b, zarrio):
     assert lines[3] == "3 differences: 1 attribute, 1 chunks, 1 value"
 
 
-@pytest.mark.parametrize("zarr_format", [2, 3])
 def test_an_export_keeps_the_encoding_of_its_times(tmp_path, zarr_format, zarrio):
     """pynwb writes times as ASCII, also as single values."""
     nwbfile = NWBFile("text", "id", datetime(2026, 3, 14, tzinfo=UTC))

@@ -85,7 +85,6 @@ def odd_tree() -> GroupBuilder:
     return root
 
 
-@pytest.mark.parametrize("zarr_format", [2, 3])
 def test_every_document_is_strict_json(written, tmp_path, zarr_format):
     odd = written_odd(tmp_path / "odd.zarr", strict_json=True, zarr_format=zarr_format)
     for path in (odd, written(zarr_format, True)):
@@ -114,7 +113,6 @@ def add_more(path: Path) -> None:
         io.write_builder(root)
 
 
-@pytest.mark.parametrize("zarr_format", [2, 3])
 def test_what_changes_a_strict_file_keeps_it_strict(tmp_path, zarr_format):
     path = written_odd(tmp_path / "odd.zarr", strict_json=True, zarr_format=zarr_format)
     add_more(path)
@@ -150,7 +148,6 @@ def test_a_file_with_tokens_does_not_become_strict_by_the_way(tmp_path):
 # ---- zarrita --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("zarr_format", [2, 3])
 def test_zarrita_reads_the_consolidated_document_and_every_array_that_it_can_type(written, zarr_format):
     path = written(zarr_format, True)
     arrays = arrays_in(path)
@@ -162,7 +159,6 @@ def test_zarrita_reads_the_consolidated_document_and_every_array_that_it_can_typ
     assert set(reported["listed"]) == set(arrays)
 
 
-@pytest.mark.parametrize("zarr_format", [2, 3])
 def test_the_consolidated_document_of_a_default_file_is_none_for_zarrita(written, zarr_format):
     """One NaN in one attribute spoils it; the reason is in `GAPS`."""
     path = written(zarr_format, False)

@@ -27,8 +27,6 @@ from tests.trees import dataset, group, root, write_builder
 
 ts = pytest.importorskip("tensorstore")
 
-FORMATS = pytest.mark.parametrize("zarr_format", [2, 3])
-
 
 def open_spec(spec: dict[str, Any]) -> Any:
     return ts.open(json.loads(json.dumps(spec)), open=True, read=True).result()
@@ -60,7 +58,6 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return samples.write_hdf5(tmp_path_factory.mktemp("recorded") / "a.nwb", nwbfile)
 
 
-@FORMATS
 @pytest.mark.parametrize("name", ["keep", "blosc", "zstd", "zlib", "none"])
 def test_converted_files_open_or_are_refused(recorded, tmp_path, name, zarr_format):
     convert(recorded, tmp_path / "a.nwb.zarr", codec=name, zarr_format=zarr_format)
@@ -88,7 +85,6 @@ def test_converted_files_open_or_are_refused(recorded, tmp_path, name, zarr_form
     )
 
 
-@FORMATS
 def test_tensorstore_writes_and_resizes_what_we_made(tmp_path, zarr_format):
     data = ZarrDataIO(np.zeros((10, 2), "i4"), chunks=(5, 2), maxshape=(None, 2))
     path = write_builder(tmp_path / "a.zarr", root(dataset("a", data)), zarr_format=zarr_format)
@@ -137,7 +133,6 @@ def test_a_checksum_after_the_compressor_is_one_that_it_knows(tmp_path):
     assert_opens(arrays_in(path)["a"], np.arange(500))
 
 
-@FORMATS
 def test_what_has_no_spec_is_refused(tmp_path, zarr_format):
     rows = dataset("rows", np.zeros(3, [("a", "i4"), ("b", "f8")]))
     filtered = dataset("filtered", ZarrDataIO(np.arange(5), filters=[{"id": "delta", "dtype": "<i8"}]))
@@ -274,7 +269,6 @@ def test_chunks_that_are_left_out_and_arrays_that_were_resized(tmp_path, fill, m
 
 
 @pytest.mark.parametrize("dtype", ["int4", "bfloat16", "float8_e4m3fn", "float8_e5m2"])
-@FORMATS
 def test_types_that_only_tensorstore_has_are_one_clear_error(tmp_path, dtype, zarr_format):
     path = tmp_path / "a.zarr"
     if zarr_format == 2:

@@ -79,7 +79,6 @@ def test_a_dataset_as_an_xarray(path):
     np.testing.assert_array_equal(array.isel(time=slice(3, 25)).mean("channel").values, data[3:25].mean(axis=1))
 
 
-@pytest.mark.parametrize("zarr_format", [2, 3])
 def test_xarray_opens_a_whole_file(tmp_path, zarr_format):
     path = samples.write_zarr(tmp_path / "a.nwb.zarr", samples.plain_nwbfile(), zarr_format=zarr_format)
     tree = xarray.open_datatree(path, engine="zarr", chunks=None)

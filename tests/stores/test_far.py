@@ -43,9 +43,6 @@ from tests.stores.test_kinds import check_linked_pair, linked_pair
 CHUNKED = np.arange(64 * 1000, dtype="i4").reshape(-1, 10)
 
 
-FORMATS = pytest.mark.parametrize("zarr_format", [2, 3])
-
-
 def nwbfile_of(count: int) -> NWBFile:
     nwbfile = samples.plain_nwbfile()
     for number in range(count):
@@ -85,7 +82,6 @@ def test_requests_without_what_is_inlined(web):
     assert web.requests > 3
 
 
-@FORMATS
 def test_requests_to_open_and_read(web, s3, zarr_format):
     """One to a file whose format is given, two if it is not, or is the other one; whatever the file holds."""
     samples.write_zarr(web.folder / "a.zarr", nwbfile_of(40), zarr_format=zarr_format)
@@ -101,7 +97,6 @@ def test_requests_to_open_and_read(web, s3, zarr_format):
         assert s3.count("GET") == s3.count() <= most
 
 
-@FORMATS
 def test_a_slice_asks_for_its_chunks_at_once(s3, zarr_format):
     write_chunked(s3.url("a.zarr"), storage_options=s3.options, zarr_format=zarr_format)
     with reading(s3.url("a.zarr"), s3.options) as data:
@@ -177,7 +172,6 @@ def test_a_missing_chunk_is_asked_for_once(s3):
         assert s3.count() == 3
 
 
-@FORMATS
 def test_requests_to_write_and_to_append(s3, zarr_format):
     with NWBZarrIO(s3.url("a.nwb.zarr"), "w", storage_options=s3.options, zarr_format=zarr_format) as io:
         s3.proxy.requests.clear()
@@ -307,7 +301,6 @@ def test_a_refused_open_by_s3fs_is_an_error(s3):
     assert caught.value.store == s3.url("a.zarr")
 
 
-@FORMATS
 def test_a_bucket_that_may_not_be_listed_refuses_what_is_not_there(s3, zarr_format):
     write_chunked(s3.url("a.zarr"), storage_options=s3.options, zarr_format=zarr_format)
     absent = ".zmetadata" if zarr_format == 3 else "zarr.json"
@@ -523,7 +516,6 @@ def secure(web: WebServer, tmp_path: Path) -> str:
     return web.url.replace("http:", "https:")
 
 
-@pytest.mark.parametrize("zarr_format", [2, 3])
 def test_a_pair_of_files_over_tls(secure, web, zarr_format):
     linked_pair(StoreKind(web.folder), zarr_format)
     trusting = {"client_options": {"allow_invalid_certificates": True, "timeout": "5s"}}

@@ -26,7 +26,6 @@ def write_values(folder: Path, **options: Any) -> None:
         io.write_builder(trees.root(trees.dataset("data", data)))
 
 
-@pytest.mark.parametrize("zarr_format", [2, 3])
 def test_a_file_opens_with_two_requests(web, web_proxy, zarr_format):
     samples.write_zarr(web.folder / "a.nwb.zarr.zip", samples.plain_nwbfile(), zarr_format=zarr_format)
     with NWBZarrIO(f"{web_proxy.url}/a.nwb.zarr.zip", "r") as io:

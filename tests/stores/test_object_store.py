@@ -23,7 +23,6 @@ from tests.storekinds import StoreKind
 from tests.stores.test_far import CHUNKED, reading, write_chunked
 
 pytestmark = pytest.mark.slow
-FORMATS = pytest.mark.parametrize("zarr_format", [2, 3])
 
 
 def make_bucket(endpoint: str, name: str) -> None:
@@ -56,7 +55,6 @@ def options(server: S3Server, zarr_format: int) -> dict[str, Any]:
     return {"storage_options": server.options, "zarr_format": zarr_format}
 
 
-@FORMATS
 def test_what_is_written_is_read_and_equals_the_local_file_key_by_key(server, zarr_format, tmp_path):
     nwbfile, url = samples.rich_nwbfile(), server.url(f"whole/{zarr_format}.nwb.zarr")
     local = StoreKind(tmp_path)
@@ -73,7 +71,6 @@ def test_what_is_written_is_read_and_equals_the_local_file_key_by_key(server, za
         TestCase().assertContainerEqual(io.read(), nwbfile, ignore_hdmf_attrs=True)
 
 
-@FORMATS
 def test_a_file_is_added_to_and_linked_to(server, zarr_format):
     first, second = (server.url(f"linked {zarr_format}/{name}.nwb.zarr") for name in ("first", "second"))
     with NWBZarrIO(first, "w", **options(server, zarr_format)) as io:
@@ -108,7 +105,6 @@ def test_a_second_writer_is_refused(server):
 
 
 @pytest.mark.parametrize("fault", ["503", "reset", "cut"])
-@FORMATS
 def test_what_passes_is_not_noticed(server, zarr_format, fault):
     url = server.url(f"faults {fault} {zarr_format}.zarr")
     # obstore does not ask again for a listing that was cut
@@ -127,13 +123,11 @@ def emptied(server: S3Server) -> S3Server:
 
 
 @pytest.mark.parametrize("before", [False, True], ids=["a new file", "an overwrite"])
-@FORMATS
 def test_a_write_that_is_killed_anywhere(emptied, zarr_format, before):
     """At as many points as in the fast set: each takes seconds here."""
     check_server(emptied, zarr_format=zarr_format, before=before, slow=False)
 
 
-@FORMATS
 def test_an_append_that_is_killed_anywhere_is_undone_or_done(emptied, zarr_format, tmp_path):
     write_before(tmp_path / "before", zarr_format)
     contents = local_contents(tmp_path / "before")

@@ -14,10 +14,7 @@ from hdmf_zarr_backend.errors import UsageError
 from hdmf_zarr_backend.options import WriteOptions
 from tests import samples, trees
 
-FORMATS = pytest.mark.parametrize("zarr_format", [2, 3])
 
-
-@FORMATS
 @pytest.mark.parametrize("mode", ["r", "r-"])
 def test_without_a_consolidated_document(tmp_path, zarr_format, mode):
     with ZarrIO(

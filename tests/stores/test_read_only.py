@@ -78,7 +78,6 @@ def test_nothing_is_written_to_a_web_server(web, tmp_path, operation, zarr_forma
     assert {path: path.read_bytes() for path in web.folder.rglob("*") if path.is_file()} == before
 
 
-@pytest.mark.parametrize("zarr_format", [2, 3])
 def test_what_is_there_is_read(web, zarr_format):
     trees.write_builder(
         web.folder / "a.zarr",

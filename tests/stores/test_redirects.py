@@ -85,7 +85,6 @@ def test_no_chunk_comes_from_another_server(tmp_path, near, far, options, rules,
 
 
 @BOTH
-@pytest.mark.parametrize("zarr_format", [2, 3])
 def test_no_document_comes_from_another_server(tmp_path, near, far, options, zarr_format):
     put(tmp_path, zarr_format=zarr_format)
     redirect(near, lambda path: far.url + path)
