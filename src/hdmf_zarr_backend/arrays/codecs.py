@@ -113,11 +113,6 @@ def check_stated(codec: Any, data: bytes, most: int) -> None:
         _blosc(data)
 
 
-def is_incremental(codec: Any) -> bool:
-    """Return whether a codec decodes to memory of its own before it copies to ``out``."""
-    return getattr(codec, "codec_id", "") in _INCREMENTAL
-
-
 def _bytes(data: Any) -> bytes:
     return data if type(data) is bytes else memoryview(data).cast("B").tobytes()
 
@@ -551,7 +546,7 @@ class ChunkCodec:
     def _decompressed(self, data: bytes, flat: npt.NDArray[np.uint8]) -> Any:
         """Return the decompressed bytes of a chunk; most compressors write them into ``flat``."""
         compressor = cast(Any, self._compressor)
-        if is_incremental(compressor):
+        if getattr(compressor, "codec_id", "") in _INCREMENTAL:  # it decodes to memory of its own
             return decode_bounded(compressor, data, flat.size)
         check_stated(compressor, data, flat.size)
         return compressor.decode(data, flat)

@@ -40,15 +40,10 @@ _DATES = (datetime.datetime, datetime.date)
 _LARGEST = 2**26  # bytes of an attribute: a damaged file may declare a text of any length
 
 
-def _encode_value(value: Any, reference: Reference, *, strict: bool) -> Encoded:
+def _encode(value: Any, reference: Reference) -> Encoded:
     """Return the JSON, the NCZarr type and the remark for a value; arguments as of `encode_attributes`."""
     if type(value) is str:  # the most frequent type
         return value, None, None
-    encoded = _encode(value, reference)
-    return _strict(*encoded) if strict else encoded
-
-
-def _encode(value: Any, reference: Reference) -> Encoded:
     found = reference(value)
     if found is not None:
         return found, None, None
@@ -257,7 +252,7 @@ def _spelled(value: Any) -> Any:
 
 
 def _decode_value(value: Any, kind: Any, remark: Any, resolve: Resolve) -> Any:
-    """Return the value for JSON, an NCZarr type (None, or such as ``"<f4"``) and a remark of `_encode_value`.
+    """Return the value for JSON, an NCZarr type (None, or such as ``"<f4"``) and a remark of `_encode`.
 
     Types other than numbers are ignored: netcdf-c writes ``">S1"`` for text. Raises one of `_DAMAGE` if parts do not
     fit together.
@@ -374,7 +369,8 @@ def encode_attributes(
     encoded: dict[str, Any] = {}
     for name, stored in escape(attributes, notes).items():
         try:
-            value, kind, remark = _encode_value(attributes[name], reference, strict=strict)
+            found = _encode(attributes[name], reference)
+            value, kind, remark = _strict(*found) if strict else found
         except ValueRefusedError as error:
             error.problem = f"the attribute {name!r} cannot be stored: {error.problem}"
             error.remedy = _REMEDY if error.remedy == error.advice else error.remedy

@@ -26,9 +26,9 @@ Source: Zarr v3 specification, "Metadata", "Chunk key encoding"; zarr-python for
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from operator import attrgetter
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from hdmf_zarr_backend.errors import MetadataError, UsageError, ZarrBackendError
 from hdmf_zarr_backend.formats import type_codes, zarr3_attributes, zarr3_codecs, zarr3_fills, zarr3_types
@@ -293,8 +293,7 @@ _properties: Callable[[StoredArray], tuple[Any, ...]] = attrgetter(
 """Returns the properties of an array that its document states, except for the shape."""
 
 
-@dataclass(slots=True, frozen=True)
-class _Decoded:
+class _Decoded(NamedTuple):
     """Codecs, data type and fill value of a node. Nodes share them, so they must not be changed."""
 
     chain: Chain
@@ -492,8 +491,7 @@ def _made_document(node: Dataset[Attributes]) -> dict[str, Any]:
     }
 
 
-@dataclass(slots=True, frozen=True)
-class _Encoded:
+class _Encoded(NamedTuple):
     """Data type, codecs and fill value of a document. Documents share them, so they must not be changed."""
 
     data_type: Any

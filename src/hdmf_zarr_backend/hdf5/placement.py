@@ -11,8 +11,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from hdmf_zarr_backend.errors import ZarrBackendError
 from hdmf_zarr_backend.formats.links import Link, LinkedFile
@@ -30,8 +29,7 @@ _SUFFIX = ".zarr"
 _NEIGHBOURS = ("", ".nwb", ".h5", ".hdf5")
 
 
-@dataclass(slots=True)
-class Placed:
+class Placed(NamedTuple):
     """A group or array: its path in the HDF5 file and its source; paths as in the model."""
 
     path: str
@@ -40,8 +38,7 @@ class Placed:
     node: Node
 
 
-@dataclass(slots=True)
-class PlacedLink:
+class PlacedLink(NamedTuple):
     """A link: its path, its form, and its target in HDF5; ``file`` for an external link."""
 
     path: str
@@ -50,8 +47,7 @@ class PlacedLink:
     file: str = ""
 
 
-@dataclass(slots=True)
-class _Pending:
+class _Pending(NamedTuple):
     path: str
     file: LinkedFile
     link: Link

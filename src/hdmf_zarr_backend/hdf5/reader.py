@@ -15,8 +15,7 @@ import posixpath
 from collections import deque
 from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import h5py
 import numpy as np
@@ -128,8 +127,7 @@ class SourceFile(OpenGroups):
             self.file.close()
 
 
-@dataclass(slots=True)
-class Placed:
+class Placed(NamedTuple):
     """A group, dataset or named type, and its path in the Zarr file, as in the model."""
 
     path: str
@@ -138,8 +136,7 @@ class Placed:
     raw: bytes
 
 
-@dataclass(slots=True)
-class PlacedLink:
+class PlacedLink(NamedTuple):
     """A link: its path, its target, and the note of its form in HDF5 (None for a plain soft link)."""
 
     path: str
@@ -147,8 +144,7 @@ class PlacedLink:
     note: Any = None
 
 
-@dataclass(slots=True)
-class _Pending:
+class _Pending(NamedTuple):
     path: str
     file: SourceFile
     raw: bytes
@@ -322,7 +318,14 @@ class Hdf5Tree:
         """Return the object id of the object at a path, None if it has none; each is read once."""
         key = (file.location, raw)
         if key not in self._ids:
-            self._ids[key] = object_id(h5o.open(*file.within(raw)))
+            self._ids[key] = None
+            node = h5o.open(*file.within(raw))
+            attribute = h5a.open(node, b"object_id") if h5a.exists(node, b"object_id") else None
+            if attribute is not None and attribute.shape == () and attribute.dtype.kind in "OS":
+                values = np.zeros((), attribute.dtype)
+                attribute.read(values)
+                value: Any = values[()]
+                self._ids[key] = value.decode("utf-8", "replace") if isinstance(value, bytes) else None
         return self._ids[key]
 
     def reference_to(self, placed: Placed) -> Reference:
@@ -351,17 +354,6 @@ def address_of(file: SourceFile, raw: bytes) -> Address | None:
     except H5_ERRORS:
         return None
     return info.fileno, info.addr
-
-
-def object_id(node: Any) -> str | None:
-    """Return the object id of a low-level object, None if it has none."""
-    attribute = h5a.open(node, b"object_id") if h5a.exists(node, b"object_id") else None
-    if attribute is None or attribute.shape != () or attribute.dtype.kind not in "OS":
-        return None
-    values = np.zeros((), attribute.dtype)
-    attribute.read(values)
-    value: Any = values[()]
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else None
 
 
 def _warn_broken(link: _Pending, target: str) -> None:

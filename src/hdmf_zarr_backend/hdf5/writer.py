@@ -569,7 +569,7 @@ class Filler:
         cache = self._caches.setdefault(placed.file.location, ChunkCache(self._cache_bytes))
         size = min(BLOCK_BYTES, most or BLOCK_BYTES)
         pipeline = target.pipeline if most else None
-        for region in block_slices(node.stored, target.form.shape, target.chunks, block_bytes=size, most_bytes=most):
+        for region in block_slices(node.stored, target.form.shape, target.chunks, size, most):
             yield BlockTask(placed.file.store, placed.own, node, region, cache, target.chunks or (), pipeline, number)
         cache.forget(placed.own)
 
@@ -616,41 +616,26 @@ def named(placed: Placed) -> AbstractContextManager[None]:
 @contextmanager
 def writing_at(store: str, path: str) -> Iterator[None]:
     """Add store and path to errors raised in this block, also to those of the system."""
-    try:
-        yield
-    except ZarrBackendError as error:
-        error.locate(store, path)
-        raise
-    except OSError as error:
-        error.add_note(f"while writing {path!r} of {store!r}")
-        raise
+    with at(store, path):
+        try:
+            yield
+        except OSError as error:
+            if not isinstance(error, ZarrBackendError):
+                error.add_note(f"while writing {path!r} of {store!r}")
+            raise
 
 
 # ---- blocks ---------------------------------------------------------------------------------------------------------
 
 
 def block_slices(
-    stored: StoredArray,
-    shape: tuple[int, ...],
-    chunks: tuple[int, ...] | None,
-    *,
-    block_bytes: int = BLOCK_BYTES,
-    most_bytes: int = 0,
+    stored: StoredArray, shape: Lengths, chunks: Lengths | None, block_bytes: int, most_bytes: int
 ) -> Iterator[Region]:
     """Yield regions that together cover a dataset.
 
     A region consists of complete HDF5 chunks, so each of those is compressed once. Of the possible shapes, the one is
     chosen that decodes the fewest Zarr chunks: each once, if a common multiple of both chunk shapes fits.
     """
-    steps = _block_shape(stored, shape, chunks, block_bytes, most_bytes)
-    for corner in itertools.product(*(range(0, n, step) for n, step in zip(shape, steps, strict=True))):
-        yield tuple(slice(c, min(c + step, n)) for c, step, n in zip(corner, steps, shape, strict=True))
-
-
-def _block_shape(
-    stored: StoredArray, shape: Lengths, chunks: Lengths | None, block_bytes: int, most_bytes: int
-) -> Lengths:
-    """Return the shape of the regions; parameters as in `block_slices`."""
     dtype = numpy_dtype(stored.data_type)
     itemsize = (_OBJECT_BYTES if dtype.hasobject else dtype.itemsize) * math.prod(stored.shape[len(shape) :])
     own = tuple(min(c, n) for c, n in zip(stored.chunks, shape, strict=False))
@@ -665,7 +650,8 @@ def _block_shape(
             steps, needed = found, count
         if needed == math.prod(-(-n // z) for n, z in zip(shape, own, strict=True)):
             break
-    return steps
+    for corner in itertools.product(*(range(0, n, step) for n, step in zip(shape, steps, strict=True))):
+        yield tuple(slice(c, min(c + step, n)) for c, step, n in zip(corner, steps, shape, strict=True))
 
 
 def _shapes(own: Lengths, unit: Lengths, shape: Lengths, bound: int, enough: int) -> Iterator[Lengths]:
