@@ -5,7 +5,7 @@ Separate from `dataio`, so that a conversion does not import hdmf, which is slow
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 from hdmf_zarr_backend.errors import MetadataError, UsageError
@@ -39,25 +39,19 @@ def compressor_config(codec: Any, names: Iterable[str] = CODECS) -> Any:
     return codec_config(codec)
 
 
-def _of_format_3(config: dict[str, Any], tunable: Collection[str]) -> dict[str, Any]:
-    """Return a configuration of zarr 3 as one of numcodecs; ``tunable`` has the settings that zarr chooses later."""
-    try:
-        decoded = decode_codec(config)
-    except MetadataError as error:
-        remedy = "Give a compressor or a filter; the codecs that make bytes and shards are not given here."
-        raise UsageError(error.problem, remedy=remedy) from error
-    if decoded["id"] == "blosc" and "shuffle" in tunable:
-        decoded["shuffle"] = 1  # not chosen by the user; zarr chooses it when it knows the data type
-    return decoded
-
-
 def codec_config(codec: Any) -> dict[str, Any]:
     """Return the configuration of a codec object of numcodecs or zarr, or of a configuration of either."""
     config = codec.get_config() if hasattr(codec, "get_config") else codec
     if not isinstance(config, dict) and hasattr(config, "to_dict"):
         config = config.to_dict()
     if isinstance(config, dict) and "id" not in config and "name" in config:
-        config = _of_format_3(config, tunable=getattr(codec, "_tunable_attrs", ()))
+        try:
+            config = decode_codec(config)
+        except MetadataError as error:
+            remedy = "Give a compressor or a filter; the codecs that make bytes and shards are not given here."
+            raise UsageError(error.problem, remedy=remedy) from error
+        if config["id"] == "blosc" and "shuffle" in getattr(codec, "_tunable_attrs", ()):
+            config["shuffle"] = 1  # not chosen by the user; zarr chooses it when it knows the data type
     if not isinstance(config, dict) or "id" not in config:
         remedy = "Give a codec of numcodecs or zarr, or its configuration, a dict with 'id' or 'name'."
         raise UsageError(f"{codec!r} is not a codec", remedy=remedy)

@@ -47,6 +47,11 @@ def _changed(location: str) -> StoreError:
     return StoreError(problem, store=location, remedy="Wait until no program writes to it, and start again.")
 
 
+def _unopened(error: OSError, path: str) -> Exception:
+    problem = f"the source cannot be opened ({error})"
+    return resource_failure(error, "opened", store=path) or StoreError(problem, store=path)
+
+
 class FileBytes:
     """A local file that must not change while it is read, made by `file_bytes`."""
 
@@ -110,8 +115,7 @@ class FileBytes:
         try:
             descriptor = os.open(self.path, os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0))
         except OSError as error:
-            problem = f"the source cannot be opened ({error})"
-            raise resource_failure(error, "opened", store=self.path) or StoreError(problem, store=self.path) from error
+            raise _unopened(error, self.path) from error
         try:
             self._check(os.fstat(descriptor))
         except StoreError:
@@ -131,8 +135,7 @@ def file_bytes(path: str) -> FileBytes:
     try:
         state = os.stat(absolute)
     except OSError as error:
-        problem = f"the source cannot be opened ({error})"
-        raise resource_failure(error, "opened", store=absolute) or StoreError(problem, store=absolute) from error
+        raise _unopened(error, absolute) from error
     return _shared(absolute, state.st_size, state.st_mtime_ns)
 
 

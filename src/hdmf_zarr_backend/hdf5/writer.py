@@ -14,7 +14,7 @@ import operator
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, TypeAlias
 
@@ -459,6 +459,7 @@ def _text(item: Any) -> bytes:
     raise TypeError(f"{item!r} is not text")
 
 
+@dataclass
 class Filler:
     """Writes the values of Zarr arrays to HDF5 datasets that exist already, in one of three ways.
 
@@ -472,19 +473,16 @@ class Filler:
     Source: HDF5 reference manual, `H5Dwrite_chunk`.
     """
 
-    def __init__(
-        self,
-        groups: OpenGroups,
-        refer: Callable[[Reference, LinkedFile], Any],
-        options: WriteOptions,
-        advance: Callable[[str, int], None],
-    ) -> None:
-        self._groups = groups
-        self._refer = refer
-        self._options = options
-        self._advance = advance
-        self._cache_bytes = options.memory_budget // _CACHE_SHARE
-        self._caches: dict[str, ChunkCache] = {}
+    groups: OpenGroups
+    refer: Callable[[Reference, LinkedFile], Any]
+    options: WriteOptions
+    advance: Callable[[str, int], None]
+    caches: dict[str, ChunkCache] = field(default_factory=dict)
+
+    @property
+    def cache_bytes(self) -> int:
+        """Bytes of the cache of a file, for chunks that belong to two blocks."""
+        return self.options.memory_budget // _CACHE_SHARE
 
     def fill(self, planned: list[tuple[Placed, DatasetForm]]) -> None:
         """Write all values."""
@@ -506,8 +504,8 @@ class Filler:
                         self._put(target, task, task.run())
                     _encode_cached(target)
         if later:
-            with runner(self._options.executor) as pool:
-                budget = self._options.memory_budget - self._cache_bytes
+            with runner(self.options.executor) as pool:
+                budget = self.options.memory_budget - self.cache_bytes
                 most = task_bytes_for(budget, pool.workers)
                 tasks = (task for number, target in enumerate(later) for task in self._tasks(target, most, number))
                 for done, result in pool.run(tasks, budget=budget, in_order=True):
@@ -520,9 +518,9 @@ class Filler:
 
     def _target(self, placed: Placed, node: Dataset[Attributes], form: DatasetForm) -> _Target:
         stored = node.stored
-        dataset = h5d.open(*self._groups.within(raw_of(absolute(placed.path))))
+        dataset = h5d.open(*self.groups.within(raw_of(absolute(placed.path))))
         file = placed.file
-        refer = refer_json(lambda reference: self._refer(reference, file))
+        refer = refer_json(lambda reference: self.refer(reference, file))
         target = _Target(placed, form, node, dataset, refer)
         created = dataset.get_create_plist()
         if created.get_layout() != h5d.CHUNKED:
@@ -561,12 +559,12 @@ class Filler:
                 )
             yield index, missing if data is None else data
             lengths = (part.stop - part.start for part in region_of(node.stored, index))
-            self._advance(absolute(target.placed.path), math.prod(lengths) * dtype.itemsize)
+            self.advance(absolute(target.placed.path), math.prod(lengths) * dtype.itemsize)
 
     def _tasks(self, target: _Target, most: int, number: int = 0) -> Iterator[BlockTask]:
         """Yield the blocks of an array, each of at most ``most`` bytes; ``most`` is 0 for blocks that stay here."""
         placed, node = target.placed, target.node
-        cache = self._caches.setdefault(placed.file.location, ChunkCache(self._cache_bytes))
+        cache = self.caches.setdefault(placed.file.location, ChunkCache(self.cache_bytes))
         size = min(BLOCK_BYTES, most or BLOCK_BYTES)
         pipeline = target.pipeline if most else None
         for region in block_slices(node.stored, target.form.shape, target.chunks, size, most):
@@ -578,7 +576,7 @@ class Filler:
             _write(target, task.region, result)
         else:
             write_direct(h5py.Dataset(target.dataset), result)
-        self._advance(absolute(target.placed.path), task.nbytes)
+        self.advance(absolute(target.placed.path), task.nbytes)
 
 
 def _write(target: _Target, region: Region, block: Array) -> None:
