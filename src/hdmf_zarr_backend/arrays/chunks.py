@@ -18,7 +18,7 @@ from hdmf_zarr_backend.arrays.chunk_cache import BLOCKS, ELEMENTS, ChunkCache
 from hdmf_zarr_backend.arrays.codecs import ChunkCodec, reading_codec
 from hdmf_zarr_backend.arrays.fills import fill_array
 from hdmf_zarr_backend.arrays.growth import FEW
-from hdmf_zarr_backend.arrays.objects import Array, Elements, SplitElements
+from hdmf_zarr_backend.arrays.objects import Array, Elements
 from hdmf_zarr_backend.arrays.selection import Axis, AxisPart, copy_part, full_mask, is_plain, normalise
 from hdmf_zarr_backend.arrays.shards import ShardReader
 from hdmf_zarr_backend.arrays.stored_chunks import opened_chunk, stored_chunk
@@ -284,7 +284,7 @@ class ChunkReader:
         key = join(self.path, array.chunk_name(index))
         if self.edits is not None or array.shape[1:] != array.chunks[1:] or self._cache.get(key) is not None:
             raise LookupError(key)
-        split: SplitElements | Elements | None = self._cache.get(key, ELEMENTS)
+        split: Elements | None = self._cache.get(key, ELEMENTS)
         if split is None:
             stored = functools.cache(lambda: self._stored(index))
             row = self._row(position, index, stored)

@@ -31,7 +31,6 @@ from hdmf_zarr_backend.arrays.objects import (
     JSONRows,
     LittleRows,
     ReferenceTexts,
-    SplitElements,
     StructRows,
 )
 from hdmf_zarr_backend.arrays.plug_ins import PACKAGES, PlugIn, PlugInError, make_plug_in
@@ -502,7 +501,7 @@ class ChunkCodec:
         problem = f"{what} cannot be decoded ({reason})"
         return ChunkError(problem, remedy="Restore it from a copy; `zarrio verify` lists all such chunks.")
 
-    def split(self, data: bytes, *, max_object_bytes: int = MAX_OBJECT_BYTES) -> SplitElements | Elements | None:
+    def split(self, data: bytes, *, max_object_bytes: int = MAX_OBJECT_BYTES) -> Elements | None:
         """Return the unparsed elements of a chunk of references or rows, None for any other chunk."""
         if len(self._filters) != 1 or not isinstance(self._filters[0], (JSONRows, ReferenceTexts, StructRows)):
             return None

@@ -7,6 +7,7 @@ of a JSON parser.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import json
 from collections.abc import Callable, Iterable
@@ -61,15 +62,7 @@ class JSONRows:
         """Return the text of each element along the first axis; an object that occurs again is not encoded again."""
         if array.ndim > 1:
             return [f"[{','.join(self._elements(row, known))}]" for row in array]
-        texts: list[str] = []
-        for item in array.tolist():
-            text = known.get(id(item))  # the array holds all items, so an id means one object
-            if text is None:
-                text = self._text(item)
-                if isinstance(item, dict):
-                    known[id(item)] = text
-            texts.append(text)
-        return texts
+        return _texts(array.tolist(), self._text, known if array.dtype == object else {})
 
     def split(self, buf: bytes) -> SplitElements | None:
         """Return the unparsed elements of a chunk, None if they cannot be separated without parsing."""
@@ -129,7 +122,26 @@ def _numbered(items: list[T]) -> tuple[list[T], npt.NDArray[np.intp]]:
     return list(known), numbers
 
 
-class SplitElements:
+class Elements:
+    """The elements of one chunk, each of which is decoded when it is read."""
+
+    def __init__(self, element: Callable[[int], Any], count: int, nbytes: int) -> None:
+        self._element = element
+        self._count = count
+        self.shape: tuple[int, ...] = (count,)
+        self.nbytes = nbytes
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getitem__(self, position: int) -> Any:
+        """Return one element."""
+        if not 0 <= position < self._count:
+            raise ValueError(position)
+        return self._element(position)
+
+
+class SplitElements(Elements):
     """The elements of one chunk as text, each of which is parsed when it is read.
 
     Callers read single rows of a table of a hundred thousand references much more often than all of them.
@@ -138,12 +150,12 @@ class SplitElements:
     def __init__(
         self, text: bytes, borders: npt.NDArray[np.intp], end: int, separator: bytes, shape: tuple[int, ...]
     ) -> None:
+        super().__init__(self._parsed, len(borders) + 1, len(text) + borders.nbytes)
         self.shape = shape
         self._text = text
         self._borders = borders
         self._end = end
         self._separator = separator
-        self.nbytes = len(text) + borders.nbytes
 
     def parts(self) -> list[bytes]:
         """Return all elements, without the bytes at both ends that belong to the separators."""
@@ -153,13 +165,7 @@ class SplitElements:
         """Return one of the `parts` with the bytes at both its ends."""
         return self._separator[2:] + part + self._separator[:1]
 
-    def __len__(self) -> int:
-        return len(self._borders) + 1
-
-    def __getitem__(self, position: int) -> Any:
-        """Return one element."""
-        if position >= len(self):
-            raise ValueError(position)
+    def _parsed(self, position: int) -> Any:
         start = int(self._borders[position - 1]) + 2 if position else 1
         stop = int(self._borders[position]) + 1 if position < len(self._borders) else self._end
         return parse_fast(self._text[start:stop])
@@ -264,8 +270,14 @@ _DECODE: dict[str, Callable[[str], Any]] = {"text": _text_cell, "reference": tex
 
 def cell_texts(cells: Iterable[Any], kind: str) -> list[str]:
     """Return ``cells``, which the caller holds, as a field of ``kind`` holds them."""
-    encode = _ENCODE[kind]
-    known: dict[int, str] = {}  # the caller holds all cells, so an id means one object, which is converted once
+    return _texts(cells, _ENCODE[kind], {})
+
+
+def _texts(cells: Iterable[Any], encode: Callable[[Any], str], known: dict[int, str]) -> list[str]:
+    """Return the texts of cells; one that occurs again is in ``known``, by its id, and is not encoded again.
+
+    An id means one object, since the caller holds all cells.
+    """
     texts = []
     for cell in cells:
         text = known.get(id(cell))
@@ -278,16 +290,6 @@ def cell_texts(cells: Iterable[Any], kind: str) -> list[str]:
 def cell_width(cells: Iterable[Any], kind: str) -> int:
     """Return the characters of the longest of ``cells`` as a field of ``kind`` holds them."""
     return max(map(len, cell_texts(cells, kind)), default=0)
-
-
-def _decoded(texts: Iterable[str], decode: Callable[[str], Any]) -> list[Any]:
-    known: dict[str, Any] = {}
-    cells = []
-    for text in texts:
-        if text not in known:
-            known[text] = decode(text)
-        cells.append(known[text])
-    return cells
 
 
 # ---- references -----------------------------------------------------------------------------------------------------
@@ -303,31 +305,12 @@ class ReferenceTexts:
 
     def decode(self, buf: Any, out: Any = None) -> Array:
         """Return the references as an object array with one axis."""
-        return np.fromiter(_decoded(_VLEN.decode(buf), text_reference), dtype=object)
+        return np.fromiter(map(functools.cache(text_reference), _VLEN.decode(buf)), dtype=object)
 
     def split(self, buf: bytes) -> Elements:
         """Return the elements of a chunk, each of which is decoded when it is read."""
         texts = _VLEN.decode(buf)
         return Elements(lambda position: text_reference(texts[position]), len(texts), len(buf))
-
-
-class Elements:
-    """The elements of one chunk, each of which is decoded when it is read."""
-
-    def __init__(self, element: Callable[[int], Any], count: int, nbytes: int) -> None:
-        self._element = element
-        self._count = count
-        self.shape = (count,)
-        self.nbytes = nbytes
-
-    def __len__(self) -> int:
-        return self._count
-
-    def __getitem__(self, position: int) -> Any:
-        """Return one element."""
-        if not 0 <= position < self._count:
-            raise ValueError(position)
-        return self._element(position)
 
 
 # ---- rows -----------------------------------------------------------------------------------------------------------
@@ -382,7 +365,7 @@ class StructRows:
             values: Iterable[Any] = stored.tolist()
             if kind != "number":
                 texts = values if dtype.kind == "U" else [value.decode("utf-8") for value in values]
-                values = _decoded(texts, _DECODE[kind])
+                values = map(functools.cache(_DECODE[kind]), texts)
             elif dtype.kind == "c":
                 values = ([value.real, value.imag] for value in values)
             elif dtype.names is not None:
