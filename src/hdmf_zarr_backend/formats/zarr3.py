@@ -162,16 +162,6 @@ def _chunk_keys(encoding: Any, path: str) -> ChunkKeys:
 # ---- the consolidated document --------------------------------------------------------------------------------------
 
 
-def split_consolidated(document: Any) -> tuple[dict[str, Any], dict[str, Any]] | None:
-    """Return the documents inside that of a root, by path; None if it has no consolidated block."""
-    block = document.get(CONSOLIDATED) if isinstance(document, dict) else None
-    if not isinstance(block, dict) or not isinstance(block.get("metadata"), dict):
-        return None
-    root = {key: value for key, value in document.items() if key != CONSOLIDATED}
-    rest = {key: value for key, value in block.items() if key != "metadata"}
-    return {"": root, **block["metadata"]}, rest
-
-
 def documents(path: str, node: Node) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield key and document of one node; those of the root are in `last`."""
     if path:
@@ -202,8 +192,12 @@ def parse_consolidated(document: Any, *, damaged: Damaged | None = None) -> tupl
 
     ``damaged`` is as for `parse_documents`.
     """
-    found = split_consolidated(document)
-    return None if found is None else (_hierarchy(found[0].items(), damaged), found[1])
+    block = document.get(CONSOLIDATED) if isinstance(document, dict) else None
+    if not isinstance(block, dict) or not isinstance(block.get("metadata"), dict):
+        return None
+    root = {key: value for key, value in document.items() if key != CONSOLIDATED}
+    rest = {key: value for key, value in block.items() if key != "metadata"}
+    return _hierarchy({"": root, **block["metadata"]}.items(), damaged), rest
 
 
 def parse_documents(documents: Mapping[str, Any], *, damaged: Damaged | None = None) -> Hierarchy:
@@ -402,11 +396,6 @@ def encode_node(node: Node) -> dict[str, Any]:
     return {"zarr_format": 3, "node_type": "group", "attributes": attributes, **node.extra}
 
 
-def in_order(document: dict[str, Any]) -> dict[str, Any]:
-    """Return a document with its keys in the order of this package, followed by other keys."""
-    return {**{key: document[key] for key in _ORDER if key in document}, **document}
-
-
 def checked_key_encoding(encoding: Any, zarr_format: int) -> ChunkKeyEncoding | None:
     """Return the requested encoding of chunk keys, after checking it."""
     if encoding is not None and encoding not in KEY_ENCODINGS:
@@ -427,11 +416,6 @@ def key_encoding_of(hierarchy: Hierarchy) -> ChunkKeyEncoding:
     return "v2" if arrays and all(node.stored.chunk_keys.separator == "." for node in arrays) else "default"
 
 
-def encode_documents(hierarchy: Hierarchy) -> dict[str, dict[str, Any]]:
-    """Return ``{key: document}`` of all nodes."""
-    return {key_of(path): encode_node(node) for path, node in hierarchy.walk()}
-
-
 def _encode_array(node: Dataset[Attributes]) -> dict[str, Any]:
     stored = node.stored
     original = stored.original
@@ -446,7 +430,7 @@ def _encode_array(node: Dataset[Attributes]) -> dict[str, Any]:
         attributes = document["attributes"] = _attributes_like(node, original)
         if _NAMES in before and DIMENSIONS in attributes:
             document[_NAMES] = attributes[DIMENSIONS]
-    return in_order(document)
+    return {**{key: document[key] for key in _ORDER if key in document}, **document}
 
 
 _TRANSFORMERS = "storage_transformers"

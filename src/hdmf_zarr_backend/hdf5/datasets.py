@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import h5py
 import numpy as np
@@ -202,8 +202,7 @@ def is_unusual_nan(value: Any) -> bool:
 # ---- Zarr -> HDF5 ---------------------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
-class DatasetForm:
+class DatasetForm(NamedTuple):
     """The HDF5 dataset that an array becomes.
 
     Attributes
