@@ -67,15 +67,14 @@ class Axis:
 def normalise(key: Any, shape: tuple[int, ...]) -> list[Axis]:
     """Return the selection of ``key`` on each axis of an array of ``shape``."""
     keys = list(key) if isinstance(key, tuple) else [key]
-    ellipses = sum(1 for item in keys if item is Ellipsis)
-    if ellipses > 1:
+    ellipses = [position for position, item in enumerate(keys) if item is Ellipsis]
+    if len(ellipses) > 1:
         raise IndexError("an index can only have a single ellipsis ('...')")
-    if not ellipses:
-        keys.append(Ellipsis)
-    position = next(i for i, item in enumerate(keys) if item is Ellipsis)
-    missing = len(shape) - (len(keys) - 1)
+    position = ellipses[0] if ellipses else len(keys)
+    given = len(keys) - len(ellipses)
+    missing = len(shape) - given
     if missing < 0:
-        raise IndexError(f"{len(keys) - 1} indexing arguments for {len(shape)} dimensions")
+        raise IndexError(f"{given} indexing arguments for {len(shape)} dimensions")
     keys[position : position + 1] = [slice(None)] * missing
     return [_axis(item, length) for item, length in zip(keys, shape, strict=True)]
 

@@ -21,16 +21,14 @@ from operator import attrgetter
 from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from hdmf_zarr_backend.errors import MetadataError, ValueRefusedError, ZarrBackendError
-from hdmf_zarr_backend.formats.casting import infer, unmasked
+from hdmf_zarr_backend.formats.casting import Array, infer, unmasked, utf8_or_none
 from hdmf_zarr_backend.formats.dtypes import from_zarr_type, plain, zarr_type
 from hdmf_zarr_backend.formats.references import is_reference
 from hdmf_zarr_backend.formats.reserved import NCZARR_ATTR, NOTES, as_dict, escape, notes_of, visible
 from hdmf_zarr_backend.formats.zarr3_fills import json_float
 
-Array: TypeAlias = npt.NDArray[Any]
 Reference: TypeAlias = Callable[[Any], "dict[str, Any] | None"]
 Resolve: TypeAlias = Callable[[dict[str, Any]], Any]
 Encoded: TypeAlias = "tuple[Any, str | None, dict[str, Any] | None]"
@@ -139,7 +137,7 @@ def _encode_array(array: Array, reference: Reference) -> Encoded:
     if array.dtype.kind == "U":
         return array.tolist(), None, _remark(array)
     if array.dtype.kind == "S":
-        texts = [_text_or_none(item) for item in array.reshape(-1).tolist()]
+        texts = list(map(utf8_or_none, array.reshape(-1).tolist()))
         if None in texts:
             return _base64(array), None, {"dtype": array.dtype.str, "shape": list(array.shape), "base64": True}
         return _nested(texts, array.shape), None, _remark(array)
@@ -155,7 +153,7 @@ def _encode_objects(items: list[Any], shape: tuple[int, ...], reference: Referen
         remark = {} if items else {"dtype": "str", "shape": list(shape)}
         return _nested(list(map(str, items)), shape), None, remark or None
     if all(issubclass(kind, bytes) for kind in kinds):
-        texts = [_text_or_none(item) for item in items]
+        texts = list(map(utf8_or_none, items))
         if None not in texts:
             return _nested(texts, shape), None, {"dtype": "bytes"}
         coded = [base64.b64encode(item).decode() for item in items]
@@ -205,13 +203,6 @@ def _bits(array: Array) -> dict[str, str]:
 
 def _base64(array: Array) -> str:
     return base64.b64encode(array.tobytes()).decode()
-
-
-def _text_or_none(value: bytes) -> str | None:
-    try:
-        return value.decode("utf-8")
-    except UnicodeDecodeError:
-        return None
 
 
 def _nested(items: list[Any], shape: tuple[int, ...]) -> Any:

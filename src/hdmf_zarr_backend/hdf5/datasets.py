@@ -124,10 +124,7 @@ def describe(dataset: Any) -> Description:
     tid, created = dataset.id.get_type(), dataset.id.get_create_plist()
     found = encode_type(tid)
     kind = kind_of_type(found)
-    dtype: np.dtype[Any] = tid.dtype
-    inner: tuple[int, ...] = ()
-    if dtype.subdtype is not None:
-        dtype, inner = dtype.subdtype
+    dtype, inner = tid.dtype.base, tid.dtype.shape
     note = _storage_note(dataset, created)
     parts = as_dict(found)
     if "enum" in parts:

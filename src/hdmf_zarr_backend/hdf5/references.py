@@ -189,8 +189,6 @@ def _runs(entry: Any, length: int) -> list[tuple[int, int, int, int]]:
     indices = sorted({int(i) for i in entry["index"]})
     if indices and not 0 <= indices[0] <= indices[-1] < length:
         raise IndexError("an index is out of range")
-    runs: list[tuple[int, int, int, int]] = []
-    for _, group in itertools.groupby(enumerate(indices), key=lambda pair: pair[1] - pair[0]):
-        members = [index for _, index in group]
-        runs.append((members[0], 1, 1, len(members)))
-    return runs
+    groups = itertools.groupby(enumerate(indices), key=lambda pair: pair[1] - pair[0])
+    runs = ([index for _, index in group] for _, group in groups)
+    return [(run[0], 1, 1, len(run)) for run in runs]

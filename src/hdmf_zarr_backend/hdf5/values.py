@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hdmf_zarr_backend.errors import MetadataError
+from hdmf_zarr_backend.formats.casting import utf8_or_none
 from hdmf_zarr_backend.formats.zarr3_fills import json_float
 from hdmf_zarr_backend.hdf5.types import OBJECT, REGION, TypeJSON, decode_type, raw_of
 
@@ -74,10 +75,8 @@ def encode_text(value: Any) -> Any:
         return str(value)
     if not isinstance(value, bytes):
         return ""
-    try:
-        return value.decode("utf-8")
-    except UnicodeDecodeError:
-        return _base64(value)
+    text = utf8_or_none(value)
+    return _base64(value) if text is None else text
 
 
 def _base64(raw: bytes) -> dict[str, str]:

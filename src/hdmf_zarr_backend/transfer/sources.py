@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hdmf_zarr_backend.errors import ValueRefusedError
-from hdmf_zarr_backend.formats.casting import Place, cast, row_values, to_text, unmasked
+from hdmf_zarr_backend.formats.casting import Place, cast, row_values, to_text, unmasked, utf8_or_none
 
 Array = npt.NDArray[Any]
 Region = tuple[slice, ...]
@@ -33,11 +33,7 @@ def is_hdf5_dataset(data: Any) -> bool:
 
 def is_utf8(value: bytes) -> bool:
     """Tell whether bytes are text."""
-    try:
-        value.decode("utf-8")
-    except UnicodeDecodeError:
-        return False
-    return True
+    return utf8_or_none(value) is not None
 
 
 def all_utf8(data: Any, length: int) -> bool:
