@@ -104,12 +104,7 @@ class LazyArray(ZarrArray):  # type: ignore[misc]
     """
 
     def __init__(
-        self,
-        store: Store,
-        path: str,
-        node: Dataset[Attributes],
-        cache: ChunkCache,
-        context: ArrayContext | None = None,
+        self, store: Store, path: str, node: Dataset[Attributes], cache: ChunkCache, context: ArrayContext | None = None
     ) -> None:
         # not calling the __init__ of zarr.Array: its one field, `_async_array`, is a property here
         self._reader = ChunkReader(store, path, node.stored, cache)

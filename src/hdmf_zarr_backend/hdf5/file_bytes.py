@@ -62,9 +62,6 @@ class FileBytes:
         self._descriptor: int | None = None
         self._lock = threading.Lock()
 
-    def __repr__(self) -> str:
-        return f"FileBytes({self.path!r}, {self.size}, {self.mtime_ns})"
-
     def __reduce__(self) -> tuple[Any, ...]:
         return (_shared, (self.path, self.size, self.mtime_ns))
 

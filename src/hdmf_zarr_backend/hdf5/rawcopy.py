@@ -634,13 +634,12 @@ def _is_filtered(dataset: Any, source: RawH5Source, index: Index) -> bool | None
 # ---- Zarr -> HDF5 ---------------------------------------------------------------------------------------------------
 
 
-def write_direct(dataset: Any, chunks: Iterable[tuple[Index, bytes | None]]) -> int:
+def write_direct(dataset: Any, chunks: Iterable[tuple[Index, bytes | None]]) -> None:
     """Write the chunks of a Zarr array into a new HDF5 dataset as they are."""
     pipeline = filters_of(dataset.id.get_create_plist())
     is_framed = bool(pipeline) and pipeline[-1][0] == LZ4
     size = math.prod(dataset.chunks) * dataset.id.get_type().get_size()
     grid = [-(-n // c) for n, c in zip(dataset.shape, dataset.chunks, strict=True)]
-    written = 0
     for index, data in chunks:
         if data is None:
             continue
@@ -652,5 +651,3 @@ def write_direct(dataset: Any, chunks: Iterable[tuple[Index, bytes | None]]) -> 
             raise ChunkError(problem, remedy="Run `zarrio verify` on the Zarr file.")
         stored = lz4_to_hdf5(data) if is_framed else data
         dataset.id.write_direct_chunk(tuple(i * c for i, c in zip(index, dataset.chunks, strict=True)), stored)
-        written += len(stored)
-    return written

@@ -166,11 +166,7 @@ class Hdf5Tree:
     """
 
     def __init__(
-        self,
-        location: str,
-        target: str,
-        options: Mapping[str, Any] | None = None,
-        rules: ReadOptions | None = None,
+        self, location: str, target: str, options: Mapping[str, Any] | None = None, rules: ReadOptions | None = None
     ) -> None:
         self._rules = rules or ReadOptions()
         self._storage = dict(options or {})

@@ -324,7 +324,6 @@ class OutputFile:
     """
 
     def __init__(self, path: str, *, exclusive: bool) -> None:
-        self.path = path
         self._file = io.FileIO(path, "x+" if exclusive else "w+", opener=_opened)
         self._error: OSError | KeyboardInterrupt | None = None
 
