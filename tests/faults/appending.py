@@ -241,8 +241,3 @@ def failing(folder: Path, step: int, error: BaseException, *, on: bool = False) 
 
     with listening(hear):
         yield asked
-
-
-def local_contents(folder: Any) -> dict[str, bytes]:
-    """Return all keys of a local file."""
-    return {str(path.relative_to(folder)): path.read_bytes() for path in Path(folder).rglob("*") if path.is_file()}

@@ -36,12 +36,12 @@ from tests.faults.appending import (
     append,
     failing,
     is_marked,
-    local_contents,
     said,
     spread,
     write_before,
 )
 from tests.faults.killing import killed
+from tests.places import stored_files
 from tests.watching import listening
 
 FORMATS = pytest.mark.parametrize("zarr_format", [2, 3])
@@ -80,7 +80,7 @@ def check_killed(folder: Path, variant: str, points: int, *, again: int) -> tupl
             shutil.copytree(folder / "before", folder / str(step))
             assert next(kills) == step
     checks = Checks(variant, folder / "before", folder / "0")
-    there = local_contents(folder / "before")
+    there = stored_files(folder / "before")
     for number, step in enumerate(steps):
         place = folder / str(step)
         checks.first_reader(place, is_killed=True)
@@ -88,7 +88,7 @@ def check_killed(folder: Path, variant: str, points: int, *, again: int) -> tupl
         # a first key of a journal that was not put to its end goes with the next change, or with `repair`
         begun = sorted(place.glob(".hdmf_zarr_journal.*.partial")) if number % 2 else []
         if state == "before":
-            assert {key: value for key, value in local_contents(place).items() if place / key not in begun} == there
+            assert {key: value for key, value in stored_files(place).items() if place / key not in begun} == there
             if number % again == 0:
                 append(place, variant)
                 assert said(place) == checks.after
@@ -132,7 +132,7 @@ def test_an_undo_that_stops_anywhere_is_done_again(whole, zarr_format, variant):
             repair(place)
         if step % 2 or len(asked) < step:
             assert checks.repaired(place, by_opening=False) == "before"
-            assert local_contents(place) == local_contents(folder / "before")
+            assert stored_files(place) == stored_files(folder / "before")
         shutil.rmtree(place)
         if len(asked) < step:
             break
@@ -176,7 +176,7 @@ def is_tidying(operation: str) -> bool:
 
 def check_failing(folder: Path, variant: str, every: int) -> int:
     """Let an append fail at its steps, one after the other; return how many there were."""
-    there = local_contents(folder / "before")
+    there = stored_files(folder / "before")
     append(folder / "0", variant)
     checks = Checks(variant, folder / "before", folder / "0")
     edits_module.WAITING_BYTES = 64 * 2**20
@@ -193,7 +193,7 @@ def check_failing(folder: Path, variant: str, every: int) -> int:
                     assert kind is KeyboardInterrupt
                     assert checks.repaired(place, by_opening=True) == "after"
                 else:
-                    assert local_contents(place) == there
+                    assert stored_files(place) == there
                     assert not told
             else:  # all was done, and what failed was to tidy up
                 assert len(asked) < step or is_tidying(asked[step - 1])
@@ -255,32 +255,32 @@ def test_a_write_that_failed_can_be_tried_again(whole):
 
 def test_a_file_whose_write_failed_writes_nothing_when_it_is_closed(whole):
     place = whole(2) / "0"
-    there = local_contents(place)
+    there = stored_files(place)
     error = OSError(errno.EIO, "Input/output error")
     with pytest.raises(StoreError, match="Input"), ZarrIO(place, "a", manager=get_manager()) as io:
         root = io.read()
         root["numbers"]["growing"].data.append([1.0])
         with failing(place, 3, error):
             io.write(root)
-    assert local_contents(place) == there
+    assert stored_files(place) == there
 
 
 def test_changes_that_were_written_early_and_undone_are_not_forgotten_in_silence(whole, monkeypatch):
     place = whole(2) / "0"
-    there = local_contents(place)
+    there = stored_files(place)
     monkeypatch.setattr(edits_module, "WAITING_BYTES", 40)
     io = ZarrIO(place, "a", manager=get_manager())
     data = io.read()["numbers"]["growing"].data
     data.append(np.arange(8.0))  # two chunks, one of which is written
-    assert local_contents(place) != there
+    assert stored_files(place) != there
     error = OSError(errno.ENOSPC, "No space left on device")
     with failing(place, 2, error), pytest.raises(StoreFullError, match="No space"):
         io.write(io.read())
-    assert local_contents(place) == there
+    assert stored_files(place) == there
     with pytest.raises(StoreError, match="not in memory any more"):
         io.write(io.read())
     io.close()
-    assert local_contents(place) == there
+    assert stored_files(place) == there
 
 
 class Refusing(dict[str, bytes]):
@@ -371,11 +371,11 @@ def test_what_the_metadata_do_not_know_of_is_not_taken_for_new(whole):
     place = whole(2) / "0"
     (place / "new" / "flags").mkdir(parents=True)
     (place / "new" / "flags" / "0").write_bytes(b"of somebody else")
-    there = local_contents(place)
+    there = stored_files(place)
     with pytest.raises(ConflictError, match="the metadata have no such node") as caught:
         append(place, "rows")
     assert caught.value.path == "/new"
-    assert local_contents(place) == there
+    assert stored_files(place) == there
 
 
 # ---- replaced while the journal of an append is there ---------------------------------------------------------------

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.faults.appendchecks import Checks
-from tests.faults.appending import append, is_marked, local_contents, said, spread, write_before
+from tests.faults.appending import append, is_marked, said, spread, write_before
 from tests.faults.killing import killed
+from tests.places import stored_files
 from tests.servers import S3Server
 
 FORMATS = pytest.mark.parametrize("zarr_format", [2, 3])
@@ -24,7 +25,7 @@ def far(s3: S3Server, tmp_path: Path) -> Callable[[int], tuple[S3Server, dict[st
 
     def make(zarr_format: int) -> tuple[S3Server, dict[str, bytes]]:
         write_before(tmp_path / "before", zarr_format)
-        contents = local_contents(tmp_path / "before")
+        contents = stored_files(tmp_path / "before")
         for name in ("before", "0"):
             s3.put(name, contents)
         return s3, contents

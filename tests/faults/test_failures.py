@@ -27,9 +27,10 @@ from hdmf_zarr_backend.options import WriteOptions
 from hdmf_zarr_backend.progress import Progress
 from hdmf_zarr_backend.stores.local import LocalStore
 from tests import trees
-from tests.faults.appending import failing, local_contents
+from tests.faults.appending import failing
 from tests.faults.killing import NEW, OLD, act, state, write, write_hdf5
 from tests.hostile.calls import values_with
+from tests.places import stored_files
 
 CHUNKS = 12
 CODES = {
@@ -110,7 +111,7 @@ def test_a_streamed_value_is_told_as_others_are_and_what_its_user_raises_is_not(
     with pytest.raises(StoreFullError) as told, store.stream("a/c/0") as write_piece:
         write_piece(b"1")
     assert told.value.path == "/a"
-    assert local_contents(tmp_path / "a.zarr") == {}
+    assert stored_files(tmp_path / "a.zarr") == {}
 
 
 # ---- a directory that vanishes --------------------------------------------------------------------------------------

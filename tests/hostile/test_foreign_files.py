@@ -26,6 +26,7 @@ from hdmf_zarr_backend.errors import (
 )
 from hdmf_zarr_backend.options import ReadOptions, WriteOptions
 from tests.hostile.files import GIGABYTES, bomb
+from tests.places import stored_files
 
 posix = pytest.mark.skipif(os.name == "nt", reason="symbolic links and pipes as POSIX has them")
 SECRET = b"not yours\n"
@@ -35,10 +36,6 @@ def write(path: Path, mode: str = "w") -> None:
     column = VectorData(name="numbers", description="x", data=list(range(1000)))
     with ZarrIO(str(path), manager=get_manager(), mode=mode) as io:
         io.write(DynamicTable(name="root", description="x", columns=[column]))
-
-
-def files_of(path: Path) -> dict[str, bytes]:
-    return {str(p.relative_to(path)): p.read_bytes() for p in sorted(path.rglob("*")) if p.is_file()}
 
 
 def command(*arguments: str, seconds: int = 60) -> subprocess.CompletedProcess[str]:
@@ -86,7 +83,7 @@ FOREIGN = (
 def test_what_is_planted_as_the_lock_file_stays_as_it_is(tmp_path, secret, kind, mode):
     path, lock = tmp_path / "a.zarr", tmp_path / ".a.zarr.lock"
     write(path)
-    before = files_of(path)
+    before = stored_files(path)
     {
         "link": lambda: lock.symlink_to(secret),
         "dangling link": lambda: lock.symlink_to(secret.with_name("new")),
@@ -113,7 +110,7 @@ def test_what_is_planted_as_the_lock_file_stays_as_it_is(tmp_path, secret, kind,
         lock.unlink()
         write(path, "w")
     else:
-        assert files_of(path) == before
+        assert stored_files(path) == before
 
 
 @posix
@@ -156,9 +153,9 @@ def test_a_conversion_does_not_write_into_a_linked_folder(tmp_path, monkeypatch,
     (left,) = tmp_path.glob(".a.zarr.*.conversion-*.partial")
     left.rename(foreign)
     left.symlink_to(foreign)
-    before = files_of(foreign)
+    before = stored_files(foreign)
     convert(source, target, resume=resume)
-    assert files_of(foreign) == before
+    assert stored_files(foreign) == before
     assert not target.is_symlink()
     assert not verify(target).problems
 
@@ -201,25 +198,25 @@ def test_a_journal_names_keys_below_the_root(tmp_path, secret, parts):
     for name, leads in {"here": ".", "also here": "../a.zarr", "out": "../elsewhere"}.items():
         (path / name).symlink_to(leads)
     plant(path, **parts)
-    before = [files_of(path), files_of(secret.parent)]
+    before = [stored_files(path), stored_files(secret.parent)]
     with pytest.raises((DamagedFileError, StoreError)) as caught:
         ZarrIO(str(path), manager=get_manager(), mode="a").open()
     assert str(path) in str(caught.value)
-    assert [files_of(path), files_of(secret.parent)] == before
+    assert [stored_files(path), stored_files(secret.parent)] == before
 
 
 @posix
 def test_undoing_deletes_links_and_not_what_they_lead_to(tmp_path, secret):
     path = tmp_path / "a.zarr"
     write(path)
-    before = files_of(path)
+    before = stored_files(path)
     (path / "new").mkdir()
     (path / "new" / "link").symlink_to(secret.parent)
     plant(path, below=["new"])
     with pytest.warns(UserWarning, match="has been undone"), ZarrIO(str(path), manager=get_manager(), mode="a"):
         pass
     assert secret.read_bytes() == SECRET
-    assert files_of(path) == before
+    assert stored_files(path) == before
     assert not (path / "new").exists()
 
 

@@ -90,10 +90,11 @@ def test_what_is_no_frame_of_blocks_is_decoded_whole():
     assert find_blocks(frame, size + 2) is None
 
 
-def stored(values, chunk_rows):
+def stored(values, chunk_rows, dtype=None, shuffle=Blosc.SHUFFLE):
     """Return the keys and a lazy array of ``values`` in chunks of several blocks of 16 KiB."""
-    config = Blosc("zstd", 1, Blosc.SHUFFLE, 16384).get_config()
-    node = StoredArray(values.shape, (chunk_rows, *values.shape[1:]), values.dtype.str, 0, compressor=config)
+    config = Blosc("zstd", 1, shuffle, 16384).get_config()
+    fill, chunks = (None if dtype else 0), (chunk_rows, *values.shape[1:])
+    node = StoredArray(values.shape, chunks, dtype or values.dtype.str, fill, compressor=config)
     codec, keys = chunk_codec(node), MemoryKeys()
     for number in range(-(-len(values) // chunk_rows)):
         chunk = np.zeros(node.chunks, values.dtype)
@@ -137,15 +138,7 @@ def test_rows_of_a_large_chunk_cost_the_blocks_that_they_are_in(decoded):
 def test_rows_that_are_no_part_of_a_block_are_put_together(decoded):
     values = np.random.default_rng(4).integers(0, 9, (60_000, 7), dtype="u1").view([("a", "<u2"), ("b", "V5")])[:, 0]
     values = np.tile(values, 8).reshape(-1, 2)  # rows of 14 bytes
-    node = StoredArray(values.shape, (200_000, 2), [["a", "<u2"], ["b", "|V5"]], None)
-    node.compressor = Blosc("zstd", 1, Blosc.NOSHUFFLE, 16384).get_config()
-    keys = MemoryKeys()
-    for number in range(2):
-        rows = values[number * 200_000 : (number + 1) * 200_000]
-        chunk = np.zeros(node.chunks, values.dtype)
-        chunk[: len(rows)] = rows
-        keys.set(f"a/{number}.0", chunk_codec(node).encode(chunk))
-    lazy = LazyArray(keys, "a", Dataset(node), ChunkCache())
+    _, lazy = stored(values, 200_000, [["a", "<u2"], ["b", "|V5"]], Blosc.NOSHUFFLE)
     for start, stop in ((1169, 1172), (0, 199_999), (199_990, 200_010), (239_999, 240_000), (5000, 9000)):
         assert np.array_equal(lazy[start:stop], values[start:stop])
     assert decoded
@@ -207,17 +200,6 @@ def test_of_a_file_no_more_is_read_than_the_blocks_that_are_wanted(tmp_path, mon
     assert np.array_equal(lazy[:300_001], values[:300_001])
     assert np.array_equal(lazy[100:-1, 1], values[100:-1, 1])
     assert np.array_equal(LazyArray(InlinedStore(keys, {}), "a", Dataset(node), ChunkCache())[:399_999], values[:-1])
-
-
-def test_whole_chunks_of_a_file_are_read_as_parts_are(tmp_path, decoded):
-    values = np.random.default_rng(5).integers(0, 9, (400_000, 2)).astype("<i4")
-    memory, lazy = stored(values, 150_000)
-    keys = LocalStore(str(tmp_path / "a.zarr"))
-    keys.set_many({key: memory.get(key) for key in memory.list_prefix("a")})
-    local = LazyArray(keys, "a", lazy.node, ChunkCache())
-    assert np.array_equal(local[:], values)
-    assert decoded
-    assert np.array_equal(local[150_000:300_000], values[150_000:300_000])
 
 
 def test_a_file_that_is_cut_while_it_is_read_is_an_error(tmp_path):

@@ -15,9 +15,10 @@ from pynwb import TimeSeries
 from hdmf_zarr_backend import NWBZarrIO, ZarrIO
 from hdmf_zarr_backend.errors import StoreLockedError
 from tests import samples
-from tests.faults.appending import local_contents, write_before
+from tests.faults.appending import write_before
 from tests.faults.test_append_far import check_killed_far
 from tests.faults.test_kills import check_server
+from tests.places import stored_files
 from tests.servers import Proxy, S3Server, serving
 from tests.storekinds import StoreKind
 from tests.stores.test_far import CHUNKED, reading, write_chunked
@@ -130,7 +131,7 @@ def test_a_write_that_is_killed_anywhere(emptied, zarr_format, before):
 
 def test_an_append_that_is_killed_anywhere_is_undone_or_done(emptied, zarr_format, tmp_path):
     write_before(tmp_path / "before", zarr_format)
-    contents = local_contents(tmp_path / "before")
+    contents = stored_files(tmp_path / "before")
     for name in ("before", "0"):
         emptied.put(name, contents)
     count, seen = check_killed_far(emptied, contents, "rows", points=12)
