@@ -201,8 +201,7 @@ print(json.dumps(answer))
 )
 def test_zarr_without_this_package_and_one_format(request, tmp_path, name, zarr_format, refused):
     """Files with references and rows: single arrays are read; the whole file in format 3 by zarr 3.2 and newer."""
-    with NWBZarrIO(tmp_path / "rich.nwb.zarr", "w", zarr_format=zarr_format) as io:
-        io.write(samples.rich_nwbfile(positions=False))
+    samples.write_zarr(tmp_path / "rich.nwb.zarr", samples.rich_nwbfile(positions=False), zarr_format=zarr_format)
     expected = arrays_in(tmp_path / "rich.nwb.zarr")
     place = next(place for place, data in expected.items() if data.dtype.kind == "i" and data.size > 1)
     answer = ask(request.getfixturevalue(name), _ALONE, [str(tmp_path / "rich.nwb.zarr"), place], tmp_path)

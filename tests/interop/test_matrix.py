@@ -19,7 +19,6 @@ import pytest
 from pynwb import NWBFile, get_type_map
 from pynwb.spec import NWBAttributeSpec, NWBDatasetSpec, NWBGroupSpec, NWBNamespaceBuilder
 
-from hdmf_zarr_backend import NWBZarrIO
 from hdmf_zarr_backend.arrays.lazy import LazyArray
 from hdmf_zarr_backend.errors import UsageError
 from hdmf_zarr_backend.interop import tensorstore_spec
@@ -67,8 +66,7 @@ def extended_nwbfile(folder: Path) -> tuple[NWBFile, Any]:
 def write_matrix_file(path: Path, **options: Any) -> Path:
     """Write the file of the matrix; options as of `NWBZarrIO` and `WriteOptions`."""
     nwbfile, type_map = extended_nwbfile(path.parent)
-    with NWBZarrIO(path, "w", extensions=type_map, **arguments(**options)) as io:
-        io.write(nwbfile)
+    samples.write_zarr(path, nwbfile, extensions=type_map, **arguments(**options))
     return path
 
 

@@ -69,8 +69,7 @@ def test_from_here_to_there_and_back(store, zarr_format, tmp_path):
     """What is there equals the local file key by key, is added to, and comes back as it is there."""
     nwbfile = samples.plain_nwbfile()
     local = StoreKind(tmp_path)
-    with NWBZarrIO(local.place("a.nwb.zarr"), "w", zarr_format=zarr_format) as io:
-        io.write(nwbfile)
+    samples.write_zarr(local.place("a.nwb.zarr"), nwbfile, zarr_format=zarr_format)
     export(local, store, "a.nwb.zarr", zarr_format=zarr_format)
     other = StoreKind(tmp_path / "other")
     export(local, other, "a.nwb.zarr", zarr_format=zarr_format)

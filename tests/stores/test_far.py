@@ -233,8 +233,7 @@ def test_no_consolidated_document_and_no_listing(web):
 
 def test_specifications_are_found_without_a_listing(web):
     """Extensions too: from the consolidated document."""
-    with NWBZarrIO(web.folder / "a.nwb.zarr", "w") as io:
-        io.write(samples.rich_nwbfile())
+    samples.write_zarr(web.folder / "a.nwb.zarr", samples.rich_nwbfile())
     assert NWBZarrIO.get_namespaces(f"{web.url}/a.nwb.zarr") == NWBZarrIO.get_namespaces(web.folder / "a.nwb.zarr")
 
 
@@ -340,8 +339,7 @@ for place in sys.argv[1:]:
 
 def test_pynwb_reads_urls_and_zip_files_by_the_other_name(web):
     for name in ("a.nwb.zarr", "a.nwb.zarr.zip"):
-        with NWBZarrIO(web.folder / name, "w") as io:
-            io.write(samples.plain_nwbfile())
+        samples.write_zarr(web.folder / name, samples.plain_nwbfile())
     places = [f"{web.url}/a.nwb.zarr", str(web.folder / "a.nwb.zarr.zip")]
     command = [sys.executable, "-W", "ignore", "-c", _ALIAS, *places]
     answer = subprocess.run(command, check=True, capture_output=True, text=True, timeout=600)

@@ -51,8 +51,7 @@ def read(repository: Any) -> Any:
 def test_write_read_append(repository):
     nwbfile = samples.rich_nwbfile()
     session = repository.writable_session("main")
-    with NWBZarrIO(session.store, "w", zarr_format=3) as io:
-        io.write(nwbfile)
+    samples.write_zarr(session.store, nwbfile, zarr_format=3)
     with pytest.raises(StoreNotFoundError):  # not before the commit
         NWBZarrIO(repository.readonly_session("main").store, "r")
     session.commit("a file")

@@ -47,8 +47,7 @@ FORMATS = pytest.mark.parametrize("zarr_format", [2, 3])
 
 
 def write(store: StoreKind, name: str, nwbfile: NWBFile, zarr_format: Literal[2, 3] = 2) -> None:
-    with NWBZarrIO(store.place(name), "w", zarr_format=zarr_format, **store.options) as io:
-        io.write(nwbfile)
+    samples.write_zarr(store.place(name), nwbfile, zarr_format=zarr_format, **store.options)
 
 
 def same(one: NWBFile, other: NWBFile) -> None:
@@ -225,8 +224,7 @@ def linked_pair(store: StoreKind, zarr_format: Literal[2, 3] = 2) -> None:
         second.add_acquisition(TimeSeries(name="linked data", data=raw.data, unit="V", rate=1.0))
         second.add_acquisition(raw)
         options = {"manager": source.manager, "zarr_format": zarr_format, **store.options}
-        with NWBZarrIO(store.place("second.nwb.zarr"), "w", **options) as io:
-            io.write(second)
+        samples.write_zarr(store.place("second.nwb.zarr"), second, **options)
 
 
 def check_linked_pair(place: Any, **options: Any) -> None:
@@ -289,8 +287,7 @@ def test_from_one_kind_of_store_to_another(s3, tmp_path):
         raw = next(iter(source.read().acquisition.values()))
         second = samples.plain_nwbfile("second")
         second.add_acquisition(TimeSeries(name="linked", data=raw.data, unit="V", rate=1.0))
-        with NWBZarrIO(tmp_path / "second.nwb.zarr", "w") as io:
-            io.write(second)
+        samples.write_zarr(tmp_path / "second.nwb.zarr", second)
     text = (tmp_path / "second.nwb.zarr" / ".zmetadata").read_text()
     assert f'"{store.place("first.nwb.zarr")}"' in text
     with pytest.MonkeyPatch.context() as patch:

@@ -59,8 +59,7 @@ def options(server: S3Server, zarr_format: int) -> dict[str, Any]:
 def test_what_is_written_is_read_and_equals_the_local_file_key_by_key(server, zarr_format, tmp_path):
     nwbfile, url = samples.rich_nwbfile(), server.url(f"whole/{zarr_format}.nwb.zarr")
     local = StoreKind(tmp_path)
-    with NWBZarrIO(local.place("origin.nwb.zarr"), "w") as io:
-        io.write(nwbfile)
+    samples.write_zarr(local.place("origin.nwb.zarr"), nwbfile)
     for place, chosen in (
         (local.place("a.nwb.zarr"), {"zarr_format": zarr_format}),
         (url, options(server, zarr_format)),
@@ -74,8 +73,7 @@ def test_what_is_written_is_read_and_equals_the_local_file_key_by_key(server, za
 
 def test_a_file_is_added_to_and_linked_to(server, zarr_format):
     first, second = (server.url(f"linked {zarr_format}/{name}.nwb.zarr") for name in ("first", "second"))
-    with NWBZarrIO(first, "w", **options(server, zarr_format)) as io:
-        io.write(samples.plain_nwbfile())
+    samples.write_zarr(first, samples.plain_nwbfile(), **options(server, zarr_format))
     with NWBZarrIO(first, "a", storage_options=server.options) as io:
         nwbfile = io.read()
         nwbfile.add_acquisition(TimeSeries(name="new", data=np.arange(5.0), unit="m", rate=1.0))
@@ -84,8 +82,7 @@ def test_a_file_is_added_to_and_linked_to(server, zarr_format):
         nwbfile = samples.plain_nwbfile("second")
         data = source.read().acquisition["new"].data
         nwbfile.add_acquisition(TimeSeries(name="linked", data=data, unit="m", rate=1.0))
-        with NWBZarrIO(second, "w", **options(server, zarr_format)) as io:
-            io.write(nwbfile)
+        samples.write_zarr(second, nwbfile, **options(server, zarr_format))
     with NWBZarrIO(second, "r", storage_options=server.options) as io:
         data = io.read().acquisition["linked"].data
         assert data.location == first
