@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +11,18 @@ from typing import Any
 import pytest
 
 from hdmf_zarr_backend.cli.main import main
+from tests.samples import plain_nwbfile, write_hdf5
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def nwb(tmp_path: Path) -> Path:
+    """An HDF5 file."""
+    return write_hdf5(tmp_path / "a.nwb", plain_nwbfile())
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import shutil
 import sys
@@ -12,6 +11,7 @@ import pytest
 
 from hdmf_zarr_backend import WriteOptions
 from hdmf_zarr_backend.cli.main import main
+from tests.cli.conftest import Terminal
 
 MANY = {
     "verify": "without damage",
@@ -102,11 +102,6 @@ def test_the_threads_of_an_upgrade(files, monkeypatch):
     monkeypatch.setattr(upgrading, "upgrade", upgrade)
     assert main(["upgrade", str(files[0])]) == main(["upgrade", "--jobs", "2", str(files[0])]) == 0
     assert asked == ["threads", 2]
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
 
 
 @pytest.mark.parametrize("command", [*MANY, "inspect"])

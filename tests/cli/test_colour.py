@@ -9,14 +9,10 @@ import sys
 import pytest
 
 from hdmf_zarr_backend.cli.main import main
+from tests.cli.conftest import Terminal
 
 COLOUR = re.compile("\x1b\\[[0-9;]*m")
 VARIABLES = ("NO_COLOR", "FORCE_COLOR", "TERM")
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
 
 
 def output(monkeypatch: pytest.MonkeyPatch, stream: io.StringIO, *arguments: object, **environment: str) -> str:

@@ -19,7 +19,6 @@ from hdmf_zarr_backend.errors import UnsupportedFileError
 from hdmf_zarr_backend.formats import codec_options
 from hdmf_zarr_backend.options import ReadOptions, WriteOptions
 from hdmf_zarr_backend.progress import SILENT
-from tests.samples import plain_nwbfile, write_hdf5
 
 DEFAULTS = {
     "to": None,
@@ -159,11 +158,6 @@ def test_nothing_is_converted_if_the_arguments_make_no_sense(calls, tmp_path, za
 
 
 # ---- with the real conversion ----------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def nwb(tmp_path: Path) -> Path:
-    return write_hdf5(tmp_path / "a.nwb", plain_nwbfile())
 
 
 def test_there_and_back_and_nothing_differs(nwb, zarrio):

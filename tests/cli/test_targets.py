@@ -15,7 +15,6 @@ import pytest
 
 from hdmf_zarr_backend.cli.convert import pairs_of
 from hdmf_zarr_backend.cli.main import main
-from tests.samples import plain_nwbfile, write_hdf5
 from tests.trees import dataset, root, write_builder
 
 
@@ -77,11 +76,6 @@ def test_zarr_files_are_copied_into_a_folder(tmp_path, zarrio):
 
 
 # ---- what is there already ------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def nwb(tmp_path: Path) -> Path:
-    return write_hdf5(tmp_path / "a.nwb", plain_nwbfile())
 
 
 @pytest.fixture
