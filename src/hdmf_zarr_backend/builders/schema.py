@@ -59,9 +59,9 @@ def restore_types(builder: Any, node: Any, catalog: Any) -> None:
 
     ``catalog`` has the namespaces of the file.
     """
-    some = (builder, *(dataset for _, dataset in _held(builder)))
-    if not any(_may_need_types(each.attributes) for each in some):  # most attributes are text or floats
-        return
+    held = (dataset.attributes for _, dataset in _held(builder))
+    if not _may_need_types(builder.attributes) and not any(map(_may_need_types, held)):
+        return  # most attributes are text or floats
     namespace, data_type = builder.attributes.get("namespace"), data_type_of(builder)
     if node is None or NCZARR_ATTR in node.attributes or not isinstance(namespace, str) or data_type is None:
         return
@@ -162,7 +162,7 @@ class TypeCheck:
             name: frozenset(catalog.get_namespace(name).get_registered_types()) for name in catalog.namespaces
         }
         self._specs: dict[tuple[str, str], Any] = {}
-        self._members: dict[int, dict[str, Any]] = {}  # by id: the catalog keeps the specifications alive
+        self._members: dict[int, dict[str, tuple[str, Any]]] = {}  # by id: the catalog keeps the specifications alive
 
     def is_known(self, builder: Any) -> bool:
         """Return whether the type of a builder is in its namespace."""
@@ -193,17 +193,18 @@ class TypeCheck:
         """Check that the named members of the schema are groups or datasets in the file as in the schema."""
         expected = self._members.get(id(spec))
         if expected is None:
-            named = ((each.name, each) for each in (*spec.groups, *spec.links, *spec.datasets))
+            kinds = (("group", spec.groups), ("link", spec.links), ("dataset", spec.datasets))
+            named = ((each.name, (kind, each)) for kind, specs in kinds for each in specs)
             expected = self._members[id(spec)] = {name: each for name, each in named if name is not None}
         for name, member in builder.groups.items():
-            wanted = expected.get(name)
-            if isinstance(wanted, DatasetSpec):
+            kind, wanted = expected.get(name, ("", None))
+            if kind == "dataset":
                 problem = "the file has a group where the schema names a dataset"
                 raise self._error(problem, member, "Restore the dataset from a copy.")
-            if isinstance(wanted, GroupSpec) and wanted.data_type is None:
+            if kind == "group" and wanted.data_type is None:
                 self._check_members(member, wanted)
         for name, member in builder.datasets.items():
-            if isinstance(expected.get(name), GroupSpec) and member is not None:
+            if expected.get(name, ("", None))[0] == "group" and member is not None:
                 message = f"{path_of(member)} in {self._source} is a dataset, and a group in the schema: left out."
                 warn(message, UnreadTypeWarning, stacklevel=2)
 
