@@ -46,9 +46,8 @@ class StoredObjects:
     There are ``grid`` objects along the axes, each of which has ``inner`` chunks along them.
     """
 
-    def __init__(self, node: Dataset[Attributes]) -> None:
-        stored = node.stored
-        self._node = node
+    def __init__(self, stored: StoredArray) -> None:
+        self._stored = stored
         shape = stored.chunks if stored.shards is None else stored.shards.shape
         self.grid = tuple(-(-n // c) for n, c in zip(stored.shape, shape, strict=True))
         self.inner = tuple(s // c for s, c in zip(shape, stored.chunks, strict=True))
@@ -56,14 +55,18 @@ class StoredObjects:
     def first_missing(self, there: Collection[Index]) -> list[str]:
         """Return the names of the first few objects that are missing in ``there``."""
         first = islice(indices_of(self.grid), len(there) + SHOWN)
-        return [self._node.stored.chunk_name(index) for index in first if index not in there][:SHOWN]
+        return [self._stored.chunk_name(index) for index in first if index not in there][:SHOWN]
+
+    def listed(self, store: Store, path: str) -> tuple[set[Index], list[str]]:
+        """Return what `sort` does of the names of all keys below the array."""
+        return self.sort(key[len(path) + 1 if path else 0 :] for key in store.sizes(path))
 
     def sort(self, names: Iterable[str]) -> tuple[set[Index], list[str]]:
         """Return the indices of the ``names`` that are objects of the array, and the other names."""
         found: set[Index] = set()
         unknown: list[str] = []
         for name in names:
-            index = shard_named(self._node.stored, name)
+            index = shard_named(self._stored, name)
             if index is not None:
                 found.add(index)
             elif name not in DOCUMENTS:
@@ -72,30 +75,25 @@ class StoredObjects:
 
     def chunks_in(self, index: Index) -> Iterator[Index]:
         """Yield the chunks in the object at ``index``."""
-        if self._node.stored.shards is None:
+        if self._stored.shards is None:
             yield index
             return
         starts = [i * n for i, n in zip(index, self.inner, strict=True)]
-        ends = [min(s + n, g) for s, n, g in zip(starts, self.inner, self._node.stored.grid, strict=True)]
+        ends = [min(s + n, g) for s, n, g in zip(starts, self.inner, self._stored.grid, strict=True)]
         lengths = tuple(end - start for start, end in zip(starts, ends, strict=True))
         for inner in indices_of(lengths):
             yield tuple(start + i for start, i in zip(starts, inner, strict=True))
-
-
-def _stored_names(store: Store, path: str) -> list[str]:
-    """Return the names of all keys below an array."""
-    return [key[len(path) + 1 if path else 0 :] for key in store.sizes(path)]
 
 
 def stored_rows(store: Store, path: str, node: Dataset[Attributes]) -> list[int]:
     """Return the indices of the stored chunks along the first axis; all of them if the store cannot list keys."""
     if not node.stored.shape:
         return [0]
-    stored = StoredObjects(node)
+    stored = StoredObjects(node.stored)
     if not store.abilities.listing:
         _check_count(store, node.stored.grid[0])
         return list(range(node.stored.grid[0]))
-    found, _ = stored.sort(_stored_names(store, path))
+    found, _ = stored.listed(store, path)
     objects = {index[0] for index in found}
     _check_count(store, len(objects) * stored.inner[0])
     rows = (row * stored.inner[0] + i for row in objects for i in range(stored.inner[0]))
@@ -199,9 +197,10 @@ class ChunkCheck:
         self._store = store
         self._has_other_chunks = has_other_chunks
         self._report = report
-        arrays = [(path, node) for path, node in hierarchy.walk() if isinstance(node, Dataset)]
         self._arrays = [
-            (path, node) for path, node in arrays if path not in reported or math.prod(node.stored.grid) > 1
+            (path, node)
+            for path, node in hierarchy.walk()
+            if isinstance(node, Dataset) and (path not in reported or math.prod(node.stored.grid) > 1)
         ]
         self._should_all_be_stored = stores_all_chunks(hierarchy.root.attributes)
 
@@ -243,7 +242,7 @@ class ChunkCheck:
             try:
                 dtype = ChunkReader(self._store, path, node.stored, ChunkCache(0)).codec.dtype
                 size = max(1, math.prod(node.stored.chunks) * dtype.itemsize)
-                stored = StoredObjects(node)
+                stored = StoredObjects(node.stored)
                 # the number of chunks that are checked if the store can list keys, else the number in the metadata
                 _check_count(
                     self._store, math.prod(stored.inner if self._store.abilities.listing else node.stored.grid)
@@ -261,7 +260,7 @@ class ChunkCheck:
         if not self._store.abilities.listing:
             yield from indices_of(node.grid)
             return
-        found, unknown = stored.sort(_stored_names(self._store, path))
+        found, unknown = stored.listed(self._store, path)
         if self._has_other_chunks:
             unknown = [name for name in unknown if not _OF_EITHER_FORMAT.fullmatch(name)]
         if unknown:

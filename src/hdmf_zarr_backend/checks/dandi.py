@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping
+from operator import itemgetter
 from typing import Any
 
 from hdmf_zarr_backend.checks.findings import DandiAsset, Problem
@@ -79,13 +80,11 @@ def _digest(folders: list[Any], files: list[Any]) -> tuple[str, int]:
     """Return the checksum of a folder, and the size of its content in bytes."""
     count = len(files) + sum(int(folder["digest"].split("-")[1]) for folder in folders)
     size = sum(entry["size"] for entry in (*folders, *files))
-    listed = {name: sorted(entries, key=_name) for name, entries in (("directories", folders), ("files", files))}
+    listed = {
+        name: sorted(entries, key=itemgetter("name")) for name, entries in (("directories", folders), ("files", files))
+    }
     text = json.dumps(listed, separators=(",", ":"))
     return f"{hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()}-{count}--{size}", size
-
-
-def _name(entry: Mapping[str, Any]) -> str:
-    return str(entry["name"])
 
 
 def _md5(store: Store, key: str, size: int) -> str:
@@ -104,23 +103,18 @@ def _findings(store: Store, sizes: Mapping[str, int]) -> Iterator[Problem]:
         yield Problem("/", "dandi-name", f"the name of the file does not end in {' or '.join(_SUFFIXES)}")
     if len(sizes) > MANY_VALUES:
         yield Problem("/", "dandi-count", f"it has {len(sizes):,} objects, more than {MANY_VALUES:,}")
-    yield from _by_node(
-        (key for key in sizes if key.count("/") >= DEEPEST), "dandi-depth", f"keys of more than {DEEPEST} names"
+    refused: tuple[tuple[str, str, Callable[[str], bool]], ...] = (
+        ("dandi-depth", f"keys of more than {DEEPEST} names", lambda key: key.count("/") >= DEEPEST),
+        ("dandi-name", f"keys of over {_LONGEST_KEY} bytes", lambda key: len(key.encode()) > _LONGEST_KEY),
+        ("dandi-name", "keys with control characters", lambda key: not key.isprintable()),
+        ("dandi-name", "keys with a backslash", lambda key: "\\" in key),
+        ("dandi-size", f"values of over {LARGEST_VALUE:,} bytes", lambda key: sizes[key] > LARGEST_VALUE),
     )
-    yield from _by_node(
-        (key for key in sizes if len(key.encode()) > _LONGEST_KEY), "dandi-name", f"keys of over {_LONGEST_KEY} bytes"
-    )
-    yield from _by_node((key for key in sizes if not key.isprintable()), "dandi-name", "keys with control characters")
-    yield from _by_node((key for key in sizes if "\\" in key), "dandi-name", "keys with a backslash")
-    large = (key for key, size in sizes.items() if size > LARGEST_VALUE)
-    yield from _by_node(large, "dandi-size", f"values of over {LARGEST_VALUE:,} bytes")
-
-
-def _by_node(found: Iterator[str], kind: str, what: str) -> Iterator[Problem]:
-    by_node: dict[str, list[str]] = {}
-    for key in found:
-        by_node.setdefault(node_of(key), []).append(key)
-    for node, several in sorted(by_node.items()):
-        shown = ", ".join(sorted(several)[:_SHOWN])
-        more = f" and {len(several) - _SHOWN} more" if len(several) > _SHOWN else ""
-        yield Problem(absolute(node.strip("/")), kind, f"{what}: {shown}{more}")
+    for kind, what, is_refused in refused:
+        by_node: dict[str, list[str]] = {}
+        for key in filter(is_refused, sizes):
+            by_node.setdefault(node_of(key), []).append(key)
+        for node, several in sorted(by_node.items()):
+            shown = ", ".join(sorted(several)[:_SHOWN])
+            more = f" and {len(several) - _SHOWN} more" if len(several) > _SHOWN else ""
+            yield Problem(absolute(node.strip("/")), kind, f"{what}: {shown}{more}")

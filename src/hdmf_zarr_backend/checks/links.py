@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
 from hdmf_zarr_backend.arrays.chunks import ChunkReader
@@ -34,7 +37,7 @@ def check_targets(resolver: Resolver[LinkedFile], report: Report, cache: ChunkCa
 
     Chunks with references are read, and kept in ``cache``.
     """
-    checker = _Checker(resolver, report, cache)
+    checker = _Checker(resolver, report, ChunkCache(_CACHE_BYTES) if cache is None else cache)
     for path, node in resolver.main.hierarchy.walk():
         if isinstance(node, Group):
             checker.check_links(path, node)
@@ -55,13 +58,15 @@ _Problem = tuple[str, str]
 """Message and kind of a finding, the kind without the prefix ``link-`` or ``reference-``."""
 
 
+@dataclass
 class _Checker:
-    def __init__(self, resolver: Resolver[LinkedFile], report: Report, cache: ChunkCache | None) -> None:
-        self._resolver = resolver
-        self._report = report
+    _resolver: Resolver[LinkedFile]
+    _report: Report
+    _cache: ChunkCache
+
+    def __post_init__(self) -> None:
         self._known: dict[tuple[Any, ...], _Problem | None] = {}
-        self._cache = ChunkCache(_CACHE_BYTES) if cache is None else cache
-        self._specs = spec_location(resolver.main.hierarchy.root.attributes.get(SPECLOC))
+        self._specs = spec_location(self._resolver.main.hierarchy.root.attributes.get(SPECLOC))
 
     def _add(self, path: str, kind: str, message: str) -> None:
         self._report.add(Problem(absolute(path), kind, message))
@@ -185,13 +190,8 @@ def _cells(reader: ChunkReader, node: Dataset[Any], columns: dict[str, int]) -> 
             for name in columns:
                 yield from block[name].reshape(-1)
         else:
-            for cells in _rows(block):
-                yield from (cells[column] for column in columns.values() if column < len(cells))
-
-
-def _rows(block: Any) -> Iterator[Any]:
-    """Yield the rows of a compound that is stored as objects, each as a list or along an axis."""
-    if block.ndim > 1:
-        yield from block.reshape(-1, block.shape[-1])
-    else:
-        yield from (row for row in block.reshape(-1).tolist() if isinstance(row, (list, tuple)))
+            # a compound that is stored as objects: each row is a list, or along an axis
+            rows = block.reshape(-1, block.shape[-1]) if block.ndim > 1 else block.reshape(-1).tolist()
+            for cells in rows:
+                if isinstance(cells, (list, tuple, np.ndarray)):
+                    yield from (cells[column] for column in columns.values() if column < len(cells))

@@ -128,8 +128,7 @@ def _check_changeable(store: Store) -> None:
 
 def _whole_hierarchy(store: Store) -> Hierarchy:
     """Return the hierarchy of the nodes' documents, after checking that the consolidated one has no only copies."""
-    report = Report(store.location, "structure")
-    structure = check_structure(store, report)
+    structure, report = _checked(store)
     lost = [problem for problem in report.problems if problem.kind in _LOST]
     if lost and structure is not None and structure.is_consolidated:
         shown = few([f"{problem.path}: {problem.message}" for problem in lost], "; ")
@@ -253,7 +252,13 @@ def _repaired(
     kinds = Counter(problem.kind for problem in repairs.left)
     if found is None or kinds.keys() & (_NOT_WHOLE | _LOST) or found.state in ("3 is newer", "both are newer"):
         found = None
-    elif (drop_links and _drop_links(store, found, journal, repairs)) or _is_copy_wrong(kinds, found):
+    elif (
+        (drop_links and _drop_links(store, found, journal, repairs))
+        # the consolidated document is wrong, or missing where a file of both formats needs it
+        or kinds.keys() & _OF_THE_COPY
+        or kinds["inlined-stale"] > len(found.other_chunks)
+        or (found.state is not None and not found.is_consolidated)
+    ):
         documents = consolidated(store, found.hierarchy, found.other_chunks)
         repairs.done.append("wrote a new consolidated document")
     journal.commit(documents)
@@ -272,13 +277,6 @@ def _derive(store: Store, hierarchy: Hierarchy, journal: Journal, repairs: Repai
         problem = f"{error.problem}; Zarr format 3 was not updated from it"
         return [Problem(error.path or "/", kind_of(error), problem)]
     return []
-
-
-def _is_copy_wrong(kinds: Counter[str], structure: Structure) -> bool:
-    """Tell whether the consolidated document is wrong, or missing where a file of both formats needs it."""
-    is_missing = structure.state is not None and not structure.is_consolidated
-    is_wrong = bool(kinds.keys() & _OF_THE_COPY) or kinds["inlined-stale"] > len(structure.other_chunks)
-    return is_missing or is_wrong
 
 
 def _checked(store: Store, *, is_own_change: bool = False) -> tuple[Structure | None, Report]:

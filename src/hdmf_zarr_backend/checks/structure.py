@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
@@ -81,7 +82,8 @@ def check_structure(store: Store, report: Report, *, is_own_change: bool = False
     """
     try:
         structure = _Check(store, report, is_own_change=is_own_change).run()
-        _mark_readable_copies(store, structure, report)
+        if "document-damaged" in report.counts and structure.is_consolidated:
+            _mark_readable_copies(store, structure, report)
         return structure
     except (LimitError, MetadataError, IncompleteStoreError) as error:
         kinds = {LimitError: "limit", MetadataError: "document-damaged", IncompleteStoreError: "incomplete"}
@@ -91,19 +93,14 @@ def check_structure(store: Store, report: Report, *, is_own_change: bool = False
 
 def _mark_readable_copies(store: Store, structure: Structure, report: Report) -> None:
     """Mark damaged documents that readers do not notice, since they use a copy in the consolidated document."""
-    kind = "document-damaged"
-    if kind not in report.counts or not structure.is_consolidated:
-        return
     try:
         found = parse(store, hint=structure.hierarchy.zarr_format)
     except ZarrBackendError:  # the consolidated document is damaged too, which the report has already
         return
-    if found.consolidated:
-        readable = {absolute(path) for path, _ in found.hierarchy.walk()}
-        report.problems = [
-            replace(problem, is_repairable=True) if problem.kind == kind and problem.path in readable else problem
-            for problem in report.problems
-        ]
+    readable = {absolute(path) for path, _ in found.hierarchy.walk()} if found.consolidated else set()
+    for index, problem in enumerate(report.problems):
+        if problem.kind == "document-damaged" and problem.path in readable:
+            report.problems[index] = replace(problem, is_repairable=True)
 
 
 class _Check:
@@ -120,14 +117,17 @@ class _Check:
         self._is_changing = False
         self._has_remains = False
 
-    def _add(self, path: str, kind: str, message: str) -> None:
-        self._report.add(Problem(absolute(path), kind, message))
+    def _add(self, path: str, kind: str, message: str, *, is_repairable: bool = False) -> None:
+        self._report.add(Problem(absolute(path), kind, message, is_repairable))
 
     def run(self) -> Structure:
         """Return what can be read."""
         check_outside(self._store)
         self._is_changing = self._check_journal()
-        self._check_unfinished()
+        local = self._store.folder or self._store.zip_file
+        left = None if local is None else unfinished(local)
+        if left is not None:  # a new file that a writer has left beside this one
+            self._add("", "write-unfinished", left)
         texts = self._store.get_many(registry.FIRST_KEYS)
         check_texts(texts.values(), self._rules)
         texts, self._state = current(self._store, texts)
@@ -144,7 +144,10 @@ class _Check:
             self._compare(consolidated, documents)
         elif zarr2.CONSOLIDATED not in texts:
             self._add("", "not-consolidated", "there is no consolidated document")
-        self._check_root(documents, is_consolidated=consolidated is not None)
+        if not {zarr2.GROUP, zarr3.DOCUMENT} & (documents.keys() | self._copies.keys()):
+            if consolidated is None:
+                parse(self._store, use_consolidated=False)  # raises an error with the reason
+            self._add("", "document-missing", "the root has no document")
         hierarchy = self._hierarchy(documents)
         writing = notes_of(hierarchy.root.attributes).get(WRITING)
         if writing is not None:
@@ -153,13 +156,6 @@ class _Check:
             self._check_nodes_without_document(documents, hierarchy)
             self._check_other_format(texts)
         return self._structure(hierarchy, is_consolidated=consolidated is not None or zarr2.CONSOLIDATED in texts)
-
-    def _check_unfinished(self) -> None:
-        """Report a new file that a writer has left beside this one."""
-        local = self._store.folder or self._store.zip_file
-        left = None if local is None else unfinished(local)
-        if left is not None:
-            self._add("", "write-unfinished", left)
 
     def _check_other_format(self, texts: Mapping[str, bytes]) -> None:
         """Report documents of format 3 without that of their root, which make no file of both formats."""
@@ -175,14 +171,13 @@ class _Check:
         """Report a file of both formats in which one is out of date, or documents of format 3 are wrong."""
         found = difference_of(self._state)
         if found is not None:
-            problem = Problem("/", "formats-differ", found[0], is_repairable=self._state == "2 is newer")
-            self._report.add(problem)
+            self._add("", "formats-differ", found[0], is_repairable=self._state == "2 is newer")
         elif self._state is not None and self._store.abilities.listing:
             texts = read_documents(self._store, {zarr3.DOCUMENT})
             wrong = sorted(_other_than_consolidated(texts))
             if wrong:
                 what = f"{len(wrong):,} documents of Zarr format 3 differ from their copies in that of the root"
-                self._report.add(Problem("/", "formats-differ", f"{what}: {few(wrong)}", is_repairable=True))
+                self._add("", "formats-differ", f"{what}: {few(wrong)}", is_repairable=True)
 
     def _check_journal(self) -> bool:
         """Tell whether a change of the file is in progress or was interrupted."""
@@ -197,13 +192,6 @@ class _Check:
             state = "was interrupted" if left.holder.is_gone() else "is under way, or was interrupted"
             self._add("", "change-interrupted", f"a change of this file {state}: {left.holder}")
         return left is not None
-
-    def _check_root(self, documents: Documents, *, is_consolidated: bool) -> None:
-        if {zarr2.GROUP, zarr3.DOCUMENT} & (documents.keys() | self._copies.keys()):
-            return
-        if not is_consolidated:
-            parse(self._store, use_consolidated=False)  # raises an error with the reason
-        self._add("", "document-missing", "the root has no document")
 
     def _structure(self, hierarchy: Hierarchy, *, is_consolidated: bool) -> Structure:
         nodes = [node for _, node in hierarchy.walk()]
@@ -237,23 +225,17 @@ class _Check:
     def _hierarchy(self, documents: Documents) -> Hierarchy:
         """Return the hierarchy of the undamaged documents."""
         good = {key: document for key, document in documents.items() if self._is_good(key, documents)}
-        if zarr3.DOCUMENT in good:
-            self._drop_unreadable(good)
-        elif zarr3.DOCUMENT not in documents:
+        if zarr3.DOCUMENT not in documents:
             self._check_ancestors(good)
+        for key in sorted(good) if zarr3.DOCUMENT in good else ():
+            try:
+                zarr3.parse_node(good[key], split(key)[0])
+            except ZarrBackendError as error:  # this package cannot read it
+                self._add(split(key)[0], "document-damaged", error.problem)
+                del good[key]
         hierarchy = registry.parse_documents(good)
         self._compare_inlined(registry.parse_documents({**good, **self._copies}) if self._copies else hierarchy)
         return hierarchy
-
-    def _drop_unreadable(self, documents: Documents) -> None:
-        """Drop the documents of format-3 arrays that this package cannot read."""
-        for key in sorted(documents):
-            path, _ = split(key)
-            try:
-                zarr3.parse_node(documents[key], path)
-            except ZarrBackendError as error:
-                self._add(path, "document-damaged", error.problem)
-                del documents[key]
 
     def _is_good(self, key: str, documents: Documents) -> bool:
         path, _ = split(key)
@@ -287,10 +269,18 @@ class _Check:
 
     def _check_nodes_without_document(self, documents: Documents, hierarchy: Hierarchy) -> None:
         """Report nodes with chunks or attributes but no document; readers do not show them."""
+        there = [split(key) for key in (*documents, *self._damaged)]
+        described = {path for path, name in there if name != zarr2.ATTRIBUTES}
+        found = {path: [name] for path, name in there if path not in described and path not in hierarchy}
+        groups = {path for path, node in hierarchy.walk() if isinstance(node, Group)}
+        for key in self._store.keys_outside(described - groups):
+            path = _array_path_of(key, hierarchy)
+            names = [] if path is None else found.setdefault(path, [])
+            if path is not None and len(names) <= SHOWN:
+                names.append(key[len(path) + 1 :])
         reported = {split(key)[0] for key in self._copies}
         what = zarr3.DOCUMENT if zarr3.DOCUMENT in documents else f"{zarr2.ARRAY} or {zarr2.GROUP}"
-        there = [split(key) for key in (*documents, *self._damaged)]
-        for path, names in sorted(_nodes_without_document(self._store, there, hierarchy).items()):
+        for path, names in sorted(found.items()):
             if path not in reported:
                 verb = "is" if len(names) == 1 else "are"
                 self._add(path, "document-missing", f"there is no {what}, but there {verb} {few(sorted(names))}")
@@ -335,7 +325,7 @@ class _Check:
 
     def _add_difference(self, found: _Difference) -> None:
         self._differences.append(found)
-        self._report.add(Problem(absolute(found.path), found.kind, found.message, is_repairable=found.is_good))
+        self._add(found.path, found.kind, found.message, is_repairable=found.is_good)
 
 
 def _other_than_consolidated(texts: Mapping[str, bytes]) -> Iterator[str]:
@@ -393,10 +383,8 @@ def _array_above(documents: Documents, path: str) -> str | None:
 
 def _is_same(one: Any, other: Any) -> bool:
     """Tell whether two documents are equivalent: NaN equals NaN, and defaults may be left out."""
-    if one == other:
-        return True
-    if not isinstance(one, dict) or not isinstance(other, dict):
-        return False
+    if one == other or not isinstance(one, dict) or not isinstance(other, dict):
+        return bool(one == other)
     return json.dumps(_plain(one), sort_keys=True) == json.dumps(_plain(other), sort_keys=True)
 
 
@@ -416,23 +404,6 @@ def _without_block(document: Any) -> Any:
 
 
 # ---- documents without, and keys outside of, nodes ------------------------------------------------------------------
-
-
-def _nodes_without_document(store: Store, there: list[tuple[str, str]], hierarchy: Hierarchy) -> dict[str, list[str]]:
-    """Return ``{path: names}`` of keys of nodes without a document; of many names, the first few.
-
-    ``there`` has the paths and names of all documents.
-    """
-    described = {path for path, name in there if name != zarr2.ATTRIBUTES}
-    found = {path: [name] for path, name in there if path not in described and path not in hierarchy}
-    groups = {path for path, node in hierarchy.walk() if isinstance(node, Group)}
-    for key in store.keys_outside(described - groups):
-        path = _array_path_of(key, hierarchy)
-        if path is not None:
-            names = found.setdefault(path, [])
-            if len(names) <= SHOWN:
-                names.append(key[len(path) + 1 :])
-    return found
 
 
 def _array_path_of(key: str, hierarchy: Hierarchy) -> str | None:
@@ -476,18 +447,16 @@ def _stale(key: str, message: str) -> _Difference:
     return _Difference(key, split(key)[0], "consolidated-stale", message)
 
 
+@dataclass
 class _Comparison:
     """Compares the documents in the consolidated one with those of the nodes.
 
-    ``damaged`` has the keys of documents that cannot be read, which are reported already.
+    ``_damaged`` has the keys of documents that cannot be read, which are reported already.
     """
 
-    def __init__(self, consolidated: Documents, documents: Documents, damaged: Collection[str]) -> None:
-        self._consolidated = consolidated
-        self._documents = documents
-        self._damaged = damaged
-        self._names = {zarr3.DOCUMENT} if zarr3.DOCUMENT in documents else zarr2.DOCUMENT_NAMES
-        self._with_members: set[str] | None = None
+    _consolidated: Documents
+    _documents: Documents
+    _damaged: Collection[str]
 
     def differences(self) -> Iterator[_Difference]:
         """Yield the differences, sorted by key."""
@@ -518,7 +487,8 @@ class _Comparison:
         path, name = split(key)
         if is_outside(key):
             return "it is outside the store"
-        if name not in self._names or (path and {"", "."} & set(path.split("/"))):
+        names = {zarr3.DOCUMENT} if zarr3.DOCUMENT in self._documents else zarr2.DOCUMENT_NAMES
+        if name not in names or (path and {"", "."} & set(path.split("/"))):
             return "it is not the name of a document"
         if _array_above(self._consolidated, path) is not None:
             return "an array has no members"
@@ -543,7 +513,7 @@ class _Comparison:
         other = {zarr2.GROUP: zarr2.ARRAY, zarr2.ARRAY: zarr2.GROUP}.get(name)
         if other is not None and self._is_there(zarr2.key_of(path, other)):
             return "the node has another kind now"
-        if _is_array_at({key: self._consolidated[key]}, path) and path in self._parents():
+        if _is_array_at({key: self._consolidated[key]}, path) and path in self._parents:
             return "it now has nodes below it"
         if name == zarr2.ATTRIBUTES and not self._is_same_node(path):
             return "the node has changed"
@@ -560,31 +530,31 @@ class _Comparison:
         there = [key for key in mains if key in self._documents]
         return all(_is_same(self._documents[key], self._consolidated.get(key)) for key in there)
 
+    @cached_property
     def _parents(self) -> set[str]:
-        """Return the paths that have nodes below them."""
-        if self._with_members is None:
-            self._with_members = set()
-            for key in self._documents:
-                path, _ = split(key)
-                while path and (path := split(path)[0]) not in self._with_members:
-                    self._with_members.add(path)
-        return self._with_members
+        """The paths that have nodes below them."""
+        found: set[str] = set()
+        for key in self._documents:
+            path, _ = split(key)
+            while path and (path := split(path)[0]) not in found:
+                found.add(path)
+        return found
 
 
 _Owner = tuple[str, Dataset[Attributes], Index]
 
 
+@dataclass(slots=True)
 class _InlinedComparison:
     """Compares the chunks in the consolidated document with those in the store.
 
-    ``hierarchy`` has all nodes, including those of the consolidated document; ``changed`` has the paths of nodes whose
-    documents differ.
+    ``_hierarchy`` has all nodes, including those of the consolidated document; ``_changed`` has the paths of nodes
+    whose documents differ.
     """
 
-    def __init__(self, store: Store, hierarchy: Hierarchy, changed: Collection[str]) -> None:
-        self._store = store
-        self._hierarchy = hierarchy
-        self._changed = changed
+    _store: Store
+    _hierarchy: Hierarchy
+    _changed: Collection[str]
 
     def differences(self, inlined: Mapping[str, bytes]) -> Iterator[_Difference]:
         """Yield the differences for ``{key: bytes}``, the chunks in the consolidated document."""
@@ -619,12 +589,10 @@ class _InlinedComparison:
         error = there if isinstance(there, ZarrBackendError) else self._error(owner, there)
         if error is not None:
             return _Difference(key, path, kind_of(error), error.problem, is_good)
-        chunk = f"the chunk {node.stored.chunk_name(index)!r}"
+        kind, what = "inlined-stale", "differs from its copy in the consolidated document"
         if there is None:
-            return _Difference(key, path, "chunk-missing", f"{chunk} {_ONLY}", is_good)
-        return _Difference(
-            key, path, "inlined-stale", f"{chunk} differs from its copy in the consolidated document", is_good
-        )
+            kind, what = "chunk-missing", _ONLY
+        return _Difference(key, path, kind, f"the chunk {node.stored.chunk_name(index)!r} {what}", is_good)
 
     def _owner(self, key: str) -> _Owner | None:
         """Return the array of a chunk key and the index of the chunk, None if there is no such array."""
@@ -633,7 +601,7 @@ class _InlinedComparison:
             path, _ = split(path)
             node = self._hierarchy.get(path)
             if isinstance(node, Dataset):
-                found, _ = StoredObjects(node).sort([key[len(path) + 1 :]])
+                found, _ = StoredObjects(node.stored).sort([key[len(path) + 1 :]])
                 return (path, node, found.pop()) if found and node.stored.shards is None else None
         return None
 

@@ -97,18 +97,11 @@ def verify(
     check_targets(resolver_of(store, structure.hierarchy), report)
     if last > 1:
         with runner(executor) as workers:
-            check = ChunkCheck(
-                store,
-                structure.hierarchy,
-                report,
-                structure.lost_chunks,
-                has_other_chunks=structure.has_other_chunks,
-            )
-            check.run(workers, progress)
+            lost, others = structure.lost_chunks, structure.has_other_chunks
+            ChunkCheck(store, structure.hierarchy, report, lost, has_other_chunks=others).run(workers, progress)
             if structure.state == "alike":
                 own = _only_of_format_3(store)
-                check = ChunkCheck(store, own, report, has_other_chunks=True)
-                check.run(workers, progress)
+                ChunkCheck(store, own, report, has_other_chunks=True).run(workers, progress)
                 if store.abilities.listing:
                     _compare_copies(store, structure.hierarchy, own, report)
         if report.unchecked:

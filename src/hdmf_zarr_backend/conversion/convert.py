@@ -470,9 +470,8 @@ def _to_zarr(source: str, place: str | Store, request: Request) -> ConversionRep
         )
         plan = planner.plan_file()
         planned = PlannedKeys(plan, target)
-        if is_nwb:
-            check_planned(source, planned, plan.hierarchy)
-        name_axes(plan, schema_of(planned, plan.hierarchy, or_installed=is_nwb))
+        loaded = check_planned(source, planned, plan.hierarchy) if is_nwb else None
+        name_axes(plan, schema_of(planned, plan.hierarchy, loaded, or_installed=is_nwb))
         plan.hierarchy.zarr_format = request.zarr_format
         request.adapt(store, plan, target)
         with request.new_file(store, plan, tree.sources()) as new:
@@ -492,8 +491,7 @@ def _copy_zarr(source: str | Store, place: str | Store, request: Request) -> Con
         request.options = replace(request.options, chunk_key_encoding="v2")
     store = _open_target(place, request.storage, overwrite=request.overwrite)
     target = _name_of(place)
-    if request.check:
-        check_zarr(main)
+    loaded = check_zarr(main)[1] if request.check else None
     planner = ZarrPlanner(main.store, main.hierarchy, target, zarr_format=request.zarr_format)
     plan = planner.plan_file()
     resolver = resolver_of(main.store, main.hierarchy, main.location)
@@ -505,7 +503,7 @@ def _copy_zarr(source: str | Store, place: str | Store, request: Request) -> Con
             planned.sharding = Sharding(node.stored.shards.shape, are_chunks_given=True, is_kept=True)
         else:
             ask_for_shards(planned, request.shards)
-    name_axes(plan, schema_of(main.store, main.hierarchy))
+    name_axes(plan, schema_of(main.store, main.hierarchy, loaded))
     if request.options.strict_json:
         for _, node in plan.hierarchy.walk():
             node.attributes = strict_attributes(node.attributes)

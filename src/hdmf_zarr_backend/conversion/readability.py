@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, TypeVar
 
 from hdmf_zarr_backend.builders.namespaces import load_cached_namespaces, newest_versions
 from hdmf_zarr_backend.errors import UnsupportedFileError, ZarrBackendError
@@ -18,11 +18,18 @@ from hdmf_zarr_backend.hdf5.safe_reading import check_other_files, reading
 from hdmf_zarr_backend.model.nodes import Hierarchy
 from hdmf_zarr_backend.stores.base import Store
 
+T = TypeVar("T")
+
 _UNREADABLE = (
     ValueError, TypeError, LookupError, AttributeError, NameError, RuntimeError, OSError, ArithmeticError,
     AssertionError,
 )  # fmt: skip
 """Errors that pynwb and hdmf raise for files that they cannot read, in addition to their own error classes."""
+
+_ANYWAY = {
+    "remedy": "Pass check=False to convert it anyway.",
+    "remedy_cli": "Use --no-check to convert it anyway.",
+}
 
 
 def check_version(source: str, storage: Mapping[str, Any] | None = None) -> bool:
@@ -42,22 +49,25 @@ def check_version(source: str, storage: Mapping[str, Any] | None = None) -> bool
     return True
 
 
-def check_planned(source: str, store: Store, hierarchy: Hierarchy) -> None:
-    """Refuse an NWB file that pynwb cannot read, from the plan of its copy, before anything is written."""
+def check_planned(source: str, store: Store, hierarchy: Hierarchy) -> Any:
+    """Refuse an NWB file that pynwb cannot read, from the plan of its copy, before anything is written.
+
+    Return the catalogue of the namespaces with which it was read, None without pynwb.
+    """
     if find_spec("pynwb") is None:
-        return
+        return None
     from hdmf_zarr_backend.builders.lazy import construction_errors
     from hdmf_zarr_backend.nwb import ParsedNWBIO
 
-    def read() -> None:
-        with (
-            ParsedNWBIO(store, ParsedFile(hierarchy, consolidated=True)) as io,
-            construction_errors(io.read_builder(), source, io.manager.namespace_catalog, hierarchy),
-        ):
-            io.read()
+    def read() -> Any:
+        with ParsedNWBIO(store, ParsedFile(hierarchy, consolidated=True)) as io:
+            catalog = io.manager.namespace_catalog
+            with construction_errors(io.read_builder(), source, catalog, hierarchy):
+                io.read()
+            return catalog
 
     try:
-        _check_read(source, read)
+        return _check_read(source, read)
     except ZarrBackendError as error:
         if not isinstance(error, UnsupportedFileError):
             error.store = None  # the planned file does not exist yet
@@ -65,19 +75,25 @@ def check_planned(source: str, store: Store, hierarchy: Hierarchy) -> None:
         raise
 
 
-def schema_of(store: Store, hierarchy: Hierarchy, *, or_installed: bool = False) -> Any:
+def schema_of(store: Store, hierarchy: Hierarchy, loaded: Any = None, *, or_installed: bool = False) -> Any:
     """Return the cached schema for `builders.dimensions.name_axes`; with ``or_installed``, that of pynwb if none is.
 
-    Damaged namespaces are reported by `validate`. Here, a file without them only lacks the names of its axes: None.
+    ``loaded`` is a catalogue that may have the cached namespaces already; to load them takes longer than to convert a
+    small file. Damaged namespaces are reported by `validate`. Here, a file without them only lacks the names of its
+    axes: None.
     """
     from hdmf.spec import NamespaceCatalog  # slow to import
 
-    if not newest_versions(hierarchy):
+    versions = newest_versions(hierarchy)
+    if not versions:
         if not or_installed or find_spec("pynwb") is None:
             return None
         from pynwb import get_type_map
 
         return get_type_map().namespace_catalog
+    known = {} if loaded is None else {name: loaded.get_namespace(name).version for name in loaded.namespaces}
+    if versions.items() <= known.items():
+        return loaded
     catalog = NamespaceCatalog()
     try:
         load_cached_namespaces(catalog, store, hierarchy, is_plain=True)
@@ -86,29 +102,30 @@ def schema_of(store: Store, hierarchy: Hierarchy, *, or_installed: bool = False)
     return catalog
 
 
-def check_zarr(main: LinkedFile) -> dict[str, dict[str, Any]]:
-    """Refuse a Zarr file that pynwb cannot read as NWB; return the attributes whose types are only in the schema."""
+def check_zarr(main: LinkedFile) -> tuple[dict[str, dict[str, Any]], Any]:
+    """Refuse a Zarr file that pynwb cannot read as NWB.
+
+    Return the attributes whose types are only in the schema, and the catalogue as of `check_planned`.
+    """
     attributes = main.hierarchy.root.attributes
     version = attributes.get("nwb_version")
     if attributes.get("neurodata_type") != "NWBFile" and version is None:
-        return {}
+        return {}, None
     _check_version(main.location, version)
     if find_spec("pynwb") is None:
-        return {}
+        return {}, None
     from hdmf_zarr_backend.builders.schema import unsigned_attributes  # imported here: hdmf is slow to import
     from hdmf_zarr_backend.nwb import NWBZarrIO
 
-    typed: dict[str, dict[str, Any]] = {}
-
-    def read() -> None:
+    def read() -> tuple[dict[str, dict[str, Any]], Any]:
         store: Any = main.store.unwrapped
         with NWBZarrIO(store, mode="r", lazy=False) as io:
             io.read()
-            if NOTES not in attributes:  # a file of hdmf-zarr, which keeps no types
-                typed.update(unsigned_attributes(io.read_builder()))
+            # a file of hdmf-zarr keeps no types
+            typed = {} if NOTES in attributes else unsigned_attributes(io.read_builder())
+            return typed, io.manager.namespace_catalog
 
-    _check_read(main.location, read)
-    return typed
+    return _check_read(main.location, read)
 
 
 def _text(value: Any) -> Any:
@@ -120,22 +137,15 @@ def _check_version(source: str, value: Any) -> None:
     version = _text(value)
     if not isinstance(version, str):
         said = "has no NWB version" if version is None else "gives its NWB version as an array"
-        raise UnsupportedFileError(
-            f"pynwb cannot read this file: it {said}",
-            store=source,
-            remedy="Pass check=False to convert it anyway.",
-            remedy_cli="Use --no-check to convert it anyway.",
-        )
-    if version.strip().removeprefix("NWB-").startswith("1."):
-        raise UnsupportedFileError(
-            f"pynwb cannot read this file: it has NWB version {version}, and pynwb reads version 2 and newer",
-            store=source,
-            remedy="Pass check=False to convert it anyway.",
-            remedy_cli="Use --no-check to convert it anyway.",
-        )
+    elif version.strip().removeprefix("NWB-").startswith("1."):
+        said = f"has NWB version {version}, and pynwb reads version 2 and newer"
+    else:
+        return
+    raise UnsupportedFileError(f"pynwb cannot read this file: it {said}", store=source, **_ANYWAY)
 
 
-def _check_read(source: str, read: Callable[[], None]) -> None:
+def _check_read(source: str, read: Callable[[], T]) -> T:
+    """Return what ``read`` does; errors of hdmf and pynwb in it mean that the file cannot be read."""
     from hdmf.build.errors import BuildError, ConstructError, ContainerConfigurationError  # slow to import
 
     from hdmf_zarr_backend.builders.schema import OTHER_VERSION
@@ -143,7 +153,7 @@ def _check_read(source: str, read: Callable[[], None]) -> None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the conversion itself warns
-            read()
+            return read()
     except (BuildError, ConstructError, ContainerConfigurationError, *_UNREADABLE) as error:
         if isinstance(error, ZarrBackendError) and not isinstance(error, ConstructError):
             raise  # it has a message already
@@ -151,10 +161,7 @@ def _check_read(source: str, read: Callable[[], None]) -> None:
             problem = f"pynwb cannot read this file here: {error.problem}"
             raise UnsupportedFileError(problem, store=source, path=error.path, remedy=OTHER_VERSION) from error
         raise UnsupportedFileError(
-            f"pynwb cannot read this file ({_reason(error)})",
-            store=source,
-            remedy="Pass check=False to convert it anyway.",
-            remedy_cli="Use --no-check to convert it anyway.",
+            f"pynwb cannot read this file ({_reason(error)})", store=source, **_ANYWAY
         ) from error
 
 

@@ -35,7 +35,7 @@ def convert_to_hdf5(source: str | Store, target: str, request: Request) -> Conve
     check_free(store, overwrite=request.overwrite, empty_folder=False)
     main = open_source(source, request)
     check_outside(store, is_new=True)
-    typed = check_zarr(main) if request.check else {}
+    typed = check_zarr(main)[0] if request.check else {}
     resolver = resolver_of(main.store, main.hierarchy, main.location)
     placement = Placement(resolver, target, copies_links=request.copies_links)
     nbytes = 0
