@@ -10,27 +10,45 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Mapping, Sequence
+import posixpath
+import re
+import shlex
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from importlib.resources import files
-from typing import Any
+from typing import Any, TypeVar
 
-from hdmf_zarr_backend.checks.verify import Level
+from hdmf_zarr_backend.checks.findings import Finding, Problem, Report
+from hdmf_zarr_backend.checks.verify import Level, verify
 from hdmf_zarr_backend.comparison import Difference, compare, summarise
-from hdmf_zarr_backend.errors import known_arguments
+from hdmf_zarr_backend.errors import ZarrBackendError, known_arguments
 from hdmf_zarr_backend.files.html_tree import TREE_STYLE, tree_html
 from hdmf_zarr_backend.files.outline import Outline, open_outline, outline_of
 from hdmf_zarr_backend.files.parser import parse
+from hdmf_zarr_backend.formats.reserved import SPECLOC
 from hdmf_zarr_backend.model.nodes import Dataset
-from hdmf_zarr_backend.model.render import UNICODE, Description, Item, escape, item_tree, natural, pattern, size_text
-from hdmf_zarr_backend.reporting.checks import checks_section, unchecked_section
-from hdmf_zarr_backend.reporting.html import alike, and_more, opening, path_cell, range_text, table
+from hdmf_zarr_backend.model.render import (
+    RUN,
+    UNICODE,
+    Description,
+    Item,
+    counted,
+    escape,
+    item_tree,
+    natural,
+    pattern,
+    size_text,
+)
 from hdmf_zarr_backend.reporting.pictures import Area, chunk_grid_svg, treemap_svg
 from hdmf_zarr_backend.reporting.session import kind_of, session_of
 from hdmf_zarr_backend.stores.opening import open_store
 
+T = TypeVar("T")
+
 _ARRAYS = 25
 _LINKS = 100
 _DIFFERENCES = 300
+_FINDINGS = 200
+_MEMBERS = 2000  # of a row that opens
 _ARRAY_BAR, _GROUP_BAR = 120, 300  # pixels
 
 
@@ -79,11 +97,19 @@ def report(
     location = figures.outline.location
     name = os.path.basename(location.rstrip("/"))
     session = session_of(parsed.store(store), parsed.hierarchy)
+    if check:
+        checks = _checks(figures.outline, source, level, storage_options)
+    else:
+        commands = f"{_command('verify', location)} looks for damage, {_command('validate', location)} compares it"
+        checks = f"<p>This page was made without checking the file. {commands} with its schema.</p>"
+    parts = [f"<dt>{escape(label)}</dt><dd>{escape(text)}</dd>" for label, text in session]
     body = [
         f'<h1>{escape(name)}</h1><p class="soft path">{escape(location)}</p>',
-        _session_section(session) if session else f"<p>{escape(kind_of(parsed.hierarchy))}</p>",
+        f'<h2>Session</h2><dl class="session">{"".join(parts)}</dl>'
+        if parts
+        else f"<p>{escape(kind_of(parsed.hierarchy))}</p>",
         f"<h2>File</h2>{_cards(figures)}",
-        checks_section(figures.outline, source, level, storage_options) if check else unchecked_section(location),
+        f"<h2>Checks</h2>{checks}",
         _treemap_section(figures),
         _arrays_section(figures),
         _links_section(figures),
@@ -92,15 +118,10 @@ def report(
     return _page(name, body)
 
 
-def _of_two(
-    source: str | os.PathLike[str],
-    other: str | os.PathLike[str],
-    *,
-    values: bool,
-    storage_options: Mapping[str, Any] | None,
-) -> str:
-    figures = _FileFigures(open_outline(source, sizes=True, storage_options=storage_options))
-    second = _FileFigures(open_outline(other, sizes=True, storage_options=storage_options))
+def _of_two(source: Any, other: Any, *, values: bool, storage_options: Mapping[str, Any] | None) -> str:
+    figures, second = (
+        _FileFigures(open_outline(each, sizes=True, storage_options=storage_options)) for each in (source, other)
+    )
     found = compare(source, other, values=values, storage_options=storage_options)
     body = ["<h1>Two files</h1>"]
     for ordinal, one in (("first", figures), ("second", second)):
@@ -182,44 +203,29 @@ def _areas(root: Item, closed: str | None) -> Area:
 
 
 def _cards(figures: _FileFigures) -> str:
-    """Return the numbers about the complete file."""
-    document = figures.document
+    """Return the numbers about the complete file, and what they leave out."""
+    document, counts = figures.document, figures.counts
+    chunks = sum(array["chunk_count"] for array in figures.arrays)
+    kinds = [(counts.groups, "group"), (counts.arrays, "array"), (chunks, "chunk"), (counts.links, "link")]
     shown = [
         (
             "Zarr 2 and 3" if figures.outline.has_both else f"Zarr {document['zarr_format']}",
             "consolidated" if document["consolidated"] else "not consolidated",
         ),
-        *((f"{count:,}", word if count == 1 else f"{word}s") for count, word in _kinds(figures)),
-        (size_text(figures.counts.size), "uncompressed"),
+        *((f"{count:,}", word if count == 1 else f"{word}s") for count, word in kinds),
+        (size_text(counts.size), "uncompressed"),
         (size_text(figures.stored), "stored"),
     ]
     sized = sum(array["stored_bytes"] for array in figures.arrays if array["bytes"] is not None)
-    if figures.counts.size and sized:
-        shown.append((f"{figures.counts.size / sized:.2f}", "compression ratio"))
-    boxes = "".join(f'<div class="card"><b>{value}</b><span>{label}</span></div>' for value, label in shown)
-    return f'<div class="cards">{boxes}</div><p class="soft">{" ".join(_notes(figures))}</p>'
-
-
-def _notes(figures: _FileFigures) -> list[str]:
-    """Return what the numbers leave out."""
+    if counts.size and sized:
+        shown.append((f"{counts.size / sized:.2f}", "compression ratio"))
     notes = []
     if any(array["bytes"] is None for array in figures.arrays):
         notes.append("Text and references have no uncompressed size.")
-    if cached := ", ".join(f"{name} {', '.join(found)}" for name, found in figures.document["specifications"].items()):
+    if cached := ", ".join(f"{name} {', '.join(found)}" for name, found in document["specifications"].items()):
         notes.append(f"The schema in the file ({escape(cached)}) is counted in the stored bytes only.")
-    return notes
-
-
-def _kinds(figures: _FileFigures) -> list[tuple[int, str]]:
-    counts = figures.counts
-    chunks = sum(array["chunk_count"] for array in figures.arrays)
-    return [(counts.groups, "group"), (counts.arrays, "array"), (chunks, "chunk"), (counts.links, "link")]
-
-
-def _session_section(session: Sequence[tuple[str, str]]) -> str:
-    """Return the session of an NWB file."""
-    parts = "".join(f"<dt>{escape(label)}</dt><dd>{escape(text)}</dd>" for label, text in session)
-    return f'<h2>Session</h2><dl class="session">{parts}</dl>'
+    boxes = "".join(f'<div class="card"><b>{value}</b><span>{label}</span></div>' for value, label in shown)
+    return f'<div class="cards">{boxes}</div><p class="soft">{" ".join(notes)}</p>'
 
 
 def _treemap_section(figures: _FileFigures) -> str:
@@ -235,14 +241,14 @@ def _treemap_section(figures: _FileFigures) -> str:
 
 def _arrays_section(figures: _FileFigures) -> str:
     """Return the table of the largest arrays; arrays with similar names are one row."""
-    found = alike(figures.arrays, lambda array: (pattern(array["path"]), array["dtype"], *array["codecs"]))
+    found = _alike(figures.arrays, lambda array: (pattern(array["path"]), array["dtype"], *array["codecs"]))
     found.sort(key=lambda arrays: -_total(arrays, "stored_bytes"))
     largest = _total(found[0], "stored_bytes") if found else 0
     rows = [_array_row(arrays, largest) for arrays in found[:_ARRAYS]]
     head = ["array", "type", "shape", "chunk shape", "#chunks", "", "codecs", "#size", "#stored", "", "#ratio"]
     rest = sum(map(len, found[_ARRAYS:]))
     more = f'<p class="soft">{rest:,} smaller arrays are in the tree below.</p>' if rest else ""
-    return f"<h2>Largest arrays</h2>{table(head, rows)}{more}"
+    return f"<h2>Largest arrays</h2>{_table(head, rows)}{more}"
 
 
 def _array_row(arrays: Sequence[dict[str, Any]], largest: int) -> list[str]:
@@ -285,9 +291,9 @@ def _array_names(arrays: Sequence[dict[str, Any]]) -> str:
     sizes = [array["stored_bytes"] for array in arrays]
     each = size_text(sum(sizes) / len(sizes))
     about = "" if size_text(min(sizes)) == size_text(max(sizes)) else "about "
-    title = f"{escape(range_text(array['path'] for array in arrays))}, {len(arrays):,} {UNICODE.times} {about}{each}"
+    title = f"{escape(_range_text(array['path'] for array in arrays))}, {len(arrays):,} {UNICODE.times} {about}{each}"
     ordered = sorted(arrays, key=lambda array: natural(array["path"]))
-    return opening(title, [f"{escape(array['path'])}, {size_text(array['stored_bytes'])}" for array in ordered])
+    return _opening(title, [f"{escape(array['path'])}, {size_text(array['stored_bytes'])}" for array in ordered])
 
 
 def _shape_text(arrays: Sequence[dict[str, Any]]) -> str:
@@ -311,10 +317,10 @@ def _links_section(figures: _FileFigures) -> str:
     parts = []
     for title, links in (("link", figures.links), ("reference in an attribute", figures.references)):
         found = [(link["path"], _place(link["target"])) for link in links]
-        rows = alike(sorted(found, key=lambda link: natural(link[0])), lambda link: tuple(map(pattern, link)))
+        rows = _alike(sorted(found, key=lambda link: natural(link[0])), lambda link: tuple(map(pattern, link)))
         if rows:
             shown = [_link_row(row) for row in rows[:_LINKS]]
-            parts.append(table([title, "target"], shown) + and_more(sum(map(len, rows[_LINKS:]))))
+            parts.append(_table([title, "target"], shown) + _and_more(sum(map(len, rows[_LINKS:]))))
     return f"<h2>Links and references</h2>{''.join(parts)}" if parts else ""
 
 
@@ -322,12 +328,12 @@ def _link_row(links: Sequence[tuple[str, str]]) -> list[str]:
     """Return the row of one link, or of several similar ones."""
     (path, target), arrow = links[0], UNICODE.arrow
     if len(links) == 1:
-        return [path_cell(path), path_cell(f"{arrow} {target}")]
-    title = f"{escape(range_text(path for path, _ in links))}, {len(links):,}"
-    names = opening(title, [f"{escape(path)} {arrow} {escape(target)}" for path, target in links])
+        return [_path_cell(path), _path_cell(f"{arrow} {target}")]
+    title = f"{escape(_range_text(path for path, _ in links))}, {len(links):,}"
+    names = _opening(title, [f"{escape(path)} {arrow} {escape(target)}" for path, target in links])
     targets = {target for _, target in links}
-    where = target if len(targets) == 1 else range_text(targets)
-    return [f'<td class="path">{names}</td>', path_cell(f"{arrow} {where}")]
+    where = target if len(targets) == 1 else _range_text(targets)
+    return [f'<td class="path">{names}</td>', _path_cell(f"{arrow} {where}")]
 
 
 def _lengths(lengths: Sequence[int]) -> str:
@@ -350,14 +356,14 @@ def _sizes_section(a: _FileFigures, b: _FileFigures) -> str:
     most = max(max(one, other) for _, one, other in lines) or 1.0
     rows = [
         [
-            path_cell(path),
+            _path_cell(path),
             f'<td class="number">{size_text(one)}<br>{size_text(other)}</td>',
             f"<td>{_bar(one / most)}<br>{_bar(other / most, 'other')}</td>",
             f'<td class="number">{f"{other / one:.2f}" if one else ""}</td>',
         ]
         for path, one, other in lines
     ]
-    return f"<h2>Stored bytes, first and second file</h2>{table(['', '#stored', '', '#second / first'], rows)}"
+    return f"<h2>Stored bytes, first and second file</h2>{_table(['', '#stored', '', '#second / first'], rows)}"
 
 
 def _bar(part: float, kind: str = "") -> str:
@@ -370,8 +376,148 @@ def _differences_section(found: Sequence[Difference]) -> str:
         return '<h2>Differences</h2><p class="good">none</p>'
     counts = ", ".join(f"{count:,} {kind}" for kind, count in summarise(found).items())
     rows = [
-        [path_cell(one.path), f"<td>{escape(one.kind)}</td>", f"<td>{escape(one.text)}</td>"]
+        [_path_cell(one.path), f"<td>{escape(one.kind)}</td>", f"<td>{escape(one.text)}</td>"]
         for one in found[:_DIFFERENCES]
     ]
-    more = and_more(len(found) - len(rows), "; <code>zarrio compare</code> lists them all")
-    return f"<h2>Differences</h2><p>{escape(counts)}</p>{table(['node', 'kind', 'first | second'], rows)}{more}"
+    more = _and_more(len(found) - len(rows), "; <code>zarrio compare</code> lists them all")
+    return f"<h2>Differences</h2><p>{escape(counts)}</p>{_table(['node', 'kind', 'first | second'], rows)}{more}"
+
+
+# ---- the results of `verify` and `validate` --------------------------------------------------------------------------
+
+
+def _checks(
+    outline: Outline, source: str | os.PathLike[str], level: Level, storage_options: Mapping[str, Any] | None
+) -> str:
+    """Return what is wrong with a file."""
+    report = verify(source, level, storage_options=storage_options, executor="threads")
+    remarks = ""
+    if report.remarks:
+        title = f"{counted(len(report.remarks), 'remark')}, not damage"
+        remarks = f"<details><summary>{title}</summary>{_problems(report.remarks, report.source)}</details>"
+    return (
+        f"<h3>Damage</h3><p>{_verdict(len(report.problems), 'problem', 'No damage found')} "
+        f'<span class="soft">{_looked_at(report)}</span></p>{_problems(report.problems, report.source)}{remarks}'
+        f"<h3>Schema</h3>{_schema(outline, source, storage_options)}"
+    )
+
+
+def _verdict(count: int, noun: str, good: str) -> str:
+    return f'<span class="bad">{counted(count, noun)}</span>' if count else f'<span class="good">{good}</span>'
+
+
+def _looked_at(report: Report) -> str:
+    """Return what was checked; not how many groups and arrays, since those of the cached schema are among them."""
+    if report.level == "structure":
+        unchecked = "Links, references and chunks were not checked"
+        return f"in the metadata. {unchecked}; {_command('verify', report.source)} checks them."
+    targets = f"{counted(report.links, 'link')} and {counted(report.references, 'reference')}"
+    if not report.checks_chunks:
+        return f"in the metadata, {targets}. Chunks were not checked; {_command('verify', report.source)} decodes them."
+    return f"in the metadata, {targets}, and all chunks."
+
+
+def _problems(found: Sequence[Problem | Finding], location: str, name: str = "verify") -> str:
+    """Return a table of the findings of a command; those that are alike are one row."""
+    groups = _alike(found, lambda one: (one.kind, one.message, one.remedy), 2)
+    rows = []
+    for group in groups[:_FINDINGS]:
+        first = group[0]
+        where = [one.path if isinstance(one, Problem) else one.place for one in group]
+        what = f"<td>{escape(first.message)}. {_advice(first.remedy, location)}</td>"
+        rows.append([_paths_cell(where), f"<td>{escape(first.kind)}</td>", what])
+    rest = _and_more(sum(map(len, groups[_FINDINGS:])), f"; {_command(name, location)} lists all")
+    return (_table(("where", "kind", "what, and what to do"), rows) if rows else "") + rest
+
+
+def _schema(outline: Outline, source: str | os.PathLike[str], storage_options: Mapping[str, Any] | None) -> str:
+    attributes = outline.hierarchy.root.attributes
+    if not attributes.keys() & {SPECLOC, "namespace", "neurodata_type"}:
+        return "<p>Not validated: the file names no schema.</p>"
+    from hdmf_zarr_backend.checks.validate import validate  # on use: hdmf is slow to import
+
+    try:
+        found = validate(source, storage_options=storage_options)
+    except ModuleNotFoundError as error:
+        missing = f"its schema is not stored in it, and {error.name}, which has one, is not installed"
+        return f"<p>Not validated: {escape(missing)}.</p>"
+    except ZarrBackendError as error:
+        installed = f"{_command('validate', outline.location, '--installed')} uses the installed schema."
+        return f"<p>Not validated: {escape(error.problem)}. {installed}</p>"
+    against = ", ".join(f"{name} {version}" for name, version in found.namespaces.items())
+    where = "stored in it" if found.cached else "installed"
+    return (
+        f"<p>{_verdict(len(found.findings), 'finding', 'Valid')} "
+        f'<span class="soft">by the schema that is {where}: {escape(against)}</span></p>'
+        f"{_problems(found.findings, found.source, 'validate')}"
+    )
+
+
+# ---- parts of pages: tables, and rows of similar items that open -----------------------------------------------------
+
+
+def _alike(items: Iterable[T], key: Callable[[T], Hashable], least: int = RUN) -> list[list[T]]:
+    """Return the rows of a table: those of at least ``least`` items with the same key, and single items."""
+    groups: dict[Hashable, list[T]] = {}
+    for item in items:
+        groups.setdefault(key(item), []).append(item)
+    rows: list[list[T]] = []
+    for group in groups.values():
+        rows += [group] if len(group) >= least else [[item] for item in group]
+    return rows
+
+
+def _opening(title: str, lines: Sequence[str]) -> str:
+    """Return a title that opens a list; title and lines are HTML."""
+    listed = "".join(f"<li>{line}</li>" for line in lines[:_MEMBERS])
+    more = f"<li>and {len(lines) - _MEMBERS:,} more</li>" if len(lines) > _MEMBERS else ""
+    return f"<details><summary>{title}</summary><ul>{listed}{more}</ul></details>"
+
+
+def _range_text(paths: Iterable[str]) -> str:
+    """Return the first and the last of similar paths: ``/acquisition/trace_1 ... trace_9``."""
+    ordered = sorted(paths, key=natural)
+    first, last = ordered[0], ordered[-1]
+    return f"{first} ... {posixpath.relpath(last, posixpath.commonpath([first, last]))}"
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table of HTML cells; a title with ``#`` before it is that of a column of numbers."""
+    titles = "".join(
+        f'<th class="number">{title[1:]}</th>' if title.startswith("#") else f"<th>{title}</th>" for title in head
+    )
+    body = "".join(f"<tr>{''.join(row)}</tr>" for row in rows)
+    return f'<div class="scroll"><table><thead><tr>{titles}</tr></thead><tbody>{body}</tbody></table></div>'
+
+
+def _path_cell(text: str) -> str:
+    """Return the cell of a path."""
+    return f'<td class="path">{escape(text)}</td>'
+
+
+def _paths_cell(paths: Sequence[str]) -> str:
+    """Return the cell of one path, or of several that open."""
+    if len(paths) == 1:
+        return _path_cell(paths[0])
+    title = f"{escape(paths[0])} and {len(paths) - 1:,} more"
+    return f'<td class="path">{_opening(title, list(map(escape, paths)))}</td>'
+
+
+def _and_more(count: int, where: str = "") -> str:
+    """Return a line about items that are left out; empty if there are none."""
+    return f'<p class="soft">and {count:,} more{where}</p>' if count else ""
+
+
+def _command(name: str, location: str, options: str = "") -> str:
+    """Return a command of `zarrio` about a file."""
+    words = " ".join(filter(None, ["zarrio", name, options, shlex.quote(location)]))
+    return f"<code>{escape(words)}</code>"
+
+
+def _advice(text: str, location: str) -> str:
+    """Return a remedy; the commands in it, in backticks, get the location of the file."""
+    start, *parts = re.split(r"`zarrio (\S+?)((?: [^`]*)?)`", text)
+    commands = zip(parts[0::3], parts[1::3], parts[2::3], strict=True)
+    return escape(start) + "".join(
+        _command(name, location, options.strip()) + escape(rest) for name, options, rest in commands
+    )

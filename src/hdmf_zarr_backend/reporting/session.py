@@ -21,7 +21,7 @@ from hdmf_zarr_backend.formats.elements import describe_any
 from hdmf_zarr_backend.model.content import Values
 from hdmf_zarr_backend.model.elements import Reference
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, join, split
-from hdmf_zarr_backend.model.render import natural
+from hdmf_zarr_backend.model.render import counted, natural
 from hdmf_zarr_backend.model.stored import StoredArray
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.wrappers import InlinedStore
@@ -80,11 +80,8 @@ def kind_of(hierarchy: Hierarchy) -> str:
 
 def _is_nwb(hierarchy: Hierarchy) -> bool:
     root = hierarchy.root
-    return isinstance(root, Group) and (
-        root.attributes.get("neurodata_type") == "NWBFile"
-        or "nwb_version" in root.attributes
-        or "nwb_version" in root.members
-    )
+    is_named = root.attributes.get("neurodata_type") == "NWBFile" or "nwb_version" in root.attributes
+    return isinstance(root, Group) and (is_named or "nwb_version" in root.members)
 
 
 class _Session:
@@ -100,9 +97,10 @@ class _Session:
 
     def parts(self) -> list[tuple[str, str]]:
         """Return label and text of each part that the file has."""
+        start = re.sub(r"(?<=-\d\d)T", " ", self._text(_START))  # ISO 8601
         found = [
             ("Subject", self._subject()),
-            ("Session start", _time_text(self._text(_START))),
+            ("Session start", re.sub(r"\.0+(?!\d)", "", start)),
             ("Recorded time", self._recorded_time()),
             *((label, self._text(path)) for label, path in _TEXTS),
             *((label, self._members(path, about)) for label, path, about in _MEMBERS),
@@ -174,12 +172,12 @@ class _Session:
         if count is None:
             return ""
         groups = [split(path)[1] for path in self._objects_in(split(_ELECTRODES)[0])]
-        text = f"{count:,}" + (f" in {_counted(len(groups), 'group')} ({_listed(groups)})" if groups else "")
+        text = f"{count:,}" + (f" in {counted(len(groups), 'group')} ({_listed(groups)})" if groups else "")
         try:
             locations = self._values(f"{_ELECTRODES}/location")
+            found = [] if locations is None else locations.tolist()
         except (ZarrBackendError, OSError):
-            locations = np.array([_UNREADABLE])
-        found = [] if locations is None else locations.tolist()
+            found = [_UNREADABLE]
         names = sorted({str(value) for value in found} - {""})
         return f"{text}; location: {_listed(names)}" if names else text
 
@@ -216,12 +214,12 @@ class _Session:
     def _recorded_time(self) -> str:
         """Return the time between the first and the last sample of all time series, or of the intervals."""
         found = [span for span in self._spans() if span is not None]
-        where = _counted(len(found), "time series", "time series")
+        where = f"{len(found):,} time series"
         if len(found) < len(self._series):
             where = f"{len(found):,} of {len(self._series):,} time series"
         if not found:
             found = [span for path in self._intervals if (span := self._span_of_rows(path)) is not None]
-            where = _counted(len(found), "table of intervals", "tables of intervals")
+            where = f"{counted(len(found), 'table')} of intervals"
         if not found:
             return ""
         first, last = min(start for start, _ in found), max(stop for _, stop in found)
@@ -236,33 +234,30 @@ class _Session:
             elif path in self._starts:
                 yield self._span_of_rate(path, node)
         left = _TIMES_BYTES
-        for path, times in sorted(
-            irregular, key=lambda one: -one[1].stored.size
-        ):  # the longest ones, as many as are small
-            cost = 2 * _chunk_bytes(times)
-            if cost <= left and len(times.stored.shape) == 1 and times.stored.size:
-                left -= cost
-                yield self._span(path, times.stored)
+        irregular.sort(key=lambda one: -one[1].stored.size)
+        for path, times in irregular:  # the longest ones, as many as are small
+            # of a decoded chunk; more than are read, if they are unknown
+            chunk_bytes = math.prod(times.stored.chunks) * (describe_any(times).itemsize or _TIMES_BYTES)
+            count = times.stored.size
+            if 2 * chunk_bytes <= left and len(times.stored.shape) == 1 and count:
+                left -= 2 * chunk_bytes
+                yield _span(self._first(path, slice(0, 1)), self._first(path, slice(count - 1, count)))
 
     def _span_of_rate(self, path: str, node: Group[Attributes]) -> tuple[float, float] | None:
         start, data = node.members["starting_time"], node.members.get("data")
         rate = start.attributes.get("rate")
         if not isinstance(data, Dataset) or not data.stored.size or not isinstance(rate, (int, float)) or not rate > 0:
             return None
-        try:
-            values = self._values(f"{path}/starting_time")
-        except (ZarrBackendError, OSError):
-            return None
-        first = math.nan if values is None else _first(values)
+        first = self._first(f"{path}/starting_time")
         return _span(first, first + data.stored.shape[0] / rate)
 
-    def _span(self, path: str, times: StoredArray) -> tuple[float, float] | None:
-        count = times.shape[0]
+    def _first(self, path: str, *selection: slice) -> float:
+        """Return the first of the values of `_values`; NaN if there is none, or no number."""
         try:
-            first, last = self._values(path, slice(0, 1)), self._values(path, slice(count - 1, count))
+            values = self._values(path, *selection)
         except (ZarrBackendError, OSError):
-            return None
-        return None if first is None or last is None else _span(_first(first), _first(last))
+            return math.nan
+        return float(values[0]) if values is not None and values.size and values.dtype.kind in "iuf" else math.nan
 
     def _span_of_rows(self, path: str) -> tuple[float, float] | None:
         try:
@@ -279,15 +274,6 @@ class _Session:
 def _is_small(stored: StoredArray) -> bool:
     """Tell whether an array is one chunk of few values."""
     return 0 < stored.size <= _ROWS and math.prod(stored.grid) == 1
-
-
-def _chunk_bytes(node: Dataset[Attributes]) -> int:
-    """Return the bytes of a decoded chunk; more than are read, if they are unknown."""
-    return math.prod(node.stored.chunks) * (describe_any(node).itemsize or _TIMES_BYTES)
-
-
-def _first(values: Values) -> float:
-    return float(values[0]) if values.size and values.dtype.kind in "iuf" else math.nan
 
 
 def _span(first: float, last: float) -> tuple[float, float] | None:
@@ -310,26 +296,14 @@ def _listed(names: list[str]) -> str:
     return f"{', '.join(shown[: _NAMES - 1])} and {len(shown) - _NAMES + 1:,} more"
 
 
-def _counted(count: int, noun: str, plural: str = "") -> str:
-    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
-
-
 def _age_text(age: str) -> str:
     """Return an age of ISO 8601 in words: ``P90D`` is ``90 days old``."""
     found = _AGE.fullmatch(age)
     if found is None:
         return f"age {age}" if age else ""
-    parts = [
-        f"{number} {unit}" + ("" if number == "1" else "s")
-        for number, unit in zip(found.groups(), _UNITS, strict=True)
-        if number
-    ]
+    counts = zip(found.groups(), _UNITS, strict=True)
+    parts = [f"{number} {unit}" + ("" if number == "1" else "s") for number, unit in counts if number]
     return f"{' '.join(parts)} old" if parts else f"age {age}"
-
-
-def _time_text(text: str) -> str:
-    """Return a time of ISO 8601 with a space between date and time, and without a fraction of zeros."""
-    return re.sub(r"\.0+(?!\d)", "", re.sub(r"(?<=-\d\d)T", " ", text))
 
 
 def _number_text(number: float) -> str:
