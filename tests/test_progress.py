@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import builtins
 import io
 import sys
-from typing import Any
 
 import pytest
 
@@ -58,14 +56,7 @@ def test_a_pipe_is_silent(monkeypatch):
 
 def test_without_tqdm_a_terminal_is_silent(monkeypatch):
     monkeypatch.setattr(sys, "stderr", Terminal())
-    real = builtins.__import__
-
-    def no_tqdm(name: str, *arguments: Any) -> Any:
-        if name.partition(".")[0] == "tqdm":
-            raise ModuleNotFoundError(name)
-        return real(name, *arguments)
-
-    monkeypatch.setattr(builtins, "__import__", no_tqdm)
+    monkeypatch.setitem(sys.modules, "tqdm", None)
     assert terminal_progress("x") is SILENT
 
 

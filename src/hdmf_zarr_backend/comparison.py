@@ -378,11 +378,9 @@ def _item(value: Any) -> object:
 _MARKS = (zarr2.CONSOLIDATED, zarr2.GROUP, zarr3.DOCUMENT, zarr2.ARRAY)
 
 
-def open_content(
-    path: str | os.PathLike[str] | Any, *, as_hdf5: bool = False, storage_options: Mapping[str, Any] | None = None
-) -> FileContent:
+def open_content(path: str | os.PathLike[str] | Any, *, as_hdf5: bool = False) -> FileContent:
     """Open a file for comparing; HDF5 is recognised by its signature."""
-    return _opened(*_recognised(path, storage_options), as_hdf5=as_hdf5)
+    return _opened(*_recognised(path, None), as_hdf5=as_hdf5)
 
 
 def _is_content(file: Any) -> bool:

@@ -108,7 +108,11 @@ class ZarrDataIO(DataIO):  # type: ignore[misc]
         self.shards: tuple[int, ...] | Literal["auto"] | None = _shards(shards, self.chunks, is_unfilled=is_unfilled)
         self.fillvalue = fillvalue
         self.filters, self.compressor = _codecs(filters, compressor, compressors, serializer)
-        self.link_data = _is_linked(link_data, data)
+        self.link_data = bool(link_data)
+        if link_data and isinstance(data, (list, tuple, np.ndarray, AbstractDataChunkIterator)):
+            problem = f"link_data=True has no effect: a {type(data).__name__} is not a stored array"
+            warn(problem, UserWarning, stacklevel=2)
+            self.link_data = False
         self._maxshape = None if maxshape is None else tuple(maxshape)
         self._dataset: Any = None
         self._given = {
@@ -165,9 +169,7 @@ class ZarrDataIO(DataIO):  # type: ignore[misc]
     def __iter__(self) -> Iterator[Any]:
         if not self.valid:
             raise InvalidDataIOError("there are no data to iterate over")
-        if hasattr(self.data, "__iter__"):
-            return iter(self.data)
-        return _rows(self.data)
+        return iter(self.data) if hasattr(self.data, "__iter__") else _rows(self.data)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:  # noqa: FBT001 - NumPy's protocol
         if not self.valid:
@@ -200,8 +202,9 @@ def _shards(
         return "auto"
     lengths = _lengths(shards, "shards")
     if chunks is not None and len(chunks) != len(lengths):
+        axes = ["1 axis" if len(each) == 1 else f"{len(each)} axes" for each in (lengths, chunks)]
         raise UsageError(
-            f"shards {lengths} are for {_axes(lengths)}, and chunks {chunks} for {_axes(chunks)}",
+            f"shards {lengths} are for {axes[0]}, and chunks {chunks} for {axes[1]}",
             remedy="Give one length for each axis of the data.",
         )
     if chunks is not None and any(n % c for n, c in zip(lengths, chunks, strict=True)):
@@ -212,36 +215,19 @@ def _shards(
     return lengths
 
 
-def _axes(lengths: tuple[int, ...]) -> str:
-    return "1 axis" if len(lengths) == 1 else f"{len(lengths)} axes"
-
-
-def _is_linked(link_data: Any, data: Any) -> bool:
-    """Tell whether to link to data; warns for data in memory, which cannot be linked to."""
-    if link_data and isinstance(data, (list, tuple, np.ndarray, AbstractDataChunkIterator)):
-        problem = f"link_data=True has no effect: a {type(data).__name__} is not a stored array"
-        warn(problem, UserWarning, stacklevel=3)
-        return False
-    return bool(link_data)
-
-
 def _codecs(
     filters: Any, compressor: Any, compressors: Any, serializer: Any
 ) -> tuple[list[dict[str, Any]] | None, Any]:
     """Return filters and compressor as stored, from the arguments of hdmf-zarr 0.13 or from those of 0.14."""
     if compressor is not None and compressors is not None:
         raise UsageError("compressor and compressors are both given", remedy="Give one of them.")
-    last = compressor
     if compressors is not None or serializer is not None:
         filters, found = pipeline_of_zarr3(filters, compressors, serializer)
-        last = found if compressor is None else compressor
-    return _filters(filters), None if last is None else compressor_config(last)
-
-
-def _filters(filters: Any) -> list[dict[str, Any]] | None:
+        compressor = found if compressor is None else compressor
     if filters is not None and not isinstance(filters, (list, tuple)):
         raise UsageError(f"filters {filters!r} is not a list", remedy="Give a list of codecs.")
-    return None if filters is None else [codec_config(codec) for codec in filters]
+    configs = None if filters is None else [codec_config(codec) for codec in filters]
+    return configs, None if compressor is None else compressor_config(compressor)
 
 
 def _lengths(chunks: Any, what: str = "chunks") -> tuple[int, ...]:

@@ -45,7 +45,7 @@ from hdmf_zarr_backend.errors import (
 from hdmf_zarr_backend.files.parser import ParsedFile, check_outside, is_empty_group, is_hdmf_zarr, parse
 from hdmf_zarr_backend.formats import registry, zarr3
 from hdmf_zarr_backend.formats.both import BOTH, State, ZarrFormat
-from hdmf_zarr_backend.formats.zarr3 import ChunkKeyEncoding, checked_key_encoding
+from hdmf_zarr_backend.formats.zarr3 import checked_key_encoding
 from hdmf_zarr_backend.model.link_sources import full_location, is_same_place
 from hdmf_zarr_backend.model.nesting import limited_nesting
 from hdmf_zarr_backend.options import ReadOptions, WriteOptions
@@ -118,8 +118,8 @@ def parse_target(store: Store, mode: str, *, likely: ZarrFormat | None, lock: Wr
 def _missing(error: StoreNotFoundError, mode: str) -> TargetMissingError:
     """Return the error in hdmf's words, with what a writer has left beside the file."""
     left = error.problem.removeprefix("the file does not exist")
-    begun = left.startswith("; ")  # by a writer
-    remedy = error.remedy if begun else f"{error.remedy} Use mode 'w' to make a new file."
+    is_begun = left.startswith("; ")  # by a writer
+    remedy = error.remedy if is_begun else f"{error.remedy} Use mode 'w' to make a new file."
     problem = f"Unable to open file in {mode!r} mode. File does not exist{left}"
     return TargetMissingError(problem, store=error.store, remedy=remedy)
 
@@ -178,27 +178,6 @@ EXPANDABLE = ("VectorData", "ElementIdentifiers")
 
 LAZY = True
 """Whether containers are made when they are touched, unless the user chooses."""
-
-
-def _check_choice(mode: str, zarr_format: object) -> None:
-    """Refuse a mode or a format that does not exist."""
-    if mode not in MODES:
-        raise UsageError(f"the mode {mode!r} is unknown", remedy=f"Use one of {', '.join(MODES)}.")
-    if zarr_format not in (None, 2, 3, BOTH):
-        raise UsageError(f"there is no Zarr format {zarr_format!r}", remedy="Use 2, 3 or 'both'.")
-
-
-def _check_commit(store: Store, mode: str) -> None:
-    if mode in READING_MODES or not store.abilities.commits:
-        raise UsageError(
-            "commit_message= does not apply here: it is for writing to Icechunk",
-            store=store.location,
-            remedy="Leave commit_message= out, or give a writable session of Icechunk.",
-        )
-
-
-def _manager_of(given: BuildManager | TypeMap | None) -> BuildManager:
-    return BuildManager(given or TypeMap(NamespaceCatalog())) if given is None or isinstance(given, TypeMap) else given
 
 
 def _given(path: Any, file: Any, storage_options: Mapping[str, Any] | None) -> Store:
@@ -278,9 +257,13 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         read_options: ReadOptions | None = None,
         write_options: WriteOptions | None = None,
     ) -> None:
-        _check_choice(mode, zarr_format)
+        if mode not in MODES:
+            raise UsageError(f"the mode {mode!r} is unknown", remedy=f"Use one of {', '.join(MODES)}.")
+        if zarr_format not in (None, 2, 3, BOTH):
+            raise UsageError(f"there is no Zarr format {zarr_format!r}", remedy="Use 2, 3 or 'both'.")
+        if manager is None or isinstance(manager, TypeMap):
+            manager = BuildManager(manager or TypeMap(NamespaceCatalog()))
         self._is_lazy = mode in READING_MODES and (LAZY if lazy is None else lazy)
-        manager = _manager_of(manager)
         self._mode = mode
         self._place = open_store(path, storage_options, read_options)
         self._force_overwrite = force_overwrite
@@ -288,8 +271,12 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         self._lock: WriterLock | None = None
         self._options = write_options or WriteOptions()
         self._commit_message = self._options.commit_message
-        if self._commit_message is not None:
-            _check_commit(self._place, mode)
+        if self._commit_message is not None and (mode in READING_MODES or not self._place.abilities.commits):
+            raise UsageError(
+                "commit_message= does not apply here: it is for writing to Icechunk",
+                store=self._place.location,
+                remedy="Leave commit_message= out, or give a writable session of Icechunk.",
+            )
         if self._place.abilities.strict_json:
             self._options = replace(self._options, strict_json=True)
         self._zarr_format = zarr_format
@@ -476,11 +463,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
             Groups are nested deeper than Python's calls may be.
         """
         if self._mode in NEW_FILE_MODES:
-            raise UnsupportedModeError(
-                f"Cannot read from file in mode {self._mode!r}",
-                store=self.source,
-                remedy="Use mode 'r', 'r-', 'r+' or 'a'.",
-            )
+            raise self._not_in_this_mode("read from", "Use mode 'r', 'r-', 'r+' or 'a'.")
         containers = self._session(is_lazy=self._is_lazy).containers if self._is_open else None
         if containers is None:
             container = self._read_all()
@@ -500,17 +483,17 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
     def _read_all(self) -> Any:
         if self._is_open:
             self._session().own.is_strict = False  # builders are complete, or an error; containers may lack a dataset
-        builder = self.read_builder()
+        builder, catalog, source = self.read_builder(), self.manager.namespace_catalog, self.path
         if not (builder.groups or builder.datasets or builder.links or builder.attributes):
             raise NoValuesError(
                 f"Cannot read data in mode {self._mode!r}. There are no values",
-                store=self.source,
+                store=source,
                 remedy="Is this the right file?",
             )
-        check_link_paths(builder, self._place.read_rules, str(self.source))
-        check_types(builder, self.manager.namespace_catalog, str(self.source))
+        check_link_paths(builder, self._place.read_rules, source)
+        check_types(builder, catalog, source)
         hierarchy = None if self._parsed is None else self._parsed.hierarchy
-        with construction_errors(builder, str(self.source), self.manager.namespace_catalog, hierarchy):
+        with construction_errors(builder, source, catalog, hierarchy):
             return self._construct()
 
     @gc_paused()  # what is made of a file is not garbage, and there is a lot of it to look through
@@ -542,16 +525,14 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         if self._reading is None:
             if self._parsed is None or self._store is None:
                 raise self._nothing_yet()
+            on_made = self._written_builders.set_written
             self._reading = ReadSession(
-                self._store,
-                self._parsed,
-                self.path,
-                self.manager,
-                edits=self._edits,
-                is_lazy=is_lazy,
-                on_made=self._written_builders.set_written,
+                self._store, self._parsed, self.path, self.manager, edits=self._edits, is_lazy=is_lazy, on_made=on_made
             )
         return self._reading
+
+    def _not_in_this_mode(self, doing: str, remedy: str) -> UnsupportedModeError:
+        return UnsupportedModeError(f"Cannot {doing} file in mode {self._mode!r}", store=self.source, remedy=remedy)
 
     def _nothing_yet(self) -> ZarrBackendError:
         """Return the error for reading a new file before it is written."""
@@ -560,11 +541,8 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         local = self._place.folder
         missing = StoreNotFoundError("the file does not exist", remedy="Check the path.")
         error = missing if local is None else not_found(local, self.source)
-        return TargetMissingError(
-            f"{error.problem}; mode {self._mode!r} makes a new one, which can be read after it is written",
-            store=self.source,
-            remedy=error.remedy,
-        )
+        problem = f"{error.problem}; mode {self._mode!r} makes a new one, which can be read after it is written"
+        return TargetMissingError(problem, store=self.source, remedy=error.remedy)
 
     def _mark_written(self, builder: Any) -> None:
         """Mark all builders of this file as being on disk."""
@@ -637,11 +615,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
 
     @classmethod
     def get_namespaces(
-        cls,
-        path: str | Path | None = None,
-        file: Any = None,
-        *,
-        storage_options: Mapping[str, Any] | None = None,
+        cls, path: str | Path | None = None, file: Any = None, *, storage_options: Mapping[str, Any] | None = None
     ) -> dict[str, str]:
         """Return ``{namespace: version}`` of the newest version of each namespace that is cached in a file.
 
@@ -741,11 +715,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
             Groups are nested deeper than Python can recurse. Nothing was written.
         """
         if self._mode in READING_MODES:
-            raise UnsupportedModeError(
-                f"Cannot write to file in mode {self._mode!r}",
-                store=self.source,
-                remedy="Use 'r+', 'w', 'w-', 'x' or 'a'.",
-            )
+            raise self._not_in_this_mode("write to", "Use 'r+', 'w', 'w-', 'x' or 'a'.")
         if not isinstance(container, AbstractContainer):
             raise WrongArgumentError(
                 f"a {type(container).__name__} cannot be written",
@@ -757,14 +727,8 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         check_origin(container, self.manager, self.path)
         self._unchecked = (container, lambda container, builder: self.get_written(builder))
         self._fields.check(self.manager, self.path, is_written=self.get_written)
-        super().write(
-            container=container,
-            herd=herd,
-            cache_spec=cache_spec,
-            link_data=link_data,
-            exhaust_dci=exhaust_dci,
-            expandable=expandable,
-        )
+        options = {"link_data": link_data, "exhaust_dci": exhaust_dci, "expandable": expandable}
+        super().write(container=container, herd=herd, cache_spec=cache_spec, **options)
         if self._edits is not None:
             self._fields.note(container, is_written=True)
 
@@ -805,7 +769,12 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
             ``nczarr`` is set for a file of format 3, for which netcdf-c has no attributes; ``consolidate_metadata`` is
             False for a file of both formats.
         """
-        self._check_options(expandable)
+        if isinstance(expandable, (bool, str)):
+            raise WrongArgumentError(
+                f"expandable={expandable!r} is not a collection of names",
+                remedy="Name the data types, such as ['VectorData'].",
+            )
+        self._check_options()
         given, self._unchecked = self._unchecked, None  # not for builders that are given
         if given is not None:
             from hdmf_zarr_backend.builders.conversions import check_conversions
@@ -822,9 +791,11 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         catalogs = [self.manager.namespace_catalog] if spec_catalogs is None else spec_catalogs
         manager = self._source_manager or self.manager  # what was built for an export is of the types of its source
         abilities = self._place.abilities
+        parsed = self._parsed
+        of_file = zarr3.key_encoding_of(parsed.hierarchy) if parsed and parsed.zarr_format == 3 else "default"
         options = replace(
             self._options,
-            chunk_key_encoding=self._options.chunk_key_encoding or self._encoding_of_file(),
+            chunk_key_encoding=self._options.chunk_key_encoding or of_file,
             consolidate_metadata=self._options.consolidate_metadata and abilities.consolidates,
         )
         request = WriteRequest(
@@ -849,16 +820,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         for wrapper, path in request.unfilled:
             wrapper.dataset = self._session().own.array_at(path)
 
-    def _encoding_of_file(self) -> ChunkKeyEncoding:
-        parsed = self._parsed
-        return zarr3.key_encoding_of(parsed.hierarchy) if parsed and parsed.zarr_format == 3 else "default"
-
-    def _check_options(self, expandable: object) -> None:
-        if isinstance(expandable, (bool, str)):
-            raise WrongArgumentError(
-                f"expandable={expandable!r} is not a collection of names",
-                remedy="Name the data types, such as ['VectorData'].",
-            )
+    def _check_options(self) -> None:
         if self.zarr_format == BOTH and not self._options.consolidate_metadata:
             raise WrongArgumentError(
                 "a file of both formats has consolidated documents",
@@ -874,9 +836,8 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
 
             hierarchy, inlined = write_new(request, self._place, self._lock)
             state: State | None = "alike" if request.has_both else None
-            self._parsed = ParsedFile(
-                hierarchy, consolidated=request.options.consolidate_metadata, inlined=inlined, state=state
-            )
+            is_consolidated = request.options.consolidate_metadata
+            self._parsed = ParsedFile(hierarchy, consolidated=is_consolidated, inlined=inlined, state=state)
             if self._store is not None:  # a change of an inlined chunk is a change of the consolidated document too
                 self._store = self._parsed.store(self._store)
                 self._edits = Edits(self._store, self._parsed, self._lock)
@@ -934,9 +895,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
             This file is the source.
         """
         if self._mode not in NEW_FILE_MODES:
-            raise UnsupportedModeError(
-                f"Cannot export to file in mode {self._mode!r}", store=self.source, remedy="Use mode 'w'."
-            )
+            raise self._not_in_this_mode("export to", "Use mode 'w'.")
         source = None if src_io.source is None else full_location(str(src_io.source))
         if source is not None and is_same_place(source, self.source):
             raise StoreExistsError(
@@ -955,20 +914,14 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
                 UserWarning,
                 stacklevel=2,
             )
-        arguments = {
-            **(write_args or {}),
-            "export_source": source,
-            "cache_spec": cache_spec,
-        }
+        arguments = {**(write_args or {}), "export_source": source, "cache_spec": cache_spec}
         if cache_spec and src_io.manager is not None:
             arguments["spec_catalogs"] = [src_io.manager.namespace_catalog, self.manager.namespace_catalog]
         if container is not None:
             self._unchecked = (container, lambda container, builder: container.container_source is not None)
         with copied:
             known = None if container is None or src_io.manager is None else src_io.manager.get_builder(container)
-            if (
-                clear_cache or known is None or known.parent is not None
-            ):  # hdmf refuses what src_io has not read as a root
+            if clear_cache or known is None or known.parent is not None:  # hdmf refuses what was not read as a root
                 super().export(src_io=src_io, container=container, write_args=arguments, clear_cache=clear_cache)
             else:
                 from hdmf_zarr_backend.builders.export import build_again

@@ -17,7 +17,7 @@ from hdmf_zarr_backend.extras import library_of
 from hdmf_zarr_backend.files.parser import ParsedFile, parse
 from hdmf_zarr_backend.formats.both import ZarrFormat
 from hdmf_zarr_backend.io import ZarrIO
-from hdmf_zarr_backend.model.nodes import Group
+from hdmf_zarr_backend.model.nodes import Group, Node
 from hdmf_zarr_backend.model.stored import is_small_number
 from hdmf_zarr_backend.options import ReadOptions, WriteOptions
 from hdmf_zarr_backend.stores.base import Store
@@ -27,6 +27,7 @@ with library_of("nwb", "NWBZarrIO"):
     import pynwb
 
 _NEW = ("w", "w-", "x")
+_NEWER = "PyNWB reads version 2 and above."
 
 Version = tuple[int | str, ...]
 
@@ -162,26 +163,21 @@ class NWBZarrIO(ZarrIO):
         if not skip_version_check and self.mode not in _NEW and self._parsed is not None:
             text, parts = self.nwb_version
             if parts is None:
-                reason, remedy = self._why_no_version()
-                raise UnsupportedNWBError(
-                    f"Missing NWB version in file{reason}", store=self.source, path="/", remedy=remedy
-                )
+                reason, remedy = self._why_no_version(self._parsed.hierarchy.root)
+                problem = f"Missing NWB version in file{reason}"
+                raise UnsupportedNWBError(problem, store=self.source, path="/", remedy=remedy)
             if _is_old(parts):
-                raise UnsupportedNWBError(
-                    f"NWB version {text} is not supported",
-                    store=self.source,
-                    path="/",
-                    remedy="PyNWB reads version 2 and above.",
-                )
+                problem = f"NWB version {text} is not supported"
+                raise UnsupportedNWBError(problem, store=self.source, path="/", remedy=_NEWER)
         return super().read(check=check)
 
-    def _why_no_version(self) -> tuple[str, str]:
+    @staticmethod
+    def _why_no_version(root: Node) -> tuple[str, str]:
         """Return why the file has no NWB version, and what to do."""
-        root = None if self._parsed is None else self._parsed.hierarchy.root
-        if root is not None and "nwb_version" in root.attributes:
+        if "nwb_version" in root.attributes:
             return ": the attribute nwb_version is not a text", "Store it as a text, such as '2.9.0'."
         if isinstance(root, Group) and "nwb_version" in root.members:
-            return ": nwb_version is a dataset, as in NWB 1", "PyNWB reads version 2 and above."
+            return ": nwb_version is a dataset, as in NWB 1", _NEWER
         return "", "This is not an NWB file; ZarrIO may read it."
 
     @known_arguments
@@ -235,16 +231,9 @@ class NWBZarrIO(ZarrIO):
         lazy
             As of `ZarrIO`.
         """
-        return NWBZarrIO(
-            path,
-            mode="r",
-            storage_options=storage_options,
-            load_namespaces=load_namespaces,
-            extensions=extensions,
-            read_options=read_options,
-            zarr_format=zarr_format,
-            lazy=lazy,
-        ).read()
+        namespaces: dict[str, Any] = {"load_namespaces": load_namespaces, "extensions": extensions}
+        reading: dict[str, Any] = {"storage_options": storage_options, "read_options": read_options, "lazy": lazy}
+        return NWBZarrIO(path, "r", zarr_format=zarr_format, **namespaces, **reading).read()
 
 
 NWBZarrIO.__init__.__doc__ = NWBZarrIO.__doc__  # help() shows hdmf's otherwise

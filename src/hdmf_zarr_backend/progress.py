@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+from importlib.util import find_spec
 from typing import Any
 
 from hdmf_zarr_backend.errors import printable
@@ -82,12 +83,5 @@ def clear_line() -> None:
 
 def terminal_progress(label: str, *, at_once: bool = False) -> Progress:
     """Return a progress bar if standard error is a terminal and tqdm is installed, else a silent `Progress`."""
-    if not sys.stderr.isatty():
-        return SILENT
-    if at_once:
-        return TerminalProgress(label, at_once=True)
-    try:
-        import tqdm  # noqa: F401 - to test whether it is installed
-    except ModuleNotFoundError:
-        return SILENT
-    return TerminalProgress(label)
+    is_shown = sys.stderr.isatty() and (at_once or find_spec("tqdm") is not None)
+    return TerminalProgress(label, at_once=at_once) if is_shown else SILENT

@@ -89,13 +89,10 @@ def to_zom(source: Any, *, storage_options: Mapping[str, Any] | None = None) -> 
 def _classes(zarr_format: int) -> tuple[Any, Any]:
     with library_of("zom", "to_zom()"):
         if zarr_format == 2:
-            from pydantic_zarr.v2 import ArraySpec, GroupSpec
-
-            return ArraySpec, GroupSpec
-        from pydantic_zarr.v3 import ArraySpec as ArraySpec3
-        from pydantic_zarr.v3 import GroupSpec as GroupSpec3
-
-        return ArraySpec3, GroupSpec3
+            from pydantic_zarr import v2 as classes
+        else:
+            from pydantic_zarr import v3 as classes  # type: ignore[no-redef]
+    return classes.ArraySpec, classes.GroupSpec
 
 
 def _array(array_class: Any, document: dict[str, Any]) -> Any:

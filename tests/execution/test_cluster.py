@@ -20,7 +20,7 @@ from hdmf_zarr_backend import convert
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.errors import UsageError, WorkerLostError
 from hdmf_zarr_backend.execution import executors
-from hdmf_zarr_backend.execution.executors import connected
+from hdmf_zarr_backend.execution.executors import opened
 from hdmf_zarr_backend.options import WriteOptions
 from hdmf_zarr_backend.progress import Progress
 from tests.execution.conftest import contents
@@ -144,7 +144,7 @@ def test_a_scheduler_without_workers(tmp_path, monkeypatch):
     with (
         scheduler(tmp_path) as (address, _),
         pytest.raises(WorkerLostError, match="has no workers"),
-        connected(f"tcp://{address}"),
+        opened(f"tcp://{address}"),
     ):
         pass
 

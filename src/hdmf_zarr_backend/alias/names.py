@@ -41,7 +41,6 @@ from hdmf_zarr_backend.builders.datasets import BuilderReferences, BuilderTable,
 from hdmf_zarr_backend.builders.specs import SPECIFICATIONS
 from hdmf_zarr_backend.builders.targets import ROOT as ROOT_NAME
 from hdmf_zarr_backend.errors import (
-    DamagedFileError,
     ModeError,
     ReferenceTargetError,
     UsageError,
@@ -157,53 +156,9 @@ class ReadsOnly:
         return []
 
 
-class MakesFormat3:
-    """Mixin for an io class for NWB that only reads, to write the content to a new file of format 3."""
-
-    writer: ClassVar[Any]
-    """The class that writes."""
-
-    def export_to_v3(
-        self,
-        path: Any,
-        nwbfile: Any = None,
-        write_args: Mapping[str, Any] | None = None,
-        storage_options: Mapping[str, Any] | None = None,
-    ) -> None:
-        """Write this file, or ``nwbfile`` read from it, to a new file of format 3. All data are copied."""
-        arguments = {**(write_args or {}), "link_data": False}
-        try:
-            with self.writer(path, mode="w", storage_options=storage_options, zarr_format=3) as io:
-                io.export(src_io=self, nwbfile=nwbfile, write_args=arguments)
-        except DamagedFileError as error:
-            raise IncompleteConversionError(str(error)) from error
-
-    @classmethod
-    def convert_to_v3(
-        cls,
-        source_path: str | os.PathLike[str],
-        dest_path: Any,
-        write_args: Mapping[str, Any] | None = None,
-        storage_options: Mapping[str, Any] | None = None,
-        allow_pickle: bool = False,  # noqa: FBT001, FBT002 - hdmf-zarr's signature
-    ) -> None:
-        """Write the file at ``source_path`` to a new file of format 3; arguments as for `export_to_v3`."""
-        with _opened(cls, source_path, allow_pickle=allow_pickle) as io:
-            io.export_to_v3(dest_path, write_args=write_args, storage_options=storage_options)
-
-    @classmethod
-    def read_nwb(cls, path: str | os.PathLike[str], allow_pickle: bool = False) -> Any:  # noqa: FBT001, FBT002 - hdmf-zarr's
-        """Return the ``NWBFile`` at ``path``."""
-        return _opened(cls, path, allow_pickle=allow_pickle).read()
-
-
 def anonymous(path: str | os.PathLike[str]) -> dict[str, bool] | None:
     """Return hdmf-zarr's storage options for reading an NWB file: without credentials, if it is in a bucket."""
     return {"anon": True} if str(path).startswith("s3://") else None
-
-
-def _opened(io_class: Any, path: str | os.PathLike[str], *, allow_pickle: bool) -> Any:
-    return io_class(path, mode="r", storage_options=anonymous(path), allow_pickle=allow_pickle)
 
 
 class ZarrIO(hdmf_zarr_backend.io.ZarrIO, metaclass=SameAsOurs):
@@ -356,11 +311,8 @@ class ZarrIO(hdmf_zarr_backend.io.ZarrIO, metaclass=SameAsOurs):
             ) from error
         if isinstance(builder, DatasetBuilder):
             return builder.name, getattr(builder.data, "dataset", builder.data)
-        group = (
-            self._file
-            if reference.source == THIS_FILE
-            else open_zarr_group(open_neighbour(self._place, builder.source))
-        )
+        is_here = reference.source == THIS_FILE
+        group = self._file if is_here else open_zarr_group(open_neighbour(self._place, builder.source))
         return (ROOT_NAME, group) if reference.path == "/" else (builder.name, group[reference.path])
 
 

@@ -212,8 +212,7 @@ class ChunkCheck:
         progress.start(0)
         missing: dict[str, list[Index]] = {}
         reported: set[tuple[str, str, str]] = set()  # several tasks may find the same damaged index of a shard
-        tasks = self._tasks(runner.workers)
-        for task, found in runner.run(tasks, in_order=True):
+        for task, found in runner.run(self._tasks(runner.workers), in_order=True):
             for kind, message in found.problems:
                 if (task.path, kind, message) not in reported:
                     reported.add((task.path, kind, message))
@@ -229,13 +228,11 @@ class ChunkCheck:
         progress.finish()
 
     def _add_missing(self, path: str, count: int | None, names: list[str]) -> None:
-        shown = ", ".join(sorted(names)[:SHOWN])
-        number = "chunks" if count is None else "a chunk" if count == 1 else f"{count:,} chunks"
-        verb = "is" if count == 1 else "are"
+        number = "chunks are" if count is None else "a chunk is" if count == 1 else f"{count:,} chunks are"
+        kind, what = "unwritten", "not stored"
         if self._should_all_be_stored:
-            self._add(path, "chunk-missing", f"{number} {verb} gone, though all were stored: {shown}")
-        else:
-            self._add(path, "unwritten", f"{number} {verb} not stored: {shown}")
+            kind, what = "chunk-missing", "gone, though all were stored"
+        self._add(path, kind, f"{number} {what}: {', '.join(sorted(names)[:SHOWN])}")
 
     def _tasks(self, workers: int) -> Iterator[DecodeTask]:
         for path, node in self._arrays:

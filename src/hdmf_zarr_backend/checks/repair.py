@@ -13,7 +13,6 @@ from typing import Any
 
 from hdmf_zarr_backend.builders.both import check_derivable, derive, derive_or_warn
 from hdmf_zarr_backend.changes.journal import Journal, changing, undone_on_error
-from hdmf_zarr_backend.changes.locks import WriterLock
 from hdmf_zarr_backend.checks.chunks import kind_of
 from hdmf_zarr_backend.checks.findings import Problem, Report, few
 from hdmf_zarr_backend.checks.structure import Structure, check_structure
@@ -218,22 +217,17 @@ def repair(
     repairs = Repairs()
     with changing(store, break_lock=break_lock, report=repairs.done.append) as lock:
         store.delete_unfinished([""])
-        _repair(store, lock, repairs, drop_links=drop_links)
+        structure, report = _checked(store)
+        repairs.left = report.problems
+        repairs.kept = [remark for remark in report.remarks if remark.kind == "write-unfinished"]
+        if structure is None:
+            return repairs
+        with undone_on_error(Journal(store, structure.hierarchy.zarr_format, lock)) as journal:
+            repaired = _repaired(store, structure, journal, repairs, drop_links=drop_links)
+        if repaired is not None:
+            damaged = [] if repaired.state is None else _derive(store, repaired.hierarchy, journal, repairs)
+            repairs.left = [*_checked(store)[1].problems, *damaged]
     return repairs
-
-
-def _repair(store: Store, lock: WriterLock, repairs: Repairs, *, drop_links: bool) -> None:
-    structure, report = _checked(store)
-    repairs.left = report.problems
-    repairs.kept = [remark for remark in report.remarks if remark.kind == "write-unfinished"]
-    if structure is None:
-        return
-    with undone_on_error(Journal(store, structure.hierarchy.zarr_format, lock)) as journal:
-        repaired = _repaired(store, structure, journal, repairs, drop_links=drop_links)
-    if repaired is None:
-        return
-    damaged = [] if repaired.state is None else _derive(store, repaired.hierarchy, journal, repairs)
-    repairs.left = [*_checked(store)[1].problems, *damaged]
 
 
 def _repaired(

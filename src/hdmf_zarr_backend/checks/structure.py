@@ -464,8 +464,7 @@ class _Comparison:
             if key == zarr3.DOCUMENT or key in self._damaged:
                 continue  # the root of format 3 is the consolidated document itself
             default: Any = {} if split(key)[1] == zarr2.ATTRIBUTES else None  # a missing document means no attributes
-            there, stated = self._documents.get(key, default), self._consolidated.get(key, default)
-            if _is_same(there, stated):
+            if _is_same(self._documents.get(key, default), self._consolidated.get(key, default)):
                 continue
             if key in self._documents:
                 what = "differs from its copy in" if key in self._consolidated else "is not in"
@@ -560,15 +559,14 @@ class _InlinedComparison:
         """Yield the differences for ``{key: bytes}``, the chunks in the consolidated document."""
         stored = self._stored([key for key in inlined if not is_outside(key)])
         for key, copy in inlined.items():
-            there = stored.get(key)
-            if there != copy:
-                yield self._difference(key, copy, there)
+            if stored.get(key) != copy:
+                yield self._difference(key, copy, stored.get(key))
 
     def _stored(self, wanted: list[str]) -> dict[str, bytes | ZarrBackendError]:
         """Return the stored values, or the errors raised when they are read."""
         found: dict[str, bytes | ZarrBackendError] = {}
         try:
-            found.update(self._store.get_many(wanted))
+            return {**self._store.get_many(wanted)}
         except (StoreRefusedError, StoreUnreachableError):
             raise  # none of them can be checked
         except ZarrBackendError:

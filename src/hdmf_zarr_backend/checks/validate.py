@@ -124,16 +124,12 @@ def _is_nwb(attributes: Attributes) -> bool:
 
 def _cached(store: Store, hierarchy: Hierarchy) -> tuple[Any, set[str]]:
     """Return the catalogue of the cached namespaces of a file, and the names of those that others include."""
-    classes = {}
+    classes: tuple[Any, ...] = ()
     if _is_nwb(hierarchy.root.attributes):
         with library_of("nwb", "validate, for an NWB file,"):
             from pynwb.spec import NWBDatasetSpec, NWBGroupSpec, NWBNamespace
-        classes = {
-            "group_spec_cls": NWBGroupSpec,
-            "dataset_spec_cls": NWBDatasetSpec,
-            "spec_namespace_cls": NWBNamespace,
-        }
-    catalog = NamespaceCatalog(**classes)
+        classes = (NWBGroupSpec, NWBDatasetSpec, NWBNamespace)
+    catalog = NamespaceCatalog(*classes)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:

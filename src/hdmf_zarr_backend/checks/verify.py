@@ -154,9 +154,8 @@ def _planned(store: Store, hierarchy: Hierarchy, path: str) -> PlannedArray | No
     if not isinstance(node, Dataset):
         return None
     part = Hierarchy(Group(hierarchy.root.attributes))
-    names = path.split("/")
-    for depth in range(1, len(names)):
-        part.add("/".join(names[:depth]), Group())
+    for end in (index for index, letter in enumerate(path) if letter == "/"):
+        part.add(path[:end], Group())
     part.add(path, node)
     return plan_format_3(store, part)[0].arrays.get(path)
 

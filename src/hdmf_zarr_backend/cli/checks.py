@@ -19,13 +19,12 @@ from hdmf_zarr_backend.cli.command import (
     painted,
     print_json,
     print_limited,
-    read_options,
+    reading,
     say,
     storage_options,
 )
 from hdmf_zarr_backend.errors import printable
 from hdmf_zarr_backend.model.render import counted
-from hdmf_zarr_backend.progress import Progress
 
 if TYPE_CHECKING:
     from hdmf_zarr_backend.checks.findings import Problem, Report, Validation
@@ -96,18 +95,7 @@ def verify_command(arguments: Namespace) -> Exit:
     from hdmf_zarr_backend.checks.findings import COMMON_REMARKS
     from hdmf_zarr_backend.checks.verify import verify
 
-    options = storage_options(arguments)
-
-    def work(path: str, progress: Progress) -> Report:
-        return verify(
-            path,
-            arguments.level,
-            executor=executor_of(arguments),
-            read_options=read_options(arguments),
-            storage_options=options,
-            dandi=arguments.dandi,
-            progress=progress,
-        )
+    options = {"executor": executor_of(arguments), "dandi": arguments.dandi, **reading(arguments)}
 
     def show(path: str, report: Report) -> None:
         remarks = (each for each in report.remarks if arguments.verbose or each.kind not in COMMON_REMARKS)
@@ -122,7 +110,7 @@ def verify_command(arguments: Namespace) -> Exit:
 
     return each_file(
         arguments,
-        work,
+        lambda path, progress: verify(path, arguments.level, progress=progress, **options),
         show,
         labels=("without damage", "not checked"),
         as_json=_report_json,
@@ -136,11 +124,7 @@ def _report_json(report: Report) -> dict[str, Any]:
         "level": report.level,
         "sound": report.is_sound,
         "looked_at": {
-            "groups": report.groups,
-            "arrays": report.arrays,
-            "links": report.links,
-            "references": report.references,
-            "chunks": report.chunks,
+            **{name: getattr(report, name) for name in ("groups", "arrays", "links", "references", "chunks")},
             "bytes": report.nbytes,
             "chunks_without_checksum": report.unchecked,
         },
@@ -179,16 +163,7 @@ def validate_command(arguments: Namespace) -> Exit:
     """
     from hdmf_zarr_backend.checks.validate import validate  # imported here: hdmf is slow to import
 
-    options = storage_options(arguments)
-
-    def work(path: str, _: Progress) -> Validation:
-        return validate(
-            path,
-            namespace=arguments.namespace,
-            use_cached=not arguments.installed,
-            read_options=read_options(arguments),
-            storage_options=options,
-        )
+    use_cached, options = not arguments.installed, reading(arguments)
 
     def show(path: str, found: Validation) -> None:
         lines = finding_lines(
@@ -201,7 +176,7 @@ def validate_command(arguments: Namespace) -> Exit:
 
     return each_file(
         arguments,
-        work,
+        lambda path, _: validate(path, namespace=arguments.namespace, use_cached=use_cached, **options),
         show,
         labels=("valid", "not validated"),
         as_json=_validation_json,
@@ -210,14 +185,8 @@ def validate_command(arguments: Namespace) -> Exit:
 
 
 def _validation_json(found: Validation) -> dict[str, Any]:
-    return {
-        "source": found.source,
-        "valid": found.is_valid,
-        "namespaces": found.namespaces,
-        "cached": found.cached,
-        "counts": found.counts,
-        "findings": [{**asdict(finding), "remedy": finding.remedy} for finding in found.findings],
-    }
+    findings = [{**asdict(finding), "remedy": finding.remedy} for finding in found.findings]
+    return {**asdict(found), "valid": found.is_valid, "counts": found.counts, "findings": findings}
 
 
 # ---- repair ---------------------------------------------------------------------------------------------------------
@@ -254,12 +223,8 @@ def repair_command(arguments: Namespace) -> Exit:
     # imported here: NumPy is slow to import
     from hdmf_zarr_backend.checks.repair import repair
 
-    repairs = repair(
-        arguments.path,
-        drop_links=arguments.drop_links,
-        break_lock=arguments.break_lock,
-        storage_options=storage_options(arguments),
-    )
+    choices = {"drop_links": arguments.drop_links, "break_lock": arguments.break_lock}
+    repairs = repair(arguments.path, storage_options=storage_options(arguments), **choices)
     if arguments.json:
         left, kept = ([each.as_json() for each in found] for found in (repairs.left, repairs.kept))
         print_json({"source": arguments.path, "done": repairs.done, "left": left, "kept": kept})

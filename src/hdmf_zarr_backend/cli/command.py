@@ -42,10 +42,8 @@ def has_colour(stream: TextIO) -> bool:
 
     Source: no-color.org and force-color.org: a variable counts if it is set and not empty.
     """
-    if os.environ.get("NO_COLOR"):
-        return False
-    if os.environ.get("FORCE_COLOR"):
-        return True
+    if os.environ.get("NO_COLOR") or os.environ.get("FORCE_COLOR"):
+        return not os.environ.get("NO_COLOR")
     if not stream.isatty() or os.environ.get("TERM") == "dumb":
         return False
     return sys.platform != "win32" or bool(os.environ.get("WT_SESSION") or os.environ.get("TERM"))
@@ -273,11 +271,11 @@ def write_options(arguments: Namespace, **options: Any) -> WriteOptions:
     return WriteOptions(**{"executor": executor_of(arguments), **given, **options})
 
 
-def read_options(arguments: Namespace) -> ReadOptions:
-    """Return the options for reading."""
-    return ReadOptions(
-        external_links=arguments.external_links, missing_chunks=getattr(arguments, "missing_chunks", None)
-    )
+def reading(arguments: Namespace) -> dict[str, Any]:
+    """Return the arguments of a call that reads a file: its options for URLs, and ``read_options``."""
+    missing = getattr(arguments, "missing_chunks", None)
+    options = ReadOptions(external_links=arguments.external_links, missing_chunks=missing)
+    return {"storage_options": storage_options(arguments), "read_options": options}
 
 
 # ---- many files: each one separately --------------------------------------------------------------------------------
@@ -359,9 +357,7 @@ def each_file(
         for path in bad:
             say(f"  problems found: {path}")
         print_failed(failed, labels[1])
-    if failed:
-        return Exit.FAILED
-    return Exit.FOUND if bad else Exit.OK
+    return Exit.FAILED if failed else Exit.FOUND if bad else Exit.OK
 
 
 def print_failed(failed: dict[str, str], label: str) -> None:

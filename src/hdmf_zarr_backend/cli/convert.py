@@ -22,7 +22,7 @@ from hdmf_zarr_backend.cli.command import (
     name_of,
     print_failed,
     print_json,
-    read_options,
+    reading,
     say,
     shown_progress,
     storage_options,
@@ -33,8 +33,10 @@ from hdmf_zarr_backend.model.link_sources import ZARR_SUFFIXES, is_url
 from hdmf_zarr_backend.progress import Progress
 
 if TYPE_CHECKING:
-    from hdmf_zarr_backend.conversion.report import ConversionReport
-    from hdmf_zarr_backend.conversion.upgrade import UpgradeReport
+    from hdmf_zarr_backend.conversion.convert import ConversionReport
+
+_SAME_NAMES = ("to", "overwrite", "zarr_format", "codec", "chunks", "resume", "shards")
+"""Options with the names that the arguments of `convert` have."""
 
 _ZARR = ".zarr"
 _VIRTUAL = ".zarr.json"
@@ -148,15 +150,15 @@ def convert_command(arguments: Namespace) -> Exit:
     """
     documents: list[dict[str, Any]] = []
     failed: dict[str, str] = {}
-    storage, pairs = storage_options(arguments), pairs_of(arguments)
+    options, pairs = reading(arguments), pairs_of(arguments)
     for position, (source, target) in enumerate(pairs, 1):
         error = report = None
         start = time.perf_counter()
         with grouped_warnings(arguments) as warned:
             try:
                 with shown_progress(source, position, len(pairs)) as progress:
-                    if not (arguments.skip_existing and is_done(source, target, arguments, storage)):
-                        report = _converted(source, target, arguments, storage, progress)
+                    if not (arguments.skip_existing and is_done(source, target, arguments, options["storage_options"])):
+                        report = _converted(source, target, arguments, options, progress)
             except (ZarrBackendError, OSError) as reason:
                 error, failed[source] = failure_of(reason, source)
             except KeyboardInterrupt as stop:
@@ -164,17 +166,9 @@ def convert_command(arguments: Namespace) -> Exit:
                 raise
         is_skipped = report is None and error is None
         seconds = 0.0 if is_skipped else time.perf_counter() - start
-        documents.append(
-            {
-                **({} if report is None else asdict(report)),
-                "source": source,
-                "target": target,
-                "seconds": round(seconds, 3),
-                "skipped": is_skipped,
-                "error": error,
-                "warnings": warned,
-            }
-        )
+        files = {"source": source, "target": target}
+        outcome = {"seconds": round(seconds, 3), "skipped": is_skipped, "error": error, "warnings": warned}
+        documents.append({**({} if report is None else asdict(report)), **files, **outcome})
         if error is None and not arguments.json:
             done = "skipped, a complete file exists" if is_skipped else f"{report} in {seconds:.1f} s"
             say(f"{source} -> {target}: {done}")
@@ -189,7 +183,7 @@ def convert_command(arguments: Namespace) -> Exit:
 
 
 def _converted(
-    source: str, target: str, arguments: Namespace, storage: dict[str, Any], progress: Progress
+    source: str, target: str, arguments: Namespace, options: dict[str, Any], progress: Progress
 ) -> ConversionReport:
     # imported here: hdmf and zarr take seconds to import
     from hdmf_zarr_backend.conversion.convert import convert
@@ -198,18 +192,11 @@ def _converted(
         return convert(
             source,
             target,
-            to=arguments.to,
-            overwrite=arguments.overwrite,
             check=not arguments.no_check,
-            zarr_format=arguments.zarr_format,
             link_data=not arguments.no_link_data,
-            codec=arguments.codec,
-            chunks=arguments.chunks,
-            resume=arguments.resume,
-            shards=arguments.shards,
-            storage_options=storage,
-            read_options=read_options(arguments),
             write_options=write_options(arguments, progress=progress),
+            **{name: getattr(arguments, name) for name in _SAME_NAMES},
+            **options,
         )
     except NotZarrError as error:
         if not _is_folder_of_files(source):
@@ -423,23 +410,13 @@ def upgrade_command(arguments: Namespace) -> Exit:
     # imported here: hdmf and zarr take seconds to import
     from hdmf_zarr_backend.conversion.upgrade import upgrade
 
-    options = storage_options(arguments)
-
-    def work(path: str, progress: Progress) -> UpgradeReport:
-        return upgrade(
-            path,
-            keep=arguments.keep,
-            drop=arguments.drop,
-            dry_run=arguments.dry_run,
-            storage_options=options,
-            write_options=write_options(arguments, progress=progress),
-        )
-
+    options = {"keep": arguments.keep, "drop": arguments.drop, "dry_run": arguments.dry_run}
+    options["storage_options"] = storage_options(arguments)
     wanted = "both formats" if arguments.keep else "format 2" if arguments.drop == 3 else "format 3"
     labels = ("can be upgraded", "cannot be upgraded") if arguments.dry_run else (f"are of {wanted}", "not upgraded")
     return each_file(
         arguments,
-        work,
+        lambda path, progress: upgrade(path, write_options=write_options(arguments, progress=progress), **options),
         lambda path, report: say(f"{path}: {report}"),
         labels=labels,
         as_json=asdict,

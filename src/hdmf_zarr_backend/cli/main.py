@@ -148,13 +148,7 @@ COMMANDS: tuple[Command, ...] = (
 )
 """All commands, in the order of the help."""
 
-_FIRST_COMMANDS = (
-    convert.convert_command,
-    views.inspect_command,
-    views.compare_command,
-    checks.validate_command,
-    views.report_command,
-)
+_FIRST_COMMANDS = ("convert", "inspect", "compare", "validate", "report")
 
 _OTHER_NAMES = {
     "check": "verify",
@@ -256,18 +250,13 @@ def _meant(word: str, names: Sequence[str]) -> str | None:
 
 def _first_steps() -> str:
     """Return the text that is shown without a command."""
-    calls = [(each.examples.splitlines()[0].strip(), each.summary) for each in _FIRST_COMMANDS]
+    commands = {each.name: each for each in COMMANDS}
+    first = [commands[name] for name in _FIRST_COMMANDS]
+    calls = [(each.examples.splitlines()[0].strip(), each.summary) for each in first]
     width = max(len(call) for call, _ in calls)
     lines = [f"  {painted(f'{call:{width}}', 'bold')}  {summary}" for call, summary in calls]
-    return "\n".join(
-        [
-            _ABOUT,
-            "",
-            *lines,
-            "",
-            "Run `zarrio help` to see all commands, and `zarrio help convert` to see the options of one.",
-        ]
-    )
+    more = "Run `zarrio help` to see all commands, and `zarrio help convert` to see the options of one."
+    return "\n".join([_ABOUT, "", *lines, "", more])
 
 
 def _run(arguments: Namespace) -> int:

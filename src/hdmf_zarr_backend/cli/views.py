@@ -7,7 +7,7 @@ import shutil
 import sys
 import textwrap
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
-from dataclasses import astuple, replace
+from dataclasses import asdict, astuple, replace
 from typing import TYPE_CHECKING, Any
 
 from hdmf_zarr_backend.cli.command import (
@@ -105,11 +105,7 @@ def inspect_command(arguments: Namespace) -> Exit:
 
     def work(path: str, _: Progress = SILENT) -> Outline:
         return open_outline(
-            path,
-            sizes=arguments.sizes,
-            specs=arguments.specs,
-            values=arguments.attributes,
-            storage_options=options,
+            path, sizes=arguments.sizes, specs=arguments.specs, values=arguments.attributes, storage_options=options
         )
 
     if arguments.model:
@@ -186,15 +182,10 @@ def dry_run_command(arguments: Namespace) -> Exit:
     # on use: hdmf is slow to import
     from hdmf_zarr_backend.conversion.dryrun import dry_run
 
-    found = dry_run(
-        arguments.path,
-        f"{arguments.path}.zarr",
-        zarr_format=arguments.zarr_format,
-        codec=arguments.codec,
-        shards=arguments.shards,
-        write_options=WriteOptions(nczarr=arguments.nczarr, chunk_key_encoding=arguments.chunk_key_encoding),
-        estimate=not arguments.no_estimate,
-    )
+    writing = WriteOptions(nczarr=arguments.nczarr, chunk_key_encoding=arguments.chunk_key_encoding)
+    given = {name: getattr(arguments, name) for name in ("zarr_format", "codec", "shards")}
+    target, estimate = f"{arguments.path}.zarr", not arguments.no_estimate
+    found = dry_run(arguments.path, target, write_options=writing, estimate=estimate, **given)
     if arguments.model:
         _print_model(found.hierarchy)
     elif arguments.json:
@@ -218,16 +209,9 @@ def _plan_json(path: str, found: DryRun) -> dict[str, Any]:
         "unknown": found.unknown,
         "arrays": [
             {
-                "path": array.path,
-                "dtype": array.dtype,
-                "shape": array.shape,
-                "chunks": array.chunks,
-                "shards": array.shards,
-                "chunk_key_encoding": key_encoding(nodes[array.path.strip("/")].stored),
-                "codecs": array.codecs,
-                "objects": array.objects,
+                **{name: value for name, value in asdict(array).items() if name != "nbytes"},
                 "bytes": array.nbytes,
-                "stored_bytes": array.stored_bytes,
+                "chunk_key_encoding": key_encoding(nodes[array.path.strip("/")].stored),
             }
             for array in found.arrays.values()
         ],
@@ -291,13 +275,8 @@ def compare_command(arguments: Namespace) -> Exit:
     from hdmf_zarr_backend.comparison import compare, summarise
 
     ignored = {kind.strip() for part in arguments.ignore for kind in part.split(",") if kind.strip()}
-    found = compare(
-        arguments.a,
-        arguments.b,
-        ignore=ignored,
-        values=not arguments.structure,
-        storage_options=storage_options(arguments),
-    )
+    values, storage = not arguments.structure, storage_options(arguments)
+    found = compare(arguments.a, arguments.b, ignore=ignored, values=values, storage_options=storage)
     counts = summarise(found)
     if arguments.json:
         differences = list(map(_difference_json, found))
@@ -319,16 +298,9 @@ def _alike(one: Difference) -> tuple[str, ...] | None:
 
 
 def _difference_json(difference: Difference) -> dict[str, Any]:
-    return {
-        "path": difference.path,
-        "attribute": difference.attribute,
-        "kind": difference.kind,
-        "place": difference.place,
-        "count": difference.count,
-        **({} if difference.largest is None else {"largest": difference.largest}),
-        "a": difference.a,
-        "b": difference.b,
-    }
+    names = ("path", "attribute", "kind", "place", "count", "a", "b")
+    largest = {} if difference.largest is None else {"largest": difference.largest}
+    return {name: getattr(difference, name) for name in names} | largest
 
 
 # ---- report ---------------------------------------------------------------------------------------------------------
@@ -350,11 +322,7 @@ def _configure_report(parser: ArgumentParser) -> None:
         choices=("structure", "links", "chunks", "schema"),
         help="of one file: how much to check for damage, as in verify (default: links)",
     )
-    flag(
-        checks,
-        "--no-check",
-        "of one file: check neither for damage nor against the schema, which reads all metadata",
-    )
+    flag(checks, "--no-check", "of one file: check neither for damage nor against the schema, which reads all metadata")
     flag(parser, "--structure", "of two files: do not compare the values of datasets")
     add(parser, "--storage-option")
 
@@ -378,14 +346,10 @@ def report_command(arguments: Namespace) -> Exit:
     output = arguments.output or f"{os.path.basename(arguments.path.rstrip('/'))}.html"
     _check_report(arguments)
     _check_output(arguments, output)
-    page = report(
-        arguments.path,
-        arguments.other,
-        level=arguments.level or "links",
-        values=not arguments.structure,
-        check=not arguments.no_check,
-        storage_options=storage_options(arguments),
-    )
+    choices: dict[str, Any] = {"values": not arguments.structure, "check": not arguments.no_check}
+    level: Any = arguments.level or "links"
+    storage = storage_options(arguments)
+    page = report(arguments.path, arguments.other, level=level, storage_options=storage, **choices)
     try:
         # names may not be UTF-8
         with open(output, "w" if arguments.overwrite else "x", encoding="utf-8", errors="backslashreplace") as stream:

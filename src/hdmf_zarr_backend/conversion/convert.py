@@ -10,16 +10,17 @@ Source: docs/format, "What an object was in HDF5", "HDF5 types".
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
+from hdmf_zarr_backend.arrays.codecs import value_bytes
 from hdmf_zarr_backend.builders.dimensions import name_axes
+from hdmf_zarr_backend.changes.journal import warn_of_pending
 from hdmf_zarr_backend.checks.links import without_target
 from hdmf_zarr_backend.conversion.from_hdf5 import Hdf5Planner
 from hdmf_zarr_backend.conversion.readability import check_planned, check_version, check_zarr, schema_of
-from hdmf_zarr_backend.conversion.report import ConversionReport, Format, report_of
 from hdmf_zarr_backend.errors import NotZarrError, UsageError, known_arguments
 from hdmf_zarr_backend.execution.executors import opened
 from hdmf_zarr_backend.files.links import resolver_of
@@ -29,13 +30,17 @@ from hdmf_zarr_backend.formats.attributes import strict_attributes
 from hdmf_zarr_backend.formats.both import BOTH, ZarrFormat
 from hdmf_zarr_backend.formats.chosen import named_format
 from hdmf_zarr_backend.formats.codec_options import codec_of_file
+from hdmf_zarr_backend.formats.links import LinkedFile
+from hdmf_zarr_backend.formats.namespaces import spec_location
 from hdmf_zarr_backend.formats.new_datasets import Sharding
+from hdmf_zarr_backend.formats.reserved import LINKS, SPECLOC
 from hdmf_zarr_backend.formats.zarr3 import checked_key_encoding
 from hdmf_zarr_backend.hdf5.rawcopy import forget_decoded
 from hdmf_zarr_backend.hdf5.reader import Hdf5Tree
 from hdmf_zarr_backend.hdf5.safe_reading import warn_broken
 from hdmf_zarr_backend.model.link_sources import ZARR_SUFFIXES, is_url
-from hdmf_zarr_backend.model.nodes import Dataset, Hierarchy
+from hdmf_zarr_backend.model.nodes import Dataset, Group, Hierarchy, absolute, relative
+from hdmf_zarr_backend.model.render import size_text
 from hdmf_zarr_backend.options import ReadOptions, WriteOptions
 from hdmf_zarr_backend.progress import SILENT
 from hdmf_zarr_backend.stores.base import Abilities, Store
@@ -60,11 +65,14 @@ from hdmf_zarr_backend.transfer.plan import (
     shard_bytes_for,
 )
 from hdmf_zarr_backend.transfer.resume import ConversionRecord, staged_conversion
-from hdmf_zarr_backend.transfer.staging import new_file
+from hdmf_zarr_backend.transfer.staging import new_file, staged_file
 from hdmf_zarr_backend.transfer.writer import PlannedKeys, Writer
 
 __all__ = ["ConversionReport", "convert"]
 
+Format: TypeAlias = Literal["zarr", "hdf5"]
+
+_SHOWN = 5
 _HDF5_SUFFIXES = (".nwb", ".h5", ".hdf5", ".hdf")
 _NAMES: dict[Format, str] = {"zarr": "Zarr", "hdf5": "HDF5"}
 _OF_WRITES = frozenset({"consolidate_metadata", "doc"})
@@ -75,6 +83,38 @@ _MEANT_FOR: dict[str, tuple[Format | None, Format | None]] = {
     "chunk_key_encoding": (None, "zarr"), "shards": (None, "zarr"),
     "link_data": ("zarr", "hdf5"), "missing_chunks": ("zarr", None),
 }  # fmt: skip
+
+
+@dataclass(slots=True, frozen=True)
+class ConversionReport:
+    """The result of a conversion.
+
+    Attributes
+    ----------
+    source, target : str
+        Absolute paths.
+    format : {"zarr", "hdf5"}
+        Format of the target.
+    groups, datasets, links : int
+        Counts in the target, without the cached specifications, as `zarrio inspect` counts them.
+    nbytes : int
+        Total bytes of all values, uncompressed (8 for each text or reference).
+    remarks : tuple of str
+        What differs from the source on purpose, such as small chunks that were joined.
+    """
+
+    source: str
+    target: str
+    format: Format
+    groups: int
+    datasets: int
+    links: int
+    nbytes: int
+    remarks: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        counts = ((self.groups, "group"), (self.datasets, "dataset"), (self.links, "link"))
+        return ", ".join([*(f"{count} {word}{'s'[: count != 1]}" for count, word in counts), size_text(self.nbytes)])
 
 
 @known_arguments
@@ -213,10 +253,9 @@ def convert(
         shards=shards, reading=reading, options=writing, copies_links=not link_data,
     )  # fmt: skip
     if to == "virtual":
-        _check_virtual(origin, goal)
-        from hdmf_zarr_backend.conversion.virtual import convert_virtual  # imported here, like other conversions below
+        from hdmf_zarr_backend.conversion.virtual import convert_virtual  # on use: few conversions need it
 
-        request.zarr_format = _one_format(zarr_format, place)
+        request.zarr_format = _checked_virtual(origin, goal, zarr_format)
         return convert_virtual(location, place, request)
     _check_formats(location, found, wanted, zarr_format)
     nczarr = writing.nczarr
@@ -233,11 +272,10 @@ def convert(
     with opened("threads" if writing.executor == "auto" else writing.executor) as who:
         request.options = replace(writing, executor=who, strict_json=writing.strict_json or abilities.strict_json)
         if wanted == "hdf5":
-            from hdmf_zarr_backend.conversion.to_hdf5 import convert_to_hdf5
-
-            return convert_to_hdf5(origin, place, request)
+            return _to_hdf5(origin, place, request)
         report = _to_zarr(location, goal, request) if found == "hdf5" else _copy_zarr(origin, goal, request)
-    _commit(goal, writing.commit_message)
+    if writing.commit_message is not None and isinstance(goal, Store):
+        goal.commit_changes(writing.commit_message)
     return report
 
 
@@ -247,13 +285,15 @@ def format_for(possible: Sequence[int], *, nczarr: bool, shards: ShardsOfFile) -
     return registry.default_format(possible, needed=needed)
 
 
-def _commit(target: str | Store, message: str | None) -> None:
-    if message is not None and isinstance(target, Store):
-        target.commit_changes(message)
+def _name_of(place: str | Store) -> str:
+    return place if isinstance(place, str) else place.location
 
 
-def _one_format(zarr_format: ZarrFormat | None, target: str) -> int:
-    """Return the format of a virtual file."""
+def _checked_virtual(source: str | Store, target: str | Store, zarr_format: ZarrFormat | None) -> int:
+    """Return the format of a virtual file; refuse files without a path or URL."""
+    if not isinstance(source, str) or not isinstance(target, str):
+        problem = "a virtual conversion is from an HDF5 file to a JSON file"
+        raise UsageError(problem, store=_name_of(target), remedy="Give paths or URLs.")
     if zarr_format == BOTH:
         raise UsageError(
             "a virtual file is of one format",
@@ -262,20 +302,6 @@ def _one_format(zarr_format: ZarrFormat | None, target: str) -> int:
             remedy_cli="Use --zarr-format 2 or 3.",
         )
     return zarr_format or (3 if registry.default_format((2, 3)) == 3 else 2)
-
-
-def _name_of(place: str | Store) -> str:
-    return place if isinstance(place, str) else place.location
-
-
-def _check_virtual(source: str | Store, target: str | Store) -> None:
-    """Refuse files without a path or URL."""
-    if not isinstance(source, str) or not isinstance(target, str):
-        raise UsageError(
-            "a virtual conversion is from an HDF5 file to a JSON file",
-            store=_name_of(target),
-            remedy="Give paths or URLs.",
-        )
 
 
 def _check_commit(place: str, abilities: Abilities, message: str | None) -> None:
@@ -402,11 +428,10 @@ class Request:
 
     def recorded(self) -> dict[str, Any]:
         """Return the options that a resumed conversion must have too."""
-        shards = list(self.shards) if isinstance(self.shards, tuple) else self.shards
         asked = {
             "chunks": "keep" if self.keeps_chunks else None,
             "nczarr": self.options.nczarr or None,
-            "shards": shards,
+            "shards": list(self.shards) if isinstance(self.shards, tuple) else self.shards,
             "strict_json": self.options.strict_json or None,
             "both": self.has_both or None,
             "chunk_key_encoding": self.options.chunk_key_encoding,
@@ -416,11 +441,11 @@ class Request:
 
     def new_file(self, store: Store, plan: WritePlan, sources: Iterable[str]) -> AbstractContextManager[Store]:
         """Return the context with the store to write the target to; a local folder can be resumed after an error."""
-        exclusive = not self.overwrite
         if store.folder is not None:
             check_names((path for path, _ in plan.hierarchy.walk()), store)
             record = ConversionRecord.of(plan, sources, self.recorded())
             local = LocalStore(store.folder, location=store.location)
+            exclusive = not self.overwrite
             return staged_conversion(local, record, resume=self.resume, exclusive=exclusive, options=self.options)
         if self.resume:
             raise UsageError(
@@ -429,16 +454,22 @@ class Request:
                 remedy="Run it without resume=True, which starts again.",
                 remedy_cli="Run it without --resume, which starts again.",
             )
+        return self.whole_file(store, plan)
+
+    def whole_file(self, store: Store, plan: WritePlan) -> AbstractContextManager[Store]:
+        """Return the context with the store to write the target to, which cannot be resumed."""
         nodes, zarr_format = plan.hierarchy.flat(), plan.hierarchy.zarr_format
-        return new_file(store, nodes, zarr_format, exclusive=exclusive, options=self.options)
+        return new_file(store, nodes, zarr_format, exclusive=not self.overwrite, options=self.options)
 
-    def write(self, store: Store, plan: WritePlan) -> None:
-        """Write the target."""
-        Writer(store, plan, self.options).write()
-        if self.has_both:
-            from hdmf_zarr_backend.builders.both import derive  # on use: it loads hdmf and zarr
+    def write(self, store: Store, plan: WritePlan, file: AbstractContextManager[Store]) -> None:
+        """Write the target in the context ``file``."""
+        with file as new:
+            Writer(new, plan, self.options).write()
+            if self.has_both:
+                from hdmf_zarr_backend.builders.both import derive  # on use: it loads hdmf and zarr
 
-            derive(store, plan.hierarchy, is_new=True, options=replace(self.options, progress=SILENT))
+                derive(new, plan.hierarchy, is_new=True, options=replace(self.options, progress=SILENT))
+            remove_empty_folder(store)
 
     def adapt(self, store: Store, plan: WritePlan, target: str) -> None:
         """Give the plan the form of the format, with shards that fit into the memory."""
@@ -461,12 +492,7 @@ def _to_zarr(source: str, place: str | Store, request: Request) -> ConversionRep
     is_nwb = request.check and check_version(source)
     with closing(Hdf5Tree(source, target, rules=request.reading)) as tree:
         planner = Hdf5Planner(
-            tree,
-            codec=request.codec,
-            keeps_chunks=request.keeps_chunks,
-            shards=request.shards,
-            strict=request.options.strict_json,
-            rules=request.reading,
+            tree, request.codec, request.keeps_chunks, request.shards, request.options.strict_json, request.reading
         )
         plan = planner.plan_file()
         planned = PlannedKeys(plan, target)
@@ -474,9 +500,7 @@ def _to_zarr(source: str, place: str | Store, request: Request) -> ConversionRep
         name_axes(plan, schema_of(planned, plan.hierarchy, loaded, or_installed=is_nwb))
         plan.hierarchy.zarr_format = request.zarr_format
         request.adapt(store, plan, target)
-        with request.new_file(store, plan, tree.sources()) as new:
-            request.write(new, plan)
-            remove_empty_folder(store)
+        request.write(store, plan, request.new_file(store, plan, tree.sources()))
         forget_decoded()
         return report_of(plan, source, target, joined=planner.joined)
 
@@ -484,10 +508,11 @@ def _to_zarr(source: str, place: str | Store, request: Request) -> ConversionRep
 def _copy_zarr(source: str | Store, place: str | Store, request: Request) -> ConversionReport:
     """Copy a Zarr file to another place, in any format of Zarr."""
     from hdmf_zarr_backend.builders.from_zarr import ZarrPlanner
-    from hdmf_zarr_backend.conversion.to_hdf5 import open_source
 
-    main = open_source(source, request)
-    if request.options.chunk_key_encoding is None and request.zarr_format == 3 and _has_flat_keys(main.hierarchy):
+    main = _open_source(source, request)
+    separators = {node.stored.chunk_keys.separator for _, node in main.hierarchy.walk() if isinstance(node, Dataset)}
+    is_flat = main.hierarchy.zarr_format == 3 and separators == {"."}  # without folders of chunks, as DANDI requires
+    if request.options.chunk_key_encoding is None and request.zarr_format == 3 and is_flat:
         request.options = replace(request.options, chunk_key_encoding="v2")
     store = _open_target(place, request.storage, overwrite=request.overwrite)
     target = _name_of(place)
@@ -508,21 +533,70 @@ def _copy_zarr(source: str | Store, place: str | Store, request: Request) -> Con
         for _, node in plan.hierarchy.walk():
             node.attributes = strict_attributes(node.attributes)
     request.adapt(store, plan, target)
-    with new_file(
-        store,
-        plan.hierarchy.flat(),
-        plan.hierarchy.zarr_format,
-        exclusive=not request.overwrite,
-        options=request.options,
-    ) as new:
-        request.write(new, plan)
-        remove_empty_folder(store)
+    request.write(store, plan, request.whole_file(store, plan))
     return report_of(plan, main.location, target)
 
 
-def _has_flat_keys(hierarchy: Hierarchy) -> bool:
-    """Tell whether a file of format 3 has no folders of chunks, as DANDI requires."""
-    arrays = [node for _, node in hierarchy.walk() if isinstance(node, Dataset)]
-    return (
-        hierarchy.zarr_format == 3 and bool(arrays) and all(node.stored.chunk_keys.separator == "." for node in arrays)
-    )
+def _to_hdf5(source: str | Store, target: str, request: Request) -> ConversionReport:
+    """Convert a Zarr file to HDF5; the new file is written beside the target, and moved there when it is complete."""
+    # imported here: few conversions need what writes HDF5
+    from hdmf_zarr_backend.hdf5.placement import Placement
+    from hdmf_zarr_backend.hdf5.writer import Hdf5Writer, named
+
+    progress = request.options.progress
+    store = LocalStore(target)
+    check_free(store, overwrite=request.overwrite, empty_folder=False)
+    main = _open_source(source, request)
+    check_outside(store, is_new=True)
+    typed = check_zarr(main)[0] if request.check else {}
+    resolver = resolver_of(main.store, main.hierarchy, main.location)
+    placement = Placement(resolver, target, copies_links=request.copies_links)
+    nbytes = 0
+    for placed in placement.nodes:
+        if isinstance(placed.node, Dataset):
+            with named(placed):
+                nbytes += value_bytes(placed.node.stored)
+    progress.start(nbytes)
+    with staged_file(store, exclusive=not request.overwrite, options=request.options) as path:
+        is_nwb = request.check and main.hierarchy.root.attributes.get("neurodata_type") == "NWBFile"
+        Hdf5Writer(path, placement, typed=typed, allows_null=not is_nwb, options=request.options).write()
+    progress.finish()
+    is_counted = _is_content(main.hierarchy)
+    counted = [placed.node for placed in placement.nodes if is_counted(placed.path)]
+    datasets = sum(isinstance(node, Dataset) for node in counted)
+    groups, links = len(counted) - datasets, len(placement.links)
+    return ConversionReport(main.location, target, "hdf5", groups, datasets, links, nbytes)
+
+
+def _open_source(location: str | Store, request: Request) -> LinkedFile:
+    """Open a Zarr file to be copied."""
+    storage = request.storage if isinstance(location, str) and is_url(location) else None
+    store = open_store(location, storage, request.reading)
+    store.read_rules = replace(store.read_rules, is_copied=True)
+    warn_of_pending(store)
+    return LinkedFile(store, parse(store).hierarchy, location if isinstance(location, str) else store.location)
+
+
+# ---- what was written ------------------------------------------------------------------------------------------------
+
+
+def report_of(plan: WritePlan, source: str, target: str, *, joined: Sequence[str] = ()) -> ConversionReport:
+    """Return the report of a conversion to Zarr that carried out a plan; ``joined``: arrays with larger chunks."""
+    is_counted = _is_content(plan.hierarchy)
+    nodes = plan.hierarchy.flat().items()
+    groups = [node for path, node in nodes if isinstance(node, Group) and is_counted(path)]
+    datasets = sum(map(is_counted, plan.arrays))
+    links = sum(len(node.attributes.get(LINKS, [])) for node in groups)
+    nbytes = sum(value_bytes(planned.node.stored) for planned in plan.arrays.values())
+    remarks = []
+    if joined:
+        names = ", ".join(map(absolute, joined[:_SHOWN])) + (", ..." if len(joined) > _SHOWN else "")
+        which = "1 dataset" if len(joined) == 1 else f"{len(joined)} datasets"
+        remarks = [f"small chunks of {which} were joined, which chunks='keep' (--chunks keep) prevents: {names}"]
+    return ConversionReport(source, target, "zarr", len(groups), datasets, links, nbytes, tuple(remarks))
+
+
+def _is_content(hierarchy: Hierarchy) -> Callable[[str], bool]:
+    """Return a function that tells whether a path is content, and not in the cached specifications of a file."""
+    specs = spec_location(hierarchy.root.attributes.get(SPECLOC))
+    return lambda path: specs is None or not f"{relative(path)}/".startswith(f"{specs}/")

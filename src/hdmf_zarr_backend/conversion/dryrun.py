@@ -12,7 +12,7 @@ import math
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -50,13 +50,7 @@ from hdmf_zarr_backend.model.nodes import Hierarchy, absolute, join
 from hdmf_zarr_backend.options import MEMORY_BUDGET, ReadOptions, WriteOptions
 from hdmf_zarr_backend.stores.json_text import dump
 from hdmf_zarr_backend.stores.locations import is_hdf5, local_path
-from hdmf_zarr_backend.transfer.plan import (
-    PlannedArray,
-    ShardsOfFile,
-    WritePlan,
-    adapt_plan,
-    checked_shards,
-)
+from hdmf_zarr_backend.transfer.plan import PlannedArray, WritePlan, adapt_plan, checked_shards
 from hdmf_zarr_backend.transfer.stored_sources import source_caches
 from hdmf_zarr_backend.transfer.writer import PlannedKeys, settle
 
@@ -217,12 +211,12 @@ def dry_run(
                 raise unknown_argument("dry_run", options, names)
             writing = write_options or WriteOptions()
             zarr_format = zarr_format or format_for((2, 3), nczarr=writing.nczarr, shards=options.get("shards"))
-            return _of_hdf5(local_path(source), place, zarr_format, writing, estimate=estimate, **options)
+            return _of_hdf5(local_path(source), place, zarr_format, writing, options, estimate=estimate)
         format_options: dict[str, Any] = {"zarr_format": zarr_format, "write_options": write_options}
         if isinstance(source, HDMFIO):
             with _PlanningIO(place, "w", _manager_for(None, manager), **format_options) as io:
                 io.export(source, **options)
-                return _describe(io, estimate=estimate)
+                return _described(io, estimate=estimate)
         if not hasattr(source, "container_source"):
             raise UsageError(
                 f"a {type(source).__name__} cannot be written",
@@ -230,7 +224,7 @@ def dry_run(
             )
         with _unplaced(source), _PlanningIO(place, "w", _manager_for(source, manager), **format_options) as io:
             io.write(source, **options)
-            return _describe(io, estimate=estimate)
+            return _described(io, estimate=estimate)
 
 
 @contextmanager
@@ -272,6 +266,11 @@ class _PlanningIO(ZarrIO):
         """Nothing was."""
 
 
+def _described(io: _PlanningIO, *, estimate: bool) -> DryRun:
+    request = io.request
+    return _of_plan(io.plan, request.targets.location, request.options, has_both=request.has_both, estimate=estimate)
+
+
 @contextmanager
 def _unplaced(container: Any) -> Iterator[None]:
     """Restore ``container_source`` of containers that belong to no file; hdmf sets it to the planned file."""
@@ -289,15 +288,7 @@ def _unplaced(container: Any) -> Iterator[None]:
 
 
 def _of_hdf5(
-    source: str,
-    target: str,
-    zarr_format: ZarrFormat,
-    writing: WriteOptions,
-    *,
-    estimate: bool,
-    codec: Any = "keep",
-    shards: ShardsOfFile = None,
-    read_options: ReadOptions | None = None,
+    source: str, target: str, zarr_format: ZarrFormat, writing: WriteOptions, options: dict[str, Any], *, estimate: bool
 ) -> DryRun:
     number = 2 if zarr_format == BOTH else zarr_format
     encoding = checked_key_encoding(writing.chunk_key_encoding, number)
@@ -309,29 +300,20 @@ def _of_hdf5(
             store=source,
             remedy="If it is a Zarr file, `zarrio inspect` lists its contents.",
         )
-    codec, rules = codec_of_file(codec), read_options or ReadOptions()
+    codec, rules = codec_of_file(options.get("codec", "keep")), options.get("read_options") or ReadOptions()
+    shards = checked_shards(options.get("shards"), number)
     with closing(Hdf5Tree(source, target, rules=rules)) as tree:
-        plan = Hdf5Planner(tree, codec=codec, shards=checked_shards(shards, number), rules=rules).plan_file()
-        name_axes(plan, schema_of(PlannedKeys(plan, target), plan.hierarchy, or_installed=_is_nwb(source)))
+        is_nwb = False
+        with suppress(UnsupportedFileError):  # a version that pynwb does not read
+            is_nwb = check_version(source)
+        plan = Hdf5Planner(tree, codec=codec, shards=shards, rules=rules).plan_file()
+        name_axes(plan, schema_of(PlannedKeys(plan, target), plan.hierarchy, or_installed=is_nwb))
         plan.hierarchy.zarr_format = number
         plan.chunk_key_encoding = encoding or "default"
         try:
             return _of_plan(plan, target, writing, has_both=zarr_format == BOTH, estimate=estimate)
         finally:
             forget_decoded()
-
-
-def _is_nwb(source: str) -> bool:
-    """Return whether a file in HDF5 is an NWB file of a version that pynwb reads."""
-    try:
-        return check_version(source)
-    except UnsupportedFileError:
-        return False
-
-
-def _describe(io: _PlanningIO, *, estimate: bool) -> DryRun:
-    request = io.request
-    return _of_plan(io.plan, request.targets.location, request.options, has_both=request.has_both, estimate=estimate)
 
 
 def _of_plan(plan: WritePlan, location: str, wanted: WriteOptions, *, has_both: bool, estimate: bool) -> DryRun:
@@ -379,16 +361,11 @@ def _arrays(plan: WritePlan, location: str, inlined: dict[str, bytes], *, estima
         shards = None if stored.shards is None else stored.shards.shape
         itemsize = describe_any(node).itemsize
         grid = (-(-n // c) for n, c in zip(stored.shape, shards or stored.chunks, strict=True))
+        objects = math.prod(grid) if is_known else None
+        nbytes = stored.size * itemsize if is_known and itemsize is not None else None
+        label, codecs = type_label(node), tuple(codec_labels(stored))
         arrays[absolute(path)] = PlannedStorage(
-            path=absolute(path),
-            dtype=type_label(node),
-            shape=lengths,
-            chunks=stored.chunks,
-            shards=shards,
-            codecs=tuple(codec_labels(stored)),
-            objects=math.prod(grid) if is_known else None,
-            nbytes=stored.size * itemsize if is_known and itemsize is not None else None,
-            stored_bytes=stored_bytes,
+            absolute(path), label, lengths, stored.chunks, shards, codecs, objects, nbytes, stored_bytes
         )
     return arrays
 

@@ -7,6 +7,7 @@ is kept in the notes, so that the conversion back to HDF5 gives the same file.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -16,7 +17,7 @@ from hdmf_zarr_backend.formats.dimensions import encode_dimensions
 from hdmf_zarr_backend.formats.elements import describe
 from hdmf_zarr_backend.formats.links import Link, encode_link
 from hdmf_zarr_backend.formats.new_datasets import Layout
-from hdmf_zarr_backend.formats.references import encode_attribute_reference
+from hdmf_zarr_backend.formats.references import Reference, encode_attribute_reference
 from hdmf_zarr_backend.formats.reserved import DIMENSIONS, LINKS, NOTES, SPECLOC, root_notes
 from hdmf_zarr_backend.hdf5.attributes import attribute_names, note_attribute, note_orders, read_attribute
 from hdmf_zarr_backend.hdf5.placement import HDF5
@@ -34,35 +35,28 @@ from hdmf_zarr_backend.transfer.stored_sources import is_joined, keep_codecs, ta
 _SMALL = 1024
 
 
+@dataclass
 class Hdf5Planner:
     """Plans the copy of an HDF5 file."""
 
-    def __init__(
-        self,
-        tree: Hdf5Tree,
-        *,
-        codec: dict[str, Any] | bool | Literal["keep"] = "keep",
-        keeps_chunks: bool = False,
-        shards: ShardsOfFile = None,
-        strict: bool = False,
-        rules: ReadOptions | None = None,
-    ) -> None:
-        self._tree = tree
-        self._references = Hdf5References(tree)
-        self._codec = codec
-        self._keeps_chunks = keeps_chunks
-        self._shards = shards
-        self._strict = strict
-        self._rules = rules
+    tree: Hdf5Tree
+    codec: dict[str, Any] | bool | Literal["keep"] = "keep"
+    keeps_chunks: bool = False
+    shards: ShardsOfFile = None
+    strict: bool = False
+    rules: ReadOptions | None = None
+
+    def __post_init__(self) -> None:
+        self._references = Hdf5References(self.tree)
         self._taken: dict[str, dict[str, int]] = {}
-        self._has_types = any(placed.kind == "datatype" for placed in tree.nodes)
+        self._has_types = any(placed.kind == "datatype" for placed in self.tree.nodes)
         self.plan = WritePlan(Hierarchy(Group()))
         self.joined: list[str] = []  # paths of the arrays whose chunks are larger than in HDF5
 
     def plan_file(self) -> WritePlan:
         """Plan everything."""
         notes: dict[str, dict[str, Any]] = {"": root_notes()}
-        for placed in self._tree.nodes:
+        for placed in self.tree.nodes:
             with reading(placed.file.location, text_of(placed.raw)):
                 self._plan(placed, notes)
         self._plan_links(notes)
@@ -101,10 +95,10 @@ class Hdf5Planner:
         specifications: str | None = None
         for name, attribute in attribute_names(node):
             value, remark = read_attribute(attribute, self._encoder(placed.file))
-            if name == SPECLOC and not placed.path:
-                specifications = self._spec_location(value, placed.file)
+            if name == SPECLOC and not placed.path:  # a reference in HDF5, or a path
                 if isinstance(value, str):
                     remark = note_attribute(attribute, self._encoder(placed.file))
+                specifications = self._path_of(value, placed.file)
                 if specifications is not None:
                     value = None
             if value is not None:
@@ -113,8 +107,12 @@ class Hdf5Planner:
                 remarks[name] = remark
         if remarks:
             note.setdefault(HDF5, {})["attributes"] = remarks
-        encoder = self._attribute_encoder(placed.file)
-        encoded = encode_attributes(values, notes=note, reference=encoder, strict=self._strict)
+
+        def encode(value: Any) -> dict[str, Any] | None:
+            target = self._target(value, placed.file)
+            return None if target is None else encode_attribute_reference(target)
+
+        encoded = encode_attributes(values, notes=note, reference=encode, strict=self.strict)
         encoded.pop(NOTES, None)  # added later, when all notes are known
         if specifications is not None:
             encoded[SPECLOC] = specifications
@@ -122,25 +120,20 @@ class Hdf5Planner:
 
     def _named_type(self, node: Any) -> dict[str, str]:
         """Return the note of the named type of a dataset or attribute, empty if it has none."""
-        placed = self._tree.named_type(node.get_type()) if self._has_types else None
+        placed = self.tree.named_type(node.get_type()) if self._has_types else None
         return {} if placed is None else {"named": absolute(placed.path)}
 
-    def _spec_location(self, value: Any, file: SourceFile) -> str | None:
-        """Return the path of the cached namespaces, which is a reference in HDF5."""
-        if isinstance(value, str):
-            return value.strip("/")
-        found = self._references.refer(value, file) if _is_reference(value) else None
-        return None if found is None else found.node_path
+    def _target(self, value: Any, file: SourceFile) -> Reference | None:
+        """Return what a value refers to, None if it is no reference."""
+        return self._references.refer(value, file) if type(value).__module__ == "h5py.h5r" else None
+
+    def _path_of(self, value: Any, file: SourceFile) -> str | None:
+        """Return the path that a path or a reference has, None for other values."""
+        target = self._target(value, file)
+        return value.strip("/") if isinstance(value, str) else None if target is None else target.node_path
 
     def _encoder(self, file: SourceFile) -> Callable[[Any], dict[str, Any] | None]:
         return lambda value: self._references.encode(value, file)
-
-    def _attribute_encoder(self, file: SourceFile) -> Callable[[Any], dict[str, Any] | None]:
-        def encode(value: Any) -> dict[str, Any] | None:
-            found = self._references.refer(value, file) if _is_reference(value) else None
-            return None if found is None else encode_attribute_reference(found)
-
-        return encode
 
     def _datatype(self, node: Any, file: SourceFile) -> dict[str, Any]:
         """Return the note about a named type."""
@@ -153,8 +146,8 @@ class Hdf5Planner:
 
     def _dataset(self, node: Any, placed: Placed) -> None:
         data = Hdf5Data(placed.file, placed.raw)
-        if self._rules is not None:
-            check_allocated(data.dataset(), self._rules)
+        if self.rules is not None:
+            check_allocated(data.dataset(), self.rules)
         found = data.describe()
         found.note.update(self._named_type(node))
         values: Any = data
@@ -162,19 +155,19 @@ class Hdf5Planner:
             values = ReferenceData(placed.file, placed.raw, self._references)
         elif data.shape and found.kind in ("text", "ascii") and np.prod(data.shape) <= _SMALL:
             values = data[tuple(slice(0, n) for n in data.shape)]  # so that it is read only once
-        options = Layout(compressor=None if self._codec == "keep" else self._codec)
-        if self._keeps_chunks and found.kind == "number" and found.chunks is not None:
+        options = Layout(compressor=None if self.codec == "keep" else self.codec)
+        if self.keeps_chunks and found.kind == "number" and found.chunks is not None:
             options.chunks = found.chunks + found.inner
         planned = plan_described(values, found, options, self._encoder(placed.file))
-        if self._codec == "keep":
+        if self.codec == "keep":
             keep_codecs(found, planned)
         if found.kind == "number" and data.shape:
-            take_chunks(data.dataset(), found, planned, keep=self._codec == "keep")
+            take_chunks(data.dataset(), found, planned, keep=self.codec == "keep")
         if is_joined(found, planned):
             self.joined.append(placed.path)
-        ask_for_shards(planned, self._shards)
+        ask_for_shards(planned, self.shards)
         array: Dataset[Attributes] = planned.node
-        self._note_maxshape(planned)
+        _drop_maxshape(planned)
         taken = self._taken.setdefault(split(placed.path)[0], {})
         dimensions = encode_dimensions(None, array.stored.shape, taken, planned.notes)
         attributes = self._attributes(node, placed, planned.notes)
@@ -184,28 +177,23 @@ class Hdf5Planner:
         self.plan.hierarchy.add(placed.path, array)
         self.plan.arrays[placed.path] = planned
 
-    @staticmethod
-    def _note_maxshape(planned: PlannedArray) -> None:
-        maxshape = planned.notes.get("maxshape")
-        if maxshape is None:
-            return
-        means = describe(planned.node, planned.notes)
-        if means.is_scalar or maxshape == list(means.axes):
-            planned.notes.pop("maxshape", None)
-
     # ---- links ------------------------------------------------------------------------------------------------------
 
     def _plan_links(self, notes: dict[str, dict[str, Any]]) -> None:
-        for link in self._tree.links:
+        for link in self.tree.links:
             parent, name = split(link.path)
             node = self.plan.hierarchy.get(parent)
             assert isinstance(node, Group)
             node.attributes.setdefault(LINKS, []).append(encode_link(Link(checked_name(name), link.target)))
             if link.note is not None:
                 notes[parent].setdefault(HDF5, {}).setdefault("links", {})[name] = link.note
-        for parent, links in self._tree.notes.items():
+        for parent, links in self.tree.notes.items():
             notes[parent].setdefault(HDF5, {}).setdefault("links", {}).update(links)
 
 
-def _is_reference(value: Any) -> bool:
-    return type(value).__module__ == "h5py.h5r"
+def _drop_maxshape(planned: PlannedArray) -> None:
+    """Drop the maximum shape from the notes where it is that of the array."""
+    if "maxshape" in planned.notes:
+        means = describe(planned.node, planned.notes)
+        if means.is_scalar or planned.notes["maxshape"] == list(means.axes):
+            del planned.notes["maxshape"]

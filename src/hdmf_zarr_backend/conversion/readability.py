@@ -26,10 +26,7 @@ _UNREADABLE = (
 )  # fmt: skip
 """Errors that pynwb and hdmf raise for files that they cannot read, in addition to their own error classes."""
 
-_ANYWAY = {
-    "remedy": "Pass check=False to convert it anyway.",
-    "remedy_cli": "Use --no-check to convert it anyway.",
-}
+_ANYWAY = {"remedy": "Pass check=False to convert it anyway.", "remedy_cli": "Use --no-check to convert it anyway."}
 
 
 def check_version(source: str, storage: Mapping[str, Any] | None = None) -> bool:

@@ -110,9 +110,9 @@ class UpgradeReport:
     dry_run: bool = False
 
     def __str__(self) -> str:
-        if self.dry_run:
-            return self._forecast()
         number = "formats 2 and 3" if len(self.formats) > 1 else f"format {self.formats[0]}"
+        if self.dry_run:
+            return self._forecast(number)
         if self.kept or self.encoded:
             return f"Zarr {number} now: {counted(self.kept, 'array')} unchanged, {self.encoded:,} encoded again"
         if not self.removed:
@@ -121,8 +121,7 @@ class UpgradeReport:
             return f"Zarr {number} now: {counted(self.removed, 'key')} of format 3 removed"
         return f"Zarr {number} already, {counted(self.removed, 'remaining key')} of format 2 removed"
 
-    def _forecast(self) -> str:
-        number = "formats 2 and 3" if len(self.formats) > 1 else f"format {self.formats[0]}"
+    def _forecast(self, number: str) -> str:
         parts = []
         if self.kept or self.encoded:
             parts += [f"{counted(self.kept, 'array')} unchanged", f"{self.encoded:,} encoded again"]

@@ -8,14 +8,13 @@ from __future__ import annotations
 import base64
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from hdmf_zarr_backend.builders.dimensions import name_axes
 from hdmf_zarr_backend.conversion.from_hdf5 import Hdf5Planner
 from hdmf_zarr_backend.conversion.readability import check_planned, check_version, schema_of
-from hdmf_zarr_backend.conversion.report import ConversionReport, report_of
 from hdmf_zarr_backend.errors import (
     ReadOnlyStoreError,
     StoreError,
@@ -32,7 +31,7 @@ from hdmf_zarr_backend.formats.elements import describe
 from hdmf_zarr_backend.formats.reserved import CHUNKS, FORMAT_VERSION, notes_of
 from hdmf_zarr_backend.formats.zarr3_codecs import is_expressible
 from hdmf_zarr_backend.hdf5.rawcopy import forget_decoded
-from hdmf_zarr_backend.hdf5.reader import Hdf5Data, Hdf5Tree, Placed
+from hdmf_zarr_backend.hdf5.reader import Hdf5Data, Hdf5Tree
 from hdmf_zarr_backend.hdf5.virtual import VirtualSource, unwritten, virtual_source
 from hdmf_zarr_backend.model.link_sources import is_url, relative_source, to_posix
 from hdmf_zarr_backend.model.nodes import absolute, join
@@ -50,7 +49,7 @@ from hdmf_zarr_backend.transfer.staging import staged_file
 from hdmf_zarr_backend.transfer.writer import PlannedKeys, Writer, planned_bytes
 
 if TYPE_CHECKING:
-    from hdmf_zarr_backend.conversion.convert import Request
+    from hdmf_zarr_backend.conversion.convert import ConversionReport, Request
 
 MUCH_INLINED = 16 * 2**20
 """Bytes of a dataset in the JSON above which a warning is issued, or another way is chosen."""
@@ -64,6 +63,8 @@ SUFFIX = ".zarr.json"
 
 def convert_virtual(source: str, target: str, request: Request) -> ConversionReport:
     """Write the references of an HDF5 file; other parameters and errors as for `conversion.convert`."""
+    from hdmf_zarr_backend.conversion.convert import report_of  # which imports this module
+
     storage = request.storage
     _check_request(source, target)
     if request.zarr_format not in (2, 3):
@@ -79,7 +80,7 @@ def convert_virtual(source: str, target: str, request: Request) -> ConversionRep
     check_free(store, overwrite=request.overwrite)
     is_nwb = request.check and check_version(source, storage)
     with closing(Hdf5Tree(source, target, storage, request.reading)) as tree:
-        files = _Sources(tree.sources(), target, storage)
+        files = _recorded(tree.sources(), target, storage)
         plan = Hdf5Planner(tree).plan_file()
         planned = PlannedKeys(plan, target)
         loaded = check_planned(source, planned, plan.hierarchy) if is_nwb else None
@@ -89,11 +90,19 @@ def convert_virtual(source: str, target: str, request: Request) -> ConversionRep
         _check_amount(plan, staying, source)
         inside: dict[str, bytes] = {}
         Writer(MemoryStore(inside, target), plan, WriteOptions(progress=request.options.progress)).write()
-        text = b"".join(_document(plan, staying, inside, files))
-        files.check()
+        text = _document(plan, staying, inside, files)
+        for location, (opened, name, record) in files.items():
+            if opened.state(name) != record.state:
+                raise _has_changed(location)
         report = report_of(plan, source, target)
     forget_decoded()
-    _check_size(text, target)
+    limit = Limits().max_document_bytes
+    if len(text) > limit:
+        warn(
+            f"{target} has {len(text):,} bytes, more than the default limit for reading; "
+            f"open it with limits=Limits(max_document_bytes=2**{len(text).bit_length()}).",
+            stacklevel=3,
+        )
     if is_url(target):
         folder, name = split_location(target)
         open_folder(folder, storage).set(name, text)
@@ -119,27 +128,7 @@ def _check_request(source: str, target: str) -> None:
         raise StoreExistsError("a directory exists there", store=target, remedy="Choose another path.")
 
 
-def _check_size(text: bytes, target: str) -> None:
-    """Warn of a JSON file that is too large to be read with the default limits."""
-    limit = Limits().max_document_bytes
-    if len(text) > limit:
-        warn(
-            f"{target} has {len(text):,} bytes, more than the default limit for reading; "
-            f"open it with limits=Limits(max_document_bytes=2**{len(text).bit_length()}).",
-            stacklevel=4,
-        )
-
-
 # ---- datasets that stay in their file -----------------------------------------------------------------------------
-
-
-def _take_layout(planned: PlannedArray, found: VirtualSource) -> None:
-    """Set the chunks, codecs and fill value of an array to those of its HDF5 dataset."""
-    planned.node.stored.chunks = found.chunks
-    planned.node.stored.filters, planned.node.stored.compressor = found.filters, found.compressor
-    if not found.is_complete:
-        planned.node.stored.fill_value = encode_fill(found.fill[()], found.dtype)
-    planned.source = found
 
 
 def _leave(plan: WritePlan, tree: Hdf5Tree, target: str) -> dict[str, VirtualSource]:
@@ -149,9 +138,16 @@ def _leave(plan: WritePlan, tree: Hdf5Tree, target: str) -> dict[str, VirtualSou
         planned = plan.arrays.get(placed.path)
         if planned is None or planned_bytes(planned) <= WHOLE_BYTES:
             continue
-        found = virtual_source(planned.source) or _unwritten(planned, placed)
+        found = virtual_source(planned.source)
+        is_read = found is None and isinstance(planned.source, IndexedSource)
+        if is_read and describe(planned.node, planned.notes).form == "plain":
+            found = unwritten(Hdf5Data(placed.file, placed.raw).dataset(), planned.node.stored.shape)
         if found is not None and _can_stay(found, planned, plan.hierarchy.zarr_format):
-            _take_layout(planned, found)
+            stored = planned.node.stored
+            stored.chunks, stored.filters, stored.compressor = found.chunks, found.filters, found.compressor
+            if not found.is_complete:
+                stored.fill_value = encode_fill(found.fill[()], found.dtype)
+            planned.source = found
             chosen[placed.path] = found
     adapt_plan(plan, location=target)
     staying = {path: found for path, found in chosen.items() if plan.arrays[path].source is found}
@@ -164,17 +160,10 @@ def _leave(plan: WritePlan, tree: Hdf5Tree, target: str) -> dict[str, VirtualSou
 
 def _can_stay(found: VirtualSource, planned: PlannedArray, zarr_format: int) -> bool:
     """Tell whether references to the chunks of a dataset can replace its copy, and are smaller."""
-    if found.shape != planned.node.stored.shape:
-        return False
-    if zarr_format == 3 and not is_expressible(found.filters, found.compressor):
+    is_refused = zarr_format == 3 and not is_expressible(found.filters, found.compressor)
+    if is_refused or found.shape != planned.node.stored.shape:
         return False
     return found.inlined <= MUCH_INLINED or found.inlined < planned_bytes(planned) // 2
-
-
-def _unwritten(planned: PlannedArray, placed: Placed) -> VirtualSource | None:
-    if not isinstance(planned.source, IndexedSource) or describe(planned.node, planned.notes).form != "plain":
-        return None
-    return unwritten(Hdf5Data(placed.file, placed.raw).dataset(), planned.node.stored.shape)
 
 
 def _check_amount(plan: WritePlan, staying: Mapping[str, VirtualSource], source: str) -> None:
@@ -205,25 +194,18 @@ def _check_amount(plan: WritePlan, staying: Mapping[str, VirtualSource], source:
 # ---- the sources ----------------------------------------------------------------------------------------------------
 
 
-class _Sources:
-    """The HDF5 files, in their present state."""
-
-    def __init__(self, locations: list[str], target: str, options: Mapping[str, Any]) -> None:
-        self._stores: dict[str, tuple[Store, str]] = {}
-        self.recorded: dict[str, Recorded] = {}
-        for location in locations:
-            store, name = open_parent(location, options if is_url(location) else {})
-            state = store.state(name)
-            if state is None:
-                raise _has_changed(location)
-            self._stores[location] = (store, name)
-            self.recorded[location] = Recorded(state, _relative(location, target), store.sample(name, state.size))
-
-    def check(self) -> None:
-        """Refuse files that have changed."""
-        for location, (store, name) in self._stores.items():
-            if store.state(name) != self.recorded[location].state:
-                raise _has_changed(location)
+def _recorded(locations: list[str], target: str, options: Mapping[str, Any]) -> dict[str, tuple[Store, str, Recorded]]:
+    """Return the HDF5 files by their locations: the store of each, its name there, and its present state."""
+    found = {}
+    for location in locations:
+        store, name = open_parent(location, options if is_url(location) else {})
+        state = store.state(name)
+        if state is None:
+            raise _has_changed(location)
+        relative = relative_source(location, target)  # from the folder of the JSON, None if there is no relative path
+        inside = relative.removeprefix("../") if relative.startswith("../") else None
+        found[location] = store, name, Recorded(state, inside, store.sample(name, state.size))
+    return found
 
 
 def _has_changed(location: str) -> StoreError:
@@ -234,37 +216,32 @@ def _has_changed(location: str) -> StoreError:
     )
 
 
-def _relative(location: str, target: str) -> str | None:
-    """Return the path from the folder of the JSON, None if there is no relative path."""
-    relative = relative_source(location, target)
-    return relative.removeprefix("../") if relative.startswith("../") else None
-
-
 # ---- the document ---------------------------------------------------------------------------------------------------
 
 
 def _document(
-    plan: WritePlan, staying: Mapping[str, VirtualSource], inside: Mapping[str, bytes], files: _Sources
-) -> Iterator[bytes]:
+    plan: WritePlan,
+    staying: Mapping[str, VirtualSource],
+    inside: Mapping[str, bytes],
+    files: Mapping[str, tuple[Store, str, Recorded]],
+) -> bytes:
     used = {found.location for found in staying.values()}
-    recorded = {to_posix(place): one.as_json() for place, one in files.recorded.items() if place in used}
+    recorded = {to_posix(location): record.as_json() for location, (_, _, record) in files.items() if location in used}
     record = {"version": FORMAT_VERSION, "sources": recorded}
-    yield f'{{"version": 1,\n"{RECORD}": {json.dumps(record)},\n"refs": {{'.encode()
-    separator = b"\n"
-    for key, value in inside.items():
-        yield separator + _entry(key, _text(key, value))
-        separator = b",\n"
+    entries = [_entry(key, _text(key, value)) for key, value in inside.items()]
     for path, found in staying.items():
         stored = plan.arrays[path].node.stored
         url = json.dumps(to_posix(found.location))
         for piece in found.pieces():
             key = join(path, stored.chunk_name(piece.indices))
             if piece.data is not None:
-                yield separator + _entry(key, _base64(piece.data))
+                entries.append(_entry(key, _base64(piece.data)))
             else:
-                yield separator + f"{json.dumps(key)}: [{url}, {piece.offset}, {piece.size}]".encode()
-            separator = b",\n"
-    yield b"\n}}\n"
+                entries.append(f"{json.dumps(key)}: [{url}, {piece.offset}, {piece.size}]".encode())
+    start = f'{{"version": 1,\n"{RECORD}": {json.dumps(record)},\n"refs": {{\n'.encode()
+    entries[0] = start + entries[0]
+    entries[-1] += b"\n}}\n"
+    return b",\n".join(entries)
 
 
 def _entry(key: str, text: str) -> bytes:

@@ -37,24 +37,16 @@ SECONDS = 15
 
 @contextmanager
 def opened(executor: Any) -> Iterator[Any]:
-    """Yield ``executor`` itself, or a client if it is the address of a scheduler: ``"tcp://host:8786"``."""
-    if isinstance(executor, str) and "://" in executor:
-        with connected(executor) as client:
-            yield client
-    else:
+    """Yield ``executor`` itself, or a client if it is the address of a dask scheduler: ``"tcp://host:8786"``."""
+    if not isinstance(executor, str) or "://" not in executor:
         yield executor
-
-
-@contextmanager
-def connected(address: str) -> Iterator[Any]:
-    """Yield a ``dask.distributed.Client`` of the scheduler at ``address``, which keeps running afterwards."""
+        return
+    address = executor
     try:
         from distributed import Client
     except ModuleNotFoundError as error:
-        raise UsageError(
-            "a dask scheduler needs the library distributed",
-            remedy=f"Install it with: {install_command('dask')}",
-        ) from error
+        remedy = f"Install it with: {install_command('dask')}"
+        raise UsageError("a dask scheduler needs the library distributed", remedy=remedy) from error
     connect: Any = Client  # its annotations are not complete in every release
     try:
         client = connect(address, timeout=SECONDS, set_as_default=False)
@@ -173,33 +165,13 @@ class PoolRunner(Runner):
 
     def sink(self, budget: int = MEMORY_BUDGET) -> Sink:
         """Return a sink that submits to the pool, unless values would have to be copied to another process."""
-        return Sink() if self.needs_pickle else _PoolSink(_Window(self._pool, self.workers, budget))
+        return Sink() if self.needs_pickle else _Window(self._pool, self.workers, budget)
 
 
-class _PoolSink(Sink):
-    is_later = True
-
-    def __init__(self, window: _Window[Any]) -> None:
-        self._window = window
-
-    def put(self, task: Task[Any]) -> None:
-        while not self._window.accepts(task):
-            self._wait()
-        self._window.submit(task)
-
-    def flush(self) -> None:
-        while self._window.running:
-            self._wait()
-
-    def _wait(self) -> None:
-        deque(self._window.finished(in_order=False), maxlen=0)
-
-    def close(self) -> None:
-        self._window.close()
-
-
-class _Window(Generic[R]):
+class _Window(Sink, Generic[R]):
     """The tasks that are submitted and whose results were not returned yet."""
+
+    is_later = True
 
     def __init__(self, pool: Executor, workers: int, budget: int, *, needs_pickle: bool = False) -> None:
         self._pool = pool
@@ -243,6 +215,15 @@ class _Window(Generic[R]):
         while done:
             future, task = done.pop(0)
             yield task, future.result()
+
+    def put(self, task: Task[R]) -> None:
+        while not self.accepts(task):
+            deque(self.finished(in_order=False), maxlen=0)
+        self.submit(task)
+
+    def flush(self) -> None:
+        while self.running:
+            deque(self.finished(in_order=False), maxlen=0)
 
     def close(self) -> None:
         """Cancel what has not begun, and wait for the rest: nothing is written after an error was raised."""
@@ -302,27 +283,23 @@ def runner(executor: Any = None) -> Iterator[Runner]:
             workers = max(1, sum(given.nthreads().values()))
             yield PoolRunner(given.get_executor(pure=False, retries=2), workers, needs_pickle=True)
         else:
-            with _own_pool(given) as pool:
-                yield pool
+            pool, workers = _own_pool(given)
+            try:
+                yield PoolRunner(pool, workers, needs_pickle=given == "processes")
+            finally:
+                pool.shutdown(wait=True, cancel_futures=True)
 
 
-@contextmanager
-def _own_pool(executor: Any) -> Iterator[PoolRunner]:
+def _own_pool(executor: Any) -> tuple[Executor, int]:
     workers = executor if isinstance(executor, int) and not isinstance(executor, bool) and executor > 1 else _cpus()
-    pool: Executor
     if executor == "threads" or workers is executor:
-        pool = ThreadPoolExecutor(workers, thread_name_prefix="hdmf-zarr")
-    elif executor == "processes":
-        pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"))
-    else:
-        raise UsageError(
-            f"executor {executor!r} is unknown",
-            remedy='Give "threads", "processes", a number of threads, an Executor, a dask.distributed.Client or "tcp://...".',
-        )
-    try:
-        yield PoolRunner(pool, workers, needs_pickle=executor == "processes")
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
+        return ThreadPoolExecutor(workers, thread_name_prefix="hdmf-zarr"), workers
+    if executor == "processes":
+        return ProcessPoolExecutor(workers, mp_context=get_context("spawn")), workers
+    raise UsageError(
+        f"executor {executor!r} is unknown",
+        remedy='Give "threads", "processes", a number of threads, an Executor, a dask.distributed.Client or "tcp://...".',
+    )
 
 
 def _cpus() -> int:

@@ -31,7 +31,6 @@ Index = tuple[int, ...]
 TASK_BYTES = 50 * 2**20
 """The most bytes of values that one task handles; a memory budget may reduce it."""
 
-
 HOLDS = 3
 """A task holds up to this many copies of its values: as read, as converted, and encoded."""
 
@@ -71,28 +70,37 @@ class ArrayWrite:
 
 @dataclass(slots=True)
 class ChunkTask(ArrayWrite):
-    """Writes some chunks of an array.
+    """Writes some chunks of an array, or one shard.
 
     Attributes
     ----------
     indices : list of tuple of int
-        The chunks.
+        The chunks, or the shard.
     """
 
     indices: list[Index]
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the values; a chunk is read, encoded and forgotten before the next one."""
-        return len(self.indices) * chunk_bytes(self.array)
+        """Bytes of the values; a chunk is read, encoded and forgotten before the next one.
+
+        Of a shard those of a chunk, and of the part of the shard that the store holds until it is written.
+        """
+        size = chunk_bytes(self.array)
+        if self.array.shards is None:
+            return len(self.indices) * size
+        return size + self.store.held_bytes(math.prod(inner_grid(self.array)) * size)
 
     def run(self) -> int:
-        """Write the chunks."""
-        codec = chunk_codec(self.array)
-        done = 0
+        """Write the chunks, or the shard."""
+        codec, done = chunk_codec(self.array), 0
         with task_on(self.store, self.path):
             for index in self.indices:
                 key = join(self.path, self.array.chunk_name(index))
+                if self.array.shards is not None:
+                    with self.store.stream(key) as write:
+                        done += encode_shard(self.array, self.source, index, write)
+                    continue
                 data, size = encode_chunk(self.array, codec, self.source, index)
                 self.store.set(key, data)
                 done += size
@@ -158,13 +166,11 @@ def encode_chunk(stored: StoredArray, codec: ChunkCodec, source: ChunkSource, in
 
     A chunk that the source has in this form already (``encoded(index)``) is not decoded.
     """
-    encoded = getattr(source, "encoded", None)
-    if encoded is not None:
-        raw = encoded(index)
-        if raw is not None:
-            lengths = (part.stop - part.start for part in region_of(stored, index))
-            return raw, math.prod(lengths) * codec.dtype.itemsize
-    block = source.read(region_of(stored, index))
+    region = region_of(stored, index)
+    raw = source.encoded(index) if hasattr(source, "encoded") else None
+    if raw is not None:
+        return raw, math.prod(part.stop - part.start for part in region) * codec.dtype.itemsize
+    block = source.read(region)
     return codec.encode(whole_chunk(block, stored, codec.dtype)), block.nbytes
 
 
@@ -204,12 +210,14 @@ def task_bytes_for(budget: int, workers: int) -> int:
 def cut(
     array: ArrayWrite, *, task_bytes: int = TASK_BYTES, to_send: bool = False, complete: Collection[str] = ()
 ) -> Iterator[ChunkTask]:
-    """Yield the tasks that write all chunks of an array."""
-    stored = array.array
-    count = max(1, task_bytes // chunk_bytes(stored))
-    indices = (index for index in chunk_indices(stored) if not array.is_complete(index, complete))
+    """Yield the tasks that write all chunks of an array, one for each shard if it has shards."""
+    stored, has_shards = array.array, array.array.shards is not None
+    count = 1 if has_shards else max(1, task_bytes // chunk_bytes(stored))
+    grid = product(*map(range, shard_grid(stored))) if has_shards else chunk_indices(stored)
+    indices = (index for index in grid if not array.is_complete(index, complete))
     while batch := list(islice(indices, count)):
-        source = part_of(array.source, stored, batch) if to_send else array.source
+        chunks = list(chunks_in_shard(stored, batch[0])) if has_shards and to_send else batch
+        source = part_of(array.source, stored, chunks) if to_send else array.source
         yield ChunkTask(array.store, array.path, stored, source, batch)
 
 
@@ -218,31 +226,6 @@ def part_of(source: Any, stored: StoredArray, indices: list[Index]) -> Any:
     if not hasattr(source, "covering"):
         return source
     return source.part(source.covering(region_of(stored, index) for index in indices))
-
-
-@dataclass(slots=True)
-class ShardTask(ArrayWrite):
-    """Writes one shard of an array.
-
-    Attributes
-    ----------
-    shard : tuple of int
-        Index of the shard.
-    """
-
-    shard: Index
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes in memory: those of a chunk, and of the part of the shard that the store holds until it is written."""
-        size = chunk_bytes(self.array)
-        return size + self.store.held_bytes(math.prod(inner_grid(self.array)) * size)
-
-    def run(self) -> int:
-        """Write the shard."""
-        key = join(self.path, self.array.chunk_name(self.shard))
-        with task_on(self.store, self.path), self.store.stream(key) as write:
-            return encode_shard(self.array, self.source, self.shard, write)
 
 
 def encode_shard(stored: StoredArray, source: ChunkSource, shard: Index, write: Write) -> int:
@@ -254,13 +237,3 @@ def encode_shard(stored: StoredArray, source: ChunkSource, shard: Index, write: 
         done += size
     made.finish()
     return done
-
-
-def cut_shards(array: ArrayWrite, *, to_send: bool = False, complete: Collection[str] = ()) -> Iterator[ShardTask]:
-    """Yield the tasks that write all shards of an array; the arguments are those of `cut`."""
-    stored = array.array
-    for shard in product(*map(range, shard_grid(stored))):
-        if array.is_complete(shard, complete):
-            continue
-        source = part_of(array.source, stored, list(chunks_in_shard(stored, shard))) if to_send else array.source
-        yield ShardTask(array.store, array.path, stored, source, shard)

@@ -87,16 +87,10 @@ def _overlaid(store: Store, lock: WriterLock, *, strict: bool) -> Hierarchy:
         )
     if strict:
         check_strict(hierarchy, store.location)
-    texts: dict[str, bytes] = {}
-    gone: list[str] = []
-    for path in sorted(nczarr.overlay(hierarchy)):
-        node = hierarchy.get(path)
-        assert node is not None
-        key = zarr2.key_of(path, zarr2.ATTRIBUTES)
-        if node.attributes or node.keeps_attributes:
-            texts[key] = dump(node.attributes, strict=strict)
-        else:
-            gone.append(key)
+    nodes = {zarr2.key_of(path, zarr2.ATTRIBUTES): hierarchy.get(path) for path in sorted(nczarr.overlay(hierarchy))}
+    kept = {key: node for key, node in nodes.items() if node and (node.attributes or node.keeps_attributes)}
+    texts = {key: dump(node.attributes, strict=strict) for key, node in kept.items()}
+    gone = [key for key in nodes if key not in kept]
     documents: dict[str, bytes] = {}
     if parsed.consolidated:
         last = FORMATS[2].last(hierarchy, parsed.inlined, consolidate=True)

@@ -101,17 +101,14 @@ def _check(node: Dataset[Attributes], field: str | None) -> int:
     if field is not None:
         data_type, *shape = fields[field]
         axes = len(shape[0]) if shape else 0
-    problems = [f"the type {data_type!r}"] if not _is_number(data_type) else []
-    for item in [*problems, *(f"the codec {codec!r}" for codec in _other_codecs(node))][:1]:
+    is_number = isinstance(data_type, str) and _NUMBER.fullmatch(data_type)
+    lacks = [f"the codec {codec!r}" for codec in _other_codecs(node)] if is_number else [f"the type {data_type!r}"]
+    if lacks:
         raise UsageError(
-            f"TensorStore does not have {item}",
+            f"TensorStore does not have {lacks[0]}",
             remedy="Read the dataset through its container, or, for a codec, convert the file with codec='zstd'.",
         )
     return axes
-
-
-def _is_number(data_type: Any) -> bool:
-    return isinstance(data_type, str) and _NUMBER.fullmatch(data_type) is not None
 
 
 def _other_codecs(node: Dataset[Attributes]) -> Iterator[str]:

@@ -164,17 +164,14 @@ class _FileFigures:
         self.outline = outline
         self.document = outline.document()
         nodes: list[dict[str, Any]] = self.document["nodes"]
-        self.arrays = sorted(
-            (node for node in nodes if node["kind"] == "array"), key=lambda node: -int(node["stored_bytes"])
-        )
+        self.arrays = [node for node in nodes if node["kind"] == "array"]
+        self.arrays.sort(key=lambda node: -int(node["stored_bytes"]))
         self.counts = outline.counts()
         self.links = [{"path": node["path"], "target": node["target"]} for node in nodes if node["kind"] == "link"]
-        self.references = [
-            {"path": f"{node['path']} @{name}", "target": target}
-            for node in nodes
-            for name, targets in node.get("references", {}).items()
-            for target in targets
-        ]
+        self.references = []
+        for node in nodes:
+            for name, targets in node.get("references", {}).items():
+                self.references += [{"path": f"{node['path']} @{name}", "target": target} for target in targets]
         self.stored = sum((outline.stored or {}).values())
         self.areas = _areas(item_tree(outline.hierarchy, self._described), outline.spec_path)
 
@@ -207,11 +204,9 @@ def _cards(figures: _FileFigures) -> str:
     document, counts = figures.document, figures.counts
     chunks = sum(array["chunk_count"] for array in figures.arrays)
     kinds = [(counts.groups, "group"), (counts.arrays, "array"), (chunks, "chunk"), (counts.links, "link")]
+    number = "2 and 3" if figures.outline.has_both else document["zarr_format"]
     shown = [
-        (
-            "Zarr 2 and 3" if figures.outline.has_both else f"Zarr {document['zarr_format']}",
-            "consolidated" if document["consolidated"] else "not consolidated",
-        ),
+        (f"Zarr {number}", "consolidated" if document["consolidated"] else "not consolidated"),
         *((f"{count:,}", word if count == 1 else f"{word}s") for count, word in kinds),
         (size_text(counts.size), "uncompressed"),
         (size_text(figures.stored), "stored"),

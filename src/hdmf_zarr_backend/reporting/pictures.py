@@ -57,10 +57,9 @@ def lay_out(sizes: Sequence[float], place: Rectangle) -> list[Rectangle]:
     while start < len(sizes):
         side = min(place.width, place.height)
         stop = start + 1
-        while stop < len(sizes) and _worst(sizes[start : stop + 1], side, scale) <= _worst(
-            sizes[start:stop], side, scale
-        ):
-            stop += 1
+        worst = _worst(sizes[start:stop], side, scale)
+        while stop < len(sizes) and (longer := _worst(sizes[start : stop + 1], side, scale)) <= worst:
+            stop, worst = stop + 1, longer
         row, place = _cut(sizes[start:stop], place, scale)
         found += row
         start = stop
@@ -83,9 +82,8 @@ def _cut(row: Sequence[float], place: Rectangle, scale: float) -> tuple[list[Rec
     found, start = [], place.y if is_column else place.x
     for size in row:
         length = size * scale / thickness if thickness else 0.0
-        found.append(
-            Rectangle(place.x, start, thickness, length) if is_column else Rectangle(start, place.y, length, thickness)
-        )
+        along = (place.x, start, thickness, length) if is_column else (start, place.y, length, thickness)
+        found.append(Rectangle(*along))
         start += length
     if is_column:
         return found, Rectangle(place.x + thickness, place.y, max(0.0, place.width - thickness), place.height)
@@ -105,9 +103,9 @@ def _drawn(root: Area, whole: Rectangle) -> Iterator[str]:
     while pending:
         area, place, level, colour = pending.pop()
         yield _box(area, place, level, colour)
-        inner = (
-            place if level == 0 else Rectangle(place.x + 1, place.y + _TITLE, place.width - 2, place.height - _TITLE)
-        )
+        inner = place
+        if level:
+            inner = Rectangle(place.x + 1, place.y + _TITLE, place.width - 2, place.height - _TITLE)
         if inner.width < 2 * _LEAST or inner.height < 2 * _LEAST:
             continue
         members = _worth_drawing(area, inner)
@@ -160,13 +158,11 @@ def chunk_grid_svg(shape: Sequence[int], chunks: Sequence[int]) -> str:
         return ""
     rows, columns = shape[0], shape[-1] if len(shape) > 1 else 1
     row, column = min(chunks[0], rows), min(chunks[-1], columns) if len(shape) > 1 else 1
-    width, height = _sides(columns, rows)
-    lines = "".join(
-        [
-            *(f'<path d="M0 {y:.1f}H{width:.1f}"/>' for y in _cuts(rows, row, height)),
-            *(f'<path d="M{x:.1f} 0V{height:.1f}"/>' for x in _cuts(columns, column, width)),
-        ]
-    )
+    # the shape of the array, if that is not too long or too wide
+    scale = min(_GRID_WIDTH / columns, _GRID_HEIGHT / rows)
+    width, height = max(columns * scale, _LEAST_SIDE), max(rows * scale, _LEAST_SIDE)
+    lines = "".join(f'<path d="M0 {y:.1f}H{width:.1f}"/>' for y in _cuts(rows, row, height))
+    lines += "".join(f'<path d="M{x:.1f} 0V{height:.1f}"/>' for x in _cuts(columns, column, width))
     chunk = f'<rect class="chunk" width="{width * column / columns:.2f}" height="{height * row / rows:.2f}"/>'
     title = "one of the chunks is filled"
     if max(-(-rows // row), -(-columns // column)) > _MOST_LINES:
@@ -176,12 +172,6 @@ def chunk_grid_svg(shape: Sequence[int], chunks: Sequence[int]) -> str:
         f'<svg class="grid" width="{width + 2:.0f}" height="{height + 2:.0f}" {box}>'
         f'<title>{title}</title>{chunk}<rect class="whole" width="{width:.1f}" height="{height:.1f}"/>{lines}</svg>'
     )
-
-
-def _sides(columns: int, rows: int) -> tuple[float, float]:
-    """Return width and height of the picture: the shape of the array, if that is not too long or too wide."""
-    scale = min(_GRID_WIDTH / columns, _GRID_HEIGHT / rows)
-    return max(columns * scale, _LEAST_SIDE), max(rows * scale, _LEAST_SIDE)
 
 
 def _cuts(length: int, chunk: int, side: float) -> list[float]:

@@ -18,10 +18,8 @@ from hdmf_zarr_backend.execution.tasks import (
     TASK_BYTES,
     ArrayWrite,
     ChunkTask,
-    ShardTask,
     chunk_bytes,
     cut,
-    cut_shards,
     encode_chunk,
     encode_shard,
     task_bytes_for,
@@ -220,8 +218,8 @@ class Writer:
     def _run(self, arrays: list[tuple[str, PlannedArray]]) -> None:
         with runner(self._options.executor) as pool:
             size = task_bytes_for(self._budget, pool.workers)
-            sent: list[ChunkTask | ShardTask] = []
-            kept: list[ChunkTask | ShardTask] = []
+            sent: list[ChunkTask] = []
+            kept: list[ChunkTask] = []
             for path, planned in arrays:
                 source = planned.source if not pool.needs_pickle else _by_name(planned.source)
                 if source is not None:
@@ -241,7 +239,7 @@ class Writer:
         *,
         task_bytes: int = TASK_BYTES,
         to_send: bool = False,
-    ) -> Iterator[ChunkTask | ShardTask]:
+    ) -> Iterator[ChunkTask]:
         """Yield tasks for the missing chunks of an array."""
         complete = self._store.complete_chunks(path, stored)
         if complete:
@@ -249,8 +247,6 @@ class Writer:
             size = chunk_bytes(stored) * math.prod(inner_grid(stored))
             self._progress.advance(absolute(path), min(len(complete) * size, values))
         array = ArrayWrite(self._store, path, stored, source)
-        if stored.shards is not None:
-            return cut_shards(array, to_send=to_send, complete=complete)
         return cut(array, task_bytes=task_bytes, to_send=to_send, complete=complete)
 
     def _exhaust(self, growing: dict[str, PlannedArray], *, in_turn: bool) -> None:
