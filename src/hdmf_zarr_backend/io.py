@@ -333,13 +333,8 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
 
     # names inside of hdmf-zarr's class that hdmf, neuroconv and others read
 
-    @property
-    def _ZarrIO__file(self) -> Any:
-        return self._file
-
-    @property
-    def _ZarrIO__mode(self) -> str:
-        return self._mode
+    _ZarrIO__file = property(lambda self: self._file)
+    _ZarrIO__mode = property(lambda self: self._mode)
 
     def open(self) -> None:
         """Open the file: for reading parse its metadata, for writing make sure that it may be written."""

@@ -300,7 +300,8 @@ class _Check:
                     return None
                 if not isinstance(block, dict) or not isinstance(block.get("metadata"), dict):
                     raise MetadataError("the consolidated block has no documents")
-                metadata = {zarr3.key_of(path): _without_block(inner) for path, inner in block["metadata"].items()}
+                nodes = block["metadata"].items()
+                metadata = {zarr3.key_of(path): _without(inner, {zarr3.CONSOLIDATED}) for path, inner in nodes}
                 self._check_unknown("", key, block.keys() - _BLOCK_KEYS)
         except MetadataError as error:
             self._add("", "consolidated-damaged", error.problem)
@@ -388,19 +389,17 @@ def _is_same(one: Any, other: Any) -> bool:
     return json.dumps(_plain(one), sort_keys=True) == json.dumps(_plain(other), sort_keys=True)
 
 
-def _plain(document: dict[str, Any]) -> dict[str, Any]:
+def _plain(document: dict[str, Any]) -> Any:
     """Return a document without the keys that zarr-python adds when it consolidates."""
-    added = {zarr3.CONSOLIDATED}
-    if document.get("zarr_format") == 2 and document.get(_SEPARATOR) == ".":
-        added.add(_SEPARATOR)
-    return {key: value for key, value in document.items() if key not in added}
+    is_default = document.get("zarr_format") == 2 and document.get(_SEPARATOR) == "."
+    return _without(document, {zarr3.CONSOLIDATED, *([_SEPARATOR] if is_default else [])})
 
 
-def _without_block(document: Any) -> Any:
-    """Return a format-3 document without the consolidated documents in it."""
-    if isinstance(document, dict) and zarr3.CONSOLIDATED in document:
-        return {key: value for key, value in document.items() if key != zarr3.CONSOLIDATED}
-    return document
+def _without(document: Any, keys: Collection[str]) -> Any:
+    """Return a document without some of its keys."""
+    if not isinstance(document, dict):
+        return document
+    return {key: value for key, value in document.items() if key not in keys}
 
 
 # ---- documents without, and keys outside of, nodes ------------------------------------------------------------------

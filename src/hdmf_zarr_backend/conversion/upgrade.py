@@ -206,7 +206,13 @@ def upgrade(
     options = write_options or WriteOptions()
     options.check_used("upgrade", "executor", "memory_budget", "progress", "chunk_key_encoding")
     store = open_store(source, storage_options)
-    _check_store(store)
+    abilities = store.abilities
+    if not (abilities.change and abilities.listing and 3 in abilities.formats):
+        raise ReadOnlyStoreError(
+            f"{abilities.why or 'this store cannot list its keys'}: the file cannot be upgraded in place",
+            store=store.location,
+            remedy="Convert it to a new file with `zarrio convert --zarr-format 3`.",
+        )
     if dry_run:
         warn_of_pending(store)
         found = _upgrade(store, parse(store, use_consolidated=False), None, options, keep=keep, drop=drop)
@@ -237,17 +243,6 @@ def _upgrade(
     if parsed.zarr_format == 2:
         return _from_format_2(store, parsed.hierarchy, journal, options)
     return UpgradeReport(store.location, removed=_replace_format_2(store, parsed.hierarchy, journal, {}))
-
-
-def _check_store(store: Store) -> None:
-    """Refuse a store whose files cannot be changed in place."""
-    abilities = store.abilities
-    if not (abilities.change and abilities.listing and 3 in abilities.formats):
-        raise ReadOnlyStoreError(
-            f"{abilities.why or 'this store cannot list its keys'}: the file cannot be upgraded in place",
-            store=store.location,
-            remedy="Convert it to a new file with `zarrio convert --zarr-format 3`.",
-        )
 
 
 def _from_format_2(store: Store, hierarchy: Hierarchy, journal: Journal | None, options: WriteOptions) -> UpgradeReport:

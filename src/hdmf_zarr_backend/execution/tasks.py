@@ -63,10 +63,6 @@ class ArrayWrite:
     array: StoredArray
     source: ChunkSource
 
-    def is_complete(self, index: Index, complete: Collection[str]) -> bool:
-        """Return whether the key of a chunk, or a shard, is among those that are ``complete``."""
-        return bool(complete) and join(self.path, self.array.chunk_name(index)) in complete
-
 
 @dataclass(slots=True)
 class ChunkTask(ArrayWrite):
@@ -213,9 +209,10 @@ def cut(
     """Yield the tasks that write all chunks of an array, one for each shard if it has shards."""
     stored, has_shards = array.array, array.array.shards is not None
     count = 1 if has_shards else max(1, task_bytes // chunk_bytes(stored))
-    grid = product(*map(range, shard_grid(stored))) if has_shards else chunk_indices(stored)
-    indices = (index for index in grid if not array.is_complete(index, complete))
-    while batch := list(islice(indices, count)):
+    grid: Iterator[Index] = product(*map(range, shard_grid(stored))) if has_shards else chunk_indices(stored)
+    if complete:
+        grid = (index for index in grid if join(array.path, stored.chunk_name(index)) not in complete)
+    while batch := list(islice(grid, count)):
         chunks = list(chunks_in_shard(stored, batch[0])) if has_shards and to_send else batch
         source = part_of(array.source, stored, chunks) if to_send else array.source
         yield ChunkTask(array.store, array.path, stored, source, batch)
