@@ -345,7 +345,7 @@ def _place(target: dict[str, Any]) -> str:
 def _sizes_section(a: _FileFigures, b: _FileFigures) -> str:
     """Return the stored sizes of both files by the groups of the root."""
     sizes_a, sizes_b = a.sizes_of_groups(), b.sizes_of_groups()
-    paths = sorted({*sizes_a, *sizes_b}, key=lambda path: -max(sizes_a.get(path, 0), sizes_b.get(path, 0)))
+    paths = sorted({*sizes_a, *sizes_b}, key=lambda path: (-max(sizes_a.get(path, 0), sizes_b.get(path, 0)), path))
     lines = [("all", float(a.stored), float(b.stored))]
     lines += [(path, sizes_a.get(path, 0.0), sizes_b.get(path, 0.0)) for path in paths]
     most = max(max(one, other) for _, one, other in lines) or 1.0
