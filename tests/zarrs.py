@@ -31,7 +31,7 @@ NEED_ZARR_3 = frozenset(
 """Modules of tests of what zarr-python 3 brings: what it wrote in format 3, its registry of data types, Icechunk."""
 
 PARTS = re.compile(
-    r"tests/interop/(test_plain_readers|test_xarray\.py::test_xarray_opens_a_whole_file)"
+    r"tests/interop/test_plain_readers"
     r"|tests/interop/test_matrix\.py::.*(xarray|pydantic-zarr)"
     r"|tests/write/.*(zarr_python|others_read_what_a_conversion_sharded)"
     r"|tests/checks/test_strays\.py::test_the_document_of_an_array_with_slashes"

@@ -412,14 +412,6 @@ def test_a_damaged_chunk_has_one_remedy(nwb, shown):
     shown("verify", nwb)
 
 
-def test_what_is_true_of_most_files_is_told_if_asked_for(nwb, shown):
-    assert shown("verify", nwb).count("\n") == 1
-    assert shown("verify", nwb).endswith(" chunks have no checksum, so changed bytes in them cannot be noticed\n")
-    assert "Write with a codec that has a checksum" in shown("verify", "--verbose", nwb)
-    (report,) = json.loads(shown("verify", "--json", nwb))
-    assert report["counts"] == {"unchecked": 1}
-
-
 def test_findings_that_are_alike_are_one_line(tmp_path, shown):
     path = write_builder(tmp_path / "a.zarr", root(*(dataset(f"x{n:02}", np.arange(9 + n)) for n in range(28))))
     for chunk in path.glob("x*/0"):

@@ -67,12 +67,6 @@ def test_a_bucket_that_refuses_to_tell_what_is_not_there(s3, nwb, zarrio):
     assert zarrio("compare", *options(s3), "--structure", nwb, url).err == ""
 
 
-def test_a_bucket_that_is_not_there_is_told(s3, nwb, zarrio):
-    assert (
-        "there is no such bucket" in zarrio("compare", *options(s3), nwb, "s3://no-such-bucket-here/a.zarr", code=2).err
-    )
-
-
 def test_what_is_no_file_that_can_be_compared_far_away(web, nwb, zarrio):
     (web.folder / "b.nwb").write_bytes(nwb.read_bytes())
     assert "download it first" in zarrio("compare", nwb, f"{web.url}/b.nwb", code=2).err

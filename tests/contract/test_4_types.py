@@ -19,45 +19,7 @@ from tests.places import Place, contents, keys_of, put
 from tests.test_io import identical, read
 from tests.trees import dataset, group, read_builder, root, round_trip, write_builder
 
-INTEGERS = ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8")
-
 # ---- attributes --------------------------------------------------------------------------------------------------
-
-ATTRIBUTES: dict[str, Any] = {
-    **{f"smallest {code}": np.array(np.iinfo(code).min, code)[()] for code in INTEGERS},
-    **{f"largest {code}": np.array(np.iinfo(code).max, code)[()] for code in INTEGERS},
-    **{f"array of {code}": np.array([0, 1, 2], code) for code in INTEGERS},
-    **{f"empty {code}": np.empty(0, code) for code in (*INTEGERS, "f2", "f4", "f8", "?")},
-    **{f"scalar {code}": np.array(0.1, code)[()] for code in ("f2", "f4", "f8")},
-    "bool": np.bool_(True),
-    "bools": np.array([True, False]),
-    "bytes": b"a\x00\xffb",
-    "fixed bytes": np.array([b"ab", b"c"], "S2"),
-    "fixed text": np.array(["ab", "ä"], "U2"),
-    "matrix": np.arange(6, dtype="u2").reshape(2, 3),
-    "empty matrix": np.empty((0, 3), "f4"),
-    "three axes": np.arange(8.0).reshape(2, 2, 2),
-    "complex": np.complex128(1.5 - 2j),
-    "complex array": np.array([1j, np.nan], "c8"),
-    "date": np.datetime64("2024-02-29T12:34:56.789", "ms"),
-    "dates": np.array(["2024-02-29", "NaT"], "M8[D]"),
-    "duration": np.timedelta64(5, "us"),
-    "NaN": np.float32("nan"),
-    "infinities": np.array([np.inf, -np.inf, np.nan, -0.0]),
-    "text": "größer als ∑ 🐁",
-}
-
-
-@pytest.fixture(scope="module")
-def attributes(shared_folder: Place) -> dict[str, Any]:
-    return dict(round_trip(shared_folder / "attributes.zarr", root(**ATTRIBUTES)).attributes)
-
-
-@pytest.mark.parametrize("name", ATTRIBUTES)
-def test_an_attribute_comes_back_with_type_and_shape(attributes, name):
-    wanted, found = ATTRIBUTES[name], attributes[name]
-    assert identical(found, wanted), (found, wanted)
-    assert isinstance(found, type(wanted)) or isinstance(wanted, np.ndarray)
 
 
 @pytest.mark.parametrize(

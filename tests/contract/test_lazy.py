@@ -17,7 +17,7 @@ from hdmf.container import AbstractContainer, Data
 from hdmf.utils import LabelledDict
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pynwb import NWBHDF5IO, NWBFile, ProcessingModule, TimeSeries, get_manager
+from pynwb import NWBHDF5IO, NWBFile, TimeSeries, get_manager
 from pynwb.base import ImageReferences, Images
 from pynwb.behavior import Position, SpatialSeries
 from pynwb.image import GrayscaleImage
@@ -245,32 +245,6 @@ def test_what_does_not_fit_its_type(folder):
         nwbfile.acquisition["many_03"]
     assert caught.value.path == "/acquisition/many_03"
     assert caught.value.store == str(path)
-
-
-def test_names_are_known_without_the_containers(path):
-    with NWBZarrIO(path) as io:
-        nwbfile = io.read()
-        manager = io.manager
-        before = made(manager)
-        assert len(nwbfile.acquisition) > SIZE
-        assert {"many_00", "raw"} <= {*nwbfile.acquisition}
-        assert "nobody" not in nwbfile.acquisition
-        assert nwbfile.acquisition.get("nobody") is None
-        assert [*nwbfile.processing.keys()] == sorted(nwbfile.processing)
-        assert made(manager) == before
-        assert nwbfile.acquisition["many_05"].data[1] == 5.0
-        assert nwbfile.processing["many"]["places"]["place_3"].data[0].tolist() == [1.0, 2.0]
-        assert len(made(manager) - before) < 6
-        assert len(nwbfile.objects) > SIZE
-        assert len(made(manager) - before) > SIZE
-
-
-def made(manager: BuildManager) -> set[int]:
-    """Return what hdmf knows of the builders that have a container."""
-    containers = manager._BuildManager__containers  # type: ignore[attr-defined] # hdmf has no list of them
-    return {
-        key for key, container in containers.items() if isinstance(container, (TimeSeries, Position, ProcessingModule))
-    }
 
 
 # ---- dictionaries, copies, changes in memory ------------------------------------------------------------------------

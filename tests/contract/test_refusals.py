@@ -240,18 +240,6 @@ def test_a_link_with_a_name_that_no_store_can_hold(folder):
 # ---- exporting -----------------------------------------------------------------------------------------------------
 
 
-def test_a_file_is_not_exported_onto_itself(plain):
-    before = contents(plain)
-    with (
-        NWBZarrIO(plain) as source,
-        NWBZarrIO(plain, "w", force_overwrite=True) as io,
-        pytest.raises(StoreExistsError, match="onto itself") as caught,
-    ):
-        io.export(source)
-    check(caught.value, plain)
-    assert contents(plain) == before
-
-
 @STAGING
 def test_an_export_that_fails_leaves_what_was_there(folder, plain):
     target = samples.write_zarr(folder / "target.nwb.zarr", samples.plain_nwbfile("target"))

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 from hdmf.build import DatasetBuilder, GroupBuilder, ReferenceBuilder
 
-from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO
+from hdmf_zarr_backend import ZarrDataIO, ZarrIO
 from hdmf_zarr_backend.errors import ChunkError
-from tests import samples
 from tests.trees import write_builder
 from tests.zarrs import needs_zarr_3
 
@@ -77,17 +76,6 @@ def test_a_dataset_as_an_xarray(path):
     assert array.attrs["n"].tolist() == [1, 2]
     assert not {name for name in array.attrs if name.startswith(("_", "zarr_"))}
     np.testing.assert_array_equal(array.isel(time=slice(3, 25)).mean("channel").values, data[3:25].mean(axis=1))
-
-
-def test_xarray_opens_a_whole_file(tmp_path, zarr_format):
-    path = samples.write_zarr(tmp_path / "a.nwb.zarr", samples.plain_nwbfile(), zarr_format=zarr_format)
-    tree = xarray.open_datatree(path, engine="zarr", chunks=None)
-    with NWBZarrIO(path, "r") as io:
-        root = io.read_builder()
-        for name in ("acquisition/trace/data", "general/keywords", "file_create_date"):
-            assert tree[name].dims == root[name].data.to_xarray().dims, name
-            found, expected = (np.asarray(values, object) for values in (tree[name].values, root[name].data[()]))
-            assert [each.decode() if isinstance(each, bytes) else each for each in expected.flat] == list(found.flat)
 
 
 @needs_zarr_3

@@ -7,29 +7,12 @@ import shutil
 
 import pytest
 
-from hdmf_zarr_backend import NWBZarrIO, convert
+from hdmf_zarr_backend import convert
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.comparison import compare
-from hdmf_zarr_backend.errors import ReadOnlyStoreError, StoreExistsError, UsageError
+from hdmf_zarr_backend.errors import StoreExistsError
 from hdmf_zarr_backend.stores.opening import open_store
 from tests import samples
-
-
-@pytest.mark.parametrize("store", ["zip", "memory-url", "s3"], indirect=True)
-def test_hdf5_there_and_back(store, tmp_path):
-    origin = samples.write_hdf5(tmp_path / "a.nwb", samples.plain_nwbfile())
-    place = store.place("a.nwb.zarr")
-    report = convert(origin, place, **store.options)
-    assert (report.target, report.format) == (place, "zarr")
-    with NWBZarrIO(place, "r", **store.options) as io:
-        assert io.read().identifier
-    convert(place, tmp_path / "b.nwb", **store.options)
-    assert list(compare(origin, tmp_path / "b.nwb")) == []
-    convert(place, tmp_path / "c.nwb.zarr", **store.options)
-    assert list(compare(place, tmp_path / "c.nwb.zarr", **store.options)) == []
-    back = store.place("d.nwb.zarr")
-    convert(tmp_path / "c.nwb.zarr", back, **store.options)
-    assert list(compare(tmp_path / "c.nwb.zarr", back, **store.options)) == []
 
 
 def test_what_is_in_a_bucket_is_replaced_only_on_request(s3, tmp_path):
@@ -42,15 +25,6 @@ def test_what_is_in_a_bucket_is_replaced_only_on_request(s3, tmp_path):
         assert s3.contents("a.nwb.zarr") == before
         convert(origin, s3.url("a.nwb.zarr"), storage_options=s3.options, overwrite=True)
     assert "readme.txt" not in s3.contents("a.nwb.zarr")
-
-
-def test_what_cannot_be_converted_to(web, tmp_path):
-    origin = samples.write_hdf5(tmp_path / "a.nwb", samples.plain_nwbfile())
-    with pytest.raises(ReadOnlyStoreError):
-        convert(origin, f"{web.url}/a.nwb.zarr")
-    samples.write_zarr(web.folder / "b.nwb.zarr", samples.plain_nwbfile())
-    with pytest.raises(UsageError, match="local"):
-        convert(f"{web.url}/b.nwb.zarr", "s3://bucket/b.nwb")
 
 
 def test_comparing(web, tmp_path):

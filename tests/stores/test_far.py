@@ -26,7 +26,6 @@ from pynwb.file import NWBFile
 from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO
 from hdmf_zarr_backend.errors import (
     IncompleteStoreError,
-    ReadOnlyStoreError,
     StoreError,
     StoreNotFoundError,
     StoreRefusedError,
@@ -35,7 +34,6 @@ from hdmf_zarr_backend.errors import (
 from hdmf_zarr_backend.options import WriteOptions
 from hdmf_zarr_backend.stores.remote import REQUESTS
 from tests import samples, trees
-from tests.documents import forget_inlined
 from tests.servers import Proxy, S3Server, WebServer, quick, serving
 from tests.storekinds import StoreKind
 from tests.stores.test_kinds import check_linked_pair, linked_pair
@@ -69,17 +67,6 @@ def reading(place: Any, options: dict[str, Any] | None = None) -> Iterator[Any]:
 
 
 # ---- budgets --------------------------------------------------------------------------------------------------------
-
-
-def test_requests_without_what_is_inlined(web):
-    """Files of others: scalars come together, and so do specifications, but each is a request."""
-    with NWBZarrIO(web.folder / "a.nwb.zarr", "w") as io:
-        io.write(nwbfile_of(2))
-    forget_inlined(web.folder / "a.nwb.zarr")
-    web.requests = 0
-    with NWBZarrIO(f"{web.url}/a.nwb.zarr", "r") as io:
-        io.read()
-    assert web.requests > 3
 
 
 def test_requests_to_open_and_read(web, s3, zarr_format):
@@ -212,14 +199,6 @@ def test_what_commits_a_file_is_put_last(s3, zarr_format, first, last):
 
 
 # ---- what cannot be -------------------------------------------------------------------------------------------------
-
-
-def test_a_web_server_is_read_only(web):
-    write_chunked(web.folder / "a.zarr")
-    for mode in ("w", "w-", "x", "r+", "a"):
-        with pytest.raises(ReadOnlyStoreError, match="read only"):
-            ZarrIO(f"{web.url}/a.zarr", mode)
-    assert web.requests == 0
 
 
 def test_no_consolidated_document_and_no_listing(web):

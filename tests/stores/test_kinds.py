@@ -323,13 +323,16 @@ def test_export(store, target, s3, tmp_path):
 @EVERY
 def test_no_file_is_exported_onto_itself(store):
     trees.write_builder(store.place("a.zarr"), trees.root(trees.dataset("data", np.arange(10))), **store.options)
-    with ZarrIO(store.place("a.zarr"), "r", **store.options) as source:
-        with (
-            ZarrIO(store.place("a.zarr"), "w", **store.options) as io,
-            pytest.raises(StoreExistsError, match="onto itself"),
-        ):
+    before = store.contents("a.zarr")
+    options = {**store.options, "force_overwrite": True}
+    with (
+        ZarrIO(store.place("a.zarr"), "r", **store.options) as source,
+        ZarrIO(store.place("a.zarr"), "w", **options) as io,
+    ):
+        with pytest.raises(StoreExistsError, match="onto itself"):
             io.export(source)
         assert source.read_builder().datasets["data"].data[3] == 3
+    assert store.contents("a.zarr") == before
 
 
 # ---- what is special about one --------------------------------------------------------------------------------------
@@ -353,19 +356,6 @@ def test_zarr_reads_a_zip_file(tmp_path):
     with zarr.storage.ZipStore(tmp_path / "a.zip", mode="r") as zipped:
         group = zarr.open_group(zipped, mode="r", zarr_format=2)
         assert group["data"][:].tolist() == list(range(10))
-
-
-def test_a_zip_file_that_fails_leaves_the_old_one(tmp_path):
-    trees.write_builder(tmp_path / "a.zip", trees.root(note="old"))
-
-    def broken():
-        yield 1.0
-        raise RuntimeError("no more")
-
-    with pytest.raises(RuntimeError, match="no more"), ZarrIO(tmp_path / "a.zip", "w") as io:
-        io.write_builder(trees.root(trees.dataset("data", DataChunkIterator(broken(), buffer_size=1), "float64")))
-    assert trees.read_builder(tmp_path / "a.zip").attributes["note"] == "old"
-    assert [path.name for path in tmp_path.iterdir()] == ["a.zip"]
 
 
 def test_a_broken_zip_file_is_told(tmp_path):

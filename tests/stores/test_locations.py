@@ -102,7 +102,8 @@ def test_a_virtual_conversion_needs_names(tmp_path):
         convert(tmp_path / "a.nwb", {}, to="virtual")
 
 
-def test_hdf5_is_not_written_to_a_store(tmp_path):
+@pytest.mark.parametrize("target", [{}, "s3://bucket/b.nwb"], ids=str)
+def test_hdf5_is_written_to_a_local_path_only(tmp_path, target):
     samples.write_zarr(tmp_path / "a.zarr", samples.plain_nwbfile())
-    with pytest.raises(UsageError, match="local path"):
-        convert(tmp_path / "a.zarr", {}, to="hdf5")
+    with pytest.raises(UsageError, match="local"):
+        convert(tmp_path / "a.zarr", target, to="hdf5")

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pytest
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrIO, consolidate, convert, repair, upgrade
 from hdmf_zarr_backend.errors import ReadOnlyStoreError
 from hdmf_zarr_backend.interop import add_nczarr
-from tests import samples, trees
+from tests import samples
 
 MODES = ("w", "w-", "x", "r+", "a")
 
@@ -76,15 +75,3 @@ def test_nothing_is_written_to_a_web_server(web, tmp_path, operation, zarr_forma
     assert caught.value.store.startswith(f"{web.url}/file.nwb.zarr")
     assert caught.value.remedy
     assert {path: path.read_bytes() for path in web.folder.rglob("*") if path.is_file()} == before
-
-
-def test_what_is_there_is_read(web, zarr_format):
-    trees.write_builder(
-        web.folder / "a.zarr",
-        trees.root(trees.group("g", trees.dataset("data", np.arange(10))), note="x"),
-        zarr_format=zarr_format,
-    )
-    with ZarrIO(f"{web.url}/a.zarr") as io:
-        builder = io.read_builder()
-        assert builder.attributes["note"] == "x"
-        assert builder["g/data"].data[3:6].tolist() == [3, 4, 5]

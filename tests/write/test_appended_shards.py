@@ -14,7 +14,6 @@ from pynwb import TimeSeries
 from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, verify
 from hdmf_zarr_backend.changes import edits
 from hdmf_zarr_backend.changes.journal import JOURNAL
-from hdmf_zarr_backend.errors import ReadOnlyStoreError
 from hdmf_zarr_backend.stores.local import LocalStore
 from tests import samples
 from tests.peers import Peer
@@ -73,13 +72,6 @@ def test_they_grow_in_every_store(store: StoreKind, waiting: int, monkeypatch: p
     assert {key for key in keys if key.startswith(f"{DATA}/c/")} == {f"{DATA}/c/{n}/0" for n in range(5)}
     assert not [key for key in keys if key.startswith(JOURNAL)]
     assert verify(place, "chunks", **store.options).problems == []
-
-
-@pytest.mark.parametrize("store", ["zip"], indirect=True)
-def test_a_zip_file_says_that_it_cannot_be_changed(store: StoreKind) -> None:
-    place = write(store.place("a.nwb.zarr"))
-    with pytest.raises(ReadOnlyStoreError, match="a zip file cannot be changed"):
-        grow(place)
 
 
 @pytest.fixture
