@@ -140,6 +140,8 @@ def test_what_is_not_said_in_the_same_words_has_its_own_line(tmp_path, capsys):
     assert "/x0 chunks: (5,) | (10,)" + more in lines
     assert "/x9 chunks: (6,) | (11,)" in lines
     assert sum("'mV'" in line for line in lines) == 1
+    assert main(["compare", "--verbose", str(tmp_path / "a"), str(tmp_path / "b")]) == 1
+    assert len(capsys.readouterr().out.splitlines()) == len(lines) + 3 * 2
 
 
 @pytest.mark.parametrize(

@@ -182,6 +182,21 @@ def test_files_without_an_address_are_nobodys_neighbours(tmp_path):
 # ---- many at once ---------------------------------------------------------------------------------------------------
 
 
+def test_an_error_comes_out_when_what_was_begun_has_ended():
+    both, ended = threading.Barrier(2), threading.Event()
+
+    def work(is_bad: bool) -> None:
+        both.wait(60)
+        if is_bad:
+            raise StoreError("no")
+        time.sleep(0.1)
+        ended.set()
+
+    with pytest.raises(StoreError):
+        list(at_once(work, (True, False)))
+    assert ended.is_set()
+
+
 class SlowKeys(MemoryKeys):
     """A far store that takes its time."""
 
