@@ -221,48 +221,32 @@ def test_the_lock_of_a_killed_writer_stays_until_it_is_broken(s3: Any) -> None:
 
 
 class Broken:
-    """Files on a server, whose locks another machine breaks when a key is put for the first time, or before.
-
-    Parameters
-    ----------
-    s3
-        The server.
-    monkeypatch
-        Puts a step between a writer and the server.
-    """
+    """Files on a server, whose locks another machine breaks at once or at a put, as ``armed`` says."""
 
     def __init__(self, s3: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         self.url, self.options = s3.url("folder/a.zarr"), s3.options
-        self._s3 = s3
-        self._is_armed = ""
+        self.folder = open_store(s3.url("folder"), s3.options)
+        self.armed = ""
         real_set, real_create = ObjectStore.set, ObjectStore.create
 
         def set_value(store: Any, key: str, value: bytes) -> None:
             real_set(store, key, value)
-            if self._is_armed == "at a put" and not key.endswith(".lock"):
+            if self.armed == "at a put" and not key.endswith(".lock"):
                 self.take_over()
 
         def create(store: Any, key: str, value: bytes) -> bool | None:
             made = real_create(store, key, value)
-            if self._is_armed == "at once" and key.endswith(".lock"):
+            if self.armed == "at once" and key.endswith(".lock"):
                 self.take_over()
             return made
 
         monkeypatch.setattr(ObjectStore, "set", set_value)
         monkeypatch.setattr(ObjectStore, "create", create)
 
-    def arm(self, when: str) -> None:
-        """Let the next writer lose its lock."""
-        self._is_armed = when
-
     def take_over(self) -> None:
         """Give the lock to a writer on another machine."""
-        self._is_armed = ""
-        open_store(self._s3.url("folder"), self.options).set(KEY, json.dumps(ELSEWHERE).encode())
-
-    def give_back(self) -> None:
-        """Let the other writer end."""
-        open_store(self._s3.url("folder"), self.options).delete([KEY])
+        self.armed = ""
+        self.folder.set(KEY, json.dumps(ELSEWHERE).encode())
 
     def committed(self) -> dict[str, bytes]:
         """Return the documents that commit a change."""
@@ -321,12 +305,12 @@ def test_a_writer_whose_lock_was_broken_commits_nothing(
     if name in ("repair", "consolidate"):
         open_store(file.url, file.options).delete(["g/one/0", "x/.zattrs"])
     before = file.committed()
-    file.arm(when)
+    file.armed = when
     with pytest.raises(StoreLockedError, match="another-machine"):
         WRITERS[name](file.url, file.options)
     is_replaced = name in ("a new file", "conversion") and when == "at a put"  # it was marked before anything else
     assert file.committed() == ({} if is_replaced else before)
-    file.give_back()
+    file.folder.delete([KEY])  # the other writer ends
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", JournalWarning)
         if not is_replaced:

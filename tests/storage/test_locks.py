@@ -24,7 +24,7 @@ from hdmf_zarr_backend import ZarrIO, convert, repair
 from hdmf_zarr_backend.changes import locks
 from hdmf_zarr_backend.changes.locks import FileLock, Holder, lock_path, writer_lock
 from hdmf_zarr_backend.cli.main import main
-from hdmf_zarr_backend.errors import JournalWarning, StoreLockedError, StoreRefusedError, UsageError
+from hdmf_zarr_backend.errors import JournalWarning, StoreLockedError, StoreRefusedError
 from hdmf_zarr_backend.stores.local import LocalStore
 from tests import trees
 from tests.storekinds import StoreKind
@@ -383,11 +383,6 @@ def test_a_lock_that_is_not_held_any_more_writes_nothing(tmp_path: Path) -> None
     with pytest.raises(StoreLockedError) as closed:
         lock.check()
     assert str(closed.value) == f"{path}: this file is closed. Open the file again."
-
-
-def test_a_mode_that_does_not_exist(tmp_path: Path) -> None:
-    with pytest.raises(UsageError):
-        ZarrIO(tmp_path / "a.zarr", "rw")
 
 
 @pytest.mark.parametrize(("name", "mode"), [("a.zarr", "w"), ("a.zarr.zip", "w"), ("a.zarr", "r+")])

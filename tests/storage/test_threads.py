@@ -20,7 +20,7 @@ from tests import trees
 KINDS: list[tuple[int, dict[str, Any]]] = [(2, {}), (3, {}), (3, {"shards": (200,)})]
 THREADS = 4
 
-kinds = pytest.mark.parametrize(("zarr_format", "options"), KINDS, ids=["format 2", "format 3", "shards"])
+kinds = pytest.mark.parametrize("kind", KINDS, ids=["format 2", "format 3", "shards"])
 
 
 @pytest.fixture(autouse=True)
@@ -51,7 +51,8 @@ def in_threads(function: Callable[[int], None], count: int = THREADS) -> None:
         raise errors[0]
 
 
-def written(path: Path, length: int, zarr_format: int, options: dict[str, Any], chunk: int = 20) -> Path:
+def written(path: Path, length: int, kind: tuple[int, dict[str, Any]] = KINDS[0], chunk: int = 20) -> Path:
+    zarr_format, options = kind
     data = ZarrDataIO(np.zeros(length, "i8"), chunks=(chunk,), maxshape=(None,), **options)
     return Path(trees.write_builder(path, trees.root(trees.dataset("n", data)), zarr_format=zarr_format))
 
@@ -62,10 +63,8 @@ def values_in(path: Path) -> Any:
 
 
 @kinds
-def test_assignments_to_parts_of_one_chunk_are_all_kept(
-    zarr_format: int, options: dict[str, Any], tmp_path: Path
-) -> None:
-    path = written(tmp_path / "a.zarr", 8000, zarr_format, options, chunk=200)
+def test_assignments_to_parts_of_one_chunk_are_all_kept(kind: Any, tmp_path: Path) -> None:
+    path = written(tmp_path / "a.zarr", 8000, kind, chunk=200)
     with ZarrIO(path, "r+") as io:
         data = io.read_builder()["n"].data
 
@@ -79,10 +78,8 @@ def test_assignments_to_parts_of_one_chunk_are_all_kept(
 
 @kinds
 @pytest.mark.parametrize("method", ["append", "extend"])
-def test_what_threads_append_is_all_there(
-    zarr_format: int, options: dict[str, Any], method: str, tmp_path: Path
-) -> None:
-    path = written(tmp_path / "a.zarr", 1, zarr_format, options)
+def test_what_threads_append_is_all_there(kind: Any, method: str, tmp_path: Path) -> None:
+    path = written(tmp_path / "a.zarr", 1, kind)
     with ZarrIO(path, "r+") as io:
         data = io.read_builder()["n"].data
 
@@ -97,10 +94,8 @@ def test_what_threads_append_is_all_there(
 
 
 @kinds
-def test_a_slice_has_the_values_of_before_or_after_an_assignment(
-    zarr_format: int, options: dict[str, Any], tmp_path: Path
-) -> None:
-    path = written(tmp_path / "a.zarr", 400, zarr_format, options)
+def test_a_slice_has_the_values_of_before_or_after_an_assignment(kind: Any, tmp_path: Path) -> None:
+    path = written(tmp_path / "a.zarr", 400, kind)
     with ZarrIO(path, "r+") as io:
         data = io.read_builder()["n"].data
         is_over = threading.Event()
@@ -120,7 +115,7 @@ def test_a_slice_has_the_values_of_before_or_after_an_assignment(
 
 
 def test_changes_while_the_file_is_written_are_in_this_write_or_the_next(tmp_path: Path) -> None:
-    path = written(tmp_path / "a.zarr", 1, 2, {})
+    path = written(tmp_path / "a.zarr", 1)
     with ZarrIO(path, "r+") as io:
         root = io.read_builder()
         data = root["n"].data
@@ -148,7 +143,7 @@ def test_values_may_be_computed_by_threads_that_read_the_file(tmp_path: Path) ->
             in_threads(lambda number: parts.append(data[:40] + 1), 1)
             return parts[0]
 
-    path = written(tmp_path / "a.zarr", 40, 2, {})
+    path = written(tmp_path / "a.zarr", 40)
     with ZarrIO(path, "r+") as io:
         data = io.read_builder()["n"].data
         data[:] = Computed()
@@ -184,7 +179,7 @@ def test_rows_of_a_table_need_a_lock_of_the_program(tmp_path: Path) -> None:
     "change", [lambda data: data.append([1]), lambda data: data.resize(3)], ids=["append", "resize"]
 )
 def test_a_change_after_the_file_was_closed_is_refused(change: Callable[[Any], Any], tmp_path: Path) -> None:
-    path = written(tmp_path / "a.zarr", 5, 2, {})
+    path = written(tmp_path / "a.zarr", 5)
     with ZarrIO(path, "r+") as io:
         data = io.read_builder()["n"].data
         data[0] = 7
