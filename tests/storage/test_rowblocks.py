@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hdmf.build import DatasetBuilder, ReferenceBuilder
 
@@ -63,3 +66,18 @@ def test_a_block_that_does_not_decode_is_told_with_its_node(path: Path) -> None:
         for number in range(0, 2000, 100):
             rows[number]
     assert caught.value.path == "/rows"
+
+
+def test_the_elements_of_a_chunk_are_freed_when_nobody_has_them() -> None:
+    codec = ChunkCodec("|O", [{"id": "json2"}], None, "C")
+    references = np.array([{"source": ".", "path": f"/{number}"} for number in range(3)], dtype=object)
+    elements = codec.split(codec.encode(references))
+    assert elements is not None
+    assert elements[1] == references[1]
+    known = weakref.ref(elements)
+    gc.disable()
+    try:
+        del elements
+        assert known() is None
+    finally:
+        gc.enable()

@@ -150,7 +150,13 @@ class SplitElements(Elements):
     def __init__(
         self, text: bytes, borders: npt.NDArray[np.intp], end: int, separator: bytes, shape: tuple[int, ...]
     ) -> None:
-        super().__init__(self._parsed, len(borders) + 1, len(text) + borders.nbytes)
+
+        def parsed(position: int) -> Any:  # not a method: without a cycle, the memory is free when the cache drops this
+            start = int(borders[position - 1]) + 2 if position else 1
+            stop = int(borders[position]) + 1 if position < len(borders) else end
+            return parse_fast(text[start:stop])
+
+        super().__init__(parsed, len(borders) + 1, len(text) + borders.nbytes)
         self.shape = shape
         self._text = text
         self._borders = borders
@@ -164,11 +170,6 @@ class SplitElements(Elements):
     def with_ends(self, part: bytes) -> bytes:
         """Return one of the `parts` with the bytes at both its ends."""
         return self._separator[2:] + part + self._separator[:1]
-
-    def _parsed(self, position: int) -> Any:
-        start = int(self._borders[position - 1]) + 2 if position else 1
-        stop = int(self._borders[position]) + 1 if position < len(self._borders) else self._end
-        return parse_fast(self._text[start:stop])
 
 
 _TAIL = b',"|O",['
