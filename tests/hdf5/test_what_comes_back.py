@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,8 @@ import pytest
 from h5py import h5a, h5d, h5p, h5s, h5t
 
 from hdmf_zarr_backend import convert
+from hdmf_zarr_backend.errors import ResourceError
+from hdmf_zarr_backend.hdf5.reader import Hdf5Tree
 from tests.everything import low_level
 from tests.hdf5.independent_comparison import differences
 
@@ -223,3 +227,31 @@ def test_a_nan_payload_in_rows_with_text_is_reported(tmp_path):
     row["x"], row["t"] = nan("<f8", 0x7FF8000000000005)[:2], "text"
     with pytest.warns(UserWarning, match="table: a NaN in rows with text or references loses its sign and payload"):
         there_and_back(tmp_path, lambda file: file.create_dataset("table", data=row))
+
+
+def test_an_object_whose_id_cannot_be_read_is_an_error_each_time(tmp_path: Path) -> None:
+    h5py.File(tmp_path / "a.h5", "w").close()
+    with closing(Hdf5Tree(str(tmp_path / "a.h5"), str(tmp_path / "a.zarr"))) as tree:
+        for _ in range(2):
+            with pytest.raises(KeyError):
+                tree.object_id(tree.main, b"/missing")
+
+
+def test_a_neighbour_that_the_system_cannot_read_now_is_no_missing_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a", "b"):
+        with h5py.File(tmp_path / f"{name}.h5", "w") as file:
+            file.create_group("x")
+        convert(tmp_path / f"{name}.h5", tmp_path / f"{name}.zarr")
+    attributes = tmp_path / "a.zarr" / ".zattrs"
+    link = {"name": "y", "source": "../b.zarr", "path": "/x"}
+    attributes.write_text(json.dumps({**json.loads(attributes.read_text()), "zarr_link": [link]}))
+    (tmp_path / "a.zarr" / ".zmetadata").unlink()
+
+    def refuse(self: Any, path: str) -> bool:
+        raise OSError(errno.EMFILE, "too many open files")
+
+    monkeypatch.setattr(h5py.File, "__contains__", refuse)
+    with pytest.raises(ResourceError):
+        convert(tmp_path / "a.zarr", tmp_path / "c.h5")

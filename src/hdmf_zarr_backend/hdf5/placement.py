@@ -10,17 +10,17 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from contextlib import suppress
 from typing import Any, Literal, NamedTuple
 
 from hdmf_zarr_backend.errors import ZarrBackendError
 from hdmf_zarr_backend.formats.links import Link, LinkedFile
 from hdmf_zarr_backend.formats.references import Reference
 from hdmf_zarr_backend.formats.reserved import as_dict, notes_of
-from hdmf_zarr_backend.hdf5.safe_reading import opened_file, warn_broken
+from hdmf_zarr_backend.hdf5.safe_reading import H5_ERRORS, opened_file, warn_broken
 from hdmf_zarr_backend.model.link_sources import is_url
 from hdmf_zarr_backend.model.links import Resolver
 from hdmf_zarr_backend.model.nodes import Group, Node, absolute, join
+from hdmf_zarr_backend.stores.failures import resource_failure
 
 HDF5 = "hdf5"
 """Key of the note that describes an object in HDF5."""
@@ -209,6 +209,11 @@ def _holds(location: str, path: str) -> bool:
     file = opened_file(location)
     if file is None:
         return False
-    with file, suppress(OSError, RuntimeError, ValueError):
-        return path in file
-    return False
+    try:
+        with file:
+            return path in file
+    except H5_ERRORS as error:
+        lack = resource_failure(error, "read", store=location)
+        if lack is not None:
+            raise lack from error
+        return False

@@ -314,14 +314,14 @@ class Hdf5Tree:
         """Return the object id of the object at a path, None if it has none; each is read once."""
         key = (file.location, raw)
         if key not in self._ids:
-            self._ids[key] = None
+            value: Any = None
             node = h5o.open(*file.within(raw))
             attribute = h5a.open(node, b"object_id") if h5a.exists(node, b"object_id") else None
             if attribute is not None and attribute.shape == () and attribute.dtype.kind in "OS":
                 values = np.zeros((), attribute.dtype)
                 attribute.read(values)
-                value: Any = values[()]
-                self._ids[key] = value.decode("utf-8", "replace") if isinstance(value, bytes) else None
+                value = values[()]
+            self._ids[key] = value.decode("utf-8", "replace") if isinstance(value, bytes) else None
         return self._ids[key]
 
     def reference_to(self, placed: Placed) -> Reference:
