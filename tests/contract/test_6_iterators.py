@@ -95,6 +95,15 @@ def test_an_iterator_without_the_methods_of_hints(folder):
     assert identical(written(folder / "file.zarr", Bare(blocks(VALUES, *ROWS)))[()], VALUES)
 
 
+def test_chunks_that_are_given_need_no_hint(folder):
+    class Refusing(Blocks):
+        def recommended_chunk_shape(self) -> Any:
+            raise NotImplementedError
+
+    iterator = ZarrDataIO(Refusing(blocks(VALUES, *ROWS)), chunks=(3, 6))
+    assert written(folder / "file.zarr", iterator).chunks == (3, 6)
+
+
 @pytest.mark.parametrize(
     "dtype", ["int32", "<i4", np.int32, np.dtype("i4"), "float", "uint8", "bool", "float32"], ids=repr
 )

@@ -139,11 +139,7 @@ def plan_iterator(data: Any, word: Any, options: Layout) -> PlannedArray:
             f"chunks {options.chunks} do not fit the maxshape {maxshape}", remedy="Give one length for each axis."
         )
     first_shape = _first_shape(data, maxshape)
-    if options.chunks is None and options.chooses_by_elements:
-        options.chunks = options.choose_chunks(maxshape, itemsize)
-    hint = _hint(data, "recommended_chunk_shape", len(maxshape))
-    recommended = tuple(map(int, hint)) if hint and all(hint) else None
-    options.chunks = options.chunks or recommended or _chosen(first_shape, maxshape, itemsize)
+    options.chunks = options.chunks or _chunks(data, options, first_shape, itemsize)
     if dtype is None:
         return _plan_text(data, word if isinstance(word, str) else getattr(data, "dtype", None), first_shape, options)
     node, notes = new_dataset(dtype, first_shape, options)
@@ -164,6 +160,14 @@ def _plan_text(data: Any, word: Any, shape: tuple[int, ...], options: Layout) ->
 def _limit(options: Layout, shape: tuple[Any, ...]) -> tuple[int | None, ...] | None:
     """Return the largest shape, None if what was given has other axes than ``shape``."""
     return options.maxshape if options.maxshape is not None and len(options.maxshape) == len(shape) else None
+
+
+def _chunks(data: Any, options: Layout, first_shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
+    maxshape = tuple(data.maxshape)
+    if options.chooses_by_elements:
+        return options.choose_chunks(maxshape, itemsize)
+    hint = _hint(data, "recommended_chunk_shape", len(maxshape))
+    return tuple(map(int, hint)) if hint and all(hint) else _chosen(first_shape, maxshape, itemsize)
 
 
 def _dtype(data: Any, word: Any) -> np.dtype[Any] | None:
