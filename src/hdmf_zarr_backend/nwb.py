@@ -231,9 +231,16 @@ class NWBZarrIO(ZarrIO):
         lazy
             As of `ZarrIO`.
         """
-        namespaces: dict[str, Any] = {"load_namespaces": load_namespaces, "extensions": extensions}
-        reading: dict[str, Any] = {"storage_options": storage_options, "read_options": read_options, "lazy": lazy}
-        return NWBZarrIO(path, "r", zarr_format=zarr_format, **namespaces, **reading).read()
+        return NWBZarrIO(
+            path,
+            mode="r",
+            storage_options=storage_options,
+            load_namespaces=load_namespaces,
+            extensions=extensions,
+            read_options=read_options,
+            zarr_format=zarr_format,
+            lazy=lazy,
+        ).read()
 
 
 NWBZarrIO.__init__.__doc__ = NWBZarrIO.__doc__  # help() shows hdmf's otherwise

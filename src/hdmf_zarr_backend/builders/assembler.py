@@ -488,8 +488,8 @@ class Assembler:
             try:
                 target = self.resolve(link.target)
             except (*_BROKEN, OSError) as error:
-                at = absolute(join(path, link.name))
-                warn(f"Path to Group altered/broken at {at} in {self.source}: {error}", BrokenLinkWarning, stacklevel=2)
+                message = f"Path to Group altered/broken at {absolute(join(path, link.name))} in {self.source}: {error}"
+                warn(message, BrokenLinkWarning, stacklevel=2)
                 continue
             set_link(builder, link.name, target, path=absolute(path))
 

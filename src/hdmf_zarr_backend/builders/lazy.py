@@ -824,7 +824,8 @@ class LazyContainers:
         open_groups: dict[str, Any] = {}
         typed: dict[bool, dict[str, Any]] = {True: {}, False: {}}  # groups, and datasets
         plain: list[str] = []
-        named, alike = _named(spec), dict[Any, Any]()
+        named = _named(spec)
+        alike: dict[Any, Any] = {}
         for place, child in file.members(path):
             name, data_type, is_group = split(place)[1], data_type_of(child), isinstance(child, Group)
             of_type = (child.attributes.get("namespace"), data_type, is_group)

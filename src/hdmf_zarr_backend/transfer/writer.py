@@ -69,11 +69,14 @@ class PlannedKeys(Store):
 
     def set(self, key: str, value: bytes) -> None:
         """Raise an error: a plan is read only."""
-        raise ModeError("a file that is planned is only read", store=self.location, remedy="Write the plan.")
+        raise self._refused()
 
     def delete(self, keys: Iterable[str]) -> None:
         """Raise an error: a plan is read only."""
-        self.set("", b"")
+        raise self._refused()
+
+    def _refused(self) -> ModeError:
+        return ModeError("a file that is planned is only read", store=self.location, remedy="Write the plan.")
 
     def sizes(self, prefix: str) -> dict[str, int]:
         """Return nothing: sizes of chunks are known when they are encoded."""
@@ -256,8 +259,10 @@ class Writer:
             waiting = min(WAITING_BYTES, self._budget // 2) // (1 if in_turn else len(growing))
             open_arrays = {}
             for path, p in growing.items():
-                how: dict[str, Any] = {"maxshape": p.maxshape, "sink": sink, "waiting_bytes": waiting}
-                open_arrays[path] = GrowingArray(self._store, path, p.node.stored, **how), iter(p.iterator)
+                array = GrowingArray(
+                    self._store, path, p.node.stored, maxshape=p.maxshape, sink=sink, waiting_bytes=waiting
+                )
+                open_arrays[path] = array, iter(p.iterator)
             while open_arrays:
                 for path in list(open_arrays)[: 1 if in_turn else None]:
                     array, blocks = open_arrays[path]
