@@ -184,16 +184,6 @@ def test_a_real_batch(nwb, tmp_path, zarrio):
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["a.nwb.zarr"]
 
 
-def test_what_is_no_hdmf_file_is_replaced_only_by_force(nwb, zarrio):
-    target = nwb.with_name("a.zarr")
-    target.mkdir()
-    (target / "precious").write_text("x")
-    assert "use --overwrite to replace it" in zarrio("convert", nwb, target, code=2).err
-    assert (target / "precious").exists()
-    assert main(["convert", str(nwb), str(target), "--overwrite"]) == 0
-    assert not (target / "precious").exists()
-
-
 def test_a_file_of_nwb_1_ends_with_one_line_and_leaves_nothing(tmp_path, zarrio):
     with h5py.File(tmp_path / "old.nwb", "w") as file:
         file["nwb_version"] = "NWB-1.0.6"
@@ -209,16 +199,6 @@ def test_the_name_of_the_target_says_the_format_unless_told(nwb, zarrio):
     assert "use --to" in zarrio("convert", nwb, nwb.with_name("b.nwb"), code=2).err
     assert main(["convert", str(nwb), str(nwb.with_name("folder")), "--to", "zarr"]) == 0
     assert main(["compare", str(nwb), str(nwb.with_name("folder"))]) == 0
-
-
-def test_strict_json(nwb):
-    with h5py.File(nwb, "r+") as file:
-        file["acquisition"].attrs["nothing"] = float("nan")
-    plain, strict = nwb.with_name("a.zarr"), nwb.with_name("b.zarr")
-    assert main(["convert", str(nwb), str(plain)]) == 0
-    assert main(["convert", "--strict-json", str(nwb), str(strict)]) == 0
-    assert "NaN" in (plain / "acquisition/.zattrs").read_text()
-    json.loads((strict / "acquisition/.zattrs").read_text(), parse_constant=pytest.fail)
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,7 @@ import zarr
 
 from hdmf_zarr_backend import convert, upgrade
 from hdmf_zarr_backend.comparison import compare, open_content
-from hdmf_zarr_backend.files.content import ZarrContent
 from hdmf_zarr_backend.model.content import DatasetContent, NodeContent
-from hdmf_zarr_backend.model.elements import Reference
 from tests.compare.planted import places
 from tests.compare.planted_zarr import PLANTED, changed, edit, write
 
@@ -53,22 +51,6 @@ def test_no_chunk_is_read_for_the_structure_alone(sample, tmp_path):
 def dataset(node: NodeContent) -> DatasetContent:
     assert isinstance(node, DatasetContent)
     return node
-
-
-def test_content_of_rows_and_references(sample):
-    content = ZarrContent(sample)
-    table = dataset(content["/table"])
-    assert str(table.dtype) == "{number: int32 little-endian, text: variable-length utf-8 text, to: reference}"
-    assert table.shape == (2,)
-    assert table.read((slice(1, 2),)).tolist() == [(2, "ß", Reference("/text"))]
-    ref = dataset(content["/ref"])
-    assert (ref.shape, ref.chunks) == ((), None)
-    assert ref.read(())[()] == Reference("/numbers")
-    assert dataset(content["/bytes"]).read((slice(0, 2),)).tolist() == ["one", "t\udcffo"]
-    assert str(content["/link"]) == "soft link to /numbers"
-    assert len(content) == len(list(content))
-    with pytest.raises(KeyError):
-        content["/absent"]
 
 
 def test_rows_that_do_not_fit_their_fields_are_told(sample, tmp_path):

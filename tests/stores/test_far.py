@@ -32,6 +32,7 @@ from hdmf_zarr_backend.errors import (
     StoreUnreachableError,
 )
 from hdmf_zarr_backend.options import WriteOptions
+from hdmf_zarr_backend.stores.opening import open_store
 from hdmf_zarr_backend.stores.remote import REQUESTS
 from tests import samples, trees
 from tests.servers import Proxy, S3Server, WebServer, quick, serving
@@ -139,19 +140,13 @@ def test_shards_on_a_server_without_ranges_that_count_from_the_end(web, status):
         assert web.requests == 3 * 2 + 4  # of three new shards the size and the index, and the chunks of four
 
 
-def test_a_chunk_that_is_decoded_is_not_asked_for_again(s3):
+def test_a_chunk_that_is_decoded_or_missing_is_asked_for_once(s3):
     write_chunked(s3.url("a.zarr"), storage_options=s3.options)
     with reading(s3.url("a.zarr"), s3.options) as data:
         data[50:250]
         s3.proxy.requests.clear()
         np.testing.assert_array_equal(data[60:240], CHUNKED[60:240])
         assert s3.count() <= 1  # the one that was wanted whole went straight to its place
-
-
-def test_a_missing_chunk_is_asked_for_once(s3):
-    write_chunked(s3.url("a.zarr"), storage_options=s3.options)
-    from hdmf_zarr_backend.stores.opening import open_store
-
     open_store(s3.url("a.zarr"), s3.options).delete(["g/data/1.0"])
     with reading(s3.url("a.zarr"), s3.options) as data:
         s3.proxy.requests.clear()

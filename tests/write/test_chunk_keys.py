@@ -13,7 +13,6 @@ import zarr
 
 from hdmf_zarr_backend import ZarrDataIO, ZarrIO, convert, dry_run, upgrade, verify
 from hdmf_zarr_backend.checks.repair import repair
-from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.comparison import compare
 from hdmf_zarr_backend.errors import UsageError, ZarrBackendError
 from hdmf_zarr_backend.options import WriteOptions
@@ -102,15 +101,6 @@ def test_an_upgrade_that_fails_leaves_the_file_as_it_was(tmp_path, damaged, enco
         upgrade(path, write_options=WriteOptions(chunk_key_encoding=encoding))
     after = {key.relative_to(path).as_posix(): key.read_bytes() for key in path.rglob("*") if key.is_file()}
     assert after == {**before, f"inner/deep/{damaged}": b"damaged"}
-
-
-def test_from_the_command_line(tmp_path):
-    samples.write_zarr(tmp_path / "a.zarr", samples.plain_nwbfile())
-    given = [str(tmp_path / "a.zarr"), str(tmp_path / "b.zarr"), "--zarr-format", "3"]
-    assert main(["convert", *given, "--chunk-key-encoding", "v2"]) == 0
-    assert main(["upgrade", str(tmp_path / "a.zarr"), "--chunk-key-encoding", "v2"]) == 0
-    for name in ("a.zarr", "b.zarr"):
-        assert not any("/" in key for key in chunk_keys(tmp_path / name))
 
 
 def test_refused(tmp_path):

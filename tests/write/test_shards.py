@@ -255,14 +255,6 @@ def test_invalid_shards_are_refused(options, message):
         ZarrDataIO(NUMBERS, **options)
 
 
-@pytest.mark.parametrize("shards", ["auto", (40, 7)])
-def test_format_2_has_no_shards(tmp_path, shards):
-    with pytest.raises(UsageError, match="format 2 has no shards") as caught:
-        written(tmp_path / "a.zarr", {"d": ZarrDataIO(NUMBERS, shards=shards)}, zarr_format=2)
-    assert caught.value.path == "/d"
-    assert not (tmp_path / "a.zarr").exists()
-
-
 @pytest.mark.parametrize(
     ("data", "shards", "message"), [(NUMBERS, (40,), "do not fit the shape"), (np.array(3), (1,), "scalar")]
 )

@@ -35,6 +35,7 @@ from tests.everything import write_everything
 from tests.hostile import seeds
 from tests.options import arguments
 from tests.test_both import Dying, Keys
+from tests.trees import write_builder
 
 OLD = {".zgroup", ".zarray", ".zattrs", ".zmetadata"}
 
@@ -294,8 +295,9 @@ def test_in_a_bucket(s3, tmp_path):
 
 
 def test_on_the_command_line(tmp_path, capsys):
-    good = samples.write_zarr(tmp_path / "good.nwb.zarr", samples.plain_nwbfile())
-    assert main(["upgrade", str(tmp_path / "absent.zarr"), str(good)]) == 2
+    good = write_builder(tmp_path / "good.zarr", samples.reference_tree())
+    assert main(["upgrade", "--chunk-key-encoding", "v2", str(tmp_path / "absent.zarr"), str(good)]) == 2
+    assert not [path for path in good.rglob("c") if path.is_dir()]
     shown = capsys.readouterr()
     assert "Zarr format 3 now" in shown.out
     assert "the file does not exist" in shown.err

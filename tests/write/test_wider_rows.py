@@ -11,9 +11,7 @@ import pytest
 from hdmf.build import GroupBuilder, ReferenceBuilder
 
 from hdmf_zarr_backend import ZarrIO, verify
-from hdmf_zarr_backend.arrays.growth import wider_fields
 from hdmf_zarr_backend.errors import ValueRefusedError
-from hdmf_zarr_backend.model.stored import StoredArray
 from hdmf_zarr_backend.options import Limits, ReadRules
 from tests.peers import Peer
 from tests.trees import dataset, group, read_builder, root, write_builder
@@ -109,20 +107,6 @@ def test_rows_of_other_writers_become_wider_and_keep_unknown_metadata(tmp_path):
     assert document["theirs"] == {"must_understand": False, "word": 1}
     assert document["attributes"]["their_note"] == "kept"
     assert rows_of(path) == [(1, "a"), (2, "b"), (3, "äöü"), (4, "abcdefg")]
-
-
-@pytest.mark.parametrize(
-    ("row", "wanted"),
-    [(("/a", "abcd"), None), (("/ä", "äöüß"), None), (("/äö", "äöüßx"), ["|S8", "<U8"]),
-     (("/" + "a" * 20, "b"), ["|S21", "<U4"]), (("/a", 12345), ["|S4", "<U8"]), (("/a", "b" * 1000), ["|S4", "<U1000"]),
-     (("/a", "b" * 5000), None)],
-)  # fmt: skip
-def test_fields_are_as_wide_as_their_units_say(row, wanted):
-    """Characters of text, bytes of bytes; other values are stored as JSON behind a U+0000."""
-    fields = [["i", "<i4", "number"], ["to", "|S4", "reference"], ["text", "<U4", "text"]]
-    node = StoredArray((4, 3), (4, 3), "|O", filters=[{"id": "struct", "fields": fields}])
-    found = wider_fields(node, [np.array([[1, *row]], dtype=object)], 20_000)
-    assert (found and [data_type for _, data_type, _ in found]) == (wanted and ["<i4", *wanted])
 
 
 _ROWS_OF_PEER = """
