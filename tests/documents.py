@@ -102,7 +102,7 @@ def change_attributes(place: Place, node: str, change: Callable[[dict[str, Any]]
     forget_consolidated(place)
     if _load(place, zarr3.DOCUMENT) is None:
         key = _key(node, zarr2.ATTRIBUTES)
-        attributes = _there(place, key)
+        attributes = _load(place, key) or {}
         change(attributes)
         _store(place, key, attributes)
         return

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import shutil
 import subprocess
@@ -85,37 +84,27 @@ def read(path: Path, *, load_namespaces: bool = False) -> Any:
 # ---- nothing to read -----------------------------------------------------------------------------------------------
 
 
-def _empty_folder(path: Path) -> None:
-    path.mkdir()
-
-
-def _folder_of_other_files(path: Path) -> None:
-    path.mkdir()
-    (path / "thesis.txt").write_text("all of it")
-
-
-def _text_file(path: Path) -> None:
-    path.write_text("no directory")
-
-
-def _hdf5_file(path: Path) -> None:
-    samples.write_hdf5(path, samples.plain_nwbfile())
-
-
-def _single_array(path: Path) -> None:
-    zarr.create_array(str(path), shape=(3,), dtype="i4", zarr_format=2)
+THINGS: dict[str, Callable[[Path], Any]] = {
+    "an empty folder": Path.mkdir,
+    "other files": lambda path: (path.mkdir(), (path / "thesis.txt").write_text("all of it")),
+    "a text file": lambda path: path.write_text("no directory"),
+    "an HDF5 file": lambda path: samples.write_hdf5(path, samples.plain_nwbfile()),
+    "an array": lambda path: zarr.create_array(str(path), shape=(3,), dtype="i4", zarr_format=2),
+    "plain Zarr": lambda path: zarr.create_group(str(path), zarr_format=2).create_array("x", shape=3, dtype="i4"),
+}
+"""What is at a path that is no file of HDMF in Zarr."""
 
 
 @pytest.mark.parametrize("mode", ["r", "r-", "r+", "a"])
-@pytest.mark.parametrize("make", [_empty_folder, _folder_of_other_files, _text_file, _hdf5_file, _single_array])
-def test_paths_without_a_zarr_file(tmp_path, make, mode):
+@pytest.mark.parametrize("thing", [thing for thing in THINGS if thing != "plain Zarr"])
+def test_paths_without_a_zarr_file(tmp_path, thing, mode):
     path = tmp_path / "thing.nwb"
-    make(path)
+    THINGS[thing](path)
     before = stored_files(tmp_path)
     with pytest.raises(NotZarrError) as caught:
         NWBZarrIO(path, mode)
     check(caught.value, path)
-    assert make is not _hdf5_file or "zarrio convert" in str(caught.value)
+    assert thing != "an HDF5 file" or "zarrio convert" in str(caught.value)
     assert not NWBZarrIO.can_read(path)
     assert stored_files(tmp_path) == before
 
@@ -200,8 +189,7 @@ def test_a_group_in_memory_or_in_a_zip_file_is_not_a_file(tmp_path, place):
         file = zarr.storage.MemoryStore()
     elif place == "open zip file":
         file = tmp_path / "whole.nwb.zarr.zip"
-    with NWBZarrIO(file, "w") as io:
-        io.write(samples.plain_nwbfile())
+    samples.write_zarr(file, samples.plain_nwbfile())
     if place == "open zip file":
         file = zarr.storage.ZipStore(file, mode="r")
     inside = f"{file}/acquisition" if isinstance(file, str) else zarr.open_group(file, mode="r")["acquisition"]
@@ -463,15 +451,6 @@ def test_a_failed_read_does_not_leave_half_a_tree(store):
 # ---- links and references to nothing -------------------------------------------------------------------------------
 
 
-def _break_link(store: Path, **target: str) -> None:
-    def edit(attributes: dict[str, Any]) -> None:
-        (link,) = attributes["zarr_link"]
-        assert link["name"] == "data"
-        link.update(target)
-
-    change(store / "acquisition" / "copy" / ".zattrs", edit)
-
-
 @pytest.mark.parametrize(
     "target",
     [
@@ -485,7 +464,7 @@ def _break_link(store: Path, **target: str) -> None:
     ids=["no node", "an attribute", "itself", "no file", "no Zarr file", "another store"],
 )
 def test_a_broken_link_is_a_warning_and_the_rest_reads(store, target):
-    _break_link(store, **target)
+    change(store / "acquisition" / "copy" / ".zattrs", lambda node: node["zarr_link"][0].update(target))
     with pytest.warns(BrokenLinkWarning) as caught, NWBZarrIO(store, load_namespaces=False) as io:
         builder = io.read_builder()
     messages = [str(warning.message) for warning in caught]
@@ -531,17 +510,13 @@ def test_an_invalid_reference(store):
 # ---- refusing to write ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("make", "mode"),
-    [
-        *itertools.product([_folder_of_other_files, _text_file, _hdf5_file, _plain_zarr], ["w", "w-", "x"]),
-        (_empty_folder, "w-"),  # there is something; mode "w" takes it, as there is nothing to lose
-        (_empty_folder, "x"),
-    ],
-)
-def test_other_files_are_not_replaced(tmp_path, make, mode):
+@pytest.mark.parametrize("mode", ["w", "w-", "x"])
+@pytest.mark.parametrize("thing", THINGS)
+def test_other_files_are_not_replaced(tmp_path, thing, mode):
+    if (thing, mode) == ("an empty folder", "w"):
+        pytest.skip("there is nothing to lose")
     path = tmp_path / "thing.nwb"
-    make(path)
+    THINGS[thing](path)
     before = stored_files(tmp_path)
     with pytest.raises(StoreExistsError) as caught:
         NWBZarrIO(path, mode)
@@ -551,10 +526,10 @@ def test_other_files_are_not_replaced(tmp_path, make, mode):
     assert path.exists()
 
 
-@pytest.mark.parametrize("make", [_empty_folder, _folder_of_other_files, _text_file, _hdf5_file, _plain_zarr])
-def test_force_overwrite_replaces_anything(tmp_path, make):
+@pytest.mark.parametrize("thing", THINGS)
+def test_force_overwrite_replaces_anything(tmp_path, thing):
     path = tmp_path / "thing.nwb"
-    make(path)
+    THINGS[thing](path)
     samples.write_zarr(path, samples.plain_nwbfile("new"), force_overwrite=True)
     assert read(path).identifier == "new"
     assert not (path / "thesis.txt").exists()
@@ -618,9 +593,7 @@ def test_the_source_of_an_export_is_never_replaced(tmp_path):
     "use", [lambda path: ZarrIO(path, "r"), lambda path: convert(path, path.parent / "b.h5")], ids=["read", "convert"]
 )
 def test_a_file_of_format_3_without_the_document_of_its_root(use: Callable[[Path], Any], tmp_path: Path) -> None:
-    path = tmp_path / "a.zarr"
-    with NWBZarrIO(path, "w", zarr_format=3) as io:
-        io.write(samples.plain_nwbfile())
+    path = samples.write_zarr(tmp_path / "a.zarr", samples.plain_nwbfile(), zarr_format=3)
     (path / "zarr.json").unlink()
     with pytest.raises(MetadataError, match="below it has metadata") as caught:
         use(path)
@@ -630,8 +603,7 @@ def test_a_file_of_format_3_without_the_document_of_its_root(use: Callable[[Path
 
 def test_a_folder_of_files_names_one_of_them(tmp_path: Path) -> None:
     for name in ("b.nwb.zarr", "a.nwb.zarr"):
-        with NWBZarrIO(tmp_path / name, "w") as io:
-            io.write(samples.plain_nwbfile())
+        samples.write_zarr(tmp_path / name, samples.plain_nwbfile())
     with pytest.raises(NotZarrError, match=r"a folder of Zarr files.*such as 'a\.nwb\.zarr'"):
         NWBZarrIO(tmp_path, "r")
 

@@ -535,9 +535,10 @@ def places() -> Iterator[HostileFile]:
     # symbolic links as lock files are mended with the locks
     yield zarr("the lock file is a link", after=lambda path: _replace(f"../.{path.name}.lock", "outside")(path))
     yield zarr("the lock file is a folder", after=lambda path: (path.parent / f".{path.name}.lock").mkdir())
-    yield from (HostileFile(name, lambda folder, how=how: _made(folder / "file.zarr", *how)) for name, *how in (
-        ("an empty folder", ""), ("a loop of symbolic links", "loop"), ("a pipe", "pipe"),
-        ("a dangling link", "dangling"), ("an empty file", "file"), ("a file of noise", "file", os.urandom(1000))))  # fmt: skip
+    shapes = (("an empty folder", ""), ("a loop of symbolic links", "loop"), ("a pipe", "pipe"),
+              ("a dangling link", "dangling"), ("an empty file", "file"),
+              ("a file of noise", "file", os.urandom(1000)))  # fmt: skip
+    yield from (HostileFile(name, lambda folder, how=how: _made(folder / "file.zarr", *how)) for name, *how in shapes)
 
 
 def _made(path: Path, how: str, content: bytes = b"") -> Path:
