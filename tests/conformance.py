@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from jsonschema import Draft202012Validator
+from jsonschema import Draft202012Validator, validators
 
 from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
 from hdmf_zarr_backend.arrays.chunks import ChunkReader
@@ -40,7 +40,8 @@ _TYPE = rf"^([<>]([iu][248]|f(2|4|8|12|16)|c(8|16|24|32)|U\d+|[mM]8{_UNIT})|[<>|
 _SPECIAL = {"enum": ["NaN", "Infinity", "-Infinity"]}
 _BASE64 = {"type": "string", "pattern": "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}(==|[A-Za-z0-9+/]=))?$"}
 _FILLS: dict[str, dict[str, Any]] = {
-    "[iu]": {"type": "integer"},
+    **{f"u{n}": {"type": "integer", "minimum": 0, "maximum": 256**n - 1} for n in (1, 2, 4, 8)},
+    **{f"i{n}": {"type": "integer", "minimum": -(256**n // 2), "maximum": 256**n // 2 - 1} for n in (1, 2, 4, 8)},
     "b": {"enum": [True, False, 0, 1]},
     "f": {"anyOf": [{"type": "number"}, _SPECIAL]},
     "c": {"type": "array", "minItems": 2, "maxItems": 2, "items": {"anyOf": [{"type": "number"}, _SPECIAL]}},
@@ -72,6 +73,13 @@ _ARRAY: dict[str, Any] = {
             *(({"type": "string", "pattern": f"^[<>|]{kind}"}, fill) for kind, fill in _FILLS.items()),
             ({"type": "array"}, _BASE64),
         ]
+    ]
+    + [
+        {
+            "if": {"required": ["shape"], "properties": {"shape": {"type": "array", **axes}}},
+            "then": {"properties": {"chunks": axes}},
+        }
+        for axes in ({"minItems": count, "maxItems": count} for count in range(9))
     ],
     "$defs": {
         "shape": {"type": "array", "items": {"type": "integer", "minimum": 0}},
@@ -90,10 +98,12 @@ _ARRAY: dict[str, Any] = {
 }
 _GROUP: dict[str, Any] = {**_ARRAY, "required": ["zarr_format"], "allOf": []}
 _GROUP["properties"] = {"zarr_format": {"type": "integer", "const": 2}}
+_EXACT = Draft202012Validator.TYPE_CHECKER.redefine("integer", lambda _, value: type(value) is int)  # 2.0 is none
+_Rules = validators.extend(Draft202012Validator, type_checker=_EXACT)
 _SCHEMAS = {
-    zarr2.ARRAY: ("array", Draft202012Validator(_ARRAY)),
-    zarr2.GROUP: ("group", Draft202012Validator(_GROUP)),
-    zarr2.ATTRIBUTES: ("attributes", Draft202012Validator({"type": "object"})),
+    zarr2.ARRAY: ("array", _Rules(_ARRAY)),
+    zarr2.GROUP: ("group", _Rules(_GROUP)),
+    zarr2.ATTRIBUTES: ("attributes", _Rules({"type": "object"})),
 }
 _WORDS = {"required": "keys", "additionalProperties": "other-keys", "type": "object"}
 """What the schema of a document as a whole says, in rules."""

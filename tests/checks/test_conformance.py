@@ -68,9 +68,9 @@ PLANTED: dict[str, list[Values]] = {
     "array-object": [{"g/a/.zarray": b"[]"}],
     "array-keys": [without(name) for name in ARRAY],
     "array-other-keys": [array(_nczarr_array={})],
-    "array-zarr-format": [array(zarr_format=number) for number in (3, "2", True)],
-    "array-shape": [array(shape=shape) for shape in ("3", [3.5, 4], [-1, 4], [True, 4])],
-    "array-chunks": [array(chunks=chunks) for chunks in ("2", [0, 4], [None, 4])],
+    "array-zarr-format": [array(zarr_format=number) for number in (3, "2", True, 2.0)],
+    "array-shape": [array(shape=shape) for shape in ("3", [3.0, 4], [-1, 4], [True, 4])],
+    "array-chunks": [array(chunks=chunks) for chunks in ("2", [0, 4], [None, 4], [2], [2, 4, 1])],
     "array-order": [array(order="A")],
     "array-compressor": [array(compressor=codec) for codec in ("zlib", {"level": 1}, {"id": 5})],
     "array-filters": [array(filters=filters) for filters in ({"id": "delta"}, [{"dtype": "<i2"}], [None])],
@@ -86,8 +86,9 @@ PLANTED: dict[str, list[Values]] = {
     "array-fill-value": [
         typed(*case)
         for case in (
-            ("<i2", 1.5), ("|i1", "1"), ("<i8", True), ("|b1", "true"), ("<U2", 5), ("<f4", True), ("<c8", [1, 2, 3]),
-            ("<M8[ns]", 1.5), ("<f4", "nan"), (">f2", "0"), ("|S3", "abc!"), ("|S3", 0), ([["a", "<i2"]], [0]),
+            ("<i2", 1.5), ("<i2", 2**15), ("|u1", -1), ("|i1", "1"), ("<i8", True), ("|b1", "true"), ("<U2", 5),
+            ("<f4", True), ("<c8", [1, 2, 3]), ("<M8[ns]", 1.5), ("<f4", "nan"), (">f2", "0"), ("|S3", "abc!"),
+            ("|S3", 0), ([["a", "<i2"]], [0]),
         )
     ],
     "chunk-key": [{f"g/b/{name}": bytes(9)} for name in ("2.0", "0.1", "0", "00.0", "0/0", "-1.0", "c/0/0")],
