@@ -59,23 +59,22 @@ def test_blocks_in_any_order(folder, keys, chunks):
     assert identical(written(folder / "file.zarr", iterator)[()], VALUES)
 
 
+CUBE = np.arange(24, dtype="i4").reshape(2, 3, 4)
+
+
 @pytest.mark.parametrize(
-    "keys",
+    ("values", "keys"),
     [
-        [np.s_[:1, :1], np.s_[:1, 1:6], np.s_[1:7, :6]],
-        [np.s_[:7, :1], np.s_[:7, 1:4], np.s_[:7, 4:6]],
-        [np.s_[6:7, 5:6], np.s_[:6, :6], np.s_[6:7, :5]],
+        (VALUES, [np.s_[:1, :1], np.s_[:1, 1:6], np.s_[1:7, :6]]),
+        (VALUES, [np.s_[:7, :1], np.s_[:7, 1:4], np.s_[:7, 4:6]]),
+        (VALUES, [np.s_[6:7, 5:6], np.s_[:6, :6], np.s_[6:7, :5]]),
+        (CUBE, [np.s_[:1, :1, :1], np.s_[1:2, :3, :4], np.s_[:1, 1:3, :2], np.s_[:1, :1, 1:4], np.s_[:1, 1:3, 2:4]]),
     ],
-    ids=["first one, then the other", "the second axis", "the last corner first"],
+    ids=["first one, then the other", "the second axis", "the last corner first", "three axes"],
 )
-def test_growing_on_any_axis(folder, keys):
-    assert identical(written(folder / "file.zarr", Blocks(blocks(VALUES, *keys)))[()], VALUES)
-
-
-def test_three_axes_that_grow(folder):
-    cube = np.arange(24, dtype="i4").reshape(2, 3, 4)
-    keys = [np.s_[:1, :1, :1], np.s_[1:2, :3, :4], np.s_[:1, 1:3, :2], np.s_[:1, :1, 1:4], np.s_[:1, 1:3, 2:4]]
-    assert identical(written(folder / "file.zarr", Blocks(blocks(cube, *keys), (None,) * 3))[()], cube)
+def test_growing_on_any_axis(folder, values, keys):
+    iterator = Blocks(blocks(values, *keys), (None,) * values.ndim)
+    assert identical(written(folder / "file.zarr", iterator)[()], values)
 
 
 @pytest.mark.parametrize("chunk_shape", [None, (2, 2), (100, 100)], ids=["no chunk shape", "small", "large"])

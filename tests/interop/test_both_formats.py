@@ -14,10 +14,8 @@ import pytest
 
 from hdmf_zarr_backend import NWBZarrIO, convert, repair, upgrade, verify
 from hdmf_zarr_backend.errors import FormatsDifferWarning
-from hdmf_zarr_backend.interop import add_nczarr
 from tests import samples
 from tests.interop.exchange import SWITCH, arrays_in, ask
-from tests.interop.test_nczarr import assert_equal_values, netcdf
 
 pytestmark = [pytest.mark.peer, pytest.mark.filterwarnings("ignore")]
 
@@ -212,14 +210,3 @@ def test_zarr_without_this_package_and_one_format(request, tmp_path, name, zarr_
     else:
         assert "No Zarr data type found that matches" in answer["refused"]
         assert refused in answer["refused"]
-
-
-def test_netcdf(tmp_path):
-    """Of a file that gets the attributes later; the matrix has one that is written with them."""
-    pytest.importorskip("netCDF4")
-    path = samples.write_zarr(tmp_path / "a.nwb.zarr", zarr_format="both")
-    assert len(add_nczarr(path)) > 80
-    reported = netcdf(path)
-    assert len(reported["arrays"]) > 80
-    assert_equal_values(reported, path)
-    assert verify(path).problems == []

@@ -103,12 +103,6 @@ def test_a_chunk_that_comes_before_its_array(repository):
     assert store.get("data/c/9") is None
 
 
-def test_a_file_is_replaced(repository):
-    write(repository, trees.dataset("old", np.arange(5)))
-    write(repository, trees.dataset("new", np.arange(3)))
-    assert set(read(repository).datasets) == {"new"}
-
-
 def test_what_is_not_possible(repository, tmp_path):
     write(repository, trees.dataset("data", np.arange(5)))
     with pytest.raises(ReadOnlyStoreError, match="read only"):
