@@ -36,13 +36,8 @@ NUMBERS = ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8", "c8
 
 def plain_nwbfile(identifier: str = "plain") -> NWBFile:
     """Return a small file: one time series, some text."""
-    nwbfile = NWBFile(
-        session_description="a small file",
-        identifier=identifier,
-        session_start_time=START,
-        experimenter=["Ada, A.", "Jörg, J."],
-        keywords=TEXTS[:1] + TEXTS[2:],
-    )
+    words = TEXTS[:1] + TEXTS[2:]
+    nwbfile = NWBFile("a small file", identifier, START, experimenter=["Ada, A.", "Jörg, J."], keywords=words)
     nwbfile.add_acquisition(
         TimeSeries(name="trace", data=np.arange(60, dtype="i2").reshape(20, 3), unit="m", rate=10.0, conversion=0.5)
     )
@@ -77,15 +72,9 @@ def rich_nwbfile(identifier: str = "rich", *, positions: bool = True) -> NWBFile
 
 def _add_ecephys(nwbfile: NWBFile, random: np.random.Generator, *, positions: bool) -> None:
     device = nwbfile.create_device(name="probe", description="64 channels", manufacturer="nobody")
+    places = [None, (1.5, 2.5, 1.0) if positions else None]
     shanks = [
-        nwbfile.create_electrode_group(
-            name=f"shank{i}",
-            description=f"shank {i}",
-            location="CA1",
-            device=device,
-            position=(1.5, 2.5, float(i)) if i and positions else None,
-        )
-        for i in range(2)
+        nwbfile.create_electrode_group(f"shank{i}", f"shank {i}", "CA1", device, position=places[i]) for i in range(2)
     ]
     nwbfile.add_electrode_column(name="label", description="a name")
     nwbfile.add_electrode_column(name="good", description="whether it works")
@@ -94,21 +83,12 @@ def _add_ecephys(nwbfile: NWBFile, random: np.random.Generator, *, positions: bo
             group=shanks[i % 2], location="CA1", x=float(i), y=0.0, z=-0.0, label=TEXTS[i], good=bool(i % 2)
         )
     region = nwbfile.create_electrode_table_region([0, 2, 3], "three electrodes")
-    raw = ElectricalSeries(
-        name="raw",
-        data=random.integers(-500, 500, (300, 3), dtype="i2"),
-        electrodes=region,
-        rate=30000.0,
-        conversion=1e-6,
-        channel_conversion=[1.0, 1.1, 0.9],
-    )
-    nwbfile.add_acquisition(raw)
-    series = ElectricalSeries(
-        name="lfp",
-        data=random.standard_normal((100, 3)).astype("f4"),
-        electrodes=nwbfile.create_electrode_table_region([0, 2, 3], "three electrodes"),
-        timestamps=np.linspace(0, 1, 100),
-    )
+    counts = random.integers(-500, 500, (300, 3), dtype="i2")
+    factors = {"conversion": 1e-6, "channel_conversion": [1.0, 1.1, 0.9]}
+    nwbfile.add_acquisition(ElectricalSeries(name="raw", data=counts, electrodes=region, rate=30000.0, **factors))
+    again = nwbfile.create_electrode_table_region([0, 2, 3], "three electrodes")
+    filtered, times = random.standard_normal((100, 3)).astype("f4"), np.linspace(0, 1, 100)
+    series = ElectricalSeries(name="lfp", data=filtered, electrodes=again, timestamps=times)
     lfp = LFP()
     nwbfile.create_processing_module("ecephys", "filtered").add(lfp)
     lfp.add_electrical_series(series)
@@ -119,15 +99,10 @@ def _add_units(nwbfile: NWBFile, random: np.random.Generator) -> None:
     nwbfile.add_unit_column(name="tags", description="several words", index=True)
     for i in range(5):
         nwbfile.add_unit(
-            id=10 * i,
-            spike_times=np.sort(random.random(3 * i)),
-            obs_intervals=[[0.0, 1.0]] * (1 + i % 2),
-            electrodes=[i % 4, (i + 1) % 4],
-            electrode_group=nwbfile.electrode_groups[f"shank{i % 2}"],
-            waveform_mean=random.standard_normal((6, 3)),
-            quality=TEXTS[i],
-            tags=TEXTS[: i % 4],
-        )
+            id=10 * i, spike_times=np.sort(random.random(3 * i)), obs_intervals=[[0.0, 1.0]] * (1 + i % 2),
+            electrodes=[i % 4, (i + 1) % 4], electrode_group=nwbfile.electrode_groups[f"shank{i % 2}"],
+            waveform_mean=random.standard_normal((6, 3)), quality=TEXTS[i], tags=TEXTS[: i % 4],
+        )  # fmt: skip
 
 
 def _add_trials(nwbfile: NWBFile) -> None:
@@ -135,14 +110,9 @@ def _add_trials(nwbfile: NWBFile) -> None:
     nwbfile.add_trial_column(name="stimulus", description="a word")
     nwbfile.add_trial_column(name="licks", description="times, ragged twice", index=2)
     for i in range(4):
-        nwbfile.add_trial(
-            start_time=float(i),
-            stop_time=i + 0.5,
-            stimulus=TEXTS[i],
-            licks=[[i + 0.25] * n for n in range(i)],
-            tags=TEXTS[:i] or ["none"],
-            timeseries=[trace, raw][: 1 + i % 2],
-        )
+        licks, series = [[i + 0.25] * n for n in range(i)], [trace, raw][: 1 + i % 2]
+        words = {"stimulus": TEXTS[i], "tags": TEXTS[:i] or ["none"]}
+        nwbfile.add_trial(start_time=float(i), stop_time=i + 0.5, licks=licks, timeseries=series, **words)
 
 
 def _add_images(nwbfile: NWBFile, random: np.random.Generator) -> None:
@@ -151,41 +121,19 @@ def _add_images(nwbfile: NWBFile, random: np.random.Generator) -> None:
         RGBImage(name="colour", data=random.integers(0, 255, (7, 9, 3), dtype="u1")),
     ]
     nwbfile.add_acquisition(Images(name="pictures", images=images, description="two"))
-    nwbfile.add_stimulus(
-        ImageSeries(
-            name="film",
-            external_file=["a.avi", "b.avi"],
-            starting_frame=[0, 10],
-            format="external",
-            num_samples=20,
-            rate=25.0,
-            unit="n.a.",
-        )
-    )
+    files = {"external_file": ["a.avi", "b.avi"], "starting_frame": [0, 10], "format": "external"}
+    nwbfile.add_stimulus(ImageSeries(name="film", num_samples=20, rate=25.0, unit="n.a.", **files))
 
 
 def _add_ophys(nwbfile: NWBFile, random: np.random.Generator) -> None:
     device = nwbfile.create_device(name="microscope")
     channel = OpticalChannel(name="green", description="GFP", emission_lambda=510.0)
     plane = nwbfile.create_imaging_plane(
-        name="plane",
-        optical_channel=channel,
-        description="a plane",
-        device=device,
-        excitation_lambda=920.0,
-        indicator="GCaMP",
-        location="V1",
-        imaging_rate=30.0,
-        grid_spacing=[0.1, 0.2],
-        grid_spacing_unit="micrometers",
-    )
-    film = TwoPhotonSeries(
-        name="two_photon",
-        data=random.integers(0, 60000, (5, 8, 6), dtype="u2"),
-        imaging_plane=plane,
-        rate=30.0,
-        unit="n.a.",
-    )
+        name="plane", optical_channel=channel, description="a plane", device=device, excitation_lambda=920.0,
+        indicator="GCaMP", location="V1", imaging_rate=30.0, grid_spacing=[0.1, 0.2], grid_spacing_unit="micrometers",
+    )  # fmt: skip
+    frames = random.integers(0, 60000, (5, 8, 6), dtype="u2")
+    film = TwoPhotonSeries(name="two_photon", data=frames, imaging_plane=plane, rate=30.0, unit="n.a.")
     nwbfile.add_acquisition(film)
     segmentation, fluorescence = ImageSegmentation(), Fluorescence()
     module = nwbfile.create_processing_module("ophys", "cells")
@@ -216,17 +164,11 @@ def _add_icephys(nwbfile: NWBFile) -> None:
         )
         nwbfile.add_stimulus(stimulus)
         nwbfile.add_acquisition(response)
-        rows.append(
-            nwbfile.add_intracellular_recording(
-                electrode=electrode,
-                stimulus=stimulus,
-                response=response,
-                stimulus_start_index=0,
-                stimulus_index_count=3,
-                response_start_index=1,
-                response_index_count=2,
-            )
-        )
+        row = nwbfile.add_intracellular_recording(
+            electrode=electrode, stimulus=stimulus, response=response, stimulus_start_index=0, stimulus_index_count=3,
+            response_start_index=1, response_index_count=2,
+        )  # fmt: skip
+        rows.append(row)
     simultaneous = nwbfile.add_icephys_simultaneous_recording(recordings=rows)
     sequential = nwbfile.add_icephys_sequential_recording(
         simultaneous_recordings=[simultaneous], stimulus_type="square"

@@ -110,24 +110,18 @@ def test_a_serializer_is_the_default_one_or_refused():
         )
 
 
-def test_the_advice_for_a_codec():
+@pytest.mark.parametrize(("codec", "advice"), [
+    ("lz9", ("there is no codec with the name 'lz9'. Use 'blosc', 'zstd', 'zlib', 'none', or a codec of numcodecs or "
+            "zarr.")),
+    ({"level": 1}, ("{'level': 1} is not a codec. Give a codec of numcodecs or zarr, or its configuration, a dict with "
+                   "'id' or 'name'.")),
+    ({"name": "bytes"}, ("the codec 'bytes' is not one that this package decodes. Give a compressor or a filter; the "
+                        "codecs that make bytes and shards are not given here.")),
+])  # fmt: skip
+def test_the_advice_for_a_codec(codec, advice):
     with pytest.raises(UsageError) as caught:
-        ZarrDataIO([1], compressor="lz9")
-    assert str(caught.value) == (
-        "there is no codec with the name 'lz9'. Use 'blosc', 'zstd', 'zlib', 'none', or a codec of numcodecs or zarr."
-    )
-    with pytest.raises(UsageError) as caught:
-        ZarrDataIO([1], compressor={"level": 1})
-    assert str(caught.value) == (
-        "{'level': 1} is not a codec. Give a codec of numcodecs or zarr, or its configuration, a dict with 'id' or "
-        "'name'."
-    )
-    with pytest.raises(UsageError) as caught:
-        ZarrDataIO([1], compressor={"name": "bytes"})
-    assert str(caught.value) == (
-        "the codec 'bytes' is not one that this package decodes. Give a compressor or a filter; the codecs that make "
-        "bytes and shards are not given here."
-    )
+        ZarrDataIO([1], compressor=codec)
+    assert str(caught.value) == advice
 
 
 @pytest.mark.parametrize(

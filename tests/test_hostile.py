@@ -306,16 +306,6 @@ def test_codecs_that_are_not_known(store, nothing_runs, monkeypatch, codec, plac
     assert EvilCodec.made == 0
 
 
-@pytest.mark.parametrize(
-    "codec", [3, "blosc", [], {"id": 3}, {"id": ["zlib"]}, {}, {"id": "zlib", "surprise": 1}], ids=str
-)
-def test_codecs_that_are_none(store, nothing_runs, codec):
-    change(store / "acquisition" / "trace" / "data", compressor=codec)
-    with pytest.raises(MetadataError) as caught, opened(store) as io:
-        io.read().acquisition["trace"].data[:]
-    check(caught.value, store, "/acquisition/trace/data")
-
-
 @pytest.mark.parametrize("place", ["compressor", "filters"])
 def test_pickle_where_numbers_should_be(store, marker, nothing_runs, place):
     node = store / "acquisition" / "trace" / "data"
@@ -326,15 +316,22 @@ def test_pickle_where_numbers_should_be(store, marker, nothing_runs, place):
     check(caught.value, store, "/acquisition/trace/data")
 
 
+CODECS: list[Any] = [3, "blosc", [], {"id": 3}, {"id": ["zlib"]}, {}, {"id": "zlib", "surprise": 1}]
+DTYPES: list[Any] = ["os.system", "O", "|O", "i4,|O", [["a", "|O"]], [["a", [["b", "|O"]]]], "|V0", [], [["a"]],
+                     {"id": "x"}, None, "<x9", [["a", "<i4"], ["a", "<i4"]], "V999999999999999999999"]  # fmt: skip
+
+
 @pytest.mark.parametrize(
-    "dtype",
-    ["os.system", "O", "|O", "i4,|O", [["a", "|O"]], [["a", [["b", "|O"]]]], "|V0", [], [["a"]], {"id": "x"}, None,
-     "<x9", [["a", "<i4"], ["a", "<i4"]], "V999999999999999999999"],
+    ("changes", "error"),
+    [
+        *(({"compressor": codec}, MetadataError) for codec in CODECS),
+        *(({"dtype": dtype}, DamagedFileError) for dtype in DTYPES),
+    ],
     ids=str,
-)  # fmt: skip
-def test_invalid_data_types(store, nothing_runs, dtype):
-    change(store / "acquisition" / "trace" / "data", dtype=dtype)
-    with pytest.raises(DamagedFileError) as caught, opened(store) as io:
+)
+def test_invalid_codecs_and_data_types(store, nothing_runs, changes, error):
+    change(store / "acquisition" / "trace" / "data", **changes)
+    with pytest.raises(error) as caught, opened(store) as io:
         io.read().acquisition["trace"].data[:]
     check(caught.value, store, "/acquisition/trace/data")
 

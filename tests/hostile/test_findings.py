@@ -25,6 +25,7 @@ from hdmf_zarr_backend.comparison import compare
 from hdmf_zarr_backend.errors import ChunkError, LimitError, StoreError, UsageError, ZarrBackendError
 from hdmf_zarr_backend.options import ReadOptions, WriteOptions
 from tests import trees
+from tests.documents import change_attributes
 from tests.hostile.files import put
 from tests.hostile.operations import LIMITS, use
 from tests.hostile.seeds import Files, listed, written
@@ -195,21 +196,8 @@ def marked(path: Path, shift: float, *, is_linked: bool = True) -> Path:
             for mark in MARKS
             for source in (".", f"../{mark}")
         ]
-        document("", lambda attributes: attributes.update(zarr_link=links, to=links[0]))(path)
+        change_attributes(path, "", lambda attributes: attributes.update(zarr_link=links, to=links[0]))
     return path
-
-
-def document(node: str, change: Callable[[dict[str, Any]], Any]) -> Callable[[Path], None]:
-    """Return what changes the attributes of a node, and leaves the file without a consolidated document."""
-
-    def spoil(path: Path) -> None:
-        (path / ".zmetadata").unlink(missing_ok=True)
-        place = path / node / ".zattrs"
-        content = json.loads(place.read_text())
-        change(content)
-        place.write_text(json.dumps(content))
-
-    return spoil
 
 
 def is_clean(text: str) -> bool:
@@ -300,7 +288,7 @@ def test_nothing_of_a_file_controls_the_terminal_of_a_python_program(marked_file
 def test_a_link_to_a_url_that_nobody_can_request(tmp_path, scheme):
     marked(tmp_path / "a.zarr", 0.0, is_linked=False)
     links = [{"name": "far", "source": f"{scheme}://127.0.0.1:1/{'a' * 70_000}", "path": "/x"}]
-    document("", lambda attributes: attributes.update(zarr_link=links))(tmp_path / "a.zarr")
+    change_attributes(tmp_path / "a.zarr", "", lambda attributes: attributes.update(zarr_link=links))
     with pytest.warns(BrokenLinkWarning, match="70,0.. characters"), ZarrIO(tmp_path / "a.zarr", "r") as io:
         assert not io.read_builder().links
     found = verify(tmp_path / "a.zarr", "links").problems

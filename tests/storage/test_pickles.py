@@ -655,19 +655,7 @@ def test_an_error_travels_between_processes() -> None:
 _SEEDS = [chunk(name) for name in CHUNKS]
 _PARTS = [b"h%c" % i for i in range(30)] + [b"K%c" % i for i in (0, 1, 2, 8)]
 _PARTS += [bytes([code]) for code in b".(])}NJKIeatudsqrhjgcRbpXCBlGFLV\x81\x85\x86\x87\x88\x89\x8a\x8c\x93\x94"]
-_PARTS += [
-    NDARRAY,
-    RECONSTRUCT,
-    SCALAR,
-    OBJECT,
-    WIDE,
-    POINTERS,
-    text("V8"),
-    text("O8"),
-    text("|"),
-    raw(b"b"),
-    integer(-1),
-]
+_PARTS += [NDARRAY, RECONSTRUCT, SCALAR, OBJECT, WIDE, POINTERS, *map(text, ("V8", "O8", "|")), raw(b"b"), integer(-1)]
 
 
 def _changed(data: bytes, rng: random.Random) -> bytes:

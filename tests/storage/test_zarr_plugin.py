@@ -109,9 +109,10 @@ OURS: dict[str, Any] = {
 }
 
 
-def _write_ours(folder: Path) -> Path:
+@pytest.fixture
+def ours(tmp_path: Path) -> Path:
     """The forms of arrays that this package writes in format 2 (docs: what is stored as what)."""
-    store = _Store(folder)
+    store = _Store(tmp_path / "ours.zarr")
     store.group("table", colnames=["refs", "rows"])
     json2, text, raw = numcodecs.JSON(), numcodecs.VLenUTF8(), numcodecs.VLenBytes()
     store.array("numbers", np.arange(3, dtype="<i8"), dims=["n"], zarr_dtype="int64")
@@ -125,11 +126,6 @@ def _write_ours(folder: Path) -> Path:
     store.array("table/none", np.empty((0, 3), object), codec=json2, dims=["no_rows", "fields"])
     store.array("spec", _object(OURS["spec"], (1,)), codec=json2, dims=["scalar"], zarr_dtype="scalar")
     return store.finish()
-
-
-@pytest.fixture
-def ours(tmp_path: Path) -> Path:
-    return _write_ours(tmp_path / "ours.zarr")
 
 
 # --- other interpreters ---------------------------------------------------------------------------------------------
@@ -161,10 +157,7 @@ def dump(group):
 """
 
 
-def _declared() -> str:
-    tables = tomllib.loads((_ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["entry-points"]
-    lines = [[f"[{group}]", *(f"{k} = {v}" for k, v in entries.items())] for group, entries in tables.items()]
-    return "\n".join(itertools.chain.from_iterable(lines)) + "\n"
+_TABLES = tomllib.loads((_ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["entry-points"]
 
 
 @pytest.fixture(scope="module")
@@ -174,7 +167,8 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     about = folder / "hdmf_zarr_backend_as_declared-0.dist-info"
     about.mkdir()
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: hdmf-zarr-backend-as-declared\nVersion: 0\n")
-    (about / "entry_points.txt").write_text(_declared())
+    lines = [[f"[{group}]", *(f"{k} = {v}" for k, v in entries.items())] for group, entries in _TABLES.items()]
+    (about / "entry_points.txt").write_text("\n".join(itertools.chain.from_iterable(lines)) + "\n")
     return folder
 
 
@@ -202,12 +196,11 @@ def _plain(value: Any) -> Any:
 
 
 def test_the_project_declares_what_zarr_looks_for() -> None:
-    entries = tomllib.loads((_ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["entry-points"]
     for group, name, kind in (
         ("zarr.data_type", "hdmf_zarr_backend.json2", plugin.JSON2ObjectDType),
         ("zarr.buffer", "hdmf_zarr_backend", plugin.PluginBuffer),
     ):
-        point = importlib.metadata.EntryPoint(name=name, value=entries[group][name], group=group)
+        point = importlib.metadata.EntryPoint(name=name, value=_TABLES[group][name], group=group)
         assert point.load() is kind
 
 
@@ -342,8 +335,9 @@ class _OldPickle(numcodecs.Pickle):  # type: ignore[misc]  # numcodecs has no ty
 COMPOUND = np.dtype([("idx_start", "<i4"), ("count", "<i4"), ("timeseries", "O")])
 
 
-def _write_legacy(folder: Path) -> Path:
-    store = _Store(folder)
+@pytest.fixture
+def old_store(tmp_path: Path) -> Path:
+    store = _Store(tmp_path / "old.zarr")
     pickled = _OldPickle()
     zero = base64.b64encode(pickle.dumps(0, protocol=5)).decode()
     refs = _object([_Reference(_reference("/a")), _Reference(_reference("/b"))], (2,))
@@ -365,11 +359,6 @@ LEGACY: dict[str, Any] = {
     "text": ["0", ""],
     "spec": ["{}", "0"],
 }
-
-
-@pytest.fixture
-def old_store(tmp_path: Path) -> Path:
-    return _write_legacy(tmp_path / "old.zarr")
 
 
 @pytest.mark.parametrize("use_consolidated", [True, False], ids=["consolidated", "listed"])
