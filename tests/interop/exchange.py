@@ -12,15 +12,21 @@ from pynwb import NWBHDF5IO, TimeSeries
 
 from hdmf_zarr_backend import NWBZarrIO
 from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
+from hdmf_zarr_backend.arrays.chunks import ChunkReader
 from hdmf_zarr_backend.arrays.lazy import LazyArray
 from hdmf_zarr_backend.comparison import compare
 from hdmf_zarr_backend.files.parser import parse
 from hdmf_zarr_backend.model.nodes import Dataset
 from hdmf_zarr_backend.stores.local import LocalStore
+from tests.interop import digests
+from tests.interop.digests import digest
 from tests.peers import Peer
 
 SWITCH = {"NUMCODECS_ALLOW_UNSAFE_PICKLE_DECODE": "1"}
 """What numcodecs wants before it decodes a pickle."""
+
+DIGESTS = Path(digests.__file__).read_text(encoding="utf-8")
+"""The text of `digest`, for scripts."""
 
 LOSSES = {
     "dtype", "byte-order", "text-encoding", "maxshape", "chunks", "layout", "filters", "fill",
@@ -28,46 +34,39 @@ LOSSES = {
 }  # fmt: skip
 """What hdmf-zarr has no place for, or its export through containers leaves to HDF5IO's defaults."""
 
-_CONVERT = """
+_EACH = """
 import json, sys, warnings
 warnings.simplefilter("ignore")
-from hdmf_zarr import NWBZarrIO
-from pynwb import NWBHDF5IO
-
-reported = {}
-for name, source, target in json.load(open(sys.argv[1])):
-    reported[name] = None
-    try:
-        with NWBHDF5IO(source, "r") as io, NWBZarrIO(target, "w") as out:
-            out.export(io, write_args={"link_data": False})
-    except Exception as error:
-        reported[name] = f"{type(error).__name__}: {error}"[-2000:]
-print(json.dumps(reported))
-"""
-
-_USE = """
-import json, sys, warnings
-warnings.simplefilter("ignore")
+import hdmf_zarr
 from hdmf_zarr import NWBZarrIO
 from pynwb import NWBHDF5IO, validate
 
+%s
 reported = {}
-steps, rows = json.load(open(sys.argv[1]))
-for name, source, target in rows:
-    reported[name] = {"errors": [], **dict.fromkeys(steps)}
-    for step in steps:
-        try:
-            with NWBZarrIO(source, "r") as io:
-                if step == "read":
-                    io.read()
-                elif step == "validate":
-                    reported[name]["errors"] = [str(error) for error in validate(io=io)]
-                else:
-                    with NWBHDF5IO(target, "w") as out:
-                        out.export(io, write_args={"link_data": False})
-        except Exception as error:
-            reported[name][step] = f"{type(error).__name__}: {error}"[-2000:]
+for name, *arguments in json.load(open(sys.argv[1])):
+    try:
+        reported[name] = [act(*arguments), ""]
+    except Exception as error:
+        reported[name] = [None, f"{type(error).__name__}: {error}"[-2000:]]
 print(json.dumps(reported))
+"""
+
+_CONVERT = """
+def act(source, target):
+    with NWBHDF5IO(source, "r") as io, NWBZarrIO(target, "w") as out:
+        out.export(io, write_args={"link_data": False})
+"""
+
+_USE = """
+def act(step, source, target):
+    with NWBZarrIO(source, "r") as io:
+        if step == "read":
+            io.read()
+        elif step == "validate":
+            return [str(error) for error in validate(io=io)]
+        else:
+            with NWBHDF5IO(target, "w") as out:
+                out.export(io, write_args={"link_data": False})
 """
 
 _READ_ADDED = """
@@ -85,6 +84,15 @@ def ask(peer: Peer, script: str, rows: list[Any], folder: Path, *more: Path, **e
     return peer.run(script, folder / "rows.json", *more, env=environment, timeout=1200)
 
 
+def ask_of_each(
+    peer: Peer, act: str, rows: list[Any], folder: Path, **environment: str
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Call the function ``act`` in the peer's interpreter with each row but its name; return values, and failures."""
+    reported = ask(peer, _EACH % act, rows, folder, **environment)
+    values = {name: value for name, (value, failure) in reported.items() if not failure}
+    return values, {name: failure for name, (_, failure) in reported.items() if failure}
+
+
 def assert_only(failed: dict[str, str], expected: dict[str, str], asked: Any) -> None:
     """Assert that just the expected files failed, of those that were asked for, and for the expected reasons."""
     assert failed.keys() == expected.keys() & set(asked), failed
@@ -96,11 +104,10 @@ def converted(
 ) -> dict[str, Path]:
     """Let the peer convert HDF5 files; return those that it can, where just the ``expected`` ones are others."""
     targets = {name: folder / f"{name}.nwb.zarr" for name in sources}
-    reported = ask(
-        peer, _CONVERT, [[name, path, targets[name]] for name, path in sources.items()], folder, **environment
-    )
-    assert_only({name: text for name, text in reported.items() if text}, expected, sources)
-    return {name: path for name, path in targets.items() if not reported[name]}
+    rows = [[name, path, targets[name]] for name, path in sources.items()]
+    made, failed = ask_of_each(peer, _CONVERT, rows, folder, **environment)
+    assert_only(failed, expected, sources)
+    return {name: targets[name] for name in made}
 
 
 def used(peer: Peer, files: dict[str, Path], folder: Path, *steps: str, **environment: str) -> dict[str, Any]:
@@ -113,9 +120,12 @@ def used(peer: Peer, files: dict[str, Path], folder: Path, *steps: str, **enviro
     *steps : str
         Of ``"read"``, ``"validate"``, ``"export"``.
     """
-    rows = [[name, path, folder / f"{name}.nwb"] for name, path in files.items()]
-    found: dict[str, Any] = ask(peer, _USE, [steps, rows], folder, **environment)
-    return found
+    rows = [[f"{step} {name}", step, files[name], folder / f"{name}.nwb"] for name in files for step in steps]
+    values, failed = ask_of_each(peer, _USE, rows, folder, **environment)
+    return {
+        name: {"errors": values.get(f"validate {name}") or [], **{step: failed.get(f"{step} {name}") for step in steps}}
+        for name in files
+    }
 
 
 def failures(reported: dict[str, Any], step: str) -> dict[str, str]:
@@ -130,6 +140,16 @@ def arrays_in(path: Path, zarr_format: int | None = None) -> dict[str, LazyArray
     return {place: LazyArray(store, place, node, cache) for place, node in nodes if isinstance(node, Dataset)}
 
 
+def digests_of(path: Path) -> dict[str, Any]:
+    """Return what our own reader says of each array, as it is stored."""
+    store, cache = LocalStore(str(path)), ChunkCache()
+    return {
+        place: digest(ChunkReader(store, place, node.stored, cache).read())
+        for place, node in parse(store).hierarchy.walk()
+        if isinstance(node, Dataset)
+    }
+
+
 def read(path: Path) -> Any:
     """Return the file as we read it."""
     with NWBZarrIO(path) as io:
@@ -142,23 +162,21 @@ def export(source: Path, target: Path) -> None:
         out.export(io, write_args={"link_data": False})
 
 
-def differences(ours: Path, theirs: Path, source: Path | None) -> list[str]:
-    """Compare two exports of one file; its object ids only where it has some, else each export makes up its own."""
-    ignored = set(LOSSES)
-    if source is not None:
-        with h5py.File(source, "r") as file:
-            ignored |= set() if "object_id" in file.attrs else {"object_id"}
-    return [str(difference) for difference in compare(ours, theirs, ignore=ignored)]
-
-
 def exports_that_differ(
     files: dict[str, Path], theirs: Path, sources: dict[str, Path], names: set[str], folder: Path
 ) -> dict[str, list[str]]:
-    """Compare the exports of the peer with ours, and return of those that differ in what."""
+    """Compare the exports of the peer with ours, and return of those that differ in what.
+
+    Object ids are compared only where the source has some, else each export makes up its own.
+    """
     found = {}
     for name in names:
         export(files[name], folder / "ours.nwb")
-        found[name] = differences(folder / "ours.nwb", theirs / f"{name}.nwb", sources.get(name))
+        ignored = set(LOSSES)
+        if name in sources:
+            with h5py.File(sources[name], "r") as file:
+                ignored |= set() if "object_id" in file.attrs else {"object_id"}
+        found[name] = list(map(str, compare(folder / "ours.nwb", theirs / f"{name}.nwb", ignore=ignored)))
     return {name: lost for name, lost in found.items() if lost}
 
 

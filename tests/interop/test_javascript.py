@@ -22,7 +22,6 @@ from tests.interop.test_matrix import (
     NO_JSON,
     ask_zarrita,
     is_odd_for_zarrita,
-    read_by_zarrita,
     write_matrix_file,
 )
 from tests.javascript import run_node
@@ -152,7 +151,6 @@ def test_zarrita_reads_the_consolidated_document_and_every_array_that_it_can_typ
     path = written(zarr_format, True)
     arrays = arrays_in(path)
     expected = {place for place, data in arrays.items() if not is_odd_for_zarrita(data)}
-    assert expected - read_by_zarrita(path, arrays).keys() == set()
     reported = ask_zarrita(path, arrays, consolidated=True)
     print(f"\nformat {zarr_format}, {len(reported['arrays'])} of {len(arrays)} arrays, consolidated")  # noqa: T201 - the count
     assert expected - reported["arrays"].keys() == set()

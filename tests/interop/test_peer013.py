@@ -13,25 +13,20 @@ from typing import Any
 
 import pytest
 
-from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
-from hdmf_zarr_backend.arrays.chunks import ChunkReader
 from hdmf_zarr_backend.comparison import compare
 from hdmf_zarr_backend.conversion.convert import convert
-from hdmf_zarr_backend.files.parser import parse
 from hdmf_zarr_backend.interop import add_nczarr
-from hdmf_zarr_backend.model.nodes import Dataset
 from hdmf_zarr_backend.options import WriteOptions
-from hdmf_zarr_backend.stores.local import LocalStore
 from tests import samples
-from tests.interop import digests
-from tests.interop.conftest import CANNOT_BUILD
-from tests.interop.digests import digest
+from tests.interop.conftest import CANNOT_BUILD, CANNOT_READ
 from tests.interop.exchange import (
+    DIGESTS,
     LOSSES,
     SWITCH,
     ask,
     assert_only,
     check_added,
+    digests_of,
     export,
     exports_that_differ,
     failures,
@@ -46,8 +41,6 @@ pytestmark = [
     # old files state less than the present schema requires, in many ways; pynwb and hdmf report each
     pytest.mark.filterwarnings("ignore"),
 ]
-
-_DIGESTS = Path(digests.__file__).read_text(encoding="utf-8")
 
 _DIGEST_WITH_ZARR_2 = """
 import sys, zarr
@@ -67,9 +60,6 @@ print(json.dumps(len(reported)))
 
 
 # ---- 0.13 reads ours -----------------------------------------------------------------------------------------------
-
-CANNOT_READ = {"ndxpose__test_pose": r"SkeletonInstance object due to: .*incorrect type for 'id'"}
-"""Files that 0.13 cannot read however they are written: it loses that an attribute is unsigned."""
 
 OWN_LOSSES = {
     name: ["/general/extracellular_ephys/shank1/position shape: () | (1,)"] for name in ("rich", "rich_as_written")
@@ -148,15 +138,10 @@ def test_a_file_of_013_is_added_to_and_013_reads_it(theirs, peer013, tmp_path):
 def _different_arrays(files: dict[str, Path], peer: Peer, folder: Path, **environment: str) -> dict[str, Any]:
     """Compare the values that we decode, as they are stored, with those that zarr 2 decodes in the peer's process."""
     answer = folder / "digests.json"
-    assert ask(peer, _DIGESTS + _DIGEST_WITH_ZARR_2, [*files.items()], folder, answer, **environment) == len(files)
+    assert ask(peer, DIGESTS + _DIGEST_WITH_ZARR_2, [*files.items()], folder, answer, **environment) == len(files)
     different, number = {}, 0
     for name, expected in json.loads(answer.read_text()).items():
-        keys = LocalStore(str(files[name]))
-        found = {
-            path: digest(ChunkReader(keys, path, node.stored, ChunkCache()).read())
-            for path, node in parse(keys).hierarchy.walk()
-            if isinstance(node, Dataset)
-        }
+        found = digests_of(files[name])
         number += len(found)
         wrong = {path for path in expected.keys() | found.keys() if expected.get(path) != found.get(path)}
         if wrong:

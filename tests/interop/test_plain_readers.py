@@ -16,17 +16,12 @@ from typing import Any
 import pytest
 from hdmf.build import GroupBuilder
 
-from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
-from hdmf_zarr_backend.arrays.chunks import ChunkReader
 from hdmf_zarr_backend.files.parser import parse
 from hdmf_zarr_backend.model.nodes import Dataset, Group, Hierarchy
 from hdmf_zarr_backend.stores.local import LocalStore
 from tests import samples
-from tests.interop import digests
-from tests.interop.digests import digest
+from tests.interop.exchange import DIGESTS, digests_of
 from tests.trees import write_builder
-
-_DIGESTS = Path(digests.__file__).read_text(encoding="utf-8")
 
 _ZARR = """
 import sys, zarr
@@ -74,7 +69,7 @@ def run(script: str, rows: list[Any], folder: Path, *, digests: bool = True) -> 
     if not any(entry.value.startswith("hdmf_zarr_backend.") for entry in entry_points(group="zarr.data_type")):
         pytest.fail("hdmf-zarr-backend is on the path but not installed: zarr does not find its entry points")
     (folder / "rows.json").write_text(json.dumps(rows, default=str))
-    (folder / "script.py").write_text((_DIGESTS if digests else "import json\n") + script + _NOT_IMPORTED)
+    (folder / "script.py").write_text((DIGESTS if digests else "import json\n") + script + _NOT_IMPORTED)
     answer = subprocess.run(
         [sys.executable, "-W", "error", folder / "script.py", folder / "rows.json"],
         capture_output=True,
@@ -93,15 +88,6 @@ def arrays_of(path: Path) -> dict[str, Dataset[Any]]:
 
 def _hierarchy(path: Path) -> Hierarchy:
     return parse(LocalStore(str(path))).hierarchy
-
-
-def digests_of(path: Path) -> dict[str, Any]:
-    """Return what our own reader says of each array, as it is stored."""
-    keys = LocalStore(str(path))
-    return {
-        place: digest(ChunkReader(keys, place, node.stored, ChunkCache()).read())
-        for place, node in arrays_of(path).items()
-    }
 
 
 @pytest.fixture(scope="module")

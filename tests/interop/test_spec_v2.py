@@ -22,10 +22,9 @@ from hdmf_zarr_backend import ZarrIO, consolidate
 from hdmf_zarr_backend.errors import ValueRefusedError
 from hdmf_zarr_backend.formats.references import ZarrReference
 from tests.conformance import conformance
-from tests.interop import digests
 from tests.interop.digests import digest
-from tests.interop.exchange import ask
-from tests.interop.test_plain_readers import arrays_of, digests_of
+from tests.interop.exchange import DIGESTS, ask, digests_of
+from tests.interop.test_plain_readers import arrays_of
 from tests.peers import Peer
 
 Store = dict[str, Any]
@@ -148,8 +147,7 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.fixture(scope="module")
 def read_by_zarr_2(stores: dict[str, Path], peer013: Peer, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    code = Path(digests.__file__).read_text(encoding="utf-8") + _READ
-    return ask(peer013, code, [*stores.items()], tmp_path_factory.mktemp("zarr2"))
+    return ask(peer013, DIGESTS + _READ, [*stores.items()], tmp_path_factory.mktemp("zarr2"))
 
 
 @pytest.mark.peer
