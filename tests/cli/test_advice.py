@@ -177,15 +177,6 @@ def test_data_take_the_names_that_convert_takes(name, codec, tmp_path):
     assert (found and found["id"]) == codec
 
 
-@pytest.mark.parametrize(
-    "codec", ["lzo", "keep", *([] if IS_ZARR_2 else [zarr.codecs.BytesCodec()]), {"name": "transpose"}]
-)
-def test_what_cannot_compress_is_refused(codec):
-    with pytest.raises(UsageError) as caught:
-        ZarrDataIO([1], compressor=codec)
-    assert caught.value.remedy
-
-
 # ---- calls ----------------------------------------------------------------------------------------------------------
 
 

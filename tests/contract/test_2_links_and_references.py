@@ -221,15 +221,6 @@ def reference_file(path: Place, data: Any, dtype: Any = "object", **attributes: 
     return read_builder(write_builder(path, root(target, other, holder)))
 
 
-def test_references_in_datasets_of_three_axes(folder):
-    names = [[["target"], ["other"]]] * 2
-    found = reference_file(folder / "file.zarr", names)
-    data = found["holder/it"].data
-    assert (data.shape, found["holder/it"].dtype) == ((2, 2, 1), "object")
-    assert [[[each.name for each in row] for row in rows] for rows in data[:]] == names
-    assert data[1, 1, 0] is found["other"]
-
-
 @pytest.mark.parametrize("names", ["to number text", "number to text", "number text to", "to also"])
 def test_references_in_compound_fields_of_any_position(folder, names):
     types = {"number": "int32", "text": "utf8", "to": "object", "also": "object"}

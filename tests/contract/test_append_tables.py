@@ -113,31 +113,25 @@ def table_of(path: Place) -> Place:
 
 
 @pytest.mark.parametrize(
-    "row",
-    [NEW, list(NEW), np.array(NEW, NESTED), np.array([NEW], NESTED)[0]],
-    ids=["tuple", "list", "array without axes", "element"],
+    ("put", "given", "count"),
+    [
+        *((append_data, row, 1) for row in (NEW, list(NEW), np.array(NEW, NESTED), np.array([NEW], NESTED)[0])),
+        (extend_data, [NEW, NEW], 2),
+        (extend_data, (NEW, NEW), 2),
+        (extend_data, np.array([NEW, NEW], NESTED), 2),
+        (extend_data, list(np.array([NEW, NEW], NESTED)), 2),
+    ],
 )
-def test_one_row_is_added(folder, row):
+def test_rows_are_added_and_assigned(folder, put, given, count):
     """As hdmf adds a value to a column that is not ragged, fields of several elements and inner fields included."""
-    path = table_of(folder / "file.zarr")
-    with ZarrIO(path, "r+") as io:
-        append_data(io.read_builder()["rows"].data, row)
-    assert same_rows(read_builder(path)["rows"].data[:], [*ROWS, np.array(NEW, NESTED)])
-
-
-@pytest.mark.parametrize(
-    "rows",
-    [[NEW, NEW], np.array([NEW, NEW], NESTED), list(np.array([NEW, NEW], NESTED)), (NEW, NEW)],
-    ids=["tuples", "array", "elements", "tuple of tuples"],
-)
-def test_rows_are_added_and_assigned(folder, rows):
-    path = table_of(folder / "file.zarr")
+    path, new = table_of(folder / "file.zarr"), np.array(NEW, NESTED)
     with ZarrIO(path, "r+") as io:
         data = io.read_builder()["rows"].data
-        extend_data(data, rows)
+        put(data, given)
+        assert same_rows(data[:], [*ROWS, *[new] * count])
         data[0] = NEW
         data[1:2] = np.array([NEW], NESTED)
-    assert same_rows(read_builder(path)["rows"].data[:], [np.array(NEW, NESTED)] * 4)
+    assert same_rows(read_builder(path)["rows"].data[:], [new] * (2 + count))
 
 
 @pytest.mark.parametrize(

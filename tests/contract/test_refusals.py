@@ -26,7 +26,6 @@ from hdmf_zarr_backend.errors import (
     NameRefusedError,
     NestingError,
     ReferenceTargetError,
-    StoreExistsError,
     StoreNotFoundError,
     UsageError,
     ValueRefusedError,
@@ -129,16 +128,6 @@ def test_the_rest_of_a_file_with_a_damaged_chunk_reads(plain):
 
 
 # ---- refusing to write ---------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("mode", ["w-", "x"])
-def test_modes_that_make_new_files_only(plain, mode):
-    before = contents(plain)
-    with pytest.raises(StoreExistsError) as caught:
-        NWBZarrIO(plain, mode)
-    check(caught.value, plain)
-    assert isinstance(caught.value, UnsupportedOperation)
-    assert contents(plain) == before
 
 
 class BrokenError(Exception):

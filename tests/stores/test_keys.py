@@ -24,7 +24,7 @@ from hdmf_zarr_backend.errors import (
 )
 from hdmf_zarr_backend.model.link_sources import resolve_source
 from hdmf_zarr_backend.stores import remote, wrappers
-from hdmf_zarr_backend.stores.base import Abilities, Store
+from hdmf_zarr_backend.stores.base import Abilities
 from hdmf_zarr_backend.stores.local import LocalStore
 from hdmf_zarr_backend.stores.memory import MemoryStore
 from hdmf_zarr_backend.stores.opening import may_exist, open_neighbour, open_store
@@ -290,13 +290,6 @@ def test_a_store_that_was_opened_before_a_fork_says_so(s3, monkeypatch):
     monkeypatch.setattr(obstore_module.os, "getpid", lambda: -1)
     with pytest.raises(StoreError, match="forked"):
         keys.get("a")
-
-
-def test_a_zip_file_that_is_not_there(tmp_path):
-    keys: Store = open_store(tmp_path / "a.zip")
-    assert not keys.exists()
-    assert keys.get("a") is keys.get_ranges("a", [(0, 1)]) is None
-    assert keys.sizes("") == {}
 
 
 # ---- places that are named in other words, and those that are none ---------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
 from pathlib import Path
 from typing import Any
@@ -11,44 +12,20 @@ from pynwb import TimeSeries
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrIO
 from hdmf_zarr_backend.errors import UsageError
-from hdmf_zarr_backend.options import WriteOptions
 from tests import samples, trees
 
 
-@pytest.mark.parametrize("mode", ["r", "r-"])
-def test_without_a_consolidated_document(tmp_path, zarr_format, mode):
-    with ZarrIO(
-        tmp_path / "a.zarr", "w", zarr_format=zarr_format, write_options=WriteOptions(consolidate_metadata=False)
-    ) as io:
-        io.write_builder(trees.root(trees.group("g", note="x")))
-    for named in (2, 3, None):
-        with ZarrIO(tmp_path / "a.zarr", mode, zarr_format=named) as io:
-            assert io.read_builder().groups["g"].attributes["note"] == "x"
-            assert io.zarr_format == zarr_format
-
-
-@pytest.fixture
-def both(tmp_path: Path) -> Path:
-    """A folder with a file of each format in it; a note says which one it is."""
+def test_of_both_formats_the_one_that_is_named_is_read_and_the_one_that_everybody_reads_is_changed(tmp_path):
     for zarr_format in (2, 3):
-        trees.write_builder(
-            tmp_path / f"{zarr_format}.zarr", trees.root(note=str(zarr_format)), zarr_format=zarr_format
-        )
-    shutil.copytree(tmp_path / "2.zarr", tmp_path / "3.zarr", dirs_exist_ok=True)
-    return tmp_path / "3.zarr"
-
-
-@pytest.mark.parametrize("mode", ["r", "r-"])
-def test_of_both_formats_the_one_that_is_named(both, mode):
-    for named, found in ((None, "3"), (2, "2"), (3, "3")):
+        tree = trees.root(note=str(zarr_format))
+        trees.write_builder(tmp_path / f"{zarr_format}.zarr", tree, zarr_format=zarr_format)
+    both = shutil.copytree(tmp_path / "2.zarr", tmp_path / "3.zarr", dirs_exist_ok=True)
+    for mode, (named, found) in itertools.product(("r", "r-"), ((None, "3"), (2, "2"), (3, "3"))):
         with ZarrIO(both, mode, zarr_format=named) as io:
             assert io.read_builder().attributes["note"] == found
-
-
-@pytest.mark.parametrize("mode", ["r+", "a"])
-def test_a_change_is_made_to_what_everybody_reads(both, mode):
-    with pytest.raises(UsageError, match="of Zarr format 3"):
-        ZarrIO(both, mode, zarr_format=2)
+    for mode in ("r+", "a"):
+        with pytest.raises(UsageError, match="of Zarr format 3"):
+            ZarrIO(both, mode, zarr_format=2)
 
 
 # ---- neighbours -----------------------------------------------------------------------------------------------------
