@@ -508,21 +508,15 @@ def test_an_upgrade_that_fails_leaves_the_file_as_it_was(small):
     upgrade(Keys(before), drop=3)
     files = Dying(before)
     files.left = _count(before, lambda files: upgrade(Keys(files), keep=True) and None) // 2
-    files.error = lambda: OSError(28, "No space left on device")
-    with pytest.raises((OSError, ZarrBackendError), match="No space"):
-        _fails_once(files)
-    assert dict(files) == before
 
-
-def _fails_once(files: Dying) -> None:
-    fail = files.error
-
-    def error() -> BaseException:
+    def fail_once() -> OSError:
         files.left = 10**9
-        return fail()
+        return OSError(28, "No space left on device")
 
-    files.error = error
-    upgrade(Keys(files), keep=True)
+    files.error = fail_once
+    with pytest.raises((OSError, ZarrBackendError), match="No space"):
+        upgrade(Keys(files), keep=True)
+    assert dict(files) == before
 
 
 # ---- other writers --------------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -105,13 +106,17 @@ def test_whatever_exists_is_refused_and_replaced_on_request(work: Path, kind: st
         assert sorted(os.listdir()) == sorted(["session.nwb", "source.zarr", target])
 
 
-def test_an_empty_folder_may_be_the_target(work: Path) -> None:
-    for name, options in (("a.zarr", {}), ("b.zarr", {"zarr_format": 3})):
-        Path(name).mkdir()
+def test_an_empty_folder_or_a_link_to_one_may_be_the_target(work: Path) -> None:
+    Path("disk").mkdir()
+    os.symlink("disk", "link.zarr")
+    for name, options in (("a.zarr", {}), ("b.zarr", {"zarr_format": 3}), ("link.zarr", {})):
+        Path(name).mkdir(exist_ok=True)
         convert("session.nwb", name, **options)  # type: ignore[arg-type]
         with NWBZarrIO(name, "r", load_namespaces=False) as io:
             assert io.read().identifier
-    assert sorted(os.listdir()) == ["a.zarr", "b.zarr", "session.nwb"]
+    assert sorted(os.listdir()) == ["a.zarr", "b.zarr", "disk", "link.zarr", "session.nwb"]
+    assert Path("link.zarr").is_symlink()
+    assert Path("disk/.zgroup").exists()
 
 
 def test_what_appears_during_the_conversion_stays(work: Path) -> None:
@@ -247,14 +252,6 @@ def test_a_link_to_an_hdf5_file_or_to_references_is_followed_and_stays(work: Pat
     assert sorted(os.listdir("disk")) == ["real.json", "real.nwb"]
 
 
-def test_a_link_to_an_empty_folder_may_be_the_target(work: Path) -> None:
-    Path("disk").mkdir()
-    os.symlink("disk", "link.zarr")
-    convert("session.nwb", "link.zarr")
-    assert Path("link.zarr").is_symlink()
-    assert Path("disk/.zgroup").exists()
-
-
 @pytest.mark.parametrize("mode", ["w", "a", "x"])
 @pytest.mark.parametrize("leads", ["nowhere.zarr", "link.zarr"])
 def test_a_link_that_leads_nowhere_is_refused(work: Path, mode: str, leads: str) -> None:
@@ -353,22 +350,14 @@ def test_where_the_new_file_is(work: Path, arguments: list[str], made: str, is_t
     assert {name for name in stored_files(work) if not name.startswith(made)} == before
 
 
-@pytest.mark.parametrize("name", ["there", "there/", "there.zarr", "there.zarr/"])
-def test_a_zarr_file_is_not_a_folder_for_new_files(work: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    convert("session.nwb", name.rstrip("/"), to="zarr")
+def test_a_zarr_file_is_not_a_folder_for_new_files_nor_replaced(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whether it is given, or beside the source, where it would be made without a target."""
+    for name in ("there", "there.zarr", "session.nwb.zarr"):
+        convert("session.nwb", name, to="zarr")
     before = stored_files(work)
-    assert main(["convert", "session.nwb", name]) == 2
-    assert "exists already" in capsys.readouterr().err
-    assert stored_files(work) == before
-
-
-def test_without_a_target_what_is_beside_the_source_is_not_replaced(
-    work: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["convert", "session.nwb"]) == 0
-    before = stored_files(work)
-    assert main(["convert", "session.nwb"]) == 2
+    for target in ([], ["there"], ["there/"], ["there.zarr"], ["there.zarr/"]):
+        assert main(["convert", "session.nwb", *target]) == 2
+        assert re.search("exists already.*--overwrite", capsys.readouterr().err, re.DOTALL)
     assert main(["convert", "session.nwb.zarr"]) == 2
-    assert "--overwrite" in capsys.readouterr().err
     assert main(["convert", "https://host/session.nwb"]) == 2
     assert stored_files(work) == before

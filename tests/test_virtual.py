@@ -7,6 +7,7 @@ import os
 import pickle
 import shutil
 import warnings
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -267,13 +268,11 @@ def test_a_changed_source_is_reported(pair, change):
         source.write_bytes(os.urandom(source.stat().st_size))
     else:
         source.unlink()
-    kind = StoreNotFoundError if change == "gone" else StoreError
-    with ZarrIO(target, "r") as io, pytest.raises(kind) as caught:
+    with ZarrIO(target, "r") as io, pytest.raises(StoreNotFoundError if change == "gone" else StoreError) as caught:
         io.read_builder().datasets["data"].data[:]
     assert str(source) in str(caught.value) and str(target) in str(caught.value)
     assert "again" in str(caught.value)
-    convert_again = change in ("touched", "grown")
-    if convert_again:
+    if change in ("touched", "grown"):
         convert(source, target, to="virtual", overwrite=True)
         np.testing.assert_array_equal(read(target, "data"), SQUARE)
 
@@ -362,21 +361,24 @@ def test_few_requests_for_the_index(web, tmp_path, library):
     np.testing.assert_array_equal(read(tmp_path / "a.zarr.json", "large", storage_options=options)[-5:], DATA[-5:])
 
 
-def test_made_here_and_uploaded(pair, web):
-    for path in pair:
-        shutil.copyfile(path, web.folder / path.name)
-    np.testing.assert_array_equal(read(f"{web.url}/{pair[1].name}", "data"), SQUARE)
-    content = bytearray((web.folder / pair[0].name).read_bytes())
+@pytest.fixture
+def uploaded(pair: tuple[Path, Path], web: Any) -> tuple[Path, Path]:
+    """The pair in the folder of a server."""
+    return tuple(Path(shutil.copyfile(path, web.folder / path.name)) for path in pair)  # type: ignore[return-value]
+
+
+def test_made_here_and_uploaded(uploaded, web):
+    url = f"{web.url}/{uploaded[1].name}"
+    np.testing.assert_array_equal(read(url, "data"), SQUARE)
+    content = bytearray(uploaded[0].read_bytes())
     content[100] ^= 1
-    (web.folder / pair[0].name).write_bytes(content)
+    uploaded[0].write_bytes(content)
     with pytest.raises(StoreError, match="has changed"):
-        read(f"{web.url}/{pair[1].name}", "data")
+        read(url, "data")
 
 
-def test_adjacent_chunks_take_one_request(pair, web):
-    for path in pair:
-        shutil.copyfile(path, web.folder / path.name)
-    with ZarrIO(f"{web.url}/{pair[1].name}", "r") as io:
+def test_adjacent_chunks_take_one_request(uploaded, web):
+    with ZarrIO(f"{web.url}/{uploaded[1].name}", "r") as io:
         datasets = io.read_builder().datasets
         before = web.requests
         np.testing.assert_array_equal(datasets["data"].data[:], SQUARE)
@@ -385,11 +387,9 @@ def test_adjacent_chunks_take_one_request(pair, web):
         assert web.requests - before == 5
 
 
-def test_a_file_is_read_while_it_is_compared_with_its_record(pair, web, web_proxy):
-    for path in pair:
-        shutil.copyfile(path, web.folder / path.name)
+def test_a_file_is_read_while_it_is_compared_with_its_record(uploaded, web_proxy):
     for selection in (np.s_[:], np.s_[:10, :10]):  # several chunks, and one
-        with ZarrIO(f"{web_proxy.url}/{pair[1].name}", "r") as io:
+        with ZarrIO(f"{web_proxy.url}/{uploaded[1].name}", "r") as io:
             data = io.read_builder().datasets["data"].data
             web_proxy.reset()
             web_proxy.delay = 0.2
@@ -600,8 +600,6 @@ def test_a_dataset_with_mostly_odd_chunks_is_encoded_again(tmp_path, monkeypatch
     with h5py.File(tmp_path / "a.h5", "w") as file:
         data = file.create_dataset("a", (1000, 1000), "i4", chunks=(250, 1000), compression="gzip", shuffle=True)
         data[...] = SQUARE
-        import zlib
-
         for row in (0, 250, 500):
             data.id.write_direct_chunk((row, 0), zlib.compress(SQUARE[row : row + 250].tobytes()), filter_mask=1)
     with pytest.warns(UserWarning, match="cannot stay"):

@@ -10,6 +10,7 @@ import json
 import sys
 import tempfile
 import zipfile
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -231,25 +232,22 @@ def _read_with_zarrita(folder: Path) -> dict[str, bool]:
         f"{path.parent.name}/{path.stem}": json.loads(path.read_text(encoding="utf-8"))
         for path in sorted(folder.glob("format-*/*.json"))
     }
-    told = []
+    told, stated = [], {}
     for place, statement in statements.items():
         root = folder / f"{place}.zarr"
-        names = [_broken(statement)] if "error" in statement else [name for name, _ in _datasets(statement["root"])]
-        told.append([place, 2 if (root / ".zgroup").exists() else 3, str(root), names])
+        stated[place] = _stated(statement)
+        told.append([place, 2 if (root / ".zgroup").exists() else 3, str(root), list(stated[place])])
     with tempfile.TemporaryDirectory() as place:
         reported = run_node(ZARRITA, Path(place), told=told, modules=zarrita_folder())
-    return {place: _is_as_stated(statement, reported[place]) for place, statement in statements.items()}
+    return {place: all(_is_same(reported[place][name], each) for name, each in stated[place].items())
+            for place in statements}  # fmt: skip
 
 
-def _is_as_stated(statement: dict[str, Any], found: dict[str, Any]) -> bool:
-    if "error" in statement:
-        return found[_broken(statement)] is None
-    return all(_is_same(found[name], stated) for name, stated in _datasets(statement["root"]))
-
-
-def _is_same(found: Any, stated: dict[str, Any]) -> bool:
+def _is_same(found: Any, stated: dict[str, Any] | None) -> bool:
     """Tell whether JavaScript has read the stated values; a scalar may have one axis, and large integers are text."""
-    if found is None or found["shape"] != (stated["shape"] or found["shape"]):
+    if found is None or stated is None:  # that it is refused is stated by None
+        return found is stated
+    if found["shape"] != (stated["shape"] or found["shape"]):
         return False
     values = stated["values"] if stated["shape"] else [stated["values"]]
     for _ in stated["shape"][1:]:
@@ -259,10 +257,9 @@ def _is_same(found: Any, stated: dict[str, Any]) -> bool:
     )
 
 
-def _broken(statement: dict[str, Any]) -> str:
-    """Return the name of the node that is to be refused."""
-    path: str = statement["error"]["path"]
-    return path.strip("/")
+def _stated(statement: dict[str, Any]) -> dict[str, dict[str, Any] | None]:
+    """Return what is stated of each array; None of the one that is to be refused, which then is the only one."""
+    return {statement["error"]["path"].strip("/"): None} if "error" in statement else dict(_datasets(statement["root"]))
 
 
 def _datasets(group: dict[str, Any], path: str = "") -> list[tuple[str, dict[str, Any]]]:
@@ -276,12 +273,7 @@ def label(name: str) -> str:
     """Return the name of a reader with its release."""
     if name == "zarrita":
         return f"zarrita {RELEASE}"
-    if name not in HERE:
-        return name
-    from importlib.metadata import version
-
-    release = version({"zarr-python": "zarr", "TensorStore": "tensorstore"}[name])
-    return f"{name} {release}"
+    return f"{name} {version(HERE[name])}" if name in HERE else name
 
 
 def main() -> None:
