@@ -100,8 +100,7 @@ def rich() -> Files:
     files: Files = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        with NWBZarrIO(Keys(files), "w", zarr_format="both") as io:
-            io.write(samples.rich_nwbfile())
+        samples.write_zarr(Keys(files), zarr_format="both")
     return files
 
 
@@ -181,8 +180,7 @@ def test_a_new_file_in_a_folder_a_zip_file_and_a_bucket(s3, tmp_path):
     samples.write_zarr(tmp_path / "a.nwb.zarr", nwbfile(), zarr_format="both")
     samples.write_zarr(tmp_path / "a.nwb.zarr.zip", nwbfile(), zarr_format="both")
     url = f"s3://{s3.bucket}/both.nwb.zarr"
-    with NWBZarrIO(url, "w", storage_options=s3.options, zarr_format="both") as io:
-        io.write(nwbfile())
+    samples.write_zarr(url, nwbfile(), storage_options=s3.options, zarr_format="both")
     for place, options in ((tmp_path / "a.nwb.zarr", {}), (tmp_path / "a.nwb.zarr.zip", {}), (url, s3.options)):
         found = compare(tmp_path / "2.nwb.zarr", place, ignore={"object_id"}, storage_options=options)
         assert [str(each) for each in found if "file_create_date" not in str(each)] == []
@@ -218,8 +216,8 @@ def test_the_attributes_of_nczarr_are_in_format_2_only():
     files: Files = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        with NWBZarrIO(Keys(files), "w", zarr_format="both", write_options=WriteOptions(nczarr=True)) as io:
-            io.write(samples.plain_nwbfile())
+        options = WriteOptions(nczarr=True)
+        samples.write_zarr(Keys(files), samples.plain_nwbfile(), zarr_format="both", write_options=options)
     assert b"_nczarr_group" in files[".zattrs"]
     assert b"_nczarr_group" not in files["zarr.json"]
     assert_alike(files)
@@ -238,20 +236,13 @@ def test_what_format_2_lacks_is_refused(tmp_path):
     sharded = samples.plain_nwbfile()
     data = ZarrDataIO(np.arange(100), chunks=(10,), shards=(50,))
     sharded.add_acquisition(TimeSeries(name="sharded", data=data, unit="V", rate=1.0))
-    with (
-        NWBZarrIO(tmp_path / "b.nwb.zarr", "w", zarr_format="both") as io,
-        pytest.raises(UsageError, match=r"neither has a file of both formats .*/acquisition/sharded/data"),
-    ):
-        io.write(sharded)
+    with pytest.raises(UsageError, match=r"neither has a file of both formats .*/acquisition/sharded/data"):
+        samples.write_zarr(tmp_path / "b.nwb.zarr", sharded, zarr_format="both")
     with pytest.raises(UsageError, match="one format"):
         convert(source, tmp_path / "a.nwb.zarr.json", zarr_format="both", to="virtual")
-    with (
-        pytest.raises(UsageError, match="consolidated"),
-        NWBZarrIO(
-            tmp_path / "b.nwb.zarr", "w", zarr_format="both", write_options=WriteOptions(consolidate_metadata=False)
-        ) as io,
-    ):
-        io.write(samples.plain_nwbfile())
+    options = WriteOptions(consolidate_metadata=False)
+    with pytest.raises(UsageError, match="consolidated"):
+        samples.write_zarr(tmp_path / "b.nwb.zarr", sharded, zarr_format="both", write_options=options)
     assert {path.name for path in tmp_path.iterdir()} == {"a.nwb"}
 
 

@@ -48,28 +48,21 @@ def test_invalid_codecs_are_refused(source: Path, tmp_path: Path, codec: Any, ca
 # ---- options --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "option",
-    [{"codec": "zstd"}, {"resume": True}, {"strict_json": True}, {"link_data": False}],
-    ids=lambda option: next(iter(option)),
-)
-def test_options_without_effect_on_a_zarr_file_are_refused(source: Path, tmp_path: Path, option: Any) -> None:
-    convert(source, tmp_path / "a.zarr")
-    with pytest.raises(UsageError, match=f"{next(iter(option))} does not apply here"):
-        convert(tmp_path / "a.zarr", tmp_path / "b.zarr", zarr_format=3, **arguments(**option))
-    assert not (tmp_path / "b.zarr").exists()
+ANY: list[dict[str, Any]] = [{"codec": "zstd"}, {"resume": True}, {"strict_json": True}]
+WITHOUT_EFFECT = [
+    *(("b.zarr", {"zarr_format": 3}, option) for option in (*ANY, {"link_data": False})),
+    *(("b.h5", {}, option) for option in (*ANY, {"nczarr": True}, {"shards": "auto"})),
+]
 
 
-@pytest.mark.parametrize(
-    "option",
-    [{"codec": "zstd"}, {"resume": True}, {"strict_json": True}, {"nczarr": True}, {"shards": "auto"}],
-    ids=lambda option: next(iter(option)),
-)
-def test_options_without_effect_on_an_hdf5_file_are_refused(source: Path, tmp_path: Path, option: Any) -> None:
+@pytest.mark.parametrize(("target", "others", "option"), WITHOUT_EFFECT, ids=str)
+def test_options_without_effect_on_a_target_are_refused(
+    source: Path, tmp_path: Path, target: str, others: Any, option: Any
+) -> None:
     convert(source, tmp_path / "a.zarr")
     with pytest.raises(UsageError, match=f"{next(iter(option))} does not apply here"):
-        convert(tmp_path / "a.zarr", tmp_path / "b.h5", **arguments(**option))
-    assert not (tmp_path / "b.h5").exists()
+        convert(tmp_path / "a.zarr", tmp_path / target, **others, **arguments(**option))
+    assert not (tmp_path / target).exists()
 
 
 def test_missing_chunks_are_not_of_hdf5(source: Path, tmp_path: Path) -> None:

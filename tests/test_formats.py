@@ -34,14 +34,7 @@ FORMATS = [2, 3]
 @pytest.fixture(scope="module")
 def rich(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Path]:
     folder = tmp_path_factory.mktemp("rich")
-    nwbfile = samples.rich_nwbfile()
-    made = {}
-    for number in FORMATS:
-        made[number] = folder / f"{number}.nwb.zarr"
-        with NWBZarrIO(made[number], "w", zarr_format=number) as io:
-            io.write(nwbfile)
-        nwbfile = samples.rich_nwbfile()
-    return made
+    return {number: samples.write_zarr(folder / f"{number}.nwb.zarr", zarr_format=number) for number in FORMATS}
 
 
 # ---- which format ---------------------------------------------------------------------------------------------------

@@ -64,22 +64,13 @@ def secret(tmp_path: Path) -> Path:
 # ---- lock files -----------------------------------------------------------------------------------------------------
 
 
-FOREIGN = (
-    b"somebody's notes",
-    b'x{"host": "h"}',
-    b" {",
-    b' {"host": "elsewhere", "pid": "x", "since": 3}',
-    b" " * 10_000,
-)
+FOREIGN = (b"notes", b'x{"host": "h"}', b" {", b' {"host": "elsewhere", "pid": "x", "since": 3}', b" " * 10_000)
+KINDS = ("link", "dangling link", "hard link", "pipe", "folder", "socket", *FOREIGN)
 
 
 @posix
 @pytest.mark.parametrize("mode", ["w", "a", "r+"])
-@pytest.mark.parametrize(
-    "kind",
-    ["link", "dangling link", "hard link", "pipe", "folder", "socket", *FOREIGN],
-    ids=lambda kind: str(kind)[:20],
-)
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: str(kind)[:20])
 def test_what_is_planted_as_the_lock_file_stays_as_it_is(tmp_path, secret, kind, mode):
     path, lock = tmp_path / "a.zarr", tmp_path / ".a.zarr.lock"
     write(path)

@@ -16,13 +16,7 @@ from h5py import h5a, h5d, h5s, h5t
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrIO, convert
 from hdmf_zarr_backend.cli.main import main
-from hdmf_zarr_backend.errors import (
-    LimitError,
-    MetadataError,
-    StoreError,
-    ValueRefusedError,
-    ZarrBackendError,
-)
+from hdmf_zarr_backend.errors import LimitError, MetadataError, StoreError, ValueRefusedError, ZarrBackendError
 from hdmf_zarr_backend.options import ReadOptions
 from tests.everything import write_everything
 from tests.hostile.files import encrypted, texts, with_namespace, zarr, zipped
@@ -68,9 +62,9 @@ def hdf5_file(path: Path, tid: Any) -> Path:
 _PAIR = h5t.array_create(h5t.NATIVE_INT32, (2,))
 
 
-def _row(member: Any) -> Any:
+def _row(member: Any, name: bytes = b"a") -> Any:
     tid = h5t.create(h5t.COMPOUND, member.get_size())
-    tid.insert(b"a", 0, member)
+    tid.insert(name, 0, member)
     return tid
 
 
@@ -137,10 +131,8 @@ def test_flipped_bytes_in_hdf5_end_in_an_error_of_ours(tmp_path, run):
 
 def test_names_in_hdf5_that_are_not_utf8_are_named(tmp_path):
     with h5py.File(tmp_path / "a.h5", "w") as file:
-        h5d.create(file.id, b"odd", _row(h5t.NATIVE_INT16), h5s.create_simple((2,)))
-        tid = h5t.create(h5t.COMPOUND, 2)
-        tid.insert(b"\xff", 0, h5t.NATIVE_INT16)
-        h5d.create(file.id, b"odder", tid, h5s.create_simple((2,)))
+        for dataset, field in ((b"odd", b"a"), (b"odder", b"\xff")):
+            h5d.create(file.id, dataset, _row(h5t.NATIVE_INT16, field), h5s.create_simple((2,)))
     with pytest.raises(ZarrBackendError) as caught:
         convert(tmp_path / "a.h5", tmp_path / "a.zarr")
     assert caught.value.path == "/odder"

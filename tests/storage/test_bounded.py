@@ -139,13 +139,11 @@ def test_a_limit_says_which_it_is_and_how_it_is_raised():
     Limits(max_links=3).check("max_links", 3, "3 links")
 
 
-@pytest.mark.parametrize("given", [{"max_links": -1}, {"max_files": 1.5}, {"max_depth": None}])
-def test_what_is_no_limit(given: dict[str, Any]):
-    with pytest.raises(UsageError, match="is not a limit"):
-        Limits(**given)
-
-
-@pytest.mark.parametrize("given", [{"missing_chunks": "zero"}, {"external_links": "yes"}, {"missing_chunks": 0}])
-def test_what_is_no_rule(given: dict[str, Any]):
-    with pytest.raises(UsageError, match="is unknown"):
-        ReadOptions(**given)
+@pytest.mark.parametrize(("kind", "said", "given"), [
+    *((Limits, "is not a limit", given) for given in ({"max_links": -1}, {"max_files": 1.5}, {"max_depth": None})),
+    *((ReadOptions, "is unknown", given) for given in (
+        {"missing_chunks": "zero"}, {"external_links": "yes"}, {"missing_chunks": 0})),
+])  # fmt: skip
+def test_what_is_no_limit_or_rule(kind: Any, said: str, given: dict[str, Any]):
+    with pytest.raises(UsageError, match=said):
+        kind(**given)

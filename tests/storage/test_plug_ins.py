@@ -20,7 +20,7 @@ from hdmf_zarr_backend import Limits, NWBZarrIO, ZarrDataIO, convert, upgrade, v
 from hdmf_zarr_backend.errors import ChunkError, LimitError, MetadataError, UnsafeDataError, ValueRefusedError
 from hdmf_zarr_backend.options import ReadOptions, WriteOptions
 from tests.peers import Peer
-from tests.samples import plain_nwbfile
+from tests.samples import plain_nwbfile, write_zarr
 
 RECORDING = np.arange(4000, dtype="i2").reshape(1000, 4) ** 2
 
@@ -91,8 +91,7 @@ def place(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
     """A file of the format that the test has, with a recording that is compressed with `Signal`."""
     zarr_format = request.node.callspec.params.get("zarr_format", 2) if hasattr(request.node, "callspec") else 2
     path = tmp_path / "file.nwb.zarr"
-    with NWBZarrIO(path, "w", zarr_format=zarr_format) as io:
-        io.write(nwbfile(compressor=Signal(5)))
+    write_zarr(path, nwbfile(compressor=Signal(5)), zarr_format=zarr_format)
     return path
 
 
@@ -140,16 +139,14 @@ def test_it_is_written_and_read(place, zarr_format):
 )  # fmt: skip
 def test_it_is_a_filter_before_another_codec_and_in_shards(tmp_path, zarr_format, wrapping):
     path = tmp_path / "file.nwb.zarr"
-    with NWBZarrIO(path, "w", zarr_format=zarr_format) as io:
-        io.write(nwbfile(**wrapping))
+    write_zarr(path, nwbfile(**wrapping), zarr_format=zarr_format)
     np.testing.assert_array_equal(recording(path), RECORDING)
 
 
 @pytest.mark.parametrize("executor", ["threads", "processes"])
 def test_workers_write_and_decode_it(tmp_path, executor):
     path = tmp_path / "file.nwb.zarr"
-    with NWBZarrIO(path, "w", write_options=WriteOptions(executor=executor)) as io:
-        io.write(nwbfile(compressor=Signal()))
+    write_zarr(path, nwbfile(compressor=Signal()), write_options=WriteOptions(executor=executor))
     assert verify(path, executor=executor).problems == []
     convert(path, tmp_path / "file.nwb", write_options=WriteOptions(executor=executor))
     np.testing.assert_array_equal(recording(path), RECORDING)
@@ -194,8 +191,7 @@ def test_a_file_is_upgraded_with_its_chunks(place):
 @pytest.mark.parametrize("codecs", [["numcodecs"], ["numcodecs", "bytes"], ["bytes", "numcodecs"]], ids="-".join)
 def test_another_program_may_have_put_it_at_any_step_of_format_3(tmp_path, codecs):
     path = tmp_path / "file.nwb.zarr"
-    with NWBZarrIO(path, "w", zarr_format=3) as io:
-        io.write(nwbfile(compressor=Signal(5)))
+    write_zarr(path, nwbfile(compressor=Signal(5)), zarr_format=3)
     known = {
         "numcodecs": {"name": "numcodecs.test_signal", "configuration": {"level": 5}},
         "bytes": {"name": "bytes", "configuration": {"endian": "little"}},
@@ -250,8 +246,7 @@ with NWBZarrIO(path, "r") as io:
 def test_files_of_hdmf_zarr_013(peer013: Peer, tmp_path):
     assert peer013.run(_PEER, str(tmp_path / "theirs.zarr"), "write") == RECORDING.tolist()
     np.testing.assert_array_equal(recording(tmp_path / "theirs.zarr"), RECORDING)
-    with NWBZarrIO(tmp_path / "ours.zarr", "w") as io:
-        io.write(nwbfile(compressor=Signal(5)))
+    write_zarr(tmp_path / "ours.zarr", nwbfile(compressor=Signal(5)))
     assert peer013.run(_PEER, str(tmp_path / "ours.zarr"), "read") == RECORDING.tolist()
 
 
@@ -260,8 +255,7 @@ def test_files_of_hdmf_zarr_013(peer013: Peer, tmp_path):
 def test_flac(tmp_path, zarr_format):
     flac = pytest.importorskip("flac_numcodecs")
     path = tmp_path / "file.nwb.zarr"
-    with NWBZarrIO(path, "w", zarr_format=zarr_format) as io:
-        io.write(nwbfile(compressor=flac.Flac(level=8)))
+    write_zarr(path, nwbfile(compressor=flac.Flac(level=8)), zarr_format=zarr_format)
     np.testing.assert_array_equal(recording(path), RECORDING)
     convert(path, tmp_path / "file.nwb")
     with h5py.File(tmp_path / "file.nwb") as file:
