@@ -14,9 +14,10 @@ import zarr
 from hdmf_zarr_backend import ZarrDataIO, ZarrIO, convert, dry_run, upgrade, verify
 from hdmf_zarr_backend.checks.repair import repair
 from hdmf_zarr_backend.comparison import compare
-from hdmf_zarr_backend.errors import UsageError, ZarrBackendError
+from hdmf_zarr_backend.errors import ChunkError, UsageError
 from hdmf_zarr_backend.options import WriteOptions
 from tests import samples, trees
+from tests.places import stored_files
 
 V2 = {"name": "v2", "configuration": {"separator": "."}}
 
@@ -91,16 +92,17 @@ def test_upgraded(tmp_path):
 
 @pytest.mark.parametrize("encoding", ["default", "v2"])
 @pytest.mark.parametrize("damaged", ["references/0", "rows/0.0"])
-def test_an_upgrade_that_fails_leaves_the_file_as_it_was(tmp_path, damaged, encoding):
+@pytest.mark.parametrize("is_gone", [False, True], ids=["damaged", "gone"])
+def test_an_upgrade_that_fails_leaves_the_file_as_it_was(tmp_path, damaged, encoding, is_gone):
     path = tmp_path / "a.zarr"
     with ZarrIO(path, "w") as io:
         io.write_builder(samples.reference_tree())
-    before = {key.relative_to(path).as_posix(): key.read_bytes() for key in path.rglob("*") if key.is_file()}
-    (path / "inner" / "deep" / damaged).write_bytes(b"damaged")
-    with pytest.raises(ZarrBackendError):
+    chunk = path / "inner" / "deep" / damaged
+    chunk.unlink() if is_gone else chunk.write_bytes(b"damaged")
+    before = stored_files(path)
+    with pytest.raises(ChunkError, match=damaged.partition("/")[0]):
         upgrade(path, write_options=WriteOptions(chunk_key_encoding=encoding))
-    after = {key.relative_to(path).as_posix(): key.read_bytes() for key in path.rglob("*") if key.is_file()}
-    assert after == {**before, f"inner/deep/{damaged}": b"damaged"}
+    assert stored_files(path) == before
 
 
 def test_refused(tmp_path):

@@ -18,7 +18,6 @@ from hdmf_zarr_backend import ZarrIO, convert, upgrade, verify
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.comparison import compare
 from hdmf_zarr_backend.errors import (
-    ChunkError,
     ConflictError,
     ReadOnlyStoreError,
     StoreLockedError,
@@ -177,15 +176,6 @@ def test_a_file_that_is_open_for_writing_is_refused(tmp_path):
         io.read_builder()
         with pytest.raises(StoreLockedError):
             upgrade(path)
-
-
-def test_references_that_are_gone(tmp_path):
-    files = seeds.written(2)
-    del files["references/0"]
-    before = dict(files)
-    with pytest.raises(ChunkError, match="references"):
-        upgrade(files)
-    assert files == before
 
 
 # ---- whatever happens -----------------------------------------------------------------------------------------------
