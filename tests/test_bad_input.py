@@ -84,13 +84,24 @@ def read(path: Path, *, load_namespaces: bool = False) -> Any:
 # ---- nothing to read -----------------------------------------------------------------------------------------------
 
 
+ARRAY = {"shape": [3], "chunks": [3], "dtype": "<i4", "fill_value": 0, "order": "C", "filters": None,
+         "compressor": None, "zarr_format": 2}  # fmt: skip
+
+
+def put(path: Path, **texts: str) -> None:
+    """Make a folder of files, whose names have a dot for each underscore."""
+    path.mkdir()
+    for name, text in texts.items():
+        (path / name.replace("_", ".")).write_text(text)
+
+
 THINGS: dict[str, Callable[[Path], Any]] = {
     "an empty folder": Path.mkdir,
-    "other files": lambda path: (path.mkdir(), (path / "thesis.txt").write_text("all of it")),
+    "other files": lambda path: put(path, thesis_txt="all of it"),
     "a text file": lambda path: path.write_text("no directory"),
     "an HDF5 file": lambda path: samples.write_hdf5(path, samples.plain_nwbfile()),
-    "an array": lambda path: zarr.create_array(str(path), shape=(3,), dtype="i4", zarr_format=2),
-    "plain Zarr": lambda path: zarr.create_group(str(path), zarr_format=2).create_array("x", shape=3, dtype="i4"),
+    "an array": lambda path: put(path, _zarray=json.dumps(ARRAY)),
+    "plain Zarr": lambda path: (put(path, _zgroup='{"zarr_format": 2}'), put(path / "x", _zarray=json.dumps(ARRAY))),
 }
 """What is at a path that is no file of HDMF in Zarr."""
 

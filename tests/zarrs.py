@@ -42,7 +42,7 @@ PARTS = re.compile(
     r"|tests/hostile/test_our_errors\.py::(test_more_axes_than_numpy_has|test_shards_of_2_to_the_50_chunks)"
     r"|tests/suites/test_suites\.py::test_a_sample_of_a_suite"
     r"|tests/test_bad_input\.py::(test_a_zarr_file_of_another_program|test_an_empty_zarr_group|test_links_in_a_circle)"
-    r"|tests/test_bad_input\.py::(test_force_overwrite_replaces_anything|test_any_hdmf_zarr_file_is_replaced)"
+    r"|tests/test_bad_input\.py::test_any_hdmf_zarr_file_is_replaced"
     r"|tests/test_both\.py::test_zarr_python_opens_it"
     r"|tests/test_conversion\.py::(test_chunks_of_zarr_that|test_files_of_plain_zarr|test_text_that_hdf5)"
     r"|tests/test_existing_targets\.py::test_a_conversion_to_a_link_is_resumed"
