@@ -48,7 +48,7 @@ class ArrayWrite:
 
     Attributes
     ----------
-    keys : Store
+    store : Store
         The store that is written.
     path : str
         Path of the array in the model's spelling.

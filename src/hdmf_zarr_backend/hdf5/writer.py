@@ -692,7 +692,7 @@ class BlockTask:
 
     Attributes
     ----------
-    keys : Store
+    store : Store
         The store of the array.
     path : str
         The array.
