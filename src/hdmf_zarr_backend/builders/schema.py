@@ -176,6 +176,8 @@ class TypeCheck:
         if not isinstance(namespace, str):
             remedy = "Add the attribute 'namespace', or write the file again."
             raise self._error(f"the type {data_type!r} has no namespace", builder, remedy)
+        if not isinstance(data_type, str):
+            raise self._error(f"{data_type!r} is not the name of a type", builder, "Store the attribute as text.")
         if namespace not in self._types:
             loaded = f"The loaded namespaces are: {', '.join(sorted(self._types))}. " if self._types else ""
             problem = f"the namespace {namespace!r} of the type {data_type!r} is not loaded"
