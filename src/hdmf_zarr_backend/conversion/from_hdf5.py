@@ -129,8 +129,10 @@ class Hdf5Planner:
 
     def _path_of(self, value: Any, file: SourceFile) -> str | None:
         """Return the path that a path or a reference has, None for other values."""
+        if isinstance(value, str):
+            return value.strip("/")
         target = self._target(value, file)
-        return value.strip("/") if isinstance(value, str) else None if target is None else target.node_path
+        return None if target is None else target.node_path
 
     def _encoder(self, file: SourceFile) -> Callable[[Any], dict[str, Any] | None]:
         return lambda value: self._references.encode(value, file)

@@ -213,7 +213,9 @@ class Outline:
 
     def _shard_cells(self, stored: StoredArray) -> list[str]:
         """Return the cell of the column of shards, which exists if an array of the file has them."""
-        return [self._lengths(() if stored.shards is None else stored.shards.shape)] if self.has_shards else []
+        if not self.has_shards:
+            return []
+        return [self._lengths(() if stored.shards is None else stored.shards.shape)]
 
     def _lengths(self, lengths: tuple[int, ...]) -> str:
         return f" {self.times} ".join(f"{n:,}" for n in lengths)
