@@ -368,6 +368,7 @@ SPOILED: list[tuple[Callable[[Path], Any], type[ZarrBackendError], str, str]] = 
     (edited(TRACE, namespace=None), ContainerError, "'TimeSeries' has no namespace", f"/{TRACE}"),
     (edited("", namespace=None), ContainerError, "'NWBFile' has no namespace", "/"),
     (edited(TRACE, neurodata_type=["TimeSeries"]), ContainerError, "is not the name of a type", f"/{TRACE}"),
+    (edited(f"{TRACE}/data", neurodata_type=[1, 2]), ContainerError, "2.* has no namespace", f"/{TRACE}/data"),
     (edited("", nwb_version="1.0.6"), UnsupportedFileError, "NWB version 1.0.6 is not supported", "/"),
     (edited("", nwb_version="1.2.0_beta"), UnsupportedFileError, "NWB version 1.2.0_beta is not supported", "/"),
     (edited(TRACE, data=3), MetadataError, "the name .data. is that of an attribute", f"/{TRACE}"),

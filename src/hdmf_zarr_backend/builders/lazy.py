@@ -471,13 +471,13 @@ def _maps_plainly(mapper: Any) -> bool:
 
 def _migrate(path: str, builder: Any) -> None:
     """Give builders of old files the types that pynwb gives them (``pynwb.io.file.NWBFileMap.construct``)."""
-    attributes = builder.attributes
-    if path == "general/extracellular_ephys/electrodes" and attributes.get("neurodata_type") != "ElectrodesTable":
+    attributes, data_type = builder.attributes, data_type_of(builder)
+    if path == "general/extracellular_ephys/electrodes" and data_type != "ElectrodesTable":
         attributes["neurodata_type"], attributes["namespace"] = "ElectrodesTable", "core"
-    if attributes.get("neurodata_type") == "DecompositionSeries" and attributes.get("namespace") == "core":
-        bands = builder.groups["bands"].attributes
-        if bands["neurodata_type"] == "DynamicTable":
-            bands["neurodata_type"], bands["namespace"] = "FrequencyBandsTable", "core"
+    if data_type == "DecompositionSeries" and attributes.get("namespace") == "core":
+        bands = builder.groups.get("bands")
+        if bands is not None and data_type_of(bands) == "DynamicTable":
+            bands.attributes.update(neurodata_type="FrequencyBandsTable", namespace="core")
 
 
 class _Member(NamedTuple):
