@@ -124,7 +124,7 @@ class Hdf5Planner:
         return {} if placed is None else {"named": absolute(placed.path)}
 
     def _target(self, value: Any, file: SourceFile) -> Reference | None:
-        """Return what a value refers to, None if it is no reference."""
+        """Return what a value refers to, None for other values."""
         return self._references.refer(value, file) if type(value).__module__ == "h5py.h5r" else None
 
     def _path_of(self, value: Any, file: SourceFile) -> str | None:
