@@ -24,6 +24,7 @@ from hypothesis import strategies as st
 from hdmf_zarr_backend import ZarrIO, convert
 from hdmf_zarr_backend.errors import UsageError, ZarrBackendError
 from hdmf_zarr_backend.hdf5.rawcopy import RawChunks
+from tests.zarrs import IS_ZARR_2
 
 _BLOSC = {
     f"blosc-{name}-{shuffle}": dict(hdf5plugin.Blosc(cname=name, clevel=5, shuffle=shuffle))
@@ -165,7 +166,9 @@ def check(path: Path, zarr_format: int = 2, *, raw: bool = True) -> None:
             assert same(again[name][()], values), name
             assert found.shape == values.shape, name
             assert found.astype(values.dtype).tobytes() == values.tobytes(), name
-            if zarr_format == 2 and values.size:
+            # With numcodecs 0.13, zarr-python 2 does not decode a lone Fletcher32 into more than one axis.
+            is_lone = IS_ZARR_2 and pipeline_in(dataset) == [[3, 0, []]]
+            if zarr_format == 2 and values.size and not is_lone:
                 plain = zarr.open_group(stored, mode="r")[name][...]
                 assert np.asarray(plain).astype(values.dtype).tobytes() == values.tobytes(), name
             if raw and dataset.chunks is not None and 32004 not in [code for code, *_ in pipeline_in(dataset)]:
