@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 import sysconfig
 import warnings
@@ -63,6 +62,8 @@ def _exec_command(arguments: Namespace) -> int:
         sys.stdout.flush()
         sys.stderr.flush()
         os.execve(command[0], command, environment)  # noqa: S606
+    import subprocess  # slow to import, and not needed elsewhere
+
     return subprocess.run(command, env=environment, check=False).returncode  # noqa: S603
 
 

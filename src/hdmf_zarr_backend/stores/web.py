@@ -9,7 +9,6 @@ Source: RFC 9110, sections 14 (ranges) and 15.4 (redirects); RFC 6454 for the or
 
 from __future__ import annotations
 
-import asyncio
 import os
 import random
 import re
@@ -20,7 +19,7 @@ from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from inspect import signature
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote, urljoin, urlsplit
 
 from hdmf_zarr_backend.errors import LinkRefusedError, UsageError
@@ -28,6 +27,9 @@ from hdmf_zarr_backend.extras import install_command
 from hdmf_zarr_backend.model.stored import is_small_number
 from hdmf_zarr_backend.stores.base import Abilities, FileState, Range, check_value_size, node_of, size_limit
 from hdmf_zarr_backend.stores.remote import REQUESTS, RemoteStore, completed, joined, no_such_option, plain_tag
+
+if TYPE_CHECKING:
+    import asyncio
 
 _REDIRECTS = (301, 302, 303, 307, 308)
 _ABSENT = (404, 410)
@@ -136,6 +138,8 @@ class WebStore(RemoteStore):
 
     async def _ranges(self, key: str, ranges: Sequence[Range]) -> list[bytes]:
         """Return ranges of a value, near ones with one request; all are requested at once."""
+        import asyncio  # local files are opened without it
+
         plain = {at: (start, stop) for at, (start, stop) in enumerate(ranges) if start >= 0 and stop is not None}
         runs = list(joined(plain))
         bounds: list[Range] = [(min(run.values())[0], max(stop for _, stop in run.values())) for run in runs]
@@ -197,6 +201,8 @@ class WebStore(RemoteStore):
         """Run requests on the event loop of fsspec, whose thread is that of this process after a fork, too."""
         try:
             self.check_url()
+            import asyncio
+
             from fsspec.asyn import get_loop
 
             return asyncio.run_coroutine_threadsafe(request, get_loop()).result()
@@ -216,6 +222,8 @@ class WebStore(RemoteStore):
 
         ``most`` bytes of the body are read; ``status`` is the expected one, 0 if any success is.
         """
+        import asyncio
+
         import aiohttp
 
         retries = self._settings["retries"]
@@ -291,6 +299,8 @@ class WebStore(RemoteStore):
 
     def _opened(self) -> Any:
         """Return the session of aiohttp, whose connections are used again."""
+        import asyncio
+
         import aiohttp
 
         if self._session is None or self._pid != os.getpid():
@@ -311,6 +321,8 @@ _forked: list[Any] = []
 
 def _close(session: Any, loop: asyncio.AbstractEventLoop, pid: int) -> None:
     """Close the connections of a session; not in a fork."""
+    import asyncio
+
     if pid != os.getpid() or not loop.is_running():
         return
     closed = asyncio.run_coroutine_threadsafe(session.close(), loop)
