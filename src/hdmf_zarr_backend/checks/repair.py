@@ -156,7 +156,7 @@ def chunks_to_inline(
 
 
 def consolidated(store: Store, hierarchy: Hierarchy, kept: Mapping[str, bytes] | None = None) -> dict[str, bytes]:
-    """Return the last documents of a file, with the consolidated one, by key; ``kept`` as of `chunks_to_inline`."""
+    """Return the documents that are written last, by key, consolidated; for ``kept`` see `chunks_to_inline`."""
     chunks = chunks_to_inline(store, hierarchy, kept=kept)
     documents = FORMATS[hierarchy.zarr_format].last(hierarchy, chunks, consolidate=True)
     return {key: dump(document) for key, document in documents.items()}

@@ -102,7 +102,7 @@ def schema_of(store: Store, hierarchy: Hierarchy, loaded: Any = None, *, or_inst
 def check_zarr(main: LinkedFile) -> tuple[dict[str, dict[str, Any]], Any]:
     """Refuse a Zarr file that pynwb cannot read as NWB.
 
-    Return the attributes whose types are only in the schema, and the catalogue as of `check_planned`.
+    Return the attributes whose types are only in the schema, and the catalog that was loaded, as `check_planned` does.
     """
     attributes = main.hierarchy.root.attributes
     version = attributes.get("nwb_version")

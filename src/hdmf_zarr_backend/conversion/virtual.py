@@ -202,7 +202,7 @@ def _recorded(locations: list[str], target: str, options: Mapping[str, Any]) -> 
         state = store.state(name)
         if state is None:
             raise _has_changed(location)
-        relative = relative_source(location, target)  # from the folder of the JSON, None if there is no relative path
+        relative = relative_source(location, target)  # to the folder of the JSON file; None if no relative path exists
         inside = relative.removeprefix("../") if relative.startswith("../") else None
         found[location] = store, name, Recorded(state, inside, store.sample(name, state.size))
     return found

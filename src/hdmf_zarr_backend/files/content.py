@@ -32,7 +32,7 @@ from hdmf_zarr_backend.formats.links import Link
 from hdmf_zarr_backend.formats.namespaces import spec_location
 from hdmf_zarr_backend.formats.references import Reference as StoredReference
 from hdmf_zarr_backend.formats.references import decode_reference, is_reference
-from hdmf_zarr_backend.formats.reserved import SPECLOC, notes_of, visible
+from hdmf_zarr_backend.formats.reserved import SPECLOC, as_dict, notes_of, visible
 from hdmf_zarr_backend.model.content import (
     AttributeContent,
     DatasetContent,
@@ -362,12 +362,12 @@ class ZarrContent(Mapping[str, NodeContent]):
                 self._add(place, self._link_content(link.target))
         note = _hdf5_note(node)
         copies: set[str] = set()
-        for name, noted in _dict(note.get("links")).items() if self._as_hdf5 else ():
+        for name, noted in as_dict(note.get("links")).items() if self._as_hdf5 else ():
             content = self._noted_link(path, name, noted)
             if content is not None and (name in node.members or absolute(join(path, name)) in self._links):
                 self._add(absolute(join(path, name)), content)
                 copies.add(join(path, name))
-        for name, datatype in _dict(note.get("datatypes")).items():
+        for name, datatype in as_dict(note.get("datatypes")).items():
             if name not in node.members and isinstance(datatype, dict):
                 self._datatypes[absolute(join(path, name))] = datatype
                 self._paths.append(absolute(join(path, name)))
@@ -405,8 +405,8 @@ class ZarrContent(Mapping[str, NodeContent]):
 
     def _datatype(self, note: dict[str, Any]) -> DatatypeContent:
         attributes = {}
-        for name, noted in _dict(note.get("attributes")).items():
-            noted_content = _noted_attribute(None, _dict(noted), self._resolve)
+        for name, noted in as_dict(note.get("attributes")).items():
+            noted_content = _noted_attribute(None, as_dict(noted), self._resolve)
             if noted_content is not None:
                 attributes[name] = noted_content
         return DatatypeContent(attributes, noted_element(note.get("type")))
@@ -467,12 +467,12 @@ class ZarrContent(Mapping[str, NodeContent]):
         found = {name: _attribute_content(value) for name, value in values.items()}
         found.update(self._reference_tables(stored))
         found.update(_empty_attributes(stored))
-        notes = _dict(_hdf5_note(node).get("attributes"))
+        notes = as_dict(_hdf5_note(node).get("attributes"))
         for name, note in notes.items():
-            noted = _noted_attribute(found.get(name), _dict(note), self._resolve)
+            noted = _noted_attribute(found.get(name), as_dict(note), self._resolve)
             if noted is not None:
                 found[name] = noted
-        was_text = "value" in _dict(notes.get(SPECLOC))
+        was_text = "value" in as_dict(notes.get(SPECLOC))
         if path == "/" and self._spec_path is not None and not was_text:
             target = self._follow(THIS_FILE, self._spec_path, None)
             found[SPECLOC] = AttributeContent(REFERENCE, (), _objects([target], ()))
@@ -491,17 +491,13 @@ class ZarrContent(Mapping[str, NodeContent]):
         return found
 
 
-def _dict(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
 def _hdf5_note(node: Node) -> dict[str, Any]:
-    return _dict(notes_of(node.attributes).get("hdf5"))
+    return as_dict(notes_of(node.attributes).get("hdf5"))
 
 
 def _empty_attributes(stored: Attributes) -> dict[str, AttributeContent]:
     """Return the attributes with a type but no value; decoded, they look like arrays of length 0."""
-    remarks = _dict(notes_of(stored).get("attributes"))
+    remarks = as_dict(notes_of(stored).get("attributes"))
     return {
         name: AttributeContent(element_of(np.dtype(str(remark["dtype"]))), None, None)
         for key, name in visible(stored).items()

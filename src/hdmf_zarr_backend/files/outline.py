@@ -188,7 +188,7 @@ class Outline:
             known = cached_versions(self.hierarchy)
             cached = [f"{namespace} {', '.join(versions)}" for namespace, versions in known.items()]
             return Description([name], instead=f"cached specifications: {'; '.join(cached) or 'none'}")
-        links = [Leaf(link["name"], "link", target=_place(link["target"])) for link in self._links(path, node)]
+        links = [Leaf(link["name"], "link", target=target_text(link["target"])) for link in self._links(path, node)]
         return Description([name], attributes=attributes, links=links, likeness=name)
 
     def _describe_array(self, path: str, node: Dataset[Attributes], attributes: list[Leaf]) -> Description:
@@ -223,7 +223,7 @@ class Outline:
     def _attribute_leaves(self, path: str, node: Node) -> list[Leaf]:
         references = self._references(path, node)
         leaves = [
-            Leaf(f"@{name}", "reference", target=", ".join(_place(self._reference(item)) for item in items))
+            Leaf(f"@{name}", "reference", target=", ".join(target_text(self._reference(item)) for item in items))
             for name, items in references.items()
         ]
         if self.values:
@@ -312,7 +312,8 @@ def _values(node: Node) -> dict[str, Any]:
     return {name: node.attributes[stored] for stored, name in visible(node.attributes).items()}
 
 
-def _place(target: dict[str, Any]) -> str:
+def target_text(target: dict[str, Any]) -> str:
+    """Return where a link or reference leads, after the file if that is another one."""
     return f"{target['file']}:{target['path']}" if "file" in target else str(target["path"])
 
 

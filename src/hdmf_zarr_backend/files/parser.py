@@ -30,7 +30,16 @@ from hdmf_zarr_backend.errors import (
 )
 from hdmf_zarr_backend.formats import both, lindi, registry, zarr2, zarr3
 from hdmf_zarr_backend.formats.namespaces import spec_location
-from hdmf_zarr_backend.formats.reserved import CHANGING, DTYPE, NOTES, SPECLOC, WRITING, notes_of, stores_all_chunks
+from hdmf_zarr_backend.formats.reserved import (
+    CHANGING,
+    DTYPE,
+    NOTES,
+    SPECLOC,
+    WRITING,
+    as_dict,
+    notes_of,
+    stores_all_chunks,
+)
 from hdmf_zarr_backend.model.link_sources import ZARR_SUFFIXES, is_url
 from hdmf_zarr_backend.model.nodes import Damaged, Group, Hierarchy, Node, join, split
 from hdmf_zarr_backend.options import ReadOptions
@@ -56,7 +65,7 @@ def check_texts(texts: Iterable[bytes], rules: ReadOptions) -> None:
 
 def check_document(document: Any, rules: ReadOptions) -> None:
     """Check that a consolidated document is within the limits."""
-    found = document if isinstance(document, dict) else {}
+    found = as_dict(document)
     block = found.get(zarr3.CONSOLIDATED) if "node_type" in found else found
     metadata = block.get("metadata") if isinstance(block, dict) else None
     if isinstance(metadata, dict):
@@ -494,8 +503,7 @@ def _is_consolidated(store: Store) -> bool:
 def _attributes_of(store: Store) -> dict[str, Any]:
     """Return the attributes of the root of a store, none if their document is damaged."""
     document = _loaded(store.get(zarr2.ATTRIBUTES) or store.get(zarr3.DOCUMENT))
-    found = document.get("attributes") if "node_type" in document else document
-    return found if isinstance(found, dict) else {}
+    return as_dict(document.get("attributes") if "node_type" in document else document)
 
 
 def _loaded(text: bytes | None) -> dict[str, Any]:
@@ -504,7 +512,7 @@ def _loaded(text: bytes | None) -> dict[str, Any]:
         document = None if text is None else load(text, key=zarr2.ATTRIBUTES)
     except ZarrBackendError:
         return {}
-    return document if isinstance(document, dict) else {}
+    return as_dict(document)
 
 
 def is_hdmf_zarr(store: Store) -> bool:

@@ -158,7 +158,7 @@ def _opened(dataset: Any, origin: str, place: str, path: bytes) -> Iterator[Any]
 
 
 def opened_file(location: str) -> Any:
-    """Return an open HDF5 file; None for URLs, and if there is no file, or none that HDF5 can open."""
+    """Return an HDF5 file, opened; None for a URL, a missing file, or one that HDF5 cannot open."""
     if is_url(location) or not os.path.isfile(location):
         return None
     try:

@@ -22,7 +22,7 @@ from hdmf_zarr_backend.checks.verify import Level, verify
 from hdmf_zarr_backend.comparison import Difference, compare, summarise
 from hdmf_zarr_backend.errors import ZarrBackendError, known_arguments
 from hdmf_zarr_backend.files.html_tree import TREE_STYLE, tree_html
-from hdmf_zarr_backend.files.outline import Outline, open_outline, outline_of
+from hdmf_zarr_backend.files.outline import Outline, open_outline, outline_of, target_text
 from hdmf_zarr_backend.files.parser import parse
 from hdmf_zarr_backend.formats.reserved import SPECLOC
 from hdmf_zarr_backend.model.nodes import Dataset
@@ -311,7 +311,7 @@ def _links_section(figures: _FileFigures) -> str:
     """Return the links and the references in attributes; nothing where there are none."""
     parts = []
     for title, links in (("link", figures.links), ("reference in an attribute", figures.references)):
-        found = [(link["path"], _place(link["target"])) for link in links]
+        found = [(link["path"], target_text(link["target"])) for link in links]
         rows = _alike(sorted(found, key=lambda link: natural(link[0])), lambda link: tuple(map(pattern, link)))
         if rows:
             shown = [_link_row(row) for row in rows[:_LINKS]]
@@ -333,10 +333,6 @@ def _link_row(links: Sequence[tuple[str, str]]) -> list[str]:
 
 def _lengths(lengths: Sequence[int]) -> str:
     return f" {UNICODE.times} ".join(f"{n:,}" for n in lengths)
-
-
-def _place(target: dict[str, Any]) -> str:
-    return f"{target['file']}:{target['path']}" if "file" in target else str(target["path"])
 
 
 # ---- two files ------------------------------------------------------------------------------------------------------
