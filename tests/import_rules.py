@@ -83,7 +83,7 @@ LIBRARIES: dict[str, Library] = {
         "alias/names", "dataio", "execution", "hdf5", "formats", "nwb", "arrays", "oldfiles", "transfer", "builders"
     ),
     "zarr": _in("stores/zarr_python", "stores/zarr_2", "stores/zarr_3", "arrays", "alias/names"),
-    "filelock": _in("changes"),
+    "filelock": _in("stores/lock"),
     "google_crc32c": _in("arrays/crc32c"),
     "orjson": _in("stores/json_text"),
     "pynwb": _in("nwb", "conversion/readability", "checks/validate"),

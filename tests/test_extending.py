@@ -27,6 +27,7 @@ from hdmf_zarr_backend.model.elements import Element
 from hdmf_zarr_backend.model.nodes import Hierarchy, Node
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.memory import MemoryStore
+from hdmf_zarr_backend.stores.transaction import Change
 from hdmf_zarr_backend.transfer.writer import Writer
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -209,7 +210,9 @@ def test_an_encoding_is_a_class_that_writes_the_model_and_a_function_that_reads_
 def test_builders_and_values_come_from_a_file_in_the_new_encoding(one_document, file):
     """What is above `formats` does not know which documents the model becomes, and comes from."""
     new = MemoryStore({})
-    Writer(new, ZarrPlanner(file, parse(file).hierarchy, new.location, zarr_format=9).plan_file()).write()
+    change = Change(new)
+    plan = ZarrPlanner(file, parse(file).hierarchy, new.location, zarr_format=9).plan_file()
+    change.commit({}, Writer(change, plan).write())
     assert [key for key in new.mapping if key.rpartition("/")[2].startswith((".z", "zarr.json"))] == []
     parsed = ParsedFile(parse_one_document(new.mapping[KEY]), consolidated=True)
     root = ReadSession(new, parsed, new.location, BuildManager(TypeMap(NamespaceCatalog()))).root()

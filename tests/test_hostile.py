@@ -24,7 +24,6 @@ from numcodecs.abc import Codec
 from pynwb import NWBHDF5IO, NWBFile
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrIO
-from hdmf_zarr_backend.changes.locks import lock_path
 from hdmf_zarr_backend.errors import (
     ChunkError,
     DamagedFileError,
@@ -33,6 +32,7 @@ from hdmf_zarr_backend.errors import (
     StoreError,
     UnsafeDataError,
 )
+from hdmf_zarr_backend.stores.lock import lock_path
 from tests import samples
 from tests.documents import check_error as check
 from tests.watching import listening

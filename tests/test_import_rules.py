@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 import tomllib
@@ -83,3 +84,22 @@ def test_the_start_is_light(module):
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert answer.returncode == 0, answer.stderr
     assert answer.stdout.strip() == "[]"
+
+
+WRITES = frozenset({"set", "set_many", "delete", "delete_below", "link_value"})
+OTHERS = {"conversion/virtual.py": 1, "transfer/resume.py": 3}
+"""Writes of what is no Zarr file: the file of references of a virtual conversion, the record of one that is resumed."""
+
+
+def test_a_store_is_changed_by_its_transaction_only() -> None:
+    """A name that is a store, or ends in one, has none of its keys set or deleted outside of the package `stores`."""
+    found: dict[str, int] = {}
+    for path in sorted(SOURCE.rglob("*.py")):
+        module = path.relative_to(SOURCE).as_posix()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in WRITES:
+                of = ast.unparse(node.func.value)
+                is_store = re.search(r"(store|keys|unwrapped|target|super\(\)|Store\(.*\)|open_\w+\(.*\))$", of)
+                if not module.startswith("stores/") and (is_store or (of == "self" and module == "transfer/resume.py")):
+                    found[module] = found.get(module, 0) + 1
+    assert found == OTHERS

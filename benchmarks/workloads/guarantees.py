@@ -8,8 +8,8 @@ do that.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Any
 from unittest import mock
 
@@ -20,18 +20,18 @@ from benchmarks.workloads.big_array import CHANNELS, CHUNK_ROWS, make_data, nois
 CHUNKS = 32
 
 
-@contextmanager
-def _in_place(target: str, **_: Any) -> Iterator[Any]:
-    """Give the keys of the file itself, in the place of `transfer.staging.staged`."""
+def _in_place(writer: Any, **_: Any) -> Any:
+    """Return a change of the file itself, in the place of `stores.transaction.StagedChange`."""
     from hdmf_zarr_backend.stores.local import LocalStore
+    from hdmf_zarr_backend.stores.transaction import Change
 
-    os.makedirs(target)
-    yield LocalStore(target, replace=False)
+    os.makedirs(writer.store.folder)
+    return Change(LocalStore(writer.store.folder, replace=False))
 
 
 def _own_lock(keys: Any, **_: Any) -> Any:
-    """Return a lock that only this process knows, in the place of `changes.locks.writer_lock`."""
-    from hdmf_zarr_backend.changes.locks import ProcessLock
+    """Return a lock that only this process knows, in the place of `stores.lock.writer_lock`."""
+    from hdmf_zarr_backend.stores.lock import ProcessLock
 
     return ProcessLock(keys.location)
 
@@ -48,8 +48,8 @@ def _nothing(*_: Any, **__: Any) -> None:
 
 
 _OFF: dict[str, Any] = {
-    "changes.locks.writer_lock": _own_lock,
-    "transfer.staging.staged": _in_place,
+    "stores.transaction.writer_lock": _own_lock,
+    "stores.transaction.StagedChange": _in_place,
     "arrays.codecs._guarded_codec": _codec,
     "arrays.codecs.decode_bounded": lambda codec, data, most: codec.decode(data),
     "arrays.codecs.check_stated": _nothing,

@@ -29,7 +29,6 @@ from hdmf_zarr_backend.builders.reading import ReadSession
 from hdmf_zarr_backend.builders.schema import check_types, documentation, largest_shape
 from hdmf_zarr_backend.builders.targets import Targets, builders_below, object_id
 from hdmf_zarr_backend.changes.edits import Edits
-from hdmf_zarr_backend.changes.journal import Journal, recover_with_warning, warn_of_pending
 from hdmf_zarr_backend.errors import (
     ModeError,
     NotZarrError,
@@ -52,13 +51,13 @@ from hdmf_zarr_backend.options import ReadOptions, WriteOptions
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.files import not_found
 from hdmf_zarr_backend.stores.gc_pause import gc_paused
+from hdmf_zarr_backend.stores.journal import recover_with_warning, warn_of_pending
 from hdmf_zarr_backend.stores.opening import check_abilities, open_store
-from hdmf_zarr_backend.stores.wrappers import QueuedStore
 
 if TYPE_CHECKING:  # a program that only reads loads nothing that writes: these are imported where they are used
     from hdmf_zarr_backend.builders.append import KnownFields
     from hdmf_zarr_backend.builders.planner import WriteRequest
-    from hdmf_zarr_backend.changes.locks import WriterLock
+    from hdmf_zarr_backend.stores.transaction import Writer
 
 MODES = ("r", "r-", "r+", "a", "w", "w-", "x")
 READING_MODES = ("r", "r-")
@@ -84,15 +83,15 @@ class TargetMissingError(StoreNotFoundError, UnsupportedOperation):  # type: ign
     """There is nothing to read; hdmf's own error for it as well."""
 
 
-def parse_target(store: Store, mode: str, *, likely: ZarrFormat | None, lock: WriterLock | None) -> ParsedFile:
+def parse_target(store: Store, mode: str, *, likely: ZarrFormat | None, writer: Writer | None) -> ParsedFile:
     """Return the metadata of a file that has to be there; before a change, what an interrupted one left is put right.
 
     ``likely`` is the format that the user names: a hint for `parse` where the file is only read, since what is changed
     has to be what everybody else reads. In a file of both formats, those that differ are made alike before a change.
     """
     is_read = mode in READING_MODES
-    if not is_read:
-        recover_with_warning(store)
+    if writer is not None:
+        recover_with_warning(store, writer.sync)
     elif store.folder is not None:  # elsewhere it takes a request
         warn_of_pending(store, only_dead=True)
     try:
@@ -106,12 +105,12 @@ def parse_target(store: Store, mode: str, *, likely: ZarrFormat | None, lock: Wr
             store=store.location,
             remedy="Export it to a new file, and change that.",
         )
-    if not is_read:
-        from hdmf_zarr_backend.builders.both import check_derivable, derive_or_warn
+    if writer is not None:
+        from hdmf_zarr_backend.builders.both import check_derivable, make_alike
 
         check_derivable(store, found.state)
         if found.state == "2 is newer" and found.consolidated:
-            derive_or_warn(store, found, None, Journal(store, found.zarr_format, lock))
+            make_alike(writer, found)
     return found
 
 
@@ -268,7 +267,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         self._place = open_store(path, storage_options, read_options)
         self._force_overwrite = force_overwrite
         self._break_lock = break_lock
-        self._lock: WriterLock | None = None
+        self._writer: Writer | None = None
         self._options = write_options or WriteOptions()
         self._commit_message = self._options.commit_message
         if self._commit_message is not None and (mode in READING_MODES or not self._place.abilities.commits):
@@ -342,38 +341,38 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
             return
         check_abilities(self._place, self._mode)  # before anything is requested
         if self._mode not in READING_MODES:
-            from hdmf_zarr_backend.changes.locks import writer_lock
+            from hdmf_zarr_backend.stores.transaction import Writer
 
             local = self._place.folder or self._place.zip_file
             if self._mode == "r+" and local is not None and not os.path.lexists(os.path.dirname(local)):
                 raise _missing(not_found(local, self.source), self._mode)  # the lock would make the folder
             is_new = self._mode == "a" and local is not None and not os.path.lexists(local)
             replaces = is_new or self._mode not in ("r+", "a")
-            self._lock = writer_lock(self._place, break_lock=self._break_lock, replaces=replaces)
+            self._writer = Writer(
+                self._place, break_lock=self._break_lock, replaces=replaces, durable=self._options.durable
+            )
         try:
             self._open()
         except BaseException:
-            if self._lock is not None:
-                self._lock.release()
+            if self._writer is not None:
+                self._writer.release()
             raise
         self._is_open = True
 
     def _open(self) -> None:
         store: Store = self._place
-        if self._mode not in READING_MODES and store.abilities.is_remote:
-            store = QueuedStore(store)
         if self._mode in NEW_FILE_MODES:
             check_target(store, self._mode, force=self._force_overwrite)
         elif self._mode != "a" or store.exists():
-            self._parsed = parse_target(store, self._mode, likely=self._zarr_format, lock=self._lock)
+            self._parsed = parse_target(store, self._mode, likely=self._zarr_format, writer=self._writer)
             store = self._parsed.store(store)
         else:
             check_outside(store, is_new=True)
         check_format(store, self._mode, self._parsed, wanted=self._zarr_format)
         checked_key_encoding(self._options.chunk_key_encoding, self._number)
         self._store = store
-        if self._mode in ("r+", "a") and self._parsed is not None:
-            self._edits = Edits(store, self._parsed, self._lock)
+        if self._mode in ("r+", "a") and self._parsed is not None and self._writer is not None:
+            self._edits = Edits(store, self._parsed, self._writer)
 
     @property
     def zarr_format(self) -> int | str:
@@ -403,7 +402,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
     @property
     def _may_flush(self) -> bool:
         """Whether this process may write what was changed: in a fork the lock is not held, and it may not."""
-        return bool(self._is_open and self._lock is not None and self._lock.is_held)
+        return bool(self._is_open and self._writer is not None and self._writer.lock.is_held)
 
     def close(self) -> None:
         """Close the file, after changes made in place are written. Arrays of the file can still be read."""
@@ -416,8 +415,8 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
             self._is_open = False
             if self._edits is not None:
                 self._edits.is_closed = True
-            if self._lock is not None:
-                self._lock.release()
+            if self._writer is not None:
+                self._writer.release()
 
     def is_open(self) -> bool:
         """Tell whether the file is open."""
@@ -829,13 +828,14 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
         if self._parsed is None:
             from hdmf_zarr_backend.builders.writing import write_new
 
-            hierarchy, inlined = write_new(request, self._place, self._lock)
+            hierarchy, inlined = write_new(request, self._place, self._writer)
             state: State | None = "alike" if request.has_both else None
             is_consolidated = request.options.consolidate_metadata
             self._parsed = ParsedFile(hierarchy, consolidated=is_consolidated, inlined=inlined, state=state)
-            if self._store is not None:  # a change of an inlined chunk is a change of the consolidated document too
+            if self._store is not None and self._writer is not None:
+                # a change of an inlined chunk is a change of the consolidated document too
                 self._store = self._parsed.store(self._store)
-                self._edits = Edits(self._store, self._parsed, self._lock)
+                self._edits = Edits(self._store, self._parsed, self._writer)
         else:
             self._write_difference(request, self._parsed)
 

@@ -22,7 +22,7 @@ from hdmf_zarr_backend.stores.gc_pause import gc_paused
 from hdmf_zarr_backend.stores.json_text import dump
 from hdmf_zarr_backend.stores.opening import check_free, open_store, remove_empty_folder
 from hdmf_zarr_backend.transfer.names import checked_name
-from hdmf_zarr_backend.transfer.staging import new_file
+from hdmf_zarr_backend.transfer.writer import new_file
 
 __all__ = ["from_zom", "to_zom"]
 
@@ -169,14 +169,14 @@ def from_zom(model: Any, target: Any, *, consolidate: bool = True, overwrite: bo
     check_free(store, overwrite=overwrite)
     documents = registry.FORMATS[hierarchy.zarr_format]
     paths = [path for path, _ in hierarchy.walk()]
-    with new_file(store, paths, hierarchy.zarr_format, exclusive=not overwrite) as new:
+    with new_file(store, paths, hierarchy.zarr_format, exclusive=not overwrite) as change:
         for path, node in hierarchy.walk():
-            for key, document in documents.documents(path, node):
-                new.set(key, dump(document, strict=strict))
+            change.describe({key: dump(text, strict=strict) for key, text in documents.documents(path, node) if path})
         consolidates = consolidate and store.abilities.consolidates
-        for key, document in documents.last(hierarchy, {}, consolidate=consolidates).items():
-            new.set(key, dump(document, strict=strict))
+        root = dict(documents.last(hierarchy, {}, consolidate=consolidates))
+        root |= dict(documents.documents("", hierarchy.root))
         remove_empty_folder(store)
+        change.commit({}, {key: dump(text, strict=strict) for key, text in root.items()})
 
 
 def _hierarchy(model: dict[str, Any]) -> Hierarchy:

@@ -191,7 +191,7 @@ def test_an_undo_leaves_out_what_never_changed(three: Path, monkeypatch: pytest.
 
 def test_an_undo_does_all_it_can_and_names_what_is_left(three: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = files_in(three)
-    operations = Operations(Fault("killed before", 12))
+    operations = Operations(Fault("killed before", 8))
     with failing(LocalStore(str(three)), operations), pytest.raises(Killed), ZarrIO(three, "r+") as io:
         for name in ("d0", "d1", "d2"):
             io.read_builder()[name].data[:] = 5

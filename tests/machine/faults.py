@@ -15,8 +15,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
 
-from hdmf_zarr_backend.changes import locks
 from hdmf_zarr_backend.errors import StoreError
+from hdmf_zarr_backend.stores import lock as locks
 from hdmf_zarr_backend.stores import wrappers
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.local import LocalStore

@@ -472,7 +472,7 @@ class FileMachine(RuleBasedStateMachine):
             with _quiet():
                 act()
             return None
-        lock = None if io is None else io._lock
+        lock = None if io is None or io._writer is None else io._writer.lock
         operations = Operations(fault)
         try:
             with _quiet() as told, failing(self.setup.store(self.place), operations, lock):

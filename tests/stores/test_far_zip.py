@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import zipfile
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO
 from hdmf_zarr_backend.errors import LimitError, ReadOnlyStoreError, StoreError
 from hdmf_zarr_backend.options import Limits, ReadRules
 from hdmf_zarr_backend.stores.opening import open_store
-from hdmf_zarr_backend.stores.zip import new_zip
+from hdmf_zarr_backend.stores.zip import NewZipStore
 from tests import samples, trees
 
 VALUES = np.random.default_rng(1).integers(0, 2**31, (64, 2**14), dtype="i4")  # 4 MB, which do not compress
@@ -48,7 +49,7 @@ def test_each_chunk_of_a_slice_is_one_request_and_all_are_asked_for_at_once(web,
 
 def test_ranges_of_a_value(web, web_proxy):
     content = bytes(range(256)) * 4096
-    with new_zip(str(web.folder / "a.zip")) as new:
+    with closing(NewZipStore(str(web.folder / "a.zip"), "/a.zip")) as new:
         new.set_many({"a": content, "b": b"b" * 10, "c": b""})
     with zipfile.ZipFile(web.folder / "a.zip", "a", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("d", content)
@@ -65,7 +66,7 @@ def test_ranges_of_a_value(web, web_proxy):
 
 
 def test_in_a_bucket_and_in_another_process(s3, tmp_path):
-    with new_zip(str(tmp_path / "a.zip")) as new:
+    with closing(NewZipStore(str(tmp_path / "a.zip"), "/a.zip")) as new:
         new.set_many({"a/0": b"12", "a b/ü#?%20": b"odd"})
     open_store(s3.url("folder"), s3.options).set("a.zip", (tmp_path / "a.zip").read_bytes())
     store = open_store(s3.url("folder/a.zip"), s3.options)
@@ -77,7 +78,7 @@ def test_in_a_bucket_and_in_another_process(s3, tmp_path):
 
 
 def test_a_value_that_is_another_one_is_told(web):
-    with new_zip(str(web.folder / "a.zip")) as new:
+    with closing(NewZipStore(str(web.folder / "a.zip"), "/a.zip")) as new:
         new.set_many({"one": b"a" * 100, "two": b"b" * 100})
     data = bytearray((web.folder / "a.zip").read_bytes())
     data[data.index(b"aaa")] = 0
@@ -93,7 +94,7 @@ def test_a_value_that_is_another_one_is_told(web):
 
 
 def test_a_value_that_is_too_large_is_refused(web):
-    with new_zip(str(web.folder / "a.zip")) as new:
+    with closing(NewZipStore(str(web.folder / "a.zip"), "/a.zip")) as new:
         new.set("a", b"a" * 1000)
     keys = open_store(f"{web.url}/a.zip")
     keys.read_rules = ReadRules(limits=Limits(max_stored_bytes=999))
@@ -102,7 +103,7 @@ def test_a_value_that_is_too_large_is_refused(web):
 
 
 def test_a_file_that_was_cut_since_is_told(web):
-    with new_zip(str(web.folder / "a.zip")) as new:
+    with closing(NewZipStore(str(web.folder / "a.zip"), "/a.zip")) as new:
         new.set_many({"a": bytes(2**20), "b": b"b"})
     keys = open_store(f"{web.url}/a.zip")
     assert keys.get("b") == b"b"

@@ -7,6 +7,7 @@ import os
 import pickle
 import threading
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ from hdmf_zarr_backend.stores.memory import MemoryStore
 from hdmf_zarr_backend.stores.opening import may_exist, open_neighbour, open_store
 from hdmf_zarr_backend.stores.remote import at_once
 from hdmf_zarr_backend.stores.wrappers import InlinedStore, QueuedStore
-from hdmf_zarr_backend.stores.zip import new_zip
+from hdmf_zarr_backend.stores.zip import NewZipStore
 from tests.keystores import MemoryKeys
 from tests.storekinds import ALL_KINDS
 
@@ -49,7 +50,7 @@ def filled(store):
     """Keys with `CONTENT`."""
     place = store.place("a.zarr")
     if store.name == "zip":
-        with new_zip(place) as keys:
+        with closing(NewZipStore(place, "/a.zip")) as keys:
             keys.set_many(CONTENT)
             assert keys.get("a/0.0") == CONTENT["a/0.0"]
             assert keys.get_ranges("a/0.0", [(1, 3)]) == [b"\x01\x02"]

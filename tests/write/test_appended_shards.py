@@ -13,7 +13,7 @@ from pynwb import TimeSeries
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, verify
 from hdmf_zarr_backend.changes import edits
-from hdmf_zarr_backend.changes.journal import JOURNAL
+from hdmf_zarr_backend.stores.journal import JOURNAL
 from hdmf_zarr_backend.stores.local import LocalStore
 from tests import samples
 from tests.peers import Peer

@@ -43,7 +43,7 @@ from hdmf_zarr_backend.transfer import resume
 
 source, folder, executor, codec, *points = sys.argv[1:]
 done, last = 0, 0
-write_file, os_replace, moved = local_store.write_file, os.replace, resume.moved
+write_file, os_replace, moved = local_store.write_file, os.replace, resume.move_into_place
 
 def step():
     global done
@@ -67,7 +67,7 @@ def ending(*names, **options):
     moved(*names, **options)
     step()
 
-local_store.write_file, os.replace, resume.moved = writing, renaming, ending
+local_store.write_file, os.replace, resume.move_into_place = writing, renaming, ending
 
 def run(target):
     options = WriteOptions(executor=int(executor) or None, memory_budget=400_000)
@@ -341,6 +341,26 @@ def test_a_record_that_says_nothing_is_not_believed(hdf5: Path, tmp_path: Path, 
     convert(hdf5, tmp_path / "a.zarr", resume=True)
     convert(hdf5, tmp_path / "b.zarr")
     assert stored_files(tmp_path / "a.zarr") == stored_files(tmp_path / "b.zarr")
+
+
+def test_a_conversion_that_ends_right_before_the_rename_is_not_started_again(
+    hdf5: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = tmp_path / "a.zarr"
+
+    def stop(*names: str, **options: bool) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(resume, "move_into_place", stop)
+        with pytest.raises(KeyboardInterrupt):
+            convert(hdf5, target)
+    (partial,) = staged(target)
+    assert not (partial / RECORD).exists()
+    chunk = (partial / "group/gzip/0.0").stat()
+    convert(hdf5, target, resume=True)
+    assert os.path.samestat((target / "group/gzip/0.0").stat(), chunk)
+    assert not [name for name in os.listdir(tmp_path) if "conversion" in name]
 
 
 def test_the_record_states_sources_and_options(hdf5: Path, tmp_path: Path) -> None:

@@ -29,6 +29,7 @@ from hdmf_zarr_backend.model.nodes import Dataset
 from hdmf_zarr_backend.model.stored import Shards, StoredArray
 from hdmf_zarr_backend.options import WriteOptions
 from hdmf_zarr_backend.stores.local import LocalStore
+from hdmf_zarr_backend.stores.transaction import Change
 from hdmf_zarr_backend.transfer.iterators import GrowingArray
 from hdmf_zarr_backend.transfer.plan import PlannedArray, give_shards
 from hdmf_zarr_backend.transfer.resume import StagedKeys
@@ -157,13 +158,13 @@ def test_a_shard_that_was_cut_short_is_written_again(tmp_path):
     node: StoredArray = StoredArray((40,), (4,), "<i4", zarr_format=3, chunk_keys=NEW_KEYS, shards=Shards((16,)))
     values = IndexedSource(np.arange(40, dtype="<i4"), np.dtype("<i4"))
     keys = StagedKeys(str(tmp_path), "/target", is_resumed=True, is_doubtful=True)
-    for task in cut(ArrayWrite(keys, "a", node, values)):
+    for task in cut(ArrayWrite(Change(keys), "a", node, values)):
         task.run()
     assert keys.complete_chunks("a", node) == {"a/c/0", "a/c/1", "a/c/2"}
     shard = tmp_path / "a/c/1"
     shard.write_bytes(shard.read_bytes()[:-8])
     assert keys.complete_chunks("a", node) == {"a/c/0", "a/c/2"}
-    left = list(cut(ArrayWrite(keys, "a", node, values), complete=keys.complete_chunks("a", node)))
+    left = list(cut(ArrayWrite(Change(keys), "a", node, values), complete=keys.complete_chunks("a", node)))
     assert [task.indices for task in left] == [[(1,)]]
 
 
@@ -197,7 +198,7 @@ def test_an_iterator_writes_what_an_array_writes(tmp_path, size, order, executor
 def test_a_full_shard_is_written_at_once(tmp_path):
     node: StoredArray = StoredArray((0, 6), (10, 3), "<f4", shards=Shards((20, 6)))
     keys = MemoryKeys()
-    array = GrowingArray(keys, "a", node)
+    array = GrowingArray(Change(keys), "a", node)
     for number in range(5):
         rows = slice(10 * number, 10 * number + 10)
         array.put(DataChunk(NUMBERS[rows, :6], (rows, slice(0, 6))))
@@ -225,7 +226,7 @@ def test_blocks_that_overlap_in_any_order(case, waiting):
     full, shape = np.zeros((20, 20), "<i4"), (0, 0)
     node: StoredArray = StoredArray((0, 0), chunks, "<i4", shards=Shards(shards))
     keys = MemoryKeys()
-    array = GrowingArray(keys, "a", node, waiting_bytes=waiting)
+    array = GrowingArray(Change(keys), "a", node, waiting_bytes=waiting)
     for number, selection in enumerate(selections, start=1):
         data = np.arange(full[selection].size, dtype="<i4").reshape(full[selection].shape) + 1000 * number
         full[selection] = data

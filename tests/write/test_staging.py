@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import itertools
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +15,15 @@ import pytest
 from hdmf.build import DatasetBuilder, GroupBuilder
 
 from hdmf_zarr_backend import ZarrIO, convert
-from hdmf_zarr_backend.changes.locks import lock_path, writer_lock
 from hdmf_zarr_backend.errors import IncompleteStoreError, StoreError, StoreExistsError, UsageError
 from hdmf_zarr_backend.options import WriteOptions
 from hdmf_zarr_backend.stores import files as store_files
 from hdmf_zarr_backend.stores import local as local_store
-from hdmf_zarr_backend.stores import zip as zip_store
+from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.files import partial_path, place, replace, sync_files, sync_folder
 from hdmf_zarr_backend.stores.local import LocalStore
-from hdmf_zarr_backend.transfer import staging
-from hdmf_zarr_backend.transfer.staging import staged
+from hdmf_zarr_backend.stores.lock import lock_path, writer_lock
+from hdmf_zarr_backend.stores.transaction import Writer
 from tests import trees
 from tests.places import stored_files
 
@@ -32,6 +33,17 @@ FAILURES = pytest.mark.parametrize(
     ids=["full", "stopped", "wrong"],
 )
 EXCHANGES = pytest.mark.parametrize("exchange", [True, False], ids=["exchange", "two renames"])
+
+
+@contextmanager
+def staged(target: str, *, exclusive: bool = False, durable: bool = False) -> Iterator[Store]:
+    """Yield the store of a new folder, which is committed at the end."""
+    with (
+        Writer(LocalStore(target), replaces=True, durable=durable) as writer,
+        writer.new_file({}, exclusive=exclusive) as change,
+    ):
+        yield change.reader
+        change.commit({}, {})
 
 
 @pytest.fixture
@@ -173,8 +185,7 @@ def test_the_second_of_two_exclusive_writers_replaces_nothing(tmp_path, kind):
     ):
         keys.set(".zgroup", b"second")
         if kind == "folder":
-            with staged(str(target), exclusive=True) as first:
-                first.set(".zgroup", b"first")
+            make(target, b"first")
         elif kind == "file":
             target.write_bytes(b"first")
         elif kind == "empty folder":
@@ -233,7 +244,7 @@ def test_a_file_that_is_being_written_has_a_name_that_shows_it(tmp_path):
         name = os.path.basename(keys.root)
         assert name.startswith(".a.zarr.")
         assert name.endswith(".partial")
-        assert os.listdir(tmp_path) == [name]
+        assert sorted(os.listdir(tmp_path)) == sorted([name, ".a.zarr.lock"])
 
 
 # ---- what writers that died have left -------------------------------------------------------------------------------
@@ -288,11 +299,11 @@ def test_an_old_file_that_cannot_be_deleted_is_reported_and_the_new_one_stays(tm
 def synced(monkeypatch):
     """The calls that flush the disk, in order, with the renames between."""
     asked = []
-    for module in (staging, zip_store, store_files, local_store):
+    for module in (store_files, local_store):
         for name in ("sync_files", "sync_folder"):
             if hasattr(module, name):
                 monkeypatch.setattr(module, name, lambda path, name=name: asked.append((name, os.path.basename(path))))
-    for module, name in ((staging, "replace"), (staging, "place"), (zip_store, "replace")):
+    for module, name in ((store_files, "replace"), (store_files, "place")):
         real = getattr(module, name)
         monkeypatch.setattr(module, name, lambda *names, real=real: (asked.append(("moved", "")), real(*names))[1])
     return asked
@@ -336,7 +347,8 @@ def test_a_durable_append_is_on_the_disk_before_it_is_committed_and_after(tmp_pa
         builder = io.read_builder()
         builder.set_dataset(DatasetBuilder("x", np.arange(30)))
         io.write_builder(builder)
-    assert synced == [("sync_files", "a.zarr")] * 2
+    # after the record, before the commit, after it, and before the last record of the journal is deleted
+    assert synced == [("sync_files", "a.zarr")] * 4
 
 
 def test_the_disk_is_flushed(tmp_path, monkeypatch):
@@ -358,10 +370,10 @@ def test_a_disk_that_fails_to_flush_is_reported_and_the_old_file_stays(tmp_path,
     def fail(path: str) -> None:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
-    monkeypatch.setattr(staging, "sync_files", fail)
+    monkeypatch.setattr(store_files, "sync_files", fail)
     with (
         pytest.raises(StoreError, match="Input/output error"),
-        staged(str(target), options=WriteOptions(durable=True)) as keys,
+        staged(str(target), durable=True) as keys,
     ):
         keys.set(".zgroup", b"new")
     assert stored_files(tmp_path) == {"a.zarr/.zgroup": b"old"}

@@ -23,6 +23,7 @@ from hdmf_zarr_backend.model.nodes import absolute, join
 from hdmf_zarr_backend.model.stored import StoredArray
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.failures import resource_failure
+from hdmf_zarr_backend.stores.transaction import Change
 
 Index = tuple[int, ...]
 
@@ -100,13 +101,13 @@ class WaitingShards:
             raise ChunkError(problem, remedy="Check the disk, and run again.")
         return data
 
-    def write(self, shard: Index) -> None:
+    def write(self, shard: Index, change: Change) -> None:
         """Write a shard: the chunks that were set, and the stored ones for all others."""
         positions = self._positions.pop(shard, {})
         reader = ShardReader(self._store, self._path, self._array)
         before = reader.extents(shard) if self.is_stored(shard) else {}
         kept: Iterator[bytes] = reader.stored(shard, before.keys() - positions.keys()) if before else iter(())
-        with self._store.stream(join(self._path, self._array.chunk_name(shard))) as write:
+        with change.stream(join(self._path, self._array.chunk_name(shard))) as write:
             made = ShardWriter(write, self._array)
             for index in dict.fromkeys((*before, *chunks_in_shard(self._array, shard), *sorted(positions))):
                 if index in positions:
@@ -193,13 +194,13 @@ class ChangedShards:
             if shard[0] + 1 < shard_grid(self._waiting[path][0].array)[0] and self._waiting[path][1].is_full(shard)
         ]
 
-    def write(self, shards: Iterable[ShardId]) -> None:
+    def write(self, shards: Iterable[ShardId], change: Change) -> None:
         """Write shards."""
         paths = set()
         try:
             for path, shard in shards:
                 paths.add(path)
-                self._waiting[path][1].write(shard)
+                self._waiting[path][1].write(shard, change)
         finally:  # those before a failure are written
             for path in paths:
                 self._waiting[path][0].forget(path)

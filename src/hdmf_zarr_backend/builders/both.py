@@ -1,27 +1,22 @@
 """`derive`: the documents of format 3 of a file that has those of both formats, made from those of format 2.
 
 Both formats share the chunks. Only what has another form in format 3, references and rows, is stored a second time,
-below ``c/`` of its array. Documents and chunks of format 3 come first, and ``zarr.json`` of the root comes last, with
-the note of `formats.both`. A program that finds that the note does not fit reads format 2 and derives it again.
+below ``c/`` of its array. It is a part of the change of format 2: the commit sets ``.zmetadata``, and ``zarr.json`` of
+the root follows, with the note of `formats.both`. A program that finds that the note does not fit reads format 2.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
-from contextlib import nullcontext
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
-import numpy as np
-
 from hdmf_zarr_backend.builders.from_zarr import ZarrPlanner
-from hdmf_zarr_backend.changes.journal import Journal, undone_on_error
 from hdmf_zarr_backend.errors import (
     ConflictError,
     FormatsDifferWarning,
     MetadataError,
-    UsageError,
     ZarrBackendError,
     warn,
 )
@@ -30,9 +25,12 @@ from hdmf_zarr_backend.formats import both, registry, zarr2, zarr3
 from hdmf_zarr_backend.model.nodes import Dataset, Group, Hierarchy, Node, join, split
 from hdmf_zarr_backend.model.stored import DEFAULT_PREFIX, StoredArray
 from hdmf_zarr_backend.options import DEFAULT_OPTIONS, WriteOptions
+from hdmf_zarr_backend.progress import SILENT
 from hdmf_zarr_backend.stores.base import Store
+from hdmf_zarr_backend.stores.journal import Root
 from hdmf_zarr_backend.stores.json_text import dump, load
-from hdmf_zarr_backend.stores.wrappers import WrapperStore
+from hdmf_zarr_backend.stores.transaction import Change
+from hdmf_zarr_backend.stores.transaction import Writer as StoreWriter
 from hdmf_zarr_backend.transfer.plan import PlannedArray, WritePlan, adapt_plan
 from hdmf_zarr_backend.transfer.stored_sources import StoredChunks
 from hdmf_zarr_backend.transfer.writer import Writer
@@ -66,30 +64,30 @@ def keep_chunks(plan: WritePlan, hierarchy: Hierarchy, *, encoded: Collection[st
 
 
 @dataclass(slots=True)
-class Change:
+class Before:
     """What is known of a change of format 2, so that only its consequences are derived.
 
     Attributes
     ----------
-    before : Hierarchy
+    hierarchy : Hierarchy
         The file in format 3, as it was before the change.
     touched : set of str
         Paths of the nodes that are new or have changed; what is below a new group is new.
     """
 
-    before: Hierarchy
+    hierarchy: Hierarchy
     touched: set[str]
 
-    def has(self, path: str) -> bool:
+    def is_changed(self, path: str) -> bool:
         """Tell whether a node may have changed."""
-        if self.before.get(path) is None:
+        if self.hierarchy.get(path) is None:
             return True
         while path and path not in self.touched:
             path = split(path)[0]
         return bool(path)
 
 
-def change_of(store: Store, parsed: ParsedFile, touched: Iterable[str]) -> Change | None:
+def before_change(store: Store, parsed: ParsedFile, touched: Iterable[str]) -> Before | None:
     """Return what is needed to derive a change of a file before it is made; None where all has to be derived."""
     if parsed.state != "alike":
         return None
@@ -100,7 +98,7 @@ def change_of(store: Store, parsed: ParsedFile, touched: Iterable[str]) -> Chang
         found = registry.parse_consolidated({zarr3.DOCUMENT: load(text, key=zarr3.DOCUMENT)}, use_inlined=False)
     except MetadataError:
         return None
-    return None if found is None else Change(found[0], set(touched))
+    return None if found is None else Before(found[0], set(touched))
 
 
 @dataclass(slots=True, frozen=True)
@@ -111,66 +109,62 @@ class Derived:
     ----------
     fates : dict
         ``{path: fate}`` of the arrays that were planned.
-    changed : int
-        Keys that were set or deleted.
+    root : dict
+        The document of the root, by its key, for the commit.
     """
 
     fates: dict[str, Fate]
-    changed: int
+    root: Root
 
 
 def derive(
-    store: Store,
+    change: Change,
     hierarchy: Hierarchy,
+    consolidated: bytes,
     *,
-    change: Change | None = None,
-    journal: Journal | None = None,
+    store: Store | None = None,
+    before: Before | None = None,
     is_new: bool = False,
     options: WriteOptions = DEFAULT_OPTIONS,
 ) -> Derived:
-    """Set the documents and chunks of format 3 of a file whose documents of format 2 are complete."""
-    with nullcontext() if journal is None else undone_on_error(journal):
-        return _derive(store, hierarchy, change, journal, is_new=is_new, options=options)
+    """Put the documents and chunks of format 3 into a change that makes, or has made, those of format 2 complete.
 
-
-def _derive(
-    store: Store,
-    hierarchy: Hierarchy,
-    change: Change | None,
-    journal: Journal | None,
-    *,
-    is_new: bool,
-    options: WriteOptions,
-) -> Derived:
-    consolidated = store.get(zarr2.CONSOLIDATED)
-    if consolidated is None:
-        raise UsageError("there is no consolidated document", store=store.location, remedy="Run `zarrio consolidate`.")
-    planned = hierarchy if change is None else _part(hierarchy, change)
-    plan, fates = plan_format_3(store, planned)
-    paths = [path for path, _ in plan.hierarchy.walk()]
+    ``consolidated`` is the consolidated document of format 2, and ``store`` has its chunks, by default as the change
+    has them.
+    """
+    store = store or change.reader
+    plan, fates = plan_format_3(store, hierarchy if before is None else _part(hierarchy, before))
     encoded = {path: array.node for path, array in plan.arrays.items()}
-    if change is not None:
-        _hide_if_needed(store, change.before, encoded)
-    before = None
-    if change is None and journal is not None and options.executor in (None, "auto"):
-        before = partial(record_format_3, store, journal, paths, encoded)  # nothing may differ
-    elif change is None and journal is not None:  # other processes cannot record anything
-        record_format_3(store, journal, paths, encoded)
-    target = ChangedKeys(store, {} if is_new else _documents(change, paths), is_empty=is_new, before=before)
-    writer = Writer(target, plan, options)
-    writer.write_changes(added=(), changed=paths, keep=_keep_nothing)
-    if change is not None:
-        _add_others(plan.hierarchy, hierarchy, change.before)
-    store.drain()
-    text = root_text(plan.hierarchy, consolidated, strict=options.strict_json)
-    if journal is None:
-        target.set(zarr3.DOCUMENT, text)
-        return Derived(fates, target.count)
-    rest = _rest(store, plan.hierarchy, encoded, change)
-    root = {} if store.get(zarr3.DOCUMENT) == text else {zarr3.DOCUMENT: text}
-    journal.discard(rest)
-    journal.commit(root)
-    return Derived(fates, target.count + len(root) + len(rest))
+    if before is not None:
+        _hide_if_needed(change, before.hierarchy, encoded)
+    elif not is_new:
+        create_chunks(change, encoded)
+    paths = [path for path, _ in plan.hierarchy.walk()]
+    documents = _documents(plan.hierarchy, paths, strict=options.strict_json)
+    Writer(change, plan, options).write_changes(added=(), changed=())
+    known = {} if before is None else _documents(before.hierarchy, paths)
+    change.describe({key: text for key, text in documents.items() if known.get(key) != text})
+    if not is_new:
+        change.delete(keys_to_drop(store, plan.hierarchy, encoded, before))
+    if before is not None:
+        _add_others(plan.hierarchy, hierarchy, before.hierarchy)
+    return Derived(fates, {zarr3.DOCUMENT: root_text(plan.hierarchy, consolidated, strict=options.strict_json)})
+
+
+def with_format_3(change: Change, plan: WritePlan, root: Root, options: WriteOptions) -> Root:
+    """Add format 3 to a new file of format 2, and return the documents of the root of both."""
+    consolidated = root[zarr2.CONSOLIDATED]
+    assert consolidated is not None
+    options = replace(options, progress=SILENT)
+    return {**root, **derive(change, plan.hierarchy, consolidated, is_new=True, options=options).root}
+
+
+def create_chunks(change: Change, encoded: Mapping[str, Dataset[Any]]) -> None:
+    """Announce the folders of the chunks of format 3 that do not exist."""
+    for path, node in encoded.items():
+        if node.stored.chunk_name((0,) * len(node.stored.shape)).startswith(f"{DEFAULT_PREFIX}/"):
+            with suppress(ConflictError):
+                change.create(join(path, DEFAULT_PREFIX))
 
 
 def plan_format_3(store: Store, hierarchy: Hierarchy) -> tuple[WritePlan, dict[str, Fate]]:
@@ -193,17 +187,13 @@ def root_text(hierarchy: Hierarchy, consolidated: bytes, *, strict: bool) -> byt
     return both.sealed(dump(both.with_note(root, consolidated), strict=strict))
 
 
-def _keep_nothing(keys: Iterable[str]) -> None:
-    """Record nothing: what is interrupted is derived again."""
-
-
-def _part(hierarchy: Hierarchy, change: Change) -> Hierarchy:
+def _part(hierarchy: Hierarchy, before: Before) -> Hierarchy:
     """Return all groups, and the arrays that may have changed."""
     part = Hierarchy(Group(), hierarchy.zarr_format)
     for path, node in hierarchy.walk():
         if isinstance(node, Group):
             part.add(path, Group(node.attributes))
-        elif change.has(path):
+        elif before.is_changed(path):
             part.add(path, node)
     return part
 
@@ -216,23 +206,21 @@ def _add_others(made: Hierarchy, hierarchy: Hierarchy, before: Hierarchy) -> Non
             made.add(path, node)
 
 
-def _documents(change: Change | None, paths: Iterable[str]) -> dict[str, bytes]:
-    """Return ``{key: text}`` of the documents before a change."""
-    if change is None:
-        return {}
-    nodes = [(path, change.before.get(path)) for path in paths]
+def _documents(hierarchy: Hierarchy, paths: Iterable[str], *, strict: bool = False) -> dict[str, bytes]:
+    """Return ``{key: text}`` of the documents of those ``paths`` that exist."""
+    nodes = [(path, hierarchy.get(path)) for path in paths]
     documents = (registry.FORMATS[3].documents(path, node) for path, node in nodes if node is not None)
-    return {key: dump(document) for some in documents for key, document in some}
+    return {key: dump(document, strict=strict) for some in documents for key, document in some}
 
 
-def _hide_if_needed(store: Store, before: Hierarchy, encoded: dict[str, Dataset[Any]]) -> None:
+def _hide_if_needed(change: Change, before: Hierarchy, encoded: dict[str, Dataset[Any]]) -> None:
     """Let the root show nothing to readers of format 3, if chunks get another form than its documents say."""
-    for path, node in encoded.items():
-        old = before.get(path)
-        if isinstance(old, Dataset) and _form(path, old) != _form(path, node):
-            store.set(zarr3.DOCUMENT, both.sealed(dump(both.hiding_document())))
-            store.drain()
-            return
+    nodes = [(path, before.get(path), node) for path, node in encoded.items()]
+    other = [path for path, old, node in nodes if isinstance(old, Dataset) and _form(path, old) != _form(path, node)]
+    if other:
+        documents = (registry.FORMATS[3].documents(path, encoded[path]) for path in other)
+        texts = {key: dump(document) for some in documents for key, document in some}
+        change.hide({zarr3.DOCUMENT: both.sealed(dump(both.hiding_document()))}, texts)
 
 
 def _form(path: str, node: Node) -> list[Any]:
@@ -241,26 +229,15 @@ def _form(path: str, node: Node) -> list[Any]:
     return [document[key] for key in ("data_type", "chunk_grid", "chunk_key_encoding", "codecs")]
 
 
-def record_format_3(store: Store, journal: Journal, paths: Iterable[str], encoded: dict[str, Dataset[Any]]) -> None:
-    """Record the state of the documents and chunks of format 3, most of which do not exist, in one put."""
-    names, folders = [zarr3.key_of(path) for path in paths], []
-    for path, node in encoded.items():
-        stored, folder = node.stored, join(path, DEFAULT_PREFIX)
-        has_folder = stored.chunk_name((0,) * len(stored.shape)).startswith(f"{DEFAULT_PREFIX}/")
-        if has_folder and next(store.list_prefix(folder), None) is None:
-            folders.append(folder)
-        else:
-            names += [join(path, stored.chunk_name(index)) for index in np.ndindex(*stored.grid)]
-    journal.keep(names, below=folders)
-
-
-def _rest(store: Store, hierarchy: Hierarchy, encoded: dict[str, Dataset[Any]], change: Change | None) -> list[str]:
+def keys_to_drop(
+    store: Store, hierarchy: Hierarchy, encoded: Mapping[str, Dataset[Any]], before: Before | None = None
+) -> list[str]:
     """Return chunks of format 3 outside of their arrays, and documents of nodes that are not in the file any more."""
     gone: list[str] = []
     for path, node in encoded.items():
         stored = store.list_prefix(join(path, DEFAULT_PREFIX))
         gone += [key for key in stored if not _is_chunk(key[len(path) + 1 :], node.stored)]
-    if change is None:
+    if before is None:
         there = [key for key in store.list_documents() if split(key)[1] == zarr3.DOCUMENT]
         gone += [key for key in there if hierarchy.get(split(key)[0]) is None]
     return gone
@@ -273,26 +250,41 @@ def _is_chunk(name: str, stored: StoredArray) -> bool:
 
 
 def derive_or_warn(
-    store: Store, parsed: ParsedFile, change: Change | None, journal: Journal, options: WriteOptions = DEFAULT_OPTIONS
-) -> None:
-    """Derive a change that is committed in format 2; if that fails, warn, since the change is in the file.
+    change: Change,
+    parsed: ParsedFile,
+    hierarchy: Hierarchy,
+    consolidated: bytes,
+    *,
+    options: WriteOptions = DEFAULT_OPTIONS,
+) -> Root:
+    """Derive all of format 3 in a change of format 2; if that fails, warn, since the change does not depend on it.
 
-    The state of ``parsed``, which is the file as it is now, is updated.
+    Returns the document of the root, and updates the state of ``parsed``.
     """
     parsed.state = "2 is newer"
     try:
         here = WriteOptions(strict_json=options.strict_json)
-        derive(store, parsed.hierarchy, change=change, journal=journal, options=here)
+        root = derive(change, hierarchy, consolidated, store=parsed.store(change.reader), options=here).root
     except (ZarrBackendError, OSError) as error:
-        store.abandon()
         warn(
-            f"{store.location}: the change is written in Zarr format 2, and could not be in format 3 ({error}); "
-            "`zarrio repair` updates format 3",
+            f"{change.location}: the change is written in Zarr format 2, and could not be in format 3 "
+            f"({error}); `zarrio repair` updates format 3",
             FormatsDifferWarning,
             stacklevel=4,
         )
-        return
+        return {}
     parsed.state = "alike"
+    return root
+
+
+def make_alike(writer: StoreWriter, parsed: ParsedFile) -> None:
+    """Derive format 3 of a file whose format 2 is newer, in a change of its own; if that fails, warn."""
+    consolidated = writer.store.get(zarr2.CONSOLIDATED)
+    assert consolidated is not None
+    with writer.change(root=[zarr3.DOCUMENT]) as change:
+        root = derive_or_warn(change, parsed, parsed.hierarchy, consolidated)
+        if root:
+            change.commit({}, root)
 
 
 def check_derivable(store: Store, state: both.State | None) -> None:
@@ -319,34 +311,3 @@ def _has_own_chunks(text: bytes, key: str) -> bool:
     except MetadataError:
         return True
     return isinstance(node, Dataset) and node.stored.chunk_keys.encoding == "default"
-
-
-class ChangedKeys(WrapperStore):
-    """A store that does not set a key to the value that it has.
-
-    Attributes
-    ----------
-    count : int
-        How many keys were set.
-    """
-
-    def __init__(
-        self, store: Store, known: dict[str, bytes], *, is_empty: bool, before: Callable[[], None] | None = None
-    ) -> None:
-        super().__init__(store)
-        self._before = before
-        self._known = known
-        self._is_empty = is_empty
-        self.count = 0
-
-    def set(self, key: str, value: bytes) -> None:
-        """Set ``key`` if its value is another one."""
-        there = self._known.get(key)
-        if there is None and not self._is_empty:
-            there = self.store.get(key)
-        if there != value:
-            if self._before is not None:
-                self._before()
-                self._before = None
-            self.count += 1
-            self.store.set(key, value)

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from hdmf_zarr_backend.builders.append import AppendPlanner
-from hdmf_zarr_backend.builders.both import change_of, derive, derive_or_warn
+from hdmf_zarr_backend.builders.both import Before, before_change, derive, derive_or_warn, with_format_3
 from hdmf_zarr_backend.builders.dimensions import name_axes, rename_axes
 from hdmf_zarr_backend.builders.planner import Planner, WriteRequest
 from hdmf_zarr_backend.builders.specs import add_specs
 from hdmf_zarr_backend.builders.target_check import check_targets
 from hdmf_zarr_backend.changes.edits import Edits
-from hdmf_zarr_backend.changes.locks import WriterLock
 from hdmf_zarr_backend.errors import DroppedChangesWarning, at, warn
 from hdmf_zarr_backend.files.parser import ParsedFile
 from hdmf_zarr_backend.formats import zarr2
@@ -22,15 +21,16 @@ from hdmf_zarr_backend.formats.nczarr import is_nczarr, overlay
 from hdmf_zarr_backend.formats.registry import FORMATS
 from hdmf_zarr_backend.model.nodes import Dataset, Hierarchy, absolute, adopt, copy_hierarchy
 from hdmf_zarr_backend.options import WriteOptions
-from hdmf_zarr_backend.progress import SILENT
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.gc_pause import gc_paused
+from hdmf_zarr_backend.stores.journal import Root
 from hdmf_zarr_backend.stores.json_text import check_strict, dump
+from hdmf_zarr_backend.stores.transaction import Writer as StoreWriter
+from hdmf_zarr_backend.stores.transaction import is_staged
 from hdmf_zarr_backend.transfer.names import check_names
 from hdmf_zarr_backend.transfer.plan import WritePlan, adapt_plan, asks_for_shards, shard_bytes_for
 from hdmf_zarr_backend.transfer.sources import IndexedSource, row_blocks
-from hdmf_zarr_backend.transfer.staging import can_stage, new_file
-from hdmf_zarr_backend.transfer.writer import Writer
+from hdmf_zarr_backend.transfer.writer import Writer, new_file
 
 _SHOWN = 5
 
@@ -48,10 +48,10 @@ def plan_new(request: WriteRequest, store: Store) -> WritePlan:
     return plan
 
 
-def write_new(request: WriteRequest, store: Store, lock: WriterLock | None) -> tuple[Hierarchy, dict[str, bytes]]:
-    """Write a new file, whose lock the caller has. When complete, it replaces an old one unless ``exclusive``."""
+def write_new(request: WriteRequest, store: Store, writer: StoreWriter | None) -> tuple[Hierarchy, dict[str, bytes]]:
+    """Write a new file, of which the caller may have the writer; it replaces an old one unless ``exclusive``."""
     plan = plan_new(request, store)
-    if not can_stage(store):
+    if not is_staged(store):
         adapt_plan(plan, location=store.location, shard_bytes=shard_bytes_for(store, request.options.memory_budget))
         _check_values(plan, store.location)
     with new_file(
@@ -60,14 +60,13 @@ def write_new(request: WriteRequest, store: Store, lock: WriterLock | None) -> t
         plan.hierarchy.zarr_format,
         exclusive=request.exclusive,
         options=request.options,
-        lock=lock,
-    ) as new_store:
-        writer = Writer(new_store, plan, request.options)
-        writer.write(exhaust_in_turn=request.exhaust_in_turn)
-        if request.has_both:
-            derive(new_store, plan.hierarchy, is_new=True, options=replace(request.options, progress=SILENT))
+        writer=writer,
+    ) as change:
+        planned = Writer(change, plan, request.options)
+        root = planned.write(exhaust_in_turn=request.exhaust_in_turn)
+        change.commit({}, with_format_3(change, plan, root, request.options) if request.has_both else root)
     request.unfilled = plan.unfilled
-    return plan.hierarchy, writer.inlined
+    return plan.hierarchy, planned.inlined
 
 
 def _check_values(plan: WritePlan, location: str) -> None:
@@ -97,7 +96,7 @@ class EditedFile:
     parsed : ParsedFile
         The metadata on disk and the scalars of the consolidated document; updated if a write succeeds.
     edits : Edits
-        Changes made to arrays in place, and the journal of the file.
+        Changes made to arrays in place.
     options : WriteOptions
         How to write.
     """
@@ -130,25 +129,21 @@ def write_difference(
     check_names((path for path, _ in plan.hierarchy.walk()), store)
     is_other = file.parsed.consolidated != request.options.consolidate_metadata
     is_more = bool(planner.changed or planner.added or plan.is_nczarr or is_other)
-    change = change_of(store, file.parsed, [*planner.changed, *planner.added, *edits.touched])
+    before = before_change(store, file.parsed, [*planner.changed, *planner.added, *edits.touched])
     with _undone_on_error(file):
-        _flush(file, request.targets.encode, keep=_documents(hierarchy, planner.changed), below=planner.added)
+        edits.change.create(*planner.added)
+        _flush(file, request.targets.encode)
         for path, changed in edits.changed.items():  # the fields of rows may have become wider
             node = hierarchy.get(path)
             if isinstance(node, Dataset):
                 node.stored.filters = changed.stored.filters
         if is_more:
-            writer = Writer(store, plan, request.options)
+            writer = Writer(edits.change, plan, request.options)
             writer.inlined = file.parsed.inlined
-            writer.write_changes(added=planner.added, changed=planner.changed, keep=edits.journal.keep)
-        if request.options.durable:
-            store.sync()  # before the commit
-        _commit(file, hierarchy, is_changed=is_more, consolidate=request.options.consolidate_metadata)
+            writer.write_changes(added=planner.added, changed=planner.changed)
+        consolidate = request.options.consolidate_metadata
+        _commit(file, hierarchy, before, is_changed=is_more, consolidate=consolidate)
     adopt(known, hierarchy)
-    if file.parsed.state is not None:
-        derive_or_warn(store, file.parsed, change, edits.journal, file.options)
-    if request.options.durable:
-        store.sync()
     if is_more:
         request.options.progress.finish()
     request.unfilled = plan.unfilled
@@ -161,20 +156,14 @@ def flush_edits(file: EditedFile, encode: Callable[[Any], Any]) -> None:
     targets.
     """
     edits = file.edits
-    if edits.has_failed or not (edits.pending or edits.journal.is_open):
+    if edits.has_failed or not (edits.pending or edits.is_open):
         return
     _prepare(file)
-    change = change_of(file.store, file.parsed, edits.touched)
+    before = before_change(file.store, file.parsed, edits.touched)
     with _undone_on_error(file):
         _flush(file, encode)
         consolidate = file.parsed.consolidated or file.parsed.state is not None
-        if file.options.durable:
-            file.store.sync()  # before the commit
-        _commit(file, file.parsed.hierarchy, is_changed=False, consolidate=consolidate)
-    if file.parsed.state is not None:
-        derive_or_warn(file.store, file.parsed, change, edits.journal, file.options)
-    if file.options.durable:
-        file.store.sync()
+        _commit(file, file.parsed.hierarchy, before, is_changed=False, consolidate=consolidate)
 
 
 def drop_changes(edits: Edits, location: str, error: BaseException) -> None:
@@ -207,33 +196,27 @@ def _prepare(file: EditedFile) -> None:
 @contextmanager
 def _undone_on_error(file: EditedFile) -> Iterator[None]:
     """Undo the changes of the block to the file if it raises; not in a fork, whose parent continues."""
-    edits, inlined = file.edits, file.parsed.inlined
+    edits, inlined, state = file.edits, file.parsed.inlined, file.parsed.state
     before = dict(inlined)
     try:
         yield
-        edits.own.check()
     except BaseException as error:
         edits.undo(error)
         inlined.clear()
         inlined.update(before)
+        file.parsed.state = state
         raise
     edits.done()
 
 
-def _flush(
-    file: EditedFile, encode: Callable[[Any], Any], *, keep: Iterable[str] = (), below: Iterable[str] = ()
-) -> None:
-    """Write the changes made in place; the same put of the journal records the state of ``keep`` and ``below``."""
+def _flush(file: EditedFile, encode: Callable[[Any], Any]) -> None:
+    """Put the changes made in place into the change of the file."""
     edits, known = file.edits, file.parsed.hierarchy
-    if not edits.pending:
-        edits.journal.keep(keep, below=below)
-        return
-    overlaid = overlay(known) if is_nczarr(known) else ()
-    edits.flush(encode, keys=[*keep, *_documents(known, overlaid)], below=below)
-    for key in edits.journal.discarded:
-        file.parsed.inlined.pop(key, None)
-    documents = _documents(known, overlaid)
-    file.store.set_many({key: dump(text, strict=file.options.strict_json) for key, text in documents.items()})
+    if edits.pending:
+        overlaid = overlay(known) if is_nczarr(known) else ()
+        edits.flush(encode)
+        documents = _documents(known, overlaid)
+        edits.change.describe({key: dump(text, strict=file.options.strict_json) for key, text in documents.items()})
 
 
 def _documents(hierarchy: Hierarchy, paths: Iterable[str]) -> dict[str, Any]:
@@ -244,18 +227,34 @@ def _documents(hierarchy: Hierarchy, paths: Iterable[str]) -> dict[str, Any]:
 
 
 @gc_paused()
-def _commit(file: EditedFile, hierarchy: Hierarchy, *, is_changed: bool, consolidate: bool) -> None:
-    """Set the root documents, if any, which make the change visible; everything else is written already."""
-    edits = file.edits
+def _commit(
+    file: EditedFile, hierarchy: Hierarchy, before: Before | None, *, is_changed: bool, consolidate: bool
+) -> None:
+    """Commit the change, with format 3 of a file of both formats in it."""
+    edits, strict = file.edits, file.options.strict_json
     if not (is_changed or consolidate or edits.is_marked):
-        edits.journal.commit({})
+        edits.change.commit({}, {})
         return
     kind = FORMATS[hierarchy.zarr_format]
-    documents = dict(kind.documents("", hierarchy.root)) if edits.is_marked else {}  # without the mark
-    documents |= kind.last(hierarchy, file.parsed.inlined, consolidate=consolidate)
-    gone = kind.stale(consolidate=consolidate)
-    if edits.is_marked and hierarchy.zarr_format == 2 and zarr2.ATTRIBUTES not in documents:
-        gone = [*gone, zarr2.ATTRIBUTES]
-    edits.journal.commit(
-        {key: dump(document, strict=file.options.strict_json) for key, document in documents.items()}, gone
-    )
+    last = kind.last(hierarchy, file.parsed.inlined, consolidate=consolidate)
+    root: dict[str, bytes | None] = {key: dump(document, strict=strict) for key, document in last.items()}
+    if edits.is_marked and hierarchy.zarr_format == 2:
+        documents = dict(kind.documents("", hierarchy.root))
+        root[zarr2.ATTRIBUTES] = (
+            dump(documents[zarr2.ATTRIBUTES], strict=strict) if zarr2.ATTRIBUTES in documents else None
+        )
+    root |= dict.fromkeys(kind.stale(consolidate=consolidate))
+    if file.parsed.state is not None:
+        root |= _derived(file, hierarchy, before, root[zarr2.CONSOLIDATED])
+    edits.change.commit({}, root)
+
+
+def _derived(file: EditedFile, hierarchy: Hierarchy, before: Before | None, consolidated: bytes | None) -> Root:
+    """Derive format 3 of what has changed; of everything, if it could not be derived before."""
+    assert consolidated is not None
+    change, options = file.edits.change, file.options
+    if before is None:
+        return derive_or_warn(change, file.parsed, hierarchy, consolidated, options=options)
+    here = WriteOptions(strict_json=options.strict_json)
+    store = file.parsed.store(change.reader)
+    return derive(change, hierarchy, consolidated, store=store, before=before, options=here).root

@@ -1,12 +1,11 @@
 """`Edits`: the changes to the arrays of an open file, kept in memory until they are written together.
 
 Otherwise a table that grows row by row would write one chunk per row and column. Changed chunks are kept decoded and
-are visible at once. `Edits.flush` writes chunks first and shapes last, so that another reader sees either the old or
-the new array. That order does not help an array whose data type changes, since its chunks keep their names: it is
-replaced while the root refuses readers.
+are visible at once. `Edits.flush` puts them into a change of the file (`stores.transaction`), chunks first and shapes
+with the commit, so that another reader sees either the old or the new array. That order does not help an array whose
+data type changes, since its chunks keep their names: it is replaced, chunk by chunk, while the root refuses readers.
 
-The journal of the file records the stored state before it changes, and the changes are kept here until they are
-committed. A write that failed is undone, and can be repeated.
+The changes are kept here until they are committed. A write that failed is undone, and can be repeated.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol
 
@@ -21,18 +21,18 @@ import numpy as np
 import numpy.typing as npt
 
 from hdmf_zarr_backend.arrays.changed_shards import ChangedShards
+from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
 from hdmf_zarr_backend.arrays.chunks import ChunkReader
 from hdmf_zarr_backend.arrays.fills import fill_array
 from hdmf_zarr_backend.arrays.growth import for_long_texts, set_fields, wider_fields
 from hdmf_zarr_backend.arrays.shards import shard_grid, shard_of
-from hdmf_zarr_backend.changes.journal import Journal, Mark
-from hdmf_zarr_backend.changes.locks import WriterLock
 from hdmf_zarr_backend.errors import StoreError, at
 from hdmf_zarr_backend.formats.zarr3 import has_records
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, join
 from hdmf_zarr_backend.stores.base import Store
-from hdmf_zarr_backend.stores.files import Staged
+from hdmf_zarr_backend.stores.journal import Root
 from hdmf_zarr_backend.stores.json_text import dump
+from hdmf_zarr_backend.stores.transaction import Change, Writer
 
 __all__ = ["DeferredReference", "Edits"]
 
@@ -46,9 +46,6 @@ WAITING_BYTES = 64 * 2**20
 """Largest number of bytes of changed chunks in memory."""
 
 _OBJECT_BYTES = 200
-
-Documents = dict[str, list[tuple[str, Any]]]
-"""The keys and documents of arrays, by path."""
 
 
 class DeferredReference:
@@ -70,7 +67,15 @@ class Metadata(Protocol):
     def documents(self, path: str, node: Dataset[Attributes]) -> Iterable[tuple[str, Any]]:
         """Return the documents of a dataset by their keys."""
 
-    def mark(self) -> Mark:
+    @property
+    def inlined(self) -> dict[str, bytes]:
+        """``{key: bytes}`` of the chunks inside the consolidated document."""
+
+    @property
+    def root_keys(self) -> Sequence[str]:
+        """The keys of the documents that a commit sets."""
+
+    def mark(self) -> Root:
         """Return the documents that refuse readers while the file has neither its old nor its new state."""
 
 
@@ -83,10 +88,6 @@ class Edits:
         ``{path: node}`` of the datasets whose document changes.
     datasets : dict
         ``{path: node}`` of the datasets that are open for changes.
-    own : Staged
-        The process that made the changes; a fork of it has none.
-    journal : Journal
-        Undoes a change that is not completed.
     is_marked : bool
         Whether the root refuses readers.
     has_failed : bool
@@ -102,15 +103,17 @@ class Edits:
         be those that compute the values that are written.
     """
 
-    def __init__(self, store: Store, metadata: Metadata, lock: WriterLock | None = None) -> None:
+    def __init__(self, store: Store, metadata: Metadata, writer: Writer) -> None:
         self._store = store
         self._metadata = metadata
-        self.own = Staged(store.location)
-        self.journal = Journal(store, metadata.zarr_format, lock)
+        self._writer = writer
+        self._change: Change | None = None
         self._chunks: dict[ChunkId, Array] = {}
         self._readers: dict[str, ChunkReader] = {}
         self._removed: set[ChunkId] = set()
-        self._widened: set[str] = set()
+        self._replaced: set[str] = set()
+        self._narrow: dict[str, tuple[ChunkReader, np.dtype[Any]]] = {}
+        self._cut: dict[ChunkId, tuple[int, ...]] = {}
         self._grids: dict[str, Index] = {}
         self._early: set[ChunkId] = set()
         self._bytes = 0
@@ -124,13 +127,27 @@ class Edits:
         self.gate = threading.RLock()
         self.lock = threading.RLock()
 
+    @property
+    def change(self) -> Change:
+        """The change of the file that is under way, which begins now if there is none."""
+        if self._change is None:
+            self._change = self._writer.change(root=self._metadata.root_keys)
+        return self._change
+
+    @property
+    def is_open(self) -> bool:
+        """Whether something may have been written that is neither committed nor undone."""
+        return self._change is not None and self._change.is_open
+
     def chunk(self, path: str, index: Index) -> Array | None:
         """Return the changed chunk at ``index``, None if it is unchanged."""
         if (path, index) in self._chunks:
             return self._chunks[path, index]
         if (path, index) in self._removed:
             return _fill(self._readers[path])
-        return self.shards.chunk(path, index)
+        waiting = self.shards.chunk(path, index)
+        is_narrow = waiting is None and path in self._narrow and (path, index) not in self._early
+        return self._widened_chunk(path, index) if is_narrow else waiting
 
     def put(self, reader: ChunkReader, index: Index, chunk: Array) -> None:
         """Keep a changed chunk."""
@@ -139,6 +156,7 @@ class Edits:
         self._bytes += _size(chunk)
         self._chunks[chunk_id] = chunk
         self._removed.discard(chunk_id)
+        self._cut.pop(chunk_id, None)
         self._readers[reader.path] = reader
         if self._bytes > WAITING_BYTES and not chunk.dtype.hasobject:
             self._write_early()
@@ -155,18 +173,20 @@ class Edits:
             self._early.update(chunks)
             plain = self._without_sharded(chunks)
             full = self.shards.full()
-            self._record([*plain, *full], (), (), None)
+            self._expect(full)
             self._write_chunks(plain)
-            self.shards.write(full)
+            self.shards.write(full, self.change)
+            self.change.drain()
         except BaseException as error:
             self.undo(error)
             raise
         for chunk_id in chunks:
             self._drop(chunk_id)
+            self._cut.pop(chunk_id, None)
 
     def _may_be_written(self, chunk_id: ChunkId, chunk: Array) -> bool:
         """Return whether a chunk may be written before `flush`, because the stored metadata stay correct."""
-        stays_correct = chunk_id[0] not in self._widened or self._is_new(chunk_id)
+        stays_correct = chunk_id[0] not in self._replaced or self._is_new(chunk_id)
         return stays_correct and not chunk.dtype.hasobject  # references may not have a path yet
 
     def _without_sharded(self, chunks: dict[ChunkId, Array]) -> dict[ChunkId, Array]:
@@ -234,16 +254,20 @@ class Edits:
             return False
         return _is_inside(shard_of(array, chunk_id[1]), shard_grid(array))
 
-    def _record(self, objects: Iterable[ChunkId], keys: Iterable[str], below: Iterable[str], mark: Mark | None) -> None:
-        """Record the state of chunks, shards and ``keys`` in the journal before they are written."""
-        small, large, new = list(keys), list[str](), list[str]()
-        for path, index in objects:
-            reader = self._readers[path]
-            array = reader.array
-            kind = small if array.shards is None else large
-            kind = kind if _is_inside(index, shard_grid(array, self._grid(reader))) else new
-            kind.append(join(path, array.chunk_name(index)))
-        self.journal.keep(small, new=new, large=large, below=below, mark=mark)
+    def _expect(self, shards: Iterable[ChunkId]) -> None:
+        """Announce the shards that are going to be written."""
+        for are_new in (False, True):
+            keys = (self._key(shard) for shard in shards if self._is_new_shard(shard) is are_new)
+            self.change.expect(keys, are_new=are_new)
+
+    def _is_new_shard(self, shard_id: ChunkId) -> bool:
+        reader = self._readers[shard_id[0]]
+        return not _is_inside(shard_id[1], shard_grid(reader.array, self._grid(reader)))
+
+    def _key(self, chunk_id: ChunkId) -> str:
+        """Return the key of a chunk or a shard."""
+        path, index = chunk_id
+        return join(path, self._readers[path].array.chunk_name(index))
 
     def cut(self, reader: ChunkReader, shape: tuple[int, ...]) -> None:
         """Record that an array becomes smaller: elements beyond ``shape`` have the fill value if it grows again."""
@@ -255,11 +279,13 @@ class Edits:
                 self._drop((reader.path, index))
                 self._removed.add((reader.path, index))
             elif any(n < min(c, m - i * c) for n, c, m, i in zip(left, array.chunks, array.shape, index, strict=True)):
-                held = self.chunk(reader.path, index)
+                held, was_cut = self.chunk(reader.path, index), (reader.path, index) in self._cut
                 chunk = _fill(reader)
                 inside = tuple(slice(0, n) for n in left)
                 chunk[inside] = (held if held is not None else reader.chunk(index))[inside]
                 self.put(reader, index, chunk)
+                if held is None or was_cut:
+                    self._cut[reader.path, index] = shape
 
     def widen(self, reader: ChunkReader, dtype: np.dtype[Any], describe: Callable[[], None]) -> None:
         """Give an array larger elements: all its chunks and its document are rewritten.
@@ -267,13 +293,26 @@ class Edits:
         ``dtype`` is the type of its chunks in memory; ``describe`` changes its metadata.
         """
         array, path = reader.array, reader.path
-        chunks = {index: reader.chunk(index).astype(dtype) for index in itertools.product(*map(range, array.grid))}
+        before = replace(array, chunks=tuple(array.chunks), filters=list(array.filters or ()) or None)
+        old, _ = self._narrow.pop(path, (ChunkReader(self._store, path, before, ChunkCache()), None))
+        changed: dict[Index, Array] = {}
+        for index in itertools.product(*map(range, array.grid)):
+            held = self.chunk(path, index)
+            if held is not None or (path, index) in self._early:
+                changed[index] = reader.chunk(index) if held is None else held
+                self._early.discard((path, index))
         reader.forget(path)
         describe()
-        self._widened.add(path)
-        for index, chunk in chunks.items():
-            self.put(reader, index, chunk)
+        self._replaced.add(path)
+        for index, chunk in changed.items():
+            self.put(reader, index, chunk.astype(dtype))
+        self._narrow[path] = old, dtype
         self.grow(reader)
+
+    def _widened_chunk(self, path: str, index: Index) -> Array:
+        """Return a stored chunk of an array that gets larger elements."""
+        old, dtype = self._narrow[path]
+        return old.chunk(index).astype(dtype)
 
     def rechunk(self, reader: ChunkReader, chunks: tuple[int, ...]) -> None:
         """Give an array larger chunks: it is rewritten, and its old chunks are deleted."""
@@ -289,7 +328,8 @@ class Edits:
             self._removed.add((path, index))
         reader.forget(path)
         array.chunks = chunks
-        self._widened.add(path)
+        self._replaced.add(path)
+        self._narrow.pop(path, None)
         for index in itertools.product(*map(range, array.grid)):
             chunk = _fill(reader)
             part = values[tuple(slice(i * c, (i + 1) * c) for i, c in zip(index, chunks, strict=True))]
@@ -318,20 +358,31 @@ class Edits:
         """Paths of the arrays whose chunks or documents have changed."""
         return frozenset((*self.changed, *self._readers))
 
-    def _write_chunks(self, chunks: dict[ChunkId, Array]) -> None:
+    def _put(self, chunk_id: ChunkId, data: bytes, *, is_late: bool = False) -> None:
+        key = self._key(chunk_id)
+        self.change.put(key, data, is_new=self._is_new(chunk_id), is_late=is_late)
+        self._metadata.inlined.pop(key, None)
+
+    def _write_chunks(self, chunks: dict[ChunkId, Array], *, may_be_late: bool = False) -> None:
         try:
             for (path, index), chunk in chunks.items():
-                reader = self._readers[path]
-                self._store.set(join(path, reader.array.chunk_name(index)), reader.codec.encode(chunk))
+                data = self._readers[path].codec.encode(chunk)
+                self._put((path, index), data, is_late=may_be_late and self._is_only_cut((path, index)))
         finally:  # some may be written before a failure
             for path in {path for path, _ in chunks}:
                 self._readers[path].forget(path)
 
-    def flush(self, encode: Encode, *, keys: Iterable[str] = (), below: Iterable[str] = ()) -> None:
-        """Write everything: chunks, then the documents of the arrays that grew.
+    def _is_only_cut(self, chunk_id: ChunkId) -> bool:
+        """Return whether readers of the new shape find the same in the stored chunk, and those of the old one more."""
+        shape = self._cut.get(chunk_id)
+        array = self._readers[chunk_id[0]].array
+        return shape is not None and all(n <= m for n, m in zip(array.shape, shape, strict=True))
 
-        The change is complete when the caller has committed the journal and called `done`; chunks beyond the arrays are
-        deleted then. If a data type changes, the root refuses readers until then.
+    def flush(self, encode: Encode) -> None:
+        """Put everything into the change: chunks, then the documents of the arrays that grew.
+
+        The change is complete when the caller has committed it and called `done`; chunks beyond the arrays are deleted
+        then. If a data type changes, the root refuses readers until then.
         """
         if self._is_lost:
             raise StoreError(
@@ -340,25 +391,28 @@ class Edits:
                 remedy="Close the file, open it again, and make the changes again.",
             )
         with self.lock:
-            self._write_all(encode, keys, below)
+            self._write_all(encode)
 
-    def _write_all(self, encode: Encode, keys: Iterable[str], below: Iterable[str]) -> None:
+    def _write_all(self, encode: Encode) -> None:
         self._fill_regrown()
         self._widen_rows(encode)
         location = self._store.location
         chunks = {chunk_id: _resolved(chunk, encode, chunk_id[0], location) for chunk_id, chunk in self._chunks.items()}
-        documents = {path: list(self._metadata.documents(path, node)) for path, node in self.changed.items()}
-        mark = self._metadata.mark() if self._widened else None
-        names = [key for items in documents.values() for key, _ in items]
-        plain, fills = self._without_sharded(chunks), self._fills()
-        shards = self.shards.changed()
-        self._record([*plain, *fills, *shards], [*names, *keys], below, mark)
-        for (path, index), data in fills.items():
-            self._store.set(join(path, self._readers[path].array.chunk_name(index)), data)
-        self._write_others(plain, documents)
-        if mark is not None:
-            self._replace_widened(mark, plain, documents)
+        plain = self._without_sharded({key: chunk for key, chunk in chunks.items() if key[0] not in self._replaced})
+        for chunk_id, data in self._fills().items():
+            self._put(chunk_id, data)
+        shards = [shard for shard in self.shards.changed() if shard[0] not in self._replaced]
+        self._expect(shards)
+        self._write_chunks(plain, may_be_late=True)
+        self.shards.write(shards, self.change)
+        self.change.describe(self._documents(self.changed.keys() - self._replaced))
+        if self._replaced:
+            self._replace(chunks)
         self._discard_removed()
+
+    def _documents(self, paths: Iterable[str]) -> dict[str, bytes]:
+        documents = (self._metadata.documents(path, self.changed[path]) for path in sorted(paths))
+        return {key: dump(document) for some in documents for key, document in some}
 
     def _fill_regrown(self) -> None:
         """Fill the chunks that were cut off and are inside of their array again, because it has grown since."""
@@ -366,46 +420,55 @@ class Edits:
             if _is_inside(index, self._readers[path].array.grid):
                 self.put(self._readers[path], index, _fill(self._readers[path]))
 
-    def _write_others(self, chunks: dict[ChunkId, Array], documents: Documents) -> None:
-        """Write the arrays whose elements keep their size: chunks first, then the documents with their shapes."""
-        self._write_chunks({chunk_id: chunk for chunk_id, chunk in chunks.items() if chunk_id[0] not in self._widened})
-        self.shards.write(chunk_id for chunk_id in self.shards.changed() if chunk_id[0] not in self._widened)
-        self._store.drain()
-        for path in documents.keys() - self._widened:
-            self._store.set_many({key: dump(document) for key, document in documents[path]})
-
-    def _replace_widened(self, mark: Mark, chunks: dict[ChunkId, Array], documents: Documents) -> None:
-        """Write the arrays whose elements became larger; all their chunks are in memory.
+    def _replace(self, chunks: dict[ChunkId, Array]) -> None:
+        """Write the arrays whose elements or chunks became larger, one chunk after the other.
 
         Their documents come first: from them a reader that has the file open learns why a chunk does not decode.
         """
-        self._store.drain()
-        mark.put(self._store)
-        self._store.drain()
+        self.change.hide(self._metadata.mark(), self._documents(self._replaced))
         self.is_marked = True
-        for path in sorted(self._widened):
-            self._store.set_many({key: dump(document) for key, document in documents[path]})
-        self._store.drain()
-        self._write_chunks({chunk_id: chunk for chunk_id, chunk in chunks.items() if chunk_id[0] in self._widened})
-        self.shards.write(chunk_id for chunk_id in self.shards.changed() if chunk_id[0] in self._widened)
+        for path in sorted(self._replaced):
+            reader = self._readers[path]
+            stored: Iterable[Index] = ()
+            if path in self._narrow:
+                old, dtype = self._narrow[path]
+                self._narrow[path] = (
+                    ChunkReader(self._store, path, old.array, ChunkCache(0)),
+                    dtype,
+                )  # read once
+                stored = itertools.product(*map(range, self._grid(reader)))
+            for index in stored:
+                if (path, index) not in chunks and (path, index) not in self._removed:
+                    self._write_chunks(self._without_sharded({(path, index): self._widened_chunk(path, index)}))
+            changed = {chunk_id: chunk for chunk_id, chunk in chunks.items() if chunk_id[0] == path}
+            self._write_chunks(self._without_sharded(changed))
+            shards = [shard for shard in self.shards.changed() if shard[0] == path]
+            self._expect(shards)
+            self.shards.write(shards, self.change)
+            reader.forget(path)
 
     def _discard_removed(self) -> None:
-        """Let the journal delete the stored chunks and shards that are outside of their arrays now."""
+        """Let the change delete the stored chunks and shards that are outside of their arrays now."""
         gone = dict.fromkeys(
             (path, shard_of(self._readers[path].array, index)) for path, index in sorted(self._removed)
         )
         for path, index in gone:
             array = self._readers[path].array
             if not _is_inside(index, shard_grid(array)):
-                self.journal.discard([join(path, array.chunk_name(index))])
+                key = self._key((path, index))
+                self.change.delete([key])
+                self._metadata.inlined.pop(key, None)
 
     def done(self) -> None:
         """Forget all changes: they are in the file."""
         with self.lock:
             for path, reader in self._readers.items():
                 reader.forget(path)
-            for held in (self._chunks, self._grids, self._early, self._widened, self._readers, self._removed):
+            for held in (self._chunks, self._grids, self._early, self._replaced, self._readers, self._removed):
                 held.clear()
+            self._narrow.clear()
+            self._cut.clear()
+            self._change = None
             self._bytes = 0
             self.shards.clear()
             self.changed = {}
@@ -416,14 +479,16 @@ class Edits:
 
         Changes that were written early are lost, and then nothing more can be written.
         """
-        if not self.own.is_own:
+        if not self._writer.lock.is_held:
             return  # they belong to the process that was forked
         with self.lock:
             self.has_failed = True
             self._is_lost = self._is_lost or bool(self._early)
             self.is_marked = False
             self.shards.clear()
-            self.journal.undo(error)
+            if self._change is not None:
+                self._change.abort(error)
+                self._change = None
 
 
 def _resolved(chunk: Array, encode: Encode, path: str, location: str) -> Array:

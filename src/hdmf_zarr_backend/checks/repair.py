@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hdmf_zarr_backend.builders.both import check_derivable, derive, derive_or_warn
-from hdmf_zarr_backend.changes.journal import Journal, changing, undone_on_error
 from hdmf_zarr_backend.checks.chunks import kind_of
 from hdmf_zarr_backend.checks.findings import Problem, Report, few
 from hdmf_zarr_backend.checks.structure import Structure, check_structure
@@ -26,6 +25,7 @@ from hdmf_zarr_backend.errors import (
 )
 from hdmf_zarr_backend.files.links import resolver_of
 from hdmf_zarr_backend.files.parser import ParsedFile, check_outside, current, parse
+from hdmf_zarr_backend.formats import zarr2
 from hdmf_zarr_backend.formats.inlined import is_inlined, is_read_at_open
 from hdmf_zarr_backend.formats.links import LinkedFile, decode_links
 from hdmf_zarr_backend.formats.registry import FIRST_KEYS, FORMATS
@@ -35,6 +35,7 @@ from hdmf_zarr_backend.model.nodes import Dataset, Group, Hierarchy, absolute, j
 from hdmf_zarr_backend.stores.base import DOCUMENTS, Store
 from hdmf_zarr_backend.stores.json_text import dump
 from hdmf_zarr_backend.stores.opening import open_store
+from hdmf_zarr_backend.stores.transaction import Change, Writer, open_for_writing
 
 _NOT_WHOLE = frozenset({"incomplete", "limit", "document-damaged"})
 _LOST = frozenset({"document-missing", "chunk-missing", "chunk-damaged", "unsafe"})
@@ -103,15 +104,16 @@ def consolidate(
     """
     store = open_store(source, storage_options)
     _check_changeable(store)
-    with changing(store) as lock:
+    with open_for_writing(store) as writer:
         _, state = current(store, store.get_many(FIRST_KEYS))
         check_derivable(store, state)
         hierarchy = parse(store, use_consolidated=False).hierarchy if forget else _whole_hierarchy(store)
-        journal = Journal(store, hierarchy.zarr_format, lock)
-        with undone_on_error(journal):
-            journal.commit(consolidated(store, hierarchy))
-        if state is not None:
-            derive_or_warn(store, ParsedFile(hierarchy, consolidated=True), None, journal)
+        parsed = ParsedFile(hierarchy, consolidated=True, state=state)
+        with writer.change(root=parsed.root_keys) as change:
+            root: dict[str, bytes | None] = {**consolidated(store, hierarchy)}
+            if state is not None:
+                root |= derive_or_warn(change, parsed, hierarchy, root[zarr2.CONSOLIDATED] or b"")
+            change.commit({}, root)
 
 
 def _check_changeable(store: Store) -> None:
@@ -215,39 +217,53 @@ def repair(
     store = open_store(source, storage_options)
     _check_changeable(store)
     repairs = Repairs()
-    with changing(store, break_lock=break_lock, report=repairs.done.append) as lock:
+    with open_for_writing(store, break_lock=break_lock, report=repairs.done.append) as writer:
         store.delete_unfinished([""])
-        structure, report = _checked(store)
-        repairs.left = report.problems
-        repairs.kept = [remark for remark in report.remarks if remark.kind == "write-unfinished"]
-        if structure is None:
-            return repairs
-        with undone_on_error(Journal(store, structure.hierarchy.zarr_format, lock)) as journal:
-            repaired = _repaired(store, structure, journal, repairs, drop_links=drop_links)
-        if repaired is not None:
-            damaged = [] if repaired.state is None else _derive(store, repaired.hierarchy, journal, repairs)
-            repairs.left = [*_checked(store)[1].problems, *damaged]
+        _repair(store, writer, repairs, drop_links=drop_links)
     return repairs
 
 
-def _repaired(
-    store: Store, structure: Structure, journal: Journal, repairs: Repairs, *, drop_links: bool
-) -> Structure | None:
-    """Write back what is lost, and update the consolidated document from the others; one change.
+def _repair(store: Store, writer: Writer, repairs: Repairs, *, drop_links: bool) -> None:
+    structure, report = _checked(store)
+    repairs.left = report.problems
+    repairs.kept = [remark for remark in report.remarks if remark.kind == "write-unfinished"]
+    if structure is None:
+        return
+    done = list(repairs.done)
+    parsed = ParsedFile(structure.hierarchy, consolidated=True, state=structure.state)
+    damaged: list[Problem] | None = None
+    try:
+        with writer.change(root=parsed.root_keys) as change:
+            repaired = _repaired(store, structure, change, repairs, drop_links=drop_links)
+            if repaired is None:
+                change.commit({}, {})
+            else:
+                damaged = _commit(store, *repaired, change, repairs)
+    except BaseException:
+        repairs.done = done
+        raise
+    if damaged is not None:
+        repairs.left = [*_checked(store)[1].problems, *damaged]
 
-    Returns what format 3 of a file of both formats can be derived from, None if something is missing or format 3 is
-    newer: then the consolidated document, which may be the only good copy, was not changed.
+
+def _repaired(
+    store: Store, structure: Structure, change: Change, repairs: Repairs, *, drop_links: bool
+) -> tuple[Structure, dict[str, bytes]] | None:
+    """Write back what is lost, and make a new consolidated document if that is needed.
+
+    Returns what there is then, with the document; None if something is missing, or format 3 of a file of both formats
+    is newer: then the consolidated document, which may be the only good copy, does not change.
     """
     found: Structure | None = structure
     documents: dict[str, bytes] = {}
-    if _write_back(store, structure, journal, repairs):
+    if _write_back(store, structure, change, repairs):
         found, report = _checked(store, is_own_change=True)
         repairs.left = report.problems
     kinds = Counter(problem.kind for problem in repairs.left)
     if found is None or kinds.keys() & (_NOT_WHOLE | _LOST) or found.state in ("3 is newer", "both are newer"):
-        found = None
-    elif (
-        (drop_links and _drop_links(store, found, journal, repairs))
+        return None
+    if (
+        (drop_links and _drop_links(store, found, change, repairs))
         # the consolidated document is wrong, or missing where a file of both formats needs it
         or kinds.keys() & _OF_THE_COPY
         or kinds["inlined-stale"] > len(found.other_chunks)
@@ -255,21 +271,29 @@ def _repaired(
     ):
         documents = consolidated(store, found.hierarchy, found.other_chunks)
         repairs.done.append("wrote a new consolidated document")
-    journal.commit(documents)
-    return found
+    return found, documents
 
 
-def _derive(store: Store, hierarchy: Hierarchy, journal: Journal, repairs: Repairs) -> list[Problem]:
-    """Make format 3 like format 2, and return the damage of format 2 that prevents it."""
-    is_whole = stores_all_chunks(hierarchy.root.attributes)  # then a missing chunk must not become fill values
+def _commit(
+    store: Store, structure: Structure, root: dict[str, bytes], change: Change, repairs: Repairs
+) -> list[Problem]:
+    """Commit the repairs, with format 3 made like format 2; return the damage of format 2 that prevents that."""
+    if structure.state is None:
+        change.commit({}, root)
+        return []
+    is_whole = stores_all_chunks(structure.hierarchy.root.attributes)  # a missing chunk must not become fill values
     store.read_rules = replace(store.read_rules, is_whole=is_whole, is_copied=True)
+    text = root.get(zarr2.CONSOLIDATED) or store.get_many([zarr2.CONSOLIDATED])[zarr2.CONSOLIDATED]
     try:
-        if derive(store, hierarchy, journal=journal).changed:
-            repairs.done.append("made Zarr format 3 like format 2")
+        derived = derive(change, structure.hierarchy, text).root
+        if store.get_many(derived) == derived:
+            derived = {}
     except ChunkError as error:
-        store.abandon()
+        change.commit({}, root)
         problem = f"{error.problem}; Zarr format 3 was not updated from it"
         return [Problem(error.path or "/", kind_of(error), problem)]
+    if change.commit({}, {**root, **derived}) > len(root):
+        repairs.done.append("made Zarr format 3 like format 2")
     return []
 
 
@@ -278,7 +302,7 @@ def _checked(store: Store, *, is_own_change: bool = False) -> tuple[Structure | 
     return check_structure(store, report, is_own_change=is_own_change), report
 
 
-def _write_back(store: Store, structure: Structure, journal: Journal, repairs: Repairs) -> bool:
+def _write_back(store: Store, structure: Structure, change: Change, repairs: Repairs) -> bool:
     """Restore what only the consolidated document has; return whether there was anything.
 
     A chunk that does not decode is replaced. A document is not: on some disks two names can be one file.
@@ -289,14 +313,15 @@ def _write_back(store: Store, structure: Structure, journal: Journal, repairs: R
     store.check_inside(copies, [])
     there = store.get_many(key for key in copies if split(key)[1] in DOCUMENTS)
     written = {key: data for key, data in copies.items() if key not in there}
-    journal.keep(written)
-    store.set_many(written)
+    for key, data in written.items():
+        change.put(key, data)
+    change.drain()
     if written:
         repairs.done.append(f"wrote back from the consolidated document: {few(sorted(written))}")
     return bool(written)
 
 
-def _drop_links(store: Store, structure: Structure, journal: Journal, repairs: Repairs) -> bool:
+def _drop_links(store: Store, structure: Structure, change: Change, repairs: Repairs) -> bool:
     """Remove links without a target; return whether there were any."""
     hierarchy = structure.hierarchy
     resolver = resolver_of(store, hierarchy)
@@ -317,8 +342,7 @@ def _drop_links(store: Store, structure: Structure, journal: Journal, repairs: R
         node.keeps_attributes = True
         changed |= {key: dump(document) for key, document in FORMATS[hierarchy.zarr_format].documents(path, node)}
         repairs.done.append(f"removed {count} link{'s' if count > 1 else ''} without a target from {absolute(path)}")
-    journal.keep(changed)
-    store.set_many(changed)
+    change.describe(changed)
     return dropped
 
 

@@ -14,7 +14,6 @@ from typing import Any
 
 from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
 from hdmf_zarr_backend.arrays.chunks import ChunkReader
-from hdmf_zarr_backend.changes.journal import pending
 from hdmf_zarr_backend.checks.chunks import StoredObjects, kind_of
 from hdmf_zarr_backend.checks.findings import SHOWN, Problem, Report, few
 from hdmf_zarr_backend.errors import (
@@ -42,6 +41,7 @@ from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy,
 from hdmf_zarr_backend.model.stored import DEFAULT_PREFIX, is_small_number
 from hdmf_zarr_backend.stores.base import Store, is_outside
 from hdmf_zarr_backend.stores.files import unfinished
+from hdmf_zarr_backend.stores.journal import pending
 from hdmf_zarr_backend.stores.json_text import dump, load
 
 Documents = dict[str, Any]

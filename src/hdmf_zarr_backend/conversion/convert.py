@@ -17,7 +17,6 @@ from typing import Any, Literal, TypeAlias
 
 from hdmf_zarr_backend.arrays.codecs import value_bytes
 from hdmf_zarr_backend.builders.dimensions import name_axes
-from hdmf_zarr_backend.changes.journal import warn_of_pending
 from hdmf_zarr_backend.checks.links import without_target
 from hdmf_zarr_backend.conversion.from_hdf5 import Hdf5Planner
 from hdmf_zarr_backend.conversion.readability import check_planned, check_version, check_zarr, schema_of
@@ -42,9 +41,9 @@ from hdmf_zarr_backend.model.link_sources import ZARR_SUFFIXES, is_url
 from hdmf_zarr_backend.model.nodes import Dataset, Group, Hierarchy, absolute, relative
 from hdmf_zarr_backend.model.render import size_text
 from hdmf_zarr_backend.options import ReadOptions, WriteOptions
-from hdmf_zarr_backend.progress import SILENT
 from hdmf_zarr_backend.stores.base import Abilities, Store
 from hdmf_zarr_backend.stores.files import not_found
+from hdmf_zarr_backend.stores.journal import warn_of_pending
 from hdmf_zarr_backend.stores.local import LocalStore
 from hdmf_zarr_backend.stores.locations import check_apart, is_hdf5
 from hdmf_zarr_backend.stores.opening import (
@@ -55,6 +54,7 @@ from hdmf_zarr_backend.stores.opening import (
     open_store,
     remove_empty_folder,
 )
+from hdmf_zarr_backend.stores.transaction import Change, new_local_file
 from hdmf_zarr_backend.transfer.names import check_names
 from hdmf_zarr_backend.transfer.plan import (
     ShardsOfFile,
@@ -65,8 +65,7 @@ from hdmf_zarr_backend.transfer.plan import (
     shard_bytes_for,
 )
 from hdmf_zarr_backend.transfer.resume import ConversionRecord, staged_conversion
-from hdmf_zarr_backend.transfer.staging import new_file, staged_file
-from hdmf_zarr_backend.transfer.writer import PlannedKeys, Writer
+from hdmf_zarr_backend.transfer.writer import PlannedKeys, Writer, new_file
 
 __all__ = ["ConversionReport", "convert"]
 
@@ -439,8 +438,8 @@ class Request:
         given = {name: value for name, value in asked.items() if value is not None}
         return {"codec": self.codec, "zarr_format": self.zarr_format, **given}
 
-    def new_file(self, store: Store, plan: WritePlan, sources: Iterable[str]) -> AbstractContextManager[Store]:
-        """Return the context with the store to write the target to; a local folder can be resumed after an error."""
+    def new_file(self, store: Store, plan: WritePlan, sources: Iterable[str]) -> AbstractContextManager[Change]:
+        """Return the context with the change that makes the target; a local folder can be resumed after an error."""
         if store.folder is not None:
             check_names((path for path, _ in plan.hierarchy.walk()), store)
             record = ConversionRecord.of(plan, sources, self.recorded())
@@ -456,20 +455,21 @@ class Request:
             )
         return self.whole_file(store, plan)
 
-    def whole_file(self, store: Store, plan: WritePlan) -> AbstractContextManager[Store]:
-        """Return the context with the store to write the target to, which cannot be resumed."""
+    def whole_file(self, store: Store, plan: WritePlan) -> AbstractContextManager[Change]:
+        """Return the context with the change that makes the target, which cannot be resumed."""
         nodes, zarr_format = plan.hierarchy.flat(), plan.hierarchy.zarr_format
         return new_file(store, nodes, zarr_format, exclusive=not self.overwrite, options=self.options)
 
-    def write(self, store: Store, plan: WritePlan, file: AbstractContextManager[Store]) -> None:
+    def write(self, store: Store, plan: WritePlan, file: AbstractContextManager[Change]) -> None:
         """Write the target in the context ``file``."""
-        with file as new:
-            Writer(new, plan, self.options).write()
+        with file as change:
+            root = Writer(change, plan, self.options).write()
             if self.has_both:
-                from hdmf_zarr_backend.builders.both import derive  # on use: it loads hdmf and zarr
+                from hdmf_zarr_backend.builders.both import with_format_3  # on use: it loads hdmf and zarr
 
-                derive(new, plan.hierarchy, is_new=True, options=replace(self.options, progress=SILENT))
+                root = with_format_3(change, plan, root, self.options)
             remove_empty_folder(store)
+            change.commit({}, root)
 
     def adapt(self, store: Store, plan: WritePlan, target: str) -> None:
         """Give the plan the form of the format, with shards that fit into the memory."""
@@ -557,7 +557,7 @@ def _to_hdf5(source: str | Store, target: str, request: Request) -> ConversionRe
             with named(placed):
                 nbytes += value_bytes(placed.node.stored)
     progress.start(nbytes)
-    with staged_file(store, exclusive=not request.overwrite, options=request.options) as path:
+    with new_local_file(store, exclusive=not request.overwrite, durable=request.options.durable) as path:
         is_nwb = request.check and main.hierarchy.root.attributes.get("neurodata_type") == "NWBFile"
         Hdf5Writer(path, placement, typed=typed, allows_null=not is_nwb, options=request.options).write()
     progress.finish()

@@ -16,27 +16,28 @@ from hdmf_zarr_backend.arrays.fills import check_unwritten
 from hdmf_zarr_backend.builders.both import (
     Fate,
     check_derivable,
+    create_chunks,
     derive,
     keep_chunks,
     keys_of_format_3,
+    keys_to_drop,
     plan_format_3,
-    record_format_3,
 )
 from hdmf_zarr_backend.builders.from_zarr import ZarrPlanner
-from hdmf_zarr_backend.changes.journal import Journal, changing, undone_on_error, warn_of_pending
 from hdmf_zarr_backend.checks.repair import chunks_to_inline, consolidated
 from hdmf_zarr_backend.errors import ConflictError, ReadOnlyStoreError, UsageError, known_arguments, printable
 from hdmf_zarr_backend.files.parser import ParsedFile, parse
-from hdmf_zarr_backend.formats import both, zarr2, zarr3
-from hdmf_zarr_backend.model.nodes import Dataset, Hierarchy, absolute, join, split
+from hdmf_zarr_backend.formats import both, registry, zarr2, zarr3
+from hdmf_zarr_backend.model.nodes import Dataset, Hierarchy, absolute, split
 from hdmf_zarr_backend.model.render import counted
-from hdmf_zarr_backend.model.stored import DEFAULT_PREFIX, ChunkKeys
+from hdmf_zarr_backend.model.stored import ChunkKeys
 from hdmf_zarr_backend.options import WriteOptions
 from hdmf_zarr_backend.stores.base import Store
+from hdmf_zarr_backend.stores.journal import Root, warn_of_pending
 from hdmf_zarr_backend.stores.json_text import dump
 from hdmf_zarr_backend.stores.opening import open_store
-from hdmf_zarr_backend.stores.wrappers import QueuedStore
-from hdmf_zarr_backend.transfer.plan import WritePlan, adapt_plan
+from hdmf_zarr_backend.stores.transaction import Change, open_for_writing
+from hdmf_zarr_backend.transfer.plan import adapt_plan
 from hdmf_zarr_backend.transfer.writer import Writer
 
 __all__ = ["UpgradeReport", "upgrade"]
@@ -45,18 +46,6 @@ _OLD = frozenset({*zarr2.DOCUMENT_NAMES, zarr2.CONSOLIDATED})
 _OLD_ROOT = (zarr2.CONSOLIDATED, zarr2.GROUP, zarr2.ATTRIBUTES)
 _OLD_CHUNK = re.compile(r"[0-9]+(?:[./][0-9]+)*")
 _SHOWN = 5
-
-
-def _forget(store: Store, plan: WritePlan) -> None:
-    """Delete the keys of an interrupted upgrade: documents first, that of the root before the others."""
-    left = [key for key in store.list_documents() if split(key)[1] == zarr3.DOCUMENT]
-    if left:
-        store.delete(sorted(left, key=len))
-        for path in plan.arrays:
-            prefix = join(path, DEFAULT_PREFIX)
-            store.delete_below(prefix)
-            # the chunk of a scalar, and keys without folders
-            store.delete([key for key in store.list_prefix(path) if key == prefix or key.startswith(f"{prefix}.")])
 
 
 def _keys_of_format_2(store: Store, hierarchy: Hierarchy) -> list[str]:
@@ -217,20 +206,27 @@ def upgrade(
         warn_of_pending(store)
         found = _upgrade(store, parse(store, use_consolidated=False), None, options, keep=keep, drop=drop)
         return replace(found, dry_run=True)
-    with changing(store) as lock:
+    with open_for_writing(store) as writer:
         parsed = parse(store, use_consolidated=False)
-        with undone_on_error(Journal(store, parsed.zarr_format, lock)) as journal:
-            return _upgrade(store, parsed, journal, options, keep=keep, drop=drop)
+        fates: dict[str, Fate] = {}
+        if parsed.state == "2 is newer" and not keep and drop != 3:  # its format 3, which stays, is made alike first
+            with writer.change(root=[zarr3.DOCUMENT]) as change:
+                derived = derive(change, parsed.hierarchy, store.get(zarr2.CONSOLIDATED) or b"", options=options)
+                change.commit({}, derived.root)
+            fates, parsed.state = derived.fates, "alike"
+        with writer.change(root=registry.FIRST_KEYS) as change:
+            found = _upgrade(store, parsed, change, options, keep=keep, drop=drop)
+        return _report(store, fates, found.removed) if fates else found
 
 
 def _upgrade(
-    store: Store, parsed: ParsedFile, journal: Journal | None, options: WriteOptions, *, keep: bool, drop: int | None
+    store: Store, parsed: ParsedFile, change: Change | None, options: WriteOptions, *, keep: bool, drop: int | None
 ) -> UpgradeReport:
-    """Upgrade a file; without a journal, check everything and change nothing."""
+    """Upgrade a file; without a change, check everything and change nothing."""
     if drop == 3:
-        return _without_format_3(store, parsed, journal)
+        return _without_format_3(store, parsed, change)
     if keep:
-        return _with_both(store, parsed, journal, options)
+        return _with_both(store, parsed, change, options)
     if drop == 2 and parsed.zarr_format == 2 and parsed.state is None:
         raise UsageError(
             "the file has Zarr format 2 only",
@@ -239,14 +235,14 @@ def _upgrade(
             remedy_cli="Leave --drop out, to convert it to format 3.",
         )
     if parsed.state is not None:
-        return _without_format_2(store, parsed, journal, options)
+        return _without_format_2(store, parsed, change)
     if parsed.zarr_format == 2:
-        return _from_format_2(store, parsed.hierarchy, journal, options)
-    return UpgradeReport(store.location, removed=_replace_format_2(store, parsed.hierarchy, journal, {}))
+        return _from_format_2(store, parsed.hierarchy, change, options)
+    return UpgradeReport(store.location, removed=_replace_format_2(store, parsed.hierarchy, change, {}))
 
 
-def _from_format_2(store: Store, hierarchy: Hierarchy, journal: Journal | None, options: WriteOptions) -> UpgradeReport:
-    """Set the documents and chunks of format 3 beside those of format 2, and commit: the latter are deleted then."""
+def _from_format_2(store: Store, hierarchy: Hierarchy, change: Change | None, options: WriteOptions) -> UpgradeReport:
+    """Put the documents and chunks of format 3 beside those of format 2, and commit: the latter are deleted then."""
     _check_consolidated(store, zarr2.encode_documents(hierarchy))
     store.read_rules = replace(store.read_rules, is_copied=True)  # chunks that are encoded again must exist
     plan = ZarrPlanner(store, hierarchy, store.location, zarr_format=3, is_in_place=True).plan_file()
@@ -257,32 +253,23 @@ def _from_format_2(store: Store, hierarchy: Hierarchy, journal: Journal | None, 
         assert isinstance(node, Dataset)
         check_unwritten(store, path, node.stored)
         planned.node.stored.chunk_keys = ChunkKeys("default", "." if options.chunk_key_encoding == "v2" else "/")
-    documents: dict[str, bytes] = {}
-    if journal is not None:
-        _forget(store, plan)
-        paths = [path for path, _ in plan.hierarchy.walk()]
-        record_format_3(store, journal, paths, {path: planned.node for path, planned in plan.arrays.items()})
-        queue = QueuedStore(store, (zarr3.DOCUMENT,))
-        writer = Writer(queue, plan, options)
+    root: Root = {}
+    if change is not None:
+        encoded = {path: planned.node for path, planned in plan.arrays.items()}
+        create_chunks(change, encoded)
+        writer = Writer(change, plan, options)
         writer.inlined.update(chunks_to_inline(store, plan.hierarchy, but=plan.arrays))
-        try:
-            writer.write()
-            queue.drain()
-        except BaseException:
-            queue.abandon()
-            raise
-        documents = queue.get_many([zarr3.DOCUMENT])
-    return _report(store, fates, _replace_format_2(store, plan.hierarchy, journal, documents))
+        root = writer.write()
+        change.delete(keys_to_drop(store, plan.hierarchy, encoded))
+    return _report(store, fates, _replace_format_2(store, plan.hierarchy, change, root))
 
 
-def _replace_format_2(
-    store: Store, hierarchy: Hierarchy, journal: Journal | None, documents: Mapping[str, bytes]
-) -> int:
-    """Commit documents of format 3, and delete format 2, its root with the commit; return how many keys."""
+def _replace_format_2(store: Store, hierarchy: Hierarchy, change: Change | None, root: Root) -> int:
+    """Commit the root of format 3, and delete format 2, its root with the commit; return how many keys."""
     old = _keys_of_format_2(store, hierarchy)
-    if journal is not None:
-        journal.discard(key for key in old if key not in _OLD_ROOT)
-        journal.commit(documents, [key for key in old if key in _OLD_ROOT])
+    if change is not None:
+        change.delete(key for key in old if key not in _OLD_ROOT)
+        change.commit({}, {**root, **dict.fromkeys(key for key in _OLD_ROOT if key in old)})
     return len(old)
 
 
@@ -294,7 +281,7 @@ def _report(
     return UpgradeReport(store.location, found.count("kept"), len(encoded), removed, formats, encoded)
 
 
-def _with_both(store: Store, parsed: ParsedFile, journal: Journal | None, options: WriteOptions) -> UpgradeReport:
+def _with_both(store: Store, parsed: ParsedFile, change: Change | None, options: WriteOptions) -> UpgradeReport:
     """Add the documents of format 3 to a file of format 2."""
     check_derivable(store, parsed.state)
     if parsed.zarr_format == 3 and parsed.state != "alike":
@@ -309,39 +296,32 @@ def _with_both(store: Store, parsed: ParsedFile, journal: Journal | None, option
     if parsed.state is None:
         _check_consolidated(store, zarr2.encode_documents(hierarchy))
     store.read_rules = replace(store.read_rules, is_copied=True)
-    if journal is not None and store.get(zarr2.CONSOLIDATED) is None:
-        journal.keep([zarr3.DOCUMENT])  # and the consolidated document
-        store.set_many(consolidated(store, hierarchy))
-    if journal is None:
+    if change is None:
         return _report(store, plan_format_3(store, hierarchy)[1], formats=(2, 3))
-    return _report(store, derive(store, hierarchy, journal=journal, options=options).fates, formats=(2, 3))
+    text = store.get(zarr2.CONSOLIDATED)
+    root = consolidated(store, hierarchy) if text is None else {}
+    derived = derive(change, hierarchy, text or root[zarr2.CONSOLIDATED], options=options)
+    change.commit({}, {**root, **derived.root})
+    return _report(store, derived.fates, formats=(2, 3))
 
 
-def _without_format_2(
-    store: Store, parsed: ParsedFile, journal: Journal | None, options: WriteOptions
-) -> UpgradeReport:
+def _without_format_2(store: Store, parsed: ParsedFile, change: Change | None) -> UpgradeReport:
     """Convert a file of both formats to format 3."""
-    fates: dict[str, Fate] = {}
-    if parsed.state == "2 is newer" and journal is None:
+    if parsed.state == "2 is newer":  # without a change: format 3 would be made alike first
         plan, fates = plan_format_3(store, parsed.hierarchy)
-        hierarchy = plan.hierarchy
-    else:
-        if parsed.state == "2 is newer":
-            fates = derive(store, parsed.hierarchy, journal=journal, options=options).fates
-        hierarchy = parse(store, use_consolidated=False, hint=3).hierarchy
+        return _report(store, fates, _replace_format_2(store, plan.hierarchy, change, {}))
+    hierarchy = parse(store, use_consolidated=False, hint=3).hierarchy
     arrays = {path: node for path, node in hierarchy.walk() if isinstance(node, Dataset)}
-    documents: dict[str, bytes] = {}
-    if journal is not None:
-        if parsed.state in ("alike", "2 is newer"):  # else they are those of another program
+    root: Root = {}
+    if change is not None:
+        if parsed.state == "alike":  # else they are those of another program
             changed = {zarr3.key_of(path): node for path, node in arrays.items() if both.use_struct(node.stored)}
-            journal.keep(changed)
-            store.set_many({key: dump(zarr3.encode_node(node)) for key, node in changed.items()})
-        documents = consolidated(store, hierarchy)
-    removed = _replace_format_2(store, hierarchy, journal, documents)
-    return _report(store, fates or dict.fromkeys(arrays, "kept"), removed)
+            change.describe({key: dump(zarr3.encode_node(node)) for key, node in changed.items()})
+        root = consolidated(store, hierarchy)
+    return _report(store, dict.fromkeys(arrays, "kept"), _replace_format_2(store, hierarchy, change, root))
 
 
-def _without_format_3(store: Store, parsed: ParsedFile, journal: Journal | None) -> UpgradeReport:
+def _without_format_3(store: Store, parsed: ParsedFile, change: Change | None) -> UpgradeReport:
     """Convert a file of both formats to format 2."""
     if parsed.state is None and parsed.zarr_format == 3:
         raise UsageError(
@@ -350,9 +330,9 @@ def _without_format_3(store: Store, parsed: ParsedFile, journal: Journal | None)
             remedy="Make a file of format 2 with `zarrio convert --zarr-format 2`.",
         )
     documents, chunks = keys_of_format_3(store)
-    if journal is not None:
-        journal.discard([*chunks, *documents[1:]])
-        journal.commit({}, documents[:1])
+    if change is not None:
+        change.delete([*chunks, *documents[1:]])
+        change.commit({}, dict.fromkeys(documents[:1]))
     return UpgradeReport(store.location, removed=len(documents) + len(chunks), formats=(2,))
 
 

@@ -43,9 +43,9 @@ from hdmf_zarr_backend.stores.locations import check_apart, split_location
 from hdmf_zarr_backend.stores.memory import MemoryStore
 from hdmf_zarr_backend.stores.opening import check_free, open_folder, open_parent, open_store
 from hdmf_zarr_backend.stores.reference_files import RECORD, Recorded
+from hdmf_zarr_backend.stores.transaction import Change, new_local_file
 from hdmf_zarr_backend.transfer.plan import PlannedArray, WritePlan, adapt_plan, encode_fill
 from hdmf_zarr_backend.transfer.sources import IndexedSource
-from hdmf_zarr_backend.transfer.staging import staged_file
 from hdmf_zarr_backend.transfer.writer import PlannedKeys, Writer, planned_bytes
 
 if TYPE_CHECKING:
@@ -89,7 +89,8 @@ def convert_virtual(source: str, target: str, request: Request) -> ConversionRep
         staying = _leave(plan, tree, target)
         _check_amount(plan, staying, source)
         inside: dict[str, bytes] = {}
-        Writer(MemoryStore(inside, target), plan, WriteOptions(progress=request.options.progress)).write()
+        change = Change(MemoryStore(inside, target))
+        change.commit({}, Writer(change, plan, WriteOptions(progress=request.options.progress)).write())
         text = _document(plan, staying, inside, files)
         for location, (opened, name, record) in files.items():
             if opened.state(name) != record.state:
@@ -107,7 +108,8 @@ def convert_virtual(source: str, target: str, request: Request) -> ConversionRep
         folder, name = split_location(target)
         open_folder(folder, storage).set(name, text)
     else:
-        with staged_file(LocalStore(target), exclusive=not request.overwrite, options=request.options) as path:
+        durable = request.options.durable
+        with new_local_file(LocalStore(target), exclusive=not request.overwrite, durable=durable) as path:
             write_file(path, text)
     return report
 

@@ -22,8 +22,9 @@ from hdmf_zarr_backend.arrays.shards import ShardWriter, chunks_in_shard, inner_
 from hdmf_zarr_backend.errors import StoreError, ZarrBackendError
 from hdmf_zarr_backend.model.nodes import absolute, join
 from hdmf_zarr_backend.model.stored import StoredArray
-from hdmf_zarr_backend.stores.base import Store, Write
+from hdmf_zarr_backend.stores.base import Write
 from hdmf_zarr_backend.stores.failures import resource_failure
+from hdmf_zarr_backend.stores.transaction import Change
 
 Array = npt.NDArray[Any]
 Index = tuple[int, ...]
@@ -48,8 +49,8 @@ class ArrayWrite:
 
     Attributes
     ----------
-    store : Store
-        The store that is written.
+    change : Change
+        What the chunks are put into.
     path : str
         Path of the array in the model's spelling.
     array : StoredArray
@@ -58,7 +59,7 @@ class ArrayWrite:
         Its values.
     """
 
-    store: Store
+    change: Change
     path: str
     array: StoredArray
     source: ChunkSource
@@ -85,20 +86,20 @@ class ChunkTask(ArrayWrite):
         size = chunk_bytes(self.array)
         if self.array.shards is None:
             return len(self.indices) * size
-        return size + self.store.held_bytes(math.prod(inner_grid(self.array)) * size)
+        return size + self.change.reader.held_bytes(math.prod(inner_grid(self.array)) * size)
 
     def run(self) -> int:
         """Write the chunks, or the shard."""
         codec, done = chunk_codec(self.array), 0
-        with task_on(self.store, self.path):
+        with task_on(self.change, self.path):
             for index in self.indices:
                 key = join(self.path, self.array.chunk_name(index))
                 if self.array.shards is not None:
-                    with self.store.stream(key) as write:
+                    with self.change.stream(key) as write:
                         done += encode_shard(self.array, self.source, index, write)
                     continue
                 data, size = encode_chunk(self.array, codec, self.source, index)
-                self.store.set(key, data)
+                self.change.put(key, data)
                 done += size
         return done
 
@@ -109,8 +110,8 @@ class ValuesTask:
 
     Attributes
     ----------
-    store : Store
-        The store that is written.
+    change : Change
+        What the chunk is put into.
     path : str
         Path of the array.
     codec : ChunkCodec
@@ -121,7 +122,7 @@ class ValuesTask:
         Writes the encoded chunk.
     """
 
-    store: Store
+    change: Change
     path: str
     codec: ChunkCodec
     chunk: Array
@@ -134,22 +135,22 @@ class ValuesTask:
 
     def run(self) -> int:
         """Write the chunk and return the bytes of its values."""
-        with task_on(self.store, self.path):
+        with task_on(self.change, self.path):
             self.put(self.codec.encode(self.chunk))
         return self.nbytes
 
 
 @contextmanager
-def task_on(store: Store, path: str) -> Iterator[None]:
+def task_on(change: Change, path: str) -> Iterator[None]:
     """End a task on an array after the block; errors of the block name the store and the array."""
     try:
         yield
-        store.end_task()
+        change.end_task()
     except ZarrBackendError as error:
-        error.locate(store, path)
+        error.locate(change, path)
         raise
     except OSError as error:
-        where = {"store": store.location, "path": absolute(path)}
+        where = {"store": change.location, "path": absolute(path)}
         raise resource_failure(error, "read or written", what="a chunk", **where) or StoreError(
             f"a chunk could not be read or written ({error})",
             remedy="The data written so far are incomplete; check the disk, and run again.",
@@ -215,7 +216,7 @@ def cut(
     while batch := list(islice(grid, count)):
         chunks = list(chunks_in_shard(stored, batch[0])) if has_shards and to_send else batch
         source = part_of(array.source, stored, chunks) if to_send else array.source
-        yield ChunkTask(array.store, array.path, stored, source, batch)
+        yield ChunkTask(array.change, array.path, stored, source, batch)
 
 
 def part_of(source: Any, stored: StoredArray, indices: list[Index]) -> Any:

@@ -21,7 +21,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from hdmf_zarr_backend.changes.journal import warn_of_pending
 from hdmf_zarr_backend.errors import DamagedFileError, ReferenceTargetError, ZarrBackendError, at
 from hdmf_zarr_backend.files.links import resolver_of
 from hdmf_zarr_backend.files.parser import parse
@@ -53,6 +52,7 @@ from hdmf_zarr_backend.model.link_sources import THIS_FILE
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Node, absolute, join, relative, split
 from hdmf_zarr_backend.model.stored import StoredArray
 from hdmf_zarr_backend.stores.base import Store
+from hdmf_zarr_backend.stores.journal import warn_of_pending
 from hdmf_zarr_backend.stores.opening import open_store
 
 Resolve: TypeAlias = Callable[[Any], Reference]

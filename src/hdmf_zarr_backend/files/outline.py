@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from hdmf_zarr_backend.changes.journal import warn_of_pending
 from hdmf_zarr_backend.errors import DamagedMetadataWarning, at, warn
 from hdmf_zarr_backend.files.links import resolver_of
 from hdmf_zarr_backend.files.parser import ParsedFile, parse
@@ -27,6 +26,7 @@ from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy,
 from hdmf_zarr_backend.model.render import UNICODE, Column, Description, Leaf, Sum, counted, size_text
 from hdmf_zarr_backend.model.stored import StoredArray
 from hdmf_zarr_backend.stores.base import DOCUMENTS, Store
+from hdmf_zarr_backend.stores.journal import warn_of_pending
 from hdmf_zarr_backend.stores.opening import open_store
 
 _VALUE_LENGTH = 80

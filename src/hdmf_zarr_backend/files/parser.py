@@ -9,8 +9,6 @@ from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
 from typing import Any
 
-from hdmf_zarr_backend.changes.journal import Mark
-from hdmf_zarr_backend.changes.locks import Holder
 from hdmf_zarr_backend.errors import (
     DamagedFileError,
     DamagedMetadataWarning,
@@ -46,9 +44,11 @@ from hdmf_zarr_backend.options import ReadOptions
 from hdmf_zarr_backend.stores.base import DOCUMENTS, Store
 from hdmf_zarr_backend.stores.files import folders_with, not_found
 from hdmf_zarr_backend.stores.gc_pause import gc_paused
+from hdmf_zarr_backend.stores.journal import Root
 from hdmf_zarr_backend.stores.json_text import dump, load
 from hdmf_zarr_backend.stores.local import LocalStore
 from hdmf_zarr_backend.stores.locations import split_location
+from hdmf_zarr_backend.stores.lock import Holder
 from hdmf_zarr_backend.stores.opening import is_of_hdf5, open_neighbour, open_store
 from hdmf_zarr_backend.stores.wrappers import InlinedStore
 
@@ -156,7 +156,13 @@ class ParsedFile:
         """Return the documents of a node by their keys."""
         return registry.FORMATS[self.zarr_format].documents(path, node)
 
-    def mark(self) -> Mark:
+    @property
+    def root_keys(self) -> list[str]:
+        """The keys of the documents that the commit of a change sets."""
+        first = registry.FIRST_KEY[self.zarr_format]
+        return [first] if self.state is None or first == zarr3.DOCUMENT else [first, zarr3.DOCUMENT]
+
+    def mark(self) -> Root:
         """Return the mark that tells readers that the file is being changed and cannot be read at the moment."""
         kind = registry.FORMATS[self.zarr_format]
         notes = {**notes_of(self.hierarchy.root.attributes), WRITING: {**asdict(Holder.here()), CHANGING: True}}
@@ -165,7 +171,7 @@ class ParsedFile:
         texts = {key: dump(document) for key, document in documents.items() if key != zarr2.GROUP}
         if self.state is not None:
             texts[zarr3.DOCUMENT] = both.sealed(dump(both.hiding_document()))
-        return Mark(texts, tuple(kind.stale(consolidate=False)))
+        return {**texts, **dict.fromkeys(kind.stale(consolidate=False))}
 
 
 def parse(

@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from hdmf_zarr_backend.changes.journal import Journal, changing, undone_on_error
-from hdmf_zarr_backend.changes.locks import WriterLock
 from hdmf_zarr_backend.errors import ReadOnlyStoreError, UsageError, known_arguments
 from hdmf_zarr_backend.files.parser import parse
 from hdmf_zarr_backend.formats import nczarr, zarr2, zarr3
@@ -22,6 +20,7 @@ from hdmf_zarr_backend.options import WriteOptions
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.json_text import check_strict, dump
 from hdmf_zarr_backend.stores.opening import open_store
+from hdmf_zarr_backend.stores.transaction import Writer, open_for_writing
 
 
 @known_arguments
@@ -74,11 +73,11 @@ def add_nczarr(
             remedy="Write the file again with WriteOptions(nczarr=True).",
             remedy_cli="Convert the file again with `zarrio convert --nczarr`.",
         )
-    with changing(store) as lock:
-        return nczarr.listed(_overlaid(store, lock, strict=options.strict_json))
+    with open_for_writing(store) as writer:
+        return nczarr.listed(_overlaid(store, writer, strict=options.strict_json))
 
 
-def _overlaid(store: Store, lock: WriterLock, *, strict: bool) -> Hierarchy:
+def _overlaid(store: Store, writer: Writer, *, strict: bool) -> Hierarchy:
     parsed = parse(store)
     hierarchy = parsed.hierarchy
     if hierarchy.zarr_format != 2:
@@ -98,8 +97,7 @@ def _overlaid(store: Store, lock: WriterLock, *, strict: bool) -> Hierarchy:
     if parsed.state == "alike":  # format 3 has no NCZarr attributes and does not change
         root = store.get_many([zarr3.DOCUMENT])[zarr3.DOCUMENT]
         documents[zarr3.DOCUMENT] = renewed(root, documents[zarr2.CONSOLIDATED])
-    with undone_on_error(Journal(store, 2, lock)) as journal:
-        journal.keep([*texts, *gone])
-        store.set_many(texts)
-        journal.commit(documents, gone)
+    with writer.change(root=parsed.root_keys) as change:
+        change.delete(gone)
+        change.commit(texts, documents)
     return hierarchy

@@ -151,6 +151,13 @@ class Store(ABC):
     def commit_changes(self, message: str) -> None:
         """Make all changes visible, with a message; nothing if there are none. Only for a store that ``commits``."""
 
+    def has_changes(self) -> bool:
+        """Return whether there are changes that are not visible yet. Only for a store that ``commits``."""
+        return False
+
+    def discard_changes(self) -> None:
+        """Discard all changes that are not visible yet. Only for a store that ``commits``."""
+
     def set_many(self, items: Mapping[str, bytes]) -> None:
         """Set several keys, in any order."""
         for key, value in items.items():

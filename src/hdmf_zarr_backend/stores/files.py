@@ -18,14 +18,13 @@ import shutil
 import stat
 import sys
 import uuid
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
 from hdmf_zarr_backend.errors import (
     ChunkError,
     StoreExistsError,
-    StoreLockedError,
     StoreNotFoundError,
     UsageError,
     warn,
@@ -43,6 +42,7 @@ READING = os.O_RDONLY | NO_LINKS & ~getattr(os, "O_NOFOLLOW", 0)
 """Flags for opening the file of a value for reading."""
 
 PARTIAL = ".partial"
+RECORD = ".record"
 _ASIDE = ".old"
 _LEFT = ".left"
 _NAME_LETTERS = 40
@@ -260,6 +260,15 @@ def replace(partial: str, target: str) -> None:
         warn(f"the new file is in its place; {partial!r}, the old one, stays: {error}", stacklevel=3)
 
 
+def move_into_place(partial: str, target: str, *, exclusive: bool, durable: bool) -> None:
+    """Move a complete file or folder to its place; with ``exclusive`` only if nothing is there."""
+    if durable:
+        sync_files(partial)
+    (place if exclusive else replace)(partial, target)
+    if durable:
+        sync_folder(os.path.dirname(target))
+
+
 def place(partial: str, target: str) -> None:
     """Move ``partial`` to ``target``, which must not exist, in one step among competing processes."""
     try:
@@ -349,7 +358,8 @@ def sweep(target: str) -> None:
 
     The caller must hold the lock of the file.
     """
-    for path in [*_beside(target, ""), *_beside(target, _ASIDE)]:
+    done = [path for path in records_of_conversions(target) if not os.path.lexists(path.removesuffix(RECORD))]
+    for path in [*_beside(target, ""), *_beside(target, _ASIDE), *done]:
         with suppress(OSError):  # it belongs to another user; its name is never used again
             discard(path)
 
@@ -419,6 +429,11 @@ def _beside(target: str, ending: str) -> list[str]:
 def interrupted_conversions(target: str) -> list[str]:
     """Return the paths of interrupted conversions to ``target``, which can be resumed."""
     return _listed(target, re.escape(conversion_prefix(target)) + r"-[0-9a-f]{12}" + re.escape(PARTIAL))
+
+
+def records_of_conversions(target: str) -> list[str]:
+    """Return the paths of records of conversions to ``target`` that were about to be complete."""
+    return _listed(target, re.escape(conversion_prefix(target)) + r"-[0-9a-f]{12}" + re.escape(PARTIAL + RECORD))
 
 
 def _listed(target: str, names: str) -> list[str]:
@@ -496,37 +511,3 @@ def discard(path: str) -> None:
         aside = f"{path}.{uuid.uuid4().hex[:8]}{_LEFT}"
         os.rename(path, aside)
         warn(f"{aside!r} could not be deleted: {error}; it is not needed", stacklevel=3)
-
-
-class Staged:
-    """Files that this process writes beside their target, and removes if it fails.
-
-    A fork of this process never removes them.
-    """
-
-    def __init__(self, target: str, check_lock: Callable[[], None] | None = None) -> None:
-        self._target = target
-        self._check_lock = check_lock
-        self._pid = os.getpid()
-
-    @property
-    def is_own(self) -> bool:
-        """Whether this is the process that started to write."""
-        return self._pid == os.getpid()
-
-    def check(self) -> None:
-        """Make sure that this is the process that started to write, and that it still has the lock of the file."""
-        if not self.is_own:
-            raise StoreLockedError(
-                f"this file is written by process {self._pid}, of which this process is a fork",
-                store=self._target,
-                remedy="End a forked process with os._exit(), or start it with another method than 'fork'.",
-            )
-        if self._check_lock is not None:
-            self._check_lock()
-
-    def discard(self, path: str) -> None:
-        """Delete a file, ignoring errors; not in a fork."""
-        if self.is_own:
-            with suppress(OSError):
-                discard(path)

@@ -112,16 +112,6 @@ class InlinedStore(WrapperStore):
         value = self.values.get(key)
         return cut_ranges(value, ranges) if value is not None else self.store.get_ranges(key, ranges)
 
-    def set(self, key: str, value: bytes) -> None:
-        self.values.pop(key, None)
-        self.store.set(key, value)
-
-    def delete(self, keys: Iterable[str]) -> None:
-        gone = list(keys)
-        for key in gone:
-            self.values.pop(key, None)
-        self.store.delete(gone)
-
 
 class QueuedStore(WrapperStore):
     """A store whose puts return before they are done: many run at once, bounded in number and in bytes.
@@ -130,10 +120,9 @@ class QueuedStore(WrapperStore):
     after all others have ended. Values that were set before `drain` are in the store when it returns.
     """
 
-    def __init__(self, store: Store, held: Sequence[str] = ()) -> None:
+    def __init__(self, store: Store) -> None:
         super().__init__(store)
         self._is_remote = store.abilities.is_remote  # else a put is done at once
-        self._held: dict[str, bytes | None] = dict.fromkeys(held)
         self._pending: dict[str, tuple[bytes, Future[None]]] = {}
         self._bytes = 0
         self._failed: BaseException | None = None
@@ -147,9 +136,6 @@ class QueuedStore(WrapperStore):
 
     def set(self, key: str, value: bytes) -> None:
         """Set ``key`` in the background."""
-        if key in self._held:
-            self._held[key] = value
-            return
         if not self._is_remote:
             self.store.set(key, value)
             return
@@ -194,16 +180,6 @@ class QueuedStore(WrapperStore):
 
     drain = flush
 
-    def commit(self, check: Callable[[], None] | None = None) -> None:
-        """Wait for all other keys, call ``check``, which may refuse it, and set the held keys, one after the other."""
-        self.flush()
-        if check is not None:
-            check()
-        for key, value in self._held.items():
-            if value is not None:
-                self.store.set(key, value)
-        self._held.clear()
-
     def abandon(self) -> None:
         with suppress(*_PUT_ERRORS):
             self.flush()
@@ -215,18 +191,12 @@ class QueuedStore(WrapperStore):
     def delete(self, keys: Iterable[str]) -> None:
         """Delete those ``keys`` that exist, after all running puts."""
         gone = list(keys)
-        for key in gone:
-            if key in self._held:
-                self._held[key] = None
         self.flush()
         self.store.delete(gone)
 
     # ---- reading ----------------------------------------------------------------------------------------------------
 
     def _waiting(self, key: str) -> bytes | None:
-        held = self._held.get(key)
-        if held is not None:
-            return held
         with self._changed:
             pending = self._pending.get(key)
         return None if pending is None else pending[0]

@@ -169,6 +169,12 @@ class IcechunkStore(ZarrPythonStore):
         if session.has_uncommitted_changes:
             self._called(lambda: session.commit(message), "", "committed")
 
+    def has_changes(self) -> bool:
+        return bool(self.store.session.has_uncommitted_changes)
+
+    def discard_changes(self) -> None:
+        self._called(self.store.session.discard_changes, "", "discarded")
+
     def _set(self, key: str, value: bytes) -> None:
         from icechunk import IcechunkError
 

@@ -16,7 +16,7 @@ import weakref
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any
 
 from hdmf_zarr_backend.errors import (
@@ -28,18 +28,11 @@ from hdmf_zarr_backend.errors import (
     ZarrBackendError,
     at,
 )
-from hdmf_zarr_backend.options import DEFAULT_OPTIONS, WriteOptions
 from hdmf_zarr_backend.stores.base import Abilities, Range, Store, check_inside, check_value_size, is_document
 from hdmf_zarr_backend.stores.failures import os_errors
 from hdmf_zarr_backend.stores.files import (
-    Staged,
     follow_link,
-    partial_path,
-    place,
     read_part,
-    replace,
-    sync_files,
-    sync_folder,
 )
 from hdmf_zarr_backend.stores.remote import get_at_once
 
@@ -60,7 +53,7 @@ _NO_ZIP = (zipfile.BadZipFile, RuntimeError, ValueError, OverflowError, struct.e
 
 
 class ZipStore(Store):
-    """A zip file that exists, or will be written by `new_zip`."""
+    """A zip file that exists, or will be written as a `NewZipStore`."""
 
     abilities = Abilities(change=False, why=_WHY)
 
@@ -229,37 +222,6 @@ class NewZipStore(ZipStore):
     def close(self) -> None:
         """Write the directory of the zip file, which completes it."""
         self._zip().close()
-
-
-@contextmanager
-def new_zip(
-    target: str,
-    *,
-    exclusive: bool = False,
-    options: WriteOptions = DEFAULT_OPTIONS,
-    location: str | None = None,
-    check_lock: Callable[[], None] | None = None,
-) -> Iterator[NewZipStore]:
-    """Yield the store of a new zip file, which replaces ``target`` when the block ends without an error."""
-    partial, own = partial_path(target), Staged(target, check_lock)
-    with os_errors(target, "written"):
-        os.makedirs(os.path.dirname(target), exist_ok=True)
-        store = NewZipStore(partial, location or target)
-    try:
-        yield store
-        own.check()
-        with os_errors(target, "written"):
-            store.close()
-            if options.durable:
-                sync_files(partial)
-            (place if exclusive else replace)(partial, target)
-            if options.durable:
-                sync_folder(os.path.dirname(target))
-    except BaseException:
-        with suppress(OSError, ValueError):
-            store.close()
-        own.discard(partial)
-        raise
 
 
 _new: weakref.WeakSet[NewZipStore] = weakref.WeakSet()

@@ -1,1 +1,1 @@
-"""Writing values to stored arrays: sources, iterators, plans, the writer, staging and resuming."""
+"""Writing values to stored arrays: sources, iterators, plans, the writer, resuming."""

@@ -32,8 +32,8 @@ from hdmf_zarr_backend.formats.reserved import DTYPE, NOTES
 from hdmf_zarr_backend.model.elements import ASCII, UTF8
 from hdmf_zarr_backend.model.nodes import absolute, join
 from hdmf_zarr_backend.model.stored import StoredArray
-from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.failures import resource_failure
+from hdmf_zarr_backend.stores.transaction import Change
 from hdmf_zarr_backend.transfer.plan import PlannedArray, encode_fill, encode_object_fill
 from hdmf_zarr_backend.transfer.sources import is_utf8
 
@@ -61,10 +61,10 @@ class GrowingShards(WaitingShards):
             remedy = "The data written so far are incomplete; check the disk, and run again."
             raise lack or StoreError(problem, path=path, remedy=remedy) from error
 
-    def finish(self) -> None:
+    def finish(self, change: Change) -> None:
         """Write all shards with chunks that are not written yet. Every chunk of the array must have been set."""
         for shard in sorted(self.shards()):
-            self.write(shard)
+            self.write(shard, change)
         self.close()
 
 
@@ -264,7 +264,7 @@ class GrowingArray:
 
     def __init__(
         self,
-        store: Store,
+        change: Change,
         path: str,
         array: StoredArray,
         *,
@@ -276,7 +276,7 @@ class GrowingArray:
         self._has_blocks = False
         self._sink = sink or Sink()
         self._waiting_bytes = waiting_bytes
-        self._store = store
+        self._change = change
         self._path = path
         self.array = array
         self.texts = Texts() if array.first_filter.get("id") == "vlen-utf8" else None
@@ -288,7 +288,7 @@ class GrowingArray:
         self._waiting: OrderedDict[Index, tuple[Array, int]] = OrderedDict()
         self._written: set[Index] = set()
         self._full: defaultdict[Index, set[Index]] = defaultdict(set)
-        self._shards = None if array.shards is None else GrowingShards(store, path, array)
+        self._shards = None if array.shards is None else GrowingShards(change.reader, path, array)
         self._chunk_bytes = max(1, int(np.prod(array.chunks)) * self._codec.dtype.itemsize)
 
     def put(self, block: Any) -> None:
@@ -350,7 +350,7 @@ class GrowingArray:
             return waiting
         if index in self._written:
             self._sink.flush()  # the chunk may still be in the queue
-            data = self._shards.get(index) if self._shards is not None else self._store.get(self._key(index))
+            data = self._shards.get(index) if self._shards is not None else self._change.reader.get(self._key(index))
             if data is not None:
                 return self._codec.decode(data, self.array.chunks), 0
         return fill_array(self._encoded, self._codec.dtype, self.array.chunks), 0
@@ -366,7 +366,7 @@ class GrowingArray:
 
     def _write(self, index: Index, chunk: Array, *, is_full: bool = True) -> None:
         self._written.add(index)
-        self._sink.put(ValuesTask(self._store, self._path, self._codec, chunk, partial(self._set, index)))
+        self._sink.put(ValuesTask(self._change, self._path, self._codec, chunk, partial(self._set, index)))
         if self._shards is None:
             return
         full = self._full[self._shards.shard_of(index)]
@@ -375,12 +375,12 @@ class GrowingArray:
             full.add(index)
         if len(full) == self._shards.size:
             self._sink.flush()
-            self._shards.write(self._shards.shard_of(index))
+            self._shards.write(self._shards.shard_of(index), self._change)
             full.clear()
 
     def _set(self, index: Index, data: bytes) -> None:
         if self._shards is None:
-            self._store.set(self._key(index), data)
+            self._change.put(self._key(index), data)
         else:
             self._shards.keep(index, data)
 
@@ -406,7 +406,7 @@ class GrowingArray:
             self._set(index, empty)
         if self._shards is not None:
             self._sink.flush()
-            self._shards.finish()
+            self._shards.finish(self._change)
 
 
 def _shaped(data: Array, axes: list[Axis]) -> Array:

@@ -7,11 +7,11 @@ import re
 import unicodedata
 from collections.abc import Iterable
 
-from hdmf_zarr_backend.changes.journal import JOURNAL
 from hdmf_zarr_backend.errors import NameRefusedError, NestingError, PortableNameWarning, at, warn
 from hdmf_zarr_backend.model.nodes import absolute, split
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.files import partial_path
+from hdmf_zarr_backend.stores.journal import JOURNAL
 
 _STORE_NAMES = frozenset({".zarray", ".zgroup", ".zattrs", ".zmetadata", "zarr.json"})
 _NOT_ON_WINDOWS = re.compile(r'[<>:"|?*\x01-\x1f]|[. ]$|^(con|prn|aux|nul|com[1-9]|lpt[1-9])(\.|$)', re.IGNORECASE)

@@ -2,10 +2,8 @@
 
 The folder of the new file is beside the target. Its name is derived from the target and the record, so the next run
 finds it, and a worker that outlives the main process can only set keys that belong there. Its chunks are complete,
-because each is renamed into place. The record is the first file in it, and is removed when everything is written, right
-before the folder is renamed to the target.
-
-`staging` makes new files that cannot be resumed.
+because each is renamed into place. The record is the first file in it. When everything is written, it is moved beside
+the folder, which is renamed to the target, and deleted at the end.
 """
 
 from __future__ import annotations
@@ -14,14 +12,13 @@ import hashlib
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from hdmf_zarr_backend.arrays.codecs import chunk_codec
 from hdmf_zarr_backend.arrays.shards import shard_named, split_shard
-from hdmf_zarr_backend.changes.locks import writer_lock
 from hdmf_zarr_backend.errors import (
     ConflictError,
     DamagedFileError,
@@ -34,12 +31,20 @@ from hdmf_zarr_backend.formats import zarr2, zarr3
 from hdmf_zarr_backend.formats.registry import FORMATS
 from hdmf_zarr_backend.model.stored import StoredArray
 from hdmf_zarr_backend.options import DEFAULT_OPTIONS, WriteOptions
+from hdmf_zarr_backend.stores import files
 from hdmf_zarr_backend.stores.failures import os_errors
-from hdmf_zarr_backend.stores.files import PARTIAL, Staged, conversion_prefix, discard, interrupted_conversions
+from hdmf_zarr_backend.stores.files import (
+    PARTIAL,
+    conversion_prefix,
+    discard,
+    interrupted_conversions,
+    move_into_place,
+    records_of_conversions,
+)
 from hdmf_zarr_backend.stores.json_text import dump, load
 from hdmf_zarr_backend.stores.local import LocalStore
+from hdmf_zarr_backend.stores.transaction import Change, Writer
 from hdmf_zarr_backend.transfer.plan import WritePlan
-from hdmf_zarr_backend.transfer.staging import moved
 
 RECORD = ".hdmf_conversion.json"
 """Name of the record in the folder."""
@@ -171,7 +176,8 @@ class StagedKeys(LocalStore):
         """Remove what does not belong to the file: the record, and keys that were not renamed into place."""
         if self.is_resumed:
             self.delete([key for key in self.sizes("") if key.endswith(PARTIAL)])
-        self.delete([RECORD])
+        with os_errors(self.location, "written"), suppress(FileNotFoundError):  # an earlier run has moved it
+            os.rename(os.path.join(self.root, RECORD), self.root + files.RECORD)
 
 
 def _is_chunk(key: str) -> bool:
@@ -186,22 +192,23 @@ def staged_conversion(
     resume: bool,
     exclusive: bool = False,
     options: WriteOptions = DEFAULT_OPTIONS,
-) -> Iterator[StagedKeys]:
-    """Yield the store of a folder that replaces ``target`` when the block ends without an error.
+) -> Iterator[Change]:
+    """Yield the change that makes a folder, which replaces ``target`` when the block ends without an error.
 
     The folder is kept, to be resumed, if the process dies, is interrupted or stopped (KeyboardInterrupt, SystemExit) or
     loses its workers, and with ``resume`` also after an error of the operating system. After other errors it is
     removed.
     """
-    with writer_lock(target, replaces=True) as lock:
-        own = Staged(target.root, lock.check)
+    with Writer(target, replaces=True, durable=options.durable) as writer:
         with os_errors(target.location, "written"):
-            store = _open(target, record, own, resume=resume)
+            store = _open(target, record, writer, resume=resume)
         try:
-            yield store
-            own.check()
+            yield Change(store)
+            writer.lock.check()
             store.finish()
-            moved(store.root, target.root, exclusive=exclusive, options=options)
+            with os_errors(target.root, "written"):
+                move_into_place(store.root, target.root, exclusive=exclusive, durable=options.durable)
+            writer.discard(store.root + files.RECORD)
         except (KeyboardInterrupt, SystemExit) as stop:
             stop.add_note(f"The finished part of {target.location!r} is kept; continue with resume=True (--resume).")
             raise
@@ -212,14 +219,14 @@ def staged_conversion(
             raise
         except (StoreError, ResourceError, OSError):
             if not resume:
-                own.discard(store.root)
+                writer.discard(store.root, store.root + files.RECORD)
             raise
         except BaseException:
-            own.discard(store.root)
+            writer.discard(store.root, store.root + files.RECORD)
             raise
 
 
-def _open(store: LocalStore, record: ConversionRecord, own: Staged, *, resume: bool) -> StagedKeys:
+def _open(store: LocalStore, record: ConversionRecord, writer: Writer, *, resume: bool) -> StagedKeys:
     target = store.root
     name = f"{conversion_prefix(target)}-{record.identity()}{PARTIAL}"
     root = os.path.join(os.path.dirname(target), name)
@@ -233,10 +240,11 @@ def _open(store: LocalStore, record: ConversionRecord, own: Staged, *, resume: b
             remedy="Run it without resume=True, which starts again.",
             remedy_cli="Run it without --resume, which starts again.",
         )
-    for path in set(found) - {root}:
-        own.discard(path)
-    if root in found and not begun:
+    for path in {*found, *(path.removesuffix(files.RECORD) for path in records_of_conversions(target))} - {root}:
+        writer.discard(path, path + files.RECORD)
+    if not begun:
         discard(root)  # the new folder has this name
+        writer.discard(root + files.RECORD)
     now = _boot()
     # files that were not checked since the restart stay doubtful for later runs too
     boot = begun[root].boot if begun else now
@@ -245,7 +253,7 @@ def _open(store: LocalStore, record: ConversionRecord, own: Staged, *, resume: b
         LocalStore(root, location=store.location).set(RECORD, dump({**asdict(record), "boot": boot}))
     except BaseException:
         if not begun:
-            own.discard(root)
+            writer.discard(root, root + files.RECORD)
         raise
     return StagedKeys(root, store.location, is_resumed=bool(begun), is_doubtful=boot is None or boot != now)
 
@@ -266,7 +274,7 @@ def _begun(folders: Iterable[str]) -> dict[str, _Begun]:
 
 def _recorded(root: str) -> _Begun | None:
     """Return the record of a folder, None if it cannot be read."""
-    text = LocalStore(root).get(RECORD)
+    text = LocalStore(root).get(RECORD) or LocalStore(os.path.dirname(root)).get(os.path.basename(root) + files.RECORD)
     if not text:
         return None
     try:

@@ -1,18 +1,19 @@
-"""`Writer`: writes a plan to a store: documents and chunks first, the consolidated document last.
+"""`Writer`: puts a plan into a change: chunks and documents. The caller commits it, with the documents of the root.
 
-Nothing is read back, and no key is set twice. The document of an array that grows is set when its length is known.
+Nothing is read back, and no key is put twice. The document of an array that grows is set when its length is known.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import closing
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import closing, contextmanager, nullcontext
+from dataclasses import asdict
 from typing import Any
 
 from hdmf_zarr_backend.arrays.codecs import chunk_codec
 from hdmf_zarr_backend.arrays.shards import inner_grid, shard_named
-from hdmf_zarr_backend.errors import ModeError, ValueRefusedError, at
+from hdmf_zarr_backend.errors import ModeError, ReadOnlyStoreError, ValueRefusedError, at
 from hdmf_zarr_backend.execution.executors import Runner, runner
 from hdmf_zarr_backend.execution.tasks import (
     TASK_BYTES,
@@ -24,17 +25,21 @@ from hdmf_zarr_backend.execution.tasks import (
     encode_shard,
     task_bytes_for,
 )
-from hdmf_zarr_backend.formats import nczarr, registry
+from hdmf_zarr_backend.formats import nczarr, registry, zarr2, zarr3
 from hdmf_zarr_backend.formats.inlined import is_inlined, is_read_at_open
-from hdmf_zarr_backend.formats.reserved import NOTES
+from hdmf_zarr_backend.formats.reserved import NOTES, WRITING
 from hdmf_zarr_backend.hdf5.rawcopy import forget_decoded
-from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Node, absolute, join
+from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Node, absolute, join
 from hdmf_zarr_backend.model.stored import StoredArray
-from hdmf_zarr_backend.options import WriteOptions
+from hdmf_zarr_backend.options import DEFAULT_OPTIONS, WriteOptions
 from hdmf_zarr_backend.stores.base import Store
+from hdmf_zarr_backend.stores.journal import Root
 from hdmf_zarr_backend.stores.json_text import dump
+from hdmf_zarr_backend.stores.lock import Holder
+from hdmf_zarr_backend.stores.transaction import Change
+from hdmf_zarr_backend.stores.transaction import Writer as StoreWriter
 from hdmf_zarr_backend.transfer.iterators import WAITING_BYTES, GrowingArray
-from hdmf_zarr_backend.transfer.names import warn_of_names
+from hdmf_zarr_backend.transfer.names import check_names, warn_of_names
 from hdmf_zarr_backend.transfer.plan import PlannedArray, WritePlan, adapt_plan, set_dimensions, shard_bytes_for
 from hdmf_zarr_backend.transfer.sources import ArraySource, ElementSource, RowSource
 from hdmf_zarr_backend.transfer.stored_sources import source_caches
@@ -87,11 +92,48 @@ class PlannedKeys(Store):
         return True
 
 
+@contextmanager
+def new_file(
+    store: Store,
+    paths: Iterable[str],
+    zarr_format: int,
+    *,
+    exclusive: bool = False,
+    options: WriteOptions = DEFAULT_OPTIONS,
+    writer: StoreWriter | None = None,
+) -> Iterator[Change]:
+    """Yield the change that makes a new file with nodes at ``paths``; the block commits it."""
+    unwrapped = store.unwrapped
+    if not unwrapped.abilities.write or zarr_format not in unwrapped.abilities.formats:
+        raise ReadOnlyStoreError(unwrapped.abilities.why, store=store.location, remedy="Write to another place.")
+    check_names(paths, unwrapped)
+    with (
+        nullcontext(writer)
+        if writer is not None
+        else StoreWriter(unwrapped, replaces=True, durable=options.durable) as own
+    ):
+        mark = _being_written(zarr_format)
+        with own.new_file(mark, exclusive=exclusive) as change:
+            yield change
+
+
+def _being_written(zarr_format: int) -> Root:
+    """Return the mark of a file that is being written: its documents, then the others by which it would be read."""
+    attributes = {NOTES: {WRITING: asdict(Holder.here())}}
+    if zarr_format == 3:
+        root = {"zarr_format": 3, "node_type": "group", "attributes": attributes}
+        return {zarr3.DOCUMENT: dump(root), zarr2.CONSOLIDATED: None}
+    documents = dict(zarr2.documents("", Group(attributes=attributes)))
+    # the attributes first: without them the root would look complete
+    mark = {key: dump(text) for key, text in sorted(documents.items())}
+    return {**mark, zarr2.CONSOLIDATED: None, zarr3.DOCUMENT: None}
+
+
 _LARGE_BYTES = 2**20
 
 
 class Writer:
-    """Writes a plan: a new file to an empty store, or what an append adds.
+    """Puts a plan into a change: a new file, or what an append adds.
 
     Attributes
     ----------
@@ -99,17 +141,18 @@ class Writer:
         ``{key: bytes}`` of the chunks that are read whenever the file is opened, for the consolidated document.
     """
 
-    def __init__(self, store: Store, plan: WritePlan, options: WriteOptions | None = None) -> None:
+    def __init__(self, change: Change, plan: WritePlan, options: WriteOptions | None = None) -> None:
         self.inlined: dict[str, bytes] = {}
         self._options = options or WriteOptions()
         self._budget = self._options.memory_budget
-        self._store = store
+        self._change = change
+        self._location = change.location
         self._plan = plan
         self._format = registry.FORMATS[plan.hierarchy.zarr_format]
         self._progress = self._options.progress
 
-    def write(self, *, exhaust_in_turn: bool = True) -> None:
-        """Write everything."""
+    def write(self, *, exhaust_in_turn: bool = True) -> Root:
+        """Put everything of a new file but what completes it: the documents of the root, which are returned."""
         growing = self._begin(path for path, _ in self._plan.hierarchy.walk())
         if not self._plan.is_nczarr:
             self._all_documents(without=growing)
@@ -118,56 +161,53 @@ class Writer:
         if self._plan.is_nczarr:
             nczarr.overlay(self._plan.hierarchy)
             self._all_documents()
-        self._finish()
+        self._progress.finish()
+        return self.root()
 
     def _begin(self, paths: Iterable[str]) -> dict[str, PlannedArray]:
         """Give the new arrays their stored form, with shards that fit this store and the memory budget.
 
         Warns of the names in ``paths``, starts the progress, and returns the arrays that grow.
         """
-        warn_of_names(paths, self._store.location)
-        adapt_plan(self._plan, location=self._store.location, shard_bytes=shard_bytes_for(self._store, self._budget))
+        warn_of_names(paths, self._location)
+        shard_bytes = shard_bytes_for(self._change.reader, self._budget)
+        adapt_plan(self._plan, location=self._location, shard_bytes=shard_bytes)
         arrays = self._plan.arrays
         total = 0
         for path, planned in arrays.items():
-            with at(self._store, path):  # an error names the array whose codec cannot be used
+            with at(self._location, path):  # an error names the array whose codec cannot be used
                 total += planned_bytes(planned)
         self._progress.start(total)
         return {path: planned for path, planned in arrays.items() if planned.iterator is not None}
 
     def _all_documents(self, without: Collection[str] = ()) -> None:
         for path, node in self._plan.hierarchy.walk():
-            if path not in without:
+            if path and path not in without:
                 self._documents(path, node)
+        root = self._format.documents("", self._plan.hierarchy.root)
+        self._change.describe({key: dump(text) for key, text in root if key == zarr2.GROUP})
 
-    def write_changes(
-        self, *, added: Collection[str], changed: Collection[str], keep: Callable[[Iterable[str]], None]
-    ) -> None:
-        """Write an append: new nodes first, then changed documents. The caller sets the consolidated document."""
+    def write_changes(self, *, added: Collection[str], changed: Collection[str]) -> None:
+        """Put an append: new nodes first, then changed documents."""
         growing = self._begin(added)
         self._write_arrays()
         self._exhaust(growing, in_turn=True)
         if self._plan.is_nczarr:
             changed = {*changed, *nczarr.overlay(self._plan.hierarchy), *growing}
             changed = {path for path in changed if path in growing or not _is_below(path, added)}
-        self._store.drain()
         for top in sorted(added, reverse=True):  # the document of a group is set after everything in it
             for path, node in reversed(list(self._plan.hierarchy.walk(top))):
                 if path not in growing:
                     self._documents(path, node)
-        self._store.drain()
-        others = sorted(changed, reverse=True)
-        keep(key for path in others for key, _ in self._format.documents(path, self._node(path)))
-        for path in others:
+        for path in sorted(changed, reverse=True):
             self._documents(path, self._node(path))
-        self._store.drain()
 
-    def _finish(self) -> None:
-        """Set the documents that complete the file."""
-        consolidate = self._options.consolidate_metadata
-        for key, document in self._format.last(self._plan.hierarchy, self.inlined, consolidate=consolidate).items():
-            self._store.set(key, dump(document, strict=self._options.strict_json))
-        self._progress.finish()
+    def root(self) -> Root:
+        """Return the documents of the root that complete a new file, the one that readers trust first."""
+        hierarchy = self._plan.hierarchy
+        last = self._format.last(hierarchy, self.inlined, consolidate=self._options.consolidate_metadata)
+        others = {key: text for key, text in self._format.documents("", hierarchy.root) if key != zarr2.GROUP}
+        return {key: dump(text, strict=self._options.strict_json) for key, text in {**last, **others}.items()}
 
     def _node(self, path: str) -> Node:
         node = self._plan.hierarchy.get(path)
@@ -175,8 +215,8 @@ class Writer:
         return node
 
     def _documents(self, path: str, node: Any) -> None:
-        for key, document in self._format.documents(path, node):
-            self._store.set(key, dump(document, strict=self._options.strict_json))
+        documents = self._format.documents(path, node)
+        self._change.describe({key: dump(text, strict=self._options.strict_json) for key, text in documents})
 
     def _write_arrays(self) -> None:
         """Write the chunks of all arrays, and forget what was decoded for them."""
@@ -195,7 +235,8 @@ class Writer:
                 continue
             # what needs its own tasks: over a megabyte of plain values, from a thread-safe source
             is_large = not isinstance(source, (ElementSource, RowSource)) and planned_bytes(planned) > _LARGE_BYTES
-            if self._options.executor not in (None, "auto") and is_large:
+            is_for_all = self._options.executor not in (None, "auto") and self._change.is_created(path)
+            if is_for_all and is_large:
                 later.append((path, planned))
                 continue
             if is_read_at_open(planned.node):
@@ -211,9 +252,9 @@ class Writer:
         stored = node.stored
         index = (0,) * len(stored.shape)
         key = join(path, stored.chunk_name(index))
-        with at(self._store, path):
+        with at(self._location, path):
             data, size = encode_chunk(stored, chunk_codec(stored), source, index)
-        self._store.set(key, data)
+        self._change.put(key, data)
         if is_inlined(node, data):
             self.inlined[key] = data
         self._progress.advance(absolute(path), size)
@@ -244,12 +285,12 @@ class Writer:
         to_send: bool = False,
     ) -> Iterator[ChunkTask]:
         """Yield tasks for the missing chunks of an array."""
-        complete = self._store.complete_chunks(path, stored)
+        complete = self._change.reader.complete_chunks(path, stored)
         if complete:
             values = stored.size * chunk_codec(stored).dtype.itemsize
             size = chunk_bytes(stored) * math.prod(inner_grid(stored))
             self._progress.advance(absolute(path), min(len(complete) * size, values))
-        array = ArrayWrite(self._store, path, stored, source)
+        array = ArrayWrite(self._change, path, stored, source)
         return cut(array, task_bytes=task_bytes, to_send=to_send, complete=complete)
 
     def _exhaust(self, growing: dict[str, PlannedArray], *, in_turn: bool) -> None:
@@ -260,7 +301,7 @@ class Writer:
             open_arrays = {}
             for path, p in growing.items():
                 array = GrowingArray(
-                    self._store, path, p.node.stored, maxshape=p.maxshape, sink=sink, waiting_bytes=waiting
+                    self._change, path, p.node.stored, maxshape=p.maxshape, sink=sink, waiting_bytes=waiting
                 )
                 open_arrays[path] = array, iter(p.iterator)
             while open_arrays:
@@ -278,7 +319,7 @@ class Writer:
 
     def _put(self, path: str, array: GrowingArray, blocks: Iterator[Any]) -> bool:
         """Write the next block of an iterator; return False if there is none and the array is complete."""
-        with at(self._store, path):
+        with at(self._location, path):
             block = _next(blocks)
             if block is None:
                 array.finish()

@@ -21,7 +21,7 @@ from hdmf.build import DatasetBuilder, GroupBuilder
 
 from hdmf_zarr_backend import ZarrIO
 from hdmf_zarr_backend.arrays.lazy import LazyArray
-from hdmf_zarr_backend.changes import locks
+from hdmf_zarr_backend.stores import lock as locks
 
 _REAL_FILE = h5py.File
 _NAMES = {"zlib": "gzip"}  # what h5py calls a codec

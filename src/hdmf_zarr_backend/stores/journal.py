@@ -1,0 +1,547 @@
+"""The undo journal of a file: the old values of what a change replaces, until it is complete; and its recovery.
+
+`stores.transaction` writes it in this order::
+
+    records      the old values of keys, or their absence, before the first of these keys is set
+    (puts)       chunks, new nodes, documents, which readers of the consolidated document do not see
+    last record  the digest of the document that commits the change, the other documents of the root, and what follows
+    commit       one put, or one deletion; from here on, readers see the change
+    (repeats)    the other documents of the root, values that must not be visible before, deletions
+    (removal)    the journal, the first record after the others, the last record at the end
+
+The next writer of the file looks for the first record. If the commit is in the store, it repeats what follows;
+otherwise it restores all old values. Both can stop at any point and be repeated. Readers never look for a journal.
+
+A record is one line of JSON, which names keys and lengths, followed by values. The keys of a journal are plain names at
+the root of the file, where no Zarr reader looks for a node.
+
+Source: docs/format, "The journal".
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import os
+import re
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, TypeAlias
+
+from hdmf_zarr_backend.errors import (
+    JournalWarning,
+    MetadataError,
+    StoreError,
+    StoreRefusedError,
+    StoreUnreachableError,
+    ZarrBackendError,
+    warn,
+)
+from hdmf_zarr_backend.stores.base import Store, is_outside
+from hdmf_zarr_backend.stores.json_text import dump, parse_fast
+from hdmf_zarr_backend.stores.lock import Holder
+
+JOURNAL = ".hdmf_zarr_journal"
+"""The key of the first record, which exists while a change is pending; the other keys begin with the same letters."""
+
+LAST_RECORD = f"{JOURNAL}.commit"
+"""The key of the record that is set right before the commit."""
+
+VERSION = 2
+"""Version of the format of the records. Version 1, of earlier versions of this package, is read."""
+
+Root: TypeAlias = Mapping[str, bytes | None]
+"""Documents of the root in an order that matters, None for one that is deleted."""
+
+FAILURES = (ZarrBackendError, OSError, RuntimeError, ValueError, TypeError)
+"""The errors of stores."""
+
+_ROOT_OF_1 = (".zmetadata", ".zattrs", "zarr.json")
+_ID = re.compile(r"[0-9A-Za-z]{1,64}")
+_PIECE_BYTES = 8 * 2**20
+_SHOWN = 5
+_DAMAGE = (ValueError, KeyError, TypeError, AttributeError)
+
+
+def record_key(number: int) -> str:
+    """Return the key of a record; of the first one, `JOURNAL`."""
+    return f"{JOURNAL}.{number}" if number else JOURNAL
+
+
+def aside_key(change: str, number: int) -> str:
+    """Return the key of an old value that is too large for a record, or of a new one that is set after the commit."""
+    return f"{JOURNAL}.old.{change}.{number}"
+
+
+def digest(value: bytes | None) -> str | None:
+    """Return the digest by which a document is recognised."""
+    return None if value is None else hashlib.sha256(value).hexdigest()
+
+
+# ---- records --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """The state of some keys before the change ``id`` by ``holder``.
+
+    ``old`` has their values, ``absent`` the keys that did not exist, ``below`` the paths of nodes that did not exist.
+    ``aside`` has the numbers of old values, and ``late`` those of values to set after the commit, that are kept under
+    `aside_key`, after the record is set and before keys change. ``root`` names the documents of the root, that of the
+    commit first. If the change ``hides`` the file, readers refuse it from here on until the commit.
+    """
+
+    id: str
+    holder: Holder
+    old: Mapping[str, bytes] = field(default_factory=dict)
+    absent: list[str] = field(default_factory=list)
+    below: list[str] = field(default_factory=list)
+    aside: Mapping[str, int] = field(default_factory=dict)
+    late: Mapping[str, int] = field(default_factory=dict)
+    root: list[str] = field(default_factory=list)
+    hides: bool = False
+
+    def aside_keys(self) -> list[str]:
+        """Return the keys of the values that are kept outside of the record."""
+        return [aside_key(self.id, number) for number in (*self.aside.values(), *self.late.values())]
+
+    def encode(self) -> bytes:
+        """Return the bytes of the record."""
+        values = b"".join(self.old.values())
+        head: dict[str, Any] = {
+            "version": VERSION,
+            "id": self.id,
+            "holder": asdict(self.holder),
+            "old": {key: len(value) for key, value in self.old.items()},
+            "absent": self.absent,
+            "below": self.below,
+            "crc32": zlib.crc32(values),
+        }
+        optional = {"aside": self.aside, "late": self.late, "root": self.root, "hides": self.hides}
+        return dump(head | {name: value for name, value in optional.items() if value}) + b"\n" + values
+
+    @classmethod
+    def decode(cls, text: bytes, location: str) -> Record:
+        """Return the record of ``text``; MetadataError if it is damaged, or names keys that are not allowed."""
+        try:
+            head, values = _head_and_values(text)
+            root = _checked_keys(head.get("root", []))
+            if head["version"] == 1:
+                root = [key for key in _ROOT_OF_1 if key in (*head["old"], *head["absent"])]
+            if any("/" in key for key in root):
+                raise ValueError("it takes a key of a node for a document of the root")
+            return cls(
+                head["id"],
+                _checked_holder(head["holder"]),
+                _cut(values, head["old"], head["crc32"]),
+                _checked_keys(head["absent"]),
+                _checked_keys(head["below"]),
+                _checked_numbers(head.get("aside", {})),
+                _checked_numbers(head.get("late", {})),
+                root,
+                bool(head.get("hides") or head.get("mark")),
+            )
+        except _DAMAGE as error:
+            raise _damaged(error, location) from error
+
+
+@dataclass(frozen=True, slots=True)
+class LastRecord:
+    """What commits the change ``id``, and what follows the commit.
+
+    ``final`` has the digest of the document that commits it, None if its deletion does; it is empty if this record is
+    the commit. ``root`` has the other documents of the root, ``delete`` the keys that are no longer used.
+    """
+
+    id: str
+    final: Mapping[str, str | None]
+    root: Root
+    delete: list[str]
+
+    def encode(self) -> bytes:
+        """Return the bytes of the record."""
+        values = b"".join(value for value in self.root.values() if value is not None)
+        root = {key: None if value is None else len(value) for key, value in self.root.items()}
+        head = {
+            "version": VERSION,
+            "id": self.id,
+            "final": dict(self.final),
+            "root": root,
+            "delete": self.delete,
+            "crc32": zlib.crc32(values),
+        }
+        return dump(head) + b"\n" + values
+
+    @classmethod
+    def decode(cls, text: bytes, location: str) -> LastRecord:
+        """Return the record of ``text``; MetadataError if it is damaged, or names keys that are not allowed."""
+        try:
+            head, values = _head_and_values(text)
+            final, stated = dict(head["final"]), dict(head.get("root", {}))
+            if not all(wanted is None or isinstance(wanted, str) for wanted in final.values()):
+                raise ValueError("it has something other than digests")
+            if head["version"] == 1:  # all documents had to be set; those that are gone were deleted after them
+                stated = {key: None for key, wanted in final.items() if wanted is None}
+                final = {key: wanted for key, wanted in final.items() if wanted is not None} or final
+            _checked_keys([*final, *stated])
+            sizes = {key: size for key, size in stated.items() if size is not None}
+            texts = _cut(values, sizes, head.get("crc32", zlib.crc32(b"")))
+            root = {key: texts.get(key) for key in stated}
+            return cls(head["id"], final, root, _checked_keys(head["delete"]))
+        except _DAMAGE as error:
+            raise _damaged(error, location) from error
+
+    def is_committed(self, store: Store) -> bool:
+        """Return whether the commit is in the store: then readers see the change."""
+        stored = store.get_many(self.final)
+        return all(digest(stored.get(key)) == wanted for key, wanted in self.final.items())
+
+
+def _damaged(error: Exception, location: str) -> MetadataError:
+    return MetadataError(
+        f"the journal {JOURNAL!r} of an interrupted change cannot be understood ({error})",
+        store=location,
+        remedy="Export what can be read to a new file: it is as before the change, except values that were assigned to "
+        "existing arrays.",
+    )
+
+
+def _head_and_values(text: bytes) -> tuple[Any, bytes]:
+    line, _, values = text.partition(b"\n")
+    head = parse_fast(line)
+    if head["version"] not in (1, VERSION):
+        raise ValueError(f"it is of version {head['version']}, and this package reads 1 and {VERSION}")
+    if not _ID.fullmatch(head["id"]):
+        raise ValueError(f"{head['id']!r} is not the id of a change")
+    return head, values
+
+
+def _cut(values: bytes, lengths: Any, crc32: int) -> dict[str, bytes]:
+    """Return the values of keys, which follow each other."""
+    found, start = {}, 0
+    for key, length in _checked_numbers(lengths).items():
+        found[key] = values[start : start + length]
+        start += length
+    if start != len(values) or zlib.crc32(values) != crc32:
+        raise ValueError("it is cut off, or its values are damaged")
+    return found
+
+
+def _checked_keys(stored: Any) -> list[str]:
+    """Refuse what is not a list of keys, and keys that are the root, lead out of it, or belong to the journal."""
+    if not isinstance(stored, list) or not all(isinstance(key, str) for key in stored):
+        raise ValueError("it lists something that is not a key")
+    for key in stored:
+        if is_outside(key) or not {"", "."}.isdisjoint(key.split("/")) or key.startswith(JOURNAL):
+            raise ValueError(f"{key!r} is the root, leads out of the store, or is a key of the journal")
+    return stored
+
+
+def _checked_numbers(stored: Any) -> dict[str, int]:
+    _checked_keys(list(stored.keys()))
+    if not all(type(number) is int and number >= 0 for number in stored.values()):
+        raise ValueError("a number in it is not a whole number of 0 or more")
+    return dict(stored)
+
+
+def _checked_holder(stored: Any) -> Holder:
+    host, pid, since = stored["host"], stored["pid"], stored["since"]
+    if not isinstance(host, str) or type(pid) is not int or not isinstance(since, str):
+        raise ValueError("it does not name its writer")
+    return Holder(host, pid, since)
+
+
+# ---- steps that a writer and a recovery share -----------------------------------------------------------------------
+
+
+def set_root(store: Store, root: Root) -> None:
+    """Set and delete documents of the root, one after the other."""
+    for key, text in root.items():
+        if text is None:
+            store.delete([key])
+        else:
+            store.set(key, text)
+
+
+def set_mark(store: Store, mark: Root, sync: Callable[[], None]) -> None:
+    """Make readers refuse a file, before the documents are deleted that they would use instead."""
+    set_root(store, {key: text for key, text in mark.items() if text is not None})
+    sync()
+    set_root(store, {key: None for key, text in mark.items() if text is None})
+    sync()
+
+
+def copy_value(store: Store, source: str, target: str) -> None:
+    """Copy the value of a key, if it exists, to another key; piece by piece if the store can stream."""
+    pieces = _pieces(store, source)
+    first = next(pieces, None)
+    if first is None:
+        return
+    if not store.streams_values:
+        store.set(target, first)
+        return
+    with store.stream(target) as write:
+        for piece in itertools.chain([first], pieces):
+            write(piece)
+
+
+def _pieces(store: Store, key: str) -> Iterator[bytes]:
+    """Yield the value of a key, if it exists, in pieces; as one if the store cannot stream."""
+    if not store.streams_values:
+        value = store.get(key)
+        if value is not None:
+            yield value
+        return
+    start, piece = 0, store.get_range(key, 0, _PIECE_BYTES + 1)
+    while piece is not None:
+        yield piece[:_PIECE_BYTES]
+        start += _PIECE_BYTES
+        is_last = len(piece) <= _PIECE_BYTES  # a range that begins at the end of a value is an error in some stores
+        piece = None if is_last else store.get_range(key, start, start + _PIECE_BYTES + 1)
+
+
+def remove_journal(store: Store, records: int, aside: Iterable[str], sync: Callable[[], None]) -> None:
+    """Delete a journal whose change is complete, or undone.
+
+    The first record is deleted after the others, since the next writer looks for it. The last record is deleted at the
+    end, because without it the change would be undone.
+    """
+    others = [*aside, *map(record_key, range(records - 1, 0, -1))]
+    if others:
+        store.delete(others)
+    store.delete([JOURNAL])
+    sync()
+    store.delete([LAST_RECORD])
+
+
+def warn_of_journal(message: str) -> None:
+    """Warn of a change that was or is interrupted."""
+    warn(message, JournalWarning, stacklevel=4)
+
+
+def no_sync() -> None:
+    """Do not wait for the disk."""
+
+
+# ---- recovery -------------------------------------------------------------------------------------------------------
+
+
+def pending(store: Store) -> Record | None:
+    """Return the first record of the journal of a file, None without a journal; MetadataError if it is damaged."""
+    if not store.abilities.consolidates:
+        return None
+    text = store.unwrapped.get(JOURNAL)
+    return None if text is None else Record.decode(text, store.location)
+
+
+def recover(store: Store, sync: Callable[[], None] = no_sync) -> str | None:
+    """Undo an interrupted change, or finish it if it is committed; return a report, None without a journal.
+
+    The caller must hold the lock of the file. ``sync`` waits for the disk.
+    """
+    first = pending(store)
+    if first is None:
+        return None
+    unwrapped: Store = store.unwrapped
+    records, aside, folders, late = 0, list[str](), {""}, dict[str, str]()
+    for record in _records(unwrapped, first.id):
+        records += 1
+        aside += record.aside_keys()
+        late |= {key: aside_key(first.id, number) for key, number in record.late.items()}
+        folders |= {key.rpartition("/")[0] for key in (*record.old, *record.absent, *record.aside)}
+    last, steps = _last_record(unwrapped, first.id), _Steps(unwrapped.location)
+    if last is not None and last.is_committed(unwrapped):
+        steps.each(lambda key: set_root(unwrapped, {key: last.root[key]}), last.root)
+        steps.each(lambda key: copy_value(unwrapped, late[key], key), late)
+        steps.delete(unwrapped, last.delete)
+        done = "was complete, and its journal was removed"
+    else:
+        unwrapped.delete([LAST_RECORD])  # a half restored state must not look complete
+        sync()
+        _restore(unwrapped, first.id, steps, sync)
+        done = "was interrupted and has been undone"
+    steps.check()
+    sync()
+    unwrapped.delete_unfinished(folders)
+    remove_journal(unwrapped, records, aside, sync)
+    return f"a change of this file by {first.holder} {done}"
+
+
+def recover_with_warning(store: Store, sync: Callable[[], None] = no_sync) -> None:
+    """Undo or finish an interrupted change, with a warning."""
+    done = recover(store, sync)
+    if done is not None:
+        warn_of_journal(f"{store.location}: {done}")
+
+
+def warn_of_pending(store: Store, *, only_dead: bool = False) -> None:
+    """Warn if a change of a file that is read is not complete: values assigned to its arrays may be old or new."""
+    if store.folder is not None and not os.path.lexists(os.path.join(store.folder, JOURNAL)):
+        return  # the usual case, without reading a key
+    try:
+        left = pending(store)
+        last = None if left is None else _last_record(store.unwrapped, left.id)
+        if last is not None and last.is_committed(store.unwrapped):
+            return  # what is left does not concern readers
+    except StoreRefusedError:  # a bucket without list permission refuses keys that do not exist
+        return
+    except MetadataError as error:
+        warn_of_journal(f"{store.location}: {error.problem}; values that were assigned to existing arrays may be new")
+        return
+    if left is None or (only_dead and not left.holder.is_gone()):
+        return
+    state, advice = "is under way or was interrupted", "If that process has ended, run `zarrio repair` first."
+    if left.holder.is_gone():
+        state, advice = "was interrupted", "Run `zarrio repair` first."
+    warn_of_journal(
+        f"{store.location}: a change by {left.holder} {state}. The file is read as it was before, except values that "
+        f"were assigned to existing arrays: they may be new. {advice}"
+    )
+
+
+def delete_leftovers(store: Store) -> None:
+    """Delete records without a first one, left by a writer that died while it deleted its journal.
+
+    They have no effect, and a change in `ZarrIO`, which does not look for them, would delete or replace them.
+    """
+    if not store.abilities.consolidates:
+        return
+    unwrapped, number = store.unwrapped, 1
+    while unwrapped.get_range(record_key(number), 0, 1) is not None:
+        number += 1
+    unwrapped.delete([*map(record_key, range(1, number)), LAST_RECORD])
+
+
+def _records(store: Store, change: str) -> Iterator[Record]:
+    """Yield the records of a change one by one, since together they may be larger than memory."""
+    number = 0
+    while (text := store.get(record_key(number))) is not None:
+        record = Record.decode(text, store.location)
+        if record.id != change:
+            return  # it belongs to an earlier change, whose journal was not removed completely
+        keys = [*record.old, *record.absent, *record.aside, *record.late, *record.root, *record.aside_keys()]
+        store.check_inside(keys, record.below)
+        yield record
+        number += 1
+
+
+def _last_record(store: Store, change: str) -> LastRecord | None:
+    """Return the record that was set right before the commit of a change, None if it does not exist."""
+    text = store.get(LAST_RECORD)
+    if text is None:
+        return None
+    found = LastRecord.decode(text, store.location)
+    if found.id != change:
+        return None
+    store.check_inside([*found.final, *found.root, *found.delete], [])
+    return found
+
+
+class _Steps:
+    """The keys that cannot be restored or deleted: each other one is."""
+
+    def __init__(self, location: str) -> None:
+        self._location = location
+        self._left: dict[str, str] = {}
+
+    def each(self, function: Callable[[str], object], keys: Iterable[str]) -> None:
+        """Call a function with each key, and note the keys for which it fails; not if nothing answers."""
+        for key in keys:
+            try:
+                function(key)
+            except StoreUnreachableError:
+                raise
+            except FAILURES as error:
+                self._left[key] = error.problem if isinstance(error, ZarrBackendError) else str(error)
+
+    def all_or_each(self, function: Callable[[list[str]], object], keys: Iterable[str]) -> None:
+        """Call a function with all keys at once; if it fails, with each alone."""
+        wanted = list(keys)
+        try:
+            function(wanted)
+        except StoreUnreachableError:
+            raise
+        except FAILURES:
+            self.each(lambda key: function([key]), wanted)
+
+    def delete(self, store: Store, keys: Iterable[str]) -> None:
+        """Delete those of ``keys`` that exist."""
+        self.all_or_each(lambda some: _delete(store, some), keys)
+
+    def check(self) -> None:
+        """Raise an error that names the keys that are left."""
+        if not self._left:
+            return
+        left = len(self._left)
+        shown = ", ".join(map(repr, list(self._left)[:_SHOWN])) + (", ..." if left > _SHOWN else "")
+        raise StoreError(
+            f"an interrupted change is not undone or finished completely: {left:,} "
+            f"{'keys are' if left > 1 else 'key is'} left: {shown} ({next(iter(self._left.values()))})",
+            store=self._location,
+            remedy="Everything else has been. Make these keys writable, and run `zarrio repair`.",
+        )
+
+
+def _delete(store: Store, keys: list[str]) -> None:
+    """Delete those of ``keys`` that exist; not being allowed to delete others does not matter."""
+    try:
+        store.delete(keys)
+    except StoreRefusedError:
+        if any(store.get_range(key, 0, 1) is not None for key in keys):
+            raise
+
+
+def _delete_below(store: Store, path: str) -> None:
+    try:
+        store.delete_below(path)
+    except StoreRefusedError:
+        if next(store.list_prefix(path), None) is not None:
+            raise
+
+
+def _restore(store: Store, change: str, steps: _Steps, sync: Callable[[], None]) -> None:
+    """Restore all keys, the documents of the root last.
+
+    If the change has hidden the file, it stays hidden while keys are left: readers would find half of them restored.
+    """
+    root: dict[str, bytes | None] = {}
+    is_hidden = False
+    for record in _records(store, change):
+        root |= {key: record.old.get(key) for key in record.root}
+        is_hidden |= record.hides
+        _restore_keys(store, record, steps)
+    if is_hidden:
+        steps.check()
+        sync()
+    set_root(store, _differing(store, root))
+
+
+def _restore_keys(store: Store, record: Record, steps: _Steps) -> None:
+    """Restore the keys of a record that have changed, except the documents of the root."""
+    steps.each(lambda path: _delete_below(store, path), record.below)
+    steps.delete(store, (key for key in record.absent if key not in record.root))
+    old = {key: value for key, value in record.old.items() if key not in record.root}
+
+    def restore(keys: Iterable[str]) -> None:
+        differing = _differing(store, {key: old[key] for key in keys})
+        store.set_many({key: value for key, value in differing.items() if value is not None})
+
+    steps.all_or_each(restore, old)
+    copies = {key: aside_key(record.id, number) for key, number in record.aside.items()}
+    steps.each(lambda key: _copy_back(store, copies[key], key), copies)
+
+
+def _copy_back(store: Store, copy: str, key: str) -> None:
+    """Restore a large value from its copy; without a copy, it did not change."""
+    try:
+        copy_value(store, copy, key)
+    except FAILURES:
+        if list(map(digest, _pieces(store, copy))) != list(map(digest, _pieces(store, key))):
+            raise
+
+
+def _differing(store: Store, old: Root) -> Root:
+    """Return those of the old values that the store has not, in their order."""
+    stored = store.get_many(old)
+    return {key: value for key, value in old.items() if stored.get(key) != value}

@@ -1,0 +1,716 @@
+"""`Writer` and `Change`: the one way in which a store is changed.
+
+A `Writer` has the lock of a file, from when it is opened until it is closed, and makes one `Change` after the other.
+What a change puts is visible when it is committed; if it is not, or its process dies, the file is as it was. How that
+is done depends on the store and on what is changed:
+
+- *undo journal*: a change in place. Old values are recorded before they are replaced (`stores.journal`).
+- *native*: a change, or a new file, in a store whose sessions are transactions (Icechunk).
+- *rename*: a new local folder or zip file, which is made beside its place.
+- *mark*: a new file in a store without a rename. Its root says that it is being written, until the document is put that
+  readers trust before they look there. So however the writer ends, the file is complete or visibly incomplete.
+
+Keys and documents are given by the caller: nothing here knows a format of Zarr.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import uuid
+from collections import ChainMap
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from typing import Any, Self
+
+from hdmf_zarr_backend.errors import ConflictError, MetadataError, StoreError, StoreExistsError
+from hdmf_zarr_backend.model.nodes import absolute
+from hdmf_zarr_backend.stores.base import Store, Write
+from hdmf_zarr_backend.stores.failures import os_errors
+from hdmf_zarr_backend.stores.files import (
+    discard,
+    interrupted_conversions,
+    move_into_place,
+    partial_path,
+    records_of_conversions,
+)
+from hdmf_zarr_backend.stores.journal import (
+    FAILURES,
+    JOURNAL,
+    LAST_RECORD,
+    LastRecord,
+    Record,
+    Root,
+    aside_key,
+    copy_value,
+    delete_leftovers,
+    digest,
+    no_sync,
+    record_key,
+    recover,
+    recover_with_warning,
+    remove_journal,
+    set_mark,
+    set_root,
+    warn_of_journal,
+)
+from hdmf_zarr_backend.stores.local import LocalStore
+from hdmf_zarr_backend.stores.lock import Holder, WriterLock, writer_lock
+from hdmf_zarr_backend.stores.remote import at_once
+from hdmf_zarr_backend.stores.wrappers import InlinedStore, QueuedStore
+
+BATCH_BYTES = 8 * 2**20
+"""Values that replace others wait for each other up to this size, so that one record has all their old values."""
+
+
+class Writer:
+    """The one writer of a file, which holds its lock until `release`.
+
+    A fork of its process is not the writer: it changes, undoes and commits nothing. One that is ``durable`` waits for
+    the disk where the order of what it puts matters.
+    """
+
+    def __init__(
+        self, store: Store, *, break_lock: bool = False, replaces: bool = False, durable: bool = False
+    ) -> None:
+        self.store: Store = store.unwrapped
+        self.lock: WriterLock = writer_lock(store, break_lock=break_lock, replaces=replaces)
+        self.durable = durable
+        self.sync: Callable[[], None] = self.store.sync if durable else no_sync
+        self._is_unfinished = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.release()
+
+    def release(self) -> None:
+        """Give the lock back."""
+        self.lock.release()
+
+    def discard(self, *paths: str) -> None:
+        """Delete unfinished local files and folders, ignoring errors; not in a fork."""
+        for path in paths if self.lock.is_held else ():
+            with suppress(OSError):
+                discard(path)
+
+    def change(self, *, root: Sequence[str] = ()) -> Change:
+        """Return a new change in place. ``root`` names the documents that its commit is going to set.
+
+        Raises
+        ------
+        StoreError
+            An earlier change of this writer could be neither undone nor finished, and still cannot.
+        """
+        if not self.store.abilities.consolidates:
+            return SessionChange(self)
+        if self._is_unfinished:
+            self._recover()
+        return JournalledChange(self, root)
+
+    def new_file(self, mark: Root, *, exclusive: bool = False) -> Change:
+        """Return the change that makes a new file, in the place of the one that may be there.
+
+        With the ``mark``, the documents of the root say that the file is being written, and those are gone that readers
+        would use instead.
+
+        Raises
+        ------
+        StoreExistsError
+            With ``exclusive``: something is there.
+        """
+        self.lock.check()
+        if is_staged(self.store):
+            return StagedChange(self, exclusive=exclusive)
+        if exclusive and self.store.exists():
+            raise StoreExistsError(
+                "a file was created there since, and is not replaced",
+                store=self.store.location,
+                remedy="Choose another path, or mode 'w' to replace it.",
+                remedy_cli="Choose another path, or use --overwrite to replace it.",
+            )
+        if not self.store.abilities.consolidates:
+            return SessionChange(self, replaces=True)
+        return MarkedChange(self, mark)
+
+    def _recover(self) -> None:
+        self.lock.check()
+        try:
+            recover(self.store, self.sync)
+        except FAILURES as error:
+            raise StoreError(
+                f"an earlier change could not be undone yet ({error})",
+                store=self.store.location,
+                remedy="Close the file, and open it with mode 'r+' when the store takes values again.",
+            ) from error
+        self._is_unfinished = False
+
+    @contextmanager
+    def unfinished(self) -> Iterator[None]:
+        """Recover before the next change, unless the block ends without an error."""
+        self._is_unfinished = True
+        yield
+        self._is_unfinished = False
+
+
+@contextmanager
+def open_for_writing(
+    store: Store, *, break_lock: bool = False, report: Callable[[str], object] | None = None
+) -> Iterator[Writer]:
+    """Yield the writer of an existing file, in which what a dead writer has left is undone or finished.
+
+    That is given to ``report``, by default as a JournalWarning.
+    """
+    with Writer(store, break_lock=break_lock) as writer:
+        if report is None:
+            recover_with_warning(store)
+        elif (done := recover(store)) is not None:
+            report(done)
+        delete_leftovers(store)
+        yield writer
+
+
+def is_staged(store: Store) -> bool:
+    """Tell whether an existing file stays until a new one is complete; otherwise it is deleted first."""
+    return (store.folder or store.zip_file) is not None
+
+
+@contextmanager
+def new_local_file(target: LocalStore, *, exclusive: bool, durable: bool) -> Iterator[str]:
+    """Yield a path beside a local file; the file written there replaces it when the block ends without an error."""
+    with Writer(target, replaces=True, durable=durable) as writer:
+        partial = partial_path(target.root)
+        try:
+            with os_errors(target.location, "written"):
+                yield partial
+            writer.lock.check()
+            with os_errors(target.root, "written"):
+                move_into_place(partial, target.root, exclusive=exclusive, durable=durable)
+        except BaseException:
+            writer.discard(partial)
+            raise
+
+
+class Change:
+    """What becomes visible with one commit. A block that ends without `commit` undoes it.
+
+    This class is for a store that nobody sees before the commit, or that is not shared: everything is set at once. In
+    another process a change is one of this class too: tasks may set keys below nodes that were announced.
+
+    Attributes
+    ----------
+    reader : Store
+        What is stored, and what was put.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self.reader: Store = store
+        self._store = store
+        self._gone: list[str] = []
+        self._count = 0
+        self._is_over = False
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Change, (self._store,)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        self.abort(error)
+
+    @property
+    def location(self) -> str:
+        """The location of the file."""
+        return self.reader.location
+
+    @property
+    def is_open(self) -> bool:
+        """Whether something may have been put that is neither committed nor undone."""
+        return not self._is_over and self._count > 0
+
+    def create(self, *paths: str) -> None:
+        """Announce nodes that do not exist: all keys below them are new.
+
+        Raises
+        ------
+        ConflictError
+            There are keys below one of them.
+        """
+
+    def is_created(self, path: str) -> bool:
+        """Return whether a path is that of a node that was announced, or below it."""
+        return True
+
+    def describe(self, documents: Mapping[str, bytes]) -> None:
+        """Set documents of nodes: at the commit, after all chunks; at once if nobody else sees the change."""
+        for key, text in documents.items():
+            self.put(key, text)
+
+    def put(self, key: str, value: bytes, *, is_new: bool = False, is_late: bool = False) -> None:
+        """Set a chunk, now or later. Safe for threads.
+
+        With ``is_new`` the key does not exist. With ``is_late`` it is set after the commit: its values must not be
+        visible before.
+        """
+        self._count += 1
+        self._store.set(key, value)
+
+    def expect(self, keys: Iterable[str], *, are_new: bool = False) -> None:
+        """Announce keys that are going to be streamed, so that one record has them all."""
+
+    def stream(self, key: str) -> AbstractContextManager[Write]:
+        """Yield a function that appends to a new value of ``key``, which replaces the old one at the end."""
+        self._count += 1
+        return self._store.stream(key)
+
+    def delete(self, keys: Iterable[str]) -> None:
+        """Delete keys after the commit, since readers may need them until then."""
+        self._gone += keys
+
+    def hide(self, mark: Root, documents: Mapping[str, bytes]) -> None:
+        """Make readers refuse the file, or the format, of the ``mark`` until the commit.
+
+        The ``documents`` are set then, before the chunks that they describe: a reader that has the file open learns
+        from them why a chunk does not decode.
+        """
+        self.drain()
+        self.describe(documents)
+        self.drain()
+
+    def drain(self) -> None:
+        """Wait until everything that was put is in the store."""
+        self._store.drain()
+
+    def end_task(self) -> None:
+        """Wait for the puts of a task, in a process that received it; elsewhere the commit waits for all."""
+        self._store.end_task()
+
+    def commit(self, documents: Mapping[str, bytes], root: Root) -> int:
+        """Set documents of nodes, then those of the ``root``, the first of which makes everything visible.
+
+        The others follow, also if this process dies. Returns how many keys were set or deleted that differ.
+        """
+        self.describe(documents)
+        self.drain()
+        self._complete(root)
+        self._is_over = True
+        return self._count + len(root) + len(self._gone)
+
+    def _complete(self, root: Root) -> None:
+        """Set the documents of the root, that of the commit last."""
+        set_root(self._store, dict(reversed([*root.items()])))
+        if self._gone:
+            self._store.delete(self._gone)
+
+    def abort(self, error: BaseException | None = None) -> None:
+        """Undo everything, unless it is committed; a failure to do so is added to ``error`` as a note."""
+        self._is_over = True
+
+
+# ---- a change in place ----------------------------------------------------------------------------------------------
+
+
+class JournalledChange(Change):
+    """A change whose old values are in a journal until it is complete."""
+
+    def __init__(self, writer: Writer, root: Sequence[str]) -> None:
+        super().__init__(writer.store)
+        self._writer = writer
+        self._queue = QueuedStore(self._store)
+        self._sync = writer.sync
+        self._id = uuid.uuid4().hex
+        self._mutex = threading.RLock()
+        self._records = 0
+        self._root = tuple(root)
+        self._recorded: set[str] = set()
+        self._stored_root: dict[str, bytes | None] = {}
+        self._created: set[str] = set()
+        self._to_create: list[str] = []
+        self._waiting: dict[str, bytes] = {}
+        self._bytes = 0
+        self._new: set[str] = set()
+        self._to_stream: list[str] = []
+        self._documents: dict[str, bytes] = {}
+        self._late: dict[str, bytes] = {}
+        self._late_numbers: dict[str, int] = {}
+        self._aside: list[str] = []
+        waiting: Any = ChainMap(self._waiting, self._late)
+        self.reader: Store = InlinedStore(self._queue, waiting)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        with self._mutex:
+            self._record()  # the announcements of nodes: other processes record nothing
+        return Change, (QueuedStore(self._store),)
+
+    @property
+    def is_open(self) -> bool:
+        return not self._is_over and self._records > 0
+
+    # ---- what is going to change ------------------------------------------------------------------------------------
+
+    def create(self, *paths: str) -> None:
+        fresh = [path for path in paths if not self.is_created(path)]
+        found = self._of_each(lambda path: next(self._store.list_prefix(path), None) is not None, fresh)
+        for path, exists in zip(fresh, found, strict=True):
+            if exists:  # undoing the change would delete them
+                raise ConflictError(
+                    "the store has keys below a new node, although the metadata have no such node",
+                    store=self._store.location,
+                    path=absolute(path),
+                    remedy="Run `zarrio verify`; `zarrio consolidate` adds existing nodes to the metadata.",
+                )
+        with self._mutex:
+            self._created.update(fresh)
+            self._to_create += fresh
+
+    def is_created(self, path: str) -> bool:
+        while path and path not in self._created:
+            path = path.rpartition("/")[0]
+        return bool(path)
+
+    def _of_each(self, function: Callable[[str], bool], names: Sequence[str]) -> Iterable[bool]:
+        """Return the result of a function that calls the store, for each name; at once for a remote store."""
+        return at_once(function, names) if self._store.abilities.is_remote else map(function, names)
+
+    def describe(self, documents: Mapping[str, bytes]) -> None:
+        with self._mutex:
+            self._documents.update(documents)
+
+    def put(self, key: str, value: bytes, *, is_new: bool = False, is_late: bool = False) -> None:
+        with self._mutex:
+            if is_late:
+                self._late[key] = value
+                return
+            if not self._may_be_set(key):
+                self._bytes += len(value) - len(self._waiting.get(key, b""))
+                self._waiting[key] = value
+                if is_new:
+                    self._new.add(key)
+                if self._bytes >= BATCH_BYTES:
+                    self._record()
+                return
+            self._count += 1
+        self._queue.set(key, value)
+
+    def _may_be_set(self, key: str) -> bool:
+        """Return whether a key may be set now; the announcement of a new node is recorded before a key below it."""
+        if self.is_created(key):
+            if self._to_create:
+                self._record()
+            return True
+        return key in self._recorded
+
+    def expect(self, keys: Iterable[str], *, are_new: bool = False) -> None:
+        with self._mutex:
+            fresh = [key for key in keys if not self._may_be_set(key) and key not in self._to_stream]
+            self._to_stream += fresh
+            self._new.update(fresh if are_new else ())
+
+    @contextmanager
+    def stream(self, key: str) -> Iterator[Write]:
+        with self._mutex:
+            if not self._may_be_set(key):
+                self.expect([key])
+                self._record()
+            self._count += 1
+        with self._queue.stream(key) as write:
+            yield write
+
+    def delete(self, keys: Iterable[str]) -> None:
+        with self._mutex:
+            self._gone += keys
+
+    def hide(self, mark: Root, documents: Mapping[str, bytes]) -> None:
+        with self._mutex:
+            differing = self._record(documents, mark=mark)
+            self._queue.drain()
+            set_mark(self._store, mark, self._sync)
+            self._stored_root |= mark
+            self._put_documents(differing)
+
+    def drain(self) -> None:
+        with self._mutex:
+            self._record()
+        self._queue.drain()
+
+    # ---- recording --------------------------------------------------------------------------------------------------
+
+    def _record(self, documents: Root | None = None, *, mark: Root | None = None, root: Root | None = None) -> Root:
+        """Record in one put what is going to be replaced, and put what waits for it; return ``documents`` that differ.
+
+        The documents are set by the caller, as is the ``root``, with which the record is the last one.
+        """
+        coming = dict(documents or {})
+        rooted = [key for key in dict.fromkeys((*self._root, *(mark or ()))) if key not in self._recorded]
+        small = [key for key in dict.fromkeys((*self._waiting, *coming)) if self._is_replaced(key)]
+        late = [key for key in self._late if key not in self._late_numbers]
+        is_last = root is not None
+        others = (self._to_create, self._to_stream, self._new, late, mark, is_last and self._gone)
+        if not (small or is_last or any(others)):
+            return coming
+        old = self._store.get_many([*small, *rooted])
+        self._stored_root |= {key: old.get(key) for key in rooted}
+        new = self._waiting | coming
+        for key in [key for key in small if old.get(key) == new[key]]:
+            self._waiting.pop(key, None)
+            coming.pop(key, None)
+        small = [key for key in small if old.get(key) != new[key]]
+        is_other = any(self._stored_root.get(key) != text for key, text in (root or {}).items())
+        if small or any(others) or (is_other and rooted):
+            streamed = [key for key in self._to_stream if key not in self._new]
+            exist = self._of_each(lambda key: self._store.get_range(key, 0, 1) is not None, streamed)
+            aside = [key for key, exists in zip(streamed, exist, strict=True) if exists]
+            numbers = {key: number for number, key in enumerate((*aside, *late), len(self._aside))}
+            kept = {key: old[key] for key in (*small, *rooted) if key in old}
+            absent = dict.fromkeys((*small, *rooted, *streamed, *self._new))
+            self._put_record(
+                Record(
+                    self._id,
+                    Holder.here(),
+                    kept,
+                    [key for key in absent if key not in kept and key not in aside],
+                    self._to_create,
+                    {key: numbers[key] for key in aside},
+                    {key: numbers[key] for key in late},
+                    rooted,
+                    hides=bool(mark),
+                )
+            )
+        while self._waiting:
+            key, value = next(iter(self._waiting.items()))
+            self._queue.set(key, value)
+            del self._waiting[key]  # readers find it in the queue
+            self._count += 1
+        self._bytes = 0
+        return coming
+
+    def _is_replaced(self, key: str) -> bool:
+        """Return whether the old value of a key has to be recorded, if it has one."""
+        return not (key in self._new or key in self._recorded or self.is_created(key))
+
+    def _put_record(self, record: Record) -> None:
+        """Set a record, and put aside the large values that it names."""
+        if not self._records:
+            self._writer.lock.check()
+            self._store.delete_unfinished([""])  # a first record whose writer died while it was written
+        self._records += 1
+        self._store.set(record_key(self._records - 1), record.encode())
+        self._aside += record.aside_keys()
+        for key, number in record.aside.items():
+            target = aside_key(self._id, number)
+            if not self._store.link_value(key, target):  # a link stays valid: a key is set by replacing its value
+                copy_value(self._store, key, target)
+        for key, number in record.late.items():
+            self._store.set(aside_key(self._id, number), self._late[key])
+        self._sync()
+        self._late_numbers |= record.late
+        self._recorded.update(record.old, record.absent, record.aside)
+        self._to_create, self._to_stream = [], []
+        self._new.clear()
+
+    def _put_documents(self, documents: Root) -> None:
+        """Set documents, after all chunks are in the store."""
+        self._queue.drain()
+        for key, text in documents.items():
+            if text is not None:
+                self._queue.set(key, text)
+        self._count += len(documents)
+        self._queue.drain()
+
+    # ---- the end ----------------------------------------------------------------------------------------------------
+
+    def commit(self, documents: Mapping[str, bytes], root: Root) -> int:
+        with self._mutex:
+            self.describe(documents)
+            self._root = tuple(root)
+            parts = (self._waiting, self._to_create, self._to_stream, self._late, self._documents, root, self._gone)
+            if not self._records and sum(map(len, parts)) <= 1:
+                return self._commit_one(root)
+            documents = {key: text for key, text in self._documents.items() if key not in root}
+            differing = self._record(documents, root=root)
+            if self._records:
+                self._put_documents(differing)
+                self._commit(root)
+            self._is_over = True
+        return self._count
+
+    def _commit_one(self, root: Root) -> int:
+        """Set or delete the one key that changes: that is a transaction by itself."""
+        self._writer.lock.check()
+        only: Root = {**self._waiting, **self._late, **self._documents, **root, **dict.fromkeys(self._gone)}
+        self._set_commit(only, lambda: all(self._has(key, value) for key, value in only.items()))
+        self._sync()
+        self._is_over = True
+        return 1
+
+    def _commit(self, root: Root) -> None:
+        differing = {key: text for key, text in root.items() if self._stored_root.get(key) != text}
+        first = next(iter(root), None)
+        commit = {key: text for key, text in differing.items() if key == first}
+        rest = {key: text for key, text in differing.items() if key != first}
+        if not commit:
+            self._sync()  # the last record is the commit
+        self._writer.lock.check()
+        last = LastRecord(self._id, {key: digest(text) for key, text in commit.items()}, rest, self._gone)
+        with self._writer.unfinished():
+            for step in ({LAST_RECORD: last.encode()}, commit):
+                self._set_commit(step, lambda: self._has(LAST_RECORD, last.encode()) and last.is_committed(self._store))
+                self._sync()
+        self._is_over = True  # committed, even if what follows fails
+        self._count += len(differing) + len(self._gone) + len(self._late)
+        try:
+            with self._writer.unfinished():
+                self._finish(rest)
+        except FAILURES as error:
+            location = self._store.location
+            warn_of_journal(f"{location}: the change is written, but its journal could not be removed ({error})")
+
+    def _set_commit(self, root: Root, is_committed: Callable[[], bool]) -> None:
+        """Set a key of the commit; after an error, which may be a lost answer, ask the store whether that was done."""
+        try:
+            set_root(self._store, root)
+        except FAILURES:
+            if not is_committed():
+                raise
+
+    def _has(self, key: str, value: bytes | None) -> bool:
+        return self._store.get(key) == value
+
+    def _finish(self, rest: Root) -> None:
+        """Do what follows the commit."""
+        if rest:
+            set_root(self._store, rest)
+            self._sync()
+        for key, value in self._late.items():
+            self._store.set(key, value)
+        if self._gone:
+            self._store.delete(self._gone)
+        if self._late or self._gone:
+            self._sync()
+        remove_journal(self._store, self._records, self._aside, self._sync)
+
+    def abort(self, error: BaseException | None = None) -> None:
+        if self._is_over or not self._writer.lock.is_held:  # a fork undoes nothing
+            return
+        self._is_over = True
+        self._queue.abandon()
+        self._waiting.clear()
+        self._late.clear()
+        if not self._records:
+            return
+        try:
+            with self._writer.unfinished():
+                self._writer.lock.check()
+                recover(self._store, self._sync)
+        except FAILURES as failed:
+            if error is None:
+                raise
+            error.add_note(
+                f"What was written could not be undone ({failed}). It is undone when {self._store.location} is "
+                "opened with mode 'r+' or 'a', or by `zarrio repair`; until then readers see the file as it was, "
+                "except values that were assigned to existing arrays."
+            )
+
+
+# ---- what nobody sees before the commit ------------------------------------------------------------------------------
+
+
+class SessionChange(Change):
+    """A change in a session of a store whose sessions are transactions."""
+
+    def __init__(self, writer: Writer, *, replaces: bool = False) -> None:
+        super().__init__(QueuedStore(writer.store))
+        self._writer = writer
+        self._was_clean = not writer.store.has_changes()
+        if replaces:
+            writer.store.delete(list(writer.store.list_prefix("")))
+
+    def _complete(self, root: Root) -> None:
+        self._writer.lock.check()
+        super()._complete(root)
+        self.drain()
+
+    def abort(self, error: BaseException | None = None) -> None:
+        if not self._is_over and self._writer.lock.is_held:
+            self._is_over = True
+            self._store.abandon()
+            if self._was_clean:  # else a caller has changed the session before
+                self._writer.store.discard_changes()
+
+
+class StagedChange(Change):
+    """A new local folder or zip file, which is made beside its place and renamed."""
+
+    def __init__(self, writer: Writer, *, exclusive: bool) -> None:
+        folder, zip_file = writer.store.folder, writer.store.zip_file
+        self._target = folder or zip_file or ""
+        self._partial = partial_path(self._target)
+        self._close: Callable[[], None] = no_sync
+        with os_errors(self._target, "written"):
+            os.makedirs(self._partial if folder else os.path.dirname(self._target), exist_ok=not folder)
+            if folder:
+                super().__init__(LocalStore(self._partial, replace=False, location=writer.store.location))
+            else:
+                from hdmf_zarr_backend.stores.zip import NewZipStore  # on use: readers do not need zipfile
+
+                archive = NewZipStore(self._partial, writer.store.location)
+                super().__init__(archive)
+                self._close = archive.close
+        self._writer = writer
+        self._exclusive = exclusive
+
+    def _complete(self, root: Root) -> None:
+        super()._complete(root)
+        self._writer.lock.check()
+        with os_errors(self._target, "written"):
+            self._close()
+            move_into_place(self._partial, self._target, exclusive=self._exclusive, durable=self._writer.durable)
+        with suppress(OSError):  # the new file is complete, whatever is left beside it
+            # obsolete, because the file was made in another way
+            self._writer.discard(*interrupted_conversions(self._target), *records_of_conversions(self._target))
+
+    def abort(self, error: BaseException | None = None) -> None:
+        if self._is_over:
+            return
+        self._is_over = True
+        with suppress(OSError, ValueError):
+            self._close()
+        self._writer.discard(self._partial)
+
+
+class MarkedChange(Change):
+    """A new file in a store without a rename."""
+
+    def __init__(self, writer: Writer, mark: Root) -> None:
+        store = writer.store
+        super().__init__(QueuedStore(store))
+        self._writer = writer
+        old = list(store.list_prefix(""))
+        if JOURNAL in old:  # without the consolidated document, readers would see the half of a change
+            with suppress(MetadataError):  # it is damaged, and deleted with the file
+                recover(store)
+            old = list(store.list_prefix(""))
+        self._marked = {key for key, text in mark.items() if text is not None}
+        set_root(store, {key: text for key, text in mark.items() if text is not None or key in old})
+        store.delete(key for key in old if key not in mark)
+
+    def describe(self, documents: Mapping[str, bytes]) -> None:
+        self._marked -= documents.keys()
+        super().describe(documents)
+
+    def _complete(self, root: Root) -> None:
+        self._writer.lock.check()
+        left = dict.fromkeys(self._marked - root.keys())
+        self._store = self._writer.store  # one after the other
+        try:
+            super()._complete({**root, **left})
+        except FAILURES:  # an answer may be lost
+            if any(self._store.get(key) != text for key, text in root.items()):
+                raise
+
+    def abort(self, error: BaseException | None = None) -> None:
+        if not self._is_over and self._writer.lock.is_held:
+            self._is_over = True
+            self._store.abandon()  # so that no put runs after the error was raised

@@ -1,0 +1,137 @@
+"""A store in memory that stops, refuses, or loses the answer of an operation; and the states between its operations."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Literal
+
+from hdmf_zarr_backend.errors import StoreRefusedError, StoreUnreachableError
+from hdmf_zarr_backend.stores.base import Store
+
+State = dict[str, bytes]
+Step = tuple[str, bytes | None]
+"""A key and its new value; None: it is deleted. The key ``""`` is a wait for the disk."""
+
+SYNC: Step = ("", None)
+
+
+class Killed(BaseException):
+    """The process ended here: no handler of errors runs."""
+
+
+class Steps(Store):
+    """A store that logs what changes it, and ends at one of these steps.
+
+    Attributes
+    ----------
+    values : dict
+        What is stored.
+    log : list of Step
+        What was changed.
+    """
+
+    def __init__(
+        self,
+        values: Mapping[str, bytes] = {},
+        at: int = 0,
+        kind: Literal["killed", "refused", "lost", "gone"] = "killed",
+    ) -> None:
+        self.values = dict(values)
+        self.location = f"object://{id(self):x}"
+        self.log: list[Step] = []
+        self.at = at
+        self.kind = kind
+
+    def get(self, key: str) -> bytes | None:
+        if self.kind in ("killed", "gone") and 0 < self.at <= len(self.log):
+            self._fail()
+        return self.values.get(key)
+
+    def _fail(self) -> None:
+        if self.kind == "killed":
+            raise Killed
+        if self.kind == "refused":
+            raise StoreRefusedError("not allowed", store=self.location)
+        raise StoreUnreachableError("no answer", store=self.location)
+
+    def _change(self, step: Step) -> None:
+        self.log.append(step)
+        number = len(self.log)
+        is_over = number >= self.at > 0 if self.kind in ("killed", "gone") else number == self.at
+        if is_over and self.kind != "lost":
+            self.log.pop()
+            self.log.append(SYNC)  # counts, but changes nothing
+            self._fail()
+        apply(self.values, step)
+        if is_over:
+            self._fail()
+
+    def set(self, key: str, value: bytes) -> None:
+        assert type(value) is bytes
+        self._change((key, value))
+
+    def delete(self, keys: Iterable[str]) -> None:
+        for key in keys:
+            if key in self.values:
+                self._change((key, None))
+
+    def sync(self) -> None:
+        self.log.append(SYNC)
+
+    def sizes(self, prefix: str) -> dict[str, int]:
+        start = f"{prefix}/" if prefix else ""
+        return {key: len(value) for key, value in self.values.items() if key.startswith(start)}
+
+    def exists(self) -> bool:
+        return bool(self.values)
+
+
+def apply(values: State, step: Step) -> None:
+    """Change some values by one step."""
+    key, value = step
+    if value is None:
+        values.pop(key, None)
+    else:
+        values[key] = value
+
+
+def states(before: Mapping[str, bytes], log: Iterable[Step]) -> Iterator[State]:
+    """Yield what is stored before the first step and after each one: what a process leaves that is killed there."""
+    values = dict(before)
+    yield dict(values)
+    for step in log:
+        if step != SYNC:
+            apply(values, step)
+            yield dict(values)
+
+
+def power_cuts(before: Mapping[str, bytes], log: list[Step], *, seed: int) -> Iterator[State]:
+    """Yield what a disk may have after a power cut between two steps: of those after the last wait, any may be lost."""
+    chance = random.Random(seed)  # noqa: S311 - the same cases each time
+    synced = dict(before)
+    for _, group in itertools.groupby(_numbered(log), key=lambda pair: pair[0]):
+        steps = [step for _, step in group if step != SYNC]
+        for count in range(1, len(steps) + 1):
+            some = steps[:count]
+            choices = [
+                [some[-1]],
+                some[:-1],
+                [step for step in some if chance.random() < 0.5],
+                [step for step in some if chance.random() < 0.5],
+            ]
+            for kept in choices:
+                values = dict(synced)
+                for step in kept:
+                    apply(values, step)
+                yield values
+        for step in steps:
+            apply(synced, step)
+
+
+def _numbered(log: Iterable[Step]) -> Iterator[tuple[int, Step]]:
+    number = 0
+    for step in log:
+        yield number, step
+        number += step == SYNC

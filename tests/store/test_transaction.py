@@ -1,0 +1,443 @@
+"""A change of a store is done or undone, wherever it ends: each strategy, on a store in memory."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import warnings
+import zlib
+from typing import Any
+
+import pytest
+
+from hdmf_zarr_backend.errors import ConflictError, JournalWarning, MetadataError, NameRefusedError, StoreError
+from hdmf_zarr_backend.stores import journal, transaction
+from hdmf_zarr_backend.stores.journal import (
+    JOURNAL,
+    LAST_RECORD,
+    delete_leftovers,
+    digest,
+    recover,
+    recover_with_warning,
+)
+from hdmf_zarr_backend.stores.local import LocalStore
+from hdmf_zarr_backend.stores.transaction import Change, Writer, open_for_writing
+from hdmf_zarr_backend.transfer.names import checked_name
+from tests.store.steps import SYNC, Killed, State, Steps, power_cuts, states
+
+ROOT = (".zmetadata", ".zattrs", "zarr.json")
+MARK = {".zattrs": b'{"changing": 1}', "zarr.json": b'{"hiding": 1}', ".zmetadata": None}
+BEFORE = {
+    ".zmetadata": b"old", ".zattrs": b"{}", "zarr.json": b"old 3", "a/0": b"zero", "a/1": b"one", "a/.zarray": b"[2]",
+    "b/0": b"x", "b/.zarray": b"narrow", "c/0": b"a shard", "c/1": b"another", "d/0": b"1234", "d/.zarray": b"[4]",
+}  # fmt: skip
+PLAIN = {
+    "a/1": b"two", "a/2": b"three", "a/9": b"was not there", "a/.zarray": b"[3]", "c/0": b"a shard, anew",
+    "c/1": b"another, anew", "c/2": b"a new shard", "d/0": b"12", "d/.zarray": b"[2]", "new/group/x": b"new",
+    "new/.zgroup": b"{}", ".zmetadata": b"new", ".zattrs": b"{}", "zarr.json": b"new 3",
+}  # fmt: skip
+HIDDEN = {"b/0": b"of another type", "b/.zarray": b"wide"}
+AFTER = {False: {**BEFORE, **PLAIN}, True: {**BEFORE, **PLAIN, **HIDDEN}}
+for _values in AFTER.values():
+    del _values["a/0"]
+VARIANTS = pytest.mark.parametrize("is_hidden", [False, True], ids=["plain", "hidden"])
+
+
+def carry_out(change: Change, *, is_hidden: bool) -> None:
+    """Change a part of everything, in several records."""
+    for key, value in {"a/1": b"two", "a/9": b"was not there"}.items():
+        change.put(key, value)
+    change.put("a/2", b"three", is_new=True)
+    change.create("new")
+    change.describe({"a/.zarray": b"[3]", "new/.zgroup": b"{}", "d/.zarray": b"[2]"})
+    change.expect(["c/0"])
+    change.expect(["c/2"], are_new=True)
+    change.put("new/group/x", b"new")
+    for key in ("c/0", "c/1", "c/2"):
+        with change.stream(key) as write:
+            write(PLAIN[key])
+    change.put("d/0", b"12", is_late=True)
+    if is_hidden:
+        change.hide(MARK, {"b/.zarray": b"wide"})
+        change.put("b/0", b"of another type")
+    change.delete(["a/0"])
+    change.commit({"a/.zarray": b"[3]"}, {key: PLAIN[key] for key in ROOT})
+
+
+def changed(store: Steps, *, is_hidden: bool, durable: bool = False) -> None:
+    with Writer(store, durable=durable) as writer, writer.change(root=ROOT) as change:
+        carry_out(change, is_hidden=is_hidden)
+
+
+def log_of(*, is_hidden: bool, durable: bool = False) -> list[Any]:
+    store = Steps(BEFORE)
+    changed(store, is_hidden=is_hidden, durable=durable)
+    assert store.values == AFTER[is_hidden]
+    return store.log
+
+
+def seen(values: State, *, is_hidden: bool) -> tuple[str, str]:
+    """Return what readers of format 2 and of format 3 find: "old", "new" or "refused"; a mixture is an error."""
+    last = {b"old": "old", b"new": "new", None: "refused"}[values.get(".zmetadata")]
+    if last == "refused":
+        assert values[".zattrs"] == MARK[".zattrs"]
+    of_3 = {b"old 3": "old", b"new 3": "new", MARK["zarr.json"]: "refused"}[values["zarr.json"]]
+    for found in (last, of_3):
+        if found == "old":  # values of existing arrays may be overwritten: a/1, c/0, c/1
+            assert all(values[key] == BEFORE[key] for key in ("a/0", "b/0", "d/0"))
+        if found == "new":
+            later = {"d/0"} | ({"a/0"} & values.keys())
+            assert all(values[key] == value for key, value in AFTER[is_hidden].items() if key not in {*ROOT, *later})
+    assert last == "new" or of_3 != "new"
+    return last, of_3
+
+
+def of_the_file(values: State, *, is_cut: bool = False) -> State:
+    """Return what is not a part of a journal; there is none, or the last record of a change that is over.
+
+    A power cut may also leave what no record names any more.
+    """
+    left = {key for key in values if key.startswith(JOURNAL)}
+    assert left <= {LAST_RECORD} or (is_cut and JOURNAL not in left)
+    return {key: value for key, value in values.items() if not key.startswith(JOURNAL)}
+
+
+def check_recovery(values: State, *, is_hidden: bool, is_cut: bool = False) -> int:
+    """Recover, kill that at each step, and recover again; return how many cases that were."""
+    found, of_3 = seen(values, is_hidden=is_hidden)
+    store = Steps(values)
+    recover(store)
+    final = of_the_file(store.values, is_cut=is_cut)
+    assert final == (AFTER[is_hidden] if found == "new" else BEFORE)
+    cases = 0
+    for state in states(values, store.log):
+        again, again_3 = seen(state, is_hidden=is_hidden)
+        assert (again, again_3) == (found, of_3) or "old" not in (again, again_3) or found != "new"
+        second = Steps(state)
+        recover(second)
+        assert of_the_file(second.values, is_cut=is_cut) == final
+        delete_leftovers(second)
+        assert is_cut or second.values == final
+        cases += 1
+    return cases
+
+
+@VARIANTS
+def test_a_change_killed_anywhere_is_done_or_undone_and_so_is_its_recovery(is_hidden):
+    log = log_of(is_hidden=is_hidden)
+    order = {"old": 0, "refused": 1, "new": 2}
+    readers, cases = [], 0
+    for values in states(BEFORE, log):
+        for document, chunk in (("a/.zarray", "a/2"), ("new/.zgroup", "new/group/x")):  # for who finds no other
+            assert values.get(document) == BEFORE.get(document) or chunk in values
+        readers.append(seen(values, is_hidden=is_hidden))
+        cases += check_recovery(values, is_hidden=is_hidden)
+    for one in zip(*readers, strict=True):
+        assert sorted(one, key=order.__getitem__) == list(one)  # nobody sees new, and then old
+        assert {"old", "new"} <= set(one)
+    assert ("refused" in readers[len(log) // 2]) == is_hidden
+    assert cases > 250
+
+
+@VARIANTS
+@pytest.mark.parametrize("kind", ["killed", "refused", "lost", "gone"])
+def test_whatever_operation_fails_the_change_is_done_or_an_error_and_undone(is_hidden, kind):
+    steps = len(log_of(is_hidden=is_hidden))
+    for at in range(1, steps + 1):
+        store = Steps(BEFORE, at, kind)
+        has_failed = False
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", JournalWarning)
+                changed(store, is_hidden=is_hidden)
+        except (Killed, StoreError):
+            has_failed = True
+        found, _ = seen(store.values, is_hidden=is_hidden)
+        assert has_failed or found == "new"
+        if kind in ("refused", "lost") and has_failed:
+            assert of_the_file(store.values) == BEFORE
+        assert kind == "killed" or found != "new" or not has_failed  # who is told of an error finds nothing new
+        check_recovery(store.values, is_hidden=is_hidden)
+
+
+@VARIANTS
+@pytest.mark.parametrize("seed", range(4))
+def test_a_durable_change_survives_a_power_cut(is_hidden, seed):
+    log = log_of(is_hidden=is_hidden, durable=True)
+    assert log.count(SYNC) > 4
+    cases = 0
+    for values in power_cuts(BEFORE, log, seed=seed):
+        check_recovery(values, is_hidden=is_hidden, is_cut=True)
+        cases += 1
+    assert cases > 80
+
+
+@VARIANTS
+def test_a_durable_recovery_survives_a_power_cut(is_hidden):
+    for values in list(states(BEFORE, log_of(is_hidden=is_hidden)))[::2]:
+        store = Steps(values)
+        recover(store, store.sync)
+        final = of_the_file(store.values)
+        for seed, cut in enumerate(power_cuts(values, store.log, seed=0)):
+            again = Steps(cut)
+            recover(again)
+            assert of_the_file(again.values, is_cut=True) == final, seed
+
+
+def test_an_undo_does_not_look_like_the_commit_of_a_document_that_stays_the_same():
+    """A hidden change deletes it, and commits by it."""
+    store = Steps(BEFORE)
+    with Writer(store) as writer, writer.change(root=ROOT) as change:
+        change.hide(MARK, {})
+        change.put("b/0", b"of another type")
+        change.delete(["a/0"])
+        change.commit({}, {key: BEFORE[key] for key in ROOT})
+    for values in states(BEFORE, store.log):
+        recover(first := Steps(values))
+        for state in states(values, first.log):
+            recover(second := Steps(state))
+            assert of_the_file(second.values) == of_the_file(first.values)
+
+
+def test_the_next_change_of_a_writer_finishes_what_the_last_one_left():
+    with pytest.warns(JournalWarning, match="could not be removed"), Writer(store := Steps(BEFORE)) as writer:
+        with writer.change(root=ROOT) as change:
+            store.at = next(n for n, (key, _) in enumerate(log_of(is_hidden=False), 1) if key == "zarr.json")
+            store.kind = "refused"
+            carry_out(change, is_hidden=False)
+        assert store.values["zarr.json"] == b"old 3"
+        with writer.change() as change:
+            change.commit({}, {".zmetadata": b"newer"})
+    assert store.values == {**AFTER[False], ".zmetadata": b"newer"}
+
+
+def test_one_key_needs_no_journal():
+    with Writer(store := Steps(BEFORE)) as writer, writer.change(root=ROOT) as change:
+        assert change.commit({}, {".zmetadata": b"new"}) == 1
+    assert store.log == [(".zmetadata", b"new")]
+
+
+def test_values_that_are_stored_already_are_not_put():
+    with Writer(store := Steps(BEFORE)) as writer, writer.change(root=ROOT) as change:
+        change.put("a/1", b"one")
+        assert change.commit({"a/.zarray": b"[2]"}, {key: BEFORE[key] for key in ROOT}) == 0
+    assert store.log == []
+
+
+def test_a_change_that_is_not_committed_is_undone():
+    with Writer(store := Steps(BEFORE)) as writer, writer.change() as change:
+        change.put("a/1", b"two")
+        change.drain()
+        assert store.values["a/1"] == b"two"
+        assert change.is_open
+    assert store.values == BEFORE
+    assert not change.is_open
+
+
+def test_what_was_put_is_read_wherever_it_waits(monkeypatch):
+    monkeypatch.setattr(transaction, "BATCH_BYTES", 6)
+    with Writer(store := Steps(BEFORE)) as writer, writer.change() as change:
+        change.put("a/1", b"two")
+        change.put("d/0", b"12", is_late=True)
+        assert store.values["a/1"] == b"one"
+        assert change.reader.get_many(["a/0", "a/1", "d/0"]) == {"a/0": b"zero", "a/1": b"two", "d/0": b"12"}
+        change.put("b/0", b"yyy")
+        assert (store.values["a/1"], store.values["b/0"], store.values["d/0"]) == (b"two", b"yyy", b"1234")
+    assert store.values == BEFORE
+
+
+def test_the_writer_of_an_existing_file_recovers_it():
+    values = list(states(BEFORE, log_of(is_hidden=False)))[12]
+    reports: list[str] = []
+    with open_for_writing(store := Steps(values), report=reports.append):
+        assert store.values == BEFORE
+    assert [report.rpartition(" ")[2] for report in reports] == ["undone"]
+
+
+# ---- new files ------------------------------------------------------------------------------------------------------
+
+NEW = {".zattrs": b"{}", ".zgroup": b"new", ".zmetadata": b"new", "zarr.json": b"new 3", "x/0": b"1", "x/.zarray": b"y"}
+WRITING = {".zattrs": b"writing", ".zgroup": b"new", ".zmetadata": None, "zarr.json": None}
+
+
+def made(store: Steps) -> None:
+    with Writer(store, replaces=True) as writer, writer.new_file(WRITING) as change:
+        change.put("x/0", b"1")
+        change.describe({"x/.zarray": b"y", ".zgroup": b"new"})
+        change.commit({}, {key: NEW[key] for key in (".zmetadata", ".zattrs", "zarr.json")})
+
+
+def read_new(values: State) -> str:
+    """Return what a reader finds who trusts the consolidated document, else refuses a file that is being written."""
+    if values.get(".zmetadata") == b"old":
+        assert {key: value for key, value in values.items() if key not in (".zattrs", ".zgroup")} == {
+            key: value for key, value in BEFORE.items() if key != ".zattrs"
+        }
+        return "old"
+    if values.get(".zmetadata") == b"new":
+        assert values == NEW
+        return "new"
+    return "refused" if values.get(".zattrs") in (b"writing", None) else "incomplete root"
+
+
+@pytest.mark.parametrize("before", [BEFORE, {}], ids=["over an old file", "new"])
+def test_a_new_file_is_complete_or_visibly_incomplete_wherever_its_writer_ends(before):
+    store = Steps(before)
+    made(store)
+    assert store.values == NEW
+    found = [read_new(values) for values in states(before, store.log)]
+    rank = {"old": 0, "refused": 1, "incomplete root": 2, "new": 3}
+    assert sorted(found, key=rank.__getitem__) == found
+    assert found[-2:] in (["incomplete root", "new"], ["refused", "new"])
+    for kind in ("refused", "lost", "gone"):
+        for at in range(1, len(store.log) + 1):
+            failing = Steps(before, at, kind)
+            try:
+                made(failing)
+            except StoreError:
+                assert read_new(failing.values) != "new"
+            else:
+                assert failing.values == NEW
+
+
+def test_a_new_file_over_half_a_change_shows_no_half_of_it_nor_does_the_next_writer():
+    for values in list(states(BEFORE, log_of(is_hidden=False)))[::3]:
+        store = Steps(values)
+        made(store)
+        for state in states(values, store.log):
+            recover(following := Steps(state))
+            left = of_the_file(following.values)
+            if left.get(".zmetadata") == b"old":
+                assert {**left, ".zattrs": b"{}", ".zgroup": b"new"} == {**BEFORE, ".zgroup": b"new"}
+
+
+def test_a_new_local_file_is_renamed_and_its_parts_go_if_it_is_not_committed(tmp_path):
+    store = LocalStore(str(tmp_path / "a.zarr"))
+    for is_committed in (False, True):
+        with Writer(store, replaces=True) as writer, writer.new_file({}) as change:
+            change.put("x/0", b"1")
+            assert not store.exists()
+            if is_committed:
+                change.commit({}, {".zmetadata": b"new"})
+        assert [path.name for path in tmp_path.iterdir()] == ["a.zarr"] * is_committed
+    assert store.get_many(["x/0", ".zmetadata"]) == {"x/0": b"1", ".zmetadata": b"new"}
+
+
+# ---- records --------------------------------------------------------------------------------------------------------
+
+HOLDER = {"host": "host", "pid": 7, "since": "noon"}
+
+
+def record(values: bytes = b"", **parts: Any) -> bytes:
+    head = {"version": 2, "id": "id", "holder": HOLDER, "old": {}, "absent": [], "below": [], **parts}
+    return json.dumps({"crc32": zlib.crc32(values), **head}).encode() + b"\n" + values
+
+
+def test_a_journal_of_version_1_is_undone_or_finished():
+    """All documents of the root committed it, those that are null after the others."""
+    mark = {"documents": {".zattrs": "writing"}, "hidden": [".zmetadata"]}
+    parts = {"old": {"a/0": 4, ".zattrs": 2, ".zmetadata": 3}, "absent": ["b"], "below": ["c"], "mark": mark}
+    journal = record(b"zero{}old", version=1, aside={"d/0": 0}, **parts)
+    aside = {f"{JOURNAL}.old.id.0": b"a shard"}
+    now = {"a/0": b"x", "b": b"x", "c/x": b"x", "d/0": b"x", ".zattrs": b"{}", ".zmetadata": b"new", ".zgroup": b"g"}
+    store = Steps({**now, **aside, JOURNAL: journal})
+    assert "by process 7 on host since noon was interrupted and has been undone" in str(recover(store))
+    assert store.values == {
+        "a/0": b"zero", ".zattrs": b"{}", ".zmetadata": b"old", ".zgroup": b"g", "d/0": b"a shard"
+    }  # fmt: skip
+    final = {".zattrs": digest(b"{}"), ".zmetadata": digest(b"new"), ".zgroup": None}
+    last = json.dumps({"version": 1, "id": "id", "final": final, "delete": ["a/0"]}).encode()
+    store = Steps({**now, **aside, JOURNAL: journal, LAST_RECORD: last})
+    with pytest.warns(JournalWarning, match="was complete, and its journal was removed"):
+        recover_with_warning(store)
+    assert store.values == {key: value for key, value in now.items() if key not in ("a/0", ".zgroup")}
+
+
+OUTSIDE = "is the root, leads out of the store, or is a key of the journal"
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (b"", "cannot be understood"),
+        (b"[]\n", "cannot be understood"),
+        (record(version=3), "it is of version 3, and this package reads 1 and 2"),
+        (record(id="a/b"), "'a/b' is not the id of a change"),
+        (record(b"zero", old={"a/0": 3}), "it is cut off, or its values are damaged"),
+        (record(b"zero", old={"a/0": 4}, crc32=5), "it is cut off, or its values are damaged"),
+        (record(b"zero", old={"a/0": True}), "a number in it is not a whole number of 0 or more"),
+        (record(absent=[5]), "it lists something that is not a key"),
+        *((record(absent=[key]), f"{key!r} {OUTSIDE}") for key in ("", "a//b", "./a", "a/../b", f"{JOURNAL}.1")),
+        (record(root=["a/0"]), "it takes a key of a node for a document of the root"),
+        (record(holder={**HOLDER, "pid": True}), "it does not name its writer"),
+    ],
+)
+def test_a_journal_that_is_damaged_is_an_error_and_changes_nothing(text, reason):
+    for values in ({JOURNAL: text}, {JOURNAL: record(), f"{JOURNAL}.1": text}):
+        store = Steps({**BEFORE, **values})
+        with pytest.raises(MetadataError, match=re.escape(reason)) as caught:
+            recover(store)
+        assert caught.value.store == store.location
+        assert "Export what can be read to a new file" in caught.value.remedy
+        assert store.log == []
+
+
+@pytest.mark.parametrize(
+    ("parts", "reason"),
+    [
+        ({"version": 3}, "it is of version 3, and this package reads 1 and 2"),
+        ({"final": {".zmetadata": 5}}, "it has something other than digests"),
+        ({"root": {"../a": None}}, f"'../a' {OUTSIDE}"),
+        ({"root": {".zattrs": 4}}, "it is cut off, or its values are damaged"),
+        ({"delete": ["../a"]}, f"'../a' {OUTSIDE}"),
+    ],
+    ids=str,
+)
+def test_what_is_wrong_with_the_last_record_is_named(parts, reason):
+    last = {"version": 2, "id": "id", "final": {}, "root": {}, "delete": [], "crc32": 0, **parts}
+    store = Steps({**BEFORE, JOURNAL: record(), LAST_RECORD: json.dumps(last).encode() + b"\n"})
+    with pytest.raises(MetadataError, match=re.escape(f"cannot be understood ({reason})")):
+        recover(store)
+    assert store.log == []
+
+
+def test_records_of_another_change_mean_nothing():
+    last = {"version": 2, "id": "other", "final": {}, "root": {}, "delete": ["b/0"], "crc32": 0}
+    left = {LAST_RECORD: json.dumps(last).encode() + b"\n", f"{JOURNAL}.1": record(b"old", id="other", old={"a/1": 3})}
+    store = Steps({**BEFORE, **left, JOURNAL: record(b"zero", old={"a/0": 4})})
+    recover(store)
+    delete_leftovers(store)
+    assert store.values == BEFORE
+
+
+@pytest.mark.parametrize("size", [0, 1, 7, 8, 9, 17])
+@pytest.mark.parametrize("links", [True, False])
+def test_an_old_shard_is_linked_or_copied_aside_piece_by_piece(tmp_path, monkeypatch, size, links):
+    monkeypatch.setattr(journal, "_PIECE_BYTES", 8)
+    store, value = LocalStore(str(tmp_path)), bytes(range(size))
+    store.set("c/0", value)
+    with monkeypatch.context() as patch, Writer(store) as writer, writer.change() as change:
+        if not links:
+            patch.setattr(os, "link", lambda *_: (_ for _ in ()).throw(OSError("no such links here")))
+        with change.stream("c/0") as write:
+            write(b"anew")
+        (aside,) = (file for file in tmp_path.iterdir() if file.name.startswith(f"{JOURNAL}.old"))
+        assert aside.read_bytes() == value
+        assert store.get("c/0") == b"anew"
+    assert [file.name for file in tmp_path.iterdir()] == ["c"]
+    assert store.get("c/0") == value
+
+
+@pytest.mark.parametrize("name", [JOURNAL, LAST_RECORD, f"{JOURNAL}.1"])
+def test_no_object_takes_the_name_of_a_key_of_a_journal(name):
+    with pytest.raises(NameRefusedError, match="cannot be stored"):
+        checked_name(name)
+
+
+def test_what_exists_is_not_taken_for_new():
+    with Writer(store := Steps(BEFORE)) as writer, writer.change() as change:
+        with pytest.raises(ConflictError, match="the metadata have no such node") as caught:
+            change.create("new", "a")
+        assert caught.value.path == "/a"
+    assert store.log == []
