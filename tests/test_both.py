@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +21,8 @@ from hdmf_zarr_backend.comparison import compare
 from hdmf_zarr_backend.errors import (
     ConflictError,
     FormatsDifferWarning,
-    IncompleteStoreError,
     ReadOnlyStoreError,
-    StoreFullError,
     UsageError,
-    ZarrBackendError,
 )
 from hdmf_zarr_backend.interop import add_nczarr
 from hdmf_zarr_backend.options import WriteOptions
@@ -122,9 +119,7 @@ def assert_alike(files: Files) -> None:
             assert io.zarr_format == "both"
         made = made_anew(files)
     differing = {key for key in made.keys() | files.keys() if made.get(key) != files.get(key)}
-    assert differing <= {
-        ".hdmf_zarr_journal.commit"
-    }  # without a first record it means nothing; the next change deletes it
+    assert differing <= {".hdmf_zarr_journal.commit"}  # alone it means nothing
     assert [str(problem) for problem in verify(Keys(dict(files))).problems] == []
 
 
@@ -372,143 +367,6 @@ def test_another_consolidation_and_a_new_attribute(small):
 # ---- kills and failures ---------------------------------------------------------------------------------------------
 
 
-def _change_small(files: Files) -> None:
-    """Append references and rows, make a new group, and a table so long that its chunks grow."""
-    with ZarrIO(Keys(files), "r+") as io:
-        root = io.read_builder()
-        root["references"].data.append(ReferenceBuilder(root["inner"]))
-        root["plain"].data[0, 0] = 9
-
-
-def killed(before: Files, change: Callable[[Files], object], point: int) -> Files:
-    """Return what is left of a file after ``point`` changes of its keys."""
-    files = Dying(before)
-    files.left = point
-    with pytest.raises(_KilledError):
-        change(files)
-    return dict(files)
-
-
-def _points(count: int, most: int = 60) -> Iterator[int]:
-    return iter(range(0, count, max(1, count // most)))
-
-
-def _count(files: Files, change: Callable[[Files], None]) -> int:
-    counting = Logged(files)
-    change(counting)
-    return len(counting.changes)
-
-
-@pytest.mark.filterwarnings("ignore::UserWarning")
-@pytest.mark.parametrize(("name", "change"), [("small", _change_small), ("rich", append_rows), ("rich", append_series)])
-def test_a_kill_at_any_time_of_a_change(request, name, change):
-    before: Files = request.getfixturevalue(name)
-    after = dict(before)
-    change(after)
-    wholes = [only(before, 2), only(after, 2)]
-    found = set()
-    for point in _points(_count(before, change), 60 if name == "small" else 4):
-        left = killed(before, change, point)
-        with ZarrIO(Keys(dict(left))) as io:
-            assert io._parsed is not None
-            state = io._parsed.state
-        found.add(state)
-        again = dict(left)
-        repair(Keys(again))
-        assert only(again, 2) in wholes or name == "rich", point
-        assert_alike(again)
-        other = dict(left)
-        with ZarrIO(Keys(other), "r+") as io:
-            io.read_builder()
-        assert_alike(other)
-    assert "alike" in found
-    assert found <= {"alike", "2 is newer"}  # the latter right after the commit
-
-
-def _lengthen(files: Files) -> None:
-    """Append so many values that the arrays get longer chunks."""
-    with ZarrIO(Keys(files), "r+") as io:
-        root = io.read_builder()
-        root["numbers"].data.append(np.arange(40))
-        for _ in range(40):
-            root["references"].data.append(ReferenceBuilder(root))
-
-
-@pytest.mark.filterwarnings("ignore::UserWarning")
-def test_a_reader_of_format_3_never_sees_an_empty_file_while_chunks_are_replaced():
-    """Nor old documents of format 3 over new chunks."""
-    whole: Files = {}
-    root = trees.root(trees.dataset("numbers", ZarrDataIO(np.arange(2), chunks=(1,), maxshape=(None,))))
-    references = ZarrDataIO([ReferenceBuilder(root)] * 2, chunks=(1,), maxshape=(None,))
-    root.set_dataset(trees.dataset("references", references, dtype="object"))
-    with ZarrIO(Keys(whole), "w", zarr_format="both") as io:
-        io.write_builder(root)
-    seen: set[Any] = set()
-    for point in _points(_count(whole, _lengthen), 30):
-        left = killed(whole, _lengthen, point)
-        try:
-            with ZarrIO(Keys(dict(left)), zarr_format=3) as io:
-                found = io.read_builder()
-                numbers, targets = found["numbers"].data[:], found["references"].data[:]
-                assert numbers[:2].tolist() == [0, 1]
-                assert all(target is found for target in targets)
-                seen.add((len(numbers), len(targets)))
-        except IncompleteStoreError:
-            seen.add("incomplete")
-        repair(Keys(left))
-        assert_alike(left)
-    assert seen == {(2, 2), "incomplete", (42, 42)}
-
-
-@pytest.mark.filterwarnings("ignore::UserWarning")
-def test_a_kill_while_a_new_file_is_written(small):
-    def write(files: Files) -> None:
-        with ZarrIO(Keys(files), "w", zarr_format="both") as io:
-            io.write_builder(seeds.tree())
-
-    count = _count({}, write)
-    for point in range(count):
-        left = killed({}, write, point)
-        try:
-            with ZarrIO(Keys(dict(left))) as io:
-                io.read_builder()
-        except (ZarrBackendError, ValueError) as error:
-            assert point < count - 1, error
-        else:
-            assert point == count - 1  # all but .zmetadata: a file that `repair` completes
-            repair(Keys(left))
-            assert left == small
-
-
-def test_a_failure_in_format_3_fails_the_change(small):
-    files = Dying(small)
-    counting = Logged(small)
-    _change_small(counting)
-    files.left = counting.changes.index("references/zarr.json")
-    files.error = lambda: OSError(28, "No space left on device")
-    with pytest.raises(StoreFullError, match=r"references/zarr.json.*No space"):
-        _change_small(files)
-    left = dict(files)
-    repair(Keys(left))
-    assert left == small
-
-
-def test_an_upgrade_that_fails_leaves_the_file_as_it_was(small):
-    before = dict(small)
-    upgrade(Keys(before), drop=3)
-    files = Dying(before)
-    files.left = _count(before, lambda files: upgrade(Keys(files), keep=True) and None) // 2
-
-    def fail_once() -> OSError:
-        files.left = 10**9
-        return OSError(28, "No space left on device")
-
-    files.error = fail_once
-    with pytest.raises((OSError, ZarrBackendError), match="No space"):
-        upgrade(Keys(files), keep=True)
-    assert dict(files) == before
-
-
 # ---- other writers --------------------------------------------------------------------------------------------------
 
 
@@ -658,29 +516,6 @@ def test_keep_and_drop(rich):
     upgrade(Keys(files), drop=2)
     upgrade(Keys(one))
     assert files == one  # what an upgrade without the detour makes
-
-
-@pytest.mark.filterwarnings("ignore::hdmf_zarr_backend.errors.JournalWarning")
-def test_a_kill_while_a_format_is_added_or_removed(small):
-    two, three = dict(small), dict(small)
-    upgrade(Keys(two), drop=3)
-    upgrade(Keys(three), drop=2)
-    options: list[tuple[Files, dict[str, Any], Files]] = [
-        (small, {"drop": 3}, two),
-        (small, {"drop": 2}, three),
-        (two, {"keep": True}, small),
-    ]
-    for before, option, after in options:
-
-        def change(files: Files, option: dict[str, Any] = option) -> None:
-            upgrade(Keys(files), **option)
-
-        for point in range(_count(before, change)):
-            left = killed(before, change, point)
-            with ZarrIO(Keys(left)) as io:
-                assert len(io.read_builder()["references"].data) == 3
-            upgrade(Keys(left), **(option if io.zarr_format != 3 else {}))
-            assert left == after, (option, point)
 
 
 def test_notes_that_nobody_has_written(small):

@@ -125,7 +125,7 @@ def said(place: Any, mode: str = "r", **options: Any) -> dict[str, Any]:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, np.ndarray):
-        return [_plain(item) for item in value.tolist()]
+        return [_plain(item) for item in np.atleast_1d(value).tolist()]
     if isinstance(value, (list, tuple)):
         return [_plain(item) for item in value]
     return value if isinstance(value, (str, int, float, bool, type(None))) else _named(value)

@@ -6,7 +6,6 @@ Issue "Nothing lost, nobody let in", part 2, and the part of its fault tests tha
 from __future__ import annotations
 
 import errno
-import itertools
 import os
 import shutil
 import warnings
@@ -29,7 +28,6 @@ from hdmf_zarr_backend.errors import (
     StoreRefusedError,
     StoreUnreachableError,
 )
-from tests import trees
 from tests.faults.appendchecks import Checks
 from tests.faults.appending import (
     VARIANTS,
@@ -283,49 +281,6 @@ def test_changes_that_were_written_early_and_undone_are_not_forgotten_in_silence
     assert stored_files(place) == there
 
 
-class Refusing(dict[str, bytes]):
-    """A store in memory that refuses the change number ``step``."""
-
-    step = 0
-    count = 0
-
-    def _change(self) -> None:
-        self.count += 1
-        if self.count == self.step:
-            raise StoreRefusedError("not allowed")
-
-    def __setitem__(self, key: str, value: bytes) -> None:
-        self._change()
-        super().__setitem__(key, value)
-
-    def __delitem__(self, key: str) -> None:
-        self._change()
-        super().__delitem__(key)
-
-    def pop(self, key: str, *default: Any) -> Any:
-        """Remove a key."""
-        self._change()
-        return super().pop(key, *default)
-
-
-@FORMATS
-def test_an_append_to_memory_that_fails_is_undone(zarr_format):
-    mapping = Refusing()
-    write_before(mapping, zarr_format)
-    there = dict(mapping)
-    for step in range(1, 1000, 4):
-        mapping.count, mapping.step = 0, step
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", JournalWarning)
-                append(mapping, "rows")
-        except StoreRefusedError:
-            assert dict(mapping) == there
-        else:
-            break
-    assert mapping.count > 20
-
-
 # ---- a reader that has the file open --------------------------------------------------------------------------------
 
 
@@ -376,40 +331,3 @@ def test_what_the_metadata_do_not_know_of_is_not_taken_for_new(whole):
         append(place, "rows")
     assert caught.value.path == "/new"
     assert stored_files(place) == there
-
-
-# ---- replaced while the journal of an append is there ---------------------------------------------------------------
-
-
-class Ending(Refusing):
-    """A store in memory that refuses all changes from the number ``step`` on."""
-
-    def _change(self) -> None:
-        self.count += 1
-        if self.count >= self.step:
-            raise StoreRefusedError("not allowed")
-
-    def end_at(self, step: int) -> None:
-        self.count, self.step = 0, step
-
-
-@pytest.mark.filterwarnings("ignore::hdmf_zarr_backend.errors.JournalWarning")
-@FORMATS
-def test_a_file_with_half_an_append_is_replaced_and_never_shows_the_half(zarr_format):
-    before: dict[str, bytes] = {}
-    trees.write_builder(before, trees.root(trees.group("old", x=1)), zarr_format=zarr_format)
-    found = set()
-    for first, second in itertools.product(range(1, 12), range(1, 30)):
-        files = Ending(before)
-        files.end_at(first)
-        with suppress(StoreError), ZarrIO(files, "a") as io:
-            root = io.read_builder()
-            root.set_group(trees.group("new", x=2))
-            io.write_builder(root)
-        files.end_at(second)
-        with suppress(StoreError):
-            trees.write_builder(files, trees.root(trees.group("other", x=3)), zarr_format=zarr_format)
-        with suppress(StoreError):
-            root = trees.read_builder(dict(files))
-            found.add(tuple(sorted((name, int(group.attributes["x"])) for name, group in root.groups.items())))
-    assert found == {(("old", 1),), (("new", 2), ("old", 1)), (("other", 3),)}

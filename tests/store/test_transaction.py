@@ -11,7 +11,14 @@ from typing import Any
 
 import pytest
 
-from hdmf_zarr_backend.errors import ConflictError, JournalWarning, MetadataError, NameRefusedError, StoreError
+from hdmf_zarr_backend.errors import (
+    ConflictError,
+    JournalWarning,
+    MetadataError,
+    NameRefusedError,
+    StoreError,
+    StoreLockedError,
+)
 from hdmf_zarr_backend.stores import journal, transaction
 from hdmf_zarr_backend.stores.journal import (
     JOURNAL,
@@ -441,3 +448,46 @@ def test_what_exists_is_not_taken_for_new():
             change.create("new", "a")
         assert caught.value.path == "/a"
     assert store.log == []
+
+
+def test_a_change_that_is_committed_in_spite_of_its_error_is_not_repeated():
+    """The caller takes the file for the old one: keys that the change has added would be taken for new ones."""
+    store = Steps(BEFORE)
+    with Writer(store) as writer:
+        set_now = store.set
+
+        def stop(key: str, value: bytes) -> None:
+            set_now(key, value)
+            if key == ".zmetadata":
+                raise KeyboardInterrupt
+
+        store.set = stop  # type: ignore[method-assign]
+        with pytest.raises(KeyboardInterrupt), writer.change(root=ROOT) as change:
+            carry_out(change, is_hidden=False)
+        assert store.values == AFTER[False]
+        with pytest.raises(StoreError, match="but is in the file"):
+            writer.change(root=ROOT)
+
+
+def test_a_change_without_its_first_record_does_not_go_on():
+    store = Steps(BEFORE, at=1, kind="refused")
+    with Writer(store) as writer, writer.change(root=ROOT) as change:
+        change.put("a/0", b"1")
+        with pytest.raises(StoreError, match="not allowed"):
+            change.drain()
+        with pytest.raises(StoreError, match="cannot be continued"):
+            change.commit({}, {".zmetadata": b"new"})
+    assert store.values == BEFORE
+
+
+def test_a_writer_that_has_lost_its_lock_hides_nothing():
+    store = Steps(BEFORE)
+    with Writer(store) as writer:
+        change = writer.change(root=ROOT)
+        change.put("b/0", b"y")
+        change.drain()
+        recover(store)  # by the next writer
+        writer.lock.release()  # as if it were broken
+        with pytest.raises(StoreLockedError):
+            change.hide(MARK, {"b/.zarray": b"wide"})
+    assert store.values == BEFORE

@@ -24,6 +24,7 @@ from hdmf_zarr_backend.interop.nczarr import add_nczarr
 from hdmf_zarr_backend.stores import transaction
 from hdmf_zarr_backend.stores.journal import JOURNAL, LAST_RECORD, recover
 from tests.faults import appending
+from tests.hostile import seeds
 from tests.store.steps import Killed, State, Steps, states
 
 FORMATS = (2, 3, "both")
@@ -130,7 +131,11 @@ def test_an_append(files, monkeypatch, number, variant, batch):
 
 def without_consolidated(values: State) -> State:
     """Return a file of format 2 that needs repair: documents and a scalar are in the consolidated document only."""
-    return {key: value for key, value in values.items() if key not in ("numbers/.zattrs", "table/.zgroup")}
+    return _without(values, "numbers/.zattrs", "table/.zgroup")
+
+
+def _without(values: State, *keys: str) -> State:
+    return {key: value for key, value in values.items() if key not in keys}
 
 
 def with_newer_2(values: State) -> State:
@@ -157,6 +162,11 @@ USERS: dict[str, tuple[Any, Callable[[State], State], Callable[[Steps], Any]]] =
     "upgrade, keep, newer": ("both", with_newer_2, lambda store: upgrade(store, keep=True)),
     "upgrade, drop 2": ("both", dict, lambda store: upgrade(store, drop=2)),
     "upgrade, drop 3": ("both", dict, lambda store: upgrade(store, drop=3)),
+    "upgrade, drop 3, without its root": (
+        "both",
+        lambda values: _without(values, "zarr.json"),
+        lambda store: upgrade(store, drop=3),
+    ),
     "nczarr": (2, dict, add_nczarr),
     "nczarr of both": ("both", dict, add_nczarr),
     "consolidate": (2, changed_text, lambda store: consolidate(store, forget=True)),
@@ -173,6 +183,16 @@ USERS: dict[str, tuple[Any, Callable[[State], State], Callable[[Steps], Any]]] =
 def test_other_changes(files, name):
     number, damage, user = USERS[name]
     check_killed(damage(files[number]), user, readers(number), None)
+
+
+@pytest.mark.parametrize("number", FORMATS)
+def test_a_new_file(number):
+    store = Steps()
+    with ZarrIO(store, "w", zarr_format=number) as io:
+        io.write_builder(seeds.tree())
+    for values in [*states({}, store.log)][1:]:
+        for zarr_format in readers(number):
+            assert said(values, zarr_format) in ("refused", said(store.values, zarr_format))
 
 
 # ---- operations that fail -------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -26,8 +27,10 @@ from hdmf_zarr_backend.errors import (
 )
 from hdmf_zarr_backend.options import WriteOptions
 from hdmf_zarr_backend.progress import Progress
-from hdmf_zarr_backend.transfer import resume
-from hdmf_zarr_backend.transfer.resume import RECORD, StagedKeys
+from hdmf_zarr_backend.stores import files, resumable, transaction
+from hdmf_zarr_backend.stores.local import LocalStore
+from hdmf_zarr_backend.stores.lock import lock_path
+from hdmf_zarr_backend.stores.resumable import RECORD, Resumption
 from tests import trees
 from tests.places import stored_files
 
@@ -39,11 +42,11 @@ import os, signal, sys
 from hdmf_zarr_backend import WriteOptions, convert
 from hdmf_zarr_backend.stores import local as local_store
 from hdmf_zarr_backend.stores import files as store_files
-from hdmf_zarr_backend.transfer import resume
+from hdmf_zarr_backend.stores import transaction
 
 source, folder, executor, codec, *points = sys.argv[1:]
 done, last = 0, 0
-write_file, os_replace, moved = local_store.write_file, os.replace, resume.move_into_place
+write_file, os_replace, moved = local_store.write_file, os.replace, transaction.move_into_place
 
 def step():
     global done
@@ -67,7 +70,7 @@ def ending(*names, **options):
     moved(*names, **options)
     step()
 
-local_store.write_file, os.replace, resume.move_into_place = writing, renaming, ending
+local_store.write_file, os.replace, transaction.move_into_place = writing, renaming, ending
 
 def run(target):
     options = WriteOptions(executor=int(executor) or None, memory_budget=400_000)
@@ -127,9 +130,6 @@ def interrupted(source: Path, target: Path, error: BaseException | None = None, 
     return error
 
 
-# ---- killed ---------------------------------------------------------------------------------------------------------
-
-
 def killed_at(points: list[float], source: Path, folder: Path, executor: int, codec: str) -> int:
     """Kill a conversion at each of some points; return how many steps there are."""
     command = [sys.executable, "-c", KILLED, str(source), str(folder), str(executor), codec, *map(str, points)]
@@ -177,9 +177,6 @@ def test_a_conversion_that_is_killed_goes_on(hdf5: Path, tmp_path: Path, executo
 @pytest.mark.parametrize("executor", [0, 2], ids=["serial", "threads"])
 def test_a_conversion_that_is_killed_anywhere_goes_on(hdf5: Path, tmp_path: Path, executor: int) -> None:
     check_resumed([number / 200 for number in range(1, 201)], hdf5, tmp_path, executor, "recode")
-
-
-# ---- interrupted ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("zarr_format", [2, 3])
@@ -247,21 +244,23 @@ def test_empty_files_are_not_complete(hdf5: Path, tmp_path: Path) -> None:
     assert (tmp_path / "a.zarr/group/gzip" / chunk.name).read_bytes() == whole
 
 
+@pytest.mark.parametrize(
+    ("options", "chunks"),
+    [({}, ("2.0", "3.0")), ({"zarr_format": 3, "shards": (8192, 16)}, ("c/0/0", "c/1/0"))],
+    ids=["chunks", "shards"],
+)
 def test_after_a_new_start_of_the_machine_chunks_have_to_decode(
-    hdf5: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    hdf5: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], chunks: tuple[str, str]
 ) -> None:
-    interrupted(hdf5, tmp_path / "a.zarr")
+    interrupted(hdf5, tmp_path / "a.zarr", **options)
     (partial,) = staged(tmp_path / "a.zarr")
-    one, other = (path for path in sorted((partial / "group/gzip").iterdir())[2:4])
+    one, other = (partial / "group/gzip" / name for name in chunks)
     whole, inode = one.read_bytes(), other.stat().st_ino
     one.write_bytes(whole[: len(whole) // 2])
-    monkeypatch.setattr(resume, "_boot", lambda: "another start")
-    convert(hdf5, tmp_path / "a.zarr", resume=True)
-    assert (tmp_path / "a.zarr/group/gzip" / one.name).read_bytes() == whole
-    assert (tmp_path / "a.zarr/group/gzip" / other.name).stat().st_ino == inode
-
-
-# ---- not resumed ---------------------------------------------------------------------------------------------------
+    monkeypatch.setattr(resumable, "_this_boot", lambda: "another start")
+    convert(hdf5, tmp_path / "a.zarr", resume=True, **options)
+    assert (tmp_path / "a.zarr/group/gzip" / chunks[0]).read_bytes() == whole
+    assert (tmp_path / "a.zarr/group/gzip" / chunks[1]).stat().st_ino == inode
 
 
 def test_opening_it_reports_that_it_can_be_resumed(hdf5: Path, tmp_path: Path) -> None:
@@ -282,11 +281,6 @@ def test_another_write_to_the_place_removes_what_was_kept(hdf5: Path, tmp_path: 
         io.write_builder(trees.root(trees.dataset("a", [1])))
     assert staged(tmp_path / "a.zarr") == []
     assert len(staged(tmp_path / "b.zarr")) == 1
-
-
-def test_with_nothing_to_go_on_with_it_begins(hdf5: Path, tmp_path: Path) -> None:
-    convert(hdf5, tmp_path / "a.zarr", resume=True)
-    assert (tmp_path / "a.zarr/.zmetadata").exists()
 
 
 def test_without_resume_it_starts_again_and_leaves_nothing(hdf5: Path, tmp_path: Path) -> None:
@@ -343,24 +337,44 @@ def test_a_record_that_says_nothing_is_not_believed(hdf5: Path, tmp_path: Path, 
     assert stored_files(tmp_path / "a.zarr") == stored_files(tmp_path / "b.zarr")
 
 
-def test_a_conversion_that_ends_right_before_the_rename_is_not_started_again(
-    hdf5: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("exchanges", [True, False])
+def test_an_old_file_is_not_taken_for_what_a_conversion_has_left(
+    hdf5: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, exchanges: bool
 ) -> None:
-    target = tmp_path / "a.zarr"
+    """It may have the name of the folder, when it was replaced and is being deleted, or one that is derived from it."""
+    source, target = tmp_path / "a.h5", tmp_path / "a.zarr"
+    source.write_bytes(hdf5.read_bytes())
+    convert(source, target)
+    with h5py.File(source, "r+") as file:
+        for name in ("group/gzip", "group/lzf", "contiguous"):
+            file[name][:] += 1
 
-    def stop(*names: str, **options: bool) -> None:
-        raise KeyboardInterrupt
+    def stop(*names: str) -> None:
+        if os.path.isdir(names[0]):
+            raise KeyboardInterrupt
+        raise FileNotFoundError
 
+    old = stored_files(target)
     with monkeypatch.context() as patch:
-        patch.setattr(resume, "move_into_place", stop)
+        patch.setattr(files, "remove", stop)
+        if not exchanges:
+            rename = os.rename
+            patch.setattr(files, "_renameat2", lambda *names: False)
+            patch.setattr(os, "rename", lambda one, other: stop(one) if other == str(target) else rename(one, other))
         with pytest.raises(KeyboardInterrupt):
-            convert(hdf5, target)
+            convert(source, target, overwrite=True)
     (partial,) = staged(target)
     assert not (partial / RECORD).exists()
     chunk = (partial / "group/gzip/0.0").stat()
-    convert(hdf5, target, resume=True)
-    assert os.path.samestat((target / "group/gzip/0.0").stat(), chunk)
-    assert not [name for name in os.listdir(tmp_path) if "conversion" in name]
+    if not exchanges:
+        Path(lock_path(str(target))).touch()  # a writer that is killed leaves it
+        with ZarrIO(target, "a"):
+            assert stored_files(target) == old
+    convert(source, target, overwrite=True, resume=True)
+    assert os.path.samestat((target / "group/gzip/0.0").stat(), chunk) is not exchanges
+    convert(source, tmp_path / "b.zarr")
+    assert stored_files(target) == stored_files(tmp_path / "b.zarr")
+    assert sorted(os.listdir(tmp_path)) == ["a.h5", "a.zarr", "b.zarr"]
 
 
 def test_the_record_states_sources_and_options(hdf5: Path, tmp_path: Path) -> None:
@@ -392,9 +406,6 @@ def test_what_cannot_go_on_is_refused(hdf5: Path, tmp_path: Path, source: str, t
     assert sorted(os.listdir(tmp_path)) == ["a.h5", "a.zarr"]
 
 
-# ---- one at a time --------------------------------------------------------------------------------------------------
-
-
 def test_two_do_not_make_the_same_target(hdf5: Path, tmp_path: Path) -> None:
     class Second(Progress):
         error: Exception | None = None
@@ -420,8 +431,14 @@ def test_names_that_begin_alike_are_distinguished(hdf5: Path, tmp_path: Path) ->
     assert sorted(os.listdir(tmp_path)) == [one.name, other.name]
 
 
-def test_a_worker_that_does_not_see_the_folder_writes_nothing(tmp_path: Path) -> None:
-    keys = StagedKeys(str(tmp_path / "elsewhere"), "/a.zarr", is_resumed=False, is_doubtful=False)
+@pytest.mark.parametrize("resume", [None, Resumption({}, lambda record: [], False)], ids=["new", "resumable"])
+def test_a_worker_that_does_not_see_the_folder_writes_nothing(tmp_path: Path, resume: Resumption | None) -> None:
+    with (
+        transaction.Writer(LocalStore(str(tmp_path / "a.zarr"))) as writer,
+        writer.new_file({}, resume=resume) as change,
+    ):
+        task = pickle.dumps(change)
+    left = os.listdir(tmp_path)  # the folder is gone, as if this were another machine
     with pytest.raises(StoreError, match="need access to the folder"):
-        keys.set("a/0.0", b"1")
-    assert os.listdir(tmp_path) == []
+        pickle.loads(task).put("a/0.0", b"1")
+    assert os.listdir(tmp_path) == left

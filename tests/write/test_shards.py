@@ -21,7 +21,6 @@ from hdmf_zarr_backend.arrays.lazy import LazyArray
 from hdmf_zarr_backend.arrays.shards import chunks_in_shard, shard_grid, shard_named
 from hdmf_zarr_backend.checks.verify import verify
 from hdmf_zarr_backend.errors import UsageError, ZarrBackendError
-from hdmf_zarr_backend.execution.tasks import ArrayWrite, cut
 from hdmf_zarr_backend.formats.chunking import SHARD_BYTES, shards_by_bytes
 from hdmf_zarr_backend.formats.new_datasets import Sharding
 from hdmf_zarr_backend.formats.zarr3 import NEW_KEYS
@@ -32,8 +31,6 @@ from hdmf_zarr_backend.stores.local import LocalStore
 from hdmf_zarr_backend.stores.transaction import Change
 from hdmf_zarr_backend.transfer.iterators import GrowingArray
 from hdmf_zarr_backend.transfer.plan import PlannedArray, give_shards
-from hdmf_zarr_backend.transfer.resume import StagedKeys
-from hdmf_zarr_backend.transfer.sources import IndexedSource
 from hdmf_zarr_backend.transfer.stored_sources import ZarrSource
 from tests.blocks import Blocks
 from tests.keystores import MemoryKeys
@@ -152,20 +149,6 @@ def test_a_store_that_takes_complete_values_only():
     found = values_of(location)
     for name, (data, _) in DATASETS.items():
         assert np.array_equal(found[name], np.asarray(data)), name
-
-
-def test_a_shard_that_was_cut_short_is_written_again(tmp_path):
-    node: StoredArray = StoredArray((40,), (4,), "<i4", zarr_format=3, chunk_keys=NEW_KEYS, shards=Shards((16,)))
-    values = IndexedSource(np.arange(40, dtype="<i4"), np.dtype("<i4"))
-    keys = StagedKeys(str(tmp_path), "/target", is_resumed=True, is_doubtful=True)
-    for task in cut(ArrayWrite(Change(keys), "a", node, values)):
-        task.run()
-    assert keys.complete_chunks("a", node) == {"a/c/0", "a/c/1", "a/c/2"}
-    shard = tmp_path / "a/c/1"
-    shard.write_bytes(shard.read_bytes()[:-8])
-    assert keys.complete_chunks("a", node) == {"a/c/0", "a/c/2"}
-    left = list(cut(ArrayWrite(Change(keys), "a", node, values), complete=keys.complete_chunks("a", node)))
-    assert [task.indices for task in left] == [[(1,)]]
 
 
 # ---- iterators -----------------------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from hdmf_zarr_backend.builders.dimensions import name_axes
 from hdmf_zarr_backend.checks.links import without_target
 from hdmf_zarr_backend.conversion.from_hdf5 import Hdf5Planner
 from hdmf_zarr_backend.conversion.readability import check_planned, check_version, check_zarr, schema_of
+from hdmf_zarr_backend.conversion.record import ConversionRecord
 from hdmf_zarr_backend.errors import NotZarrError, UsageError, known_arguments
 from hdmf_zarr_backend.execution.executors import opened
 from hdmf_zarr_backend.files.links import resolver_of
@@ -54,8 +55,8 @@ from hdmf_zarr_backend.stores.opening import (
     open_store,
     remove_empty_folder,
 )
+from hdmf_zarr_backend.stores.resumable import Resumption
 from hdmf_zarr_backend.stores.transaction import Change, new_local_file
-from hdmf_zarr_backend.transfer.names import check_names
 from hdmf_zarr_backend.transfer.plan import (
     ShardsOfFile,
     WritePlan,
@@ -64,7 +65,6 @@ from hdmf_zarr_backend.transfer.plan import (
     checked_shards,
     shard_bytes_for,
 )
-from hdmf_zarr_backend.transfer.resume import ConversionRecord, staged_conversion
 from hdmf_zarr_backend.transfer.writer import PlannedKeys, Writer, new_file
 
 __all__ = ["ConversionReport", "convert"]
@@ -441,11 +441,8 @@ class Request:
     def new_file(self, store: Store, plan: WritePlan, sources: Iterable[str]) -> AbstractContextManager[Change]:
         """Return the context with the change that makes the target; a local folder can be resumed after an error."""
         if store.folder is not None:
-            check_names((path for path, _ in plan.hierarchy.walk()), store)
             record = ConversionRecord.of(plan, sources, self.recorded())
-            local = LocalStore(store.folder, location=store.location)
-            exclusive = not self.overwrite
-            return staged_conversion(local, record, resume=self.resume, exclusive=exclusive, options=self.options)
+            return self.whole_file(store, plan, resume=record.resumption(is_asked=self.resume))
         if self.resume:
             raise UsageError(
                 "only a conversion to a local folder can be resumed",
@@ -455,10 +452,13 @@ class Request:
             )
         return self.whole_file(store, plan)
 
-    def whole_file(self, store: Store, plan: WritePlan) -> AbstractContextManager[Change]:
-        """Return the context with the change that makes the target, which cannot be resumed."""
+    def whole_file(
+        self, store: Store, plan: WritePlan, *, resume: Resumption | None = None
+    ) -> AbstractContextManager[Change]:
+        """Return the context with the change that makes the target, which cannot be resumed without ``resume``."""
         nodes, zarr_format = plan.hierarchy.flat(), plan.hierarchy.zarr_format
-        return new_file(store, nodes, zarr_format, exclusive=not self.overwrite, options=self.options)
+        exclusive = not self.overwrite
+        return new_file(store, nodes, zarr_format, exclusive=exclusive, options=self.options, resume=resume)
 
     def write(self, store: Store, plan: WritePlan, file: AbstractContextManager[Change]) -> None:
         """Write the target in the context ``file``."""

@@ -331,8 +331,9 @@ def _without_format_3(store: Store, parsed: ParsedFile, change: Change | None) -
         )
     documents, chunks = keys_of_format_3(store)
     if change is not None:
-        change.delete([*chunks, *documents[1:]])
-        change.commit({}, dict.fromkeys(documents[:1]))
+        root = [key for key in documents if key == zarr3.DOCUMENT]  # another program may have deleted it
+        change.delete([*chunks, *(key for key in documents if key not in root)])
+        change.commit({}, dict.fromkeys(root))
     return UpgradeReport(store.location, removed=len(documents) + len(chunks), formats=(2,))
 
 

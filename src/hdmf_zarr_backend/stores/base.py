@@ -16,7 +16,6 @@ from typing import Any, TypeAlias
 
 from hdmf_zarr_backend.errors import StoreError, at
 from hdmf_zarr_backend.model.nodes import absolute, split
-from hdmf_zarr_backend.model.stored import StoredArray
 from hdmf_zarr_backend.options import DEFAULT_RULES, ReadRules
 from hdmf_zarr_backend.stores.files import OpenValue
 
@@ -199,15 +198,8 @@ class Store(ABC):
     def abandon(self) -> None:
         """Wait until all writes have ended, successfully or not."""
 
-    def end_task(self) -> None:
-        """Wait for the writes of a task, in a process that received it; elsewhere the sender waits for all tasks."""
-
     def sync(self) -> None:
         """Wait until everything that was set in a local file is on the disk; servers acknowledge only stored values."""
-
-    def complete_chunks(self, path: str, stored: StoredArray) -> frozenset[str]:
-        """Return the names of those chunks of an array that an interrupted write has left complete."""
-        return frozenset()
 
     # ---- listing ----------------------------------------------------------------------------------------------------
 

@@ -423,7 +423,8 @@ def folders_with(folder: str, names: Collection[str]) -> list[str]:
 
 def _beside(target: str, ending: str) -> list[str]:
     """Return the paths of files that are being written to ``target``, with an ``ending`` after their own."""
-    return _listed(target, re.escape(_prefix(target)) + rf"\.[0-9a-f]{{32}}{PARTIAL}{ending}")
+    name = "([0-9a-f]{32}|conversion-[0-9a-f]{12})" if ending else "[0-9a-f]{32}"  # a conversion may be continued
+    return _listed(target, re.escape(_prefix(target)) + rf"\.{name}{PARTIAL}{ending}")
 
 
 def interrupted_conversions(target: str) -> list[str]:

@@ -27,6 +27,7 @@ from hdmf_zarr_backend.stores.base import (
 )
 from hdmf_zarr_backend.stores.failures import disk_failure, os_errors
 from hdmf_zarr_backend.stores.files import (
+    PARTIAL,
     READING,
     OpenValue,
     close_read,
@@ -52,10 +53,9 @@ class LocalStore(Store):
     opens_values = True
     streams_values = True
 
-    def __init__(self, root: str, *, replace: bool = True, location: str | None = None) -> None:
+    def __init__(self, root: str, *, location: str | None = None) -> None:
         self.root = self.folder = follow_link(root)
         self.location = location if location is not None else root
-        self._replace = replace
         self._made: set[str] = set()
         self._opened: OpenFolder | None = None
 
@@ -193,7 +193,7 @@ class LocalStore(Store):
 
     def _replaces(self, key: str) -> bool:
         """Return whether a value is written to another file first, and renamed."""
-        return self._replace
+        return True
 
     def delete(self, keys: Iterable[str]) -> None:
         for key in keys:
@@ -338,6 +338,48 @@ class LocalStore(Store):
 
 def _partial(path: str) -> str:
     return f"{path}.{uuid.uuid4().hex}.partial"
+
+
+class NewFolder(LocalStore):
+    """The folder of a new file, which exists; its keys are not replaced.
+
+    If it ``is_kept`` for another run, its chunks are complete whenever its writer dies. If it ``is_resumed`` from one,
+    values that are there are not set again.
+    """
+
+    def __init__(self, root: str, location: str, *, is_kept: bool = False, is_resumed: bool = False) -> None:
+        super().__init__(root, location=location)
+        self._is_kept = is_kept
+        self._is_resumed = is_resumed
+
+    def set(self, key: str, value: bytes) -> None:
+        state = self.state(key) if self._is_resumed else None
+        if state is None or state.size != len(value) or self.get(key) != value:
+            super().set(key, value)
+
+    def chunks_below(self, path: str) -> list[str]:
+        """Return the keys of the complete chunks of an array, from one listing."""
+        return [key for key, size in self.sizes(path).items() if size and self._replaces(key) and not _is_partial(key)]
+
+    def delete_partial(self) -> None:
+        """Delete chunks that a dead writer has not written to their end."""
+        self.delete([key for key in self.sizes("") if _is_partial(key)])
+
+    def _replaces(self, key: str) -> bool:
+        return self._is_kept and key.rpartition("/")[2] not in DOCUMENTS
+
+    def _make_parent(self, path: str) -> None:
+        if not self._made and not os.path.isdir(self.root):
+            raise StoreError(
+                f"the folder {self.root!r} does not exist for this process",
+                store=self.location,
+                remedy="Workers on other machines need access to the folder of the target under the same path.",
+            )
+        super()._make_parent(path)
+
+
+def _is_partial(key: str) -> bool:
+    return key.endswith(PARTIAL)
 
 
 class OpenFolder:

@@ -23,11 +23,19 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any, Self
 
-from hdmf_zarr_backend.errors import ConflictError, MetadataError, StoreError, StoreExistsError
+from hdmf_zarr_backend.errors import (
+    ConflictError,
+    MetadataError,
+    ResourceError,
+    StoreError,
+    StoreExistsError,
+    WorkerLostError,
+)
 from hdmf_zarr_backend.model.nodes import absolute
 from hdmf_zarr_backend.stores.base import Store, Write
 from hdmf_zarr_backend.stores.failures import os_errors
 from hdmf_zarr_backend.stores.files import (
+    RECORD,
     discard,
     interrupted_conversions,
     move_into_place,
@@ -54,9 +62,10 @@ from hdmf_zarr_backend.stores.journal import (
     set_root,
     warn_of_journal,
 )
-from hdmf_zarr_backend.stores.local import LocalStore
+from hdmf_zarr_backend.stores.local import LocalStore, NewFolder
 from hdmf_zarr_backend.stores.lock import Holder, WriterLock, writer_lock
 from hdmf_zarr_backend.stores.remote import at_once
+from hdmf_zarr_backend.stores.resumable import ResumableFolder, Resumption
 from hdmf_zarr_backend.stores.wrappers import InlinedStore, QueuedStore
 
 BATCH_BYTES = 8 * 2**20
@@ -78,6 +87,8 @@ class Writer:
         self.durable = durable
         self.sync: Callable[[], None] = self.store.sync if durable else no_sync
         self._is_unfinished = False
+        self._is_outdated = False
+        self._last: LastRecord | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -101,26 +112,37 @@ class Writer:
         Raises
         ------
         StoreError
-            An earlier change of this writer could be neither undone nor finished, and still cannot.
+            An earlier change of this writer could be neither undone nor finished, and still cannot; or it is in the
+            file although it raised an error, so that the caller takes the file for the old one.
         """
         if not self.store.abilities.consolidates:
             return SessionChange(self)
         if self._is_unfinished:
             self._recover()
+        if self._is_outdated:
+            raise StoreError(
+                "an earlier change of this file ended with an error, but is in the file",
+                store=self.store.location,
+                remedy="Close the file, and open it again to see what is in it.",
+            )
         return JournalledChange(self, root)
 
-    def new_file(self, mark: Root, *, exclusive: bool = False) -> Change:
+    def new_file(self, mark: Root, *, exclusive: bool = False, resume: Resumption | None = None) -> Change:
         """Return the change that makes a new file, in the place of the one that may be there.
 
         With the ``mark``, the documents of the root say that the file is being written, and those are gone that readers
-        would use instead.
+        would use instead. With ``resume``, another run can continue a local folder.
 
         Raises
         ------
         StoreExistsError
             With ``exclusive``: something is there.
+        ConflictError
+            What is to be continued was begun with another record.
         """
         self.lock.check()
+        if resume is not None:
+            return ResumableChange(self, resume, exclusive=exclusive)
         if is_staged(self.store):
             return StagedChange(self, exclusive=exclusive)
         if exclusive and self.store.exists():
@@ -134,10 +156,28 @@ class Writer:
             return SessionChange(self, replaces=True)
         return MarkedChange(self, mark)
 
-    def _recover(self) -> None:
+    def recover(self) -> None:
+        """Undo the change that failed, or finish it if its commit is in the store."""
         self.lock.check()
+        last = self._last
+        is_last = last is not None and self.store.get(LAST_RECORD) == last.encode()
+        self._is_outdated |= last is not None and is_last and last.is_committed(self.store)
+        recover(self.store, self.sync)
+
+    @contextmanager
+    def committing(self, last: LastRecord) -> Iterator[None]:
+        """Remember the last record of a change until the block ends without an error."""
+        self._last = last
+        yield
+        self._last, self._is_outdated = None, False
+
+    def is_committed(self) -> None:
+        """Remember that the change is in the store, whatever error follows."""
+        self._is_outdated = True
+
+    def _recover(self) -> None:
         try:
-            recover(self.store, self.sync)
+            self.recover()
         except FAILURES as error:
             raise StoreError(
                 f"an earlier change could not be undone yet ({error})",
@@ -196,7 +236,7 @@ class Change:
     """What becomes visible with one commit. A block that ends without `commit` undoes it.
 
     This class is for a store that nobody sees before the commit, or that is not shared: everything is set at once. In
-    another process a change is one of this class too: tasks may set keys below nodes that were announced.
+    another process a change is `Puts`.
 
     Attributes
     ----------
@@ -212,7 +252,7 @@ class Change:
         self._is_over = False
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Change, (self._store,)
+        return Puts, (self._store.unwrapped,)
 
     def __enter__(self) -> Self:
         return self
@@ -279,13 +319,19 @@ class Change:
         self.describe(documents)
         self.drain()
 
+    def kept(self, path: str, is_whole: Callable[[str, bytes], bool]) -> frozenset[str]:
+        """Return the keys of the chunks of an array that a killed writer of the same new file has left.
+
+        If the machine may have been restarted since, ``is_whole`` is asked about each key and value.
+        """
+        return frozenset()
+
     def drain(self) -> None:
         """Wait until everything that was put is in the store."""
         self._store.drain()
 
     def end_task(self) -> None:
         """Wait for the puts of a task, in a process that received it; elsewhere the commit waits for all."""
-        self._store.end_task()
 
     def commit(self, documents: Mapping[str, bytes], root: Root) -> int:
         """Set documents of nodes, then those of the ``root``, the first of which makes everything visible.
@@ -309,6 +355,16 @@ class Change:
         self._is_over = True
 
 
+class Puts(Change):
+    """A change in another process, which received a task: it sets keys below nodes that were announced."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(QueuedStore(store))
+
+    def end_task(self) -> None:
+        self.drain()
+
+
 # ---- a change in place ----------------------------------------------------------------------------------------------
 
 
@@ -323,6 +379,7 @@ class JournalledChange(Change):
         self._id = uuid.uuid4().hex
         self._mutex = threading.RLock()
         self._records = 0
+        self._is_broken = False
         self._root = tuple(root)
         self._recorded: set[str] = set()
         self._stored_root: dict[str, bytes | None] = {}
@@ -342,7 +399,7 @@ class JournalledChange(Change):
     def __reduce__(self) -> tuple[Any, ...]:
         with self._mutex:
             self._record()  # the announcements of nodes: other processes record nothing
-        return Change, (QueuedStore(self._store),)
+        return Puts, (self._store,)
 
     @property
     def is_open(self) -> bool:
@@ -396,6 +453,7 @@ class JournalledChange(Change):
 
     def _may_be_set(self, key: str) -> bool:
         """Return whether a key may be set now; the announcement of a new node is recorded before a key below it."""
+        self._check_usable()
         if self.is_created(key):
             if self._to_create:
                 self._record()
@@ -424,6 +482,7 @@ class JournalledChange(Change):
 
     def hide(self, mark: Root, documents: Mapping[str, bytes]) -> None:
         with self._mutex:
+            self._writer.lock.check()  # as a commit: the mark takes the consolidated document away
             differing = self._record(documents, mark=mark)
             self._queue.drain()
             set_mark(self._store, mark, self._sync)
@@ -442,6 +501,7 @@ class JournalledChange(Change):
 
         The documents are set by the caller, as is the ``root``, with which the record is the last one.
         """
+        self._check_usable()
         coming = dict(documents or {})
         rooted = [key for key in dict.fromkeys((*self._root, *(mark or ()))) if key not in self._recorded]
         small = [key for key in dict.fromkeys((*self._waiting, *coming)) if self._is_replaced(key)]
@@ -486,12 +546,24 @@ class JournalledChange(Change):
         self._bytes = 0
         return coming
 
+    def _check_usable(self) -> None:
+        """Refuse to go on in a fork, or after a record that may not be in the store: that could not be undone."""
+        if not self._writer.lock.is_held:
+            self._writer.lock.check()
+        if self._is_broken:
+            raise StoreError(
+                "an earlier part of this change could not be recorded, and the change cannot be continued",
+                store=self._store.location,
+                remedy="Repeat the change when the store takes values again.",
+            )
+
     def _is_replaced(self, key: str) -> bool:
         """Return whether the old value of a key has to be recorded, if it has one."""
         return not (key in self._new or key in self._recorded or self.is_created(key))
 
     def _put_record(self, record: Record) -> None:
         """Set a record, and put aside the large values that it names."""
+        self._is_broken = True
         if not self._records:
             self._writer.lock.check()
             self._store.delete_unfinished([""])  # a first record whose writer died while it was written
@@ -509,6 +581,7 @@ class JournalledChange(Change):
         self._recorded.update(record.old, record.absent, record.aside)
         self._to_create, self._to_stream = [], []
         self._new.clear()
+        self._is_broken = False
 
     def _put_documents(self, documents: Root) -> None:
         """Set documents, after all chunks are in the store."""
@@ -554,12 +627,17 @@ class JournalledChange(Change):
             self._sync()  # the last record is the commit
         self._writer.lock.check()
         last = LastRecord(self._id, {key: digest(text) for key, text in commit.items()}, rest, self._gone)
+        with self._writer.committing(last):
+            self._commit_last(last, commit, rest)
+
+    def _commit_last(self, last: LastRecord, commit: Root, rest: Root) -> None:
         with self._writer.unfinished():
             for step in ({LAST_RECORD: last.encode()}, commit):
                 self._set_commit(step, lambda: self._has(LAST_RECORD, last.encode()) and last.is_committed(self._store))
                 self._sync()
+        self._writer.is_committed()
         self._is_over = True  # committed, even if what follows fails
-        self._count += len(differing) + len(self._gone) + len(self._late)
+        self._count += len(commit) + len(rest) + len(self._gone) + len(self._late)
         try:
             with self._writer.unfinished():
                 self._finish(rest)
@@ -602,8 +680,7 @@ class JournalledChange(Change):
             return
         try:
             with self._writer.unfinished():
-                self._writer.lock.check()
-                recover(self._store, self._sync)
+                self._writer.recover()
         except FAILURES as failed:
             if error is None:
                 raise
@@ -644,32 +721,37 @@ class StagedChange(Change):
     """A new local folder or zip file, which is made beside its place and renamed."""
 
     def __init__(self, writer: Writer, *, exclusive: bool) -> None:
-        folder, zip_file = writer.store.folder, writer.store.zip_file
-        self._target = folder or zip_file or ""
+        self._writer = writer
+        self._exclusive = exclusive
+        self._target = writer.store.folder or writer.store.zip_file or ""
         self._partial = partial_path(self._target)
         self._close: Callable[[], None] = no_sync
         with os_errors(self._target, "written"):
-            os.makedirs(self._partial if folder else os.path.dirname(self._target), exist_ok=not folder)
-            if folder:
-                super().__init__(LocalStore(self._partial, replace=False, location=writer.store.location))
-            else:
-                from hdmf_zarr_backend.stores.zip import NewZipStore  # on use: readers do not need zipfile
+            super().__init__(self._new_store(writer.store.location))
 
-                archive = NewZipStore(self._partial, writer.store.location)
-                super().__init__(archive)
-                self._close = archive.close
-        self._writer = writer
-        self._exclusive = exclusive
+    def _new_store(self, location: str) -> Store:
+        if self._writer.store.folder:
+            os.makedirs(self._partial)
+            return NewFolder(self._partial, location)
+        from hdmf_zarr_backend.stores.zip import NewZipStore  # on use: readers do not need zipfile
+
+        os.makedirs(os.path.dirname(self._target), exist_ok=True)
+        archive = NewZipStore(self._partial, location)
+        self._close = archive.close
+        return archive
 
     def _complete(self, root: Root) -> None:
         super()._complete(root)
         self._writer.lock.check()
         with os_errors(self._target, "written"):
-            self._close()
+            self._before_the_rename()
             move_into_place(self._partial, self._target, exclusive=self._exclusive, durable=self._writer.durable)
         with suppress(OSError):  # the new file is complete, whatever is left beside it
             # obsolete, because the file was made in another way
             self._writer.discard(*interrupted_conversions(self._target), *records_of_conversions(self._target))
+
+    def _before_the_rename(self) -> None:
+        self._close()
 
     def abort(self, error: BaseException | None = None) -> None:
         if self._is_over:
@@ -678,6 +760,58 @@ class StagedChange(Change):
         with suppress(OSError, ValueError):
             self._close()
         self._writer.discard(self._partial)
+
+
+class ResumableChange(StagedChange):
+    """A new local folder that another run can continue, because its chunks are renamed into place one by one.
+
+    The folder is kept if the process dies, is interrupted or stopped (KeyboardInterrupt, SystemExit) or loses its
+    workers; if this run was asked to continue one, also after an error of the store or the system. After other errors,
+    which would come again, it is removed.
+    """
+
+    def __init__(self, writer: Writer, resumption: Resumption, *, exclusive: bool) -> None:
+        self._resumption = resumption
+        super().__init__(writer, exclusive=exclusive)
+
+    def _new_store(self, location: str) -> Store:
+        self._folder = ResumableFolder.begin(self._target, location, self._resumption, self._writer.discard)
+        self._partial = self._folder.path
+        self._new = NewFolder(self._partial, location, is_kept=True, is_resumed=self._folder.is_resumed)
+        return self._new
+
+    def kept(self, path: str, is_whole: Callable[[str, bytes], bool]) -> frozenset[str]:
+        keys = self._new.chunks_below(path) if self._folder.is_resumed else []
+        if self._folder.is_doubtful:
+            keys = [key for key in keys if is_whole(key, self._new.get(key) or b"")]
+        return frozenset(keys)
+
+    def _complete(self, root: Root) -> None:
+        self._writer.lock.check()
+        if self._folder.is_resumed:
+            self._new.delete_partial()
+        super()._complete(root)
+
+    def _before_the_rename(self) -> None:
+        self._folder.end()
+
+    def abort(self, error: BaseException | None = None) -> None:
+        if self._is_over:
+            return
+        is_kept = isinstance(error, (StoreError, ResourceError, OSError)) and self._resumption.is_asked
+        if isinstance(error, (KeyboardInterrupt, SystemExit)):
+            error.add_note(f"The finished part of {self.location!r} is kept; continue with resume=True (--resume).")
+            is_kept = True
+        elif isinstance(error, WorkerLostError):
+            error.locate(self)
+            error.remedy = "The finished part is kept; pass resume=True to continue."
+            error.remedy_cli = "The finished part is kept; `zarrio convert --resume` continues."
+            is_kept = True
+        if is_kept:
+            self._is_over = True
+            return
+        super().abort(error)
+        self._writer.discard(self._partial + RECORD)
 
 
 class MarkedChange(Change):

@@ -78,7 +78,7 @@ def _forwarded(name: str) -> Callable[..., Any]:
 # methods with a default in Store that the wrapped store may override; the other defaults call these
 for _name in (
     "get_many", "get_ranges", "open_value", "inlined", "pin", "create", "link_value", "delete_below",
-    "delete_unfinished", "drain", "abandon", "end_task", "sync", "complete_chunks", "list_documents", "list_prefix",
+    "delete_unfinished", "drain", "abandon", "sync", "list_documents", "list_prefix",
     "is_empty_folder", "state", "keys_outside", "names_without_values", "is_blocked", "check_inside", "neighbour",
     "check_url",
 ):  # fmt: skip
@@ -104,8 +104,8 @@ class InlinedStore(WrapperStore):
 
     def get_many(self, keys: Iterable[str]) -> dict[str, bytes]:
         wanted = list(keys)
-        missing = [key for key in wanted if key not in self.values]
-        values = {key: self.values[key] for key in wanted if key in self.values}
+        values = {key: value for key in wanted if (value := self.values.get(key)) is not None}
+        missing = [key for key in wanted if key not in values]
         return {**values, **self.store.get_many(missing)} if missing else values
 
     def get_ranges(self, key: str, ranges: Sequence[Range]) -> list[bytes] | None:
@@ -127,10 +127,9 @@ class QueuedStore(WrapperStore):
         self._bytes = 0
         self._failed: BaseException | None = None
         self._changed = threading.Condition()
-        self._is_copy = False
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _copy_of, (self.store,)  # in another process, which has its own queue and ends each task with `end_task`
+        return QueuedStore, (self.store,)  # another process has its own queue
 
     # ---- writing ----------------------------------------------------------------------------------------------------
 
@@ -184,10 +183,6 @@ class QueuedStore(WrapperStore):
         with suppress(*_PUT_ERRORS):
             self.flush()
 
-    def end_task(self) -> None:
-        if self._is_copy:
-            self.flush()
-
     def delete(self, keys: Iterable[str]) -> None:
         """Delete those ``keys`` that exist, after all running puts."""
         gone = list(keys)
@@ -228,9 +223,3 @@ class QueuedStore(WrapperStore):
 
     def exists(self) -> bool:
         return bool(self._pending) or self.store.exists()
-
-
-def _copy_of(store: Store) -> QueuedStore:
-    copy = QueuedStore(store)
-    copy._is_copy = True
-    return copy

@@ -12,8 +12,8 @@ from dataclasses import asdict
 from typing import Any
 
 from hdmf_zarr_backend.arrays.codecs import chunk_codec
-from hdmf_zarr_backend.arrays.shards import inner_grid, shard_named
-from hdmf_zarr_backend.errors import ModeError, ReadOnlyStoreError, ValueRefusedError, at
+from hdmf_zarr_backend.arrays.shards import inner_grid, shard_named, split_shard
+from hdmf_zarr_backend.errors import DamagedFileError, ModeError, ReadOnlyStoreError, ValueRefusedError, at
 from hdmf_zarr_backend.execution.executors import Runner, runner
 from hdmf_zarr_backend.execution.tasks import (
     TASK_BYTES,
@@ -36,6 +36,7 @@ from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.journal import Root
 from hdmf_zarr_backend.stores.json_text import dump
 from hdmf_zarr_backend.stores.lock import Holder
+from hdmf_zarr_backend.stores.resumable import Resumption
 from hdmf_zarr_backend.stores.transaction import Change
 from hdmf_zarr_backend.stores.transaction import Writer as StoreWriter
 from hdmf_zarr_backend.transfer.iterators import WAITING_BYTES, GrowingArray
@@ -101,6 +102,7 @@ def new_file(
     exclusive: bool = False,
     options: WriteOptions = DEFAULT_OPTIONS,
     writer: StoreWriter | None = None,
+    resume: Resumption | None = None,
 ) -> Iterator[Change]:
     """Yield the change that makes a new file with nodes at ``paths``; the block commits it."""
     unwrapped = store.unwrapped
@@ -113,7 +115,7 @@ def new_file(
         else StoreWriter(unwrapped, replaces=True, durable=options.durable) as own
     ):
         mark = _being_written(zarr_format)
-        with own.new_file(mark, exclusive=exclusive) as change:
+        with own.new_file(mark, exclusive=exclusive, resume=resume) as change:
             yield change
 
 
@@ -127,6 +129,19 @@ def _being_written(zarr_format: int) -> Root:
     # the attributes first: without them the root would look complete
     mark = {key: dump(text) for key, text in sorted(documents.items())}
     return {**mark, zarr2.CONSOLIDATED: None, zarr3.DOCUMENT: None}
+
+
+def _decodes(name: str, value: bytes, stored: StoredArray) -> bool:
+    """Return whether a chunk or a shard of an array is whole."""
+    shard = None if stored.shards is None else shard_named(stored, name)
+    if not value or (stored.shards is not None and shard is None):
+        return False
+    try:
+        for chunk in [value] if shard is None else split_shard(value, stored, shard):
+            chunk_codec(stored).decode(chunk, stored.chunks)
+    except DamagedFileError:
+        return False
+    return True
 
 
 _LARGE_BYTES = 2**20
@@ -285,7 +300,7 @@ class Writer:
         to_send: bool = False,
     ) -> Iterator[ChunkTask]:
         """Yield tasks for the missing chunks of an array."""
-        complete = self._change.reader.complete_chunks(path, stored)
+        complete = self._change.kept(path, lambda key, value: _decodes(key.removeprefix(f"{path}/"), value, stored))
         if complete:
             values = stored.size * chunk_codec(stored).dtype.itemsize
             size = chunk_bytes(stored) * math.prod(inner_grid(stored))
