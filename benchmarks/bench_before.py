@@ -194,24 +194,24 @@ def prepare(folder: Path) -> dict[str, Any]:
     return {}
 
 
-def _to_zarr(zarr_format: Literal[2, 3]) -> Callable[[Path, int], Work]:
+def _to_zarr(zarr_format: Literal[2, 3], *, check: bool = True) -> Callable[[Path, int], Work]:
     def job(folder: Path, number: int) -> Work:
         def work() -> None:
             from hdmf_zarr_backend import convert
 
-            convert(folder / "small.nwb", folder / f"made{number}.zarr", zarr_format=zarr_format)
+            convert(folder / "small.nwb", folder / f"made{number}.zarr", zarr_format=zarr_format, check=check)
 
         return work
 
     return job
 
 
-def _to_hdf5(zarr_format: Literal[2, 3]) -> Callable[[Path, int], Work]:
+def _to_hdf5(zarr_format: Literal[2, 3], *, check: bool = True) -> Callable[[Path, int], Work]:
     def job(folder: Path, number: int) -> Work:
         def work() -> None:
             from hdmf_zarr_backend import convert
 
-            convert(folder / f"small.{zarr_format}.zarr", folder / f"made{number}.nwb")
+            convert(folder / f"small.{zarr_format}.zarr", folder / f"made{number}.nwb", check=check)
 
         return work
 
@@ -300,6 +300,10 @@ JOBS: dict[str, Callable[[Path, int], Work]] = {
     "hdf5 -> zarr 3": _to_zarr(3),
     "zarr 2 -> hdf5": _to_hdf5(2),
     "zarr 3 -> hdf5": _to_hdf5(3),
+    "hdf5 -> zarr 2, unchecked": _to_zarr(2, check=False),
+    "hdf5 -> zarr 3, unchecked": _to_zarr(3, check=False),
+    "zarr 2 -> hdf5, unchecked": _to_hdf5(2, check=False),
+    "zarr 3 -> hdf5, unchecked": _to_hdf5(3, check=False),
     "open, read": _read,
     "open, append a row": _append,
     "write": _write,
