@@ -81,10 +81,7 @@ _NO_STAGING = Refusal("a file is replaced key by key, and marked as incomplete u
 REFUSALS: dict[str, dict[str, Refusal]] = {
     "local": {},
     "zip": {"append": Refusal("a zip file is written in one pass", ReadOnlyStoreError)},
-    "memory": {
-        "staging": _NO_STAGING,
-        "processes": Refusal("memory is one process's", subprocess.CalledProcessError),
-    },
+    "memory": {"staging": _NO_STAGING, "processes": Refusal("memory is one process's", subprocess.CalledProcessError)},
     "s3": {"staging": _NO_STAGING},
 }
 """What a kind of store cannot do."""

@@ -137,11 +137,7 @@ def names_and_numbers() -> GroupBuilder:
 @pytest.mark.parametrize("strict", [False, True], ids=["default", "strict"])
 def test_our_files_have_the_findings_that_are_listed_and_no_others(tmp_path, strict):
     write_builder(tmp_path / "builders.zarr", names_and_numbers(), write_options=WriteOptions(strict_json=strict))
-    with NWBZarrIO(
-        tmp_path / "rich.zarr",
-        "w",
-        write_options=WriteOptions(strict_json=strict, nczarr=strict),
-    ) as io:
+    with NWBZarrIO(tmp_path / "rich.zarr", "w", write_options=WriteOptions(strict_json=strict, nczarr=strict)) as io:
         io.write(samples.rich_nwbfile())
     reports = [conformance(tmp_path / name) for name in ("builders.zarr", "rich.zarr")]
     assert [report.violations for report in reports] == [[], []]

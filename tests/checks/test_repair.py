@@ -14,16 +14,7 @@ import zarr
 
 from hdmf_zarr_backend import ZarrIO, consolidate, convert, repair, verify
 from hdmf_zarr_backend.errors import ConflictError, MetadataError, ReadOnlyStoreError, StoreError, StoreNotFoundError
-from tests.checks.test_verify import (
-    attributes_of,
-    change_attributes,
-    chunk,
-    found,
-    is_v3,
-    links_of,
-    store,
-    written,
-)
+from tests.checks.test_verify import attributes_of, change_attributes, chunk, found, is_v3, links_of, store, written
 from tests.places import stored_files
 
 __all__ = ["store", "written"]
@@ -187,11 +178,7 @@ def test_what_only_the_consolidated_document_has_is_written_back(store, what):
     assert verify(store).is_sound
 
 
-SPOILED = {
-    "cut": lambda data: data[:-1],
-    "empty": lambda data: b"",
-    "longer": lambda data: data + b"x" * 9,
-}
+SPOILED = {"cut": lambda data: data[:-1], "empty": lambda data: b"", "longer": lambda data: data + b"x" * 9}
 
 
 @pytest.mark.parametrize("spoil", SPOILED.values(), ids=SPOILED)

@@ -149,10 +149,7 @@ def repack(source: Path, folder: Path, backend: str) -> None:
         import h5py
 
         with h5py.File(target) as file:
-            same(
-                np.asarray(file["acquisition/ElectricalSeries/data"]),
-                session().acquisition["ElectricalSeries"].data,
-            )
+            same(np.asarray(file["acquisition/ElectricalSeries/data"]), session().acquisition["ElectricalSeries"].data)
 
 
 def main() -> None:

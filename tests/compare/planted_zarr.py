@@ -127,11 +127,7 @@ PLANTED: dict[str, tuple[str, str, Callable[[Parts], object]]] = {
     "limit": ("maxshape", "/numbers", lambda p: p.maxshapes.update(numbers=(8, 4))),
     "no limit known": ("maxshape", "/numbers", lambda p: p.maxshapes.clear()),
     "chunks": ("chunks", "/numbers", lambda p: p.options.update(numbers={"chunks": (6, 2)})),
-    "codec": (
-        "filters",
-        "/numbers",
-        lambda p: p.options.update(numbers={"chunks": (3, 2), "compressor": False}),
-    ),
+    "codec": ("filters", "/numbers", lambda p: p.options.update(numbers={"chunks": (3, 2), "compressor": False})),
     "fill": ("fill", "/floats", lambda p: p.options.update(floats={"fillvalue": 8.0})),
     "no fill": ("fill", "/floats", lambda p: p.options.pop("floats")),
     "number": ("value", "/numbers", put("numbers", (5, 3), 99)),

@@ -13,13 +13,7 @@ import h5py
 import numpy as np
 import pytest
 
-from hdmf_zarr_backend.comparison import (
-    KINDS,
-    Difference,
-    compare,
-    open_content,
-    summarise,
-)
+from hdmf_zarr_backend.comparison import KINDS, Difference, compare, open_content, summarise
 from hdmf_zarr_backend.model.content import DatasetContent, NodeContent
 from hdmf_zarr_backend.model.elements import Element, Reference
 from tests.compare.planted import PLANTED, SPEC, changed, field, places, put, write_sample

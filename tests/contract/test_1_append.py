@@ -182,8 +182,7 @@ def test_columns_are_added(folder):
 
 @APPEND
 @pytest.mark.parametrize(
-    ("rows", "length", "dtype"),
-    [(3, 100, "uint16"), pytest.param(2, 40_000, "uint32", marks=pytest.mark.slow)],
+    ("rows", "length", "dtype"), [(3, 100, "uint16"), pytest.param(2, 40_000, "uint32", marks=pytest.mark.slow)]
 )
 def test_an_index_grows_beyond_its_type(folder, rows, length, dtype):
     """The smallest unsigned integer was enough for the rows that there were (HDF5IO gives up here)."""

@@ -101,7 +101,4 @@ def test_plain_hdf5_and_files_without_a_schema_have_no_names(folder, tmp_path, z
     with h5py.File(tmp_path / "plain.h5", "w") as file:
         file["data"] = np.zeros((3, 4))
     convert(tmp_path / "plain.h5", tmp_path / "plain.zarr", zarr_format=zarr_format)
-    assert names(tmp_path / "plain.zarr") in (
-        {"data": ["_anonymous3", "_anonymous4"]},
-        {"data": [None, None]},
-    )
+    assert names(tmp_path / "plain.zarr") in ({"data": ["_anonymous3", "_anonymous4"]}, {"data": [None, None]})

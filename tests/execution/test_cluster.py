@@ -41,10 +41,7 @@ def running(tool: str, *arguments: str, folder: Path) -> Iterator[subprocess.Pop
     """Run one of dask's servers as users do, and end it."""
     code = f"import sys; from distributed.cli.{tool} import main; sys.exit(main())"
     process = subprocess.Popen(
-        [sys.executable, "-c", code, *arguments],
-        cwd=folder,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
+        [sys.executable, "-c", code, *arguments], cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     try:
         yield process

@@ -17,13 +17,7 @@ from hdmf_zarr_backend.interop import add_nczarr
 from hdmf_zarr_backend.options import WriteOptions
 from tests import samples
 from tests.interop.exchange import arrays_in
-from tests.interop.test_matrix import (
-    GAPS,
-    NO_JSON,
-    ask_zarrita,
-    is_odd_for_zarrita,
-    write_matrix_file,
-)
+from tests.interop.test_matrix import GAPS, NO_JSON, ask_zarrita, is_odd_for_zarrita, write_matrix_file
 from tests.javascript import run_node
 from tests.options import arguments
 

@@ -198,11 +198,7 @@ def test_a_name_has_one_length_in_a_group(tmp_path):
 
 @pytest.mark.parametrize(
     ("document", "key", "value"),
-    [
-        (".zattrs", "odd", [1, "x"]),
-        (".zattrs", "_ARRAY_DIMENSIONS", [None]),
-        (".zarray", "filters", []),
-    ],
+    [(".zattrs", "odd", [1, "x"]), (".zattrs", "_ARRAY_DIMENSIONS", [None]), (".zarray", "filters", [])],
     ids=["list", "nameless", "filters"],
 )
 def test_what_ends_the_process_of_netcdf_is_not_listed(tmp_path, document, key, value):

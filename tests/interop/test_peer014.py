@@ -99,9 +99,7 @@ def act(path):
 def ours3(sources: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """All files converted by us to format 3, and one that was written by us."""
     folder = tmp_path_factory.mktemp("ours3")
-    made = {
-        "rich_as_written": samples.write_zarr(folder / "rich_as_written.nwb.zarr", zarr_format=3),
-    }
+    made = {"rich_as_written": samples.write_zarr(folder / "rich_as_written.nwb.zarr", zarr_format=3)}
     for name, source in sources.items():
         try:
             convert(source, folder / f"{name}.nwb.zarr", zarr_format=3)

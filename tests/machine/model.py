@@ -15,10 +15,7 @@ from hdmf_zarr_backend.dataio import ZarrDataIO
 Content: TypeAlias = dict[str, Any]
 """``{path: what is there}``: kind, attributes, type, shape and values, comparable with ``==``."""
 
-ROWS: dict[str, tuple[str, ...]] = {
-    "numbers and text": ("number", "text"),
-    "all": ("number", "text", "object"),
-}
+ROWS: dict[str, tuple[str, ...]] = {"numbers and text": ("number", "text"), "all": ("number", "text", "object")}
 """The compound types of rows, by the names of their fields."""
 
 _FIELDS: dict[str, Any] = {"number": "int32", "text": "text", "object": {"reftype": "object", "target_type": "Group"}}

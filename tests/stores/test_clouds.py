@@ -10,12 +10,7 @@ from hdmf.testing import TestCase
 from pynwb import TimeSeries
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, ZarrIO
-from hdmf_zarr_backend.errors import (
-    StoreLockedError,
-    StoreNotFoundError,
-    StoreRefusedError,
-    StoreUnreachableError,
-)
+from hdmf_zarr_backend.errors import StoreLockedError, StoreNotFoundError, StoreRefusedError, StoreUnreachableError
 from hdmf_zarr_backend.stores.fsspec import FsspecStore
 from hdmf_zarr_backend.stores.obstore import ObjectStore
 from hdmf_zarr_backend.stores.opening import open_store

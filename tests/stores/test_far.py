@@ -324,10 +324,7 @@ def test_pynwb_reads_urls_and_zip_files_by_the_other_name(web):
 @pytest.mark.parametrize("mode", ["r", "w", "a"])
 def test_a_bucket_that_is_not_there(s3, options, mode):
     url = "s3://no-such-bucket-anywhere/a.zarr"
-    with (
-        pytest.raises(StoreError) as caught,
-        ZarrIO(url, mode, storage_options=getattr(s3, options)) as io,
-    ):
+    with pytest.raises(StoreError) as caught, ZarrIO(url, mode, storage_options=getattr(s3, options)) as io:
         io.write_builder(trees.root(note="x"))
     assert isinstance(caught.value, StoreNotFoundError)
     assert caught.value.store == url
@@ -388,10 +385,7 @@ def test_what_a_failed_append_leaves_reads_as_before(s3):
     write_chunked(s3.url("a.zarr"), storage_options=s3.quick_options)
     for place in ("new/data/0", "new/data/.zarray", "a.zarr/.zmetadata"):
         s3.proxy.fault = lambda method, path, number, place=place: "403" if method == "PUT" and place in path else None
-        with (
-            pytest.raises(StoreRefusedError),
-            ZarrIO(s3.url("a.zarr"), "r+", storage_options=s3.quick_options) as io,
-        ):
+        with pytest.raises(StoreRefusedError), ZarrIO(s3.url("a.zarr"), "r+", storage_options=s3.quick_options) as io:
             builder = io.read_builder()
             builder.set_group(trees.group("new", trees.dataset("data", np.arange(3))))
             io.write_builder(builder)

@@ -216,12 +216,7 @@ def test_a_message_without_a_commit_is_refused(repository, tmp_path):
 def test_convert_copies_a_file_of_format_3(repository, tmp_path, zarr_format):
     """It is the only format that there is in Icechunk."""
     source = samples.write_zarr(tmp_path / "a.zarr", samples.rich_nwbfile(), zarr_format=3)
-    convert(
-        source,
-        repository.writable_session("main"),
-        zarr_format=zarr_format,
-        write_options=message("a copy"),
-    )
+    convert(source, repository.writable_session("main"), zarr_format=zarr_format, write_options=message("a copy"))
     found = repository.readonly_session("main")
     assert compare(source, found) == []
     with NWBZarrIO(found.store, "r") as io:

@@ -16,13 +16,7 @@ import pytest
 from fsspec.implementations.dirfs import DirFileSystem
 from zarr import storage as zarr_storage
 
-from hdmf_zarr_backend.errors import (
-    ReadOnlyStoreError,
-    StoreError,
-    StoreFullError,
-    StoreNotFoundError,
-    UsageError,
-)
+from hdmf_zarr_backend.errors import ReadOnlyStoreError, StoreError, StoreFullError, StoreNotFoundError, UsageError
 from hdmf_zarr_backend.model.link_sources import resolve_source
 from hdmf_zarr_backend.stores import remote, wrappers
 from hdmf_zarr_backend.stores.base import Abilities

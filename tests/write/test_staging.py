@@ -371,10 +371,7 @@ def test_a_disk_that_fails_to_flush_is_reported_and_the_old_file_stays(tmp_path,
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
     monkeypatch.setattr(store_files, "sync_files", fail)
-    with (
-        pytest.raises(StoreError, match="Input/output error"),
-        staged(str(target), durable=True) as keys,
-    ):
+    with pytest.raises(StoreError, match="Input/output error"), staged(str(target), durable=True) as keys:
         keys.set(".zgroup", b"new")
     assert stored_files(tmp_path) == {"a.zarr/.zgroup": b"old"}
 
