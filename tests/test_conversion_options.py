@@ -34,18 +34,12 @@ def source(tmp_path: Path) -> Path:
     return path
 
 
-# ---- codecs ---------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("codec", ["lz77", None, 3, {"level": 1}, "Keep"], ids=str)
 @pytest.mark.parametrize("call", [convert, dry_run])
 def test_invalid_codecs_are_refused(source: Path, tmp_path: Path, codec: Any, call: Any) -> None:
     with pytest.raises(UsageError, match="codec"):
         call(source, tmp_path / "a.zarr", codec=codec)
     assert not (tmp_path / "a.zarr").exists()
-
-
-# ---- options --------------------------------------------------------------------------------------------------------
 
 
 ANY: list[dict[str, Any]] = [{"codec": "zstd"}, {"resume": True}, {"strict_json": True}]
@@ -77,9 +71,6 @@ def test_an_hdf5_file_at_a_url_is_not_copied(tmp_path: Path, url: str) -> None:
     assert url in str(caught.value)
 
 
-# ---- strict JSON ----------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("zarr_format", [2, 3])
 def test_documents_are_strict_json_on_request(source: Path, tmp_path: Path, zarr_format: Any) -> None:
     def refuse(token: str) -> None:
@@ -99,9 +90,6 @@ def test_documents_are_strict_json_on_request(source: Path, tmp_path: Path, zarr
         assert found["resolution"].dtype == "f8"
         assert found["range"].tolist() == [1.0, np.inf]
         assert found["range"].dtype == "f4"
-
-
-# ---- shards ---------------------------------------------------------------------------------------------------------
 
 
 def test_chosen_shards_fit_into_the_budget_of_a_store_of_complete_values(tmp_path: Path) -> None:
@@ -137,9 +125,6 @@ def test_a_shard_goes_to_a_bucket_in_parts(tmp_path: Path, s3: S3Server) -> None
     assert s3.contents("a.zarr")[key.removeprefix("a.zarr/")] == (tmp_path / key).read_bytes()
 
 
-# ---- external raw files ---------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("call", [convert, dry_run])
 def test_a_raw_file_that_is_missing_is_named(tmp_path: Path, call: Any) -> None:
     raw, path, other = tmp_path / "raw.bin", tmp_path / "a.h5", tmp_path / "b.h5"
@@ -155,9 +140,6 @@ def test_a_raw_file_that_is_missing_is_named(tmp_path: Path, call: Any) -> None:
     assert (found.path, found.b) == ("/box/x", None)
     assert re.search(r"external file '.*raw\.bin', which does not exist", str(found.a))
     assert "hdf5plugin" not in str(found.a)
-
-
-# ---- largest shapes of rows -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("formats", [(2, 3), (3, 2), (2, 2)], ids=str)

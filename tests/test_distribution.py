@@ -100,8 +100,6 @@ def test_what_was_built_installs_and_works(kind, built, tmp_path):
     )
 
 
-# ---- the first screen of the README ---------------------------------------------------------------------------------
-
 README = (ROOT / "README.md").read_text(encoding="utf-8").split("\n## Compatibility\n")[0]
 _BLOCK = re.compile(r"^```(console|python)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 

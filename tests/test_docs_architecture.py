@@ -58,9 +58,6 @@ def test_what_the_picture_of_the_data_flow_names_is_there(script):
     assert missing == []
 
 
-# ---- walks and answers ---------------------------------------------------------------------------------------------
-
-
 def section(title: str) -> str:
     """Return the text below a heading of the page, as far as the next one of its level."""
     page = (ROOT / "docs" / "explanation" / "architecture.md").read_text(encoding="utf-8")

@@ -60,9 +60,6 @@ def page() -> str:
     return PAGE.read_text(encoding="utf-8")
 
 
-# ---- examples ------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("name", [PAGE.name, PAGE_3.name])
 def test_every_block_of_json_is_an_example(script, name):
     text = PAGE.with_name(name).read_text(encoding="utf-8")
@@ -80,9 +77,6 @@ def test_what_the_note_of_format_3_may_say_is_on_a_page(folder):
 def test_the_pages_are_as_the_script_makes_them(script, folder):
     for path, text in script.pages(folder).items():
         assert path.read_text(encoding="utf-8") == text, f"{path.name}: {REPAIR}"
-
-
-# ---- sentences -----------------------------------------------------------------------------------------------------
 
 
 def test_the_version_is_in_the_root_of_every_file(folder):

@@ -121,8 +121,6 @@ def test_the_code_of_a_page_runs(name, folder, runner, s3, first, tmp_path):
         assert output == block.output, block.code
 
 
-# ---- the command line -----------------------------------------------------------------------------------------------
-
 _CONSOLE = re.compile(r"^```console\n(?P<text>.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
@@ -145,9 +143,6 @@ def test_a_call_is_one_that_the_command_line_takes(call, capsys):
         build_parser().parse_args(call)
     except SystemExit as stop:
         assert stop.code == 0, capsys.readouterr().err  # --help
-
-
-# ---- messages -------------------------------------------------------------------------------------------------------
 
 
 def texts(tree: ast.AST) -> Iterator[str]:
@@ -178,8 +173,6 @@ def is_raised(message: str, raised: str) -> bool:
 def test_a_message_of_the_page_on_troubles_is_one_of_this_package(message, raised):
     assert is_raised(message, raised)
 
-
-# ---- what the README shows of the command line ----------------------------------------------------------------------
 
 _SECONDS = re.compile(r"\bin \d+\.\d s\b")
 

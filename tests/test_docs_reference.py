@@ -27,9 +27,6 @@ REFERENCE = ROOT / "docs" / "reference"
 REPAIR = "run: python docs/_scripts/reference.py"
 
 
-# ---- what scripts write ---------------------------------------------------------------------------------------------
-
-
 @pytest.fixture(scope="module")
 def script() -> Iterator[ModuleType]:
     with pytest.MonkeyPatch.context() as patch:
@@ -55,8 +52,6 @@ def test_every_kind_of_finding_is_explained():
     page = (ROOT / "docs" / "how-to" / "verify.md").read_text(encoding="utf-8")
     assert [kind for kind in [*DAMAGE, *REMARKS] if f"| `{kind}` |" not in page] == []
 
-
-# ---- every public name is on a page ---------------------------------------------------------------------------------
 
 _NO_PAGE = {"__version__", "ZarrBackendError"}  # the latter is on the page of errors
 
@@ -127,9 +122,6 @@ def _find(name: str) -> Any:
     except ModuleNotFoundError:
         module, _, member = name.rpartition(".")
         return getattr(_find(module), member)
-
-
-# ---- docstrings -----------------------------------------------------------------------------------------------------
 
 
 class Public(NamedTuple):

@@ -50,9 +50,6 @@ def read(place: Any, name: str) -> Any:
         return io.read_builder().datasets[name].data[:]
 
 
-# ---- a store -------------------------------------------------------------------------------------------------------
-
-
 class Shelf(Store):
     """A store with the five abstract methods, and nothing else."""
 
@@ -87,9 +84,6 @@ def test_a_store_of_five_methods_is_written_read_and_changed(zarr_format):
         io.read_builder().datasets["numbers"].data.append(NUMBERS[:1])
     np.testing.assert_array_equal(read(shelf, "numbers")[-1], NUMBERS[0])
     assert not [key for key in shelf.values if "journal" in key]
-
-
-# ---- a codec -------------------------------------------------------------------------------------------------------
 
 
 class Inverted(Codec):  # type: ignore[misc]
@@ -132,9 +126,6 @@ def test_a_codec_that_is_not_registered_is_refused(tmp_path):
     assert not (tmp_path / "a.zarr").exists()
 
 
-# ---- a data type ---------------------------------------------------------------------------------------------------
-
-
 @formats
 def test_another_name_of_text_is_one_row_for_datasets_and_fields_of_rows(tmp_path, monkeypatch, zarr_format):
     monkeypatch.setitem(elements.WORDS, "uri", "text")
@@ -160,8 +151,6 @@ def test_a_type_that_another_library_adds_to_numpy_is_refused_by_name(tmp_path, 
     assert caught.value.path == "/added"
     assert not (tmp_path / "a.zarr").exists()
 
-
-# ---- an encoding ---------------------------------------------------------------------------------------------------
 
 KEY = "file.json"
 

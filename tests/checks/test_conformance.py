@@ -120,8 +120,6 @@ def test_a_planted_violation_is_found_and_nothing_else(rule, number):
     assert conformance(good()).counts == {}
 
 
-# ---- what we write --------------------------------------------------------------------------------------------------
-
 OURS = {"dtype-object", "ascii-key"}
 """Rules that find something in files of ours in strict JSON; `ACCEPTED` has the reasons."""
 

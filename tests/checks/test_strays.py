@@ -34,9 +34,6 @@ def lose(store: Path, array: str) -> None:
         (store / array / name).unlink(missing_ok=True)
 
 
-# ---- nodes without a document ---------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("array", ["numbers", "texts", "scalar", "box/target"])
 def test_an_array_whose_document_is_gone(store, array):
     lose(store, array)
@@ -108,9 +105,6 @@ def test_a_file_beside_the_nodes_is_no_chunk(store):
     for name in ("notes.txt", "box/readme.md", "1.txt", "box/5"):
         (store / name).write_text("words")
     assert verify(store).problems == []
-
-
-# ---- what is in the place of a chunk --------------------------------------------------------------------------------
 
 
 KINDS = [Path.mkdir] + [os.mkfifo] * hasattr(os, "mkfifo")

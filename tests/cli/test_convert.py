@@ -157,9 +157,6 @@ def test_nothing_is_converted_if_the_arguments_make_no_sense(calls, tmp_path, za
     assert not (tmp_path / "out").exists()
 
 
-# ---- with the real conversion ----------------------------------------------------------------------------------------
-
-
 def test_there_and_back_and_nothing_differs(nwb, zarrio):
     zarr, back = nwb.with_name("a.nwb.zarr"), nwb.with_name("b.nwb")
     assert main(["convert", str(nwb), str(zarr)]) == 0

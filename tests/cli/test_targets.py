@@ -73,9 +73,6 @@ def test_zarr_files_are_copied_into_a_folder(tmp_path, zarrio):
     zarrio("compare", path, tmp_path / "copies/a.zarr")
 
 
-# ---- what is there already ------------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def skipped(zarrio: Callable[..., Any]) -> Callable[..., list[bool]]:
     def run(*arguments: object) -> list[bool]:
@@ -151,9 +148,6 @@ def test_a_source_that_is_gone_is_told(nwb, tmp_path, zarrio, skipped):
     assert skipped(nwb, tmp_path / "z.zarr") == [False]
     nwb.unlink()
     assert "the file does not exist" in zarrio("convert", "--skip-existing", nwb, tmp_path / "z.zarr", code=2).err
-
-
-# ---- folders --------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture

@@ -95,9 +95,6 @@ def test_a_noted_type_cannot_be_nested_without_end(everything, tmp_path):
         compare(everything[1], other)
 
 
-# ---- real files ----------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.corpus
 @pytest.mark.filterwarnings("ignore:The link:hdmf.backends.warnings.BrokenLinkWarning")
 def test_a_converted_real_file_differs_in_nothing(some_nwbfiles, tmp_path):

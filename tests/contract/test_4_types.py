@@ -19,8 +19,6 @@ from tests.places import Place, contents, keys_of, put
 from tests.test_io import identical, read
 from tests.trees import dataset, group, read_builder, root, round_trip, write_builder
 
-# ---- attributes --------------------------------------------------------------------------------------------------
-
 
 @pytest.mark.parametrize(
     ("value", "comes_back"),
@@ -36,9 +34,6 @@ from tests.trees import dataset, group, read_builder, root, round_trip, write_bu
 def test_an_attribute_that_comes_back_as_with_hdf5(folder, value, comes_back):
     """What has no axes as a scalar; a list as an array."""
     assert identical(round_trip(folder / "file.zarr", root(it=value)).attributes["it"], comes_back)
-
-
-# ---- datasets ----------------------------------------------------------------------------------------------------
 
 
 def test_a_compound_scalar_with_text_and_references_stays_a_scalar(folder):
@@ -62,9 +57,6 @@ def test_none_in_a_row_is_refused_with_its_place(folder):
     fields = [{"name": "a", "dtype": "int32"}, {"name": "b", "dtype": "utf8"}]
     with pytest.raises(ValueRefusedError, match=r"element \[1, 1\].*None"):
         write_builder(folder / "file.zarr", root(dataset("it", [(1, "a"), (2, None)], fields)))
-
-
-# ---- NaN from other writers ----------------------------------------------------------------------------------------
 
 
 def as_others_write_it(place: Place, node: str, **attributes: Any) -> None:

@@ -28,9 +28,6 @@ def names(path: Place, node: str) -> list[str]:
     return found
 
 
-# ---- labels ------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("shape", "labels", "stored"),
     [
@@ -101,9 +98,6 @@ def test_the_labels_of_nwb(rich):
         assert io.read_builder()["acquisition/raw/data"].dimension_labels == ("num_times", "num_channels")
 
 
-# ---- doc ---------------------------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def documented(folder: Place) -> Place:
     path = folder / "file.nwb.zarr"
@@ -169,9 +163,6 @@ def test_it_stays_through_an_append(documented):
     with NWBZarrIO(documented) as io:
         trace = io.read_builder()["acquisition/trace"]
         assert (trace.attributes["comments"], "doc" in trace.attributes) == ("changed", False)
-
-
-# ---- maxshape ----------------------------------------------------------------------------------------------------
 
 
 def test_the_maxshape_of_a_builder_an_option_and_an_iterator(folder):

@@ -39,9 +39,6 @@ def check(path: Place) -> None:
         assert validate(io=io) == []
 
 
-# ---- extensions that only the file knows -------------------------------------------------------------------------
-
-
 def test_extensions_that_only_the_file_knows(extended):
     check(extended)
 
@@ -89,9 +86,6 @@ def test_one_namespace_and_what_it_needs(extended):
     assert set(loaded.namespaces) == {"hdmf-common", "hdmf-experimental", "core", "ndx-first"}
 
 
-# ---- versions ----------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("is_newer_first", [True, False])
 @pytest.mark.parametrize(
     ("older", "newest"),
@@ -128,9 +122,6 @@ def test_a_newer_version_is_added_by_an_append(folder, tmp_path):
     assert cached == {"0.1.0", "0.2.0"}
     assert ZarrIO.get_namespaces(path)["ndx-first"] == "0.2.0"
     assert read(path).acquisition["ndx-first"].comments == "changed"
-
-
-# ---- where they are, and how they travel -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("way", ["Zarr", "HDF5 and back"])

@@ -39,9 +39,6 @@ def local(tmp_path: Path) -> Path:
     return samples.write_zarr(tmp_path / "plain.nwb.zarr", samples.plain_nwbfile())
 
 
-# ---- validation and inspection -----------------------------------------------------------------------------------
-
-
 def test_the_errors_of_an_invalid_file_are_those_of_hdf5(folder, tmp_path):
     """A series without its unit, a rate that is text, and an attribute too much."""
     found = []
@@ -72,9 +69,6 @@ def test_nwbinspector_says_the_same_as_of_hdf5(rich, tmp_path, folder):
     if isinstance(folder, ZipFolder):
         found[1].remove(("check_file_extension", "root", "BEST_PRACTICE_SUGGESTION"))  # which knows no .zip
     assert found[0] == found[1]
-
-
-# ---- herd, tables, pictures --------------------------------------------------------------------------------------
 
 
 def _with_herd(path: Path, herd_path: str) -> None:
@@ -178,9 +172,6 @@ def test_pictures_for_notebooks(rich):
     assert data.stored_bytes() == stored > 0
 
 
-# ---- export of a changed container -------------------------------------------------------------------------------
-
-
 def test_export_with_new_ids(plain, folder):
     with NWBZarrIO(plain) as source, NWBZarrIO(folder / "new.zarr", "w") as io:
         nwbfile = source.read()
@@ -188,9 +179,6 @@ def test_export_with_new_ids(plain, folder):
         io.export(source, nwbfile)
     assert document(folder / "new.zarr", ".zattrs")["object_id"] != document(plain, ".zattrs")["object_id"]
     assert read(folder / "new.zarr").acquisition["trace"].data[1].tolist() == [3, 4, 5]
-
-
-# ---- closing, directories, paths, many files ---------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("mode", ["r", "r+"])

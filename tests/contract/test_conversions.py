@@ -49,9 +49,6 @@ def everything(shared_folder: Place, tmp_path_factory: pytest.TempPathFactory) -
     return there_and_back(write_everything(tmp_path_factory.mktemp("everything") / "all.h5"), shared_folder)
 
 
-# ---- nothing is lost ------------------------------------------------------------------------------------------------
-
-
 def test_one_of_everything_comes_back_as_it_was(everything: Rounds) -> None:
     assert differences(everything.source, everything.back) == []
 
@@ -96,9 +93,6 @@ def test_a_generated_nwb_file_comes_back_and_has_the_same_containers(folder: Pla
     assert differences(source, back) == []
     equal_containers(source, made)
     equal_containers(source, back)
-
-
-# ---- files that never were in HDF5 ----------------------------------------------------------------------------------
 
 
 def test_arrays_that_never_were_in_hdf5_get_a_sensible_layout(folder: Place, tmp_path: Path) -> None:
@@ -151,8 +145,6 @@ def test_what_loses_precision_is_not_applied_twice(folder: Place, tmp_path: Path
         assert (file["rounded"].compression, file["rounded"].shuffle) == ("gzip", True)
         assert file["packed"].scaleoffset == 0
 
-
-# ---- codecs, report, progress ---------------------------------------------------------------------------------------
 
 VALUES = np.arange(2**20, dtype="i4").reshape(2**14, 64)
 
@@ -207,9 +199,6 @@ def test_the_report_and_the_progress_say_what_was_done(folder: Place, tmp_path: 
         assert sum(done for (_, done), _ in progress.advance.call_args_list) == 800_020
         assert {path for (path, _), _ in progress.advance.call_args_list} == {"/group/x", "/hard", "/text"}
         progress.finish.assert_called_once_with()
-
-
-# ---- refusals ------------------------------------------------------------------------------------------------------
 
 
 def ragged() -> Any:

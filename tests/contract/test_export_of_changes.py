@@ -217,9 +217,6 @@ def test_an_export_with_link_data_says_that_it_copies(tmp_path: Path) -> None:
         exported(tmp_path, "zarr 2", lambda nwbfile: None, write_args={"link_data": True})
 
 
-# ---- two files -----------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("backend", [NWBHDF5IO, NWBZarrIO])
 def test_a_series_of_another_file_has_the_region_and_the_settings_that_were_chosen(
     tmp_path: Path, backend: Any
@@ -248,8 +245,6 @@ def test_a_series_of_another_file_has_the_region_and_the_settings_that_were_chos
         assert (merged.data.compressor, merged.data.chunks) == (GZip(1), (3, 2))
         assert merged.data[9].tolist() == [45.0, 46.0, 47.0, 48.0, 49.0]
 
-
-# ---- beside hdmf-zarr -----------------------------------------------------------------------------------------------
 
 _CONVERSION = """
 import json, sys, warnings
@@ -284,8 +279,6 @@ def test_a_production_conversion_keeps_all_that_hdmf_zarr_keeps(tmp_path: Path, 
     assert own["ElectricalSeries raw.data"][:2] == [[20_000, 4], gzip]
     assert own["VectorIndex spike_times_index.data"][2] == "uint32"
 
-
-# ---- codecs of HDF5 -------------------------------------------------------------------------------------------------
 
 SIZES = {"small": (100, (10,)), "joined": (500_000, (1000,)), "kept": (500_000, (50_000,)), "one chunk": (500, (500,))}
 
@@ -325,9 +318,6 @@ def test_text_keeps_the_compressor_of_hdf5(tmp_path: Path) -> None:
         tags = io.read().trials["tag"].data
         assert tags.compressor.get_config() == ZLIB
         assert list(tags[:]) == [f"t{number}" for number in range(10)]
-
-
-# ---- the file that was read -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("mode", ["r+", "a"])

@@ -122,9 +122,6 @@ def test_everything_is_what_an_eager_read_gives(path, eager):
     }
 
 
-# ---- what is touched, in any order ----------------------------------------------------------------------------------
-
-
 def steps(container: Any, chooser: random.Random) -> Any:
     """Return something that a container has: a field, a member, a child, its parent."""
     if isinstance(container, LabelledDict | dict):
@@ -207,9 +204,6 @@ def test_a_series_that_shares_data_is_made_when_it_is_asked_for(folder):
         series.data_link  # noqa: B018 - a property
 
 
-# ---- nothing is made before it is touched ---------------------------------------------------------------------------
-
-
 @pytest.fixture
 def damaged(folder):
     """Return a file in which one of many series cannot be made."""
@@ -245,9 +239,6 @@ def test_what_does_not_fit_its_type(folder):
         nwbfile.acquisition["many_03"]
     assert caught.value.path == "/acquisition/many_03"
     assert caught.value.store == str(path)
-
-
-# ---- dictionaries, copies, changes in memory ------------------------------------------------------------------------
 
 
 def test_the_members_are_a_dictionary_like_hdmfs(path):
@@ -319,9 +310,6 @@ def test_references_to_what_is_in_the_same_container(folder):
     assert all_shown(opened(path)) == all_shown(opened(path, lazy=False))
 
 
-# ---- what asks for everything ---------------------------------------------------------------------------------------
-
-
 def test_builders(path):
     with NWBZarrIO(path) as io, NWBZarrIO(path, lazy=False) as other:
         nwbfile = io.read()
@@ -362,9 +350,6 @@ def test_exports(path, folder, touched, tmp_path, eager):
         io.export(source, nwbfile, write_args={"link_data": False})
     with NWBHDF5IO(tmp_path / "export.nwb", "r") as io:
         assert {each.object_id for each in io.read().all_children()} == eager.keys()
-
-
-# ---- threads --------------------------------------------------------------------------------------------------------
 
 
 def test_threads_that_touch_the_same_objects(path, eager):

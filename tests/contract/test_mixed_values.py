@@ -343,8 +343,6 @@ def test_a_list_that_does_not_fit_is_refused_and_nothing_is_written(tmp_path, va
     assert not (tmp_path / "a.zarr").exists()
 
 
-# ---- masks ----------------------------------------------------------------------------------------------------------
-
 MASKED = np.ma.array([1.0, 2.0, 3.0], mask=[False, True, False])
 ROWS = np.ma.array([(1, 2.0), (3, 4.0)], dtype=[("a", "i4"), ("b", "f8")], mask=[(False, True), (False, False)])
 
@@ -381,9 +379,6 @@ def test_an_array_whose_mask_hides_nothing_is_stored(tmp_path):
     with ZarrIO(str(tmp_path / "a.zarr"), "r") as io:
         found = io.read_builder()
         assert found["a"].data[:].tolist() == found.attributes["x"].tolist() == [1.0, 2.0]
-
-
-# ---- rows and references ---------------------------------------------------------------------------------------------
 
 
 def test_rows_with_text_as_objects_are_stored(tmp_path, zarr_format):
@@ -429,9 +424,6 @@ def test_fields_of_masks_are_matched_by_name(tmp_path, zarr_format):
     with NWBZarrIO(str(tmp_path / "a.nwb.zarr"), "r") as io:
         masks = io.read().processing["ophys"][plane.name]["pixel_mask"].target.data[:]
         assert [(row["x"], row["y"], row["weight"]) for row in masks] == [(2, 1, 0.5), (3, 4, 0.25)]
-
-
-# ---- what hdmf makes of values --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -50,9 +50,6 @@ def everything_in(folder: Place) -> dict[str, dict[str, bytes]]:
     return {place.name: contents(place) for place in folder.iterdir()}
 
 
-# ---- nothing to read -----------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("mode", ["r", "r-", pytest.param("r+", marks=pytest.mark.needs("append"))])
 @pytest.mark.parametrize("io_class", [ZarrIO, NWBZarrIO])
 def test_a_path_that_does_not_exist(folder, mode, io_class):
@@ -67,9 +64,6 @@ def test_namespaces_of_a_path_that_does_not_exist(folder):
     with pytest.raises(StoreNotFoundError) as caught:
         ZarrIO.load_namespaces(NamespaceCatalog(), folder / "absent.zarr")
     check(caught.value, folder / "absent.zarr")
-
-
-# ---- links, references and chunks that are gone --------------------------------------------------------------------
 
 
 def references(path: Place) -> Place:
@@ -125,9 +119,6 @@ def test_the_rest_of_a_file_with_a_damaged_chunk_reads(plain):
         with pytest.raises(ChunkError, match="the chunk '") as caught:
             nwbfile.acquisition["trace"].data[:]
     check(caught.value, plain, "/acquisition/trace/data")
-
-
-# ---- refusing to write ---------------------------------------------------------------------------------------------
 
 
 class BrokenError(Exception):
@@ -226,9 +217,6 @@ def test_a_link_with_a_name_that_no_store_can_hold(folder):
     check(caught.value, folder / "file.zarr", "/")
 
 
-# ---- exporting -----------------------------------------------------------------------------------------------------
-
-
 @STAGING
 def test_an_export_that_fails_leaves_what_was_there(folder, plain):
     target = samples.write_zarr(folder / "target.nwb.zarr", samples.plain_nwbfile("target"))
@@ -272,9 +260,6 @@ def test_a_copy_in_format_3_has_other_codecs_where_it_must_and_the_same_values(f
     ):
         io.export(source)
     assert read_builder(folder / "new.zarr")["x"].data[:].tolist() == list(range(4000))
-
-
-# ---- depth ------------------------------------------------------------------------------------------------------
 
 
 def builders(depth: int) -> GroupBuilder:

@@ -52,9 +52,6 @@ class Counting(Progress):
         self.by_path[path] = self.by_path.get(path, 0) + done
 
 
-# ---- write ----------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_write_is_the_same(executors, zarr_source, tmp_path, kind):
     with h5py.File(tmp_path / "a.h5", "w") as file:
@@ -136,9 +133,6 @@ def test_iterators_of_misaligned_blocks_are_right(executors, tmp_path, kind, ste
         assert np.array_equal(io.read_builder()["x"].data[:], VALUES)
 
 
-# ---- export ---------------------------------------------------------------------------------------------------------
-
-
 @pytest.fixture(scope="module")
 def zarr_source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("source") / "a.zarr"
@@ -195,9 +189,6 @@ def test_an_export_from_hdf5_is_the_same(executors, hdf5_source, tmp_path, kind)
         builder = io.read_builder()
         for name in ("gzip", "lzf", "contiguous"):
             assert np.array_equal(builder[name].data[:], VALUES)
-
-
-# ---- conversion -----------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")

@@ -32,9 +32,6 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-# ---- a task that raises ---------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("kind", [None, *KINDS])
 def test_a_damaged_chunk_of_hdf5(executors, tmp_path, kind):
     with h5py.File(tmp_path / "a.h5", "w") as file:
@@ -117,9 +114,6 @@ def test_whatever_a_worker_raises_is_told_with_the_node(tmp_path, error, expecte
         io.write_builder(GroupBuilder("root", datasets=[DatasetBuilder("x", data)]))
     assert caught.value.__cause__ is error
     assert names(tmp_path) == []
-
-
-# ---- a worker that is killed ----------------------------------------------------------------------------------------
 
 
 @dataclass

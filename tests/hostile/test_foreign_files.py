@@ -55,9 +55,6 @@ def secret(tmp_path: Path) -> Path:
     return path
 
 
-# ---- lock files -----------------------------------------------------------------------------------------------------
-
-
 FOREIGN = (b"notes", b'x{"host": "h"}', b" {", b' {"host": "elsewhere", "pid": "x", "since": 3}', b" " * 10_000)
 KINDS = ("link", "dangling link", "hard link", "pipe", "folder", "socket", *FOREIGN)
 
@@ -107,9 +104,6 @@ def test_a_planted_lock_file_does_not_stop_readers(tmp_path, secret):
         assert len(io.read()["numbers"]) == 1000
 
 
-# ---- pages and what is left of conversions --------------------------------------------------------------------------
-
-
 @posix
 def test_a_report_does_not_write_through_a_dangling_link(tmp_path, secret):
     write(tmp_path / "a.zarr")
@@ -143,9 +137,6 @@ def test_a_conversion_does_not_write_into_a_linked_folder(tmp_path, monkeypatch,
     assert stored_files(foreign) == before
     assert not target.is_symlink()
     assert not verify(target).problems
-
-
-# ---- journals -------------------------------------------------------------------------------------------------------
 
 
 def plant(path: Path, last: dict[str, Any] | None = None, **parts: Any) -> None:
@@ -212,9 +203,6 @@ def test_a_document_in_a_zip_file_that_becomes_gigabytes(tmp_path, stated, said)
         ZarrIO(bomb(".zmetadata", stated)(tmp_path), "r").read_builder()
 
 
-# ---- references -----------------------------------------------------------------------------------------------------
-
-
 CHAINS = (
     "{}", "file://{}", "FILE://{}", "local://{}", "simplecache::file://{}", "filecache::file://{}",
     "blockcache::file://{}", "cached::file://{}", "dir::file://{}", "simplecache::{}", "simplecache::filecache::{}",
@@ -250,9 +238,6 @@ def test_a_file_of_references_reads_no_local_file(tmp_path, secret, chain, polic
             with pytest.raises((LinkRefusedError, StoreError), match="refused"):
                 io.read_builder()[name].data[:]
     assert secret.read_bytes() == SECRET
-
-
-# ---- raw files of HDF5 ----------------------------------------------------------------------------------------------
 
 
 def with_raw_file(path: Path, raw: str, size: int = 8) -> None:

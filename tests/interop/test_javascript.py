@@ -138,9 +138,6 @@ def test_a_file_with_tokens_does_not_become_strict_by_the_way(tmp_path):
         assert np.isnan(io.read_builder()["inner"].attributes["offset"][0])
 
 
-# ---- zarrita --------------------------------------------------------------------------------------------------------
-
-
 def test_zarrita_reads_the_consolidated_document_and_every_array_that_it_can_type(written, zarr_format):
     path = written(zarr_format, True)
     arrays = arrays_in(path)

@@ -95,9 +95,6 @@ def file(request: pytest.FixtureRequest, written: Callable[[int | str], Path]) -
     return zarr_format, path, arrays
 
 
-# ---- the readers: paths of the arrays that each has read, with the values where they can be compared -----------------
-
-
 def format_of(arrays: Arrays) -> int:
     """Return the format in which arrays are read."""
     return next(iter(arrays.values())).node.stored.zarr_format
@@ -238,8 +235,6 @@ for place in places:
         reported.append(place)
 print(json.dumps(reported))
 """
-
-# ---- what none of them can be blamed for -----------------------------------------------------------------------------
 
 
 def is_object(data: LazyArray) -> bool:

@@ -299,9 +299,6 @@ def test_hdmf_sees_nothing_of_it(rich):
             stack.extend(getattr(builder, "datasets", {}).values())
 
 
-# ---- conversions ----------------------------------------------------------------------------------------------------
-
-
 def test_a_conversion_gives_the_attributes_that_are_added_later(tmp_path):
     samples.write_hdf5(tmp_path / "a.nwb", samples.plain_nwbfile())
     convert(tmp_path / "a.nwb", tmp_path / "a.nwb.zarr", write_options=NCZARR)

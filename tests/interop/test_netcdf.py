@@ -93,9 +93,6 @@ def test_a_dimension_has_one_length_in_a_dataset():
     assert (found["a"].dims, found["b"].dims) == (("x", "/g/x"), ("/g/x", "/g/x_3"))
 
 
-# ---- older forms ---------------------------------------------------------------------------------------------------
-
-
 def array(dtype: Any, **more: Any) -> dict[str, Any]:
     return {"zarr_format": 2, "shape": [3], "chunks": [3], "dtype": dtype, "compressor": None, "fill_value": None,
             "order": "C", "filters": None, **more}  # fmt: skip
@@ -155,9 +152,6 @@ def test_what_is_damaged_is_named():
     documents = {".zgroup": {"zarr_format": 2}, "g/.zgroup": {"zarr_format": 2}, "g/.zattrs": attributes}
     with pytest.raises(MetadataError, match=r"attribute 'a'.*\(/g\)"):
         open_netcdf(store(documents, {}))
-
-
-# ---- the draft of 2018 ----------------------------------------------------------------------------------------------
 
 
 def draft(documents: dict[str, Any], **chunks: Any) -> dict[str, Any]:

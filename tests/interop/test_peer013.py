@@ -59,8 +59,6 @@ print(json.dumps(len(reported)))
 """
 
 
-# ---- 0.13 reads ours -----------------------------------------------------------------------------------------------
-
 OWN_LOSSES = {
     name: ["/general/extracellular_ephys/shank1/position shape: () | (1,)"] for name in ("rich", "rich_as_written")
 }
@@ -90,9 +88,6 @@ def test_013_exports_what_we_export(sources, read_by_013, ours, tmp_path):
 def test_what_013_reads_is_what_zarr_2_reads(ours, peer013, tmp_path):
     """Every array of every file has the values that we read, in plain zarr 2 with no switch."""
     assert _different_arrays(ours, peer013, tmp_path) == {}
-
-
-# ---- we read 0.13's ------------------------------------------------------------------------------------------------
 
 
 def test_we_read_every_file_that_013_makes(theirs):
@@ -150,9 +145,6 @@ def _different_arrays(files: dict[str, Path], peer: Peer, folder: Path, **enviro
     return different
 
 
-# ---- the attributes of NCZarr ----------------------------------------------------------------------------------------
-
-
 def test_013_finds_no_more_errors_in_a_file_with_them(sources, peer013, tmp_path):
     files = {name: tmp_path / f"{name}.nwb.zarr" for name in ("with", "without")}
     for name, path in files.items():
@@ -177,9 +169,6 @@ def test_netcdf_opens_a_file_that_hdmf_zarr_013_wrote(theirs, tmp_path):
         if array["dims"] != json.loads((path / name.strip("/") / ".zattrs").read_text()).get("_ARRAY_DIMENSIONS")
     ]
     assert renamed
-
-
-# ---- attributes ----------------------------------------------------------------------------------------------------
 
 
 def test_013_sees_all_attributes_of_ours(sources, ours, read_by_013):

@@ -141,9 +141,6 @@ def test_014_exports_what_we_export(sources, read_by_014, ours3, tmp_path):
     assert exports_that_differ(ours3, folder, sources, exported, tmp_path) == {}
 
 
-# ---- we read 0.14's -------------------------------------------------------------------------------------------------
-
-
 @pytest.fixture(scope="module")
 def theirs3(sources: dict[str, Path], peer014: Peer, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("theirs3")
@@ -189,8 +186,6 @@ def test_a_file_of_014_is_added_to_and_014_reads_it(theirs3, peer014, tmp_path):
     shutil.copytree(theirs3["rich_without_positions"], path)
     check_added(peer014, path, tmp_path)
 
-
-# ---- where the convention is silent ---------------------------------------------------------------------------------
 
 HERE = ZarrReference(".", "/target")
 THERE = ZarrReference("../other.zarr", "/target")
@@ -249,9 +244,6 @@ with NWBZarrIO(json.load(open(sys.argv[1]))[0], "r") as io:
     print(json.dumps(io.read().acquisition["linked"].data[:].tolist()))
 """
     assert ask(peer014, script, [tmp_path / "second.nwb.zarr"], tmp_path) == expected
-
-
-# ---- older files, and changes ---------------------------------------------------------------------------------------
 
 
 def test_files_of_013_become_format_3_and_014_reads_them(theirs, peer014, tmp_path):

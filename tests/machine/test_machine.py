@@ -85,9 +85,6 @@ def test_long_histories_on_a_server(zarr_format, s3):
     run(S3Setup(zarr_format, s3), HISTORIES // 500, start=secrets.randbelow(2**31))
 
 
-# ---- stores with a defect --------------------------------------------------------------------------------------------
-
-
 class Toy(Store):
     """A store of a plain dict."""
 

@@ -107,9 +107,6 @@ def test_external_links_are_equal_by_text_or_by_the_file_meant(tmp_path: Path) -
     assert summarise(compare(moved, rewritten)) == {"link": 1}
 
 
-# ---- old and damaged files -------------------------------------------------------------------------------------------
-
-
 def test_what_stands_among_text_does_not_look_like_empty_text(tmp_path: Path) -> None:
     import numcodecs
 

@@ -121,9 +121,6 @@ def test_lindi_itself(lindi, source, written, tmp_path):
     assert_equal(NWBZarrIO(real, "r", read_options=ReadOptions(external_links="follow")), source)
 
 
-# ---- what is not there ----------------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def external(source: Path, tmp_path: Path) -> Path:
     """A file whose recording LINDI only names, as it does where there are too many chunks."""

@@ -178,9 +178,6 @@ def test_the_page_and_inspect_count_alike(rich: Path, capsys: pytest.CaptureFixt
         assert set(re.findall(rf"([\d,]+) {word}", checks)) <= {number}
 
 
-# ---- checks -------------------------------------------------------------------------------------------------------
-
-
 def test_advice_names_commands_and_the_file(tmp_path: Path) -> None:
     path = write(tmp_path / "a b.zarr", DatasetBuilder("numbers", np.arange(10)))
     with ZarrIO(path, "r+") as io:
@@ -287,9 +284,6 @@ def test_the_command_writes_a_page_and_replaces_none(
     assert not (tmp_path / "absent.html").exists()
 
 
-# ---- notebooks ----------------------------------------------------------------------------------------------------
-
-
 def test_an_open_io_shows_its_tree(rich: Path) -> None:
     io = NWBZarrIO(rich, "r")
     with io:
@@ -306,9 +300,6 @@ def test_an_array_on_a_web_server_shows_what_is_known(web: WebServer) -> None:
         shown = io.read().acquisition["trace"].data._repr_html_()
     assert "Chunk shape" in shown
     assert "unknown" in shown
-
-
-# ---- a browser ----------------------------------------------------------------------------------------------------
 
 
 MEASURE = """<!doctype html><iframe width="{width}" height="900" srcdoc="{page}"></iframe><p></p><script>

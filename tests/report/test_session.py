@@ -74,9 +74,6 @@ def test_without_checks_neither_pynwb_nor_hdmf_is_imported(tmp_path: Path) -> No
     assert done.stdout.strip() == "set()"
 
 
-# ---- times --------------------------------------------------------------------------------------------------------
-
-
 def recorded(tmp_path: Path, *series: TimeSeries, nwbfile: NWBFile | None = None) -> str:
     nwbfile = nwbfile or NWBFile("times", "times", START)
     for one in series:
@@ -124,9 +121,6 @@ def test_ages_are_words(tmp_path: Path, age: str, said: str) -> None:
     nwbfile = plain_nwbfile()
     nwbfile.subject = Subject(subject_id="m1", age=age, sex="U")
     assert session(write_zarr(tmp_path / "a.nwb.zarr", nwbfile))["Subject"] == f"m1, unknown sex, {said}"
-
-
-# ---- files that are damaged, crafted, or not of NWB ------------------------------------------------------------------
 
 
 def test_a_damaged_value_is_reported_in_its_place(tmp_path: Path) -> None:

@@ -63,9 +63,6 @@ def test_streams_one_after_the_other():
             decode_bounded(codec, both, 10)
 
 
-# ---- frames of Zstandard -------------------------------------------------------------------------------------------
-
-
 @given(data=st.binary(min_size=1, max_size=300), level=st.integers(-3, 5), checksum=st.booleans())
 def test_frames_state_their_length(data, level, checksum):
     frame = numcodecs.Zstd(level, checksum=checksum).encode(data)
@@ -124,9 +121,6 @@ def test_shapes_of_messagepack_are_not_taken_on_trust():
     for dtype, shape in (("|O", [2**40]), ("|V1000000000", [2]), ("|O", [-1]), ("|O", "x"), ("|O", [3])):
         with pytest.raises((ValueError, TypeError)):
             decode_bounded(codec, msgpack.packb([1, 2, dtype, shape]), 10**6)
-
-
-# ---- limits --------------------------------------------------------------------------------------------------------
 
 
 def test_a_limit_says_which_it_is_and_how_it_is_raised():

@@ -181,9 +181,6 @@ def test_where_none_can_be_had_that_is_told(kind: type[Folder]) -> None:
     assert folder.calls == []
 
 
-# ---- a server -------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("options", ["options", "s3fs_options"])
 def test_a_server_sets_a_key_only_where_there_is_none(s3: Any, options: str) -> None:
     store = open_store(s3.url("folder"), getattr(s3, options))
@@ -215,9 +212,6 @@ def test_the_lock_of_a_killed_writer_stays_until_it_is_broken(s3: Any) -> None:
         repair(url, storage_options=s3.options)
     repair(url, storage_options=s3.options, break_lock=True)
     ZarrIO(url, "r+", storage_options=s3.options).close()
-
-
-# ---- a lock that was broken -----------------------------------------------------------------------------------------
 
 
 class Broken:

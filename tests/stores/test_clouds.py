@@ -148,9 +148,6 @@ def test_many_keys_are_deleted_although_some_are_not_there(store):
     assert list(keys.list_prefix("")) == []
 
 
-# ---- what goes wrong ------------------------------------------------------------------------------------------------
-
-
 def calls(keys: Any) -> list[Any]:
     return [lambda: keys.set("zarr.json", b"{}"), lambda: keys.create("zarr.json", b"{}")]
 
@@ -210,9 +207,6 @@ def test_a_server_that_is_busy(store):
     assert caught.value.store == place
 
 
-# ---- shards ---------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.slow
 @EVERY
 def test_a_shard_goes_there_in_parts(store):
@@ -240,9 +234,6 @@ def test_a_writer_that_dies_half_way_leaves_no_object(store):
             raise ZeroDivisionError
     assert keys.get("c/0") is None
     assert list(keys.list_prefix("")) == []
-
-
-# ---- stores that a user has opened ----------------------------------------------------------------------------------
 
 
 def test_a_store_that_a_user_has_opened(azure, google):

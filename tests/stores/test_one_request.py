@@ -28,9 +28,6 @@ def test_of_both_formats_the_one_that_is_named_is_read_and_the_one_that_everybod
             ZarrIO(both, mode, zarr_format=2)
 
 
-# ---- neighbours -----------------------------------------------------------------------------------------------------
-
-
 def write_pair(folder: Path, own: int, linked: int) -> None:
     """Write a file, and one of format ``own`` with a link to it."""
     first = samples.write_zarr(folder / "first.nwb.zarr", samples.plain_nwbfile("first"), zarr_format=linked)

@@ -137,9 +137,6 @@ def test_all_real_files_are_written_as_they_were_planned(some_nwbfiles, tmp_path
     assert number > 0.75 * len(some_nwbfiles)
 
 
-# ---- what is unknown -----------------------------------------------------------------------------------------------
-
-
 def rows() -> Iterator[Any]:
     for _ in range(10):
         yield np.arange(3)
@@ -186,9 +183,6 @@ def test_large_arrays_are_estimated_from_one_chunk(tmp_path):
     assert_came_true(found, tmp_path / "a.zarr", sizes=0.1)
 
 
-# ---- other sources -------------------------------------------------------------------------------------------------
-
-
 def test_a_table_of_hdmf_needs_no_manager(tmp_path):
     from hdmf.common import get_manager
 
@@ -225,9 +219,6 @@ def test_what_cannot_be_written_is_refused(tmp_path):
     (tmp_path / "text.nwb").write_text("text")
     with pytest.raises(UnsupportedFileError, match="not an HDF5 file"):
         dry_run(tmp_path / "text.nwb")
-
-
-# ---- command line --------------------------------------------------------------------------------------------------
 
 
 def test_the_command_line_tells_it(tmp_path, capsys):
