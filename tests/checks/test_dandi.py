@@ -11,6 +11,7 @@ import pytest
 
 from hdmf_zarr_backend import ZarrIO, verify
 from hdmf_zarr_backend.checks import dandi
+from hdmf_zarr_backend.checks.findings import Report
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.errors import UsageError
 from hdmf_zarr_backend.stores.base import Abilities
@@ -50,7 +51,7 @@ def test_the_checksum_of_known_trees():
     """Values of the archive's documentation: of nothing, and of one empty file."""
     assert dandi.checksum({}, {}) == "481a2f77ab786a0f45aafd5db0971caa-0--0"
     store = MemoryStore({"foo/bar": b"", "foo/baz/x": b"abc", "foo/.git/x": b"not a part of it"}, "a.zarr")
-    found = dandi.check_dandi(store, lambda problem: None)
+    found = dandi.check_dandi(store, Report(store.location, "chunks"))
     assert (found.count, found.nbytes, found.depth) == (2, 3, 3)
     assert found.checksum.endswith("-2--3")
 
@@ -83,7 +84,7 @@ def test_a_store_without_a_listing_is_refused():
     store = MemoryStore({}, "a.zarr")
     store.abilities = Abilities(listing=False)
     with pytest.raises(UsageError, match="cannot list"):
-        dandi.check_dandi(store, lambda problem: None)
+        dandi.check_dandi(store, Report(store.location, "chunks"))
 
 
 def test_on_the_command_line(tmp_path, capsys):

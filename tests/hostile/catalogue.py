@@ -443,6 +443,8 @@ CASES: tuple[Case, ...] = (
     Case(CODE, "a pickle that would run a program", "`UnsafeDataError`; nothing is run",
          _pickled(pickle.dumps([_Evil(), _Evil()])), resolve,
          raises="UnsafeDataError", says="/references", finds="unsafe"),
+    Case(CODE, "a pickle that is cut off", "`ChunkError`", _pickled(pickle.dumps([1, 2])[:-4]), resolve,
+         raises="ChunkError", says="/references", finds="chunk-damaged"),
     Case(CODE, "a codec that is not known", "`MetadataError` that names it",
          document("numbers/.zarray", lambda d: d.update(compressor={"id": "os.system"})), read("numbers"),
          raises="MetadataError", says="os.system", finds="document-damaged"),

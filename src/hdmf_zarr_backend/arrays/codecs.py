@@ -300,8 +300,14 @@ class DataPickle:
         return numcodecs.Pickle().encode(buf)
 
     def decode(self, buf: Any, out: Any = None) -> Any:
-        """Return the objects of a pickle that holds nothing but data."""
-        return loads_data(memoryview(buf).tobytes())
+        """Return the objects of a pickle that holds nothing but data; a damaged one is one of `DECODE_ERRORS`."""
+        try:
+            return loads_data(memoryview(buf).tobytes())
+        except UnsafePickleError as error:
+            if error.damaged:
+                raise
+            problem = f"a pickle holds more than data ({error})"
+            raise UnsafeDataError(problem, remedy="Do not trust this file; nothing of it was run.") from error
 
 
 class GZip(numcodecs.GZip):  # type: ignore[misc]
@@ -483,9 +489,6 @@ class ChunkCodec:
                     "max_object_bytes", 2 * max_object_bytes, f"{what()} decompresses to more bytes than that"
                 ) from error
             raise self._undecodable(error, 0, what()) from error
-        except UnsafePickleError as error:
-            problem = f"a pickle holds more than data ({error})"
-            raise UnsafeDataError(problem, remedy="Do not trust this file; nothing of it was run.") from error
         except DECODE_ERRORS as error:
             raise self._undecodable(error, math.prod(shape) * self.dtype.itemsize, what()) from error
 

@@ -24,8 +24,9 @@ import zarr
 from numcodecs.abc import Codec
 from numcodecs.registry import codec_registry
 
-from hdmf_zarr_backend.errors import ChunkError, UnsafeDataError, known_arguments
-from hdmf_zarr_backend.oldfiles.pickles import UnsafePickleError, loads_data
+from hdmf_zarr_backend.arrays.codecs import DataPickle
+from hdmf_zarr_backend.errors import ChunkError, known_arguments
+from hdmf_zarr_backend.oldfiles.pickles import UnsafePickleError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -52,13 +53,9 @@ class _DataOnlyPickle(Codec):  # type: ignore[misc]  # numcodecs has no type hin
 
     def decode(self, buf: Any, out: Any = None) -> Any:
         try:
-            decoded = loads_data(bytes(buf))
+            return _delivered(DataPickle().decode(buf), out)
         except UnsafePickleError as error:
-            if error.damaged:
-                raise ChunkError(f"a pickle cannot be decoded ({error})", remedy="Restore it from a copy.") from error
-            problem = f"a pickle holds more than data ({error})"
-            raise UnsafeDataError(problem, remedy="Do not trust this file; nothing of it was run.") from error
-        return _delivered(decoded, out)
+            raise ChunkError(f"a pickle cannot be decoded ({error})", remedy="Restore it from a copy.") from error
 
     def get_config(self) -> dict[str, Any]:
         return {"id": "pickle", "protocol": self._protocol}

@@ -12,7 +12,7 @@ from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
 from hdmf_zarr_backend.arrays.chunks import ChunkReader
 from hdmf_zarr_backend.arrays.codecs import chunk_codec
 from hdmf_zarr_backend.arrays.shards import ShardReader, shard_named
-from hdmf_zarr_backend.checks.findings import SHOWN, Problem, Report
+from hdmf_zarr_backend.checks.findings import SHOWN, Report
 from hdmf_zarr_backend.errors import (
     ChunkError,
     LimitError,
@@ -204,9 +204,6 @@ class ChunkCheck:
         ]
         self._should_all_be_stored = stores_all_chunks(hierarchy.root.attributes)
 
-    def _add(self, path: str, kind: str, message: str) -> None:
-        self._report.add(Problem(absolute(path), kind, message))
-
     def run(self, runner: Runner, progress: Progress) -> None:
         """Decode all chunks, with at most ``memory_budget`` bytes of values in flight."""
         progress.start(0)
@@ -216,7 +213,7 @@ class ChunkCheck:
             for kind, message in found.problems:
                 if (task.path, kind, message) not in reported:
                     reported.add((task.path, kind, message))
-                    self._add(task.path, kind, message)
+                    self._report.add(task.path, kind, message)
             if found.missing:
                 missing.setdefault(task.path, []).extend(found.missing[:SHOWN])
             self._report.chunks += found.chunks
@@ -232,7 +229,7 @@ class ChunkCheck:
         kind, what = "unwritten", "not stored"
         if self._should_all_be_stored:
             kind, what = "chunk-missing", "gone, though all were stored"
-        self._add(path, kind, f"{number} {what}: {', '.join(sorted(names)[:SHOWN])}")
+        self._report.add(path, kind, f"{number} {what}: {', '.join(sorted(names)[:SHOWN])}")
 
     def _tasks(self, workers: int) -> Iterator[DecodeTask]:
         for path, node in self._arrays:
@@ -245,7 +242,7 @@ class ChunkCheck:
                     self._store, math.prod(stored.inner if self._store.abilities.listing else node.stored.grid)
                 )
             except ZarrBackendError as error:
-                self._add(path, kind_of(error), error.problem)
+                self._report.add(path, kind_of(error), error.problem)
                 continue
             count = max(1, min(task_bytes_for(MEMORY_BUDGET, workers) // size, _TASK_CHUNKS))
             indices = iter(self._present(path, node.stored, stored))
@@ -262,14 +259,14 @@ class ChunkCheck:
             unknown = [name for name in unknown if not _OF_EITHER_FORMAT.fullmatch(name)]
         if unknown:
             what = "1 key is not a chunk" if len(unknown) == 1 else f"{len(unknown):,} keys are not chunks"
-            self._add(path, "unknown-file", f"{what}: {', '.join(unknown[:SHOWN])}")
+            self._report.add(path, "unknown-file", f"{what}: {', '.join(unknown[:SHOWN])}")
         wanted = math.prod(stored.grid)
         if len(found) < wanted:
             blocked, _ = stored.sort(self._store.names_without_values(path))
             if blocked:
                 shown = ", ".join(node.chunk_name(index) for index in sorted(blocked)[:SHOWN])
                 what = "a folder, a pipe or a device is in the place of"
-                self._add(path, "chunk-damaged", f"{what} {counted(len(blocked), 'chunk')}: {shown}")
+                self._report.add(path, "chunk-damaged", f"{what} {counted(len(blocked), 'chunk')}: {shown}")
             known = found | blocked
             names = stored.first_missing(known)
             if names:

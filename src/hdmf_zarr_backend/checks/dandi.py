@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from operator import itemgetter
 from typing import Any
 
-from hdmf_zarr_backend.checks.findings import DandiAsset, Problem
+from hdmf_zarr_backend.checks.findings import DandiAsset, Report
 from hdmf_zarr_backend.errors import DamagedFileError, UsageError
-from hdmf_zarr_backend.model.nodes import absolute
 from hdmf_zarr_backend.stores.base import Store, node_of
 from hdmf_zarr_backend.stores.remote import at_once
 
@@ -36,7 +35,7 @@ _PIECE = 2**22
 _SHOWN = 3
 
 
-def check_dandi(store: Store, add: Callable[[Problem], None]) -> DandiAsset:
+def check_dandi(store: Store, report: Report) -> DandiAsset:
     """Check the requirements of the archive for a file, and return its checksum."""
     if not store.abilities.listing:
         raise UsageError(
@@ -45,8 +44,7 @@ def check_dandi(store: Store, add: Callable[[Problem], None]) -> DandiAsset:
             remedy="Check a copy on a disk.",
         )
     sizes = {key: size for key, size in store.sizes("").items() if not LEFT_OUT & set(key.split("/"))}
-    for problem in _findings(store, sizes):
-        add(problem)
+    _add_refused(store, sizes, report)
     digests = dict(zip(sizes, at_once(lambda key: _md5(store, key, sizes[key]), sizes), strict=True))
     depth = max((key.count("/") + 1 for key in sizes), default=0)
     return DandiAsset(checksum(digests, sizes), len(sizes), sum(sizes.values()), depth)
@@ -97,12 +95,12 @@ def _md5(store: Store, key: str, size: int) -> str:
     return digest.hexdigest()
 
 
-def _findings(store: Store, sizes: Mapping[str, int]) -> Iterator[Problem]:
-    """Yield what the archive does not accept: one finding for each node and kind."""
+def _add_refused(store: Store, sizes: Mapping[str, int], report: Report) -> None:
+    """Report what the archive does not accept: one finding for each node and kind."""
     if not store.location.endswith(_SUFFIXES):
-        yield Problem("/", "dandi-name", f"the name of the file does not end in {' or '.join(_SUFFIXES)}")
+        report.add("/", "dandi-name", f"the name of the file does not end in {' or '.join(_SUFFIXES)}")
     if len(sizes) > MANY_VALUES:
-        yield Problem("/", "dandi-count", f"it has {len(sizes):,} objects, more than {MANY_VALUES:,}")
+        report.add("/", "dandi-count", f"it has {len(sizes):,} objects, more than {MANY_VALUES:,}")
     refused: tuple[tuple[str, str, Callable[[str], bool]], ...] = (
         ("dandi-depth", f"keys of more than {DEEPEST} names", lambda key: key.count("/") >= DEEPEST),
         ("dandi-name", f"keys of over {_LONGEST_KEY} bytes", lambda key: len(key.encode()) > _LONGEST_KEY),
@@ -117,4 +115,4 @@ def _findings(store: Store, sizes: Mapping[str, int]) -> Iterator[Problem]:
         for node, several in sorted(by_node.items()):
             shown = ", ".join(sorted(several)[:_SHOWN])
             more = f" and {len(several) - _SHOWN} more" if len(several) > _SHOWN else ""
-            yield Problem(absolute(node.strip("/")), kind, f"{what}: {shown}{more}")
+            report.add(node, kind, f"{what}: {shown}{more}")

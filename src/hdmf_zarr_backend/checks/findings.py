@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from hdmf_zarr_backend.errors import printable
+from hdmf_zarr_backend.model.nodes import absolute
 
 SHOWN: Final = 5
 """How many names are in a message."""
@@ -225,8 +226,9 @@ class Report:
         """Number of findings by kind."""
         return dict(Counter(problem.kind for problem in [*self.problems, *self.remarks]))
 
-    def add(self, problem: Problem) -> None:
-        """Add ``problem`` to the findings."""
+    def add(self, path: str, kind: str, message: str, *, is_repairable: bool = False) -> None:
+        """Add a `Problem` to the findings."""
+        problem = Problem(absolute(path), kind, message, is_repairable)
         (self.problems if problem.is_damage else self.remarks).append(problem)
 
 

@@ -26,7 +26,7 @@ from hdmf_zarr_backend.formats.namespaces import spec_location
 from hdmf_zarr_backend.formats.references import Reference, decode_attribute_reference, decode_reference
 from hdmf_zarr_backend.formats.reserved import LINKS, SPECLOC
 from hdmf_zarr_backend.model.links import CircularLinkError, Resolver
-from hdmf_zarr_backend.model.nodes import Dataset, Group, Node, absolute, join
+from hdmf_zarr_backend.model.nodes import Dataset, Group, Node, join
 
 _REFERENCES = frozenset({"reference", "region"})
 _CACHE_BYTES = 2**24
@@ -68,9 +68,6 @@ class _Checker:
         self._known: dict[tuple[Any, ...], _Problem | None] = {}
         self._specs = spec_location(self._resolver.main.hierarchy.root.attributes.get(SPECLOC))
 
-    def _add(self, path: str, kind: str, message: str) -> None:
-        self._report.add(Problem(absolute(path), kind, message))
-
     def check_links(self, path: str, node: Group[Any]) -> None:
         """Check the links of a group, each entry by itself."""
         entries = node.attributes.get(LINKS, [])
@@ -80,16 +77,16 @@ class _Checker:
             try:
                 link = decode_links({LINKS: [entry] if isinstance(entries, list) else entries})[0]
             except MetadataError as error:
-                self._add(path, "link-damaged", error.problem)
+                self._report.add(path, "link-damaged", error.problem)
                 continue
             place = join(path, link.name)
             if link.name in names:
                 other = "a group or an array" if link.name in node.members else "another link"
-                self._add(place, "link-damaged", f"{other} has the same name")
+                self._report.add(place, "link-damaged", f"{other} has the same name")
             names.add(link.name)
             problem = self._problem(link.target)
             if problem is not None:
-                self._add(place, f"link-{problem[0]}", problem[1])
+                self._report.add(place, f"link-{problem[0]}", problem[1])
 
     def check_attributes(self, path: str, node: Node) -> None:
         """Check the attributes of a node, and the references in them."""
@@ -97,7 +94,7 @@ class _Checker:
         try:
             decode_attributes(node.attributes, resolve=references.append)
         except MetadataError as error:
-            self._add(path, "document-damaged", error.problem)
+            self._report.add(path, "document-damaged", error.problem)
             return
         for value in references:
             self._report.references += 1
@@ -121,14 +118,14 @@ class _Checker:
         except ResourceError:
             raise  # the links may be right
         except (ZarrBackendError, OSError) as error:
-            self._add(path, "reference-damaged", f"references cannot be read ({_message(error)})")
+            self._report.add(path, "reference-damaged", f"references cannot be read ({_message(error)})")
         for problem, count in found.items():
             self._add_reference(path, problem, count)
 
     def _add_reference(self, path: str, problem: _Problem | None, count: int = 1) -> None:
         if problem is not None:
             kind = "dangling" if problem[0] == "circular" else problem[0]
-            self._add(path, f"reference-{kind}", problem[1] + (f" ({count:,} references)" if count > 1 else ""))
+            self._report.add(path, f"reference-{kind}", problem[1] + (f" ({count:,} references)" if count > 1 else ""))
 
     def _problem_of_value(self, value: Any, decode: Callable[[Any], Reference]) -> _Problem | None:
         try:

@@ -15,7 +15,7 @@ from typing import Any
 from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
 from hdmf_zarr_backend.arrays.chunks import ChunkReader
 from hdmf_zarr_backend.checks.chunks import StoredObjects, kind_of
-from hdmf_zarr_backend.checks.findings import SHOWN, Problem, Report, few
+from hdmf_zarr_backend.checks.findings import SHOWN, Report, few
 from hdmf_zarr_backend.errors import (
     IncompleteStoreError,
     LimitError,
@@ -87,7 +87,7 @@ def check_structure(store: Store, report: Report, *, is_own_change: bool = False
         return structure
     except (LimitError, MetadataError, IncompleteStoreError) as error:
         kinds = {LimitError: "limit", MetadataError: "document-damaged", IncompleteStoreError: "incomplete"}
-        report.add(Problem(error.path or "/", kinds[type(error)], error.problem))
+        report.add(error.path or "/", kinds[type(error)], error.problem)
         return None
 
 
@@ -117,9 +117,6 @@ class _Check:
         self._is_changing = False
         self._has_remains = False
 
-    def _add(self, path: str, kind: str, message: str, *, is_repairable: bool = False) -> None:
-        self._report.add(Problem(absolute(path), kind, message, is_repairable))
-
     def run(self) -> Structure:
         """Return what can be read."""
         check_outside(self._store)
@@ -127,7 +124,7 @@ class _Check:
         local = self._store.folder or self._store.zip_file
         left = None if local is None else unfinished(local)
         if left is not None:  # a new file that a writer has left beside this one
-            self._add("", "write-unfinished", left)
+            self._report.add("", "write-unfinished", left)
         texts = self._store.get_many(registry.FIRST_KEYS)
         check_texts(texts.values(), self._rules)
         texts, self._state = current(self._store, texts)
@@ -136,22 +133,22 @@ class _Check:
         consolidated = self._consolidated(key, texts[key]) if key in texts else None
         if not self._store.abilities.listing:
             parsed = parse(self._store)  # raises an error if there is nothing to read
-            self._add("", "not-listed", "this server cannot list what it has: its documents were not compared")
+            self._report.add("", "not-listed", "this server cannot list what it has: its documents were not compared")
             self._compare_inlined(parsed.hierarchy)
             return self._structure(parsed.hierarchy, is_consolidated=True)
         documents = self._documents({zarr3.DOCUMENT} if key == zarr3.DOCUMENT else zarr2.DOCUMENT_NAMES)
         if consolidated is not None:
             self._compare(consolidated, documents)
         elif zarr2.CONSOLIDATED not in texts:
-            self._add("", "not-consolidated", "there is no consolidated document")
+            self._report.add("", "not-consolidated", "there is no consolidated document")
         if not {zarr2.GROUP, zarr3.DOCUMENT} & (documents.keys() | self._copies.keys()):
             if consolidated is None:
                 parse(self._store, use_consolidated=False)  # raises an error with the reason
-            self._add("", "document-missing", "the root has no document")
+            self._report.add("", "document-missing", "the root has no document")
         hierarchy = self._hierarchy(documents)
         writing = notes_of(hierarchy.root.attributes).get(WRITING)
         if writing is not None:
-            self._add("", "incomplete", f"the file is being written, or its writer died: {writing}")
+            self._report.add("", "incomplete", f"the file is being written, or its writer died: {writing}")
         elif not self._is_changing:
             self._check_nodes_without_document(documents, hierarchy)
             self._check_other_format(texts)
@@ -165,19 +162,19 @@ class _Check:
         if left:
             self._has_remains = True
             what = f"there are {len(left):,} documents of Zarr format 3, but not that of the root"
-            self._add("", "format-3-incomplete", f"{what}: programs that read format 3 cannot open the file")
+            self._report.add("", "format-3-incomplete", f"{what}: programs that read format 3 cannot open the file")
 
     def _check_state(self) -> None:
         """Report a file of both formats in which one is out of date, or documents of format 3 are wrong."""
         found = difference_of(self._state)
         if found is not None:
-            self._add("", "formats-differ", found[0], is_repairable=self._state == "2 is newer")
+            self._report.add("", "formats-differ", found[0], is_repairable=self._state == "2 is newer")
         elif self._state is not None and self._store.abilities.listing:
             texts = read_documents(self._store, {zarr3.DOCUMENT})
             wrong = sorted(_other_than_consolidated(texts))
             if wrong:
                 what = f"{len(wrong):,} documents of Zarr format 3 differ from their copies in that of the root"
-                self._add("", "formats-differ", f"{what}: {few(wrong)}", is_repairable=True)
+                self._report.add("", "formats-differ", f"{what}: {few(wrong)}", is_repairable=True)
 
     def _check_journal(self) -> bool:
         """Tell whether a change of the file is in progress or was interrupted."""
@@ -186,11 +183,11 @@ class _Check:
         try:
             left = pending(self._store)
         except MetadataError as error:
-            self._add("", "journal-damaged", error.problem)
+            self._report.add("", "journal-damaged", error.problem)
             return True
         if left is not None:
             state = "was interrupted" if left.holder.is_gone() else "is under way, or was interrupted"
-            self._add("", "change-interrupted", f"a change of this file {state}: {left.holder}")
+            self._report.add("", "change-interrupted", f"a change of this file {state}: {left.holder}")
         return left is not None
 
     def _structure(self, hierarchy: Hierarchy, *, is_consolidated: bool) -> Structure:
@@ -219,7 +216,7 @@ class _Check:
                 documents[key] = load(text, key=key)
             except MetadataError as error:
                 self._damaged.add(key)
-                self._add(split(key)[0], "document-damaged", error.problem)
+                self._report.add(split(key)[0], "document-damaged", error.problem)
         return documents
 
     def _hierarchy(self, documents: Documents) -> Hierarchy:
@@ -231,7 +228,7 @@ class _Check:
             try:
                 zarr3.parse_node(good[key], split(key)[0])
             except ZarrBackendError as error:  # this package cannot read it
-                self._add(split(key)[0], "document-damaged", error.problem)
+                self._report.add(split(key)[0], "document-damaged", error.problem)
                 del good[key]
         hierarchy = registry.parse_documents(good)
         self._compare_inlined(registry.parse_documents({**good, **self._copies}) if self._copies else hierarchy)
@@ -242,18 +239,18 @@ class _Check:
         try:
             unknown = _unknown_keys(key, documents[key])
         except MetadataError as error:
-            self._add(path, "document-damaged", error.problem)
+            self._report.add(path, "document-damaged", error.problem)
             return False
         self._check_unknown(path, key, unknown)
         above = _array_above(documents, path)
         if above is not None:
-            self._add(path, "document-damaged", f"it is inside of the array {absolute(above)!r}")
+            self._report.add(path, "document-damaged", f"it is inside of the array {absolute(above)!r}")
         return above is None
 
     def _check_unknown(self, path: str, key: str, unknown: Collection[str]) -> None:
         if unknown:
             names = ", ".join(sorted(map(str, unknown)))
-            self._add(path, "unknown-key", f"{key!r} has the keys {names}, which the format does not know")
+            self._report.add(path, "unknown-key", f"{key!r} has the keys {names}, which the format does not know")
 
     def _check_ancestors(self, documents: Documents) -> None:
         """Report groups without a document above other nodes (Zarr v2: each ancestor MUST have a ``.zgroup``)."""
@@ -265,7 +262,7 @@ class _Check:
             while above and (above := split(above)[0]) not in known and above not in implied:
                 implied.add(above)
         for path in sorted(implied):
-            self._add(path, "group-implied", "members are there, and no .zgroup")
+            self._report.add(path, "group-implied", "members are there, and no .zgroup")
 
     def _check_nodes_without_document(self, documents: Documents, hierarchy: Hierarchy) -> None:
         """Report nodes with chunks or attributes but no document; readers do not show them."""
@@ -283,7 +280,7 @@ class _Check:
         for path, names in sorted(found.items()):
             if path not in reported:
                 verb = "is" if len(names) == 1 else "are"
-                self._add(path, "document-missing", f"there is no {what}, but there {verb} {few(sorted(names))}")
+                self._report.add(path, "document-missing", f"there is no {what}, but there {verb} {few(sorted(names))}")
 
     # ---- the consolidated document ----------------------------------------------------------------------------------
 
@@ -304,12 +301,12 @@ class _Check:
                 metadata = {zarr3.key_of(path): _without(inner, {zarr3.CONSOLIDATED}) for path, inner in nodes}
                 self._check_unknown("", key, block.keys() - _BLOCK_KEYS)
         except MetadataError as error:
-            self._add("", "consolidated-damaged", error.problem)
+            self._report.add("", "consolidated-damaged", error.problem)
             return None
         try:
             self._inlined = inlined_chunks(block)
         except MetadataError as error:
-            self._add("", "consolidated-damaged", error.problem)
+            self._report.add("", "consolidated-damaged", error.problem)
         return metadata
 
     def _compare(self, consolidated: Documents, documents: Documents) -> None:
@@ -326,7 +323,7 @@ class _Check:
 
     def _add_difference(self, found: _Difference) -> None:
         self._differences.append(found)
-        self._add(found.path, found.kind, found.message, is_repairable=found.is_good)
+        self._report.add(found.path, found.kind, found.message, is_repairable=found.is_good)
 
 
 def _other_than_consolidated(texts: Mapping[str, bytes]) -> Iterator[str]:

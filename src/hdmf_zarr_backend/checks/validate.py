@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from hdmf.build import BuildManager, TypeMap
@@ -17,7 +17,7 @@ from hdmf.validate import ValidatorMap
 from hdmf_zarr_backend.builders.assembler import check_link_paths
 from hdmf_zarr_backend.builders.namespaces import HDMF_ERRORS, load_cached_namespaces, newest_versions
 from hdmf_zarr_backend.builders.reading import ReadSession
-from hdmf_zarr_backend.checks.findings import Finding, Problem, Validation
+from hdmf_zarr_backend.checks.findings import Finding, Report, Validation
 from hdmf_zarr_backend.checks.links import without_target
 from hdmf_zarr_backend.errors import MetadataError, UsageError, ZarrBackendError, at, known_arguments
 from hdmf_zarr_backend.extras import library_of
@@ -94,25 +94,25 @@ def validate(
     return Validation(opened.location, versions, is_cached, findings)
 
 
-def problems_by_schema(store: Store, hierarchy: Hierarchy) -> Iterator[Problem]:
-    """Yield the findings of hdmf's validator with the cached namespaces of a file, for `verify`."""
+def add_problems_by_schema(store: Store, hierarchy: Hierarchy, report: Report) -> None:
+    """Add the findings of hdmf's validator with the cached namespaces of a file, for `verify`."""
     namespace = hierarchy.root.attributes.get("namespace")
     if not isinstance(namespace, str) or namespace not in newest_versions(hierarchy):
-        yield Problem("/", "no-schema", f"the namespace of the root, {namespace!r}, is not cached in the file")
+        report.add("/", "no-schema", f"the namespace of the root, {namespace!r}, is not cached in the file")
         return
     try:
         catalog, included = _cached(store, hierarchy)
         names = _names(catalog, included, hierarchy, None)
     except ZarrBackendError as error:
-        yield Problem(error.path or "/", "schema-damaged", f"the cached namespaces cannot be used ({error.problem})")
+        report.add(error.path or "/", "schema-damaged", f"the cached namespaces cannot be used ({error.problem})")
         return
     try:
         findings = _findings(store, ParsedFile(hierarchy, consolidated=False), catalog, names)
     except ZarrBackendError as error:
-        yield Problem(error.path or "/", "schema", error.problem)
+        report.add(error.path or "/", "schema", error.problem)
         return
     for finding in findings:
-        yield Problem(finding.path, "schema", f"{finding.rule}: {finding.message}" if finding.rule else finding.message)
+        report.add(finding.path, "schema", f"{finding.rule}: {finding.message}" if finding.rule else finding.message)
 
 
 # ---- namespaces: those in the file, else the installed ones ---------------------------------------------------------

@@ -11,7 +11,7 @@ from hdmf_zarr_backend.arrays.codecs import chunk_codec
 from hdmf_zarr_backend.arrays.shards import shard_named
 from hdmf_zarr_backend.checks.chunks import ChunkCheck
 from hdmf_zarr_backend.checks.dandi import check_dandi
-from hdmf_zarr_backend.checks.findings import SHOWN, Problem, Report
+from hdmf_zarr_backend.checks.findings import SHOWN, Report
 from hdmf_zarr_backend.checks.links import check_targets
 from hdmf_zarr_backend.checks.structure import check_structure
 from hdmf_zarr_backend.errors import UsageError, ZarrBackendError, known_arguments
@@ -19,7 +19,7 @@ from hdmf_zarr_backend.execution.executors import runner
 from hdmf_zarr_backend.execution.tasks import encode_chunk, region_of, whole_chunk
 from hdmf_zarr_backend.files.links import resolver_of
 from hdmf_zarr_backend.files.parser import parse
-from hdmf_zarr_backend.model.nodes import Dataset, Group, Hierarchy, absolute, join
+from hdmf_zarr_backend.model.nodes import Dataset, Group, Hierarchy, join
 from hdmf_zarr_backend.model.render import counted
 from hdmf_zarr_backend.model.stored import DEFAULT_PREFIX, StoredArray
 from hdmf_zarr_backend.options import ReadOptions
@@ -90,7 +90,7 @@ def verify(
     report = Report(store.location, level)
     structure = check_structure(store, report)
     if dandi:
-        report.dandi = check_dandi(store, report.add)
+        report.dandi = check_dandi(store, report)
     last = LEVELS.index(level)
     if structure is None or last == 0:
         return report
@@ -107,12 +107,11 @@ def verify(
         if report.unchecked:
             verb, them = ("has", "it") if report.unchecked == 1 else ("have", "them")
             what = f"{report.unchecked:,} of {counted(report.chunks, 'chunk')} {verb} no checksum"
-            report.add(Problem("/", "unchecked", f"{what}, so changed bytes in {them} cannot be noticed"))
+            report.add("/", "unchecked", f"{what}, so changed bytes in {them} cannot be noticed")
     if last > 2:
-        from hdmf_zarr_backend.checks.validate import problems_by_schema  # on use: hdmf is slow to import
+        from hdmf_zarr_backend.checks.validate import add_problems_by_schema  # on use: hdmf is slow to import
 
-        for problem in problems_by_schema(store, structure.hierarchy):
-            report.add(problem)
+        add_problems_by_schema(store, structure.hierarchy, report)
     return report
 
 
@@ -143,7 +142,7 @@ def _compare_copies(store: Store, hierarchy: Hierarchy, own: Hierarchy, report: 
                 found = list(_differing(store, path, node.stored, _planned(store, hierarchy, path)))
                 if found:
                     what = f"the values in Zarr format 3 are not those in format 2: {', '.join(found[:SHOWN])}"
-                    report.add(Problem(absolute(path), "formats-differ", what, is_repairable=True))
+                    report.add(path, "formats-differ", what, is_repairable=True)
 
 
 def _planned(store: Store, hierarchy: Hierarchy, path: str) -> PlannedArray | None:
