@@ -227,7 +227,7 @@ class Report:
         return dict(Counter(problem.kind for problem in [*self.problems, *self.remarks]))
 
     def add(self, path: str, kind: str, message: str, *, is_repairable: bool = False) -> None:
-        """Add a `Problem` to the findings."""
+        """Add a `Problem` with ``path``, ``kind``, ``message`` and ``is_repairable`` to the findings."""
         problem = Problem(absolute(path), kind, message, is_repairable)
         (self.problems if problem.is_damage else self.remarks).append(problem)
 

@@ -100,16 +100,14 @@ def complain(message: str | BaseException, *, is_warning: bool = False) -> None:
 def finding_lines(
     findings: Iterable[T],
     line: Callable[[T], str],
-    alike: Callable[[T], str | tuple[str, ...] | None],
+    alike: Callable[[T], str],
     *,
     verbose: bool,
 ) -> list[str]:
     """Return lines about findings, with those that are alike in one line."""
     groups: dict[object, list[T]] = {}
     for number, finding in enumerate(findings):
-        likeness = None if verbose else alike(finding)
-        key = _PARTICULARS.sub("", likeness) if isinstance(likeness, str) else likeness
-        groups.setdefault(number if key is None else key, []).append(finding)
+        groups.setdefault(number if verbose else _PARTICULARS.sub("", alike(finding)), []).append(finding)
     lines = []
     for first, *others in groups.values():
         more = f" (and {len(others):,} more like this one; --verbose shows each)" if others else ""

@@ -17,7 +17,6 @@ from hdmf_zarr_backend.cli.command import (
     add_output,
     command,
     each_file,
-    finding_lines,
     flag,
     painted,
     print_json,
@@ -234,8 +233,6 @@ def _print_plan(arguments: Namespace, found: DryRun) -> None:
 
 # ---- compare --------------------------------------------------------------------------------------------------------
 
-_STORAGE = frozenset({"byte-order", "chunks", "filters", "layout", "maxshape", "text-encoding"})
-
 
 def _configure_compare(parser: ArgumentParser) -> None:
     parser.add_argument("a", metavar="A", help="a Zarr file (a path or a URL) or an HDF5 file (a path)")
@@ -249,11 +246,7 @@ def _configure_compare(parser: ArgumentParser) -> None:
         help="leave out differences of this kind, such as chunks, or of several kinds, separated by commas",
     )
     add(parser, "--limit", "differences")
-    add_output(
-        parser,
-        verbose="print each difference, even if it is similar to others",
-        json="print all differences as one JSON document",
-    )
+    add_output(parser, json="print all differences as one JSON document")
 
 
 @command("compare", "A B [options]", _configure_compare)
@@ -282,19 +275,11 @@ def compare_command(arguments: Namespace) -> Exit:
         differences = list(map(_difference_json, found))
         print_json({"a": arguments.a, "b": arguments.b, "counts": counts, "differences": differences})
     else:
-        print_limited(finding_lines(found, str, _alike, verbose=arguments.verbose), arguments.limit)
+        print_limited(found, arguments.limit)
         if found:
             kinds = ", ".join(f"{count:,} {kind}" for kind, count in counts.items())
             print(f"{counted(len(found), 'difference')}: {kinds}")
     return Exit.FOUND if found else Exit.OK
-
-
-def _alike(one: Difference) -> tuple[str, ...] | None:
-    """Return the same for attributes, and ways of storing, that differ in the same way; content has its own lines."""
-    if one.kind == "object_id":
-        return (one.kind,)
-    is_about_storage = one.kind in _STORAGE or one.kind.startswith("attribute")
-    return (one.kind, str(one.attribute), one.description) if is_about_storage else None
 
 
 def _difference_json(difference: Difference) -> dict[str, Any]:
