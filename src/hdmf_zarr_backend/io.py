@@ -407,10 +407,10 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
     def close(self) -> None:
         """Close the file, after changes made in place are written. Arrays of the file can still be read."""
         try:
-            if self._may_flush:
+            if self._may_flush and self._writer is not None:
                 self._flush()
                 if self._commit_message is not None:
-                    self._place.commit_changes(self._commit_message)
+                    self._writer.commit_session(self._commit_message)
         finally:
             self._is_open = False
             if self._edits is not None:

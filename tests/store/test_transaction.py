@@ -491,3 +491,19 @@ def test_a_writer_that_has_lost_its_lock_hides_nothing():
         with pytest.raises(StoreLockedError):
             change.hide(MARK, {"b/.zarray": b"wide"})
     assert store.values == BEFORE
+
+
+def test_a_writer_that_loses_its_lock_after_its_last_record_commits_nothing():
+    store = Steps(BEFORE)
+    with Writer(store) as writer:
+        set_now = store.set
+
+        def lose(key: str, value: bytes) -> None:
+            set_now(key, value)
+            if key == LAST_RECORD:
+                writer.lock.release()
+
+        store.set = lose  # type: ignore[method-assign]
+        with pytest.raises(StoreLockedError), writer.change(root=ROOT) as change:
+            carry_out(change, is_hidden=False)
+    assert seen(store.values, is_hidden=False) == ("old", "old")

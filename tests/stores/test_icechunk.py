@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from typing import Any
 
 import h5py
@@ -19,12 +20,15 @@ from hdmf_zarr_backend.comparison import compare
 from hdmf_zarr_backend.errors import (
     DroppedChangesWarning,
     ReadOnlyStoreError,
+    StoreError,
     StoreExistsError,
     StoreNotFoundError,
+    StoreRefusedError,
     UsageError,
 )
 from hdmf_zarr_backend.options import WriteOptions
 from hdmf_zarr_backend.stores.opening import open_store
+from hdmf_zarr_backend.stores.zarr_3 import IcechunkStore
 from hdmf_zarr_backend.zom import from_zom, to_zom
 from tests import samples, trees
 
@@ -202,6 +206,35 @@ def test_a_session_is_committed_with_the_message(repository):
     messages = [snapshot.message for snapshot in repository.ancestry(branch="main")]
     assert messages[:2] == ["changed", "a file"]
     assert read(repository)["data"].data[2] == 22
+
+
+@pytest.mark.parametrize("mode", ["r+", "w"])
+def test_a_write_that_fails_leaves_nothing_of_it_to_be_committed(repository, monkeypatch, mode):
+    write(repository, trees.dataset("data", np.arange(5)))
+    session = repository.writable_session("main")
+    name = "_set" if mode == "r+" else "_delete"
+    real = getattr(IcechunkStore, name)
+
+    def fail(store: Any, key: Any, *value: bytes) -> None:
+        if key != "bad/zarr.json":
+            real(store, key, *value)
+        if mode == "w" or key == "bad/zarr.json":
+            raise StoreRefusedError("not allowed", store=store.location)
+
+    refused = pytest.raises(StoreError, match="a part of it is in the session") if mode == "r+" else nullcontext()
+    with refused, ZarrIO(session, mode, zarr_format=3, write_options=message("half")) as io:
+        tree = trees.root(trees.dataset("bad", np.arange(3)))
+        if mode == "r+":  # the session has another change then, which is not discarded
+            tree = io.read_builder()
+            tree.datasets["data"].data[2] = 22
+            io.write_builder(tree)
+            tree.set_dataset(trees.dataset("bad", np.arange(3)))
+        with monkeypatch.context() as patch, pytest.raises(StoreRefusedError) as caught:
+            patch.setattr(IcechunkStore, name, fail)
+            io.write_builder(tree)
+        assert hasattr(caught.value, "__notes__") == (mode == "r+")
+        assert session.has_uncommitted_changes == (mode == "r+")
+    assert [*read(repository).datasets] == ["data"]
 
 
 def test_a_message_without_a_commit_is_refused(repository, tmp_path):

@@ -361,7 +361,8 @@ def test_the_disk_is_flushed(tmp_path, monkeypatch):
     assert asked == ["all"]
     monkeypatch.delattr(store_files.os, "sync")
     with pytest.raises(UsageError, match="durable=True"):
-        sync_files(str(tmp_path))
+        Writer(LocalStore(str(tmp_path / "a.zarr")), durable=True)
+    assert list(tmp_path.iterdir()) == []  # no lock either
 
 
 def test_a_disk_that_fails_to_flush_is_reported_and_the_old_file_stays(tmp_path, monkeypatch):

@@ -207,9 +207,14 @@ def sync_files(path: str) -> None:
                 raise OSError(code, os.strerror(code), path)
         finally:
             os.close(descriptor)
-    elif hasattr(os, "sync"):
-        os.sync()
     else:
+        check_sync()
+        os.sync()
+
+
+def check_sync() -> None:
+    """Refuse to wait for the disk on a system that has no call for it."""
+    if _linux_call("syncfs") is None and not hasattr(os, "sync"):
         raise UsageError(
             "this system has no call that writes everything to disk",
             remedy="Leave out durable=True.",

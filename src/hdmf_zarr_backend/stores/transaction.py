@@ -36,6 +36,7 @@ from hdmf_zarr_backend.stores.base import Store, Write
 from hdmf_zarr_backend.stores.failures import os_errors
 from hdmf_zarr_backend.stores.files import (
     RECORD,
+    check_sync,
     discard,
     interrupted_conversions,
     move_into_place,
@@ -83,11 +84,14 @@ class Writer:
         self, store: Store, *, break_lock: bool = False, replaces: bool = False, durable: bool = False
     ) -> None:
         self.store: Store = store.unwrapped
+        if durable and is_staged(self.store):
+            check_sync()
         self.lock: WriterLock = writer_lock(store, break_lock=break_lock, replaces=replaces)
         self.durable = durable
         self.sync: Callable[[], None] = self.store.sync if durable else no_sync
         self._is_unfinished = False
         self._is_outdated = False
+        self._is_torn = False
         self._last: LastRecord | None = None
 
     def __enter__(self) -> Self:
@@ -155,6 +159,24 @@ class Writer:
         if not self.store.abilities.consolidates:
             return SessionChange(self, replaces=True)
         return MarkedChange(self, mark)
+
+    def commit_session(self, message: str) -> None:
+        """Make the changes in the session of a store visible whose sessions are transactions."""
+        self.check_session()
+        self.store.commit_changes(message)
+
+    def check_session(self) -> None:
+        """Refuse a session in which a part of a change is that failed."""
+        if self._is_torn:
+            raise StoreError(
+                "a change failed in a session that had others before, and a part of it is in the session",
+                store=self.store.location,
+                remedy="Discard the changes of the session, and open the file again.",
+            )
+
+    def tear_session(self) -> None:
+        """Remember that a part of a change that failed stays in the session."""
+        self._is_torn = True
 
     def recover(self) -> None:
         """Undo the change that failed, or finish it if its commit is in the store."""
@@ -625,14 +647,16 @@ class JournalledChange(Change):
         rest = {key: text for key, text in differing.items() if key != first}
         if not commit:
             self._sync()  # the last record is the commit
-        self._writer.lock.check()
         last = LastRecord(self._id, {key: digest(text) for key, text in commit.items()}, rest, self._gone)
         with self._writer.committing(last):
             self._commit_last(last, commit, rest)
 
     def _commit_last(self, last: LastRecord, commit: Root, rest: Root) -> None:
+        steps: list[Root] = [{LAST_RECORD: last.encode()}, commit] if commit else [{LAST_RECORD: last.encode()}]
         with self._writer.unfinished():
-            for step in ({LAST_RECORD: last.encode()}, commit):
+            for step in steps:
+                if step is steps[-1]:
+                    self._writer.lock.check()
                 self._set_commit(step, lambda: self._has(LAST_RECORD, last.encode()) and last.is_committed(self._store))
                 self._sync()
         self._writer.is_committed()
@@ -698,14 +722,25 @@ class SessionChange(Change):
     """A change in a session of a store whose sessions are transactions."""
 
     def __init__(self, writer: Writer, *, replaces: bool = False) -> None:
+        writer.check_session()
         super().__init__(QueuedStore(writer.store))
         self._writer = writer
         self._was_clean = not writer.store.has_changes()
-        if replaces:
-            writer.store.delete(list(writer.store.list_prefix("")))
+        self._replaces = replaces
+
+    def __enter__(self) -> Self:
+        if self._replaces:
+            self._count += 1
+            try:
+                self._store.delete_below("")
+            except BaseException as error:
+                self.abort(error)
+                raise
+        return self
 
     def _complete(self, root: Root) -> None:
         self._writer.lock.check()
+        self._count += 1
         super()._complete(root)
         self.drain()
 
@@ -713,8 +748,15 @@ class SessionChange(Change):
         if not self._is_over and self._writer.lock.is_held:
             self._is_over = True
             self._store.abandon()
-            if self._was_clean:  # else a caller has changed the session before
+            if self._was_clean:
                 self._writer.store.discard_changes()
+            elif self._count:
+                self._writer.tear_session()
+                if error is not None:
+                    error.add_note(
+                        "The session had changes before, which are kept, so a part of this one is in it too. Discard "
+                        "the changes of the session, and open the file again."
+                    )
 
 
 class StagedChange(Change):
