@@ -1,7 +1,5 @@
 """Iterators over data chunks that exist already, with the hints that a test chooses, and over an array."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

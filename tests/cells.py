@@ -15,8 +15,6 @@ store. Which cells those are:
   out. All the rest is marked ``slow``; both together are the full product.
 """
 
-from __future__ import annotations
-
 import itertools
 import subprocess
 import zlib

@@ -9,8 +9,6 @@
 They are fetched once, to where the environments of the peers are, by the first test that wants one.
 """
 
-from __future__ import annotations
-
 import contextlib
 import http.client
 import json

@@ -5,8 +5,6 @@ An oracle for the files that this package writes: each document is read as bytes
 Source: Zarr v2 specification.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterator

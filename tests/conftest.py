@@ -1,7 +1,5 @@
 """Fixtures that need something outside the repository: the peers and real NWB files."""
 
-from __future__ import annotations
-
 import gc
 import os
 from collections.abc import Iterator

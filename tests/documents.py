@@ -1,7 +1,5 @@
 """The documents of a stored file in the form of format 2, whatever its format, for tests of stored metadata."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any

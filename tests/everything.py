@@ -1,7 +1,5 @@
 """An HDF5 file with one of everything that a conversion must keep, beyond what HDMF writes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Extensions of NWB that nothing else knows, with one type each, and files that use them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -4,8 +4,6 @@ A *package* here is a sub-package or a module directly below ``hdmf_zarr_backend
 forbidden: a package that is not in `PACKAGES` is a finding, as is a third-party library that is not in `LIBRARIES`.
 """
 
-from __future__ import annotations
-
 import ast
 import sys
 from collections.abc import Iterator

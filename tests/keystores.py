@@ -1,7 +1,5 @@
 """A store in memory that records its calls, and fails on request."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 
 from hdmf_zarr_backend.stores.base import Store

@@ -1,7 +1,5 @@
 """Options as tests are parametrized by them, one by one, made to the arguments that functions take."""
 
-from __future__ import annotations
-
 from dataclasses import fields
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Whether the time of some work is in proportion to its size, or it ends at all, on a machine of any speed and load."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -4,8 +4,6 @@ What is written in one test and read in another is made here. Nothing is random 
 one; only object ids differ from call to call.
 """
 
-from __future__ import annotations
-
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any

@@ -5,8 +5,6 @@ tables in `_TABLES` with a hundred; property tests try 25 examples. A hash of th
 they are the same each time, and no function is left out. The sessions `full` and `full-oldest` of nox run all.
 """
 
-from __future__ import annotations
-
 import os
 import zlib
 from collections import defaultdict

@@ -4,8 +4,6 @@ A web server with ranges and without a listing, that of the benchmarks; an S3 se
 and a proxy in front of either that counts requests, waits, answers 503, cuts answers short, falls silent, or dies.
 """
 
-from __future__ import annotations
-
 import contextlib
 import http.client
 import re

@@ -4,8 +4,6 @@ A test that takes the fixture `store` runs over `KINDS`; with ``@pytest.mark.par
 indirect=True)`` over some of `ALL_KINDS` and `CLOUDS`.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Strategies for property tests: names, JSON, hierarchies, dtypes, arrays and selections."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """This package under the name hdmf_zarr: what pynwb and code for hdmf-zarr find, and when the name is refused."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Bad input is reported once, by an error or a warning that names the store, the node and a remedy."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

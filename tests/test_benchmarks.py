@@ -1,7 +1,5 @@
 """The benchmarks run (in their quick form: tiny sizes), and their verdicts have the documented meaning."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """`convert`: HDF5 -> Zarr -> HDF5 loses nothing, whatever is in the file; a failed conversion leaves no trace."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """`convert`: codecs by name, options that would have no effect, strict JSON, and shards that fit into the memory."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

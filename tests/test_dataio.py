@@ -1,7 +1,5 @@
 """`ZarrDataIO`: the planner gets the requested options, through every copy that hdmf makes."""
 
-from __future__ import annotations
-
 import copy
 import inspect
 

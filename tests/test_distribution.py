@@ -1,7 +1,5 @@
 """The wheel and the source distribution build, install, and do the main job; what they hold is what they should."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

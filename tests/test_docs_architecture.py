@@ -3,8 +3,6 @@
 After a module has come or gone: ``python docs/_scripts/architecture.py``, and read what it has changed.
 """
 
-from __future__ import annotations
-
 import importlib
 import inspect
 import re

@@ -1,7 +1,5 @@
 """Tables of the README, on performance, on versions and of the comparison agree with the benchmark and the tests."""
 
-from __future__ import annotations
-
 import importlib
 import re
 from collections.abc import Iterator

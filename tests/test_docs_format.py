@@ -3,8 +3,6 @@
 After a change of the format: ``python docs/_scripts/format_page.py``, and read what it has changed.
 """
 
-from __future__ import annotations
-
 import base64
 import importlib
 import json

@@ -3,8 +3,6 @@
 In this process and one after the other: most of the time of an example is that of its imports.
 """
 
-from __future__ import annotations
-
 import runpy
 import sys
 import tempfile

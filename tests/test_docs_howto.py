@@ -3,8 +3,6 @@
 Every line that calls ``zarrio`` is one that the command line takes.
 """
 
-from __future__ import annotations
-
 import ast
 import io
 import re

@@ -1,7 +1,5 @@
 """Pages have none of the phrases that the project avoids; links of the README and the like lead to files."""
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Iterator
 from pathlib import Path

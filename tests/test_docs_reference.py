@@ -1,7 +1,5 @@
 """The reference names every public name, command and finding, and docstrings are complete."""
 
-from __future__ import annotations
-
 import ast
 import builtins
 import importlib

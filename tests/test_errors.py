@@ -1,7 +1,5 @@
 """Every error names the store, the node and a remedy; it survives a pickle, and is an instance of its familiar base."""
 
-from __future__ import annotations
-
 import ast
 import copy
 import pickle

@@ -1,7 +1,5 @@
 """Nothing that exists is replaced unless requested; a target may be a link, a folder or missing."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Each extension that ``CONTRIBUTING.md`` describes, made by its steps: a store, a codec, types, an encoding."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict

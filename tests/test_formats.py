@@ -1,7 +1,5 @@
 """Both formats of Zarr in one class: writing, changing, and converting one to the other."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

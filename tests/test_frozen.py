@@ -4,8 +4,6 @@ A hash covers all keys of a store and their bytes; that of an HDF5 file covers w
 the time of some objects.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

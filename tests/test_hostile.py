@@ -3,8 +3,6 @@
 What the data-only reader of pickles refuses is tested in ``storage/test_pickles.py``; here whole files are opened.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import os

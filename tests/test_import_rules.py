@@ -1,7 +1,5 @@
 """The packages import what the table allows and nothing else; the check itself finds planted faults."""
 
-from __future__ import annotations
-
 import ast
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """The block of small values in the consolidated document: who consolidates with another program drops it, no more."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import warnings

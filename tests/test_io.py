@@ -1,7 +1,5 @@
 """`ZarrIO` and `NWBZarrIO` as their users see them: what is written is read back, in every way."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

@@ -6,8 +6,6 @@ generator; then each of `WAYS` makes another file of it, it is changed where it 
 stated.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import io
 import json

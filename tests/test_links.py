@@ -1,7 +1,5 @@
 """Links and references to nothing are refused before anything is written, and all programs follow links by one rule."""
 
-from __future__ import annotations
-
 import ast
 import json
 import shutil

@@ -1,7 +1,5 @@
 """The peers have the releases that they name, and nothing of this project."""
 
-from __future__ import annotations
-
 import pytest
 
 VERSIONS = """

@@ -1,7 +1,5 @@
 """Progress of operations: callbacks, and the bar on a terminal."""
 
-from __future__ import annotations
-
 import io
 import sys
 

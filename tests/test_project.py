@@ -1,7 +1,5 @@
 """Facts in two places agree: versions, commands, extras, entry points."""
 
-from __future__ import annotations
-
 import ast
 import importlib
 import re

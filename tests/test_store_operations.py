@@ -4,8 +4,6 @@ Writing a new file reads nothing, lists nothing in it and sets each key once, th
 file is one read for each format of Zarr, and what was not asked for is not read.
 """
 
-from __future__ import annotations
-
 import shutil
 from collections import Counter
 from pathlib import Path

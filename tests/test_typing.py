@@ -1,7 +1,5 @@
 """Type checkers see the signatures of this package from outside: what is right passes, each mistake is an error."""
 
-from __future__ import annotations
-
 import importlib.util
 import inspect
 import json

@@ -1,7 +1,5 @@
 """Virtual conversion: one JSON, whose large data stay in the HDF5 file."""
 
-from __future__ import annotations
-
 import json
 import os
 import pickle

@@ -1,7 +1,5 @@
 """Models of files are those of pydantic-zarr, and empty files are made of them."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

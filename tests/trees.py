@@ -1,7 +1,5 @@
 """Small builder trees for tests, built, written and read in one line."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from hdmf.build import DatasetBuilder, GroupBuilder

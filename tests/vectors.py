@@ -4,8 +4,6 @@
 results are kept in ``docs/format/vectors/results.json``, from which ``docs/_scripts/vectors.py`` makes a page.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 import tempfile

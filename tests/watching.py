@@ -1,7 +1,5 @@
 """The file operations on a local store, from Python's audit events, whichever module makes them."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Callable, Iterator

@@ -4,8 +4,6 @@ Tests that call what only version 3 has are skipped where version 2 is installed
 of `PARTS`, and the modules of `NEED_ZARR_3`, which may not even be imported there.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path

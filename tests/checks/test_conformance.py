@@ -1,7 +1,5 @@
 """The oracle `tests.conformance` finds each planted violation, and in our files those that are accepted only."""
 
-from __future__ import annotations
-
 import json
 import warnings
 from typing import Any

@@ -1,7 +1,5 @@
 """What the DANDI archive demands of a Zarr file, and the checksum that it has there."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

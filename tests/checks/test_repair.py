@@ -1,7 +1,5 @@
 """`repair` and `consolidate`: what is mended, and what is left alone because it may be the only copy."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import warnings

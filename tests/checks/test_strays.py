@@ -1,7 +1,5 @@
 """What is in a file beside its nodes and chunks: chunks without a document, and what is in the place of a chunk."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`validate` says of a Zarr file what ``pynwb.validate`` says of the HDF5 file; namespaces, links, the command."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import warnings

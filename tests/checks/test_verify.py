@@ -1,7 +1,5 @@
 """`verify`: each kind of damage is planted, found at its place, and nothing else is."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import warnings

@@ -1,7 +1,5 @@
 """Files for the tests of the command line, and the command itself."""
 
-from __future__ import annotations
-
 import io
 import json
 from collections.abc import Callable

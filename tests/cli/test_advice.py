@@ -1,7 +1,5 @@
 """What a user reads when something does not work, or when there is much to report: short, and with one thing to do."""
 
-from __future__ import annotations
-
 import contextlib
 import inspect
 import json

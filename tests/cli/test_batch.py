@@ -1,7 +1,5 @@
 """Commands for many files: a bad one among good ones, what is said of each, the sum, the exit code, JSON."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import sys

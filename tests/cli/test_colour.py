@@ -1,7 +1,5 @@
 """Colours: on terminals, and as NO_COLOR and FORCE_COLOR demand."""
 
-from __future__ import annotations
-
 import io
 import re
 import sys

@@ -1,7 +1,5 @@
 """`zarrio compare`: what it prints and how it ends; what it finds is tested in tests/compare."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """`zarrio completion`: real shells take the scripts and complete with them."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 

@@ -1,7 +1,5 @@
 """`zarrio convert`: which file becomes which, what is said, how it ends."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """`zarrio dry-run`: the options that say how a file is stored, as `zarrio convert` has them."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`zarrio exec`: another tool runs with the alias; its arguments, output and exit code are its own."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Commands on files in a bucket and behind a web server, with and without the options that these need."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`zarrio inspect`: everything that metadata tell, of our files, hand-made ones and damaged ones."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """`zarrio` as a whole: help, exit codes, one line for an error, a quick start."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

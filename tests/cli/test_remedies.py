@@ -1,7 +1,5 @@
 """Remedies on the command line name options of `zarrio`, not arguments of Python."""
 
-from __future__ import annotations
-
 import ast
 import re
 from pathlib import Path

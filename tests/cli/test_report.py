@@ -1,7 +1,5 @@
 """`zarrio report`: what is refused before anything is read; the page itself is tested in tests/report."""
 
-from __future__ import annotations
-
 import pytest
 
 

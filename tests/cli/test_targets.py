@@ -1,7 +1,5 @@
 """`zarrio convert`: what a target is called, where it goes, and when it is there already."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """`zarrio verify`, `repair` and `consolidate`."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

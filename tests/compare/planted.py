@@ -1,7 +1,5 @@
 """An HDF5 file of everything that HDMF files hold, and single differences to plant in a copy of it."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable, Iterable

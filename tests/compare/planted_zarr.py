@@ -1,7 +1,5 @@
 """A Zarr file of about everything that HDMF writes, and single differences to plant in another one like it."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable

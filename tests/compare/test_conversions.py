@@ -1,7 +1,5 @@
 """Conversions of HDF5 files differ in nothing from them; what one could lose is found."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The comparing tool: exactly the planted difference is found, in HDF5 files made here and in real ones."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import tracemalloc

@@ -1,7 +1,5 @@
 """The comparing tool on two Zarr files: exactly the planted difference is found."""
 
-from __future__ import annotations
-
 import shutil
 from contextlib import closing
 from pathlib import Path

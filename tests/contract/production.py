@@ -4,8 +4,6 @@ It runs here and in the interpreter of a peer, whose name for the package is hdm
 result holds.
 """
 
-from __future__ import annotations
-
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any

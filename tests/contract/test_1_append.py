@@ -1,7 +1,5 @@
 """The contract: append and modify."""
 
-from __future__ import annotations
-
 import errno
 import os
 import shutil

@@ -1,7 +1,5 @@
 """The contract: links and references, in all forms."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The contract: region references."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import h5py

@@ -1,7 +1,5 @@
 """The contract: types of attributes and datasets; HDF5 -> Zarr -> HDF5."""
 
-from __future__ import annotations
-
 import json
 import math
 from typing import Any

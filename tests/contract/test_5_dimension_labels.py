@@ -1,7 +1,5 @@
 """The contract: dimension labels, documentation of the schema, maxshape."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

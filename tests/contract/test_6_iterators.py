@@ -1,7 +1,5 @@
 """The contract: data chunk iterators of every kind."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """The contract: cached specifications."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

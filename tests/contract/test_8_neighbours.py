@@ -1,7 +1,5 @@
 """The contract: what pynwb, hdmf and nwbinspector do with an open file."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The contract: an append names both sides of a conflict, and writes nothing half way."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """The contract: an append costs what it adds, however large the file is."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hdmf.build import GroupBuilder

@@ -1,7 +1,5 @@
 """An append to a file of an older NWB schema changes the types and the version that NWBHDF5IO changes too."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The contract: columns of named fields, and the tables of intracellular recordings, grow."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -3,8 +3,6 @@
 Conversions of one store or one format are in ``tests/test_conversion.py``.
 """
 
-from __future__ import annotations
-
 import warnings
 from pathlib import Path
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """Axes have the same names whether a file was written by NWBZarrIO, converted or exported."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

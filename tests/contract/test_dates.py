@@ -1,7 +1,5 @@
 """Dates and durations of NumPy keep their unit: both formats, both ways, in every form that HDMF passes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -3,8 +3,6 @@
 Source: ``HDF5IO.export`` and hdmf-zarr 0.13, which build all containers anew with ``link_data=False``.
 """
 
-from __future__ import annotations
-
 import json
 import warnings
 from collections.abc import Callable

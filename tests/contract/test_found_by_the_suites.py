@@ -1,7 +1,5 @@
 """What users of HDF5IO expect of a backend, where the suites of pynwb, hdmf and hdmf-zarr once found it missing."""
 
-from __future__ import annotations
-
 import copy
 import re
 import warnings

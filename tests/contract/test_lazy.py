@@ -1,7 +1,5 @@
 """Containers that are made when they are touched: what is touched, in any order, is what an eager read gives."""
 
-from __future__ import annotations
-
 import copy
 import random
 import re

@@ -1,7 +1,5 @@
 """Values of several types: all of them choose the type of a dataset, and none is changed on any way into a file."""
 
-from __future__ import annotations
-
 import datetime
 from collections.abc import Callable
 from functools import partial

@@ -3,8 +3,6 @@
 Damage that is made by hand in documents of format 2 on a local disk is in ``tests/test_bad_input.py``.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """The contract: builder -> file -> builder over generated trees."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from typing import Any

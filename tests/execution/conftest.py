@@ -1,7 +1,5 @@
 """Every kind of executor, made once for the tests of a module."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import ExitStack

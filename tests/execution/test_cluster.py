@@ -1,7 +1,5 @@
 """A dask cluster that runs already, of processes of its own, used by the address of its scheduler."""
 
-from __future__ import annotations
-
 import os
 import signal
 import socket

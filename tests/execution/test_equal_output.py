@@ -1,7 +1,5 @@
 """Whoever does the work, and however it is cut, the output is the same key by key; the source's values are in it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any

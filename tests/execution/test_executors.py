@@ -1,7 +1,5 @@
 """How tasks are run, whoever runs them: a window bounded in number and in bytes, order, what an executor may be."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Iterator

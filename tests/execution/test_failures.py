@@ -1,7 +1,5 @@
 """A worker that raises, or is killed: one error of ours that names the node, and nothing at the target."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Callable, Iterator

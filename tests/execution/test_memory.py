@@ -4,8 +4,6 @@ Each measurement is a process of its own: the largest resident set of a process 
 compressed chunk over and over, so that gigabytes are made in a moment.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import subprocess

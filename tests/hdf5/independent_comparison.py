@@ -1,7 +1,5 @@
 """Differences between two HDF5 files, found with h5py and NumPy alone: nothing of this package is asked."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

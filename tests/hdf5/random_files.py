@@ -4,8 +4,6 @@ Types are built with h5py's low-level interface and values are random bytes wher
 NaN payloads, signalling NaNs and non-ASCII text occur. One seed gives one file.
 """
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 from typing import Any

@@ -3,8 +3,6 @@
 HDF5 itself loses what it writes when an object is closed, and crashes when the process ends.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

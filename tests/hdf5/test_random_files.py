@@ -1,7 +1,5 @@
 """Random HDF5 files come back from Zarr as they were, in both formats; the comparison does not use this package."""
 
-from __future__ import annotations
-
 import warnings
 from pathlib import Path
 

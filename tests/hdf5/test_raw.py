@@ -3,8 +3,6 @@
 Whole files are converted to Zarr and back, in both formats; zarr-python reads those of format 2, h5py what comes back.
 """
 
-from __future__ import annotations
-
 import ctypes
 import glob
 import itertools

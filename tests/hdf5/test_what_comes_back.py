@@ -1,7 +1,5 @@
 """What HDF5 says and Zarr does not comes back in HDF5: one thing at a time, in both formats."""
 
-from __future__ import annotations
-
 import errno
 import json
 from collections.abc import Callable

@@ -3,8 +3,6 @@
 What is written has to come back as it was, or to be refused before anything is touched.
 """
 
-from __future__ import annotations
-
 import datetime
 import errno
 import os

@@ -3,8 +3,6 @@
 ``python -m tests.hostile.catalogue`` writes the lines to the page; tests hold the page to them, and the package too.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import os

@@ -1,7 +1,5 @@
 """Hostile files by name, each of them made on a disk as its author would: by plain JSON, bytes, h5py and zipfile."""
 
-from __future__ import annotations
-
 import json
 import os
 import pickle

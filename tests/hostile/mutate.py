@@ -3,8 +3,6 @@
 Everything comes from one number, so that a finding is a number too.
 """
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import json

@@ -6,8 +6,6 @@ not end as it may: with a result, an error of this package, or an exit of the co
 number alone says which file comes next; the last line counts how they ended, and says how much memory it took.
 """
 
-from __future__ import annotations
-
 import io as streams
 import json
 import os

@@ -1,7 +1,5 @@
 """Small valid files, as keys and bytes, that between them have everything a reader has code for."""
 
-from __future__ import annotations
-
 import json
 import pickle
 import warnings

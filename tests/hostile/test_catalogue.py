@@ -1,7 +1,5 @@
 """Each line of "bad input" is true: the error or warning is the one that the page names, and so is the finding."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import warnings

@@ -1,7 +1,5 @@
 """What spoiled files have brought to light, each in its smallest form: another error, a crash, or no end."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import warnings

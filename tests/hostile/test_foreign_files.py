@@ -1,7 +1,5 @@
 """What somebody else planted beside a file, in it, or in what it names is neither read, overwritten nor deleted."""
 
-from __future__ import annotations
-
 import json
 import os
 import socket

@@ -1,7 +1,5 @@
 """Whatever a file holds, each operation ends with a result or an error of ours, and touches nothing outside."""
 
-from __future__ import annotations
-
 import json
 import os
 import pickle

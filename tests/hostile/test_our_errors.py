@@ -1,7 +1,5 @@
 """What used to end in an error of h5py, HDMF or Python ends in one of ours, which names the store and the node."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Files of both kinds, made once for all tests here: what we make of the real files, and what hdmf-zarr 0.13 makes."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

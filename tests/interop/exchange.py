@@ -1,7 +1,5 @@
 """What the tests with hdmf-zarr 0.13 and 0.14 share: scripts for its interpreter, and the comparison of exports."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

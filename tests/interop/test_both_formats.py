@@ -1,7 +1,5 @@
 """Files of both formats: hdmf-zarr 0.13 and 0.14 and other programs read the one that they know, and may change it."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import shutil

@@ -1,7 +1,5 @@
 """What hdmf-zarr and pynwb open, by the table of the README and of the page on versions."""
 
-from __future__ import annotations
-
 import importlib
 import sys
 from pathlib import Path

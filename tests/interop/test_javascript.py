@@ -1,7 +1,5 @@
 """What JavaScript makes of our files: `JSON.parse` of each document, and zarrita with the consolidated one."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path

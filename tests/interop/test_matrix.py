@@ -4,8 +4,6 @@ A file of both formats is read in each of them. ``pytest -s`` prints the table. 
 tables, ragged columns, references, compounds, images, two extensions, and an attribute that is NaN.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable

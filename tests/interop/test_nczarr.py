@@ -1,7 +1,5 @@
 """netcdf-c itself, by the wheel of netCDF4, opens files with the attributes of NCZarr; all else stays as it was."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

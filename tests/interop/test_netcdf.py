@@ -1,7 +1,5 @@
 """Files of netcdf-c, in each form in which it has written them, and of its draft of 2018, as datasets of xarray."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

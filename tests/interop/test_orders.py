@@ -1,7 +1,5 @@
 """Arrays of format 3 whose chunks have their axes in any order, as zarr-python and TensorStore write them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -3,8 +3,6 @@
 Each test runs over all real files; the peer works on all of them in one process.
 """
 
-from __future__ import annotations
-
 import re
 import shutil
 from pathlib import Path

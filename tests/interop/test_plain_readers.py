@@ -3,8 +3,6 @@
 The package is installed there, no more: nothing of it is imported. Files of hdmf-zarr 0.13 need one call.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

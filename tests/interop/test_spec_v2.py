@@ -3,8 +3,6 @@
 No store here is made by a library of Zarr. The other way round, `conformance` has nothing to say of files of ours.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import shutil

@@ -1,7 +1,5 @@
 """TensorStore itself opens our arrays by the specs that we make, and we read the arrays that it makes."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Other readers read the test vectors of `docs/format/vectors` that the page of the documentation says."""
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import json

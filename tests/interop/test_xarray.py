@@ -1,7 +1,5 @@
 """Datasets as arrays of dask and xarray, and whole files as trees."""
 
-from __future__ import annotations
-
 import pickle
 
 import numpy as np

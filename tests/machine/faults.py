@@ -5,8 +5,6 @@ another answer. Writers take themselves for a fork, which must not clean up, and
 killed.
 """
 
-from __future__ import annotations
-
 import os
 import threading
 import uuid

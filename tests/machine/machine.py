@@ -1,7 +1,5 @@
 """Random histories of one file, step by step, compared with a `Model` after each step; operations fail, writers die."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import tempfile

@@ -1,7 +1,5 @@
 """Random histories of files, over formats and kinds of stores; and stores with a defect, which they find."""
 
-from __future__ import annotations
-
 import os
 import secrets
 from collections.abc import Iterable

@@ -8,8 +8,6 @@ Each release of `WRITERS` writes the files of `content.py` in an environment wit
 are the names of the many small files.
 """
 
-from __future__ import annotations
-
 import lzma
 import os
 import subprocess

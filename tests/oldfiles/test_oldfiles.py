@@ -1,7 +1,5 @@
 """Files of released writers, kept as data: each is read and compared with the content that all of them wrote."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import tarfile

@@ -1,7 +1,5 @@
 """Facts of Zarr files made by hand: references, links, regions, old files, damaged files."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """One array whose document is damaged or has something unknown: it fails, and everything else is read."""
 
-from __future__ import annotations
-
 import json
 import warnings
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Documents of arrays as others may write them: what each says is read, and what is wrong with one is said."""
 
-from __future__ import annotations
-
 import base64
 import json
 import struct

@@ -3,8 +3,6 @@
 ``lindi.tar.xz`` has an HDF5 file and what LINDI 0.4.6 made of it.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re

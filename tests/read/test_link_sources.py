@@ -1,7 +1,5 @@
 """The source that one file records for another resolves to it: on every system, in every spelling."""
 
-from __future__ import annotations
-
 import posixpath
 
 import pytest

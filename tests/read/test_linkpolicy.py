@@ -1,7 +1,5 @@
 """Which files links may lead to, by the place of both."""
 
-from __future__ import annotations
-
 import pytest
 
 from hdmf_zarr_backend.errors import LinkRefusedError

@@ -4,8 +4,6 @@
 data of one dataset, and a directory of the draft of the convention.
 """
 
-from __future__ import annotations
-
 import math
 import tarfile
 from pathlib import Path

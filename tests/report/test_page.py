@@ -1,7 +1,5 @@
 """`zarrio report` and the views of notebooks: whole, self-contained, and safe with crafted names."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """The session on the page of `zarrio report`: what an NWB file says of itself, from a few small reads."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Arrays of a file: reading one is reading NumPy and h5py, and any sequence of changes is what NumPy makes of it."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 from dataclasses import dataclass

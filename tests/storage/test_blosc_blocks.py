@@ -1,7 +1,5 @@
 """Some blocks of a Blosc chunk are those of the whole chunk, and a damaged one is damage."""
 
-from __future__ import annotations
-
 import os
 import struct
 

@@ -1,7 +1,5 @@
 """Decoding within bounds: what comes out of each codec, and what is refused before memory is taken."""
 
-from __future__ import annotations
-
 import tracemalloc
 from typing import Any
 

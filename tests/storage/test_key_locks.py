@@ -1,7 +1,5 @@
 """One writer at a time in object stores: a key that is set only where there is none, and read before each commit."""
 
-from __future__ import annotations
-
 import gc
 import json
 import os

@@ -1,7 +1,5 @@
 """One writer at a time: who comes second is told who came first; a lock ends with its holder, however that ends."""
 
-from __future__ import annotations
-
 import errno
 import gc
 import json

@@ -1,7 +1,5 @@
 """Which options go to obstore, in which words, and when another library has to open a URL."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from importlib.metadata import version
 from typing import Any

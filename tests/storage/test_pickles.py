@@ -1,7 +1,5 @@
 """Pickles of old releases hold only data: they are read as they were written, and everything else is refused."""
 
-from __future__ import annotations
-
 import base64
 import builtins
 import collections

@@ -1,7 +1,5 @@
 """Codecs of other packages, as large recordings are stored with them: everything that is done with a file works."""
 
-from __future__ import annotations
-
 import json
 import sys
 import zlib

@@ -1,7 +1,5 @@
 """One row of a large chunk of packed records: a block of it is decoded, and not the chunk."""
 
-from __future__ import annotations
-
 import gc
 import weakref
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Threads that share a file that is open for changes: each change of an array is whole, and nothing is lost."""
 
-from __future__ import annotations
-
 import sys
 import threading
 from collections.abc import Callable, Iterator

@@ -4,8 +4,6 @@ Stores are written by hand, documents and chunks, so that nothing under test tak
 entry points runs in an interpreter of its own: once with those of ``pyproject.toml``, once without any of ours.
 """
 
-from __future__ import annotations
-
 import base64
 import importlib.metadata
 import itertools

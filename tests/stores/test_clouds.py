@@ -1,7 +1,5 @@
 """Azure and Google: each by obstore and by the library of fsspec, on servers that speak their protocols."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

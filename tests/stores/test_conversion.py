@@ -1,7 +1,5 @@
 """Conversion, inspection and comparing where one of the files is in a bucket, behind a web server or in a zip file."""
 
-from __future__ import annotations
-
 import json
 import shutil
 

@@ -1,7 +1,5 @@
 """Far files: how many requests they take; servers that are slow, wrong, silent or gone; TLS; other schemes."""
 
-from __future__ import annotations
-
 import datetime
 import ipaddress
 import itertools

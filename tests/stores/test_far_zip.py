@@ -1,7 +1,5 @@
 """A zip file on a server: how often the server is asked, and what happens where the file is not what it says it is."""
 
-from __future__ import annotations
-
 import pickle
 import zipfile
 from contextlib import closing

@@ -1,7 +1,5 @@
 """Sessions of Icechunk: format 3, no consolidated document, and the commit is the user's."""
 
-from __future__ import annotations
-
 import json
 from contextlib import nullcontext
 from typing import Any

@@ -1,7 +1,5 @@
 """The contract of a store, key by key, on every kind; the queue of puts in front of a far one; places by name."""
 
-from __future__ import annotations
-
 import errno
 import os
 import pickle

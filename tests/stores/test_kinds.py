@@ -1,7 +1,5 @@
 """Every kind of store: what is written there is read there, changed, linked to, and exported from one to another."""
 
-from __future__ import annotations
-
 import pickle
 import re
 import zipfile

@@ -1,7 +1,5 @@
 """One file by all things that name it or hold it: each function takes each of them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

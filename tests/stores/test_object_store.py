@@ -1,7 +1,5 @@
 """A real object store, which ``HDMF_ZARR_BACKEND_S3`` names: what a pretended S3 server may be wrong about."""
 
-from __future__ import annotations
-
 import os
 import uuid
 from collections.abc import Iterator

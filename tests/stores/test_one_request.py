@@ -1,7 +1,5 @@
 """The format that a caller names: what is read where there are both, or the other; requests to follow a link."""
 
-from __future__ import annotations
-
 import itertools
 import shutil
 from pathlib import Path

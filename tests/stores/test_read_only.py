@@ -1,7 +1,5 @@
 """What can only be read: each operation that would write to a web server ends in the error that says so."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Redirects of a web server: the bytes of a file come from its own server, and so do its options go."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Files of references: a JSON that says where in other files the bytes of a Zarr file lie."""
 
-from __future__ import annotations
-
 import base64
 import json
 import pickle

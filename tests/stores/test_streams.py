@@ -1,7 +1,5 @@
 """A large value goes to a bucket in parts through fsspec too; what does not come to its end leaves nothing behind."""
 
-from __future__ import annotations
-
 import gc
 import re
 import tracemalloc

@@ -1,7 +1,5 @@
 """Sharded recordings and columns grow and change in place, in every store that takes changes; others read them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

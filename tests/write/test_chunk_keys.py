@@ -1,7 +1,5 @@
 """Keys of chunks without folders in format 3: everything that writes can make them, and everything reads them."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """HDF5 and Zarr files are converted to format 3 with shards, made of the chunks of the source as they are."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What would be written is what is written: documents, numbers of objects, bytes."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Fill values of every kind of element: as given, after a resize, in both formats, from HDF5 and back."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A killed or interrupted conversion continues from its complete chunks, with the same result."""
 
-from __future__ import annotations
-
 import json
 import os
 import pickle

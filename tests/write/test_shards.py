@@ -1,7 +1,5 @@
 """Sharded arrays are written from arrays, iterators, HDF5 and Zarr, and others read them as they read plain ones."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A file appears in its place complete, or not at all."""
 
-from __future__ import annotations
-
 import errno
 import itertools
 import os

@@ -1,7 +1,5 @@
 """Stored arrays as data: those of zarr itself, from any store, and of this package; their layout stays in a copy."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

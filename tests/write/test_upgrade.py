@@ -1,7 +1,5 @@
 """A file of format 2 becomes one of format 3 where it is: same values, chunks untouched, never a mix of both."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Iterator

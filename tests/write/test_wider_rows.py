@@ -1,7 +1,5 @@
 """Text and references of rows that outgrow their fields, which have a length in format 3, make the fields wider."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
