@@ -453,13 +453,15 @@ def test_two_writers_that_do_not_know_each_other(small):
     assert [key for key in files if key.endswith("zarr.json")] == []
 
 
-def test_documents_of_format_3_that_are_gone(small):
+def test_documents_that_are_gone(small):
     files = dict(small)
     del files["inner/zarr.json"], files["references/c/0"]
     kinds = {problem.kind for problem in verify(Keys(files)).problems}
     assert kinds == {"formats-differ", "chunk-missing"}
     assert repair(Keys(files)).done == ["made Zarr format 3 like format 2"]
     assert files == small
+    del files["inner/.zattrs"]
+    assert repair(Keys(files)).done == ["wrote back from the consolidated document: inner/.zattrs"]
 
 
 def test_one_format_that_is_left_counts(small):

@@ -15,8 +15,14 @@ from typing import Any, Literal, TypeAlias
 from hdmf_zarr_backend.builders.from_zarr import ZarrPlanner
 from hdmf_zarr_backend.errors import (
     ConflictError,
+    DamagedFileError,
     FormatsDifferWarning,
+    LimitError,
     MetadataError,
+    NestingError,
+    UnsupportedFileError,
+    UsageError,
+    ValueRefusedError,
     ZarrBackendError,
     warn,
 )
@@ -34,6 +40,9 @@ from hdmf_zarr_backend.stores.transaction import Writer as StoreWriter
 from hdmf_zarr_backend.transfer.plan import PlannedArray, WritePlan, adapt_plan
 from hdmf_zarr_backend.transfer.stored_sources import StoredChunks
 from hdmf_zarr_backend.transfer.writer import Writer
+
+_UNFIT = (DamagedFileError, LimitError, NestingError, UnsupportedFileError, UsageError, ValueRefusedError)
+"""Errors about what a file holds, and not about its store."""
 
 Fate: TypeAlias = Literal["kept", "moved", "encoded"]
 """Whether the chunks of an array stay, get other keys, or are encoded again."""
@@ -91,6 +100,12 @@ def before_change(store: Store, parsed: ParsedFile, touched: Iterable[str]) -> B
     """Return what is needed to derive a change of a file before it is made; None where all has to be derived."""
     if parsed.state != "alike":
         return None
+    hierarchy = _stored(store)
+    return None if hierarchy is None else Before(hierarchy, set(touched))
+
+
+def _stored(store: Store) -> Hierarchy | None:
+    """Return what ``zarr.json`` of the root says of a file of both formats; None where it is not readable."""
     text = store.get(zarr3.DOCUMENT)
     if text is None or b'"both"' not in text:
         return None
@@ -98,7 +113,7 @@ def before_change(store: Store, parsed: ParsedFile, touched: Iterable[str]) -> B
         found = registry.parse_consolidated({zarr3.DOCUMENT: load(text, key=zarr3.DOCUMENT)}, use_inlined=False)
     except MetadataError:
         return None
-    return None if found is None else Before(found[0], set(touched))
+    return None if found is None else found[0]
 
 
 @dataclass(slots=True, frozen=True)
@@ -111,10 +126,13 @@ class Derived:
         ``{path: fate}`` of the arrays that were planned.
     root : dict
         The document of the root, by its key, for the commit.
+    is_changed : bool
+        Whether `derive_all` has changed anything.
     """
 
     fates: dict[str, Fate]
     root: Root
+    is_changed: bool = False
 
 
 def derive(
@@ -135,9 +153,9 @@ def derive(
     store = store or change.reader
     plan, fates = plan_format_3(store, hierarchy if before is None else _part(hierarchy, before))
     encoded = {path: array.node for path, array in plan.arrays.items()}
-    if before is not None:
-        _hide_if_needed(change, before.hierarchy, encoded)
-    elif not is_new:
+    if not is_new:
+        _hide_if_needed(change, _stored(store) if before is None else before.hierarchy, encoded)
+    if before is None and not is_new:
         create_chunks(change, encoded)
     paths = [path for path, _ in plan.hierarchy.walk()]
     documents = _documents(plan.hierarchy, paths, strict=options.strict_json)
@@ -213,8 +231,10 @@ def _documents(hierarchy: Hierarchy, paths: Iterable[str], *, strict: bool = Fal
     return {key: dump(document, strict=strict) for some in documents for key, document in some}
 
 
-def _hide_if_needed(change: Change, before: Hierarchy, encoded: dict[str, Dataset[Any]]) -> None:
+def _hide_if_needed(change: Change, before: Hierarchy | None, encoded: dict[str, Dataset[Any]]) -> None:
     """Let the root show nothing to readers of format 3, if chunks get another form than its documents say."""
+    if before is None:
+        return
     nodes = [(path, before.get(path), node) for path, node in encoded.items()]
     other = [path for path, old, node in nodes if isinstance(old, Dataset) and _form(path, old) != _form(path, node)]
     if other:
@@ -249,42 +269,40 @@ def _is_chunk(name: str, stored: StoredArray) -> bool:
     return index is not None and all(i < n for i, n in zip(index, grid, strict=True))
 
 
-def derive_or_warn(
-    change: Change,
-    parsed: ParsedFile,
-    hierarchy: Hierarchy,
-    consolidated: bytes,
-    *,
-    options: WriteOptions = DEFAULT_OPTIONS,
-) -> Root:
-    """Derive all of format 3 in a change of format 2; if that fails, warn, since the change does not depend on it.
+def derive_all(writer: StoreWriter, parsed: ParsedFile, options: WriteOptions = DEFAULT_OPTIONS) -> Derived:
+    """Derive all of format 3 of a file whose format 2 is complete, in a change of its own, and update its state.
 
-    Returns the document of the root, and updates the state of ``parsed``.
+    If that fails, format 3 is what it was. The error says so, unless it is about what the file holds.
     """
-    parsed.state = "2 is newer"
+    is_alike, parsed.state = parsed.state == "alike", "2 is newer"
     try:
-        here = WriteOptions(strict_json=options.strict_json)
-        root = derive(change, hierarchy, consolidated, store=parsed.store(change.reader), options=here).root
-    except (ZarrBackendError, OSError) as error:
+        with writer.change(root=[zarr3.DOCUMENT]) as change:
+            text = writer.store.get(zarr2.CONSOLIDATED) or b""
+            derived = derive(change, parsed.hierarchy, text, store=parsed.store(change.reader), options=options)
+            is_same = is_alike and writer.store.get_many(derived.root) == derived.root
+            count = change.commit({}, {} if is_same else derived.root)
+    except _UNFIT:
+        raise
+    except BaseException as error:
+        writer.is_committed()  # the caller may take the file for the one before its change of format 2
+        if isinstance(error, ZarrBackendError):
+            error.problem += "; Zarr format 2 is complete, and `zarrio repair` updates format 3"
+        raise
+    parsed.state = "alike"
+    return replace(derived, is_changed=count > 0)
+
+
+def make_alike(writer: StoreWriter, parsed: ParsedFile, options: WriteOptions = DEFAULT_OPTIONS) -> None:
+    """Do what `derive_all` does; warn if the file holds something that cannot be in format 3."""
+    try:
+        derive_all(writer, parsed, options)
+    except _UNFIT as error:
         warn(
-            f"{change.location}: the change is written in Zarr format 2, and could not be in format 3 "
+            f"{writer.store.location}: the change is written in Zarr format 2, and could not be in format 3 "
             f"({error}); `zarrio repair` updates format 3",
             FormatsDifferWarning,
             stacklevel=4,
         )
-        return {}
-    parsed.state = "alike"
-    return root
-
-
-def make_alike(writer: StoreWriter, parsed: ParsedFile) -> None:
-    """Derive format 3 of a file whose format 2 is newer, in a change of its own; if that fails, warn."""
-    consolidated = writer.store.get(zarr2.CONSOLIDATED)
-    assert consolidated is not None
-    with writer.change(root=[zarr3.DOCUMENT]) as change:
-        root = derive_or_warn(change, parsed, parsed.hierarchy, consolidated)
-        if root:
-            change.commit({}, root)
 
 
 def check_derivable(store: Store, state: both.State | None) -> None:

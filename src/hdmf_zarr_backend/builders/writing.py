@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hdmf_zarr_backend.builders.append import AppendPlanner
-from hdmf_zarr_backend.builders.both import Before, before_change, derive, derive_or_warn, with_format_3
+from hdmf_zarr_backend.builders.both import Before, before_change, derive, make_alike, with_format_3
 from hdmf_zarr_backend.builders.dimensions import name_axes, rename_axes
 from hdmf_zarr_backend.builders.planner import Planner, WriteRequest
 from hdmf_zarr_backend.builders.specs import add_specs
@@ -23,7 +23,6 @@ from hdmf_zarr_backend.model.nodes import Dataset, Hierarchy, absolute, adopt, c
 from hdmf_zarr_backend.options import WriteOptions
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.gc_pause import gc_paused
-from hdmf_zarr_backend.stores.journal import Root
 from hdmf_zarr_backend.stores.json_text import check_strict, dump
 from hdmf_zarr_backend.stores.transaction import Writer as StoreWriter
 from hdmf_zarr_backend.stores.transaction import is_staged
@@ -144,6 +143,7 @@ def write_difference(
         consolidate = request.options.consolidate_metadata
         _commit(file, hierarchy, before, is_changed=is_more, consolidate=consolidate)
     adopt(known, hierarchy)
+    _derive_all(file, before)
     if is_more:
         request.options.progress.finish()
     request.unfilled = plan.unfilled
@@ -164,6 +164,7 @@ def flush_edits(file: EditedFile, encode: Callable[[Any], Any]) -> None:
         _flush(file, encode)
         consolidate = file.parsed.consolidated or file.parsed.state is not None
         _commit(file, file.parsed.hierarchy, before, is_changed=False, consolidate=consolidate)
+    _derive_all(file, before)
 
 
 def drop_changes(edits: Edits, location: str, error: BaseException) -> None:
@@ -196,7 +197,7 @@ def _prepare(file: EditedFile) -> None:
 @contextmanager
 def _undone_on_error(file: EditedFile) -> Iterator[None]:
     """Undo the changes of the block to the file if it raises; not in a fork, whose parent continues."""
-    edits, inlined, state = file.edits, file.parsed.inlined, file.parsed.state
+    edits, inlined = file.edits, file.parsed.inlined
     before = dict(inlined)
     try:
         yield
@@ -204,7 +205,6 @@ def _undone_on_error(file: EditedFile) -> Iterator[None]:
         edits.undo(error)
         inlined.clear()
         inlined.update(before)
-        file.parsed.state = state
         raise
     edits.done()
 
@@ -237,24 +237,22 @@ def _commit(
         return
     kind = FORMATS[hierarchy.zarr_format]
     last = kind.last(hierarchy, file.parsed.inlined, consolidate=consolidate)
-    root: dict[str, bytes | None] = {key: dump(document, strict=strict) for key, document in last.items()}
+    texts = {key: dump(document, strict=strict) for key, document in last.items()}
+    root: dict[str, bytes | None] = {**texts}
     if edits.is_marked and hierarchy.zarr_format == 2:
         documents = dict(kind.documents("", hierarchy.root))
         root[zarr2.ATTRIBUTES] = (
             dump(documents[zarr2.ATTRIBUTES], strict=strict) if zarr2.ATTRIBUTES in documents else None
         )
     root |= dict.fromkeys(kind.stale(consolidate=consolidate))
-    if file.parsed.state is not None:
-        root |= _derived(file, hierarchy, before, root[zarr2.CONSOLIDATED])
+    if before is not None:
+        store, options = file.parsed.store(edits.change.reader), WriteOptions(strict_json=strict)
+        text = texts[zarr2.CONSOLIDATED]
+        root |= derive(edits.change, hierarchy, text, store=store, before=before, options=options).root
     edits.change.commit({}, root)
 
 
-def _derived(file: EditedFile, hierarchy: Hierarchy, before: Before | None, consolidated: bytes | None) -> Root:
-    """Derive format 3 of what has changed; of everything, if it could not be derived before."""
-    assert consolidated is not None
-    change, options = file.edits.change, file.options
-    if before is None:
-        return derive_or_warn(change, file.parsed, hierarchy, consolidated, options=options)
-    here = WriteOptions(strict_json=options.strict_json)
-    store = file.parsed.store(change.reader)
-    return derive(change, hierarchy, consolidated, store=store, before=before, options=here).root
+def _derive_all(file: EditedFile, before: Before | None) -> None:
+    """Derive all of format 3 of a file of both formats, if not only what has changed could be derived."""
+    if file.parsed.state is not None and before is None:
+        make_alike(file.edits.writer, file.parsed, WriteOptions(strict_json=file.options.strict_json))

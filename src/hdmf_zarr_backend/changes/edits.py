@@ -84,6 +84,8 @@ class Edits:
 
     Attributes
     ----------
+    writer : Writer
+        The writer of the file.
     changed : dict
         ``{path: node}`` of the datasets whose document changes.
     datasets : dict
@@ -106,7 +108,7 @@ class Edits:
     def __init__(self, store: Store, metadata: Metadata, writer: Writer) -> None:
         self._store = store
         self._metadata = metadata
-        self._writer = writer
+        self.writer = writer
         self._change: Change | None = None
         self._chunks: dict[ChunkId, Array] = {}
         self._readers: dict[str, ChunkReader] = {}
@@ -131,7 +133,7 @@ class Edits:
     def change(self) -> Change:
         """The change of the file that is under way, which begins now if there is none."""
         if self._change is None:
-            self._change = self._writer.change(root=self._metadata.root_keys)
+            self._change = self.writer.change(root=self._metadata.root_keys)
         return self._change
 
     @property
@@ -479,7 +481,7 @@ class Edits:
 
         Changes that were written early are lost, and then nothing more can be written.
         """
-        if not self._writer.lock.is_held:
+        if not self.writer.lock.is_held:
             return  # they belong to the process that was forked
         with self.lock:
             self.has_failed = True

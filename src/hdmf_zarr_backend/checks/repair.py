@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from hdmf_zarr_backend.builders.both import check_derivable, derive, derive_or_warn
+from hdmf_zarr_backend.builders.both import check_derivable, derive_all, make_alike
 from hdmf_zarr_backend.checks.chunks import kind_of
 from hdmf_zarr_backend.checks.findings import Problem, Report, few
 from hdmf_zarr_backend.checks.structure import Structure, check_structure
@@ -25,7 +25,6 @@ from hdmf_zarr_backend.errors import (
 )
 from hdmf_zarr_backend.files.links import resolver_of
 from hdmf_zarr_backend.files.parser import ParsedFile, check_outside, current, parse
-from hdmf_zarr_backend.formats import zarr2
 from hdmf_zarr_backend.formats.inlined import is_inlined, is_read_at_open
 from hdmf_zarr_backend.formats.links import LinkedFile, decode_links
 from hdmf_zarr_backend.formats.registry import FIRST_KEYS, FORMATS
@@ -109,11 +108,10 @@ def consolidate(
         check_derivable(store, state)
         hierarchy = parse(store, use_consolidated=False).hierarchy if forget else _whole_hierarchy(store)
         parsed = ParsedFile(hierarchy, consolidated=True, state=state)
-        with writer.change(root=parsed.root_keys) as change:
-            root: dict[str, bytes | None] = {**consolidated(store, hierarchy)}
-            if state is not None:
-                root |= derive_or_warn(change, parsed, hierarchy, root[zarr2.CONSOLIDATED] or b"")
-            change.commit({}, root)
+        with writer.change(root=parsed.root_keys[:1]) as change:
+            change.commit({}, consolidated(store, hierarchy))
+        if state is not None:
+            make_alike(writer, parsed)
 
 
 def _check_changeable(store: Store) -> None:
@@ -229,30 +227,22 @@ def _repair(store: Store, writer: Writer, repairs: Repairs, *, drop_links: bool)
     repairs.kept = [remark for remark in report.remarks if remark.kind == "write-unfinished"]
     if structure is None:
         return
-    done = list(repairs.done)
     parsed = ParsedFile(structure.hierarchy, consolidated=True, state=structure.state)
-    damaged: list[Problem] | None = None
-    try:
-        with writer.change(root=parsed.root_keys) as change:
-            repaired = _repaired(store, structure, change, repairs, drop_links=drop_links)
-            if repaired is None:
-                change.commit({}, {})
-            else:
-                damaged = _commit(store, *repaired, change, repairs)
-    except BaseException:
-        repairs.done = done
-        raise
-    if damaged is not None:
+    with writer.change(root=parsed.root_keys[:1]) as change:
+        repaired, root = _repaired(store, structure, change, repairs, drop_links=drop_links)
+        change.commit({}, root)
+    if repaired is not None:
+        damaged = [] if repaired.state is None else _make_alike(store, writer, repaired, repairs)
         repairs.left = [*_checked(store)[1].problems, *damaged]
 
 
 def _repaired(
     store: Store, structure: Structure, change: Change, repairs: Repairs, *, drop_links: bool
-) -> tuple[Structure, dict[str, bytes]] | None:
+) -> tuple[Structure | None, dict[str, bytes]]:
     """Write back what is lost, and make a new consolidated document if that is needed.
 
-    Returns what there is then, with the document; None if something is missing, or format 3 of a file of both formats
-    is newer: then the consolidated document, which may be the only good copy, does not change.
+    Returns what there is then, with the document; None and nothing if something is missing, or format 3 of a file of
+    both formats is newer: then the consolidated document, which may be the only good copy, does not change.
     """
     found: Structure | None = structure
     documents: dict[str, bytes] = {}
@@ -261,7 +251,7 @@ def _repaired(
         repairs.left = report.problems
     kinds = Counter(problem.kind for problem in repairs.left)
     if found is None or kinds.keys() & (_NOT_WHOLE | _LOST) or found.state in ("3 is newer", "both are newer"):
-        return None
+        return None, {}
     if (
         (drop_links and _drop_links(store, found, change, repairs))
         # the consolidated document is wrong, or missing where a file of both formats needs it
@@ -274,25 +264,16 @@ def _repaired(
     return found, documents
 
 
-def _commit(
-    store: Store, structure: Structure, root: dict[str, bytes], change: Change, repairs: Repairs
-) -> list[Problem]:
-    """Commit the repairs, with format 3 made like format 2; return the damage of format 2 that prevents that."""
-    if structure.state is None:
-        change.commit({}, root)
-        return []
+def _make_alike(store: Store, writer: Writer, structure: Structure, repairs: Repairs) -> list[Problem]:
+    """Make format 3 like format 2; return the damage of format 2 that prevents that."""
     is_whole = stores_all_chunks(structure.hierarchy.root.attributes)  # a missing chunk must not become fill values
     store.read_rules = replace(store.read_rules, is_whole=is_whole, is_copied=True)
-    text = root.get(zarr2.CONSOLIDATED) or store.get_many([zarr2.CONSOLIDATED])[zarr2.CONSOLIDATED]
     try:
-        derived = derive(change, structure.hierarchy, text).root
-        if store.get_many(derived) == derived:
-            derived = {}
+        derived = derive_all(writer, ParsedFile(structure.hierarchy, consolidated=True, state=structure.state))
     except ChunkError as error:
-        change.commit({}, root)
         problem = f"{error.problem}; Zarr format 3 was not updated from it"
         return [Problem(error.path or "/", kind_of(error), problem)]
-    if change.commit({}, {**root, **derived}) > len(root):
+    if derived.is_changed:
         repairs.done.append("made Zarr format 3 like format 2")
     return []
 

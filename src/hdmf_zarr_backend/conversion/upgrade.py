@@ -18,6 +18,7 @@ from hdmf_zarr_backend.builders.both import (
     check_derivable,
     create_chunks,
     derive,
+    derive_all,
     keep_chunks,
     keys_of_format_3,
     keys_to_drop,
@@ -210,10 +211,7 @@ def upgrade(
         parsed = parse(store, use_consolidated=False)
         fates: dict[str, Fate] = {}
         if parsed.state == "2 is newer" and not keep and drop != 3:  # its format 3, which stays, is made alike first
-            with writer.change(root=[zarr3.DOCUMENT]) as change:
-                derived = derive(change, parsed.hierarchy, store.get(zarr2.CONSOLIDATED) or b"", options=options)
-                change.commit({}, derived.root)
-            fates, parsed.state = derived.fates, "alike"
+            fates = derive_all(writer, parsed, options).fates
         with writer.change(root=registry.FIRST_KEYS) as change:
             found = _upgrade(store, parsed, change, options, keep=keep, drop=drop)
         return _report(store, fates, found.removed) if fates else found
