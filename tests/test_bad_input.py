@@ -1,6 +1,7 @@
 """Bad input is reported once, by an error or a warning that names the store, the node and a remedy."""
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -113,7 +114,7 @@ def test_paths_without_a_zarr_file(tmp_path, thing, mode):
     with pytest.raises(NotZarrError) as caught:
         NWBZarrIO(path, mode)
     check(caught.value, path)
-    assert thing != "an HDF5 file" or "zarrio convert" in str(caught.value)
+    assert thing != "an HDF5 file" or re.search("NWBHDF5IO.*`zarrio convert`", str(caught.value))
     assert not NWBZarrIO.can_read(path)
     assert stored_files(tmp_path) == before
 
@@ -409,26 +410,6 @@ def test_an_array_where_a_group_is_named(store):
     shutil.copytree(store / "identifier", store / "acquisition")
     with pytest.warns(UnreadTypeWarning, match="/acquisition in .* is a dataset, and a group in the schema"):
         read(store)
-
-
-@pytest.mark.parametrize(
-    ("key", "text"),
-    [
-        (".zattrs", "{"),
-        (".zattrs", "[1]"),
-        ("data/.zarray", '{"zarr_format": 2}'),
-        ("data/.zarray", '{"zarr_format": 3}'),
-        ("data/.zattrs", "[" * 100000),
-        (".zgroup", "nothing"),
-    ],
-    ids=["cut", "no object", "keys missing", "other format", "nested", "no JSON"],
-)
-def test_a_damaged_document(store, key, text):
-    path = store / "acquisition" / "trace" / key
-    path.write_text(text)
-    with pytest.raises(MetadataError) as caught:
-        read(store)
-    check(caught.value, store, f"/acquisition/trace/{key}".rpartition("/")[0])
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"metadata": {}}'])

@@ -106,15 +106,6 @@ def test_an_hdf5_file_in_the_command_line(web, tmp_path, shown):
         assert io.read().identifier == "plain"
 
 
-@pytest.mark.parametrize("mode", ["r", "r-", "r+", "a"])
-def test_a_local_hdf5_file(mode, tmp_path):
-    path = write_hdf5(tmp_path / "a.nwb", plain_nwbfile())
-    before = path.read_bytes()
-    with pytest.raises(NotZarrError, match=r"this is an HDF5 file.*NWBHDF5IO.*`zarrio convert`"):
-        NWBZarrIO(path, mode)
-    assert path.read_bytes() == before
-
-
 # ---- codecs ---------------------------------------------------------------------------------------------------------
 
 

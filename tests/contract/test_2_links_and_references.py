@@ -276,16 +276,6 @@ def test_links_and_references_carry_the_ids(folder):
     assert {entry["source"] for entry in entries} == {"."}
 
 
-def test_a_link_to_another_object_than_was_meant_is_a_warning_with_both_ids(folder):
-    path = write_builder(folder / "file.zarr", samples.reference_tree())
-    change_attributes(path, "target/values", lambda attributes: attributes.update(object_id="another-id"))
-    with pytest.warns(WrongTargetWarning) as caught:
-        read_builder(path)
-    for message in map(str, [warning.message for warning in caught]):
-        assert "values-id" in message
-        assert "another-id" in message
-
-
 def test_a_reference_in_a_dataset_to_another_object_than_was_meant(folder):
     path = folder / "file.zarr"
     reference_file(path, ["target"])

@@ -2,12 +2,11 @@
 
 from typing import Any
 
-import h5py
 import numpy as np
 import pytest
 from hdmf.build import DatasetBuilder, GroupBuilder
 
-from hdmf_zarr_backend import ZarrDataIO, ZarrIO, convert
+from hdmf_zarr_backend import ZarrDataIO, ZarrIO
 from hdmf_zarr_backend.errors import UsageError
 from hdmf_zarr_backend.formats.references import ZarrReference
 from hdmf_zarr_backend.formats.regions import RegionReference
@@ -94,37 +93,7 @@ def test_just_the_selection_is_read(cell, tmp_path):
         assert watched.reads == [f"values/{second}"]
 
 
-@pytest.mark.needs("append")
-def test_they_are_kept_by_an_append(folder):
-    path = write_builder(folder / "file.zarr", tree())
-    with ZarrIO(path, "r+") as io:
-        builder = io.read_builder()
-        builder.set_dataset(dataset("new", [1]))
-        builder.set_attribute("more", ZarrReference(".", "/values", region=(slice(0, 1), slice(0, 1))))
-        io.write_builder(builder)
-    check(path)
-    assert read_builder(path).attributes["more"][()].tolist() == [[0]]
-
-
 @pytest.mark.parametrize("region", ["text", (slice(None), 1.5), {"rows": [1]}, [[[1, 2]]]])
 def test_invalid_regions_are_refused(region):
     with pytest.raises(UsageError):
         ZarrReference(".", "/values", region=region)
-
-
-def test_region_references_of_hdf5_are_converted_and_come_back(folder, tmp_path):
-    source = tmp_path / "file.h5"
-    with h5py.File(source, "w") as file:
-        values = file.create_dataset("values", data=VALUES)
-        regions = [values.regionref[1:9:2, 0:2], values.regionref[[0, 7], :]]
-        file.create_dataset("regions", data=np.array(regions, h5py.regionref_dtype))
-        file.attrs["region"] = regions[0]
-    convert(source, folder / "file.zarr")
-    convert(folder / "file.zarr", tmp_path / "back.h5")
-    expected = [VALUES[1:9:2, 0:2], VALUES[[0, 7]]]
-    builder = read_builder(folder / "file.zarr")
-    assert np.array_equal(builder.attributes["region"][()], expected[0])
-    with h5py.File(tmp_path / "back.h5") as file:
-        for reference, back, wanted in zip(builder["regions"].data, file["regions"][()], expected, strict=True):
-            assert np.array_equal(reference[()], wanted)
-            assert np.array_equal(file[back][back].reshape(wanted.shape), wanted)

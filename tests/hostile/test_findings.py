@@ -51,34 +51,6 @@ def look(files: Files | Path) -> tuple[str, set[str]]:
 
 # ---- documents that say something of another kind -------------------------------------------------------------------
 
-_BYTES = {"name": "bytes"}
-
-
-def _codec(name: str, **configuration: Any) -> dict[str, Any]:
-    return {"name": name, "configuration": configuration}
-
-
-ODD: dict[str, list[Any]] = {
-    "chunk_key_encoding": [
-        {"name": ["default"]}, {"name": {}}, [], 5, {"name": "v2", "configuration": [1]},
-        *(_codec("default", separator=separator) for separator in ([], {}, None, 0))],
-    "fill_value": [["a"], [[1]], [-1], [256], [1.5], [None]],
-    "codecs": [
-        *([_BYTES, _codec("blosc", shuffle=shuffle)] for shuffle in ({}, [], [1], 7, None)),
-        *([_codec("sharding_indexed", chunk_shape=chunk, codecs=[_BYTES])]  # no whole chunks
-          for chunk in ([4, 3], [8, 4], [2**40, 4], [0, 4])),
-        *([_codec("sharding_indexed", chunk_shape=[2, 4], codecs=[_BYTES], index_codecs=index)]
-          for index in (5, [5], _BYTES, [{"name": "bytes", "configuration": []}] * 9))],
-}  # fmt: skip
-"""Part of the document of an array -> what it is not."""
-
-
-@pytest.mark.parametrize(("part", "value"), [(part, value) for part, values in ODD.items() for value in values])
-def test_a_part_of_a_document_that_is_of_another_kind(part, value):
-    outcome, kinds = look(change(listed(3), "plain/zarr.json", lambda d: d.update({part: value})))
-    assert outcome == "MetadataError"
-    assert "document-damaged" in kinds
-
 
 @pytest.mark.parametrize(("key", "part", "value"), [
     *(("rows/.zarray", "dtype", fields) for fields in ([{"a": 1}], [["n"]], [[["x"], "|O"]], ["|O"], [5])),

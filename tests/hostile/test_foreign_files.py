@@ -103,17 +103,6 @@ def test_a_planted_lock_file_does_not_stop_readers(tmp_path, secret):
 
 
 @posix
-def test_a_report_does_not_write_through_a_dangling_link(tmp_path, secret):
-    write(tmp_path / "a.zarr")
-    page = tmp_path / "a.html"
-    page.symlink_to(secret.with_name("new"))
-    done = command("report", str(tmp_path / "a.zarr"), "-o", str(page))
-    assert done.returncode == 2
-    assert "--overwrite" in done.stderr
-    assert not secret.with_name("new").exists()
-
-
-@posix
 @pytest.mark.parametrize("resume", [False, True])
 def test_a_conversion_does_not_write_into_a_linked_folder(tmp_path, monkeypatch, resume):
     """The folder of an interrupted conversion has a name that others can tell beforehand."""

@@ -347,11 +347,3 @@ def test_encrypted_entries_of_a_zip_file(tmp_path, run):
         code, said = run(command, path)
         assert code == 2
         assert "encrypted" in said
-
-
-def test_a_file_of_hdf5_that_is_cut_short(tmp_path, run):
-    whole = write_everything(tmp_path / "a.h5").read_bytes()
-    (tmp_path / "a.h5").write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(ZarrBackendError):
-        convert(tmp_path / "a.h5", tmp_path / "a.zarr")
-    assert run("compare", tmp_path / "a.h5", tmp_path / "a.h5")[0] == 2

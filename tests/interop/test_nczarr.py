@@ -16,7 +16,6 @@ from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.comparison import compare
 from hdmf_zarr_backend.errors import ReadOnlyStoreError, UsageError
 from hdmf_zarr_backend.formats import nczarr
-from hdmf_zarr_backend.formats.reserved import RESERVED
 from hdmf_zarr_backend.interop import add_nczarr, open_netcdf
 from hdmf_zarr_backend.options import WriteOptions
 from tests import samples
@@ -284,17 +283,6 @@ def test_a_zip_file_is_written_so_and_not_made_so(tmp_path):
     assert attributes["_nczarr_group"] == {"dimensions": {"_anonymous3": 3}, "arrays": ["a"], "groups": []}
     with pytest.raises(ReadOnlyStoreError, match="cannot be changed"):
         add_nczarr(write_builder(tmp_path / "b.zarr.zip", root()))
-
-
-def test_hdmf_sees_nothing_of_it(rich):
-    assert set(nczarr.ADDED) <= RESERVED
-    with NWBZarrIO(rich, "r") as io:
-        stack = [io.read_builder()]
-        while stack:
-            builder = stack.pop()
-            assert not [name for name in builder.attributes if name.startswith("_")]
-            stack.extend(getattr(builder, "groups", {}).values())
-            stack.extend(getattr(builder, "datasets", {}).values())
 
 
 def test_a_conversion_gives_the_attributes_that_are_added_later(tmp_path):

@@ -160,9 +160,10 @@ def test_it_is_reported(tmp_path, zarr_format, damage, capsys):
     assert is_parsed or BAD in err + "".join(str(warning.message) for warning in caught)
 
 
-def test_attributes_that_are_no_json(tmp_path):
+@pytest.mark.parametrize("text", ["[", "[1]"])
+def test_attributes_that_are_no_json_object(tmp_path, text):
     path = damaged(tmp_path / "file.zarr", 2, lambda document: None, consolidated=False)
-    (path / ARRAY / ".zattrs").write_text("[")
+    (path / ARRAY / ".zattrs").write_text(text)
     with NWBZarrIO(path, "r") as io:
         nwbfile = io.read()
         assert nwbfile.acquisition["good"].data[:].tolist() == GOOD

@@ -9,7 +9,7 @@ import numcodecs
 import numpy as np
 import pytest
 
-from hdmf_zarr_backend import ReadOptions, ZarrIO
+from hdmf_zarr_backend import ReadOptions, ZarrIO, verify
 from hdmf_zarr_backend.errors import MetadataError, ZarrBackendError
 
 LITTLE: list[Any] = [{"name": "bytes", "configuration": {"endian": "little"}}]
@@ -43,13 +43,17 @@ def document_2(**changes: Any) -> dict[str, Any]:
     return {key: value for key, value in found.items() if value is not ...}
 
 
-def read(found: Any, chunks: dict[str, bytes] | None = None) -> Any:
-    """Return the values of an array with a document; keys are those of its chunks."""
+def stored(found: Any, chunks: dict[str, bytes] | None = None) -> dict[str, bytes]:
+    """Return a file of an array with a document; keys are those of its chunks."""
     is_2 = isinstance(found, dict) and found.get("zarr_format") == 2 and "node_type" not in found
     root, name = (".zgroup", ".zarray") if is_2 else ("zarr.json", "zarr.json")
     store = {root: json.dumps({"zarr_format": 2} if is_2 else GROUP).encode(), f"a/{name}": json.dumps(found).encode()}
-    store |= {f"a/{key}": value for key, value in (chunks or {}).items()}
-    with ZarrIO(store, "r", read_options=ReadOptions(missing_chunks="fill")) as file:
+    return store | {f"a/{key}": value for key, value in (chunks or {}).items()}
+
+
+def read(found: Any, chunks: dict[str, bytes] | None = None) -> Any:
+    """Return the values of that array."""
+    with ZarrIO(stored(found, chunks), "r", read_options=ReadOptions(missing_chunks="fill")) as file:
         builder = file.read_builder()["a"]
         return builder.data if not getattr(builder.data, "shape", ()) else builder.data[...]
 
@@ -248,7 +252,24 @@ REFUSED: list[tuple[Any, str]] = [
     (document_2(compressor={"id": "lz9"}), "lz9"),
     (document_2(filters=[5]), "filters"),
     (document_2(order="Z"), "order"),
+    *((document_2(**{key: value}), "") for key, values in {
+        "shape": ["20", [1e3, 3], [True, 3], None], "chunks": [[20]], "order": ["K"], "zarr_format": [3],
+        "dimension_separator": ["../"],
+        "compressor": [3, "blosc", [], {"id": 3}, {"id": ["zlib"]}, {}, {"id": "zlib", "surprise": 1}],
+        "dtype": ["os.system", "O", "|O", "i4,|O", [["a", "|O"]], [["a", [["b", "|O"]]]], [["a"]], {"id": "x"},
+                  None, "<x9", [["a", "<i4"], ["a", "<i4"]], "V999999999999999999999"],
+    }.items() for value in values),
+    *((document(**{key: value}), "") for key, values in {
+        "chunk_key_encoding": [{"name": ["default"]}, {"name": {}}, [], 5, {"name": "v2", "configuration": [1]},
+                               *(named("default", separator=separator) for separator in ([], {}, 0))],
+        "fill_value": [["a"], [[1]], [-1], [1.5], [None]],
+        "codecs": [*([*LITTLE, named("blosc", shuffle=shuffle)] for shuffle in ({}, [], 7, None)),
+                   *([sharded(chunk_shape=chunk)] for chunk in ([4, 3], [2**40, 4], [0, 4])),
+                   *([sharded(index_codecs=index)] for index in (
+                       5, [5], {"name": "bytes"}, [{"name": "bytes", "configuration": []}] * 9))],
+    }.items() for value in values),
 ]  # fmt: skip
+"""What nobody can read -> what is said of it."""
 
 
 @pytest.mark.parametrize(("found", "problem"), REFUSED, ids=[str(number) for number in range(len(REFUSED))])
@@ -258,6 +279,7 @@ def test_what_is_wrong_is_said_with_the_node(found, problem):
     assert problem in str(caught.value)
     assert caught.value.path == "/a"
     assert caught.value.remedy
+    assert "document-damaged" in {finding.kind for finding in verify(stored(found)).problems}
 
 
 @pytest.mark.parametrize("key", ["fill_value", "data_type", "codecs"])

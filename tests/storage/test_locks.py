@@ -247,19 +247,6 @@ def test_a_fork_writes_nothing_and_keeps_nothing(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["a.zarr"]
 
 
-def test_threads_share_one_file_for_reading(tmp_path: Path) -> None:
-    write(tmp_path / "a.zarr", 5)
-    with ZarrIO(tmp_path / "a.zarr") as io:
-        data = io.read_builder()["x"].data
-        found: list[list[int]] = []
-        threads = [threading.Thread(target=lambda: found.append(data[:].tolist())) for _ in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    assert found == [[5, 5, 5]] * 8
-
-
 # ---- locks that cannot be had, and locks that are broken ------------------------------------------------------------
 
 
