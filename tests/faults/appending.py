@@ -97,8 +97,9 @@ def append(place: Any, variant: str, **options: Any) -> None:
             table.add_row(id=number, words=f"row {number}", ragged=ragged, objects=table)
         table.fields["description"] = "more rows"
         table.set_modified()
-        new = DynamicTable(name="new", description="is new", id=[5, 6])
-        new.add_column("flags", "of nothing", data=[True, False])
+        new = DynamicTable(name="new", description="is new", id=[5, 6, 7, 8])
+        new.add_column("flags", "of nothing", data=[True, False] * 2)
+        new.add_column("ends", "a copy of what is rewritten in the same change", data=table["ragged_index"].data)
         root.add_container(new)
         io.write(root)
 

@@ -148,7 +148,8 @@ class Edits:
         if (path, index) in self._removed:
             return _fill(self._readers[path])
         waiting = self.shards.chunk(path, index)
-        is_narrow = waiting is None and path in self._narrow and (path, index) not in self._early
+        # a marked file has its chunks in their new form
+        is_narrow = waiting is None and path in self._narrow and (path, index) not in self._early and not self.is_marked
         return self._widened_chunk(path, index) if is_narrow else waiting
 
     def put(self, reader: ChunkReader, index: Index, chunk: Array) -> None:
@@ -410,6 +411,8 @@ class Edits:
         self.change.describe(self._documents(self.changed.keys() - self._replaced))
         if self._replaced:
             self._replace(chunks)
+        if shards or self._replaced:
+            self.change.drain()  # what is not kept here is read from the store, also by a source of the same write
         self._discard_removed()
 
     def _documents(self, paths: Iterable[str]) -> dict[str, bytes]:
