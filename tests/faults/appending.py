@@ -81,8 +81,8 @@ def append(place: Any, variant: str, **options: Any) -> None:
     with ZarrIO(place, "a", manager=get_manager(), **options) as io:
         root = io.read()
         table, data = root["table"], root["numbers"]["growing"].data
-        if variant in ("early", "sharded"):
-            edits_module.WAITING_BYTES = 40
+        if variant in ("early", "sharded", "smaller"):
+            edits_module.WAITING_BYTES = 20 if variant == "smaller" else 40
         if variant == "values":
             data[1:6] = -1.0
         data.append(np.arange(10.0, 80.0 if variant == "larger chunks" else 17.0))

@@ -131,14 +131,26 @@ class ChunkReader:
         parts = [list(axis.parts(chunk)) for axis, chunk in zip(axes, self.array.chunks, strict=True)]
         combinations: Iterator[Sequence[AxisPart]] = itertools.product(*parts)
         if self._is_remote and math.prod(map(len, parts)) > 1:
-            # in batches whose chunks are fetched together, bounded in bytes
-            chunk_bytes = max(1, math.prod(self.array.chunks) * self.codec.dtype.itemsize)
-            count = max(1, min(FETCHED_BYTES // chunk_bytes, FETCHED_CHUNKS))
+            count = self._at_once(FETCHED_BYTES)
             while batch := list(itertools.islice(combinations, count)):
-                self._fetched(batch)._read_into(batch, result)
+                indices = [tuple(part[0] for part in combination) for combination in batch]
+                self._fetched(indices)._read_into(batch, result)
         else:
             self._read_into(combinations, result)
         return result.reshape(tuple(axis.length for axis in axes if not axis.drop))
+
+    def _at_once(self, nbytes: int) -> int:
+        """Return the number of chunks that are fetched together, for so many decoded bytes; one if it is local."""
+        chunk_bytes = max(1, math.prod(self.array.chunks) * self.codec.dtype.itemsize)
+        return max(1, min(nbytes // chunk_bytes, FETCHED_CHUNKS)) if self._is_remote else 1
+
+    def chunks(self, indices: Iterable[tuple[int, ...]], nbytes: int) -> Iterator[tuple[tuple[int, ...], Array]]:
+        """Yield chunks with their indices; those of a remote store are fetched together, up to ``nbytes`` decoded."""
+        rest, count = iter(indices), self._at_once(nbytes)
+        while batch := list(itertools.islice(rest, count)):
+            reader = self._fetched(batch) if count > 1 else self
+            for index in batch:
+                yield index, reader.chunk(index)
 
     def _read_into(self, combinations: Iterable[Sequence[AxisPart]], result: Array) -> None:
         for combination in combinations:
@@ -148,9 +160,8 @@ class ChunkReader:
             chunk = self.chunk(index)
             copy_part(chunk, [part[1] for part in combination], result, [part[2] for part in combination])
 
-    def _fetched(self, batch: list[Sequence[AxisPart]]) -> ChunkReader:
-        """Return a reader that holds the stored bytes of those chunks of a batch that are not decoded already."""
-        indices = [tuple(part[0] for part in combination) for combination in batch]
+    def _fetched(self, indices: list[tuple[int, ...]]) -> ChunkReader:
+        """Return a reader that holds the stored bytes of those of some chunks that are not decoded already."""
         names = {index: join(self.path, self.array.chunk_name(index)) for index in indices}
         missing = [index for index in indices if self._cache.get(names[index]) is None]
         if self.edits is not None:

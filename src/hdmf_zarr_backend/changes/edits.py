@@ -43,7 +43,10 @@ ChunkId = tuple[str, Index]
 """Path of an array, and index of a chunk, or of a shard when shards are written."""
 
 WAITING_BYTES = 64 * 2**20
-"""Largest number of bytes of changed chunks in memory."""
+"""Largest number of bytes of changed chunks in memory, without those that are only cut."""
+
+WIDENED_BYTES = 32 * 2**20
+"""Decoded bytes of the chunks of an array with larger elements that are fetched together from a remote store."""
 
 _OBJECT_BYTES = 200
 
@@ -152,21 +155,24 @@ class Edits:
         is_narrow = waiting is None and path in self._narrow and (path, index) not in self._early and not self.is_marked
         return self._widened_chunk(path, index) if is_narrow else waiting
 
-    def put(self, reader: ChunkReader, index: Index, chunk: Array) -> None:
-        """Keep a changed chunk."""
+    def put(self, reader: ChunkReader, index: Index, chunk: Array, *, cut: Index | None = None) -> None:
+        """Keep a changed chunk, which may only be ``cut``: that is the shape of the array which cuts it."""
         chunk_id = (reader.path, index)
         self._drop(chunk_id)
-        self._bytes += _size(chunk)
         self._chunks[chunk_id] = chunk
         self._removed.discard(chunk_id)
-        self._cut.pop(chunk_id, None)
         self._readers[reader.path] = reader
+        if cut is not None:
+            self._cut[chunk_id] = cut
+            return
+        self._bytes += _size(chunk)
         if self._bytes > WAITING_BYTES and not chunk.dtype.hasobject:
             self._write_early()
 
     def _drop(self, chunk_id: ChunkId) -> None:
         chunk = self._chunks.pop(chunk_id, None)
-        if chunk is not None:
+        is_cut = self._cut.pop(chunk_id, None) is not None
+        if chunk is not None and not is_cut:
             self._bytes -= _size(chunk)
 
     def _write_early(self) -> None:
@@ -185,12 +191,12 @@ class Edits:
             raise
         for chunk_id in chunks:
             self._drop(chunk_id)
-            self._cut.pop(chunk_id, None)
 
     def _may_be_written(self, chunk_id: ChunkId, chunk: Array) -> bool:
         """Return whether a chunk may be written before `flush`, because the stored metadata stay correct."""
         stays_correct = chunk_id[0] not in self._replaced or self._is_new(chunk_id)
-        return stays_correct and not chunk.dtype.hasobject  # references may not have a path yet
+        # readers of the old shape need what is cut off, and references may not have a path yet
+        return stays_correct and chunk_id not in self._cut and not chunk.dtype.hasobject
 
     def _without_sharded(self, chunks: dict[ChunkId, Array]) -> dict[ChunkId, Array]:
         """Encode those of ``chunks`` that are in shards, and add them to `shards`; return the others."""
@@ -286,9 +292,7 @@ class Edits:
                 chunk = _fill(reader)
                 inside = tuple(slice(0, n) for n in left)
                 chunk[inside] = (held if held is not None else reader.chunk(index))[inside]
-                self.put(reader, index, chunk)
-                if held is None or was_cut:
-                    self._cut[reader.path, index] = shape
+                self.put(reader, index, chunk, cut=shape if held is None or was_cut else None)
 
     def widen(self, reader: ChunkReader, dtype: np.dtype[Any], describe: Callable[[], None]) -> None:
         """Give an array larger elements: all its chunks and its document are rewritten.
@@ -434,17 +438,14 @@ class Edits:
         self.is_marked = True
         for path in sorted(self._replaced):
             reader = self._readers[path]
-            stored: Iterable[Index] = ()
             if path in self._narrow:
-                old, dtype = self._narrow[path]
-                self._narrow[path] = (
-                    ChunkReader(self._store, path, old.array, ChunkCache(0)),
-                    dtype,
-                )  # read once
-                stored = itertools.product(*map(range, self._grid(reader)))
-            for index in stored:
-                if (path, index) not in chunks and (path, index) not in self._removed:
-                    self._write_chunks(self._without_sharded({(path, index): self._widened_chunk(path, index)}))
+                narrow, dtype = self._narrow[path]
+                old = ChunkReader(self._store, path, narrow.array, ChunkCache(0))  # each chunk is read once
+                self._narrow[path] = old, dtype
+                grid = itertools.product(*map(range, self._grid(reader)))
+                stored = (index for index in grid if (path, index) not in chunks and (path, index) not in self._removed)
+                for index, chunk in old.chunks(stored, WIDENED_BYTES):
+                    self._write_chunks(self._without_sharded({(path, index): chunk.astype(dtype)}))
             changed = {chunk_id: chunk for chunk_id, chunk in chunks.items() if chunk_id[0] == path}
             self._write_chunks(self._without_sharded(changed))
             shards = [shard for shard in self.shards.changed() if shard[0] == path]
