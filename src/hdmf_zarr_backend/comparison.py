@@ -27,6 +27,7 @@ from hdmf_zarr_backend.errors import (
     printable,
 )
 from hdmf_zarr_backend.files.content import ZarrContent
+from hdmf_zarr_backend.files.missing import not_found
 from hdmf_zarr_backend.formats import zarr2, zarr3
 from hdmf_zarr_backend.model.content import (
     AttributeContent,
@@ -42,7 +43,6 @@ from hdmf_zarr_backend.model.elements import Element
 from hdmf_zarr_backend.model.link_sources import is_url
 from hdmf_zarr_backend.model.stored import indices_of
 from hdmf_zarr_backend.stores.base import Store
-from hdmf_zarr_backend.stores.files import not_found
 from hdmf_zarr_backend.stores.locations import is_hdf5
 from hdmf_zarr_backend.stores.opening import located, open_store
 

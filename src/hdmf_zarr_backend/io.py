@@ -41,6 +41,7 @@ from hdmf_zarr_backend.errors import (
     known_arguments,
     warn,
 )
+from hdmf_zarr_backend.files.missing import not_found
 from hdmf_zarr_backend.files.parser import ParsedFile, check_outside, is_empty_group, is_hdmf_zarr, parse
 from hdmf_zarr_backend.formats import registry, zarr3
 from hdmf_zarr_backend.formats.both import BOTH, State, ZarrFormat
@@ -49,7 +50,6 @@ from hdmf_zarr_backend.model.link_sources import full_location, is_same_place
 from hdmf_zarr_backend.model.nesting import limited_nesting
 from hdmf_zarr_backend.options import ReadOptions, WriteOptions
 from hdmf_zarr_backend.stores.base import Store
-from hdmf_zarr_backend.stores.files import not_found
 from hdmf_zarr_backend.stores.gc_pause import gc_paused
 from hdmf_zarr_backend.stores.journal import recover_with_warning, warn_of_pending
 from hdmf_zarr_backend.stores.opening import check_abilities, open_store

@@ -338,19 +338,19 @@ def test_in_a_folder_that_cannot_be_written_the_file_itself_is_locked(
 
 def test_what_to_do_depends_on_the_writer() -> None:
     here = locks.Holder.here()
-    other = locks.Holder(here.host, here.pid + 1, here.since)
+    alive, dead = (locks.Holder(here.host, pid, here.since) for pid in (os.getppid(), dead_process()))
     wait = "Wait until it has closed the file, or end it."
     gone = f"{wait} If it is gone for certain, run `zarrio repair --break-lock`, or pass break_lock=True."
     take = "Take it over with `zarrio repair --break-lock`, or with break_lock=True."
     elsewhere = "process 1 on another-machine since 2026-01-01T00:00:00+00:00"
-    for holder, stale, problem, remedy in (
-        (here, "", str(here), "That is this process: close the other io first."),
-        (other, "", str(other), wait),
-        (other, "it has ended", f"{other}; it has ended", take),
-        (ELSEWHERE, "", elsewhere, gone),
-        (None, "", "a process that has left no name", gone),
+    for holder, problem, remedy in (
+        (here, str(here), "That is this process: close the other io first."),
+        (alive, str(alive), wait),
+        (dead, f"{dead}; that process has ended", take),
+        (ELSEWHERE, elsewhere, gone),
+        (None, "a process that has left no name", gone),
     ):
-        text = str(locks.locked_error(holder, "/a.zarr", stale=stale))
+        text = str(locks.locked_error(holder, "/a.zarr"))
         assert text == f"/a.zarr: another writer has this file open: {problem}. {remedy}"
 
 

@@ -25,6 +25,7 @@ from hdmf_zarr_backend.errors import (
     ZarrBackendError,
 )
 from hdmf_zarr_backend.execution.tasks import Index
+from hdmf_zarr_backend.files.missing import unfinished_write
 from hdmf_zarr_backend.files.parser import (
     check_document,
     check_outside,
@@ -40,7 +41,6 @@ from hdmf_zarr_backend.formats.reserved import WRITING, notes_of
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, absolute, split
 from hdmf_zarr_backend.model.stored import DEFAULT_PREFIX, is_small_number
 from hdmf_zarr_backend.stores.base import Store, is_outside
-from hdmf_zarr_backend.stores.files import unfinished
 from hdmf_zarr_backend.stores.journal import pending
 from hdmf_zarr_backend.stores.json_text import dump, load
 
@@ -122,7 +122,7 @@ class _Check:
         check_outside(self._store)
         self._is_changing = self._check_journal()
         local = self._store.folder or self._store.zip_file
-        left = None if local is None else unfinished(local)
+        left = None if local is None else unfinished_write(local)
         if left is not None:  # a new file that a writer has left beside this one
             self._report.add("", "write-unfinished", left)
         texts = self._store.get_many(registry.FIRST_KEYS)

@@ -20,10 +20,11 @@ from hdmf_zarr_backend.builders.dimensions import name_axes
 from hdmf_zarr_backend.checks.links import without_target
 from hdmf_zarr_backend.conversion.from_hdf5 import Hdf5Planner
 from hdmf_zarr_backend.conversion.readability import check_planned, check_version, check_zarr, schema_of
-from hdmf_zarr_backend.conversion.record import ConversionRecord
+from hdmf_zarr_backend.conversion.record import resumption_of
 from hdmf_zarr_backend.errors import NotZarrError, UsageError, known_arguments
 from hdmf_zarr_backend.execution.executors import opened
 from hdmf_zarr_backend.files.links import resolver_of
+from hdmf_zarr_backend.files.missing import not_found
 from hdmf_zarr_backend.files.parser import check_outside, parse
 from hdmf_zarr_backend.formats import registry
 from hdmf_zarr_backend.formats.attributes import strict_attributes
@@ -43,7 +44,6 @@ from hdmf_zarr_backend.model.nodes import Dataset, Group, Hierarchy, absolute, r
 from hdmf_zarr_backend.model.render import size_text
 from hdmf_zarr_backend.options import ReadOptions, WriteOptions
 from hdmf_zarr_backend.stores.base import Abilities, Store
-from hdmf_zarr_backend.stores.files import not_found
 from hdmf_zarr_backend.stores.journal import warn_of_pending
 from hdmf_zarr_backend.stores.local import LocalStore
 from hdmf_zarr_backend.stores.locations import check_apart, is_hdf5
@@ -441,8 +441,8 @@ class Request:
     def new_file(self, store: Store, plan: WritePlan, sources: Iterable[str]) -> AbstractContextManager[Change]:
         """Return the context with the change that makes the target; a local folder can be resumed after an error."""
         if store.folder is not None:
-            record = ConversionRecord.of(plan, sources, self.recorded())
-            return self.whole_file(store, plan, resume=record.resumption(is_asked=self.resume))
+            resume = resumption_of(plan, sources, self.recorded(), is_asked=self.resume)
+            return self.whole_file(store, plan, resume=resume)
         if self.resume:
             raise UsageError(
                 "only a conversion to a local folder can be resumed",

@@ -19,13 +19,13 @@ from hdmf_zarr_backend.errors import (
     NotZarrError,
     StoreError,
     StoreExistsError,
-    StoreNotFoundError,
     StoreRefusedError,
     StoreUnreachableError,
     ZarrBackendError,
     at,
     warn,
 )
+from hdmf_zarr_backend.files.missing import PATH_OF_FILE, nothing_to_read
 from hdmf_zarr_backend.formats import both, lindi, registry, zarr2, zarr3
 from hdmf_zarr_backend.formats.namespaces import spec_location
 from hdmf_zarr_backend.formats.reserved import (
@@ -41,15 +41,14 @@ from hdmf_zarr_backend.formats.reserved import (
 from hdmf_zarr_backend.model.link_sources import ZARR_SUFFIXES, is_url
 from hdmf_zarr_backend.model.nodes import Damaged, Group, Hierarchy, Node, join, split
 from hdmf_zarr_backend.options import ReadOptions
-from hdmf_zarr_backend.stores.base import DOCUMENTS, Store
-from hdmf_zarr_backend.stores.files import folders_with, not_found
+from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.gc_pause import gc_paused
 from hdmf_zarr_backend.stores.journal import Root
 from hdmf_zarr_backend.stores.json_text import dump, load
 from hdmf_zarr_backend.stores.local import LocalStore
 from hdmf_zarr_backend.stores.locations import split_location
 from hdmf_zarr_backend.stores.lock import Holder
-from hdmf_zarr_backend.stores.opening import is_of_hdf5, open_neighbour, open_store
+from hdmf_zarr_backend.stores.opening import open_neighbour, open_store
 from hdmf_zarr_backend.stores.wrappers import InlinedStore
 
 _BATCH = 10_000
@@ -112,7 +111,6 @@ def read_documents(store: Store, names: Collection[str], below: str = "") -> dic
     return found
 
 
-_PATH_OF_FILE = "Give the path of the file, not of an array in it."
 _OF_A_GROUP = frozenset({zarr2.GROUP, zarr2.ATTRIBUTES, zarr3.DOCUMENT})
 
 
@@ -384,7 +382,7 @@ def _parse_texts(texts: Mapping[str, bytes], damaged: Damaged | None) -> dict[st
 def _parse_listing(store: Store, document: bytes | None, damaged: Damaged | None) -> Hierarchy:
     if document is None and store.get(zarr2.GROUP) is None:
         _check_finished(store.get(zarr2.ATTRIBUTES), None)
-        raise _nothing_to_read(store)
+        raise nothing_to_read(store)
     if not store.abilities.listing:
         _check_finished(store.get(zarr2.ATTRIBUTES) if document is None else None, document)
         problem = "there is no consolidated document, and this server cannot list what it has"
@@ -394,7 +392,7 @@ def _parse_listing(store: Store, document: bytes | None, damaged: Damaged | None
     _check_finished(documents.get(zarr2.ATTRIBUTES), document)
     hierarchy = registry.parse_documents(_parse_texts(documents, damaged), damaged=damaged)
     if not isinstance(hierarchy.root, Group):
-        raise NotZarrError("the root is an array, not a group", remedy=_PATH_OF_FILE)
+        raise NotZarrError("the root is an array, not a group", remedy=PATH_OF_FILE)
     return hierarchy
 
 
@@ -416,37 +414,6 @@ def _check_finished(text: bytes | None, document: bytes | None) -> None:
 def _document(text: bytes, key: str) -> Any:
     with at(path=split(key)[0]):
         return load(text, key=key)
-
-
-def _nothing_to_read(store: Store) -> ZarrBackendError:
-    if not store.read_rules.is_linked and is_of_hdf5(store):  # the target of a link is not opened for a message
-        remedy = "Open it with HDF5IO or NWBHDF5IO, or convert it with `zarrio convert` first."
-        cli = "Convert it with `zarrio convert` first."
-        if is_url(store.location):
-            remedy = cli = "Run `zarrio convert --to virtual` and open the file that it makes, or download this one."
-        return NotZarrError("this is an HDF5 file, not a Zarr file", remedy=remedy, remedy_cli=cli)
-    if not store.exists():
-        local = store.folder or store.zip_file
-        if local is not None:
-            return not_found(local, store.location)
-        return StoreNotFoundError("the file does not exist", remedy="Check the path.")
-    if store.get(zarr2.ARRAY) is not None:
-        return NotZarrError("this is a single Zarr array", remedy=_PATH_OF_FILE)
-    # the target of a link is not looked at for a message
-    nodes = [] if store.folder is None or store.read_rules.is_linked else folders_with(store.folder, DOCUMENTS)
-    files = [name for name in nodes if name.endswith(ZARR_SUFFIXES)]
-    if files:
-        return NotZarrError(
-            "this is a folder of Zarr files", remedy=f"Give the path of one file, such as {files[0]!r}."
-        )
-    if nodes:
-        problem = f"the root has neither .zgroup nor zarr.json, but {nodes[0]!r} below it has metadata"
-        return MetadataError(problem, path="/", remedy="Restore the document of the root from a copy of the file.")
-    return NotZarrError(
-        "this is not a Zarr hierarchy: it has neither .zgroup nor zarr.json",
-        remedy="HDF5 files are read with HDF5IO or NWBHDF5IO, and converted with `zarrio convert`.",
-        remedy_cli="Give a Zarr file; `zarrio convert` makes one of an HDF5 file.",
-    )
 
 
 def check_outside(store: Store, *, is_new: bool = False) -> None:

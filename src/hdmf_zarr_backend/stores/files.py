@@ -18,17 +18,10 @@ import shutil
 import stat
 import sys
 import uuid
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import Any
 
-from hdmf_zarr_backend.errors import (
-    ChunkError,
-    StoreExistsError,
-    StoreNotFoundError,
-    UsageError,
-    warn,
-)
+from hdmf_zarr_backend.errors import ChunkError, StoreExistsError, UsageError, warn
 
 NO_LINKS = (
     getattr(os, "O_NOFOLLOW", 0)
@@ -45,6 +38,9 @@ PARTIAL = ".partial"
 RECORD = ".record"
 _ASIDE = ".old"
 _LEFT = ".left"
+_NEW = "[0-9a-f]{32}"
+_CONVERSION = "conversion-[0-9a-f]{12}"
+_EITHER = f"({_NEW}|{_CONVERSION})"
 _NAME_LETTERS = 40
 _READ_BYTES = 2**24
 
@@ -277,7 +273,20 @@ def move_into_place(partial: str, target: str, *, exclusive: bool, durable: bool
 def place(partial: str, target: str) -> None:
     """Move ``partial`` to ``target``, which must not exist, in one step among competing processes."""
     try:
-        _move_to_free(partial, target)
+        if _renameat2(partial, target, _NO_REPLACE):
+            return
+        if os.name == "nt":
+            os.rename(partial, target)  # does not replace on Windows
+        elif os.path.isfile(partial):
+            _link(partial, target)
+        else:
+            os.mkdir(target)  # reserves the name in one step; a folder can be renamed onto an empty one
+            try:
+                os.rename(partial, target)
+            except BaseException:
+                with suppress(OSError):
+                    os.rmdir(target)
+                raise
     except FileExistsError as error:
         raise StoreExistsError(
             "another file was created there while this one was written, and it is not replaced",
@@ -287,36 +296,16 @@ def place(partial: str, target: str) -> None:
         ) from error
 
 
-def _move_to_free(partial: str, target: str) -> None:
-    if _renameat2(partial, target, _NO_REPLACE):
-        return
-    if os.name == "nt":
-        os.rename(partial, target)  # does not replace on Windows
-        return
-    if os.path.isfile(partial):
-        _link(partial, target)
-        return
-    os.mkdir(target)  # reserves the name in one step; a folder can be renamed onto an empty one
-    try:
-        os.rename(partial, target)
-    except BaseException:
-        with suppress(OSError):
-            os.rmdir(target)
-        raise
-
-
 def _link(partial: str, target: str) -> None:
     """Give a file its name, if that is free; in one step if the file system has hard links."""
     try:
         os.link(partial, target)
-    except FileExistsError:
-        raise
-    except OSError:
-        if os.path.lexists(target):
+    except OSError as error:
+        if isinstance(error, FileExistsError) or os.path.lexists(target):
             raise
         os.rename(partial, target)
-        return
-    os.unlink(partial)
+    else:
+        os.unlink(partial)
 
 
 def _renameat2(one: str, other: str, flag: int) -> bool:
@@ -335,16 +324,44 @@ def _renameat2(one: str, other: str, flag: int) -> bool:
 # ---- files beside a target -------------------------------------------------------------------------------------------
 
 
-def _prefix(target: str) -> str:
-    """Return the prefix of the names of all files beside ``target`` that belong to it."""
-    name = os.path.basename(target)
-    digest = hashlib.sha256(os.fsencode(name)).hexdigest()[:8]  # other names may have the same beginning
-    return f".{name[:_NAME_LETTERS]}.{digest}"
-
-
 def partial_path(target: str) -> str:
     """Return a path beside ``target`` that is not used yet."""
-    return os.path.join(os.path.dirname(target), f"{_prefix(target)}.{uuid.uuid4().hex}{PARTIAL}")
+    return _named(target, uuid.uuid4().hex)
+
+
+def conversion_path(target: str, identity: str) -> str:
+    """Return the path beside ``target`` of the folder of a conversion that can be continued, by its 12 hex digits."""
+    return _named(target, f"conversion-{identity}")
+
+
+def _named(target: str, name: str) -> str:
+    folder, last = os.path.split(target)
+    digest = hashlib.sha256(os.fsencode(last)).hexdigest()[:8]  # other names may have the same beginning
+    return os.path.join(folder, f".{last[:_NAME_LETTERS]}.{digest}.{name}{PARTIAL}")
+
+
+def _beside(target: str, names: str, ending: str = "") -> list[str]:
+    """Return the paths beside ``target`` that belong to it, whose own names match a pattern and have an ``ending``."""
+    folder = os.path.dirname(target)
+    start = os.path.basename(_named(target, "")).removesuffix(PARTIAL)
+    pattern = re.compile(re.escape(start) + names + re.escape(PARTIAL) + ending)
+    try:
+        return sorted(os.path.join(folder, name) for name in os.listdir(folder) if pattern.fullmatch(name))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def unfinished(target: str) -> list[str]:
+    """Return the paths of the new files beside ``target`` whose writers are running or have died."""
+    try:
+        return _beside(target, _NEW)
+    except OSError:  # the folder cannot be listed
+        return []
+
+
+def conversions(target: str) -> list[str]:
+    """Return the paths of the folders of interrupted conversions to ``target``, also where only a record is left."""
+    return sorted({path.removesuffix(RECORD) for path in _beside(target, _CONVERSION, rf"(\{RECORD})?")})
 
 
 def restore_old(target: str) -> None:
@@ -352,118 +369,20 @@ def restore_old(target: str) -> None:
 
     The caller must hold the lock of the file.
     """
-    if not os.path.lexists(target):
-        for path in _beside(target, _ASIDE):
-            os.rename(path, target)
-            return
+    aside = [] if os.path.lexists(target) else _beside(target, _EITHER, rf"\{_ASIDE}")
+    if aside:
+        os.rename(aside[0], target)
 
 
 def sweep(target: str) -> None:
     """Remove the new files that dead writers left beside ``target``, and old ones that were replaced.
 
-    The caller must hold the lock of the file.
+    The caller must hold the lock of the file. A conversion may be continued, and stays.
     """
-    done = [path for path in records_of_conversions(target) if not os.path.lexists(path.removesuffix(RECORD))]
-    for path in [*_beside(target, ""), *_beside(target, _ASIDE), *done]:
+    done = [path + RECORD for path in conversions(target) if not os.path.lexists(path)]
+    for path in [*_beside(target, _NEW), *_beside(target, _EITHER, rf"\{_ASIDE}"), *done]:
         with suppress(OSError):  # it belongs to another user; its name is never used again
             discard(path)
-
-
-def unfinished(target: str) -> str | None:
-    """Describe the new files beside ``target`` whose writers are running or have died; None if there are none."""
-    from hdmf_zarr_backend.model.render import size_text  # for this message only
-
-    try:
-        paths = _beside(target, "")
-    except OSError:  # the folder cannot be listed
-        return None
-    found = [f"{size_text(_size_below(path))} in {os.path.basename(path)!r}" for path in paths]
-    return f"a write of it is under way or did not finish: {' and '.join(found)} beside it" if found else None
-
-
-def not_found(target: str, location: str) -> StoreNotFoundError:
-    """Return the error for a local file that does not exist; it names what is there or was left."""
-    problem, remedy = _what_is_there(target)
-    left = unfinished(target)
-    if left is not None:
-        problem = f"{problem}; {left}"
-        remedy = (
-            "If that writer is running, wait. If it has died, copy what you need from there and write the file again: "
-            "the next write deletes it."
-        )
-    with suppress(OSError):  # the folder cannot be listed
-        if interrupted_conversions(target):
-            remedy = (
-                "A conversion to it was interrupted: run `zarrio convert --resume` again, or convert with resume=True."
-            )
-    return StoreNotFoundError(problem, store=location, remedy=remedy)
-
-
-def _what_is_there(target: str) -> tuple[str, str]:
-    """Return the problem of a path without a file, and a remedy: the name of a file that was probably meant."""
-    from difflib import get_close_matches  # imported here: for this message only
-
-    problem, name = "the file does not exist", os.path.basename(target)
-    folder = os.path.dirname(target)
-    while not os.path.lexists(folder) and folder != os.path.dirname(folder):
-        folder, name = os.path.split(folder)
-    if folder != os.path.dirname(target):
-        problem += f": there is no {name!r} in {folder!r}"
-    if os.path.isfile(folder):
-        return problem, f"{folder!r} is a file, not a folder. Check the path."
-    names: list[str] = []
-    with suppress(OSError):  # the folder cannot be listed
-        names = [other for other in os.listdir(folder) if not other.startswith(".")]
-    similar = get_close_matches(name, names, n=1)
-    return problem, f"Check the path. Did you mean {similar[0]!r}?" if similar else "Check the path."
-
-
-def folders_with(folder: str, names: Collection[str]) -> list[str]:
-    """Return the names of the folders directly in ``folder`` that contain a file with one of ``names``."""
-    folders: list[str] = []
-    with suppress(OSError), os.scandir(folder) as entries:
-        folders = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
-    return sorted(each for each in folders if any(os.path.isfile(os.path.join(folder, each, name)) for name in names))
-
-
-def _beside(target: str, ending: str) -> list[str]:
-    """Return the paths of files that are being written to ``target``, with an ``ending`` after their own."""
-    name = "([0-9a-f]{32}|conversion-[0-9a-f]{12})" if ending else "[0-9a-f]{32}"  # a conversion may be continued
-    return _listed(target, re.escape(_prefix(target)) + rf"\.{name}{PARTIAL}{ending}")
-
-
-def interrupted_conversions(target: str) -> list[str]:
-    """Return the paths of interrupted conversions to ``target``, which can be resumed."""
-    return _listed(target, re.escape(conversion_prefix(target)) + r"-[0-9a-f]{12}" + re.escape(PARTIAL))
-
-
-def records_of_conversions(target: str) -> list[str]:
-    """Return the paths of records of conversions to ``target`` that were about to be complete."""
-    return _listed(target, re.escape(conversion_prefix(target)) + r"-[0-9a-f]{12}" + re.escape(PARTIAL + RECORD))
-
-
-def _listed(target: str, names: str) -> list[str]:
-    """Return the paths beside ``target`` whose names match a pattern."""
-    folder, pattern = os.path.dirname(target), re.compile(names)
-    try:
-        return sorted(os.path.join(folder, name) for name in os.listdir(folder) if pattern.fullmatch(name))
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-
-
-def _size_below(path: str) -> int:
-    """Return the bytes of a file, or of all files in a folder; what disappears meanwhile counts as nothing."""
-    files = (os.path.join(folder, name) for folder, _, names in os.walk(path) for name in names)
-    total = 0
-    for file in files if os.path.isdir(path) else [path]:
-        with suppress(OSError):
-            total += os.lstat(file).st_size
-    return total
-
-
-def conversion_prefix(target: str) -> str:
-    """Return the prefix of the names of all files that belong to a conversion to ``target``."""
-    return f"{_prefix(target)}.conversion"
 
 
 def remove(path: str) -> None:
@@ -474,37 +393,13 @@ def remove(path: str) -> None:
     try:
         shutil.rmtree(path)
     except (OSError, RecursionError):  # paths are too long, or folders nested too deep
-        _flatten(path)
+        folders = [path]
+        for folder in folders:  # all below are moved to the top
+            for entry in list(os.scandir(folder)):
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(os.path.join(path, uuid.uuid4().hex))
+                    os.rename(entry.path, folders[-1])
         shutil.rmtree(path)
-
-
-def _flatten(path: str) -> None:
-    """Move all folders below a folder to its top, with two folders open at a time and short paths."""
-    if not {os.open, os.rename} <= os.supports_dir_fd or os.scandir not in os.supports_fd:
-        return
-    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-    with _opened(path, flags) as top:
-        waiting = _folders(top)
-        while waiting:
-            with _opened(waiting.pop(), flags, dir_fd=top) as here:
-                for name in _folders(here):
-                    new = uuid.uuid4().hex
-                    os.rename(name, new, src_dir_fd=here, dst_dir_fd=top)
-                    waiting.append(new)
-
-
-@contextmanager
-def _opened(path: str, flags: int, *, dir_fd: int | None = None) -> Iterator[int]:
-    descriptor = os.open(path, flags, dir_fd=dir_fd)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
-
-
-def _folders(descriptor: int) -> list[str]:
-    with os.scandir(descriptor) as entries:
-        return [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
 
 
 def discard(path: str) -> None:

@@ -27,9 +27,11 @@ import threading
 import uuid
 import weakref
 from abc import ABC, abstractmethod
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from itertools import takewhile
+from pathlib import Path
 from typing import Any, Self
 
 from filelock import lock_descriptor, unlock_descriptor
@@ -81,13 +83,13 @@ class Holder:
     def __str__(self) -> str:
         return printable(f"process {self.pid} on {self.host} since {self.since}")
 
-    def is_on_this_machine(self) -> bool:
+    def is_here(self) -> bool:
         """Return whether this is a process of this machine."""
         return self.host == socket.gethostname()
 
     def is_gone(self) -> bool:
         """Return whether this is a process of this machine that has ended."""
-        if not self.is_on_this_machine() or sys.platform == "win32":
+        if not self.is_here() or sys.platform == "win32":
             return False
         try:
             os.kill(self.pid, 0)
@@ -96,18 +98,16 @@ class Holder:
         return False
 
 
-def locked_error(
-    holder: Holder | None, location: str, *, stale: str = "", is_mine: bool | None = None
-) -> StoreLockedError:
+def locked_error(holder: Holder | None, location: str, *, is_mine: bool | None = None) -> StoreLockedError:
     """Return the error for the second writer of a file.
 
-    ``stale``: why the first one seems to have ended; ``is_mine``: whether that is this process, None if its number says
-    it. A lock with a known answer does not end with its process.
+    ``is_mine``: whether the first one is this process, None if its number says it. A lock with a known answer does not
+    end with its process.
     """
     problem = f"another writer has this file open: {holder or 'a process that has left no name'}"
-    is_here = holder is not None and holder.is_on_this_machine()
-    if stale:
-        problem = f"{problem}; {stale}"
+    is_here = holder is not None and holder.is_here()
+    if holder is not None and holder.is_gone():
+        problem += "; that process has ended"
         remedy = "Take it over with `zarrio repair --break-lock`, or with break_lock=True."
     elif is_mine or (is_mine is None and holder is not None and is_here and holder.pid == os.getpid()):
         remedy = "That is this process: close the other io first."
@@ -232,8 +232,9 @@ class FileLock(WriterLock):
         super().__init__(target)
         self.follows = False
         self._path = lock_path(os.path.realpath(target))  # one file has one lock, by whatever path it is opened
-        self._made = _missing(os.path.dirname(self._path))
-        above = os.path.dirname(self._made[-1] if self._made else self._path)
+        missing = takewhile(lambda folder: not os.path.lexists(folder), Path(self._path).parents)
+        self._new_folders = [str(folder) for folder in missing]
+        above = os.path.dirname([self._path, *self._new_folders][-1])
         if os.path.isfile(above):
             raise StoreError(f"{above!r} is a file, not a folder", store=target, remedy="Check the path.")
         self._descriptor = -1
@@ -241,26 +242,22 @@ class FileLock(WriterLock):
         self._is_kept = False
         try:
             with os_errors(target, "locked"):
-                if self._made:
-                    os.makedirs(self._made[0], exist_ok=True)
+                if self._new_folders:
+                    os.makedirs(self._new_folders[0], exist_ok=True)
                 self._acquire(break_lock=break_lock)
+            self._is_held = True
+            _held.add(self)
+            if self.follows:
+                self._is_kept = True  # the next writer tries it too
+                with os_errors(target, "written"):
+                    restore_old(target)
+                    if replaces:
+                        sweep(target)
+                self._is_kept = bool(unfinished(target))
         except BaseException:
+            self.release()
             self._remove_folders()
             raise
-        self._is_held = True
-        _held.add(self)
-        if not self.follows:
-            return
-        try:
-            with os_errors(target, "written"):
-                restore_old(target)
-                if replaces:
-                    sweep(target)
-        except BaseException:
-            self._is_kept = True  # the next writer tries it too
-            self.release()
-            raise
-        self._is_kept = unfinished(target) is not None
 
     def check(self) -> None:
         """Make sure that the lock is still held, and its file was not deleted; raises the errors of `WriterLock`."""
@@ -276,27 +273,23 @@ class FileLock(WriterLock):
 
     def _acquire(self, *, break_lock: bool) -> None:
         for _ in range(_TRIES):
-            existed = os.path.lexists(self._path)
-            descriptor, self._is_file = self._open()
-            try:
+            existed = self._exists()
+            with ExitStack() as opened:
+                descriptor, self._is_file = self._open()
+                opened.callback(os.close, descriptor)
                 if self._locks(descriptor, break_lock=break_lock, existed=existed):
                     self._descriptor = descriptor
+                    opened.pop_all()
                     return
-            except BaseException:
-                os.close(descriptor)
-                raise
-            os.close(descriptor)
         raise locked_error(None, self.location)
 
     def _locks(self, descriptor: int, *, break_lock: bool, existed: bool) -> bool:
         """Lock an open file; return False if its lock was broken, or another file has its name by now."""
         holder = self._holder(descriptor) if self._is_file else None
         if not _take(descriptor, holder):
-            is_gone = holder is not None and holder.is_gone()
-            may_break = holder is None or is_gone or not holder.is_on_this_machine()
+            may_break = holder is None or holder.is_gone() or not holder.is_here()
             if not (break_lock and self._is_file and may_break):
-                stale = "that process has ended" if is_gone else ""
-                raise locked_error(holder, self.location, stale=stale)
+                raise locked_error(holder, self.location)
             os.unlink(self._path)  # the lock of the system stays with the unlinked file
             self.follows = True
             return False
@@ -310,26 +303,24 @@ class FileLock(WriterLock):
         self.follows |= self._is_file and existed  # perhaps empty: its writer died, or could not write to it
         return True
 
+    def _exists(self) -> bool:
+        """Return whether the lock file exists; refuse a symbolic link, a pipe, a device or a folder in its place."""
+        try:
+            is_plain = stat.S_ISREG(os.lstat(self._path).st_mode)
+        except FileNotFoundError:
+            return False
+        if not is_plain:
+            raise self._foreign("is not a regular file")
+        return True
+
     def _open(self) -> tuple[int, bool]:
         """Open the file that is locked; return its descriptor, and whether it is a lock file."""
-        self._check_plain()  # O_NOFOLLOW does not exist everywhere
         try:
-            descriptor = os.open(self._path, _LOCK_FILE, 0o666)
+            return os.open(self._path, _LOCK_FILE, 0o666), True
         except OSError as error:
-            self._check_plain()
             if error.errno not in _NOT_WRITABLE or not os.path.lexists(self.location) or sys.platform == "win32":
                 raise
             return os.open(self.location, READING), False
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            os.close(descriptor)
-            raise self._foreign("is not a regular file")
-        return descriptor, True
-
-    def _check_plain(self) -> None:
-        """Refuse a lock file that is a symbolic link, a pipe, a device or a folder."""
-        with suppress(FileNotFoundError):
-            if not stat.S_ISREG(os.lstat(self._path).st_mode):
-                raise self._foreign("is not a regular file")
 
     def _foreign(self, problem: str) -> StoreRefusedError:
         return StoreRefusedError(
@@ -366,18 +357,9 @@ class FileLock(WriterLock):
         self._remove_folders()
 
     def _remove_folders(self) -> None:
-        for folder in self._made:
+        for folder in self._new_folders:
             with suppress(OSError):  # it is not empty
                 os.rmdir(folder)
-
-
-def _missing(folder: str) -> list[str]:
-    """Return the folders above a file that do not exist yet, the innermost first."""
-    missing = []
-    while folder and not os.path.lexists(folder):
-        missing.append(folder)
-        folder = os.path.dirname(folder)
-    return missing
 
 
 def _take(descriptor: int, holder: Holder | None) -> bool:
@@ -429,27 +411,24 @@ class KeyLock(WriterLock):
         self._store = store
         self._key = f".{name}.lock"
         self._token = uuid.uuid4().hex
-        missing = ""
+        self._is_key = True
         try:
             if not self._create():
                 token, holder = self._read()
                 # only this process knows for certain that the holder is alive
-                if not break_lock or token in _tokens:
-                    raise self._locked(token, holder)
-                self._delete(token)
-                if not self._create():  # another writer was quicker
-                    raise self._locked(*self._read())
-        except _ImpossibleError as error:
-            missing = str(error)
+                if break_lock and token not in _tokens:
+                    self._delete(token)
+                    if self._create():
+                        token = self._token
+                    else:  # another writer was quicker
+                        token, holder = self._read()
+                if token != self._token:
+                    raise locked_error(holder, location, is_mine=token in _tokens)
         except StoreError as error:
             error.store = location  # the user named the file, not the key beside it
             raise
         self._is_held = True
-        self._is_key = not missing
-        if missing:
-            problem = f"a second writer of {location} cannot be kept away: {missing}"
-            warn(problem, UnlockedWarning, stacklevel=4)
-        else:
+        if self._is_key:
             _tokens.add(self._token)
 
     def check(self) -> None:
@@ -467,12 +446,17 @@ class KeyLock(WriterLock):
     def _create(self) -> bool:
         """Set the key if it is absent; return False if another writer holds the lock."""
         record = {**asdict(Holder.here()), "token": self._token}
+        missing = "this kind of store cannot set a key only if it is absent"
+        was_set = None
         try:
             was_set = self._store.create(self._key, json.dumps(record).encode())
         except StoreRefusedError as error:
-            raise _ImpossibleError(str(error)) from error
+            missing = str(error)
         if was_set is None:
-            raise _ImpossibleError("this kind of store cannot set a key only if it is absent")
+            self._is_key = False
+            problem = f"a second writer of {self.location} cannot be kept away: {missing}"
+            warn(problem, UnlockedWarning, stacklevel=5)
+            return True
         # after a lost answer the request is sent again, and finds the key that it set itself
         return was_set or self._read()[0] == self._token
 
@@ -483,10 +467,6 @@ class KeyLock(WriterLock):
             return str(record["token"]), Holder.of(record)
         except _UNREADABLE:
             return "", None
-
-    def _locked(self, token: str, holder: Holder | None) -> StoreLockedError:
-        stale = "that process has ended" if holder is not None and holder.is_gone() else ""
-        return locked_error(holder, self.location, stale=stale, is_mine=token in _tokens)
 
     def _delete(self, token: str) -> None:
         """Delete the key if it still has this token."""
@@ -503,10 +483,6 @@ class KeyLock(WriterLock):
         # garbage collection may run in a thread that requests wait for
         with suppress(RuntimeError):  # the interpreter is ending, and starts no more threads
             threading.Thread(target=self._release, daemon=True).start()
-
-
-class _ImpossibleError(Exception):
-    """Why a store has no locks."""
 
 
 _tokens: set[str] = set()

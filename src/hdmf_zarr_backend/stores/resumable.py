@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,35 +46,7 @@ class Resumption:
     differences: Callable[[dict[str, Any]], list[str]]
     is_asked: bool
 
-    def folder_beside(self, target: str) -> str:
-        """Return the path of the folder."""
-        identity = hashlib.sha256(dump(self.record)).hexdigest()[:12]
-        name = f"{files.conversion_prefix(target)}-{identity}{files.PARTIAL}"
-        return os.path.join(os.path.dirname(target), name)
-
-
-@dataclass(frozen=True, slots=True)
-class ResumableFolder:
-    """The folder that a run begins or continues.
-
-    Attributes
-    ----------
-    path : str
-        Where it is.
-    is_resumed : bool
-        Whether an earlier run has begun it.
-    is_doubtful : bool
-        Whether the machine may have been restarted since, so that the end of a value may be lost.
-    """
-
-    path: str
-    is_resumed: bool
-    is_doubtful: bool
-
-    @classmethod
-    def begin(
-        cls, target: str, location: str, resumption: Resumption, discard: Callable[..., object]
-    ) -> ResumableFolder:
+    def begin(self, target: str, location: str, discard: Callable[..., object]) -> ResumableFolder:
         """Make the folder beside ``target``, or find it; ``discard`` deletes what other runs have left.
 
         Raises
@@ -82,12 +54,12 @@ class ResumableFolder:
         ConflictError
             Something is to be continued, but it is what another conversion writes.
         """
-        path = resumption.folder_beside(target)
-        interrupted = files.interrupted_conversions(target)
-        begun = _boots(path, location, interrupted, resumption) if resumption.is_asked else []
-        left = {*interrupted, *(name.removesuffix(files.RECORD) for name in files.records_of_conversions(target))}
-        for other in left - {path}:
-            discard(other, other + files.RECORD)
+        path = files.conversion_path(target, hashlib.sha256(dump(self.record)).hexdigest()[:12])
+        left = files.conversions(target)
+        begun = self._boots(path, location, filter(os.path.lexists, left)) if self.is_asked else []
+        for other in left:
+            if other != path:
+                discard(other, other + files.RECORD)
         if not begun:
             files.discard(path)  # the new folder has this name
             discard(path + files.RECORD)
@@ -96,41 +68,49 @@ class ResumableFolder:
         boot = begun[0] if begun else now
         os.makedirs(path, exist_ok=True)
         try:
-            text = dump({**resumption.record, "boot": boot, "folder": os.stat(path).st_ino})
+            text = dump({**self.record, "boot": boot, "folder": os.stat(path).st_ino})
             LocalStore(path, location=location).set(RECORD, text)
         except BaseException:
             if not begun:
                 discard(path, path + files.RECORD)
             raise
-        return cls(path, bool(begun), is_doubtful=boot is None or boot != now)
+        return ResumableFolder(path, bool(begun), is_doubtful=boot is None or boot != now)
+
+    def _boots(self, path: str, location: str, folders: Iterable[str]) -> list[str | None]:
+        """Return the start of the machine in which the folder at ``path`` was begun; nothing if it does not exist.
+
+        A folder whose record no version of this package has written counts as one that does not exist.
+        """
+        differences: list[str] = []
+        for folder in folders:
+            with suppress(MetadataError, TypeError, ValueError, KeyError):
+                record = _record_of(folder)
+                boot = record.pop("boot")
+                if folder == path and dump(record) == dump(self.record):
+                    return [boot]
+                differences = differences or self.differences(record)
+        if differences:
+            raise ConflictError(
+                f"the interrupted conversion cannot be resumed: {'; '.join(differences)}",
+                store=location,
+                remedy="Run it without resume=True, which starts again.",
+                remedy_cli="Run it without --resume, which starts again.",
+            )
+        return []
+
+
+@dataclass(frozen=True, slots=True)
+class ResumableFolder:
+    """The folder that a run begins or continues."""
+
+    path: str
+    is_resumed: bool  # whether an earlier run has begun it
+    is_doubtful: bool  # whether the machine may have been restarted since, so that the end of a value may be lost
 
     def end(self) -> None:
         """Move the record beside the folder, which is complete; without it the folder would be started again."""
         with suppress(FileNotFoundError):  # an earlier run has moved it
             os.replace(os.path.join(self.path, RECORD), self.path + files.RECORD)
-
-
-def _boots(path: str, location: str, folders: list[str], resumption: Resumption) -> list[str | None]:
-    """Return the start of the machine in which the folder at ``path`` was begun; nothing if it does not exist.
-
-    A folder whose record no version of this package has written counts as one that does not exist.
-    """
-    differences: list[str] = []
-    for folder in folders:
-        with suppress(MetadataError, TypeError, ValueError, KeyError):
-            record = _record_of(folder)
-            boot = record.pop("boot")
-            if folder == path and dump(record) == dump(resumption.record):
-                return [boot]
-            differences = differences or resumption.differences(record)
-    if differences:
-        raise ConflictError(
-            f"the interrupted conversion cannot be resumed: {'; '.join(differences)}",
-            store=location,
-            remedy="Run it without resume=True, which starts again.",
-            remedy_cli="Run it without --resume, which starts again.",
-        )
-    return []
 
 
 def _record_of(folder: str) -> dict[str, Any]:

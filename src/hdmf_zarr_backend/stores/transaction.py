@@ -37,11 +37,10 @@ from hdmf_zarr_backend.stores.failures import os_errors
 from hdmf_zarr_backend.stores.files import (
     RECORD,
     check_sync,
+    conversions,
     discard,
-    interrupted_conversions,
     move_into_place,
     partial_path,
-    records_of_conversions,
 )
 from hdmf_zarr_backend.stores.journal import (
     FAILURES,
@@ -66,7 +65,7 @@ from hdmf_zarr_backend.stores.journal import (
 from hdmf_zarr_backend.stores.local import LocalStore, NewFolder
 from hdmf_zarr_backend.stores.lock import Holder, WriterLock, writer_lock
 from hdmf_zarr_backend.stores.remote import at_once
-from hdmf_zarr_backend.stores.resumable import ResumableFolder, Resumption
+from hdmf_zarr_backend.stores.resumable import Resumption
 from hdmf_zarr_backend.stores.wrappers import InlinedStore, QueuedStore
 
 BATCH_BYTES = 8 * 2**20
@@ -789,8 +788,8 @@ class StagedChange(Change):
             self._before_the_rename()
             move_into_place(self._partial, self._target, exclusive=self._exclusive, durable=self._writer.durable)
         with suppress(OSError):  # the new file is complete, whatever is left beside it
-            # obsolete, because the file was made in another way
-            self._writer.discard(*interrupted_conversions(self._target), *records_of_conversions(self._target))
+            for path in conversions(self._target):  # obsolete, because the file was made in another way
+                self._writer.discard(path, path + RECORD)
 
     def _before_the_rename(self) -> None:
         self._close()
@@ -817,7 +816,7 @@ class ResumableChange(StagedChange):
         super().__init__(writer, exclusive=exclusive)
 
     def _new_store(self, location: str) -> Store:
-        self._folder = ResumableFolder.begin(self._target, location, self._resumption, self._writer.discard)
+        self._folder = self._resumption.begin(self._target, location, self._writer.discard)
         self._partial = self._folder.path
         self._new = NewFolder(self._partial, location, is_kept=True, is_resumed=self._folder.is_resumed)
         return self._new
