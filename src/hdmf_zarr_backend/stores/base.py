@@ -251,7 +251,9 @@ class Store(ABC):
 
     def check_inside(self, names: Iterable[str], paths: Iterable[str]) -> None:
         """Refuse keys and paths of nodes that lead out of the store, by their name or by a symbolic link."""
-        refuse_outside([name for name in (*names, *paths) if not name or is_outside(name)], self.location)
+        for name in (*names, *paths):
+            if not name or is_outside(name):
+                raise outside_error(name, self.location)
 
     # ---- other files ------------------------------------------------------------------------------------------------
 
@@ -320,14 +322,13 @@ def is_outside(key: str) -> bool:
 def check_inside(key: str, location: str) -> None:
     """Refuse a key that leads out of the store at ``location``."""
     if is_outside(key):
-        raise StoreError(f"the key {key!r} leads out of the store", store=location, remedy="Do not trust it.")
+        raise outside_error(key, location)
 
 
-def refuse_outside(outside: Sequence[str], location: str) -> None:
-    """Refuse the first of the keys and paths that lead out of the store at ``location``."""
-    if outside:
-        raise StoreError(
-            f"{outside[0]!r} leads out of the store",
-            store=location,
-            remedy="Do not trust the file, or the person who created the link.",
-        )
+def outside_error(key: str, location: str) -> StoreError:
+    """Return the error for a key or a path that leads out of the store at ``location``."""
+    return StoreError(
+        f"{key!r} leads out of the store",
+        store=location,
+        remedy="Do not trust the file, or the person who created the link.",
+    )

@@ -23,7 +23,7 @@ from hdmf_zarr_backend.stores.base import (
     Write,
     check_value_size,
     is_outside,
-    refuse_outside,
+    outside_error,
 )
 from hdmf_zarr_backend.stores.failures import disk_failure, os_errors
 from hdmf_zarr_backend.stores.files import (
@@ -72,7 +72,7 @@ class LocalStore(Store):
 
     def _path(self, key: str) -> str:
         if is_outside(key) or (os.sep == "\\" and "\\" in key):
-            raise StoreError(f"the key {key!r} leads out of the store", store=self.location, remedy="Do not trust it.")
+            raise outside_error(key, self.location)
         return f"{self.root}/{key}"
 
     def get(self, key: str) -> bytes | None:
@@ -327,7 +327,7 @@ class LocalStore(Store):
         for folder in {name.rpartition("/")[0] for name in names} | set(paths):
             real = self._real(folder)
             if not f"{real}/".startswith(f"{root}/") or (folder in paths and real == root):
-                refuse_outside([folder], self.location)
+                raise outside_error(folder, self.location)
 
     def _real(self, folder: str) -> str:
         try:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -23,11 +22,15 @@ PUT_BYTES = 64 * 2**20
 _PUT_ERRORS = (ZarrBackendError, OSError, RuntimeError, ValueError, TypeError)
 
 
-class WrapperStore(Store):
-    """A wrapper of a store, which forwards everything that a subclass does not override."""
+class InlinedStore(Store):
+    """A store with some values in memory, such as those in the consolidated document of the file.
 
-    def __init__(self, store: Store) -> None:
+    It forwards everything else.
+    """
+
+    def __init__(self, store: Store, values: Mapping[str, bytes]) -> None:
         self.store = store
+        self.values = values
         for name in (
             "location", "abilities", "options", "folder", "zip_file", "opens_by_url", "opens_values",
             "streams_values", "stream_bytes",
@@ -45,52 +48,6 @@ class WrapperStore(Store):
     @read_rules.setter
     def read_rules(self, rules: ReadRules) -> None:
         self.unwrapped.read_rules = rules
-
-    def get(self, key: str) -> bytes | None:
-        return self.store.get(key)
-
-    def set(self, key: str, value: bytes) -> None:
-        self.store.set(key, value)
-
-    @contextmanager
-    def stream(self, key: str) -> Iterator[Write]:
-        """Yield a function that appends to a new value of ``key``, of the wrapped store if that streams values."""
-        with self.store.stream(key) if self.streams_values else super().stream(key) as write:
-            yield write
-
-    def delete(self, keys: Iterable[str]) -> None:
-        self.store.delete(keys)
-
-    def sizes(self, prefix: str) -> dict[str, int]:
-        return self.store.sizes(prefix)
-
-    def exists(self) -> bool:
-        return self.store.exists()
-
-
-def _forwarded(name: str) -> Callable[..., Any]:
-    def method(self: WrapperStore, *arguments: Any) -> Any:
-        return getattr(self.store, name)(*arguments)
-
-    return method
-
-
-# methods with a default in Store that the wrapped store may override; the other defaults call these
-for _name in (
-    "get_many", "get_ranges", "open_value", "inlined", "pin", "create", "link_value", "delete_below",
-    "delete_unfinished", "drain", "abandon", "sync", "list_documents", "list_prefix",
-    "is_empty_folder", "state", "keys_outside", "names_without_values", "is_blocked", "check_inside", "neighbour",
-    "check_url",
-):  # fmt: skip
-    setattr(WrapperStore, _name, _forwarded(_name))
-
-
-class InlinedStore(WrapperStore):
-    """A store with some values in memory: those in the consolidated document of the file."""
-
-    def __init__(self, store: Store, values: dict[str, bytes]) -> None:
-        super().__init__(store)
-        self.values = values
 
     def inlined(self, key: str) -> bytes | None:
         return self.values.get(key)
@@ -112,26 +69,58 @@ class InlinedStore(WrapperStore):
         value = self.values.get(key)
         return cut_ranges(value, ranges) if value is not None else self.store.get_ranges(key, ranges)
 
+    def set(self, key: str, value: bytes) -> None:
+        self.store.set(key, value)
 
-class QueuedStore(WrapperStore):
+    @contextmanager
+    def stream(self, key: str) -> Iterator[Write]:
+        """Yield a function that appends to a new value of ``key``, of the wrapped store if that streams values."""
+        with self.store.stream(key) if self.streams_values else super().stream(key) as write:
+            yield write
+
+    def delete(self, keys: Iterable[str]) -> None:
+        self.store.delete(keys)
+
+    def sizes(self, prefix: str) -> dict[str, int]:
+        return self.store.sizes(prefix)
+
+    def exists(self) -> bool:
+        return self.store.exists()
+
+
+def _forwarded(name: str) -> Callable[..., Any]:
+    def method(self: InlinedStore, *arguments: Any) -> Any:
+        return getattr(self.store, name)(*arguments)
+
+    return method
+
+
+# methods with a default in Store that the wrapped store may override; the other defaults call these
+for _name in (
+    "pin", "create", "link_value", "delete_below", "delete_unfinished", "drain", "abandon", "sync", "list_documents",
+    "list_prefix", "is_empty_folder", "state", "keys_outside", "names_without_values", "is_blocked", "check_inside",
+    "neighbour", "check_url",
+):  # fmt: skip
+    setattr(InlinedStore, _name, _forwarded(_name))
+
+
+class QueuedStore(InlinedStore):
     """A store whose puts return before they are done: many run at once, bounded in number and in bytes.
 
-    `get` returns new values at once. The error of a failed put is raised by the next call that writes, or by `flush`,
-    after all others have ended. Values that were set before `drain` are in the store when it returns.
+    New values are read at once. The error of a failed put is raised by the next call that writes, or by `drain`, after
+    all others have ended. Values that were set before `drain` are in the store when it returns.
     """
 
     def __init__(self, store: Store) -> None:
-        super().__init__(store)
+        self._pending: dict[str, bytes] = {}
+        super().__init__(store, self._pending)
         self._is_remote = store.abilities.is_remote  # else a put is done at once
-        self._pending: dict[str, tuple[bytes, Future[None]]] = {}
         self._bytes = 0
         self._failed: BaseException | None = None
         self._changed = threading.Condition()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return QueuedStore, (self.store,)  # another process has its own queue
-
-    # ---- writing ----------------------------------------------------------------------------------------------------
 
     def set(self, key: str, value: bytes) -> None:
         """Set ``key`` in the background."""
@@ -143,12 +132,12 @@ class QueuedStore(WrapperStore):
             self._changed.wait_for(lambda: self._failed or (key not in self._pending and self._may_start(len(value))))
             self._raise_failed()
             try:
-                future = request_pool().submit(self._put, key, value)
+                request_pool().submit(self._put, key, value)
             except RuntimeError:  # the interpreter is ending, and starts no threads any more
                 self.store.set(key, value)
                 return
             self._bytes += len(value)
-            self._pending[key] = (value, future)
+            self._pending[key] = value
 
     def _may_start(self, size: int) -> bool:
         return not self._pending or (len(self._pending) < PUTS and self._bytes + size <= PUT_BYTES)
@@ -171,54 +160,31 @@ class QueuedStore(WrapperStore):
             self._changed.wait_for(lambda: not self._pending)
             raise self._failed
 
-    def flush(self) -> None:
-        """Wait until everything that was set is in the store."""
+    def drain(self) -> None:
         with self._changed:
             self._changed.wait_for(lambda: not self._pending)
             self._raise_failed()
 
-    drain = flush
-
     def abandon(self) -> None:
         with suppress(*_PUT_ERRORS):
-            self.flush()
+            self.drain()
 
     def delete(self, keys: Iterable[str]) -> None:
         """Delete those ``keys`` that exist, after all running puts."""
         gone = list(keys)
-        self.flush()
+        self.drain()
         self.store.delete(gone)
 
-    # ---- reading ----------------------------------------------------------------------------------------------------
-
-    def _waiting(self, key: str) -> bytes | None:
-        with self._changed:
-            pending = self._pending.get(key)
-        return None if pending is None else pending[0]
-
-    def get(self, key: str) -> bytes | None:
-        value = self._waiting(key)
-        return value if value is not None else self.store.get(key)
-
-    def get_many(self, keys: Iterable[str]) -> dict[str, bytes]:
-        wanted = list(keys)
-        found = {key: value for key in wanted if (value := self._waiting(key)) is not None}
-        return {**found, **self.store.get_many([key for key in wanted if key not in found])}
-
-    def get_ranges(self, key: str, ranges: Sequence[Range]) -> list[bytes] | None:
-        value = self._waiting(key)
-        return cut_ranges(value, ranges) if value is not None else self.store.get_ranges(key, ranges)
-
     def list_documents(self) -> Iterator[str]:
-        self.flush()
+        self.drain()
         return self.store.list_documents()
 
     def list_prefix(self, prefix: str) -> Iterator[str]:
-        self.flush()
+        self.drain()
         return self.store.list_prefix(prefix)
 
     def sizes(self, prefix: str) -> dict[str, int]:
-        self.flush()
+        self.drain()
         return self.store.sizes(prefix)
 
     def exists(self) -> bool:
