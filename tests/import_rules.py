@@ -17,25 +17,23 @@ PACKAGE = "hdmf_zarr_backend"
 PACKAGES: dict[str, frozenset[str]] = {
     package: frozenset(allowed.split())
     for package, allowed in {
-        "__init__": "alias io nwb dataio conversion reporting checks comparison zom interop formats "
-        "changes arrays stores progress",
+        "__init__": "alias io nwb dataio conversion reporting checks comparison zom interop formats arrays stores "
+        "progress",
         "alias": "io nwb dataio hdf5 builders files formats arrays stores model",
         "cli": "__init__ conversion reporting checks comparison zom interop io files formats model progress",
         "reporting": "comparison checks files formats stores model",
-        "conversion": "checks nwb io builders transfer hdf5 execution files changes arrays formats stores model "
-        "progress",
-        "checks": "builders transfer execution files changes arrays formats stores model progress",
+        "conversion": "checks nwb io builders transfer hdf5 execution files arrays formats stores model progress",
+        "checks": "builders transfer execution files arrays formats stores model progress",
         "comparison": "hdf5 files formats stores model",
         "zom": "transfer files formats stores model",
-        "interop": "files changes arrays formats stores model",
+        "interop": "files arrays formats stores model",
         "nwb": "io builders files formats stores model dataio progress",
-        "io": "interop builders transfer files changes arrays formats stores model dataio progress",
-        "builders": "transfer files changes arrays formats stores model dataio progress",
-        "transfer": "hdf5 execution changes arrays formats stores model progress",
+        "io": "interop builders transfer files arrays formats stores model dataio progress",
+        "builders": "transfer files arrays formats stores model dataio progress",
+        "transfer": "hdf5 execution arrays formats stores model progress",
         "hdf5": "execution arrays formats stores model",
         "execution": "arrays stores model progress",
-        "files": "changes arrays formats stores model",
-        "changes": "arrays formats stores model",
+        "files": "arrays formats stores model",
         "arrays": "oldfiles formats stores model",
         "oldfiles": "",
         "formats": "model",
@@ -75,7 +73,7 @@ LIBRARIES: dict[str, Library] = {
     "hdmf": Library(
         frozenset(PACKAGES)
         - _PURE
-        - {"model", "formats", "stores", "arrays", "changes", "oldfiles", "execution", "files", "transfer"}
+        - {"model", "formats", "stores", "arrays", "oldfiles", "execution", "files", "transfer"}
     ),
     "numcodecs": _in(
         "alias/names", "dataio", "execution", "hdf5", "formats", "nwb", "arrays", "oldfiles", "transfer", "builders"

@@ -20,6 +20,7 @@ from hdmf.build import BuildManager, ObjectMapper, TypeMap
 from hdmf.container import AbstractContainer
 from hdmf.spec import NamespaceCatalog
 
+from hdmf_zarr_backend.arrays.edits import Edits
 from hdmf_zarr_backend.arrays.lazy import LazyArray
 from hdmf_zarr_backend.builders.assembler import check_link_paths
 from hdmf_zarr_backend.builders.columns import let_indices_grow
@@ -28,7 +29,6 @@ from hdmf_zarr_backend.builders.namespaces import load_cached_namespaces, newest
 from hdmf_zarr_backend.builders.reading import ReadSession
 from hdmf_zarr_backend.builders.schema import check_types, documentation, largest_shape
 from hdmf_zarr_backend.builders.targets import Targets, builders_below, object_id
-from hdmf_zarr_backend.changes.edits import Edits
 from hdmf_zarr_backend.errors import (
     ModeError,
     NotZarrError,

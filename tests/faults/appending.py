@@ -28,7 +28,7 @@ from hdmf.common import (
 )
 
 from hdmf_zarr_backend import ZarrDataIO, ZarrIO
-from hdmf_zarr_backend.changes import edits as edits_module
+from hdmf_zarr_backend.arrays import edits as edits_module
 from hdmf_zarr_backend.stores.remote import RemoteStore
 from tests.watching import listening
 

@@ -19,7 +19,7 @@ import pytest
 from hdmf.common import get_manager
 
 from hdmf_zarr_backend import ZarrIO, repair, verify
-from hdmf_zarr_backend.changes import edits as edits_module
+from hdmf_zarr_backend.arrays import edits as edits_module
 from hdmf_zarr_backend.errors import (
     ConflictError,
     JournalWarning,

@@ -23,7 +23,7 @@ from tests import trees
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="a writer is killed by a signal")
 
 ROWS, CHUNK = 1000, 40
-EARLY = "from hdmf_zarr_backend.changes import edits\nedits.WAITING_BYTES = 4000\n"
+EARLY = "from hdmf_zarr_backend.arrays import edits\nedits.WAITING_BYTES = 4000\n"
 """Lets values be written before the file is closed, as those of many megabytes are."""
 
 

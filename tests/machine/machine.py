@@ -15,7 +15,7 @@ from hdmf.build import GroupBuilder
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from hdmf_zarr_backend.changes import edits as edits_module
+from hdmf_zarr_backend.arrays import edits as edits_module
 from hdmf_zarr_backend.checks.repair import consolidate, repair
 from hdmf_zarr_backend.checks.verify import verify
 from hdmf_zarr_backend.conversion.convert import convert

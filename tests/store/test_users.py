@@ -13,7 +13,7 @@ import pytest
 from hdmf.common import DynamicTable, ElementIdentifiers, VectorData, VectorIndex, get_manager
 
 from hdmf_zarr_backend import ZarrDataIO, ZarrIO, consolidate, repair, upgrade
-from hdmf_zarr_backend.changes import edits as edits_module
+from hdmf_zarr_backend.arrays import edits as edits_module
 from hdmf_zarr_backend.errors import FormatsDifferWarning, IncompleteStoreError, JournalWarning, StoreError
 from hdmf_zarr_backend.interop.nczarr import add_nczarr
 from hdmf_zarr_backend.stores import transaction

@@ -10,7 +10,7 @@ import zarr
 from pynwb import TimeSeries
 
 from hdmf_zarr_backend import NWBZarrIO, ZarrDataIO, verify
-from hdmf_zarr_backend.changes import edits
+from hdmf_zarr_backend.arrays import edits
 from hdmf_zarr_backend.stores.journal import JOURNAL
 from hdmf_zarr_backend.stores.local import LocalStore
 from tests import samples

@@ -1,1 +1,1 @@
-"""Stored arrays: codecs, chunks, shards, and the arrays that users index."""
+"""Stored arrays: codecs, chunks, shards, the arrays that users index, and changes of them."""

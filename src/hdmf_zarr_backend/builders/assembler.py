@@ -18,14 +18,14 @@ from hdmf.backends.warnings import BrokenLinkWarning
 from hdmf.build import Builder, DatasetBuilder, GroupBuilder, LinkBuilder, ReferenceBuilder
 
 from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
+from hdmf_zarr_backend.arrays.editable import EditableArray
+from hdmf_zarr_backend.arrays.edits import Edits
 from hdmf_zarr_backend.arrays.fills import check_unwritten
 from hdmf_zarr_backend.arrays.lazy import ArrayContext, LazyArray
 from hdmf_zarr_backend.arrays.stored_chunks import stored_chunks
 from hdmf_zarr_backend.builders.columns import EditableColumn
 from hdmf_zarr_backend.builders.datasets import BuilderReferences, BuilderTable, FileResolver
 from hdmf_zarr_backend.builders.targets import ROOT, StoredReference, builders_below
-from hdmf_zarr_backend.changes.editable import EditableArray
-from hdmf_zarr_backend.changes.edits import Edits
 from hdmf_zarr_backend.errors import (
     DamagedFileError,
     DamagedMetadataWarning,

@@ -12,9 +12,9 @@ from hdmf.common import VectorIndex
 from hdmf.data_utils import DataIO
 from hdmf.query import ReferenceResolver
 
+from hdmf_zarr_backend.arrays.editable import EditableArray
+from hdmf_zarr_backend.arrays.edits import Edits
 from hdmf_zarr_backend.builders.targets import containers_below
-from hdmf_zarr_backend.changes.editable import EditableArray
-from hdmf_zarr_backend.changes.edits import Edits
 from hdmf_zarr_backend.errors import at
 from hdmf_zarr_backend.formats.casting import count_axes, flatten
 from hdmf_zarr_backend.formats.dtypes import zarr_type

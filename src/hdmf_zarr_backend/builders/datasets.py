@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 from hdmf.query import BuilderResolver, ContainerResolver, HDMFDataset, ReferenceResolver
 
+from hdmf_zarr_backend.arrays.edits import DeferredReference
 from hdmf_zarr_backend.arrays.lazy import LazyArray
 from hdmf_zarr_backend.builders.targets import REFERENCES
-from hdmf_zarr_backend.changes.edits import DeferredReference
 from hdmf_zarr_backend.errors import DamagedFileError, ValueRefusedError, at
 from hdmf_zarr_backend.formats import dtypes
 from hdmf_zarr_backend.formats.casting import Place, cast_text, count_axes, flatten, row_values, to_text

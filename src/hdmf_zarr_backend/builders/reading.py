@@ -9,12 +9,12 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
+from hdmf_zarr_backend.arrays.edits import Edits
 from hdmf_zarr_backend.arrays.lazy import LazyArray
 from hdmf_zarr_backend.builders.assembler import Assembler
 from hdmf_zarr_backend.builders.datasets import FileResolver
 from hdmf_zarr_backend.builders.lazy import LazyAssembler, LazyContainers
 from hdmf_zarr_backend.builders.schema import restore_types
-from hdmf_zarr_backend.changes.edits import Edits
 from hdmf_zarr_backend.files.links import resolver_of
 from hdmf_zarr_backend.files.parser import ParsedFile
 from hdmf_zarr_backend.formats.links import LinkedFile

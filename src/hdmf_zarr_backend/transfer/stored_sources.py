@@ -142,8 +142,8 @@ def check_stored(data: Any, rules: ReadOptions) -> None:
 
     ``rules`` are for an HDF5 dataset; a Zarr array is read with those of its own store.
     """
+    from hdmf_zarr_backend.arrays.editable import EditableArray
     from hdmf_zarr_backend.arrays.lazy import LazyArray  # imported here and below: zarr is slow to import
-    from hdmf_zarr_backend.changes.editable import EditableArray
 
     stored = getattr(data, "dataset", data)
     if isinstance(stored, LazyArray) and not isinstance(stored, EditableArray):
@@ -186,7 +186,7 @@ def keep_layout(planned: PlannedArray, data: LazyArray, kept: Kept) -> None:
 
 def take_stored(planned: PlannedArray, data: LazyArray) -> None:
     """Let a planned array use the chunks of the stored array that it copies, as they are where possible."""
-    from hdmf_zarr_backend.changes.editable import EditableArray
+    from hdmf_zarr_backend.arrays.editable import EditableArray
 
     source = planned.source
     if source is None or isinstance(data, EditableArray):

@@ -11,10 +11,10 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from hdmf_zarr_backend.arrays.edits import Edits
 from hdmf_zarr_backend.arrays.growth import larger_chunks
 from hdmf_zarr_backend.arrays.lazy import LazyArray
 from hdmf_zarr_backend.arrays.selection import Axis, normalise, positions
-from hdmf_zarr_backend.changes.edits import Edits
 from hdmf_zarr_backend.errors import ModeError, UsageError, ValueRefusedError, at
 from hdmf_zarr_backend.formats.casting import cast, cast_text, to_bytes, to_text
 from hdmf_zarr_backend.formats.elements import stored_text
