@@ -3,7 +3,6 @@
 import datetime
 import ipaddress
 import itertools
-import signal
 import ssl
 import subprocess
 import sys
@@ -392,47 +391,6 @@ def test_what_a_failed_append_leaves_reads_as_before(s3):
             builder = io.read_builder()
             assert set(builder.groups) == {"g"}
             np.testing.assert_array_equal(builder["g/data"].data[:], CHUNKED)
-
-
-WRITER = """
-import sys
-import numpy as np
-from hdmf_zarr_backend import ZarrDataIO, ZarrIO
-from tests import trees
-url, endpoint, zarr_format = sys.argv[1:]
-options = {"key": "tester", "secret": "secret", "endpoint_url": endpoint, "client_kwargs": {"region_name": "us-east-1"}}
-data = ZarrDataIO(np.arange(64000, dtype="i4").reshape(-1, 10) + 1, chunks=(100, 10))
-tree = trees.root(trees.group("g", trees.dataset("data", data)), note="new")
-trees.write_builder(url, tree, zarr_format=int(zarr_format), storage_options=options)
-"""
-
-
-@pytest.mark.parametrize(("before", "zarr_format"), [(2, 3), (3, 2)])
-@pytest.mark.parametrize("at", [1, 3, 60])
-def test_a_killed_writer_of_another_format_leaves_no_file_that_looks_whole(s3, at, before, zarr_format):
-    """What is killed over nothing, or over a file of its own format, is in `tests/faults/test_kills.py`."""
-    write_chunked(s3.url("a.zarr"), storage_options=s3.options, zarr_format=before)
-    s3.proxy.requests.clear()
-    s3.proxy.delay = 0.005
-    command = [sys.executable, "-c", WRITER, s3.url("a.zarr"), s3.proxy.url, str(zarr_format)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=Path(__file__).parents[2]) as process:
-
-        def kill_at(method: str, path: str, number: int) -> str | None:
-            if len(puts_of(s3)) >= at:
-                process.send_signal(signal.SIGKILL)
-            return None
-
-        s3.proxy.fault = kill_at
-        process.wait(600)
-    assert process.returncode == -signal.SIGKILL
-    time.sleep(0.1)
-    s3.proxy.reset()
-    try:
-        with reading(s3.url("a.zarr"), s3.options) as data:
-            assert at == 1
-            np.testing.assert_array_equal(data[:], CHUNKED)
-    except IncompleteStoreError:
-        pass
 
 
 def test_a_server_that_dies_while_it_is_written_to(s3):

@@ -1,10 +1,9 @@
 """A file appears in its place complete, or not at all."""
 
 import errno
-import itertools
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ from hdmf_zarr_backend.stores.lock import lock_path, writer_lock
 from hdmf_zarr_backend.stores.transaction import Writer
 from tests import trees
 from tests.places import stored_files
+from tests.store.steps import State, Steps, states
 
 FAILURES = pytest.mark.parametrize(
     "failure",
@@ -359,53 +359,35 @@ def test_a_disk_that_fails_to_flush_is_reported_and_the_old_file_stays(tmp_path,
 # ---- a file in memory, or on a server, is replaced where it is -------------------------------------------------------
 
 
-class Refusing(dict[str, bytes]):
-    """A file in memory that refuses a change of its keys, after some others."""
-
-    left = -1
-
-    def _count(self) -> None:
-        self.left -= 1
-        if self.left == -1:
-            raise OSError("no more changes")
-
-    def __setitem__(self, key: str, value: bytes) -> None:
-        self._count()
-        super().__setitem__(key, value)
-
-    def pop(self, key: str, *default: Any) -> Any:
-        self._count()
-        return super().pop(key, *default)
-
-
 @pytest.mark.parametrize("new", [2, 3, "both"])
 @pytest.mark.parametrize("old", [2, 3, "both"])
 @pytest.mark.filterwarnings("ignore::hdmf_zarr_backend.errors.FormatsDifferWarning")  # of a file that is replaced
-def test_a_replacement_that_is_refused_leaves_the_old_file_or_one_that_is_incomplete(old: Any, new: Any) -> None:
-    whole: dict[str, bytes] = {}
-    with ZarrIO(whole, "w", zarr_format=old) as io:
-        io.write_builder(trees.root(trees.dataset("x", np.arange(3)), version="old"))
-    seen = set()
-    for count in itertools.count():
-        files = Refusing(whole)
-        files.left = count
-        try:
-            with ZarrIO(files, "w", zarr_format=new) as io:
-                io.write_builder(trees.root(trees.dataset("x", np.arange(4)), version="new"))
-        except StoreError as error:
-            assert "no more changes" in str(error)
-        seen.add(_seen(dict(files)))
-        if files.left >= 0:
-            break
+def test_a_replacement_that_ends_anywhere_leaves_the_old_file_or_one_that_is_incomplete(old: Any, new: Any) -> None:
+    """Killed, or refused."""
+    before, store = Steps(), Steps()
+    _replace(before, old, "old")
+    store.values = dict(before.values)
+    _replace(store, new, "new")
+    seen = {_seen(values) for values in states(before.values, store.log)}
+    for at in range(1, len(store.log) + 1):
+        refusing = Steps(before.values, at, "refused")
+        with suppress(StoreError):
+            _replace(refusing, new, "new")
+        seen.add(_seen(refusing.values))
     assert seen == {"old", "incomplete", "new"}
 
 
-def _seen(files: dict[str, bytes]) -> Any:
+def _replace(store: Store, zarr_format: Any, version: str) -> None:
+    with ZarrIO(store, "w", zarr_format=zarr_format) as io:
+        io.write_builder(trees.root(trees.dataset("x", np.arange(4 if version == "new" else 3)), version=version))
+
+
+def _seen(files: State) -> Any:
     try:
         with ZarrIO(files) as io:
             root = io.read_builder()
             version = root.attributes["version"]
-            assert root["x"].data[:].tolist() == list(range(3 if version == "old" else 4))
+            assert root["x"].data.shape == (4 if version == "new" else 3,)
             return version
     except IncompleteStoreError:
         return "incomplete"

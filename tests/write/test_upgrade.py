@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,7 @@ from tests import samples
 from tests.everything import write_everything
 from tests.hostile import seeds
 from tests.options import arguments
-from tests.test_both import Dying, Keys
+from tests.store.steps import State, Steps, states
 from tests.trees import write_builder
 
 OLD = {".zgroup", ".zarray", ".zattrs", ".zmetadata"}
@@ -36,7 +35,7 @@ def rich(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return samples.write_zarr(tmp_path_factory.mktemp("rich") / "rich.nwb.zarr")
 
 
-def states(path: Path) -> dict[str, tuple[int, int, int]]:
+def stats(path: Path) -> dict[str, tuple[int, int, int]]:
     """Return inode, time of change and size of all files."""
     found = {str(file.relative_to(path)): file.stat() for file in path.rglob("*") if file.is_file()}
     return {key: (state.st_ino, state.st_mtime_ns, state.st_size) for key, state in found.items()}
@@ -47,9 +46,9 @@ def states(path: Path) -> dict[str, tuple[int, int, int]]:
 
 def test_chunks_stay_the_files_that_they_were(rich, tmp_path):
     path = shutil.copytree(rich, tmp_path / "a.nwb.zarr")
-    before, old = states(path), parse(LocalStore(str(path))).hierarchy
+    before, old = stats(path), parse(LocalStore(str(path))).hierarchy
     report = upgrade(path)
-    after, new = states(path), parse(LocalStore(str(path))).hierarchy
+    after, new = stats(path), parse(LocalStore(str(path))).hierarchy
     assert compare(rich, path, ignore={"chunks", "filters"}) == []
     assert {Path(key).name for key in after} & OLD == set()
     arrays = {p: node for p, node in new.walk() if isinstance(node, Dataset)}
@@ -98,9 +97,9 @@ def test_what_zarr_python_wrote(tmp_path):
     for name, how in _CODECS.items():
         array = root.create_array(name, shape=(20, 5), **{"dtype": "<i4", "chunks": (20, 5), **how})
         array[:10] = _NUMBERS[:10]
-    before = states(path)
+    before = stats(path)
     upgrade(path)
-    after = states(path)
+    after = stats(path)
     chunks = {key for key in before if Path(key).name not in OLD}
     assert {key: after.get(key) for key in chunks} == {key: before[key] for key in chunks}
     fills = {name: how.get("fill_value", 0) for name, how in _CODECS.items()}
@@ -132,9 +131,9 @@ def test_the_attributes_of_nczarr_are_left_out(tmp_path):
 
 def test_a_file_of_format_3_stays_as_it_is(tmp_path):
     path = samples.write_zarr(tmp_path / "a.nwb.zarr", samples.plain_nwbfile(), zarr_format=3)
-    before = states(path)
+    before = stats(path)
     assert str(upgrade(path)) == "Zarr format 3 already"
-    assert states(path) == before
+    assert stats(path) == before
 
 
 def test_a_zip_file_is_refused(tmp_path):
@@ -147,10 +146,10 @@ def test_a_consolidated_document_that_is_not_true(tmp_path):
     path = samples.write_zarr(tmp_path / "a.nwb.zarr", samples.plain_nwbfile())
     (path / "acquisition" / "new").mkdir()
     (path / "acquisition" / "new" / ".zgroup").write_text('{"zarr_format": 2}')
-    before = states(path)
+    before = stats(path)
     with pytest.raises(ConflictError, match="the documents of the nodes"):
         upgrade(path)
-    assert states(path) == before
+    assert stats(path) == before
 
 
 def test_nodes_that_only_format_2_knows_are_not_lost(tmp_path):
@@ -182,83 +181,39 @@ ENCODINGS = pytest.mark.parametrize("encoding", ["default", "v2"])
 """Of the keys of chunks that are encoded anew; those of the other are left over by no upgrade."""
 
 
-def _upgraded(files: dict[str, bytes], encoding: str = "default") -> Dying:
-    made = Dying(files)
-    upgrade(Keys(made), write_options=WriteOptions(chunk_key_encoding=encoding))
-    return made
-
-
-def _stopped(before: dict[str, bytes], most: int, encoding: str = "default") -> Iterator[Dying]:
-    """Yield what an upgrade leaves that is killed, at ``most`` points spread over it."""
-    count = Dying.left - _upgraded(before, encoding).left
-    assert count > 20
-    for point in range(0, count, max(1, count // most)):
-        files = Dying(before)
-        files.left = point
-        with pytest.raises(Dying.error):
-            upgrade(Keys(files), write_options=WriteOptions(chunk_key_encoding=encoding))
-        files.left = Dying.left
-        yield files
-
-
-def _killed(before: dict[str, bytes], most: int, encoding: str) -> set[int]:
-    """Kill an upgrade, and assert what there is afterwards; return the formats that were found."""
-    finished = _upgraded(before, encoding)
-    other = _upgraded(before, "v2" if encoding == "default" else "default")
-    numbers = set()
-    for files in _stopped(before, most, encoding):
-        with ZarrIO(Keys(dict(files))) as io:
-            number = io.zarr_format
-        numbers.add(number)
-        whole = before if number == 2 else finished
-        assert {key: files.get(key) for key in whole} == whole
-        assert _upgraded(files, encoding) == finished
-        assert _upgraded(files, "v2" if encoding == "default" else "default") == (finished if number == 3 else other)
-    return numbers
+def _upgraded(files: State, encoding: str = "default") -> Steps:
+    store = Steps(files)
+    upgrade(store, write_options=WriteOptions(chunk_key_encoding=encoding))
+    return store
 
 
 @ENCODINGS
 @pytest.mark.filterwarnings("ignore::hdmf_zarr_backend.errors.JournalWarning")
-def test_a_kill_at_any_time_leaves_one_format_or_the_other(small, encoding):
-    assert _killed(small, 20, encoding) == {2, 3}
-
-
-@ENCODINGS
-@pytest.mark.filterwarnings("ignore::hdmf_zarr_backend.errors.JournalWarning")
-@pytest.mark.slow
-def test_a_kill_at_every_point(small, rich, encoding):
-    for files in (
-        small,
-        {str(file.relative_to(rich)): file.read_bytes() for file in rich.rglob("*") if file.is_file()},
-    ):
-        assert _killed(files, 250, encoding) == {2, 3}
+def test_a_killed_upgrade_is_one_format_or_the_other_and_can_be_repeated(small, encoding):
+    finished, other = _upgraded(small, encoding), _upgraded(small, "v2" if encoding == "default" else "default")
+    numbers = []
+    for values in list(states(small, finished.log))[::3]:
+        with ZarrIO(Steps(values)) as io:
+            numbers.append(io.zarr_format)
+        whole = small if numbers[-1] == 2 else finished.values
+        assert {key: values.get(key) for key in whole} == whole
+        assert _upgraded(values, encoding).values == finished.values
+        again = _upgraded(values, "v2" if encoding == "default" else "default")
+        assert again.values == (finished if numbers[-1] == 3 else other).values
+    assert numbers == sorted(numbers)
+    assert {*numbers} == {2, 3}
 
 
 def test_readers_of_format_2_find_the_complete_file_or_nothing(small):
-    for files in _stopped(small, 40):
-        left = {key: value for key, value in files.items() if not key.endswith("zarr.json")}
+    for values in states(small, _upgraded(small).log):
+        left = {key: value for key, value in values.items() if not key.endswith("zarr.json")}
         try:
-            hierarchy = parse(Keys(left)).hierarchy
+            hierarchy = parse(Steps(left)).hierarchy
         except ZarrBackendError:
-            assert "zarr.json" in files  # it is one of format 3 by then
-            assert ".zmetadata" not in files
+            assert "zarr.json" in values  # it is one of format 3 by then
+            assert ".zmetadata" not in values
         else:
-            assert hierarchy.flat().keys() == parse(Keys(dict(small))).hierarchy.flat().keys()
-
-
-@pytest.mark.parametrize("part", [0.1, 0.5, 0.7])
-def test_a_failure_leaves_the_file_as_it_was(small, part):
-    files = Dying(small)
-    files.left = round(part * len(_upgraded(small).keys() - small.keys()))
-
-    def full() -> OSError:
-        files.left = Dying.left  # what undoes it succeeds
-        return OSError(28, "No space left on device")
-
-    files.error = full
-    with pytest.raises((OSError, ZarrBackendError), match="No space"):
-        upgrade(Keys(files))
-    assert dict(files) == small
+            assert hierarchy.flat().keys() == parse(Steps(small)).hierarchy.flat().keys()
 
 
 # ---- other stores, and the command line -----------------------------------------------------------------------------
@@ -304,15 +259,15 @@ def test_a_dry_run_reports_what_an_upgrade_does(rich: Path, zarr_format: Any, op
     path = Path(shutil.copytree(rich, tmp_path / "a.nwb.zarr"))
     if zarr_format == "both":
         upgrade(path, keep=True)
-    before = states(path)
+    before = stats(path)
     planned = upgrade(path, dry_run=True, **arguments(**options))
-    assert states(path) == before
+    assert stats(path) == before
     assert all(name in str(planned) for name in planned.encoded_arrays)
     done = upgrade(path, **arguments(**options))
     assert replace(planned, dry_run=False) == done
     assert done.encoded == len(done.encoded_arrays)
     if "drop" not in options:
-        assert ("would have" in str(planned)) == (states(path) != before)
+        assert ("would have" in str(planned)) == (stats(path) != before)
         assert "already, nothing to do" in str(upgrade(path, dry_run=True, **arguments(**options)))
 
 
@@ -320,21 +275,21 @@ def test_a_dry_run_refuses_what_an_upgrade_refuses(rich: Path, tmp_path: Path) -
     path = Path(shutil.copytree(rich, tmp_path / "a.nwb.zarr"))
     attributes = json.loads((path / ".zattrs").read_text())
     (path / ".zattrs").write_text(json.dumps({**attributes, "new": 1}))
-    before = states(path)
+    before = stats(path)
     with pytest.raises(UsageError, match="format 2 only"):
         upgrade(path, dry_run=True, drop=2)
     with pytest.raises(ConflictError):
         upgrade(path, dry_run=True)
     with pytest.raises(ConflictError):
         upgrade(path)
-    assert states(path) == before
+    assert stats(path) == before
 
 
 def test_a_dry_run_on_the_command_line(rich: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     paths = [Path(shutil.copytree(rich, tmp_path / name)) for name in ("a.nwb.zarr", "b.nwb.zarr")]
-    before = [states(path) for path in paths]
+    before = [stats(path) for path in paths]
     assert main(["upgrade", "--dry-run", *map(str, paths)]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith(f"{paths[0]}: would have Zarr format 3: ")
     assert lines[-1] == "2 of 2 files can be upgraded"
-    assert [states(path) for path in paths] == before
+    assert [stats(path) for path in paths] == before
