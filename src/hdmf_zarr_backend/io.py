@@ -51,7 +51,7 @@ from hdmf_zarr_backend.model.nesting import limited_nesting
 from hdmf_zarr_backend.options import ReadOptions, WriteOptions
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.gc_pause import gc_paused
-from hdmf_zarr_backend.stores.journal import recover_with_warning, warn_of_pending
+from hdmf_zarr_backend.stores.journal import warn_of_pending
 from hdmf_zarr_backend.stores.opening import check_abilities, open_store
 
 if TYPE_CHECKING:  # a program that only reads loads nothing that writes: these are imported where they are used
@@ -91,7 +91,7 @@ def parse_target(store: Store, mode: str, *, likely: ZarrFormat | None, writer: 
     """
     is_read = mode in READING_MODES
     if writer is not None:
-        recover_with_warning(store, writer.sync)
+        writer.put_right()
     elif store.folder is not None:  # elsewhere it takes a request
         warn_of_pending(store, only_dead=True)
     try:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import itertools
 import random
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal
 
 from hdmf_zarr_backend.errors import StoreRefusedError, StoreUnreachableError
 from hdmf_zarr_backend.stores.base import Store
+from hdmf_zarr_backend.stores.journal import JOURNAL
 
 State = dict[str, bytes]
 Step = tuple[str, bytes | None]
@@ -78,7 +80,8 @@ class Steps(Store):
                 self._change((key, None))
 
     def sync(self) -> None:
-        self.log.append(SYNC)
+        if self.is_durable:
+            self.log.append(SYNC)
 
     def sizes(self, prefix: str) -> dict[str, int]:
         start = f"{prefix}/" if prefix else ""
@@ -108,7 +111,10 @@ def states(before: Mapping[str, bytes], log: Iterable[Step]) -> Iterator[State]:
 
 
 def power_cuts(before: Mapping[str, bytes], log: list[Step], *, seed: int) -> Iterator[State]:
-    """Yield what a disk may have after a power cut between two steps: of those after the last wait, any may be lost."""
+    """Yield what a disk may have after a power cut between two steps.
+
+    Of those after the last wait, any may be lost, and of a value there may be nothing, or the half.
+    """
     chance = random.Random(seed)  # noqa: S311 - the same cases each time
     synced = dict(before)
     for _, group in itertools.groupby(_numbered(log), key=lambda pair: pair[0]):
@@ -120,6 +126,8 @@ def power_cuts(before: Mapping[str, bytes], log: list[Step], *, seed: int) -> It
                 some[:-1],
                 [step for step in some if chance.random() < 0.5],
                 [step for step in some if chance.random() < 0.5],
+                *([_torn(some[-1], part)] for part in (0, 1)),
+                [_torn(step, chance.choice([0, 1, 2])) for step in some],
             ]
             for kept in choices:
                 values = dict(synced)
@@ -128,6 +136,13 @@ def power_cuts(before: Mapping[str, bytes], log: list[Step], *, seed: int) -> It
                 yield values
         for step in steps:
             apply(synced, step)
+
+
+def _torn(step: Step, part: int) -> Step:
+    """Return what a cut leaves of a value. A local file waits for those at the root, but records may be torn."""
+    key, value = step
+    is_torn = "/" in key or re.fullmatch(rf"{re.escape(JOURNAL)}(\.\d+|\.commit)?", key)
+    return (key, value[: len(value) * part // 2]) if value is not None and is_torn else step
 
 
 def _numbered(log: Iterable[Step]) -> Iterator[tuple[int, Step]]:

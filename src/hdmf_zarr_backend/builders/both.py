@@ -284,7 +284,7 @@ def derive_all(writer: StoreWriter, parsed: ParsedFile, options: WriteOptions = 
     except _UNFIT:
         raise
     except BaseException as error:
-        writer.is_committed()  # the caller may take the file for the one before its change of format 2
+        writer.is_outdated = True  # the caller may take the file for the one before its change of format 2
         if isinstance(error, ZarrBackendError):
             error.problem += "; Zarr format 2 is complete, and `zarrio repair` updates format 3"
         raise

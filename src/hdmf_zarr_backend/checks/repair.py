@@ -216,7 +216,6 @@ def repair(
     _check_changeable(store)
     repairs = Repairs()
     with open_for_writing(store, break_lock=break_lock, report=repairs.done.append) as writer:
-        store.delete_unfinished([""])
         _repair(store, writer, repairs, drop_links=drop_links)
     return repairs
 

@@ -93,6 +93,7 @@ class Store(ABC):
     opens_values: bool = False  # whether a part of a value by `open_value` never costs more than the complete value
     streams_values: bool = False  # whether `stream` writes piece by piece; else the complete value is held
     stream_bytes: int = 0  # bytes of a streamed value that are in memory at a time
+    is_durable: bool = False  # whether `sync` waits, and keys at the root of a local file are whole after a power cut
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.location!r})"
@@ -189,8 +190,8 @@ class Store(ABC):
         """Delete all keys below ``path/``, and their folders in a store with folders."""
         self.delete(list(self.list_prefix(path)))
 
-    def delete_unfinished(self, folders: Iterable[str]) -> None:
-        """Delete files in ``folders`` that a writer left unfinished when it died."""
+    def delete_unfinished(self, folders: Iterable[str], beginning: str = "") -> None:
+        """Delete files in ``folders`` that a writer left unfinished when it died, and those with that ``beginning``."""
 
     def drain(self) -> None:
         """Wait until everything that was set is in the store."""
@@ -199,7 +200,7 @@ class Store(ABC):
         """Wait until all writes have ended, successfully or not."""
 
     def sync(self) -> None:
-        """Wait until everything that was set in a local file is on the disk; servers acknowledge only stored values."""
+        """Wait, if the store is durable, until what was set is on the disk; servers acknowledge only stored values."""
 
     # ---- listing ----------------------------------------------------------------------------------------------------
 

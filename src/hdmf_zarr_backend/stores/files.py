@@ -127,11 +127,13 @@ def create_file(path: str, *, exclusive: bool = True) -> int:
     return file
 
 
-def write_file(path: str, value: bytes, *, exclusive: bool = True) -> None:
-    """Write a file; arguments as for `create_file`."""
+def write_file(path: str, value: bytes, *, exclusive: bool = True, syncs: bool = False) -> None:
+    """Write a file, and wait for the disk if it ``syncs``; arguments as for `create_file`."""
     file = create_file(path, exclusive=exclusive)
     try:
         write_all(file, value)
+        if syncs:
+            os.fsync(file)
     finally:
         os.close(file)
 

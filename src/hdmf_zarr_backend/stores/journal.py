@@ -89,7 +89,8 @@ class Record:
     ``old`` has their values, ``absent`` the keys that did not exist, ``below`` the paths of nodes that did not exist.
     ``aside`` has the numbers of old values, and ``late`` those of values to set after the commit, that are kept under
     `aside_key`, after the record is set and before keys change. ``root`` names the documents of the root, that of the
-    commit first. If the change ``hides`` the file, readers refuse it from here on until the commit.
+    commit first. If the change ``hides`` the file, readers refuse it from here on until the commit. If it is
+    ``durable``, undoing it waits for the disk too.
     """
 
     id: str
@@ -101,6 +102,7 @@ class Record:
     late: Mapping[str, int] = field(default_factory=dict)
     root: list[str] = field(default_factory=list)
     hides: bool = False
+    durable: bool = False
 
     def aside_keys(self) -> list[str]:
         """Return the keys of the values that are kept outside of the record."""
@@ -118,7 +120,7 @@ class Record:
             "below": self.below,
             "crc32": zlib.crc32(values),
         }
-        optional = {"aside": self.aside, "late": self.late, "root": self.root, "hides": self.hides}
+        optional = {name: getattr(self, name) for name in ("aside", "late", "root", "hides", "durable")}
         return dump(head | {name: value for name, value in optional.items() if value}) + b"\n" + values
 
     @classmethod
@@ -141,6 +143,7 @@ class Record:
                 _checked_numbers(head.get("late", {})),
                 root,
                 bool(head.get("hides") or head.get("mark")),
+                bool(head.get("durable")),
             )
         except _DAMAGE as error:
             raise _damaged(error, location) from error
@@ -207,6 +210,16 @@ def _damaged(error: Exception, location: str) -> MetadataError:
     )
 
 
+def is_cut_off(text: bytes) -> bool:
+    """Return whether a record ends too early: a power cut has left a part of it, and nothing that it was put before."""
+    line, end, values = text.partition(b"\n")
+    try:
+        head = parse_fast(line)
+        return len(values) < sum(size or 0 for size in (head.get("old") or head.get("root") or {}).values())
+    except _DAMAGE:
+        return not end
+
+
 def _head_and_values(text: bytes) -> tuple[Any, bytes]:
     line, _, values = text.partition(b"\n")
     head = parse_fast(line)
@@ -264,12 +277,12 @@ def set_root(store: Store, root: Root) -> None:
             store.set(key, text)
 
 
-def set_mark(store: Store, mark: Root, sync: Callable[[], None]) -> None:
+def set_mark(store: Store, mark: Root) -> None:
     """Make readers refuse a file, before the documents are deleted that they would use instead."""
     set_root(store, {key: text for key, text in mark.items() if text is not None})
-    sync()
+    store.sync()
     set_root(store, {key: None for key, text in mark.items() if text is None})
-    sync()
+    store.sync()
 
 
 def copy_value(store: Store, source: str, target: str) -> None:
@@ -301,7 +314,7 @@ def _pieces(store: Store, key: str) -> Iterator[bytes]:
         piece = None if is_last else store.get_range(key, start, start + _PIECE_BYTES + 1)
 
 
-def remove_journal(store: Store, records: int, aside: Iterable[str], sync: Callable[[], None]) -> None:
+def remove_journal(store: Store, records: int, aside: Iterable[str]) -> None:
     """Delete a journal whose change is complete, or undone.
 
     The first record is deleted after the others, since the next writer looks for it. The last record is deleted at the
@@ -310,18 +323,15 @@ def remove_journal(store: Store, records: int, aside: Iterable[str], sync: Calla
     others = [*aside, *map(record_key, range(records - 1, 0, -1))]
     if others:
         store.delete(others)
+        store.sync()
     store.delete([JOURNAL])
-    sync()
+    store.sync()
     store.delete([LAST_RECORD])
 
 
-def warn_of_journal(message: str) -> None:
+def warn_of_journal(store: Store, what: str) -> None:
     """Warn of a change that was or is interrupted."""
-    warn(message, JournalWarning, stacklevel=4)
-
-
-def no_sync() -> None:
-    """Do not wait for the disk."""
+    warn(f"{store.location}: {what}", JournalWarning, stacklevel=4)
 
 
 # ---- recovery -------------------------------------------------------------------------------------------------------
@@ -335,44 +345,51 @@ def pending(store: Store) -> Record | None:
     return None if text is None else Record.decode(text, store.location)
 
 
-def recover(store: Store, sync: Callable[[], None] = no_sync) -> str | None:
+def recover(store: Store) -> str | None:
     """Undo an interrupted change, or finish it if it is committed; return a report, None without a journal.
 
-    The caller must hold the lock of the file. ``sync`` waits for the disk.
+    The caller must hold the lock of the file.
     """
-    first = pending(store)
-    if first is None:
-        return None
     unwrapped: Store = store.unwrapped
-    records, aside, folders, late = 0, list[str](), {""}, dict[str, str]()
-    for record in _records(unwrapped, first.id):
-        records += 1
-        aside += record.aside_keys()
-        late |= {key: aside_key(first.id, number) for key, number in record.late.items()}
-        folders |= {key.rpartition("/")[0] for key in (*record.old, *record.absent, *record.aside)}
-    last, steps = _last_record(unwrapped, first.id), _Steps(unwrapped.location)
-    if last is not None and last.is_committed(unwrapped):
-        steps.each(lambda key: set_root(unwrapped, {key: last.root[key]}), last.root)
-        steps.each(lambda key: copy_value(unwrapped, late[key], key), late)
-        steps.delete(unwrapped, last.delete)
-        done = "was complete, and its journal was removed"
-    else:
-        unwrapped.delete([LAST_RECORD])  # a half restored state must not look complete
-        sync()
-        _restore(unwrapped, first.id, steps, sync)
-        done = "was interrupted and has been undone"
-    steps.check()
-    sync()
-    unwrapped.delete_unfinished(folders)
-    remove_journal(unwrapped, records, aside, sync)
+    text = unwrapped.get(JOURNAL) if unwrapped.abilities.consolidates else None
+    if text is None:
+        return None
+    if is_cut_off(text):
+        remove_journal(unwrapped, 1, [])
+        return "the journal of an interrupted change was cut off, as by a power cut, and was removed"
+    first, is_durable = Record.decode(text, store.location), unwrapped.is_durable
+    unwrapped.is_durable = is_durable or first.durable
+    try:
+        done = _recover(unwrapped, first.id)
+    finally:
+        unwrapped.is_durable = is_durable
     return f"a change of this file by {first.holder} {done}"
 
 
-def recover_with_warning(store: Store, sync: Callable[[], None] = no_sync) -> None:
-    """Undo or finish an interrupted change, with a warning."""
-    done = recover(store, sync)
-    if done is not None:
-        warn_of_journal(f"{store.location}: {done}")
+def _recover(store: Store, change: str) -> str:
+    records, aside, folders, late = 0, list[str](), set[str](), dict[str, str]()
+    for record in _records(store, change):
+        records += 1
+        aside += record.aside_keys()
+        late |= {key: aside_key(change, number) for key, number in record.late.items()}
+        folders |= {key.rpartition("/")[0] for key in (*record.old, *record.absent, *record.aside)}
+    last, steps = _last_record(store, change), _Steps(store.location)
+    if last is not None and last.is_committed(store):
+        steps.each(lambda key: set_root(store, {key: last.root[key]}), last.root)
+        steps.each(lambda key: copy_value(store, late[key], key), late)
+        steps.delete(store, last.delete)
+        done = "was complete, and its journal was removed"
+    else:
+        store.delete([LAST_RECORD])  # a half restored state must not look complete
+        store.sync()
+        _restore(store, change, steps)
+        done = "was interrupted and has been undone"
+    steps.check()
+    store.sync()
+    store.delete_unfinished(folders)
+    remove_journal(store, records, aside)
+    store.delete_unfinished([""], JOURNAL)
+    return done
 
 
 def warn_of_pending(store: Store, *, only_dead: bool = False) -> None:
@@ -387,7 +404,7 @@ def warn_of_pending(store: Store, *, only_dead: bool = False) -> None:
     except StoreRefusedError:  # a bucket without list permission refuses keys that do not exist
         return
     except MetadataError as error:
-        warn_of_journal(f"{store.location}: {error.problem}; values that were assigned to existing arrays may be new")
+        warn_of_journal(store, f"{error.problem}; values that were assigned to existing arrays may be new")
         return
     if left is None or (only_dead and not left.holder.is_gone()):
         return
@@ -395,28 +412,16 @@ def warn_of_pending(store: Store, *, only_dead: bool = False) -> None:
     if left.holder.is_gone():
         state, advice = "was interrupted", "Run `zarrio repair` first."
     warn_of_journal(
-        f"{store.location}: a change by {left.holder} {state}. The file is read as it was before, except values that "
-        f"were assigned to existing arrays: they may be new. {advice}"
+        store,
+        f"a change by {left.holder} {state}. The file is read as it was before, except values that were assigned to "
+        f"existing arrays: they may be new. {advice}",
     )
-
-
-def delete_leftovers(store: Store) -> None:
-    """Delete records without a first one, left by a writer that died while it deleted its journal.
-
-    They have no effect, and a change in `ZarrIO`, which does not look for them, would delete or replace them.
-    """
-    if not store.abilities.consolidates:
-        return
-    unwrapped, number = store.unwrapped, 1
-    while unwrapped.get_range(record_key(number), 0, 1) is not None:
-        number += 1
-    unwrapped.delete([*map(record_key, range(1, number)), LAST_RECORD])
 
 
 def _records(store: Store, change: str) -> Iterator[Record]:
     """Yield the records of a change one by one, since together they may be larger than memory."""
     number = 0
-    while (text := store.get(record_key(number))) is not None:
+    while (text := store.get(record_key(number))) is not None and not is_cut_off(text):
         record = Record.decode(text, store.location)
         if record.id != change:
             return  # it belongs to an earlier change, whose journal was not removed completely
@@ -429,7 +434,7 @@ def _records(store: Store, change: str) -> Iterator[Record]:
 def _last_record(store: Store, change: str) -> LastRecord | None:
     """Return the record that was set right before the commit of a change, None if it does not exist."""
     text = store.get(LAST_RECORD)
-    if text is None:
+    if text is None or is_cut_off(text):
         return None
     found = LastRecord.decode(text, store.location)
     if found.id != change:
@@ -500,7 +505,7 @@ def _delete_below(store: Store, path: str) -> None:
             raise
 
 
-def _restore(store: Store, change: str, steps: _Steps, sync: Callable[[], None]) -> None:
+def _restore(store: Store, change: str, steps: _Steps) -> None:
     """Restore all keys, the documents of the root last.
 
     If the change has hidden the file, it stays hidden while keys are left: readers would find half of them restored.
@@ -513,7 +518,7 @@ def _restore(store: Store, change: str, steps: _Steps, sync: Callable[[], None])
         _restore_keys(store, record, steps)
     if is_hidden:
         steps.check()
-        sync()
+        store.sync()
     set_root(store, _differing(store, root))
 
 

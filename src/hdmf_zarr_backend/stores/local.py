@@ -141,17 +141,21 @@ class LocalStore(Store):
         try:  # a context manager takes a tenth of the time of a small value
             self._make_parent(path)
             if self._replaces(key):
-                self._write_beside(path, value)
+                self._write_beside(path, value, syncs=self._syncs(key))
             else:
                 write_file(path, value, exclusive=False)
         except OSError as error:
             raise disk_failure(error, self.location, key, "written") from error
 
+    def _syncs(self, key: str) -> bool:
+        """Return whether the file of a key is on the disk before its name: else a power cut may leave a part of it."""
+        return self.is_durable and "/" not in key
+
     @staticmethod
-    def _write_beside(path: str, value: bytes) -> None:
+    def _write_beside(path: str, value: bytes, *, syncs: bool) -> None:
         partial = _partial(path)
         try:
-            write_file(partial, value)
+            write_file(partial, value, syncs=syncs)
             os.replace(partial, path)
         except BaseException:
             with suppress(OSError):
@@ -180,6 +184,8 @@ class LocalStore(Store):
                 file = create_file(partial)
             try:  # errors of the block are not converted
                 yield append
+                with os_errors(self.location, "written", key):
+                    os.fsync(file) if self._syncs(key) else None
             finally:
                 with os_errors(self.location, "written", key):
                     os.close(file)
@@ -276,11 +282,12 @@ class LocalStore(Store):
                 with suppress(OSError):  # it is not empty
                     os.rmdir(folder)
 
-    def delete_unfinished(self, folders: Iterable[str]) -> None:
-        for folder in folders:
-            for entry in self._entries(f"{folder}/" if folder else ""):
-                if _PARTIAL.search(entry.name) and entry.is_file(follow_symlinks=False):
-                    self.delete([f"{folder}/{entry.name}" if folder else entry.name])
+    def delete_unfinished(self, folders: Iterable[str], beginning: str = "") -> None:
+        for prefix in (f"{folder}/" if folder else "" for folder in folders):
+            for entry in self._entries(prefix):
+                is_left = _PARTIAL.search(entry.name) or (beginning and entry.name.startswith(beginning))
+                if is_left and entry.is_file(follow_symlinks=False):
+                    self.delete([prefix + entry.name])
 
     def link_value(self, source: str, target: str) -> bool:
         if is_outside(source):
@@ -294,8 +301,9 @@ class LocalStore(Store):
         return True
 
     def sync(self) -> None:
-        with os_errors(self.location, "written"):
-            sync_files(self.root)
+        if self.is_durable:
+            with os_errors(self.location, "written"):
+                sync_files(self.root)
 
     def is_empty_folder(self) -> bool:
         if not os.path.isdir(self.root):

@@ -51,12 +51,9 @@ from hdmf_zarr_backend.stores.journal import (
     Root,
     aside_key,
     copy_value,
-    delete_leftovers,
     digest,
-    no_sync,
     record_key,
     recover,
-    recover_with_warning,
     remove_journal,
     set_mark,
     set_root,
@@ -86,12 +83,11 @@ class Writer:
         if durable and is_staged(self.store):
             check_sync()
         self.lock: WriterLock = writer_lock(store, break_lock=break_lock, replaces=replaces)
-        self.durable = durable
-        self.sync: Callable[[], None] = self.store.sync if durable else no_sync
-        self._is_unfinished = False
-        self._is_outdated = False
-        self._is_torn = False
-        self._last: LastRecord | None = None
+        self.store.is_durable = durable
+        self.is_unfinished = False  # a change has to be undone or finished before the next one
+        self.is_outdated = False  # a change is in the store, although an error follows
+        self.is_torn = False  # a part of a change that failed stays in the session
+        self.last: LastRecord | None = None  # of the change that is being committed
 
     def __enter__(self) -> Self:
         return self
@@ -120,9 +116,16 @@ class Writer:
         """
         if not self.store.abilities.consolidates:
             return SessionChange(self)
-        if self._is_unfinished:
-            self._recover()
-        if self._is_outdated:
+        if self.is_unfinished:
+            try:
+                self.recover()
+            except FAILURES as error:
+                raise StoreError(
+                    f"an earlier change could not be undone yet ({error})",
+                    store=self.store.location,
+                    remedy="Close the file, and open it with mode 'r+' when the store takes values again.",
+                ) from error
+        if self.is_outdated:
             raise StoreError(
                 "an earlier change of this file ended with an error, but is in the file",
                 store=self.store.location,
@@ -166,53 +169,28 @@ class Writer:
 
     def check_session(self) -> None:
         """Refuse a session in which a part of a change is that failed."""
-        if self._is_torn:
+        if self.is_torn:
             raise StoreError(
                 "a change failed in a session that had others before, and a part of it is in the session",
                 store=self.store.location,
                 remedy="Discard the changes of the session, and open the file again.",
             )
 
-    def tear_session(self) -> None:
-        """Remember that a part of a change that failed stays in the session."""
-        self._is_torn = True
+    def put_right(self, report: Callable[[str], object] | None = None) -> None:
+        """Undo or finish what a dead writer has left, and report that, by default as a JournalWarning."""
+        done = recover(self.store)
+        if done is not None:
+            report(done) if report is not None else warn_of_journal(self.store, done)
 
     def recover(self) -> None:
         """Undo the change that failed, or finish it if its commit is in the store."""
+        self.is_unfinished = True
         self.lock.check()
-        last = self._last
-        is_last = last is not None and self.store.get(LAST_RECORD) == last.encode()
-        self._is_outdated |= last is not None and is_last and last.is_committed(self.store)
-        recover(self.store, self.sync)
-
-    @contextmanager
-    def committing(self, last: LastRecord) -> Iterator[None]:
-        """Remember the last record of a change until the block ends without an error."""
-        self._last = last
-        yield
-        self._last, self._is_outdated = None, False
-
-    def is_committed(self) -> None:
-        """Remember that the change is in the store, whatever error follows."""
-        self._is_outdated = True
-
-    def _recover(self) -> None:
-        try:
-            self.recover()
-        except FAILURES as error:
-            raise StoreError(
-                f"an earlier change could not be undone yet ({error})",
-                store=self.store.location,
-                remedy="Close the file, and open it with mode 'r+' when the store takes values again.",
-            ) from error
-        self._is_unfinished = False
-
-    @contextmanager
-    def unfinished(self) -> Iterator[None]:
-        """Recover before the next change, unless the block ends without an error."""
-        self._is_unfinished = True
-        yield
-        self._is_unfinished = False
+        last = self.last
+        if last is not None and self.store.get(LAST_RECORD) == last.encode():
+            self.is_outdated |= last.is_committed(self.store)
+        recover(self.store)
+        self.is_unfinished = False
 
 
 @contextmanager
@@ -224,11 +202,10 @@ def open_for_writing(
     That is given to ``report``, by default as a JournalWarning.
     """
     with Writer(store, break_lock=break_lock) as writer:
-        if report is None:
-            recover_with_warning(store)
-        elif (done := recover(store)) is not None:
-            report(done)
-        delete_leftovers(store)
+        writer.put_right(report)
+        if writer.store.abilities.consolidates:  # what a writer has left that died while it deleted its journal
+            writer.store.delete([LAST_RECORD])
+            writer.store.delete_unfinished([""], JOURNAL)
         yield writer
 
 
@@ -396,7 +373,6 @@ class JournalledChange(Change):
         super().__init__(writer.store)
         self._writer = writer
         self._queue = QueuedStore(self._store)
-        self._sync = writer.sync
         self._id = uuid.uuid4().hex
         self._mutex = threading.RLock()
         self._records = 0
@@ -506,7 +482,7 @@ class JournalledChange(Change):
             self._writer.lock.check()  # as a commit: the mark takes the consolidated document away
             differing = self._record(documents, mark=mark)
             self._queue.drain()
-            set_mark(self._store, mark, self._sync)
+            set_mark(self._store, mark)
             self._stored_root |= mark
             self._put_documents(differing)
 
@@ -557,6 +533,7 @@ class JournalledChange(Change):
                     {key: numbers[key] for key in late},
                     rooted,
                     hides=bool(mark),
+                    durable=self._store.is_durable,
                 )
             )
         while self._waiting:
@@ -587,7 +564,7 @@ class JournalledChange(Change):
         self._is_broken = True
         if not self._records:
             self._writer.lock.check()
-            self._store.delete_unfinished([""])  # a first record whose writer died while it was written
+            self._store.delete_unfinished([""], JOURNAL)  # what a writer left that died with its journal
         self._records += 1
         self._store.set(record_key(self._records - 1), record.encode())
         self._aside += record.aside_keys()
@@ -597,7 +574,7 @@ class JournalledChange(Change):
                 copy_value(self._store, key, target)
         for key, number in record.late.items():
             self._store.set(aside_key(self._id, number), self._late[key])
-        self._sync()
+        self._store.sync()
         self._late_numbers |= record.late
         self._recorded.update(record.old, record.absent, record.aside)
         self._to_create, self._to_stream = [], []
@@ -620,7 +597,8 @@ class JournalledChange(Change):
             self.describe(documents)
             self._root = tuple(root)
             parts = (self._waiting, self._to_create, self._to_stream, self._late, self._documents, root, self._gone)
-            if not self._records and sum(map(len, parts)) <= 1:
+            is_whole = bool(root) or not self._store.is_durable  # whatever a power cut leaves of one key
+            if not self._records and sum(map(len, parts)) <= 1 and is_whole:
                 return self._commit_one(root)
             documents = {key: text for key, text in self._documents.items() if key not in root}
             differing = self._record(documents, root=root)
@@ -635,7 +613,7 @@ class JournalledChange(Change):
         self._writer.lock.check()
         only: Root = {**self._waiting, **self._late, **self._documents, **root, **dict.fromkeys(self._gone)}
         self._set_commit(only, lambda: all(self._has(key, value) for key, value in only.items()))
-        self._sync()
+        self._store.sync()
         self._is_over = True
         return 1
 
@@ -645,28 +623,24 @@ class JournalledChange(Change):
         commit = {key: text for key, text in differing.items() if key == first}
         rest = {key: text for key, text in differing.items() if key != first}
         if not commit:
-            self._sync()  # the last record is the commit
-        last = LastRecord(self._id, {key: digest(text) for key, text in commit.items()}, rest, self._gone)
-        with self._writer.committing(last):
-            self._commit_last(last, commit, rest)
-
-    def _commit_last(self, last: LastRecord, commit: Root, rest: Root) -> None:
-        steps: list[Root] = [{LAST_RECORD: last.encode()}, commit] if commit else [{LAST_RECORD: last.encode()}]
-        with self._writer.unfinished():
-            for step in steps:
-                if step is steps[-1]:
-                    self._writer.lock.check()
-                self._set_commit(step, lambda: self._has(LAST_RECORD, last.encode()) and last.is_committed(self._store))
-                self._sync()
-        self._writer.is_committed()
-        self._is_over = True  # committed, even if what follows fails
+            self._store.sync()  # the last record is the commit
+        writer = self._writer
+        writer.last = last = LastRecord(self._id, {key: digest(text) for key, text in commit.items()}, rest, self._gone)
+        writer.is_unfinished = True
+        steps: list[Root] = [step for step in ({LAST_RECORD: last.encode()}, commit) if step]
+        for step in steps:
+            if step is steps[-1]:
+                writer.lock.check()
+            self._set_commit(step, lambda: self._has(LAST_RECORD, last.encode()) and last.is_committed(self._store))
+            self._store.sync()
+        self._is_over = writer.is_outdated = True  # committed, even if what follows fails
         self._count += len(commit) + len(rest) + len(self._gone) + len(self._late)
         try:
-            with self._writer.unfinished():
-                self._finish(rest)
+            self._finish(rest)
+            writer.is_unfinished = False
         except FAILURES as error:
-            location = self._store.location
-            warn_of_journal(f"{location}: the change is written, but its journal could not be removed ({error})")
+            warn_of_journal(self._store, f"the change is written, but its journal could not be removed ({error})")
+        writer.last, writer.is_outdated = None, False
 
     def _set_commit(self, root: Root, is_committed: Callable[[], bool]) -> None:
         """Set a key of the commit; after an error, which may be a lost answer, ask the store whether that was done."""
@@ -683,14 +657,14 @@ class JournalledChange(Change):
         """Do what follows the commit."""
         if rest:
             set_root(self._store, rest)
-            self._sync()
+            self._store.sync()
         for key, value in self._late.items():
             self._store.set(key, value)
         if self._gone:
             self._store.delete(self._gone)
         if self._late or self._gone:
-            self._sync()
-        remove_journal(self._store, self._records, self._aside, self._sync)
+            self._store.sync()
+        remove_journal(self._store, self._records, self._aside)
 
     def abort(self, error: BaseException | None = None) -> None:
         if self._is_over or not self._writer.lock.is_held:  # a fork undoes nothing
@@ -702,8 +676,7 @@ class JournalledChange(Change):
         if not self._records:
             return
         try:
-            with self._writer.unfinished():
-                self._writer.recover()
+            self._writer.recover()
         except FAILURES as failed:
             if error is None:
                 raise
@@ -750,7 +723,7 @@ class SessionChange(Change):
             if self._was_clean:
                 self._writer.store.discard_changes()
             elif self._count:
-                self._writer.tear_session()
+                self._writer.is_torn = True
                 if error is not None:
                     error.add_note(
                         "The session had changes before, which are kept, so a part of this one is in it too. Discard "
@@ -766,7 +739,7 @@ class StagedChange(Change):
         self._exclusive = exclusive
         self._target = writer.store.folder or writer.store.zip_file or ""
         self._partial = partial_path(self._target)
-        self._close: Callable[[], None] = no_sync
+        self._close: Callable[[], None] = lambda: None
         with os_errors(self._target, "written"):
             super().__init__(self._new_store(writer.store.location))
 
@@ -786,7 +759,9 @@ class StagedChange(Change):
         self._writer.lock.check()
         with os_errors(self._target, "written"):
             self._before_the_rename()
-            move_into_place(self._partial, self._target, exclusive=self._exclusive, durable=self._writer.durable)
+            move_into_place(
+                self._partial, self._target, exclusive=self._exclusive, durable=self._writer.store.is_durable
+            )
         with suppress(OSError):  # the new file is complete, whatever is left beside it
             for path in conversions(self._target):  # obsolete, because the file was made in another way
                 self._writer.discard(path, path + RECORD)
