@@ -1,5 +1,6 @@
 """Conversions of HDF5 files differ in nothing from them; what one could lose is found."""
 
+import json
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,7 +19,15 @@ from hdmf_zarr_backend.errors import MetadataError
 from hdmf_zarr_backend.model.elements import Element, Reference
 from tests import samples
 from tests.compare import planted
-from tests.compare.planted_zarr import changed
+
+
+def changed(converted: Path, folder: Path, plant: Callable[[dict[str, Any]], object]) -> Path:
+    """Copy a Zarr file with a change of its consolidated metadata."""
+    path = Path(shutil.copytree(converted, folder / "b.zarr"))
+    document = json.loads((path / ".zmetadata").read_text())
+    plant(document["metadata"])
+    (path / ".zmetadata").write_text(json.dumps(document))
+    return path
 
 
 def hdf5_note(path: str, name: str, value: Any) -> Callable[[dict[str, Any]], None]:
@@ -44,13 +53,28 @@ def test_everything_that_is_converted_differs_in_nothing(everything):
     assert compare(zarr, zarr) == []
 
 
+HDF5_ONLY = ("hard for soft link", "external, file", "external, path", "chunks", "no chunks any more")
+"""What HDF5 says, and of which Zarr files say nothing, or something else."""
+
+
 @pytest.mark.parametrize("name", [name for name in planted.PLANTED if name != "virtual"])
-def test_what_is_planted_in_hdf5_is_found_from_zarr(everything, name):
+@pytest.mark.filterwarnings("ignore::hdmf.backends.warnings.BrokenLinkWarning")
+def test_what_is_planted_in_hdf5_is_found_from_zarr_and_in_zarr(everything, name):
     hdf5, zarr = everything
     kind, place, plant = planted.PLANTED[name]
     other = planted.changed(hdf5, hdf5.parent, plant)  # beside it: the external link is relative
     found = compare(zarr, other)
     assert planted.places(found) == [(kind, place)], list(map(str, found))
+    if name in HDF5_ONLY:
+        return
+    converted = hdf5.with_name("b.zarr")
+    convert_file(other, converted, overwrite=True)
+    found = compare(zarr, converted)  # a type may come with other filters, a shape with other chunks
+    assert (kind, place) in planted.places(found)
+    assert {where for _, where in planted.places(found)} == {place}
+    mirrored = [{"missing": "extra", "extra": "missing"}.get(one.kind, one.kind) for one in compare(converted, zarr)]
+    assert mirrored == [one.kind for one in found]
+    assert compare(zarr, converted, ignore={one.kind for one in found}) == []
 
 
 def test_a_chunk_that_is_gone_is_a_difference_in_values(everything, tmp_path):

@@ -3,16 +3,33 @@
 import shutil
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import zarr
+from hdmf.build import LinkBuilder, ReferenceBuilder
 
-from hdmf_zarr_backend import convert, upgrade
+from hdmf_zarr_backend import ZarrDataIO, convert, upgrade
 from hdmf_zarr_backend.comparison import compare, open_content
 from hdmf_zarr_backend.model.content import DatasetContent, NodeContent
 from tests.compare.planted import places
-from tests.compare.planted_zarr import PLANTED, changed, edit, write
+from tests.documents import change_attributes
+from tests.trees import dataset, root, write_builder
+
+NUMBERS = np.arange(24, dtype="<i4").reshape(6, 4)
+SETTINGS: dict[str, Any] = {"chunks": (3, 2), "maxshape": (None, 4), "fillvalue": 7, "compressor": None}
+
+
+def write(
+    path: Path, numbers: Any = NUMBERS, texts: Any = (b"one", b"t\xffo"), link: str = "numbers", **settings: Any
+) -> Path:
+    """Write a file that never was in HDF5."""
+    chosen = {name: value for name, value in {**SETTINGS, **settings}.items() if value != "none"}
+    datasets = [dataset("numbers", ZarrDataIO(numbers, **chosen)), dataset("texts", list(texts), "ascii")]
+    tree = root(*datasets, dataset("references", [ReferenceBuilder(datasets[0])], "object"))
+    tree.set_link(LinkBuilder(tree[link], name="link"))
+    return write_builder(path, tree)
 
 
 @pytest.fixture(scope="module")
@@ -20,13 +37,27 @@ def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write(tmp_path_factory.mktemp("zarr") / "a.zarr")
 
 
-@pytest.mark.parametrize(("kind", "place", "plant"), PLANTED.values(), ids=PLANTED)
-def test_the_planted_difference_alone_is_found(sample, tmp_path, kind, place, plant):
-    other = write(tmp_path / "b.zarr", plant)
+@pytest.mark.parametrize(
+    ("kind", "place", "changes"),
+    [
+        ("dtype", "/numbers", {"numbers": NUMBERS.astype("<i8")}),
+        ("byte-order", "/numbers", {"numbers": NUMBERS.astype(">i4")}),
+        ("value", "/numbers", {"numbers": np.where(NUMBERS == 23, 99, NUMBERS)}),
+        ("value", "/texts", {"texts": (b"one", b"t\xfeo")}),
+        ("maxshape", "/numbers", {"maxshape": (8, 4)}),
+        ("maxshape", "/numbers", {"maxshape": "none"}),
+        ("chunks", "/numbers", {"chunks": (6, 2)}),
+        ("filters", "/numbers", {"compressor": False}),
+        ("fill", "/numbers", {"fillvalue": 8}),
+        ("fill", "/numbers", {"fillvalue": "none"}),
+        ("link", "/link", {"link": "texts"}),
+    ],
+)
+def test_a_difference_of_files_that_never_were_in_hdf5_is_found(sample, tmp_path, kind, place, changes):
+    """All that HDF5 can say is planted in `tests/compare/test_conversions.py`."""
+    other = write(tmp_path / "b.zarr", **changes)
     found = compare(sample, other)
     assert places(found) == [(kind, place)], list(map(str, found))
-    (mirrored,) = compare(other, sample)
-    assert mirrored.kind == {"missing": "extra", "extra": "missing"}.get(kind, kind)
     assert compare(sample, other, ignore={kind}) == []
 
 
@@ -46,14 +77,19 @@ def test_no_chunk_is_read_for_the_structure_alone(sample, tmp_path):
     assert (mirrored.a, mirrored.b) == (found.b, None)
 
 
-def dataset(node: NodeContent) -> DatasetContent:
+def content_of(node: NodeContent) -> DatasetContent:
     assert isinstance(node, DatasetContent)
     return node
 
 
-def test_rows_that_do_not_fit_their_fields_are_told(sample, tmp_path):
-    words = [{"name": "number", "dtype": "int32"}, {"name": "to", "dtype": "object"}]
-    path = changed(sample, tmp_path, edit("table/.zattrs", "zarr_dtype", words))
+def test_rows_that_do_not_fit_their_fields_are_told(tmp_path):
+    words = [
+        {"name": name, "dtype": dtype} for name, dtype in (("number", "int32"), ("text", "utf8"), ("to", "object"))
+    ]
+    target = dataset("target", NUMBERS)
+    table = dataset("table", [(1, "x", ReferenceBuilder(target))], words)
+    path = write_builder(tmp_path / "a.zarr", root(target, table))
+    change_attributes(path, "table", lambda attributes: attributes.update(zarr_dtype=words[::2]))
     (found,) = compare(path, path)
     assert (found.path, found.kind) == ("/table", "unreadable")
 
@@ -69,5 +105,5 @@ def test_a_cached_specification_keeps_its_axis_in_format_3(tmp_path):
     upgrade(tmp_path / "b.zarr")
     for name in ("a.zarr", "b.zarr", "c.zarr", "d.h5"):
         with closing(open_content(tmp_path / name)) as content:
-            assert dataset(content["/specifications/core/1.0.0/namespace"]).shape == (1,), name
+            assert content_of(content["/specifications/core/1.0.0/namespace"]).shape == (1,), name
     assert compare(tmp_path / "a.zarr", tmp_path / "c.zarr") == []
