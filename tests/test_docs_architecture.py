@@ -188,7 +188,7 @@ def test_a_conversion_walks_as_the_page_says(tmp_path):
 
 def test_an_append_walks_as_the_page_says(tmp_path):
     write(tmp_path / "a.nwb.zarr", DATA)
-    others = ("builders.writing:write_difference", "transfer.writer:Writer.write_changes")
+    others = ("builders.writing:write_difference", "transfer.writer:PlanWriter.write_changes")
     assert_walked(calls_of(lambda: append_row(tmp_path / "a.nwb.zarr")), "Append a row", *others)
 
 

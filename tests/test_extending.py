@@ -26,7 +26,7 @@ from hdmf_zarr_backend.model.nodes import Hierarchy, Node
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.memory import MemoryStore
 from hdmf_zarr_backend.stores.transaction import Change
-from hdmf_zarr_backend.transfer.writer import Writer
+from hdmf_zarr_backend.transfer.writer import PlanWriter
 
 ROOT = Path(__file__).resolve().parents[1]
 NUMBERS = np.arange(1000, dtype="i4").reshape(100, 10)
@@ -199,7 +199,7 @@ def test_builders_and_values_come_from_a_file_in_the_new_encoding(one_document, 
     new = MemoryStore({})
     change = Change(new)
     plan = ZarrPlanner(file, parse(file).hierarchy, new.location, zarr_format=9).plan_file()
-    change.commit({}, Writer(change, plan).write())
+    change.commit({}, PlanWriter(change, plan).write())
     assert [key for key in new.mapping if key.rpartition("/")[2].startswith((".z", "zarr.json"))] == []
     parsed = ParsedFile(parse_one_document(new.mapping[KEY]), consolidated=True)
     root = ReadSession(new, parsed, new.location, BuildManager(TypeMap(NamespaceCatalog()))).root()

@@ -35,11 +35,10 @@ from hdmf_zarr_backend.progress import SILENT
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.journal import Root
 from hdmf_zarr_backend.stores.json_text import dump, load
-from hdmf_zarr_backend.stores.transaction import Change
-from hdmf_zarr_backend.stores.transaction import Writer as StoreWriter
+from hdmf_zarr_backend.stores.transaction import Change, Writer
 from hdmf_zarr_backend.transfer.plan import PlannedArray, WritePlan, adapt_plan
 from hdmf_zarr_backend.transfer.stored_sources import StoredChunks
-from hdmf_zarr_backend.transfer.writer import Writer
+from hdmf_zarr_backend.transfer.writer import PlanWriter
 
 _UNFIT = (DamagedFileError, LimitError, NestingError, UnsupportedFileError, UsageError, ValueRefusedError)
 """Errors about what a file holds, and not about its store."""
@@ -159,7 +158,7 @@ def derive(
         create_chunks(change, encoded)
     paths = [path for path, _ in plan.hierarchy.walk()]
     documents = _documents(plan.hierarchy, paths, strict=options.strict_json)
-    Writer(change, plan, options).write_changes(added=(), changed=())
+    PlanWriter(change, plan, options).write_changes(added=(), changed=())
     known = {} if before is None else _documents(before.hierarchy, paths)
     change.describe({key: text for key, text in documents.items() if known.get(key) != text})
     if not is_new:
@@ -269,7 +268,7 @@ def _is_chunk(name: str, stored: StoredArray) -> bool:
     return index is not None and all(i < n for i, n in zip(index, grid, strict=True))
 
 
-def derive_all(writer: StoreWriter, parsed: ParsedFile, options: WriteOptions = DEFAULT_OPTIONS) -> Derived:
+def derive_all(writer: Writer, parsed: ParsedFile, options: WriteOptions = DEFAULT_OPTIONS) -> Derived:
     """Derive all of format 3 of a file whose format 2 is complete, in a change of its own, and update its state.
 
     If that fails, format 3 is what it was. The error says so, unless it is about what the file holds.
@@ -292,7 +291,7 @@ def derive_all(writer: StoreWriter, parsed: ParsedFile, options: WriteOptions = 
     return replace(derived, is_changed=count > 0)
 
 
-def make_alike(writer: StoreWriter, parsed: ParsedFile, options: WriteOptions = DEFAULT_OPTIONS) -> None:
+def make_alike(writer: Writer, parsed: ParsedFile, options: WriteOptions = DEFAULT_OPTIONS) -> None:
     """Do what `derive_all` does; warn if the file holds something that cannot be in format 3."""
     try:
         derive_all(writer, parsed, options)

@@ -24,12 +24,11 @@ from hdmf_zarr_backend.options import WriteOptions
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.gc_pause import gc_paused
 from hdmf_zarr_backend.stores.json_text import check_strict, dump
-from hdmf_zarr_backend.stores.transaction import Writer as StoreWriter
-from hdmf_zarr_backend.stores.transaction import is_staged
+from hdmf_zarr_backend.stores.transaction import Writer, is_staged
 from hdmf_zarr_backend.transfer.names import check_names
 from hdmf_zarr_backend.transfer.plan import WritePlan, adapt_plan, asks_for_shards, shard_bytes_for
 from hdmf_zarr_backend.transfer.sources import IndexedSource, row_blocks
-from hdmf_zarr_backend.transfer.writer import Writer, new_file
+from hdmf_zarr_backend.transfer.writer import PlanWriter, new_file
 
 _SHOWN = 5
 
@@ -47,7 +46,7 @@ def plan_new(request: WriteRequest, store: Store) -> WritePlan:
     return plan
 
 
-def write_new(request: WriteRequest, store: Store, writer: StoreWriter | None) -> tuple[Hierarchy, dict[str, bytes]]:
+def write_new(request: WriteRequest, store: Store, writer: Writer | None) -> tuple[Hierarchy, dict[str, bytes]]:
     """Write a new file, of which the caller may have the writer; it replaces an old one unless ``exclusive``."""
     plan = plan_new(request, store)
     if not is_staged(store):
@@ -61,7 +60,7 @@ def write_new(request: WriteRequest, store: Store, writer: StoreWriter | None) -
         options=request.options,
         writer=writer,
     ) as change:
-        planned = Writer(change, plan, request.options)
+        planned = PlanWriter(change, plan, request.options)
         root = planned.write(exhaust_in_turn=request.exhaust_in_turn)
         change.commit({}, with_format_3(change, plan, root, request.options) if request.has_both else root)
     request.unfilled = plan.unfilled
@@ -137,7 +136,7 @@ def write_difference(
             if isinstance(node, Dataset):
                 node.stored.filters = changed.stored.filters
         if is_more:
-            writer = Writer(edits.change, plan, request.options)
+            writer = PlanWriter(edits.change, plan, request.options)
             writer.inlined = file.parsed.inlined
             writer.write_changes(added=planner.added, changed=planner.changed)
         consolidate = request.options.consolidate_metadata

@@ -65,7 +65,7 @@ from hdmf_zarr_backend.transfer.plan import (
     checked_shards,
     shard_bytes_for,
 )
-from hdmf_zarr_backend.transfer.writer import PlannedKeys, Writer, new_file
+from hdmf_zarr_backend.transfer.writer import PlannedKeys, PlanWriter, new_file
 
 __all__ = ["ConversionReport", "convert"]
 
@@ -463,7 +463,7 @@ class Request:
     def write(self, store: Store, plan: WritePlan, file: AbstractContextManager[Change]) -> None:
         """Write the target in the context ``file``."""
         with file as change:
-            root = Writer(change, plan, self.options).write()
+            root = PlanWriter(change, plan, self.options).write()
             if self.has_both:
                 from hdmf_zarr_backend.builders.both import with_format_3  # on use: it loads hdmf and zarr
 

@@ -39,7 +39,7 @@ from hdmf_zarr_backend.stores.json_text import dump
 from hdmf_zarr_backend.stores.opening import open_store
 from hdmf_zarr_backend.stores.transaction import Change, open_for_writing
 from hdmf_zarr_backend.transfer.plan import adapt_plan
-from hdmf_zarr_backend.transfer.writer import Writer
+from hdmf_zarr_backend.transfer.writer import PlanWriter
 
 __all__ = ["UpgradeReport", "upgrade"]
 
@@ -255,7 +255,7 @@ def _from_format_2(store: Store, hierarchy: Hierarchy, change: Change | None, op
     if change is not None:
         encoded = {path: planned.node for path, planned in plan.arrays.items()}
         create_chunks(change, encoded)
-        writer = Writer(change, plan, options)
+        writer = PlanWriter(change, plan, options)
         writer.inlined.update(chunks_to_inline(store, plan.hierarchy, but=plan.arrays))
         root = writer.write()
         change.delete(keys_to_drop(store, plan.hierarchy, encoded))

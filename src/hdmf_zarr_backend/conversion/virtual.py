@@ -46,7 +46,7 @@ from hdmf_zarr_backend.stores.reference_files import RECORD, Recorded
 from hdmf_zarr_backend.stores.transaction import Change, new_local_file
 from hdmf_zarr_backend.transfer.plan import PlannedArray, WritePlan, adapt_plan, encode_fill
 from hdmf_zarr_backend.transfer.sources import IndexedSource
-from hdmf_zarr_backend.transfer.writer import PlannedKeys, Writer, planned_bytes
+from hdmf_zarr_backend.transfer.writer import PlannedKeys, PlanWriter, planned_bytes
 
 if TYPE_CHECKING:
     from hdmf_zarr_backend.conversion.convert import ConversionReport, Request
@@ -90,7 +90,7 @@ def convert_virtual(source: str, target: str, request: Request) -> ConversionRep
         _check_amount(plan, staying, source)
         inside: dict[str, bytes] = {}
         change = Change(MemoryStore(inside, target))
-        change.commit({}, Writer(change, plan, WriteOptions(progress=request.options.progress)).write())
+        change.commit({}, PlanWriter(change, plan, WriteOptions(progress=request.options.progress)).write())
         text = _document(plan, staying, inside, files)
         for location, (opened, name, record) in files.items():
             if opened.state(name) != record.state:

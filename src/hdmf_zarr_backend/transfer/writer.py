@@ -1,4 +1,4 @@
-"""`Writer`: puts a plan into a change: chunks and documents. The caller commits it, with the documents of the root.
+"""`PlanWriter`: puts a plan into a change: chunks and documents. The caller commits it, with the documents of the root.
 
 Nothing is read back, and no key is put twice. The document of an array that grows is set when its length is known.
 """
@@ -37,8 +37,7 @@ from hdmf_zarr_backend.stores.journal import Root
 from hdmf_zarr_backend.stores.json_text import dump
 from hdmf_zarr_backend.stores.lock import Holder
 from hdmf_zarr_backend.stores.resumable import Resumption
-from hdmf_zarr_backend.stores.transaction import Change
-from hdmf_zarr_backend.stores.transaction import Writer as StoreWriter
+from hdmf_zarr_backend.stores.transaction import Change, Writer
 from hdmf_zarr_backend.transfer.iterators import WAITING_BYTES, GrowingArray
 from hdmf_zarr_backend.transfer.names import check_names, warn_of_names
 from hdmf_zarr_backend.transfer.plan import PlannedArray, WritePlan, adapt_plan, set_dimensions, shard_bytes_for
@@ -101,7 +100,7 @@ def new_file(
     *,
     exclusive: bool = False,
     options: WriteOptions = DEFAULT_OPTIONS,
-    writer: StoreWriter | None = None,
+    writer: Writer | None = None,
     resume: Resumption | None = None,
 ) -> Iterator[Change]:
     """Yield the change that makes a new file with nodes at ``paths``; the block commits it."""
@@ -110,9 +109,7 @@ def new_file(
         raise ReadOnlyStoreError(unwrapped.abilities.why, store=store.location, remedy="Write to another place.")
     check_names(paths, unwrapped)
     with (
-        nullcontext(writer)
-        if writer is not None
-        else StoreWriter(unwrapped, replaces=True, durable=options.durable) as own
+        nullcontext(writer) if writer is not None else Writer(unwrapped, replaces=True, durable=options.durable) as own
     ):
         mark = _being_written(zarr_format)
         with own.new_file(mark, exclusive=exclusive, resume=resume) as change:
@@ -147,7 +144,7 @@ def _decodes(name: str, value: bytes, stored: StoredArray) -> bool:
 _LARGE_BYTES = 2**20
 
 
-class Writer:
+class PlanWriter:
     """Puts a plan into a change: a new file, or what an append adds.
 
     Attributes
