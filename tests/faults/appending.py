@@ -92,6 +92,8 @@ def append(place: Any, variant: str, **options: Any) -> None:
             io.read_builder()["texts"].data.append((3, "c" * 600))
         if variant == "smaller":
             data.resize((3,))
+            rows = io.read_builder()["texts"].data.dataset
+            rows.resize((1, *rows.shape[1:]))
         for number in range(2, 4):
             ragged = np.arange(200 if variant == "wider" else 2)
             table.add_row(id=number, words=f"row {number}", ragged=ragged, objects=table)

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -115,6 +116,28 @@ def test_what_zarr_python_wrote(tmp_path):
     assert "unwritten" in {
         problem.kind for problem in report.remarks
     }  # the file does not state that all chunks are stored
+
+
+class Counting(ThreadPoolExecutor):
+    """Counts what is submitted to it."""
+
+    submitted = 0
+
+    def submit(self, *arguments: Any, **options: Any) -> Any:
+        self.submitted += 1
+        return super().submit(*arguments, **options)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_executor_encodes_what_is_encoded_again(tmp_path):
+    values, codecs = np.arange(2**19), [numcodecs.Zlib(1), numcodecs.Delta("u1")]  # not in this order in format 3
+    group = zarr.open_group(tmp_path / "a.zarr", mode="w", zarr_format=2)
+    group.create_array("a", data=values, chunks=(2**16,), filters=codecs)
+    with Counting(2) as pool:
+        assert upgrade(tmp_path / "a.zarr", write_options=WriteOptions(executor=pool)).encoded == 1
+    assert pool.submitted
+    with ZarrIO(tmp_path / "a.zarr") as io:
+        assert np.array_equal(io.read_builder()["a"].data[:], values)
 
 
 def test_the_attributes_of_nczarr_are_left_out(tmp_path):

@@ -152,8 +152,9 @@ def derive(
     store = store or change.reader
     plan, fates = plan_format_3(store, hierarchy if before is None else _part(hierarchy, before))
     encoded = {path: array.node for path, array in plan.arrays.items()}
-    if not is_new:
-        _hide_if_needed(change, _stored(store) if before is None else before.hierarchy, encoded)
+    old = before.hierarchy if before is not None else None if is_new else _stored(store)
+    if old is not None:
+        _hide_if_needed(change, old, plan.arrays)
     if before is None and not is_new:
         create_chunks(change, encoded)
     paths = [path for path, _ in plan.hierarchy.walk()]
@@ -179,7 +180,7 @@ def with_format_3(change: Change, plan: WritePlan, root: Root, options: WriteOpt
 def create_chunks(change: Change, encoded: Mapping[str, Dataset[Any]]) -> None:
     """Announce the folders of the chunks of format 3 that do not exist."""
     for path, node in encoded.items():
-        if node.stored.chunk_name((0,) * len(node.stored.shape)).startswith(f"{DEFAULT_PREFIX}/"):
+        if node.stored.first_chunk.startswith(f"{DEFAULT_PREFIX}/"):
             with suppress(ConflictError):
                 change.create(join(path, DEFAULT_PREFIX))
 
@@ -230,15 +231,16 @@ def _documents(hierarchy: Hierarchy, paths: Iterable[str], *, strict: bool = Fal
     return {key: dump(document, strict=strict) for some in documents for key, document in some}
 
 
-def _hide_if_needed(change: Change, before: Hierarchy | None, encoded: dict[str, Dataset[Any]]) -> None:
+def _hide_if_needed(change: Change, before: Hierarchy, arrays: Mapping[str, PlannedArray]) -> None:
     """Let the root show nothing to readers of format 3, if chunks get another form than its documents say."""
-    if before is None:
-        return
-    nodes = [(path, before.get(path), node) for path, node in encoded.items()]
-    other = [path for path, old, node in nodes if isinstance(old, Dataset) and _form(path, old) != _form(path, node)]
-    if other:
-        documents = (registry.FORMATS[3].documents(path, encoded[path]) for path in other)
-        texts = {key: dump(document) for some in documents for key, document in some}
+    texts: dict[str, bytes] = {}
+    for path, planned in arrays.items():
+        old = before.get(path)
+        if isinstance(old, Dataset):
+            planned.old_shape = old.stored.shape
+            if _form(path, old) != _form(path, planned.node):
+                texts |= {key: dump(document) for key, document in registry.FORMATS[3].documents(path, planned.node)}
+    if texts:
         change.hide({zarr3.DOCUMENT: both.sealed(dump(both.hiding_document()))}, texts)
 
 

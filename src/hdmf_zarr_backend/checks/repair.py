@@ -147,7 +147,7 @@ def chunks_to_inline(
 ) -> dict[str, bytes]:
     """Return the chunks for the consolidated document, those in ``kept`` first; none of the arrays in ``but``."""
     nodes = {
-        join(path, node.stored.chunk_name((0,) * len(node.stored.shape))): node
+        join(path, node.stored.first_chunk): node
         for path, node in hierarchy.walk()
         if isinstance(node, Dataset) and path not in but and is_read_at_open(node)
     }

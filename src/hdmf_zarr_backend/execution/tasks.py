@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import islice, product
 from typing import Any, Protocol
 
@@ -19,7 +19,7 @@ import numpy.typing as npt
 from hdmf_zarr_backend.arrays.codecs import ChunkCodec, chunk_codec
 from hdmf_zarr_backend.arrays.fills import fill_array
 from hdmf_zarr_backend.arrays.shards import ShardWriter, chunks_in_shard, inner_grid, shard_grid
-from hdmf_zarr_backend.errors import StoreError, ZarrBackendError
+from hdmf_zarr_backend.errors import DamagedFileError, StoreError, ZarrBackendError
 from hdmf_zarr_backend.model.nodes import absolute, join
 from hdmf_zarr_backend.model.stored import StoredArray
 from hdmf_zarr_backend.stores.base import Write
@@ -44,8 +44,8 @@ class ChunkSource(Protocol):
 
 
 @dataclass(slots=True)
-class ArrayWrite:
-    """An array to write: its place, its metadata, and the source of its values.
+class ChunkTask:
+    """Writes some chunks of an array, or one shard.
 
     Attributes
     ----------
@@ -57,25 +57,18 @@ class ArrayWrite:
         Its metadata.
     source : ChunkSource
         Its values.
+    old_shape : tuple of int or None
+        Its shape in the file, if it is there already.
+    indices : list of tuple of int
+        The chunks, or the shard.
     """
 
     change: Change
     path: str
     array: StoredArray
     source: ChunkSource
-
-
-@dataclass(slots=True)
-class ChunkTask(ArrayWrite):
-    """Writes some chunks of an array, or one shard.
-
-    Attributes
-    ----------
-    indices : list of tuple of int
-        The chunks, or the shard.
-    """
-
-    indices: list[Index]
+    old_shape: tuple[int, ...] | None = None
+    indices: list[Index] = field(default_factory=list)
 
     @property
     def nbytes(self) -> int:
@@ -99,9 +92,25 @@ class ChunkTask(ArrayWrite):
                         done += encode_shard(self.array, self.source, index, write)
                     continue
                 data, size = encode_chunk(self.array, codec, self.source, index)
-                self.change.put(key, data)
+                self.change.put(key, data, is_late=self._is_only_cut(index, key, data))
                 done += size
         return done
+
+    def _is_only_cut(self, index: Index, key: str, data: bytes) -> bool:
+        """Return whether a stored chunk differs beyond the end of the array only: readers need it until the commit."""
+        region, array = region_of(self.array, index), self.array
+        if self.old_shape is None or not any(
+            part.stop < min(old, part.start + length)
+            for part, old, length in zip(region, self.old_shape, array.chunks, strict=True)
+        ):
+            return False
+        try:
+            codec, stored = chunk_codec(array), self.change.reader.get(key)
+            values = codec.decode(stored or b"", array.chunks)
+        except DamagedFileError:
+            return False
+        inside = values[tuple(slice(0, part.stop - part.start) for part in region)]
+        return codec.encode(whole_chunk(inside, array, codec.dtype)) == data
 
 
 @dataclass(slots=True)
@@ -205,7 +214,7 @@ def task_bytes_for(budget: int, workers: int) -> int:
 
 
 def cut(
-    array: ArrayWrite, *, task_bytes: int = TASK_BYTES, to_send: bool = False, complete: Collection[str] = ()
+    array: ChunkTask, *, task_bytes: int = TASK_BYTES, to_send: bool = False, complete: Collection[str] = ()
 ) -> Iterator[ChunkTask]:
     """Yield the tasks that write all chunks of an array, one for each shard if it has shards."""
     stored, has_shards = array.array, array.array.shards is not None
@@ -216,7 +225,7 @@ def cut(
     while batch := list(islice(grid, count)):
         chunks = list(chunks_in_shard(stored, batch[0])) if has_shards and to_send else batch
         source = part_of(array.source, stored, chunks) if to_send else array.source
-        yield ChunkTask(array.change, array.path, stored, source, batch)
+        yield replace(array, source=source, indices=batch)
 
 
 def part_of(source: Any, stored: StoredArray, indices: list[Index]) -> Any:

@@ -186,3 +186,8 @@ class StoredArray:
     def chunk_name(self, index: tuple[int, ...]) -> str:
         """Return the key of the chunk, or shard, at ``index``, relative to the array."""
         return self.chunk_keys.name(index if self.stored_axes is None else index[: self.stored_axes])
+
+    @property
+    def first_chunk(self) -> str:
+        """The key of the first chunk, or shard, relative to the array."""
+        return self.chunk_name((0,) * len(self.shape))

@@ -45,6 +45,8 @@ class PlannedArray:
         The requested shards; the node gets them with its form in format 3.
     has_given_codecs : bool
         Whether the user gave the filters or the compressor of this array.
+    old_shape : tuple of int or None
+        The shape of the array in the file, if it is there already.
     labels, taken
         HDMF's dimension labels and the names of the group, for an array whose lengths are not yet known.
     """
@@ -58,6 +60,7 @@ class PlannedArray:
     taken: dict[str, int] = field(default_factory=dict)
     sharding: Sharding | None = None
     has_given_codecs: bool = False
+    old_shape: tuple[int, ...] | None = None
 
 
 @dataclass(slots=True)

@@ -17,7 +17,6 @@ from hdmf_zarr_backend.errors import DamagedFileError, ModeError, ReadOnlyStoreE
 from hdmf_zarr_backend.execution.executors import Runner, runner
 from hdmf_zarr_backend.execution.tasks import (
     TASK_BYTES,
-    ArrayWrite,
     ChunkTask,
     chunk_bytes,
     cut,
@@ -247,7 +246,8 @@ class PlanWriter:
                 continue
             # what needs its own tasks: over a megabyte of plain values, from a thread-safe source
             is_large = not isinstance(source, (ElementSource, RowSource)) and planned_bytes(planned) > _LARGE_BYTES
-            is_for_all = self._options.executor not in (None, "auto") and self._change.is_created(path)
+            first = join(path, planned.node.stored.first_chunk)
+            is_for_all = self._options.executor not in (None, "auto") and self._change.is_created(first)
             if is_for_all and is_large:
                 later.append((path, planned))
                 continue
@@ -262,10 +262,9 @@ class PlanWriter:
     def _inlined(self, path: str, node: Dataset[Attributes], source: ArraySource) -> None:
         """Write an array of one chunk, and keep its bytes for the consolidated document."""
         stored = node.stored
-        index = (0,) * len(stored.shape)
-        key = join(path, stored.chunk_name(index))
+        key = join(path, stored.first_chunk)
         with at(self._location, path):
-            data, size = encode_chunk(stored, chunk_codec(stored), source, index)
+            data, size = encode_chunk(stored, chunk_codec(stored), source, (0,) * len(stored.shape))
         self._change.put(key, data)
         if is_inlined(node, data):
             self.inlined[key] = data
@@ -302,7 +301,7 @@ class PlanWriter:
             values = stored.size * chunk_codec(stored).dtype.itemsize
             size = chunk_bytes(stored) * math.prod(inner_grid(stored))
             self._progress.advance(absolute(path), min(len(complete) * size, values))
-        array = ArrayWrite(self._change, path, stored, source)
+        array = ChunkTask(self._change, path, stored, source, self._plan.arrays[path].old_shape)
         return cut(array, task_bytes=task_bytes, to_send=to_send, complete=complete)
 
     def _exhaust(self, growing: dict[str, PlannedArray], *, in_turn: bool) -> None:
