@@ -19,7 +19,6 @@ Source: kerchunk's specification of references, versions 0 and 1.
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 import os
 import sys
@@ -47,7 +46,6 @@ SUFFIX = ".json"
 Opener = Callable[[str, Mapping[str, Any]], Store]
 
 _SECOND = 10**9
-_DO_NOT_TRUST = "Do not trust it; or download it together with the other file."
 
 B = TypeVar("B")
 
@@ -63,7 +61,7 @@ class ReferenceStore(RemoteStore):
         self._loaded: dict[str, Any] | None = None
         self._recorded: dict[str, Recorded] = {}
         self._folders: dict[str, Store] = {}
-        self._found: dict[str, _Found] = {}
+        self._sources: dict[str, _Source] = {}
         self._loading = threading.Lock()
         self._choosing = threading.Lock()
 
@@ -167,108 +165,70 @@ class ReferenceStore(RemoteStore):
 
     # ---- the other files --------------------------------------------------------------------------------------------
 
-    def _read_from(self, url: str, read: Callable[[_Found], B]) -> B:
-        """Read from another file, while it is compared with its record where that takes requests."""
-        likely = None if url in self._found else self._likely(url)
-        if likely is None:
+    def _read_from(self, url: str, read: Callable[[_Source], B]) -> B:
+        """Read from another file; a recorded one on a server is read while it is compared with its record."""
+        is_new = url in self._recorded and url not in self._sources
+        allowed = [each for each, refusal in self._places(url).items() if refusal is None] if is_new else []
+        likely = self._at(allowed[0]) if allowed else None
+        if likely is None or not likely.store.abilities.is_remote:
             return read(self._source(url))
         compared = in_thread(partial(self._source, url))
         try:
             data = read(likely)
         except ZarrBackendError:  # raised again, if this is the file
             return read(compared.result())
-        file = compared.result()
-        return data if file.location == likely.location else read(file)
+        source = compared.result()
+        return data if source.location == likely.location else read(source)
 
-    def _likely(self, url: str) -> _Found | None:
-        """Return the first place of a recorded file that the rules allow; None if it is not on a server."""
-        recorded = self._recorded.get(url)
-        for location in self._places(url, recorded) if recorded is not None else ():
-            if self._refusal(location, is_recorded=True) is None:
-                file = self._at(location)
-                return file if file.store.abilities.is_remote else None
-        return None
-
-    def _source(self, url: str) -> _Found:
+    def _source(self, url: str) -> _Source:
         """Return another file by its URL in the references."""
         with self._choosing:
-            found = self._found.get(url)
-            if found is None:
-                found = self._found[url] = self._choose(url)
-            elif found.state is not None and found.store.folder is not None:
-                now = found.store.state(found.name)  # requested once from a server
-                if now != found.state:
-                    raise self._missing(found.location) if now is None else self._changed(found.location)
-        return found
+            source = self._sources.get(url)
+            if source is None:
+                source = self._sources[url] = self._choose(url)
+            elif source.state is not None and source.store.folder is not None:
+                now = source.store.state(source.name)  # requested once from a server
+                if now != source.state:
+                    raise self._missing(source.location) if now is None else self._changed(source.location)
+        return source
 
-    def _choose(self, url: str) -> _Found:
-        recorded = self._recorded.get(url)
-        if recorded is not None:
-            return self._recorded_file(url, recorded)
-        original = self._resolved(url)
-        refusal = self._refusal(original)
-        if refusal is not None:
-            raise refusal
-        return self._at(original)
-
-    def _places(self, url: str, recorded: Recorded) -> tuple[str, str]:
-        """Return the original location of a recorded file, and the recorded path beside the references."""
-        original = self._resolved(url)
-        return original, original if recorded.relative is None else self._resolved(recorded.relative)
-
-    def _recorded_file(self, url: str, recorded: Recorded) -> _Found:
-        """Return the recorded file: at its original location, or at the recorded path beside the references."""
-        original, beside = self._places(url, recorded)
-        refusals = {each: self._refusal(each, is_recorded=True) for each in (original, beside)}
-        changed: _Found | None = None
-        for location in (each for each, refusal in refusals.items() if refusal is None):
-            file = self._at(location)
-            sample = self._sample(file, recorded)
-            file.state = file.store.state(file.name)
-            if file.state is None:
+    def _choose(self, url: str) -> _Source:
+        """Return a file at its URL; a recorded one there, or at the recorded path beside the references."""
+        recorded, places = self._recorded.get(url), self._places(url)
+        changed = None
+        for number, (location, refusal) in enumerate(places.items()):
+            if refusal is not None:
                 continue
-            if self._is_same(file.state, recorded, sample, is_original=location == original):
-                return file
-            changed = changed or file
+            source = self._at(location)
+            if recorded is None or _is_recorded(source, recorded, is_original=number == 0):
+                return source
+            if source.state is not None:
+                changed = changed or location
         if changed is not None:
-            raise self._changed(changed.location)
-        raise next(filter(None, refusals.values()), None) or self._missing(*refusals)
+            raise self._changed(changed)
+        raise next(filter(None, places.values()), None) or self._missing(*places)
 
-    def _resolved(self, url: str) -> str:
-        location = url if is_url(url) or os.path.isabs(url) else resolve_source(f"../{url}", self.location)
-        return resolve_source(location, location)  # file:// URLs are paths
+    def _places(self, url: str) -> dict[str, LinkRefusedError | None]:
+        """Return where another file may be, in the order of choice, each with its error if it is forbidden."""
+        recorded = self._recorded.get(url)
+        places: dict[str, LinkRefusedError | None] = {}
+        for name in (url, recorded.relative if recorded is not None else None):
+            if name is None:
+                continue
+            location = name if is_url(name) or os.path.isabs(name) else resolve_source(f"../{name}", self.location)
+            location = resolve_source(location, location)  # file:// URLs are paths
+            policy, free = self.read_rules.external_links, recorded is not None
+            rule = why_not(location, self.location, policy, free=free, kind="references")
+            places[location] = None if rule is None else LinkRefusedError(
+                f"the reference to {location!r} is refused: {rule[0]}",
+                store=self.location,
+                **(rule[1] or {"remedy": "Do not trust it; or download it together with the other file."}),
+            )  # fmt: skip
+        return places
 
-    def _at(self, location: str) -> _Found:
+    def _at(self, location: str) -> _Source:
         folder, name = split_location(location)
-        return _Found(self._folder(folder), name, location)
-
-    @staticmethod
-    def _sample(file: _Found, recorded: Recorded) -> Callable[[], str | None]:
-        """Return a function that returns the digest of both ends; it is requested at once if it will be needed."""
-        state = recorded.state
-        read = partial(file.store.sample, file.name, state.size)
-        # servers give whole seconds: a file with another time was recorded before it came to the server
-        is_from_here = state.etag is None and (state.mtime_ns is None or state.mtime_ns % _SECOND != 0)
-        is_needed = recorded.sample is not None and is_from_here and file.store.abilities.is_remote
-        return in_thread(read).result if is_needed else read
-
-    @staticmethod
-    def _is_same(state: FileState, recorded: Recorded, sample: Callable[[], str | None], *, is_original: bool) -> bool:
-        """Return whether a file is the one that is recorded, or a copy of it."""
-        if recorded.state.is_certainly(state):
-            return True
-        if state.size != recorded.state.size or (is_original and recorded.state.has_same_kind(state)):
-            return False
-        # the time of a copy differs
-        return recorded.sample is not None and sample() == recorded.sample
-
-    def _refusal(self, location: str, *, is_recorded: bool = False) -> LinkRefusedError | None:
-        """Return the error for a location that the rules do not allow."""
-        rule = why_not(location, self.location, self.read_rules.external_links, free=is_recorded, kind="references")
-        if rule is None:
-            return None
-        problem = f"the reference to {location!r} is refused: {rule[0]}"
-        return LinkRefusedError(problem, store=self.location, **(rule[1] or {"remedy": _DO_NOT_TRUST}))
+        return _Source(self._folder(folder), name, location)
 
     def _missing(self, *locations: str) -> StoreNotFoundError:
         return StoreNotFoundError(
@@ -318,32 +278,21 @@ def _parse(text: bytes, location: str) -> tuple[dict[str, Any], dict[str, Record
 
 def _value(key: str, value: Any, templates: dict[str, Any], location: str) -> bytes | list[Any]:
     """Return the bytes of a key, or the URL, offset and length of the bytes."""
-    if isinstance(value, str):
-        return _inlined(key, value, location)
     if isinstance(value, dict):
         return json.dumps(value).encode("utf-8")
-    if not _is_range(value):
+    if isinstance(value, str):
+        try:
+            is_text = not value.startswith("base64:")
+            return value.encode("utf-8") if is_text else base64.b64decode(value[7:], validate=True)
+        except ValueError:
+            raise _damaged(f"the reference of {key!r}", location) from None
+    is_range = isinstance(value, list) and len(value) in (1, 3) and isinstance(value[0], str)
+    if not is_range or not all(type(number) is int and number >= 0 for number in value[1:]):
         raise _damaged(f"the reference of {key!r}", location)
     url = value[0]
     for name, text in templates.items():
         url = url.replace("{{" + name + "}}", str(text)).replace("{{ " + name + " }}", str(text))
     return [sys.intern(url), *value[1:]]  # shared by up to a million references
-
-
-def _inlined(key: str, text: str, location: str) -> bytes:
-    if not text.startswith("base64:"):
-        return text.encode("utf-8")
-    try:
-        return base64.b64decode(text[7:], validate=True)
-    except (ValueError, binascii.Error):
-        raise _damaged(f"the reference of {key!r}", location) from None
-
-
-def _is_range(value: Any) -> bool:
-    """Return whether a value is ``[url]`` or ``[url, offset, length]``."""
-    if not isinstance(value, list) or len(value) not in (1, 3) or not isinstance(value[0], str):
-        return False
-    return all(type(number) is int and number >= 0 for number in value[1:])
 
 
 def _damaged(what: str, location: str) -> MetadataError:
@@ -372,30 +321,48 @@ class Recorded:
         return {**{name: value for name, value in more.items() if value is not None}, **self.state.as_json()}
 
 
+_TYPES = {"size": int, "etag": str, "mtime_ns": int, "relative": str, "sample": str}
+
+
 def _parse_record(document: Mapping[str, Any], location: str) -> dict[str, Recorded]:
     """Return ``{url: Recorded}`` of a file of references, ``{}`` if it has no record; else a MetadataError."""
     record = document.get(RECORD, {})
     sources = record.get("sources", {}) if isinstance(record, dict) else None
-    if not isinstance(sources, dict):
+    if not isinstance(sources, dict) or not all(isinstance(entry, dict) for entry in sources.values()):
         raise _damaged("the record of its sources", location)
-    return {url: _recorded(entry, location) for url, entry in sources.items()}
-
-
-def _recorded(entry: Any, location: str) -> Recorded:
-    known = entry if isinstance(entry, dict) else {}
-    etag, relative, sample = (known.get(name) for name in ("etag", "relative", "sample"))
-    size, time = known.get("size"), known.get("mtime_ns")
-    is_text = all(text is None or isinstance(text, str) for text in (etag, relative, sample))
-    if type(size) is not int or not is_text or (time is not None and type(time) is not int):
-        raise _damaged("the record of its sources", location)
-    return Recorded(FileState(size, etag, time), relative, sample)
+    recorded = {}
+    for url, entry in sources.items():
+        known: dict[str, Any] = {name: entry.get(name) for name in _TYPES}
+        if known["size"] is None or any(type(known[name]) not in (kind, type(None)) for name, kind in _TYPES.items()):
+            raise _damaged("the record of its sources", location)
+        state = FileState(known["size"], known["etag"], known["mtime_ns"])
+        recorded[url] = Recorded(state, known["relative"], known["sample"])
+    return recorded
 
 
 @dataclass(slots=True)
-class _Found:
+class _Source:
     """Another file: the store of its folder, its name in it, its location, and its state if recorded."""
 
     store: Store
     name: str
     location: str
     state: FileState | None = None
+
+
+def _is_recorded(source: _Source, recorded: Recorded, *, is_original: bool) -> bool:
+    """Return whether a file is the one that is recorded, or a copy of it, whose time differs; and set its state."""
+    known = recorded.state
+    sample: Callable[[], str | None] = partial(source.store.sample, source.name, known.size)
+    # servers give whole seconds: a file with another time was recorded before it came to the server
+    is_from_here = known.etag is None and (known.mtime_ns is None or known.mtime_ns % _SECOND != 0)
+    if recorded.sample is not None and is_from_here and source.store.abilities.is_remote:
+        sample = in_thread(sample).result  # requested at once, since it will be needed
+    source.state = state = source.store.state(source.name)
+    if state is None:
+        return False
+    if known.is_certainly(state):
+        return True
+    if state.size != known.size or (is_original and known.has_same_kind(state)):
+        return False
+    return recorded.sample is not None and sample() == recorded.sample
