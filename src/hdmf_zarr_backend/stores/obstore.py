@@ -27,37 +27,14 @@ _PART_BYTES = 8 * 2**20
 _PARTS_AT_ONCE = 2  # 10,000 parts, the most that S3 takes, are 80 GB
 _DELETED_AT_ONCE = 1000
 
-_BUCKET = Abilities(is_remote=True, control_characters=False)  # not allowed in paths of obstore
-
-_BUCKETS = {"S3Store": ("s3", "bucket"), "GCSStore": ("gs", "bucket"), "AzureStore": ("az", "container_name")}
-"""Kinds of stores of obstore: scheme of their URL, and their name of the bucket."""
-
-_SCHEMES = (
-    (S3_SCHEMES, "S3Store"), (GOOGLE_SCHEMES, "GCSStore"), (AZURE_SCHEMES, "AzureStore"), (WEB_SCHEMES, "HTTPStore"),
-)  # fmt: skip
 ANY_STORE = frozenset({"client_options", "retry_config", "credential_provider"})
 """Options of every store of obstore that are not settings of a service."""
-
-
-def store_of_bucket(store: Any, path: str = "") -> ObjectStore | None:
-    """Return a file in a bucket that a user has opened with obstore; None for another kind of store.
-
-    Its settings are passed on to neighbours and workers, like ``storage_options``.
-    """
-    if type(store).__name__ not in _BUCKETS:
-        return None
-    scheme, bucket = _BUCKETS[type(store).__name__]
-    settings = dict(store.config)
-    location = "/".join(part for part in (f"{scheme}://{settings.pop(bucket)}", store.prefix, path) if part)
-    given = {name: getattr(store, name) for name in ("client_options", "retry_config", "credential_provider")}
-    options = {**settings, **{name: value for name, value in given.items() if value is not None}}
-    arguments = object_settings(location, options)
-    return None if arguments is None else ObjectStore(location.rstrip("/"), arguments, options)
 
 
 class ObjectStore(RemoteStore):
     """One Zarr file of an object store."""
 
+    abilities = Abilities(is_remote=True, control_characters=False)  # not allowed in paths of obstore
     opens_by_url = True
     streams_values = True
     stream_bytes = (_PARTS_AT_ONCE + 1) * _PART_BYTES
@@ -68,7 +45,6 @@ class ObjectStore(RemoteStore):
         super().__init__(location, options)
         self._settings = settings
         self._scheme = location.partition("://")[0]
-        self.abilities = _BUCKET
         self._store: Any = None
         self._pid = 0
 
@@ -91,17 +67,16 @@ class ObjectStore(RemoteStore):
     def _get(self, key: str) -> bytes:
         import obstore
 
-        found = obstore.get(self.opened, key)
-        check_value_size(self, key, int(found.meta["size"]))  # before the body is read
-        return bytes(found.bytes())
+        response = obstore.get(self.opened, key)
+        check_value_size(self, key, int(response.meta["size"]))  # before the body is read
+        return bytes(response.bytes())
 
     def _get_ranges(self, key: str, ranges: Sequence[Range]) -> list[bytes]:
         import obstore
 
-        plain = [(start, stop) for start, stop in ranges if start >= 0 and stop is not None]
-        if len(plain) < len(ranges):
+        starts, ends = zip(*ranges, strict=True) if ranges else ((), ())
+        if None in ends or any(start < 0 for start in starts):
             return [self._get_part(key, start, stop) for start, stop in ranges]
-        starts, ends = [start for start, _ in plain], [stop for _, stop in plain]
         return [bytes(part) for part in obstore.get_ranges(self.opened, key, starts=starts, ends=ends)]
 
     def _get_part(self, key: str, start: int, stop: int | None) -> bytes:
@@ -109,10 +84,8 @@ class ObjectStore(RemoteStore):
 
         if start < 0 and self._scheme in AZURE_SCHEMES:  # where no range counts from the end
             start, stop, _ = slice(start, stop).indices(int(obstore.head(self.opened, key)["size"]))
-        if stop is not None and 0 <= start < stop:
-            return bytes(obstore.get_range(self.opened, key, start=start, end=stop))
         if stop is not None and start >= 0:
-            return b""
+            return bytes(obstore.get_range(self.opened, key, start=start, end=stop)) if start < stop else b""
         wanted: Any = {"suffix": -start} if start < 0 else {"offset": start}
         part = bytes(obstore.get(self.opened, key, options={"range": wanted}).bytes())
         return part if stop is None else part[: stop - start]
@@ -120,9 +93,9 @@ class ObjectStore(RemoteStore):
     def _state(self, key: str) -> FileState:
         import obstore
 
-        found = obstore.head(self.opened, key)
-        changed = int(found["last_modified"].timestamp()) * 10**9
-        return FileState(int(found["size"]), plain_tag(found.get("e_tag")), changed)
+        head = obstore.head(self.opened, key)
+        changed = int(head["last_modified"].timestamp()) * 10**9
+        return FileState(int(head["size"]), plain_tag(head.get("e_tag")), changed)
 
     def _set(self, key: str, value: bytes) -> None:
         import obstore
@@ -157,18 +130,17 @@ class ObjectStore(RemoteStore):
 
     def _delete(self, keys: Sequence[str]) -> None:
         if self._scheme in GOOGLE_SCHEMES:  # obstore sends a request for each key
-            for _ in at_once(lambda key: self._delete_some([key]), keys):
-                pass
+            list(at_once(lambda key: self._delete_some([key]), keys))
             return
         for start in range(0, len(keys), _DELETED_AT_ONCE):
-            self._delete_some(list(keys[start : start + _DELETED_AT_ONCE]))
+            self._delete_some(keys[start : start + _DELETED_AT_ONCE])
 
-    def _delete_some(self, keys: list[str]) -> None:
+    def _delete_some(self, keys: Sequence[str]) -> None:
         """Delete as many keys as one request can."""
         import obstore
 
         try:
-            obstore.delete(self.opened, keys)
+            obstore.delete(self.opened, list(keys))
         except FileNotFoundError as error:
             raise_if_not_absent(error)
             # except on S3, keys after an absent one may not have been deleted
@@ -183,22 +155,10 @@ class ObjectStore(RemoteStore):
                 yield entry["path"], entry["size"]
 
 
-def _opened(location: str, settings: Mapping[str, Any]) -> Any:
-    """Return the store of obstore behind a URL."""
-    import obstore.store
-
-    scheme, _, rest = location.partition("://")
-    kind = next(kind for schemes, kind in _SCHEMES if scheme in schemes)
-    # before 0.9 a prefix is lost behind az://
-    scheme = {"GCSStore": "gs", "AzureStore": scheme if scheme == "abfss" else "abfs"}.get(kind, scheme)
-    return getattr(obstore.store, kind).from_url(f"{scheme}://{rest}", **settings)
-
-
 # ---- storage options ------------------------------------------------------------------------------------------------
 
 _ADDRESS = re.compile(r"https?://[^/?#\s]+", re.IGNORECASE)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
-_ENDPOINTS = ("endpoint", "base_url")
 _CLIENT = frozenset({
     "allow_http", "allow_invalid_certificates", "connect_timeout", "default_content_type", "default_headers",
     "http1_only", "http2_keep_alive_interval", "http2_keep_alive_timeout", "http2_keep_alive_while_idle", "http2_only",
@@ -208,51 +168,79 @@ _CLIENT = frozenset({
 
 
 class _Kind(NamedTuple):
-    """What is special about one kind of store."""
+    """One kind of store of obstore."""
 
+    store: str
+    schemes: frozenset[str]
+    bucket: tuple[str, str]  # scheme of the URL of a store that a user has opened, and obstore's name of the bucket
     library: str  # of fsspec
-    words: Mapping[str, str]  # its options that obstore has under other names
-    others: tuple[str, ...]  # options that are often meant
+    words: Mapping[str, str]  # options of both, and what obstore calls them
     identity: tuple[str, ...]  # options that hold credentials
     variables: tuple[str, ...]  # likewise, of the environment
     endpoints: tuple[str, ...]  # variables that name a server
 
 
-_OPTIONS = {
-    "S3Store": _Kind(
-        library="s3fs",
-        words={
-            "key": "access_key_id", "secret": "secret_access_key", "token": "session_token", "anon": "skip_signature",
-            "endpoint_url": "endpoint", "region_name": "region", "requester_pays": "request_payer",
-        },
-        others=("region", "virtual_hosted_style_request"),
-        identity=("access_key_id", "skip_signature", "credential_provider", "role_arn", "web_identity_token_file"),
-        variables=("AWS_ACCESS_KEY_ID", "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"),
-        endpoints=("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"),
+_S3 = _Kind(
+    "S3Store", S3_SCHEMES, ("s3", "bucket"), "s3fs",
+    words={
+        "key": "access_key_id", "secret": "secret_access_key", "token": "session_token", "anon": "skip_signature",
+        "endpoint_url": "endpoint", "region_name": "region", "requester_pays": "request_payer",
+        "virtual_hosted_style_request": "virtual_hosted_style_request",
+    },
+    identity=("access_key_id", "skip_signature", "credential_provider", "role_arn", "web_identity_token_file"),
+    variables=("AWS_ACCESS_KEY_ID", "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"),
+    endpoints=("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"),
+)  # fmt: skip
+_GOOGLE = _Kind(
+    "GCSStore", GOOGLE_SCHEMES, ("gs", "bucket"), "gcsfs",
+    words={"anon": "skip_signature", "token": "token", "base_url": "base_url"},
+    identity=(
+        "service_account", "service_account_key", "application_credentials", "bearer_token", "skip_signature",
+        "credential_provider",
     ),
-    "GCSStore": _Kind(
-        library="gcsfs",
-        words={"anon": "skip_signature"},
-        others=("token", "base_url"),
-        identity=(
-            "service_account", "service_account_key", "application_credentials", "bearer_token", "skip_signature",
-            "credential_provider",
-        ),
-        variables=(
-            "GOOGLE_SERVICE_ACCOUNT", "GOOGLE_SERVICE_ACCOUNT_PATH", "GOOGLE_SERVICE_ACCOUNT_KEY",
-            "GOOGLE_BEARER_TOKEN", "GOOGLE_APPLICATION_CREDENTIALS", "GOOGLE_SKIP_SIGNATURE",
-        ),
-        endpoints=("GOOGLE_BASE_URL",),
+    variables=(
+        "GOOGLE_SERVICE_ACCOUNT", "GOOGLE_SERVICE_ACCOUNT_PATH", "GOOGLE_SERVICE_ACCOUNT_KEY",
+        "GOOGLE_BEARER_TOKEN", "GOOGLE_APPLICATION_CREDENTIALS", "GOOGLE_SKIP_SIGNATURE",
     ),
-    "AzureStore": _Kind(
-        library="adlfs",
-        words={"anon": "skip_signature", "sas_token": "sas_key"},
-        others=("account_name",),
-        identity=("account_key", "client_id", "sas_key", "credential_provider", "token", "use_azure_cli"),
-        variables=(),
-        endpoints=("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT"),
-    ),
-}  # fmt: skip
+    endpoints=("GOOGLE_BASE_URL",),
+)  # fmt: skip
+_AZURE = _Kind(
+    "AzureStore", AZURE_SCHEMES, ("az", "container_name"), "adlfs",
+    words={"anon": "skip_signature", "sas_token": "sas_key", "account_name": "account_name"},
+    identity=("account_key", "client_id", "sas_key", "credential_provider", "token", "use_azure_cli"),
+    variables=(),
+    endpoints=("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT"),
+)  # fmt: skip
+_CLOUDS = (_S3, _GOOGLE, _AZURE)
+
+
+def store_of_bucket(store: Any, path: str = "") -> ObjectStore | None:
+    """Return a file in a bucket that a user has opened with obstore; None for another kind of store.
+
+    Its settings are passed on to neighbours and workers, like ``storage_options``.
+    """
+    kind = next((kind for kind in _CLOUDS if kind.store == type(store).__name__), None)
+    if kind is None:
+        return None
+    (scheme, bucket), settings = kind.bucket, dict(store.config)
+    location = "/".join(part for part in (f"{scheme}://{settings.pop(bucket)}", store.prefix, path) if part)
+    given = {name: getattr(store, name) for name in ANY_STORE}
+    options = {**settings, **{name: value for name, value in given.items() if value is not None}}
+    arguments = object_settings(location, options)
+    return None if arguments is None else ObjectStore(location.rstrip("/"), arguments, options)
+
+
+def _opened(location: str, settings: Mapping[str, Any]) -> Any:
+    """Return the store of obstore behind a URL."""
+    import obstore.store
+
+    scheme, _, rest = location.partition("://")
+    store = next((kind.store for kind in _CLOUDS if scheme in kind.schemes), "HTTPStore")
+    if scheme in GOOGLE_SCHEMES:
+        scheme = "gs"
+    elif scheme in AZURE_SCHEMES and scheme != "abfss":
+        scheme = "abfs"  # before 0.9 a prefix is lost behind az://
+    return getattr(obstore.store, store).from_url(f"{scheme}://{rest}", **settings)
 
 
 def object_settings(location: str, options: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -268,27 +256,29 @@ def object_settings(location: str, options: Mapping[str, Any]) -> dict[str, Any]
         There is no such option; or the URL and the options name different accounts of Azure.
     """
     scheme = location.partition("://")[0]
-    kind = next((kind for schemes, kind in _SCHEMES if scheme in schemes), None)
-    if kind is None or find_spec("obstore") is None:
+    if find_spec("obstore") is None:
         return None
-    if kind == "HTTPStore":
+    if scheme in WEB_SCHEMES:
         return _bounded(dict(options), location, location) if options.keys() <= ANY_STORE else None
-    special = _OPTIONS[kind]
+    kind = next((kind for kind in _CLOUDS if scheme in kind.schemes), None)
+    if kind is None:
+        return None
     given = {name: value for name, value in options.items() if value is not None}
-    if kind == "S3Store" and special.words.keys() >= (client := given.get("client_kwargs", {})).keys():
-        given = {**{name: value for name, value in given.items() if name != "client_kwargs"}, **client}
-    if kind == "GCSStore":
+    if kind is _S3 and kind.words.keys() >= given.get("client_kwargs", {}).keys():
+        given |= given.pop("client_kwargs", {})
+    if kind is _GOOGLE:
         given.pop("project", None)  # gcsfs: the project that pays for a new bucket; no bucket is created here
         if given.get("token") in ("anon", "google_default"):
             given |= {"anon": True} if given.pop("token") == "anon" else {}
-    settings = {special.words.get(name, name): value for name, value in given.items()}
-    if not _has(kind, frozenset(settings.keys() - ANY_STORE)):
+    settings = {kind.words.get(name, name): value for name, value in given.items()}
+    if not _has(kind.store, frozenset(settings.keys() - ANY_STORE)):
         _refuse_unknown(kind, given, location)
         return None
-    if _is_for_fsspec(kind, settings, location, options) and find_spec(special.library) is not None:
+    if _is_for_fsspec(kind, settings, location, options) and find_spec(kind.library) is not None:
         return None
-    named = [settings[name] for name in _ENDPOINTS if name in settings]
-    endpoint = next(iter([*named, *(os.environ[name] for name in special.endpoints if os.environ.get(name))]), None)
+    variables = (os.environ.get(name) or None for name in kind.endpoints)
+    endpoints = (settings.get("endpoint"), settings.get("base_url"), *variables)
+    endpoint = next((each for each in endpoints if each is not None), None)
     if endpoint is not None and not _ADDRESS.match(str(endpoint)):
         raise UsageError(
             f"the endpoint {endpoint!r} is not a URL",
@@ -298,16 +288,13 @@ def object_settings(location: str, options: Mapping[str, Any]) -> dict[str, Any]
     return _bounded(settings, str(endpoint or ""), location)
 
 
-def _is_for_fsspec(kind: str, settings: dict[str, Any], location: str, options: Mapping[str, Any]) -> bool:
+def _is_for_fsspec(kind: _Kind, settings: dict[str, Any], location: str, options: Mapping[str, Any]) -> bool:
     """Return whether the library of fsspec, if it is installed, finds credentials that obstore does not."""
-    has_identity = any(name in settings for name in _OPTIONS[kind].identity) or any(
-        name in os.environ for name in _OPTIONS[kind].variables
-    )
-    if kind == "S3Store":
-        folder = os.path.expanduser("~/.aws")
-        has_profile = any(os.path.exists(f"{folder}/{name}") for name in ("credentials", "config"))
+    has_identity = bool(settings.keys() & set(kind.identity) or os.environ.keys() & set(kind.variables))
+    if kind is _S3:
+        has_profile = any(os.path.exists(os.path.expanduser(f"~/.aws/{name}")) for name in ("credentials", "config"))
         return not has_identity and (has_profile or "AWS_PROFILE" in os.environ)
-    if kind == "GCSStore":
+    if kind is _GOOGLE:
         # an emulator has the interface of gcsfs, and obstore does not know the variable
         is_emulated = "STORAGE_EMULATOR_HOST" in os.environ
         is_emulated &= not settings.keys() & {"base_url", "service_account", "service_account_key"}
@@ -326,18 +313,17 @@ def _is_for_fsspec(kind: str, settings: dict[str, Any], location: str, options: 
     return not has_identity and (is_any or (not is_named and "AZURE_STORAGE_CONNECTION_STRING" in os.environ))
 
 
-def _refuse_unknown(kind: str, options: Mapping[str, Any], location: str) -> None:
+def _refuse_unknown(kind: _Kind, options: Mapping[str, Any], location: str) -> None:
     """Refuse an option that neither obstore nor the library of fsspec has, which would ignore it."""
-    special = _OPTIONS[kind]
-    known = {*special.words, *special.words.values(), *special.others, *special.identity, *ANY_STORE}
-    if find_spec(special.library) is not None:
+    known = {*kind.words, *kind.words.values(), *kind.identity, *ANY_STORE}
+    if find_spec(kind.library) is not None:
         from fsspec import get_filesystem_class
 
         filesystem: Any = get_filesystem_class(location.partition("://")[0])
         known |= {name for each in filesystem.__mro__ for name in signature(each.__init__).parameters}
     for name in options:
-        if name not in known and not _has(kind, frozenset({name})):
-            raise no_such_option(name, known, location, special.library)
+        if name not in known and not _has(kind.store, frozenset({name})):
+            raise no_such_option(name, known, location, kind.library)
 
 
 def _bounded(settings: dict[str, Any], endpoint: str, location: str) -> dict[str, Any]:
@@ -368,15 +354,15 @@ def _check_values(settings: Mapping[str, Any], location: str) -> None:
 
 
 @cache
-def _has(kind: str, names: frozenset[str]) -> bool:
+def _has(store: str, names: frozenset[str]) -> bool:
     """Return whether a store of obstore has options of these names."""
     import obstore.store
     from obstore.exceptions import BaseError, UnknownConfigurationKeyError
 
     try:
-        getattr(obstore.store, kind)("bucket", **dict.fromkeys(names, "x"))
+        getattr(obstore.store, store)("bucket", **dict.fromkeys(names, "x"))
     except (UnknownConfigurationKeyError, TypeError):
         return False
     except BaseError:  # the value is meaningless, but the name is known
-        return True
+        pass
     return True
