@@ -13,12 +13,14 @@ from tests import samples
 from tests.places import Place
 
 
-def extension(folder: Path, name: str, *, version: str = "0.1.0", doc: str = "a series", knob: str = "knob") -> str:
+def extension(
+    folder: Path, name: str, *, version: str = "0.1.0", doc: str = "a series", knob: str = "knob", dtype: str = "uint8"
+) -> str:
     """Write an extension with one type, which is called as the namespace; return the path of the namespace."""
     folder.mkdir(parents=True, exist_ok=True)
     builder = NWBNamespaceBuilder(doc="made up", name=name, version=version, author="nobody", contact="no@where.org")
     builder.include_type("TimeSeries", namespace="core")
-    attributes = [NWBAttributeSpec(name=knob, doc="a knob", dtype="uint8")]
+    attributes = [NWBAttributeSpec(name=knob, doc="a knob", dtype=dtype)]
     spec = NWBGroupSpec(doc, neurodata_type_def=type_name(name), neurodata_type_inc="TimeSeries", attributes=attributes)
     builder.add_spec(f"{name}.extensions.yaml", spec)
     builder.export(f"{name}.namespace.yaml", outdir=str(folder))

@@ -5,12 +5,37 @@ from collections.abc import Iterable, Mapping
 from hdmf_zarr_backend.stores.base import Store
 
 
-class MemoryKeys(Store):
-    """The contract of `stores.base.Store` on a dict."""
+class Shelf(Store):
+    """A store with the five abstract methods, and nothing else."""
+
+    def __init__(self, location: str) -> None:
+        self.location = location
+        self.values: dict[str, bytes] = {}
+
+    def get(self, key: str) -> bytes | None:
+        return self.values.get(key)
+
+    def set(self, key: str, value: bytes) -> None:
+        self.values[key] = value
+
+    def delete(self, keys: Iterable[str]) -> None:
+        for key in keys:
+            self.values.pop(key, None)
+
+    def sizes(self, prefix: str) -> dict[str, int]:
+        start = f"{prefix}/" if prefix else ""
+        return {key: len(value) for key, value in self.values.items() if key.startswith(start)}
+
+    def exists(self) -> bool:
+        return bool(self.values)
+
+
+class MemoryKeys(Shelf):
+    """A store that notes its calls, which may fail."""
 
     def __init__(self, values: Mapping[str, bytes] | None = None, *, location: str = "/memory.zarr") -> None:
+        super().__init__(location)
         self.values = dict(values or {})
-        self.location = location
         self.calls: list[tuple[str, str]] = []
         """Operation and key, in order."""
         self.fails = lambda operation, key: None
@@ -22,24 +47,17 @@ class MemoryKeys(Store):
 
     def get(self, key: str) -> bytes | None:
         self._note("get", key)
-        return self.values.get(key)
+        return super().get(key)
 
     def set(self, key: str, value: bytes) -> None:
         assert type(value) is bytes
         self._note("set", key)
-        self.values[key] = value
+        super().set(key, value)
 
     def delete(self, keys: Iterable[str]) -> None:
         for key in keys:
             self._note("delete", key)
-            self.values.pop(key, None)
-
-    def sizes(self, prefix: str) -> dict[str, int]:
-        start = f"{prefix}/" if prefix else ""
-        return {key: len(value) for key, value in self.values.items() if key.startswith(start)}
-
-    def exists(self) -> bool:
-        return bool(self.values)
+            super().delete([key])
 
     def keys_set(self) -> list[str]:
         """Return the keys that were set, in order."""

@@ -17,7 +17,6 @@ import pytest
 
 import hdmf_zarr_backend
 from hdmf_zarr_backend import alias, errors, interop, zom
-from hdmf_zarr_backend.arrays.lazy import LazyArray
 from hdmf_zarr_backend.checks.findings import DAMAGE, REMARKS
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -197,13 +196,6 @@ def _ids(publics: list[Public]) -> list[str]:
     return [public.name for public in publics]
 
 
-@pytest.mark.parametrize("public", PUBLIC, ids=_ids(PUBLIC))
-def test_a_docstring_begins_with_a_sentence(public):
-    docstring = inspect.getdoc(public.value) or ""
-    first = docstring.split("\n\n", 1)[0]
-    assert re.match(r"[A-Z0-9`{].*[.:]$", first, re.DOTALL), first
-
-
 @pytest.mark.parametrize("public", CALLABLE, ids=_ids(CALLABLE))
 def test_parameters_and_return_values_are_documented(public):
     """In sections, or in the sentences before the sections."""
@@ -237,21 +229,3 @@ def test_every_raised_error_is_documented(public):
         error = public.value.__globals__.get(name, getattr(builtins, name, None))
         if isinstance(error, type):  # else a function that makes one
             assert documented & {cls.__name__ for cls in error.__mro__}, name
-
-
-#: Results of functions, and warnings, follow the rules of the function.
-LISTED = {f"{module.__name__}.{name}" for module in (hdmf_zarr_backend, alias, interop, zom) for name in module.__all__}
-SOURCED = [
-    public
-    for public in PUBLIC
-    if public.owner is None
-    and (public.name in LISTED or isinstance(public.value, FunctionType) or issubclass(public.value, LazyArray))
-    and public.value.__module__ != errors.__name__
-]
-
-
-@pytest.mark.parametrize("public", SOURCED, ids=_ids(SOURCED))
-def test_the_source_of_the_rules_is_documented(public):
-    """In the docstring itself, or in that of its module."""
-    module = importlib.import_module(public.value.__module__)
-    assert "Source: " in f"{public.value.__doc__}{module.__doc__}"

@@ -1,7 +1,7 @@
 """Each extension that ``CONTRIBUTING.md`` describes, made by its steps: a store, a codec, types, an encoding."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -23,10 +23,10 @@ from hdmf_zarr_backend.files.parser import ParsedFile, parse
 from hdmf_zarr_backend.formats import elements, registry, zarr2
 from hdmf_zarr_backend.model.elements import Element
 from hdmf_zarr_backend.model.nodes import Hierarchy, Node
-from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.memory import MemoryStore
 from hdmf_zarr_backend.stores.transaction import Change
 from hdmf_zarr_backend.transfer.writer import PlanWriter
+from tests.keystores import Shelf
 
 ROOT = Path(__file__).resolve().parents[1]
 NUMBERS = np.arange(1000, dtype="i4").reshape(100, 10)
@@ -46,31 +46,6 @@ def written(place: Any, root: GroupBuilder, zarr_format: int = 2) -> None:
 def read(place: Any, name: str) -> Any:
     with ZarrIO(place, "r") as io:
         return io.read_builder().datasets[name].data[:]
-
-
-class Shelf(Store):
-    """A store with the five abstract methods, and nothing else."""
-
-    def __init__(self, location: str) -> None:
-        self.location = location
-        self.values: dict[str, bytes] = {}
-
-    def get(self, key: str) -> bytes | None:
-        return self.values.get(key)
-
-    def set(self, key: str, value: bytes) -> None:
-        self.values[key] = value
-
-    def delete(self, keys: Iterable[str]) -> None:
-        for key in keys:
-            self.values.pop(key, None)
-
-    def sizes(self, prefix: str) -> dict[str, int]:
-        start = f"{prefix}/" if prefix else ""
-        return {key: len(value) for key, value in self.values.items() if key.startswith(start)}
-
-    def exists(self) -> bool:
-        return bool(self.values)
 
 
 @formats

@@ -4,16 +4,9 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import ExitStack
 from multiprocessing import get_context
-from pathlib import Path
 from typing import Any
 
 import pytest
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    """Return the files in a folder and below, by their paths."""
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-
 
 KINDS = ["threads", 2, "processes", "thread pool", "process pool", "dask"]
 

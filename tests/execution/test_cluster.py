@@ -21,7 +21,7 @@ from hdmf_zarr_backend.execution import executors
 from hdmf_zarr_backend.execution.executors import opened
 from hdmf_zarr_backend.options import WriteOptions
 from hdmf_zarr_backend.progress import Progress
-from tests.execution.conftest import contents
+from tests.places import stored_files
 
 pytest.importorskip("distributed")
 
@@ -84,7 +84,7 @@ def test_a_cluster_of_processes_makes_the_same_file(source, tmp_path, capsys):
         call = ["convert", "--scheduler", address, "--codec", "zlib", str(source), str(tmp_path / "a.zarr")]
         assert main(call) == 0, capsys.readouterr().err
     convert(source, tmp_path / "b.zarr", codec={"id": "zlib", "level": 4}, write_options=WriteOptions(executor=None))
-    assert contents(tmp_path / "a.zarr") == contents(tmp_path / "b.zarr")
+    assert stored_files(tmp_path / "a.zarr") == stored_files(tmp_path / "b.zarr")
     assert "2 groups, 3 datasets" in capsys.readouterr().out
 
 
@@ -123,7 +123,7 @@ def test_a_cluster_that_is_gone_is_told_and_what_is_done_goes_on_without_it(sour
     assert not (folder / "a.zarr").exists()
     convert(source, folder / "a.zarr", codec=codec, resume=True, write_options=here)
     convert(source, folder / "b.zarr", codec=codec, write_options=here)
-    assert contents(folder / "a.zarr") == contents(folder / "b.zarr")
+    assert stored_files(folder / "a.zarr") == stored_files(folder / "b.zarr")
 
 
 def test_a_scheduler_that_does_not_answer(source, tmp_path, monkeypatch, capsys):

@@ -16,7 +16,8 @@ from hdmf_zarr_backend import ZarrDataIO, ZarrIO, convert
 from hdmf_zarr_backend.comparison import compare
 from hdmf_zarr_backend.options import ReadOptions, WriteOptions
 from hdmf_zarr_backend.progress import Progress
-from tests.execution.conftest import KINDS, contents
+from tests.execution.conftest import KINDS
+from tests.places import stored_files
 from tests.trees import write_builder
 
 Find = Callable[[Any], Any]
@@ -32,7 +33,7 @@ def write(path: Path, executor: Any = None, /, progress: Progress | None = None,
     write_builder(
         path, root(**datasets), write_options=WriteOptions(executor=executor, progress=progress or Progress())
     )
-    return contents(path)
+    return stored_files(path)
 
 
 class Counting(Progress):
@@ -125,7 +126,7 @@ def test_iterators_of_misaligned_blocks_are_right(executors, tmp_path, kind, ste
         blocks = Pieces(step, is_reversed=is_reversed)
         # one chunk of 14 kB and what waits for one more may be in flight: every block has to wait for room
         io.write_builder(root(x=blocks))
-    assert contents(tmp_path / "other.zarr") == expected
+    assert stored_files(tmp_path / "other.zarr") == expected
     assert progress.by_path == {"/x": VALUES.nbytes}
     with ZarrIO(tmp_path / "other.zarr", "r") as io:
         assert np.array_equal(io.read_builder()["x"].data[:], VALUES)
@@ -151,7 +152,7 @@ def export(source: Path, target: Path, executor: Any, **options: Any) -> dict[st
         ZarrIO(target, "w", write_options=WriteOptions(executor=executor)) as io,
     ):
         io.export(src, **options)
-    return contents(target)
+    return stored_files(target)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -163,7 +164,7 @@ def test_an_export_from_zarr_is_the_same(executors, zarr_source, tmp_path, kind)
 
 def test_an_export_from_zarr_keeps_chunks_and_codecs(zarr_source, tmp_path):
     found = export(zarr_source, tmp_path / "b.zarr", SERIAL)
-    before = contents(zarr_source)
+    before = stored_files(zarr_source)
     chunks = [key for key in before if key.split("/")[0] in ("default", "chosen", "plain", "text") and ".z" not in key]
     assert len(chunks) > 60
     assert all(found[key] == before[key] for key in chunks)
@@ -182,7 +183,7 @@ def test_an_export_from_hdf5_is_the_same(executors, hdf5_source, tmp_path, kind)
             ZarrIO(tmp_path / name, "w", write_options=WriteOptions(executor=executor)) as io,
         ):
             io.export(src, cache_spec=False)
-    assert contents(tmp_path / "other.zarr") == contents(tmp_path / "serial.zarr")
+    assert stored_files(tmp_path / "other.zarr") == stored_files(tmp_path / "serial.zarr")
     with ZarrIO(tmp_path / "other.zarr", "r") as io:
         builder = io.read_builder()
         for name in ("gzip", "lzf", "contiguous"):
@@ -221,8 +222,8 @@ def test_there_and_back_is_the_same(executors, hdf5_source, tmp_path, kind, code
             write_options=WriteOptions(executor=who, progress=progress),
         )
         assert progress.done == progress.total > 5 * VALUES.nbytes
-    expected = contents(tmp_path / "serial.zarr")
-    assert contents(tmp_path / "other.zarr") == expected
+    expected = stored_files(tmp_path / "serial.zarr")
+    assert stored_files(tmp_path / "other.zarr") == expected
     assert sum(key.startswith("gzip/") for key in expected) > 10
     assert (tmp_path / "other.h5").read_bytes() == (tmp_path / "serial.h5").read_bytes()
     assert list(compare(hdf5_source, tmp_path / "other.h5")) == []

@@ -20,7 +20,8 @@ from hdmf_zarr_backend.errors import ChunkError, StoreError, WorkerLostError, Wr
 from hdmf_zarr_backend.execution.executors import runner
 from hdmf_zarr_backend.options import WriteOptions
 from hdmf_zarr_backend.progress import Progress
-from tests.execution.conftest import KINDS, contents, dask_client
+from tests.execution.conftest import KINDS, dask_client
+from tests.places import stored_files
 
 Find = Callable[[Any], Any]
 VALUES = np.random.default_rng(0).integers(-50, 50, (400_000, 16), dtype="i2")
@@ -186,7 +187,7 @@ def test_what_a_worker_of_dask_had_begun_is_done_by_another(large, tmp_path, das
     if target.endswith(".h5"):
         assert (tmp_path / target).read_bytes() == (tmp_path / f"serial-{target}").read_bytes()
     else:
-        assert contents(tmp_path / target) == contents(tmp_path / f"serial-{target}")
+        assert stored_files(tmp_path / target) == stored_files(tmp_path / f"serial-{target}")
 
 
 @pytest.mark.parametrize("kind", ["processes", "dask"])

@@ -86,7 +86,8 @@ def test_every_document_is_strict_json(written, tmp_path, zarr_format):
 @pytest.mark.parametrize(("zarr_format", "own", "whole"), [(2, ".zattrs", ".zmetadata"), (3, "zarr.json", "zarr.json")])
 def test_what_is_no_strict_json_is_noticed(written, tmp_path, zarr_format, own, whole):
     """Just the documents with such numbers, and the consolidated one, which holds them all."""
-    assert not_parsed(written(zarr_format, False), tmp_path / "js") == {whole, f"acquisition/probe/data/{own}"}
+    series = {f"acquisition/ndx-{name}/data/{own}" for name in ("probe", "arena")}
+    assert not_parsed(written(zarr_format, False), tmp_path / "js") == {whole, *series}
 
 
 def written_odd(path: Path, **options: Any) -> Path:

@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 import pytest
 from pynwb import NWBFile, get_type_map
-from pynwb.spec import NWBAttributeSpec, NWBDatasetSpec, NWBGroupSpec, NWBNamespaceBuilder
 
 from hdmf_zarr_backend.arrays.lazy import LazyArray
 from hdmf_zarr_backend.errors import UsageError
 from hdmf_zarr_backend.interop import tensorstore_spec
 from tests import samples
+from tests.extensions import extension, type_name
 from tests.interop.exchange import arrays_in, ask
 from tests.interop.test_nczarr import netcdf
 from tests.javascript import run_node, zarrita_folder
@@ -33,31 +33,13 @@ Found = dict[str, Any]
 
 def extended_nwbfile(folder: Path) -> tuple[NWBFile, Any]:
     """Return the rich file with containers of two extensions that are made up, and the types that it takes."""
-    type_map = get_type_map()
-    for name, inherited in (("ndx-probe", "TimeSeries"), ("ndx-arena", "NWBDataInterface")):
-        made_up = NWBNamespaceBuilder(
-            doc="made up", name=name, version="0.1.0", author="nobody", contact="no@where.org"
-        )
-        made_up.include_type(inherited, namespace="core")
-        made_up.add_spec(
-            f"{name}.extensions.yaml",
-            NWBGroupSpec(
-                doc="made up",
-                neurodata_type_def=name.removeprefix("ndx-").title(),
-                neurodata_type_inc=inherited,
-                attributes=[NWBAttributeSpec(name="knob", doc="a knob", dtype="int32")],
-                datasets=[NWBDatasetSpec(doc="corners", name="corners", dtype="float64", shape=(None, 2))],
-            ),
-        )
-        made_up.export(f"{name}.namespace.yaml", outdir=str(folder))
-        type_map.load_namespaces(str(folder / f"{name}.namespace.yaml"))
-    nwbfile = samples.rich_nwbfile()
-    probe, arena = (type_map.get_dt_container_cls(name.title(), f"ndx-{name}") for name in ("probe", "arena"))
-    corners = np.arange(8.0).reshape(4, 2)
-    # the resolution is unknown, and an attribute of the data
-    series = {"data": [1.0, 2.0], "unit": "m", "rate": 1.0, "resolution": math.nan}
-    nwbfile.add_acquisition(probe(name="probe", knob=1, corners=corners, **series))
-    nwbfile.add_acquisition(arena(name="arena", knob=2, corners=corners))
+    type_map, nwbfile = get_type_map(), samples.rich_nwbfile()
+    for name in ("ndx-probe", "ndx-arena"):
+        type_map.load_namespaces(extension(folder, name, dtype="int32"))
+        made = type_map.get_dt_container_cls(type_name(name), name)
+        series = {"data": [1.0, 2.0], "unit": "m", "rate": 1.0, "knob": 1}
+        # the resolution is unknown, and an attribute of the data
+        nwbfile.add_acquisition(made(name=name, resolution=math.nan, **series))
     return nwbfile, type_map
 
 

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from hdmf_zarr_backend.errors import ZarrBackendError
-from hdmf_zarr_backend.stores.base import Store
+from tests.keystores import Shelf
 from tests.machine.machine import FileMachine, LocalSetup, Setup, ZipSetup
 from tests.servers import S3Server
 
@@ -83,29 +83,12 @@ def test_long_histories_on_a_server(zarr_format, s3):
     run(S3Setup(zarr_format, s3), HISTORIES // 500, start=secrets.randbelow(2**31))
 
 
-class Toy(Store):
+class Toy(Shelf):
     """A store of a plain dict."""
 
     def __init__(self, values: dict[str, bytes]) -> None:
+        super().__init__(f"toy://{id(values)}")
         self.values = values
-        self.location = f"toy://{id(values)}"
-
-    def get(self, key: str) -> bytes | None:
-        return self.values.get(key)
-
-    def set(self, key: str, value: bytes) -> None:
-        self.values[key] = value
-
-    def delete(self, keys: Iterable[str]) -> None:
-        for key in keys:
-            self.values.pop(key, None)
-
-    def sizes(self, prefix: str) -> dict[str, int]:
-        start = f"{prefix}/" if prefix else ""
-        return {key: len(value) for key, value in self.values.items() if key.startswith(start)}
-
-    def exists(self) -> bool:
-        return bool(self.values)
 
 
 class LosesPuts(Toy):
