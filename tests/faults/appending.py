@@ -76,7 +76,7 @@ def write_before(place: Any, zarr_format: int, **options: Any) -> None:
         io.write_builder(builder)
 
 
-def append(place: Any, variant: str, **options: Any) -> None:
+def append(place: Any, variant: str, *, write: Callable[[Any, Any], None] = ZarrIO.write, **options: Any) -> None:
     """Append to the file."""
     with ZarrIO(place, "a", manager=get_manager(), **options) as io:
         root = io.read()
@@ -103,7 +103,7 @@ def append(place: Any, variant: str, **options: Any) -> None:
         new.add_column("flags", "of nothing", data=[True, False] * 2)
         new.add_column("ends", "a copy of what is rewritten in the same change", data=table["ragged_index"].data)
         root.add_container(new)
-        io.write(root)
+        write(io, root)
 
 
 def said(place: Any, mode: str = "r", **options: Any) -> dict[str, Any]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import math
 import random
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Literal
+from typing import Literal, get_args
 
-from hdmf_zarr_backend.errors import StoreRefusedError, StoreUnreachableError
+from hdmf_zarr_backend.errors import StoreFullError, StoreRefusedError, StoreUnreachableError
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.journal import JOURNAL
 
@@ -17,6 +18,15 @@ Step = tuple[str, bytes | None]
 """A key and its new value; None: it is deleted. The key ``""`` is a wait for the disk."""
 
 SYNC: Step = ("", None)
+
+
+Kind = Literal["killed", "refused", "lost", "gone", "away", "stopped"]
+"""What happens at an operation: the process is ``killed``, or the put is ``refused``. Its answer is ``lost``; the store
+is ``gone`` from then on, or ``away`` once it is done; Ctrl-C has ``stopped`` the process after it.
+"""
+KINDS: tuple[Kind, ...] = get_args(Kind)
+_DONE = ("lost", "away", "stopped")
+_FOR_GOOD = ("killed", "gone", "away")
 
 
 class Killed(BaseException):
@@ -32,13 +42,17 @@ class Steps(Store):
         What is stored.
     log : list of Step
         What was changed.
+    room : float
+        How many bytes it can hold.
     """
+
+    room = math.inf
 
     def __init__(
         self,
         values: Mapping[str, bytes] = {},
         at: int = 0,
-        kind: Literal["killed", "refused", "lost", "gone"] = "killed",
+        kind: Kind = "killed",
     ) -> None:
         self.values = dict(values)
         self.location = f"object://{id(self):x}"
@@ -47,32 +61,39 @@ class Steps(Store):
         self.kind = kind
 
     def get(self, key: str) -> bytes | None:
-        if self.kind in ("killed", "gone") and 0 < self.at <= len(self.log):
-            self._fail()
+        self._answer()
         return self.values.get(key)
 
+    def _answer(self) -> None:
+        if self.kind in _FOR_GOOD and 0 < self.at <= len(self.log):
+            self._fail()
+
     def _fail(self) -> None:
-        if self.kind == "killed":
-            raise Killed
+        if self.kind in ("killed", "stopped"):
+            raise Killed if self.kind == "killed" else KeyboardInterrupt
         if self.kind == "refused":
             raise StoreRefusedError("not allowed", store=self.location)
         raise StoreUnreachableError("no answer", store=self.location)
 
     def _change(self, step: Step) -> None:
-        self.log.append(step)
-        number = len(self.log)
-        is_over = number >= self.at > 0 if self.kind in ("killed", "gone") else number == self.at
-        if is_over and self.kind != "lost":
-            self.log.pop()
-            self.log.append(SYNC)  # counts, but changes nothing
-            self._fail()
-        apply(self.values, step)
-        if is_over:
+        self._answer()
+        is_now = len(self.log) + 1 == self.at
+        is_done = not is_now or self.kind in _DONE
+        self.log.append(step if is_done else SYNC)  # counts, but changes nothing
+        if is_done:
+            apply(self.values, step)
+        if is_now:
             self._fail()
 
     def set(self, key: str, value: bytes) -> None:
         assert type(value) is bytes
+        if self.room < math.inf and len(value) - len(self.values.get(key, b"")) > self.room - self.size():
+            raise StoreFullError("no space is left", store=self.location)
         self._change((key, value))
+
+    def size(self) -> int:
+        """Return how many bytes are stored."""
+        return sum(map(len, self.values.values()))
 
     def delete(self, keys: Iterable[str]) -> None:
         for key in keys:
@@ -84,6 +105,7 @@ class Steps(Store):
             self.log.append(SYNC)
 
     def sizes(self, prefix: str) -> dict[str, int]:
+        self._answer()
         start = f"{prefix}/" if prefix else ""
         return {key: len(value) for key, value in self.values.items() if key.startswith(start)}
 

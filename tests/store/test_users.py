@@ -3,48 +3,58 @@
 from __future__ import annotations
 
 import itertools
+import math
+import os
+import re
+import subprocess
+import sys
+import tempfile
 import tracemalloc
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 import pytest
 from hdmf.common import DynamicTable, ElementIdentifiers, VectorData, VectorIndex, get_manager
 
-from hdmf_zarr_backend import ZarrDataIO, ZarrIO, consolidate, repair, upgrade
+from hdmf_zarr_backend import ZarrDataIO, ZarrIO, consolidate, convert, repair, upgrade
 from hdmf_zarr_backend.arrays import edits as edits_module
-from hdmf_zarr_backend.errors import FormatsDifferWarning, IncompleteStoreError, JournalWarning, StoreError
+from hdmf_zarr_backend.errors import StoreError, StoreFullError
 from hdmf_zarr_backend.interop.nczarr import add_nczarr
 from hdmf_zarr_backend.stores import transaction
 from hdmf_zarr_backend.stores.base import Abilities
-from hdmf_zarr_backend.stores.journal import JOURNAL, LAST_RECORD, recover
+from hdmf_zarr_backend.stores.journal import JOURNAL, LAST_RECORD, LastRecord, Record, recover
+from tests import trees
 from tests.faults import appending
-from tests.hostile import seeds
-from tests.store.steps import Killed, State, Steps, states
+from tests.store.places import UNFINISHED, Act, Cell, Disk, Memory, Queue, bucket, count, some
+from tests.store.steps import KINDS, Killed, State, Steps, states
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::hdmf_zarr_backend.errors.FormatsDifferWarning", "ignore::hdmf_zarr_backend.errors.JournalWarning"
+)
 
 FORMATS = (2, 3, "both")
-SAID: dict[tuple[Any, int | None], Any] = {}
-
-
-def said(values: State, zarr_format: int | None) -> Any:
-    """Return what readers of a format find, "refused" for an error that says that the file is not complete."""
-    key = (frozenset(values.items()), zarr_format)
-    if key not in SAID:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", JournalWarning)
-            warnings.simplefilter("ignore", FormatsDifferWarning)
-            try:
-                SAID[key] = appending.said(values, zarr_format=zarr_format)
-            except IncompleteStoreError:
-                SAID[key] = "refused"
-    return SAID[key]
+VALUES = ("/numbers/growing", -1.0)
+"""What is assigned to an array, chunk by chunk."""
 
 
 def of_the_file(values: State) -> State:
     """Return what is not a part of a journal; there is none, or the last record of a change that is over."""
-    assert {key for key in values if key.startswith(JOURNAL)} <= {LAST_RECORD}
-    return {key: value for key, value in values.items() if not key.startswith(JOURNAL)}
+    left = {key: values[key] for key in values if not key.startswith("../") and not UNFINISHED.fullmatch(key)}
+    assert {key for key in left if key.startswith(JOURNAL)} <= {LAST_RECORD}
+    return {key: value for key, value in left.items() if not key.startswith(JOURNAL)}
+
+
+def check_records(values: State) -> None:
+    """Check that what is written is what is read: a record that is not blocks the file."""
+    for key, value in values.items():
+        if key.startswith(JOURNAL) and not key.startswith(f"{JOURNAL}.old") and not key.endswith(".partial"):
+            kind: Any = LastRecord if key == LAST_RECORD else Record
+            assert kind.decode(value, "").encode() == value
 
 
 def is_of_3(key: str) -> bool:
@@ -52,55 +62,56 @@ def is_of_3(key: str) -> bool:
     return key.endswith("zarr.json") or "/c/" in key
 
 
-def in_turn(before: State, after: State) -> list[State]:
-    """Return what a file of both formats is before its format 2 changes, before its format 3 follows, and then."""
+def in_turn(before: State, after: State, cell: Cell) -> list[State]:
+    """Return what is complete: a file that is changed as a whole, or first its format 2, and then its format 3."""
+    if cell not in IN_TURN:
+        return [before, after]
     middle = {key: value for key, value in after.items() if not is_of_3(key)}
     return [before, {**middle, **{key: value for key, value in before.items() if is_of_3(key)}}, after]
 
 
-def check_killed(
-    before: State, user: Callable[[Steps], None], formats: tuple[int | None, ...], overwrites: Any, *, twice: bool
-) -> int:
+def check_killed(place: Memory, before: State, user: Act, cell: Cell, *, every: int = 1, overwrites: Any = None) -> int:
     """Kill a user at each step, and the recovery of what it leaves; return how many cases that were.
 
-    ``twice``: it changes format 2, and then format 3, each as a whole.
+    What is found after ``every`` so many steps is recovered, and so for the steps of the recovery.
     """
-    store = Steps(before)
-    user(store)
-    after = of_the_file(store.values)
-    whole = in_turn(before, after) if twice else [before, after]
+    killed = place.run(before, user)
+    after = of_the_file(killed[-1])
+    whole = in_turn(before, after, cell)
     assert after != before
-    assert {key for key in store.values if key.startswith(JOURNAL)} == set()
-    cases = 0
+    assert not [key for key in killed[-1] if key.startswith(JOURNAL)]
+    formats = (None, 3) if cell.zarr_format == "both" else (None,)
     found: dict[int | None, list[str]] = {number: [] for number in formats}
-    outcomes = []
-    for values in states(before, store.log):
-        recovered = Steps(values)
-        recover(recovered)
-        final = of_the_file(recovered.values)
+    outcomes, cases = [], 0
+    for values in some(killed, every):
+        check_records(values)
+        recovered = place.run(values, recover)
+        final = of_the_file(recovered[-1])
         outcomes.append(whole.index(final))
         for number in formats:
-            found[number].append(_seen(values, number, before, after, overwrites))
-            assert found[number][-1] != "new" or said(final, None) == said(after, None)
-        for state in states(values, recovered.log):
-            again = Steps(state)
-            recover(again)
-            assert of_the_file(again.values) == final
+            found[number].append(_seen(place, values, number, before, after, overwrites))
+            assert found[number][-1] != "new" or place.said(final, None) == place.said(after, None)
+        for state in some(recovered, every, place.recoveries):
+            assert of_the_file(place.run(state, recover)[-1]) == final
             cases += 1
+    count(cell, place, "killed", len(outcomes))
+    count(cell, place, "recovery killed", cases)
     assert outcomes == sorted(outcomes)
-    assert {*outcomes} == {whole.index(state) for state in whole}
-    order = {"old": 0, "refused": 1, "new": 2}
+    assert {0, len(whole) - 1} <= {*outcomes}
     for number in formats:
-        if said(before, number) != said(after, number):
-            assert sorted(found[number], key=order.__getitem__) == found[number], found[number]
+        if place.said(before, number) != place.said(after, number):
+            assert sorted(found[number], key=ORDER.__getitem__) == found[number], found[number]
     return cases
 
 
-def _seen(values: State, number: int | None, before: State, after: State, overwrites: Any) -> str:
-    result = said(values, number)
+ORDER = {"old": 0, "refused": 1, "new": 2}
+
+
+def _seen(place: Memory, values: State, number: int | None, before: State, after: State, overwrites: Any) -> str:
+    result = place.said(values, number)
     if result == "refused":
         return "refused"
-    old, new = said(before, number), said(after, number)
+    old, new = place.said(before, number), place.said(after, number)
     if overwrites is not None and result not in (old, new):
         path, value = overwrites
         assert set(result[path][1]) <= {*old[path][1], *new[path][1], value}
@@ -123,27 +134,30 @@ def files() -> dict[Any, State]:
     return made
 
 
-@pytest.fixture(autouse=True)
-def _bounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(edits_module, "WAITING_BYTES", edits_module.WAITING_BYTES)
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A local folder, in memory where the system has such: thousands of files are made in it."""
+    memory = "/dev/shm"  # noqa: S108 - the folder has a name of its own
+    with tempfile.TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else None) as path:
+        yield Path(path)
 
 
-def readers(number: Any) -> tuple[int | None, ...]:
-    return (None, 3) if number == "both" else (None,)
+def check_append(place: Memory, before: State, variant: str, number: Any, **options: Any) -> int:
+    user = "hidden rewrite" if appending.is_marked(variant, 3 if number == "both" else number) else "append"
+    overwrites = VALUES if variant == "values" else None
+    cell = Cell(user, number)
+    return check_killed(place, before, lambda store: append(store, variant), cell, overwrites=overwrites, **options)
 
 
-@pytest.mark.parametrize("batch", [transaction.BATCH_BYTES, 1])
-@pytest.mark.parametrize(("number", "variant"), [*itertools.product(("both", 2, 3), appending.VARIANTS)], ids=str)
-def test_an_append(files, monkeypatch, number, variant, batch):
-    monkeypatch.setattr(transaction, "BATCH_BYTES", batch)
-    overwrites = ("/numbers/growing", -1.0) if variant == "values" else None
-    cases = check_killed(
-        files[number], lambda store: appending.append(store, variant), readers(number), overwrites, twice=False
-    )
-    assert cases > 100
+def append(store: Any, variant: str, **options: Any) -> None:
+    waiting = edits_module.WAITING_BYTES
+    try:
+        appending.append(store, variant, **options)
+    finally:
+        edits_module.WAITING_BYTES = waiting
 
 
-def without_consolidated(values: State) -> State:
+def without_documents(values: State) -> State:
     """Return a file of format 2 that needs repair: documents and a scalar are in the consolidated document only."""
     return _without(values, "numbers/.zattrs", "table/.zgroup")
 
@@ -163,111 +177,319 @@ def with_newer_2(values: State) -> State:
 def with_other_rows(values: State) -> State:
     """Return a file of both formats in which a program that knows format 2 only has added rows, with longer text."""
     store = Steps({key: value for key, value in values.items() if not is_of_3(key)})
-    appending.append(store, "wider rows")
+    append(store, "wider rows")
     return {**values, **of_the_file(store.values)}
 
 
-def opened(store: Steps) -> None:
+def opened(store: Any) -> None:
     with ZarrIO(store, "a"):
         pass
 
 
 def changed_text(values: State) -> State:
     """Return a file whose documents another program has changed, and not the consolidated one."""
-    return {**values, "numbers/.zattrs": values["numbers/.zattrs"].replace(b"one column", b"another")}
+    key = "numbers/.zattrs" if ".zmetadata" in values else "numbers/zarr.json"
+    return {**values, key: values[key].replace(b"one column", b"another")}
 
 
-USERS: dict[str, tuple[Any, Callable[[State], State], Callable[[Steps], Any]]] = {
-    "upgrade": (2, dict, upgrade),
-    "upgrade, keep": (2, dict, lambda store: upgrade(store, keep=True)),
-    "upgrade, keep, newer": ("both", with_newer_2, lambda store: upgrade(store, keep=True)),
-    "upgrade, drop 2": ("both", dict, lambda store: upgrade(store, drop=2)),
-    "upgrade, drop 3": ("both", dict, lambda store: upgrade(store, drop=3)),
-    "upgrade, drop 3, without its root": (
-        "both",
-        lambda values: _without(values, "zarr.json"),
-        lambda store: upgrade(store, drop=3),
-    ),
-    "nczarr": (2, dict, add_nczarr),
-    "nczarr of both": ("both", dict, add_nczarr),
-    "consolidate": (2, changed_text, lambda store: consolidate(store, forget=True)),
-    "consolidate of both": ("both", changed_text, lambda store: consolidate(store, forget=True)),
-    "consolidate of both, other rows": (
-        "both",
-        lambda values: changed_text(with_other_rows(values)),
-        lambda store: consolidate(store, forget=True),
-    ),
-    "repair": (2, without_consolidated, repair),
-    "repair of both": ("both", without_consolidated, repair),
-    "repair, newer 2": ("both", with_newer_2, repair),
-    "repair, other rows": ("both", with_other_rows, repair),
-    "derive": ("both", with_newer_2, opened),
+def without_zarr_json(values: State) -> State:
+    return _without(values, "zarr.json")
+
+
+def without_documents_of_3(values: State) -> State:
+    return _without(values, "numbers/zarr.json", "table/words/zarr.json")
+
+
+def consolidated(store: Any) -> None:
+    consolidate(store, forget=True)
+
+
+def kept(store: Any) -> None:
+    upgrade(store, keep=True)
+
+
+def dropped_3(store: Any) -> None:
+    upgrade(store, drop=3)
+
+
+USERS: dict[Cell, tuple[Callable[[State], State], Act]] = {
+    Cell("upgrade", 2): (dict, upgrade),
+    Cell("upgrade --keep", 2): (dict, kept),
+    Cell("upgrade --keep, newer", "both"): (with_newer_2, kept),
+    Cell("drop 2", "both"): (dict, lambda store: upgrade(store, drop=2)),
+    Cell("drop 3", "both"): (dict, dropped_3),
+    Cell("drop 3, without its root", "both"): (without_zarr_json, dropped_3),
+    Cell("NCZarr", 2): (dict, add_nczarr),
+    Cell("NCZarr", "both"): (dict, add_nczarr),
+    Cell("consolidate", 2): (changed_text, consolidated),
+    Cell("consolidate", 3): (changed_text, consolidated),
+    Cell("consolidate", "both"): (changed_text, consolidated),
+    Cell("consolidate, other rows", "both"): (lambda values: changed_text(with_other_rows(values)), consolidated),
+    Cell("repair", 2): (without_documents, repair),
+    Cell("repair", 3): (without_documents_of_3, repair),
+    Cell("repair", "both"): (without_documents, repair),
+    Cell("repair, newer 2", "both"): (with_newer_2, repair),
+    Cell("repair, other rows", "both"): (with_other_rows, repair),
+    Cell("derive", "both"): (with_newer_2, opened),
 }
-IN_TURN = {"consolidate of both", "consolidate of both, other rows"}
+IN_TURN = {Cell("consolidate", "both"), Cell("consolidate, other rows", "both")}
 """Users that change format 2, and then make format 3 like it."""
+EACH = pytest.mark.parametrize("cell", USERS, ids=lambda cell: "-".join(map(str, cell)))
+EACH_APPEND = pytest.mark.parametrize(
+    ("number", "variant"), [*itertools.product(("both", 2, 3), appending.VARIANTS)], ids=str
+)
 
 
-@pytest.mark.parametrize("name", USERS)
-@pytest.mark.filterwarnings("ignore::hdmf_zarr_backend.errors.FormatsDifferWarning")
-def test_other_changes(files, name):
-    number, damage, user = USERS[name]
-    check_killed(damage(files[number]), user, readers(number), None, twice=name in IN_TURN)
+@EACH_APPEND
+@pytest.mark.parametrize("batch", [transaction.BATCH_BYTES, 1])
+def test_an_append(files, monkeypatch, number, variant, batch):
+    monkeypatch.setattr(transaction, "BATCH_BYTES", batch)
+    assert check_append(Memory(), files[number], variant, number) > 100
+    check_append(Queue(), files[number], variant, number, every=7)
 
 
+@EACH
+def test_other_changes(files, cell):
+    damage, user = USERS[cell]
+    check_killed(Memory(), damage(files[cell.zarr_format]), user, cell)
+    check_killed(Queue(), damage(files[cell.zarr_format]), user, cell, every=7)
+
+
+@EACH_APPEND
+def test_an_append_on_a_disk(files, folder, number, variant):
+    check_append(Disk(folder), files[number], variant, number, every=25)
+
+
+@EACH
+def test_other_changes_on_a_disk(files, folder, cell):
+    damage, user = USERS[cell]
+    check_killed(Disk(folder), damage(files[cell.zarr_format]), user, cell, every=25)
+
+
+@pytest.mark.parametrize("variant", ["rows", "wider", "values"])
 @pytest.mark.parametrize("number", FORMATS)
-def test_a_new_file(number):
-    store = Steps()
-    with ZarrIO(store, "w", zarr_format=number) as io:
-        io.write_builder(seeds.tree())
-    for values in [*states({}, store.log)][1:]:
-        for zarr_format in readers(number):
-            assert said(values, zarr_format) in ("refused", said(store.values, zarr_format))
+def test_an_append_on_a_server(files, number, variant):
+    with bucket() as place:
+        check_append(place, files[number], variant, number, every=20)
+
+
+@EACH
+def test_other_changes_on_a_server(files, cell):
+    damage, user = USERS[cell]
+    with bucket() as place:
+        check_killed(place, damage(files[cell.zarr_format]), user, cell, every=20)
+
+
+# ---- new files ------------------------------------------------------------------------------------------------------
+
+
+def tree_of(value: int) -> Any:
+    """Return the builders of a file in which everything is ``value``."""
+    numbers = ZarrDataIO(np.full((8, 3), value, "i2"), chunks=(4, 3))
+    return trees.root(trees.group("g", trees.dataset("n", numbers)), trees.dataset("words", [str(value)] * 5), v=value)
+
+
+def check_new(place: Memory, cell: Cell, before: State, make: Act, *, every: int = 1) -> None:
+    """Kill a writer of a new file at each step, and then the next one: nothing is mixed, and the file is made."""
+    readers = (None, 3) if cell.zarr_format == "both" else (None,)
+    states_of = place.run(before, make)
+    done = states_of[-1]
+    cases = 0
+    for values in some(states_of, every):
+        for number in readers:
+            assert place.said(values, number) in ("refused", place.said(before, number), place.said(done, number))
+        again = place.run(values, make)
+        stopped = some(again, every, place.recoveries)
+        for state in stopped:
+            for number in readers:
+                assert place.said(state, number) in ("refused", place.said(before, number), place.said(done, number))
+        cases += len(stopped)
+        assert place.said(again[-1], None) == place.said(done, None) != place.said(before, None)
+        assert again[-1].keys() == done.keys()
+    count(cell, place, "killed", len(some(states_of, every)))
+    count(cell, place, "the next one killed", cases)
+
+
+def written(value: int, zarr_format: Any) -> Act:
+    def make(store: Any) -> None:
+        with ZarrIO(store, "w", zarr_format=zarr_format) as io:
+            io.write_builder(tree_of(value))
+
+    return make
+
+
+@pytest.mark.parametrize("is_over", [False, True], ids=["new", "over an old file"])
+@pytest.mark.parametrize("number", FORMATS)
+@pytest.mark.parametrize("where", ["memory", "queue", "disk", "disk without exchange", "zip", "s3"])
+def test_a_new_file(folder, where, number, is_over):
+    with ExitStack() as stack:
+        place = {
+            "memory": Memory,
+            "queue": Queue,
+            "disk": lambda: Disk(folder),
+            "disk without exchange": lambda: Disk(folder, exchanges=False),
+            "zip": lambda: Disk(folder, "a.zarr.zip"),
+            "s3": lambda: stack.enter_context(bucket()),
+        }[where]()
+        before = place.run({}, written(1, number))[-1] if is_over else {}
+        every = {"memory": 2, "queue": 2}.get(where, 7)
+        check_new(place, Cell("write", number), before, written(2, number), every=every)
+
+
+@pytest.mark.parametrize("exchanges", [True, False], ids=["exchange", "two renames"])
+@pytest.mark.parametrize("is_over", [False, True], ids=["new", "over an old file"])
+@pytest.mark.parametrize("number", FORMATS)
+def test_a_conversion_that_is_resumed(folder, number, is_over, exchanges):
+    with h5py.File(folder / "a.h5", "w") as file:
+        for name in ("a", "b"):
+            file[name] = np.full((6, 2), 2)
+        file.create_dataset("c", data=np.full((60, 2), 2), chunks=(20, 2))
+    place = Disk(folder, exchanges=exchanges)
+
+    def make(store: Any) -> None:
+        convert(folder / "a.h5", store.folder, zarr_format=number, resume=True, overwrite=True, check=False)
+
+    before = place.run({}, written(1, number))[-1] if is_over else {}
+    check_new(place, Cell("resume", number), before, make, every=7)
 
 
 # ---- operations that fail -------------------------------------------------------------------------------------------
 
+FAILED = (Killed, StoreError, KeyboardInterrupt)
+KIND = pytest.mark.parametrize("kind", KINDS)
 
-def check_failing(before: State, user: Callable[[Steps], Any], kind: Any, every: int, *, twice: bool = False) -> int:
+
+def check_failing(before: State, user: Act, cell: Cell, kind: Any, every: int) -> None:
     """Let an operation of a user fail, or lose its answer: the change is there, or undone with an error."""
     store = Steps(before)
     user(store)
-    after, count = store.values, len(store.log)
-    whole = in_turn(before, of_the_file(after))[: 1 + twice]
-    for at in range(1, count + 1, every):
+    after = store.values
+    whole = in_turn(before, of_the_file(after), cell)[:-1]
+    steps = some(range(1, len(store.log) + 1), every)
+    for at in steps:
         store = Steps(before, at, kind)
-        has_failed = False
+        message = None
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
                 user(store)
-            except (Killed, StoreError) as error:
-                has_failed, message = True, str(error)
+            except FAILED as error:
+                message = str(error)
         store.at = 0
-        if kind in ("refused", "lost") and has_failed:
+        if kind in ("refused", "lost") and message is not None:
             assert of_the_file(store.values) in whole
-            assert not twice or of_the_file(store.values) != whole[1] or "`zarrio repair` updates format 3" in message
+            assert of_the_file(store.values) == before or "`zarrio repair` updates format 3" in message
         recover(store)
         final = of_the_file(store.values)
         assert sorted(final) in map(sorted, [*whole, after])  # new objects have other ids
-        assert has_failed or sorted(final) == sorted(after)
-        assert not has_failed or final in whole or kind in ("killed", "gone")
-    return count // every
+        assert message is not None or sorted(final) == sorted(after)
+        assert message is None or final in whole or kind not in ("refused", "lost")
+    count(cell, Memory(), kind, len(steps))
 
 
-@pytest.mark.parametrize("kind", ["killed", "refused", "lost", "gone"])
-@pytest.mark.parametrize("number", FORMATS)
-def test_an_append_that_fails(files, number, kind):
-    assert check_failing(files[number], lambda store: appending.append(store, "wider"), kind, every=5) > 5
+@KIND
+@EACH_APPEND
+def test_an_append_that_fails(files, number, variant, kind):
+    check_failing(files[number], lambda store: append(store, variant), Cell("append", number), kind, every=9)
 
 
-@pytest.mark.parametrize("kind", ["killed", "refused", "lost", "gone"])
-@pytest.mark.parametrize("name", [name for name in USERS if name != "derive"])
-@pytest.mark.filterwarnings("ignore::hdmf_zarr_backend.errors.FormatsDifferWarning")
-def test_other_changes_that_fail(files, monkeypatch, name, kind):
+@KIND
+@EACH
+def test_other_changes_that_fail(files, monkeypatch, cell, kind):
     monkeypatch.setattr(transaction, "BATCH_BYTES", 1)
-    number, damage, user = USERS[name]
-    twice = name in IN_TURN
-    check_failing(damage(files[number]), user, kind, every=1 if twice else 5, twice=twice)
+    damage, user = USERS[cell]
+    check_failing(damage(files[cell.zarr_format]), user, cell, kind, every=3 if cell in IN_TURN else 9)
+
+
+@EACH_APPEND
+def test_an_append_to_a_disk_that_is_full(files, number, variant):
+    before, most = files[number], 0
+    for values in Memory().run(before, lambda store: append(store, variant)):
+        most = max(most, sum(map(len, values.values())))
+    sizes = some(range(sum(map(len, before.values())), most + 200, 100), 20)
+    refused = 0
+    for room in sizes:
+        store = Steps(before)
+        store.room = room
+        try:
+            append(store, variant)
+        except StoreFullError as error:
+            if hasattr(error, "__notes__"):  # new chunks have the space of the consolidated document, which is hidden
+                assert appending.is_marked(variant, 3 if number == "both" else number)
+                store.room = math.inf
+                recover(store)
+            assert of_the_file(store.values) == before
+            refused += 1
+    assert 0 < refused < len(sizes)
+    count(Cell("append", number), Memory(), "full", len(sizes))
+
+
+class Twice:
+    """A write that is repeated with the same io if it fails, when the store answers again.
+
+    Attributes
+    ----------
+    between : dict or None
+        What is stored between the two.
+    done : int
+        How many operations there were before.
+    """
+
+    def __init__(self, store: Steps) -> None:
+        self._store = store
+        self.between: State | None = None
+        self.done = 0
+
+    def __call__(self, io: Any, root: Any) -> None:
+        """Write once, or twice."""
+        try:
+            io.write(root)
+        except FAILED:
+            self._store.at = 0
+            self.between, self.done = dict(self._store.values), len(self._store.log)
+            io.write(root)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "killed"])
+@EACH_APPEND
+def test_a_write_that_failed_is_repeated_with_the_same_io_and_killed(files, number, variant, kind):
+    """If the first one is in the file in spite of its error, the second is refused: it would undo what it found."""
+    before, cases = files[number], 0
+    store = Steps(before)
+    append(store, variant)
+    after = Memory().said(store.values, None)
+    for at in some(range(1, len(store.log) + 1), 9):
+        store = Steps(before, at, kind)
+        twice, is_refused = Twice(store), False
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                append(store, variant, write=twice)
+            except (StoreError, KeyboardInterrupt):  # also from a value that is written early
+                is_refused = True
+        if twice.between is None:
+            continue
+        recover(first := Steps(twice.between))
+        ends = [of_the_file(first.values), of_the_file(store.values)]
+        for values in states(twice.between, store.log[twice.done :]):
+            recover(second := Steps(values))
+            assert of_the_file(second.values) in ends
+            cases += 1
+        assert Memory().said(ends[1], None) == after or is_refused
+        assert ends[0] == (ends[1] if is_refused else before)
+    count(Cell("append", number), Memory(), f"{kind}, repeated, killed", cases)
+
+
+# ---- all steps ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_all_steps():
+    command = [sys.executable, "-m", "tests.store"]
+    done = subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+    (cases,) = re.findall(r"^([\d,]+) cases", done.stdout, re.MULTILINE)
+    assert int(cases.replace(",", "")) > 8_300
 
 
 # ---- memory ---------------------------------------------------------------------------------------------------------

@@ -479,9 +479,9 @@ class JournalledChange(Change):
 
     def hide(self, mark: Root, documents: Mapping[str, bytes]) -> None:
         with self._mutex:
-            self._writer.lock.check()  # as a commit: the mark takes the consolidated document away
             differing = self._record(documents, mark=mark)
             self._queue.drain()
+            self._writer.lock.check()  # as a commit: the mark takes the consolidated document away
             set_mark(self._store, mark)
             self._stored_root |= mark
             self._put_documents(differing)
