@@ -6,9 +6,9 @@ import copy
 import functools
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,7 @@ from hdmf_zarr_backend.arrays.codecs import ChunkCodec, reading_codec
 from hdmf_zarr_backend.arrays.fills import fill_array
 from hdmf_zarr_backend.arrays.growth import FEW
 from hdmf_zarr_backend.arrays.objects import Array, Elements
-from hdmf_zarr_backend.arrays.selection import Axis, AxisPart, copy_part, full_mask, is_plain, normalise
+from hdmf_zarr_backend.arrays.selection import Axis, Overlap, copy_part, full_mask, normalise, overlaps
 from hdmf_zarr_backend.arrays.shards import ShardReader
 from hdmf_zarr_backend.arrays.stored_chunks import opened_chunk, stored_chunk
 from hdmf_zarr_backend.errors import ChunkError, MetadataError, StoreError, ZarrBackendError, at
@@ -29,6 +29,8 @@ from hdmf_zarr_backend.model.nodes import join
 from hdmf_zarr_backend.model.stored import StoredArray
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.json_text import load
+
+Index = tuple[int, ...]
 
 FETCHED_BYTES = 2**27
 """Decoded bytes of the chunks that are fetched together from a remote store; `FETCHED_CHUNKS` bounds their number.
@@ -41,32 +43,31 @@ BLOCKWISE_BYTES = 2**20
 """A smaller chunk is always decoded completely."""
 
 
-class ChangedChunks(Protocol):
-    """Chunks that were changed and are not written yet."""
-
-    def chunk(self, path: str, index: tuple[int, ...]) -> Array | None:
-        """Return the changed chunk, None if it is unchanged."""
-
-
 class ChunkReader:
-    """Reads selections of one array."""
+    """Reads selections of one array.
+
+    Attributes
+    ----------
+    changed : callable, optional
+        Returns the chunk at an index if it was changed and is not written yet, else None.
+    """
 
     def __init__(self, store: Store, path: str, array: StoredArray, cache: ChunkCache) -> None:
         self.store = store
         self.path = path
         self.array = array
         self._cache = cache
-        self.edits: ChangedChunks | None = None
+        self.changed: Callable[[Index], Array | None] | None = None
         self._codec_inputs: Any = (None, None)
         self._rules = store.read_rules
         self._allowed: Any = None
         self._codec: ChunkCodec | None = None  # made on use: an array is looked at whose codec is not known
         self._is_remote = store.abilities.is_remote
         self._opens = array.shards is None and store.opens_values
-        self._fetched_chunks: dict[tuple[int, ...], bytes | None] = {}
+        self._fetched_chunks: dict[Index, bytes | None] = {}
         self._shards = None if array.shards is None else ShardReader(store, path, array)
 
-    def _stored(self, index: tuple[int, ...]) -> bytes | None:
+    def _stored(self, index: Index) -> bytes | None:
         """Return the stored bytes of the chunk at ``index``, None if it is not stored."""
         if self._allowed is not self.array.chunks:
             self._check_chunk()
@@ -128,44 +129,34 @@ class ChunkReader:
             return values
         self._check_selection(axes)
         result = np.empty(tuple(axis.length for axis in axes), self.codec.dtype)
-        parts = [list(axis.parts(chunk)) for axis, chunk in zip(axes, self.array.chunks, strict=True)]
-        combinations: Iterator[Sequence[AxisPart]] = itertools.product(*parts)
-        if self._is_remote and math.prod(map(len, parts)) > 1:
-            count = self._at_once(FETCHED_BYTES)
-            while batch := list(itertools.islice(combinations, count)):
-                indices = [tuple(part[0] for part in combination) for combination in batch]
-                self._fetched(indices)._read_into(batch, result)
-        else:
-            self._read_into(combinations, result)
+        for reader, batch in self._fetching(overlaps(axes, self.array.chunks), FETCHED_BYTES):
+            for part in batch:
+                if not (reader._load_blocks(part, result) or reader._load_into(part, result)):
+                    copy_part(reader.chunk(part.chunk), part.inner, result, part.outer)
         return result.reshape(tuple(axis.length for axis in axes if not axis.drop))
 
-    def _at_once(self, nbytes: int) -> int:
-        """Return the number of chunks that are fetched together, for so many decoded bytes; one if it is local."""
-        chunk_bytes = max(1, math.prod(self.array.chunks) * self.codec.dtype.itemsize)
-        return max(1, min(nbytes // chunk_bytes, FETCHED_CHUNKS)) if self._is_remote else 1
+    def _fetching(self, parts: Iterator[Overlap], nbytes: int) -> Iterator[tuple[ChunkReader, Iterable[Overlap]]]:
+        """Yield parts of a selection with their reader; from a remote store, as many together as have ``nbytes``."""
+        if not self._is_remote:
+            yield self, parts
+            return
+        count = max(1, min(nbytes // max(1, math.prod(self.array.chunks) * self.dtype.itemsize), FETCHED_CHUNKS))
+        while batch := list(itertools.islice(parts, count)):
+            yield self._fetched([part.chunk for part in batch]) if len(batch) > 1 else self, batch
 
-    def chunks(self, indices: Iterable[tuple[int, ...]], nbytes: int) -> Iterator[tuple[tuple[int, ...], Array]]:
-        """Yield chunks with their indices; those of a remote store are fetched together, up to ``nbytes`` decoded."""
-        rest, count = iter(indices), self._at_once(nbytes)
-        while batch := list(itertools.islice(rest, count)):
-            reader = self._fetched(batch) if count > 1 else self
-            for index in batch:
-                yield index, reader.chunk(index)
+    def chunks(self, nbytes: int, wanted: Callable[[Index], bool]) -> Iterator[tuple[Index, Array]]:
+        """Yield the chunks that are wanted, with their indices; of a remote store, ``nbytes`` are fetched together."""
+        parts = overlaps(normalise((), self.array.shape), self.array.chunks)
+        for reader, batch in self._fetching((part for part in parts if wanted(part.chunk)), nbytes):
+            for part in batch:
+                yield part.chunk, reader.chunk(part.chunk)
 
-    def _read_into(self, combinations: Iterable[Sequence[AxisPart]], result: Array) -> None:
-        for combination in combinations:
-            index = tuple(part[0] for part in combination)
-            if self._load_blocks(index, combination, result) or self._load_into(index, combination, result):
-                continue
-            chunk = self.chunk(index)
-            copy_part(chunk, [part[1] for part in combination], result, [part[2] for part in combination])
-
-    def _fetched(self, indices: list[tuple[int, ...]]) -> ChunkReader:
+    def _fetched(self, indices: list[Index]) -> ChunkReader:
         """Return a reader that holds the stored bytes of those of some chunks that are not decoded already."""
         names = {index: join(self.path, self.array.chunk_name(index)) for index in indices}
         missing = [index for index in indices if self._cache.get(names[index]) is None]
-        if self.edits is not None:
-            missing = [index for index in missing if self.edits.chunk(self.path, index) is None]
+        if self.changed is not None:
+            missing = [index for index in missing if self.changed(index) is None]
         reader = copy.copy(self)
         if self._shards is not None:
             reader._fetched_chunks = self._shards.get_many(missing)
@@ -174,34 +165,34 @@ class ChunkReader:
             reader._fetched_chunks = {index: found.get(names[index]) for index in missing}
         return reader
 
-    def _load_into(self, index: tuple[int, ...], combination: Sequence[AxisPart], result: Array) -> bool:
+    def _load_into(self, part: Overlap, result: Array) -> bool:
         """Decode a completely selected chunk straight into ``result``, uncached; return False if that is impossible."""
-        if not self.codec.decodes_in_place or self.edits is not None:
+        if not self.codec.decodes_in_place or self.changed is not None:
             return False
-        target = _direct_target(combination, result, self.array.chunks)
+        target = _direct_target(part, result, self.array.chunks)
         if target is None:
             return False
-        key = join(self.path, self.array.chunk_name(index))
-        if self._cache.get(key) is not None or (data := self._stored(index)) is None:
+        key = join(self.path, self.array.chunk_name(part.chunk))
+        if self._cache.get(key) is not None or (data := self._stored(part.chunk)) is None:
             return False
-        self._decoded(index, data, out=target)
+        self._decoded(part.chunk, data, out=target)
         return True
 
-    def _load_blocks(self, index: tuple[int, ...], combination: Sequence[AxisPart], result: Array) -> bool:
+    def _load_blocks(self, part: Overlap, result: Array) -> bool:
         """Decode the blocks of a large chunk that hold the selected rows; return False if that is impossible.
 
         A completely selected chunk is read this way too where possible, so that cached blocks are not read again.
         """
-        rows = combination[0][1] if combination else None
+        rows = part.inner[0] if part.inner else None
         if not self._has_blocks or not isinstance(rows, slice) or rows.step not in (None, 1):
             return False
         first, stop, _ = rows.indices(self.array.chunks[0])
-        key = join(self.path, self.array.chunk_name(index))
+        index, key = part.chunk, join(self.path, self.array.chunk_name(part.chunk))
         is_complete = stop - first >= self.array.chunks[0]
         if self._cache.get(key) is not None or (is_complete and not self._opens):
             return False
         shape = (stop - first, *self.array.chunks[1:])
-        target = _direct_target(combination, result, shape)
+        target = _direct_target(part, result, shape)
         read = np.empty(shape, self.codec.dtype) if target is None else target
         flat = read.reshape(-1).view(np.uint8)
         with ExitStack() as files:
@@ -212,12 +203,11 @@ class ChunkReader:
             except ChunkError as error:
                 raise self._explained(error) from error.__cause__
         if target is None:
-            inner = [slice(None), *(part[1] for part in combination[1:])]
-            copy_part(read, inner, result, [part[2] for part in combination])
+            copy_part(read, (slice(None), *part.inner[1:]), result, part.outer)
         return True
 
     def _read_range(
-        self, out: npt.NDArray[np.uint8], start: int, index: tuple[int, ...], stored: Callable[[], BloscBlocks | None]
+        self, out: npt.NDArray[np.uint8], start: int, index: Index, stored: Callable[[], BloscBlocks | None]
     ) -> bool:
         """Fill ``out`` with the decoded bytes of a chunk that begin at ``start``; return False if it has no blocks.
 
@@ -235,7 +225,7 @@ class ChunkReader:
             self._cache.put(key, known, BLOCKS)
         return True
 
-    def _stored_blocks(self, index: tuple[int, ...], key: str, files: ExitStack) -> BloscBlocks | None:
+    def _stored_blocks(self, index: Index, key: str, files: ExitStack) -> BloscBlocks | None:
         """Return the blocks of a chunk. If it has none, decode it and put it into the cache, and return None.
 
         If the store opens values, the blocks read from an open file, which ``files`` closes.
@@ -256,7 +246,7 @@ class ChunkReader:
     @property
     def _has_blocks(self) -> bool:
         """Whether part of a chunk is cheaper than the complete chunk: chunks are large, and their store is local."""
-        if self._is_remote or self.edits is not None or not self.codec.has_blocks:
+        if self._is_remote or self.changed is not None or not self.codec.has_blocks:
             return False
         return math.prod(self.array.chunks) * self.codec.dtype.itemsize >= BLOCKWISE_BYTES
 
@@ -280,7 +270,7 @@ class ChunkReader:
     def _single_chunk(self, axes: list[Axis]) -> Array | None:
         """Return a new array if the selection is a complete array that is stored as one chunk, None otherwise."""
         array = self.array
-        if array.shape != array.chunks or self.codec.is_object or 0 in array.shape or self.edits is not None:
+        if array.shape != array.chunks or self.codec.is_object or 0 in array.shape or self.changed is not None:
             return None
         if any(a.drop or a.indices is not None or (a.start, a.stop, a.step) != (0, n, 1)
                for a, n in zip(axes, array.shape, strict=True)):  # fmt: skip
@@ -293,7 +283,7 @@ class ChunkReader:
         array = self.array
         index = (position // array.chunks[0], *(0 for _ in array.shape[1:]))
         key = join(self.path, array.chunk_name(index))
-        if self.edits is not None or array.shape[1:] != array.chunks[1:] or self._cache.get(key) is not None:
+        if self.changed is not None or array.shape[1:] != array.chunks[1:] or self._cache.get(key) is not None:
             raise LookupError(key)
         split: Elements | None = self._cache.get(key, ELEMENTS)
         if split is None:
@@ -311,7 +301,7 @@ class ChunkReader:
         except ValueError as error:
             raise LookupError(key) from error
 
-    def _row(self, position: int, index: tuple[int, ...], stored: Callable[[], bytes | None]) -> list[Any] | None:
+    def _row(self, position: int, index: Index, stored: Callable[[], bytes | None]) -> list[Any] | None:
         """Return one row from its block of the chunk at ``index``, None if it has to be decoded with its chunk.
 
         ``stored`` returns the stored bytes of the chunk; it is called only when its block is not cached.
@@ -332,10 +322,10 @@ class ChunkReader:
         except (ChunkError, UnicodeDecodeError, ValueError):
             return None  # decoding the chunk raises the error
 
-    def chunk(self, index: tuple[int, ...]) -> Array:
+    def chunk(self, index: Index) -> Array:
         """Return the complete decoded chunk at ``index``; the caller must not change it."""
         key = join(self.path, self.array.chunk_name(index))
-        if self.edits is not None and (changed := self.edits.chunk(self.path, index)) is not None:
+        if self.changed is not None and (changed := self.changed(index)) is not None:
             return changed
         chunk: Array | None = self._cache.get(key)
         if chunk is None:
@@ -349,7 +339,7 @@ class ChunkReader:
         if self._shards is not None:
             self._shards.forget()
 
-    def _decoded(self, index: tuple[int, ...], data: bytes | None, *, out: Array | None = None) -> Array:
+    def _decoded(self, index: Index, data: bytes | None, *, out: Array | None = None) -> Array:
         """Return a chunk as `decode` does; if its shard was replaced meanwhile, read the index again."""
         try:
             return self.decode(index, data, out=out)
@@ -363,7 +353,7 @@ class ChunkReader:
         out[...] = chunk
         return out
 
-    def decode(self, index: tuple[int, ...], data: bytes | None, *, out: Array | None = None) -> Array:
+    def decode(self, index: Index, data: bytes | None, *, out: Array | None = None) -> Array:
         """Return the chunk at ``index`` from its stored bytes; if they are None, the chunk of the fill value.
 
         ``out``, a C-contiguous array of the chunk's shape, receives the values if the codec decodes in place.
@@ -378,7 +368,8 @@ class ChunkReader:
                         remedy='Restore it, or read with missing_chunks="fill".',
                         remedy_cli="Restore it, or convert it with `zarrio convert --missing-chunks fill`.",
                     )
-                if self.edits is None and (outdated := _error_of_absent(self.store, self.path, self.array)) is not None:
+                outdated = None if self.changed is not None else _error_of_absent(self.store, self.path, self.array)
+                if outdated is not None:
                     raise outdated
                 return fill_array(self.array, self.codec.dtype, self.array.chunks)
             most = self._rules.limits.max_object_bytes
@@ -387,22 +378,23 @@ class ChunkReader:
         except ZarrBackendError as error:
             raise self._explained(error) from error.__cause__
 
-    def _named(self, index: tuple[int, ...]) -> str:
+    def _named(self, index: Index) -> str:
         return f"the chunk {self.array.chunk_name(index)!r}"
 
     def _explained(self, error: ZarrBackendError) -> ZarrBackendError:
         """Return an error with its place, or that of an array that was changed while it was open."""
-        if isinstance(error, ChunkError) and self.edits is None:
+        if isinstance(error, ChunkError) and self.changed is None:
             error = _error_of_undecodable(self.store, self.path, self.array) or error
         error.locate(self.store, self.path)
         return error
 
 
-def _direct_target(combination: Sequence[AxisPart], result: Array, shape: tuple[int, ...]) -> Array | None:
+def _direct_target(part: Overlap, result: Array, shape: Index) -> Array | None:
     """Return the part of ``result`` that a decoder can fill with values of ``shape``, None if they must be copied."""
-    if not all(map(is_plain, combination)):
-        return None
-    target = result[tuple(part[2] for part in combination)]
+    for positions in part.outer:
+        if not isinstance(positions, slice) or positions.step not in (None, 1):
+            return None
+    target = result[part.outer]
     return target if target.shape == shape and target.flags.c_contiguous else None
 
 
@@ -435,7 +427,7 @@ def _error_of_absent(store: Store, path: str, array: StoredArray) -> StoreError 
 
 def _error_of_undecodable(store: Store, path: str, array: StoredArray) -> StoreError | None:
     """Return the error for a chunk that does not decode because its array was changed, None if it was not."""
-    known: tuple[tuple[int, ...], Any] = array.chunks, array.data_type
+    known: tuple[Index, Any] = array.chunks, array.data_type
     if array.original is not None:
         known = zarr3.stated_chunks(array.original.document)
     stored = _stated_now(store, path, array)
@@ -448,7 +440,7 @@ def _error_of_undecodable(store: Store, path: str, array: StoredArray) -> StoreE
     return StoreError(f"the array was given {what} while it was open", remedy="Open the file again.")
 
 
-def _stated_now(store: Store, path: str, array: StoredArray) -> tuple[tuple[int, ...], Any] | None:
+def _stated_now(store: Store, path: str, array: StoredArray) -> tuple[Index, Any] | None:
     """Return chunks and data type in the document of an array as it is now, None if it is absent or damaged."""
     name = zarr2.ARRAY if array.original is None else zarr3.DOCUMENT
     key = join(path, name)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import itertools
 import typing
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -12,9 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from hdmf_zarr_backend.arrays.edits import Edits
-from hdmf_zarr_backend.arrays.growth import larger_chunks
 from hdmf_zarr_backend.arrays.lazy import LazyArray
-from hdmf_zarr_backend.arrays.selection import Axis, normalise, positions
+from hdmf_zarr_backend.arrays.selection import Axis, copy_part, normalise, overlaps
 from hdmf_zarr_backend.errors import ModeError, UsageError, ValueRefusedError, at
 from hdmf_zarr_backend.formats.casting import cast, cast_text, to_bytes, to_text
 from hdmf_zarr_backend.formats.elements import stored_text
@@ -80,9 +78,8 @@ class EditableArray(LazyArray):
     def __init__(self, edits: Edits, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._edits = edits
-        self._reader = edits.shards.reader_of(self._reader)
-        self._reader.edits = edits
-        edits.datasets[self.path] = self.node
+        self._reader = edits.opened(self._reader, self.node)
+        self._reader.changed = functools.partial(edits.chunk, self.path)
 
     def __reduce__(self) -> Any:
         raise TypeError("an array that is open for changes stays in its process; open the file for reading elsewhere")
@@ -166,14 +163,7 @@ class EditableArray(LazyArray):
         shape = tuple(new_shape[0]) if len(new_shape) == 1 and isinstance(new_shape[0], (tuple, list)) else new_shape
         shape = tuple(int(n) for n in shape)
         self._check_shape(shape)
-        if any(n < m for n, m in zip(shape, self.shape, strict=True)):
-            self._edits.cut(self._reader, shape)
-        chunks = larger_chunks(self.node.stored, self._reader.codec.dtype, shape)
-        if chunks is not None:
-            self._edits.rechunk(self._reader, chunks)
-        before = self.node.stored.grid
-        self.node.stored.shape = shape
-        self._edits.grow(self._reader, before)
+        self._edits.resize(self._reader, shape)
 
     def _check_shape(self, shape: tuple[int, ...]) -> None:
         """Refuse a shape with another number of axes, or beyond maxshape."""
@@ -226,18 +216,11 @@ class EditableArray(LazyArray):
         return cast(data, dtype, same_kind=True)
 
     def _assign(self, axes: list[Axis], values: Array) -> None:
-        reader = self._reader
-        parts = [list(axis.parts(chunk)) for axis, chunk in zip(axes, self.node.stored.chunks, strict=True)]
-        for combination in itertools.product(*parts):
-            index = tuple(part[0] for part in combination)
-            held = self._edits.chunk(reader.path, index)
-            chunk = held if held is not None else reader.chunk(index).copy()
-            outer = np.ix_(*(positions(p[2], n) for p, n in zip(combination, values.shape, strict=True)))
-            inner = np.ix_(*(positions(p[1], n) for p, n in zip(combination, chunk.shape, strict=True)))
-            chunk[inner] = values[outer]
-            self._edits.put(reader, index, chunk)
-        if 0 not in values.shape:
-            self._edits.grow(reader)
+        for part in overlaps(axes, self.node.stored.chunks):
+            held = self._edits.chunk(self.path, part.chunk)
+            chunk = held if held is not None else self._reader.chunk(part.chunk).copy()
+            copy_part(values, part.outer, chunk, part.inner)
+            self._edits.put(self._reader, part.chunk, chunk)
 
 
 def _object_array(data: Any, ndim: int) -> Array:

@@ -20,12 +20,11 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from hdmf_zarr_backend.arrays.changed_shards import ChangedShards
 from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
 from hdmf_zarr_backend.arrays.chunks import ChunkReader
 from hdmf_zarr_backend.arrays.fills import fill_array
-from hdmf_zarr_backend.arrays.growth import for_long_texts, set_fields, wider_fields
-from hdmf_zarr_backend.arrays.shards import shard_grid, shard_of
+from hdmf_zarr_backend.arrays.growth import for_long_texts, larger_chunks, set_fields, wider_fields
+from hdmf_zarr_backend.arrays.shards import WaitingShards, shard_grid, shard_of
 from hdmf_zarr_backend.errors import StoreError, at
 from hdmf_zarr_backend.formats.zarr3 import has_records
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, join
@@ -39,8 +38,6 @@ __all__ = ["DeferredReference", "Edits"]
 Array = npt.NDArray[Any]
 Encode = Callable[[Any], Any]
 Index = tuple[int, ...]
-ChunkId = tuple[str, Index]
-"""Path of an array, and index of a chunk, or of a shard when shards are written."""
 
 WAITING_BYTES = 64 * 2**20
 """Largest number of bytes of changed chunks in memory, without those that are only cut."""
@@ -82,6 +79,143 @@ class Metadata(Protocol):
         """Return the documents that refuse readers while the file has neither its old nor its new state."""
 
 
+class _ChangedArray:
+    """The changes of one array.
+
+    Attributes
+    ----------
+    reader : ChunkReader
+        Reads the array as it is now.
+    node : Dataset
+        Its metadata as they are now.
+    before : tuple of int
+        The number of chunks along each axis as it is stored.
+    chunks : dict
+        The changed chunks, decoded.
+    cut : dict
+        Of those that are only cut, the shape of the array which cuts them.
+    removed : set
+        The chunks that were cut off.
+    early : set
+        The changed chunks that are written already.
+    shards : WaitingShards, optional
+        The changed chunks of a sharded array, encoded, until their shards are written.
+    narrow : tuple, optional
+        Where elements become larger: a reader of the stored chunks, and the new type.
+    is_replaced : bool
+        Whether all its chunks are rewritten, with larger elements or as larger chunks.
+    """
+
+    def __init__(self, reader: ChunkReader, node: Dataset[Attributes]) -> None:
+        self.reader = reader
+        self.node = node
+        self.path = reader.path
+        self.before: Index = reader.array.grid
+        self.chunks: dict[Index, Array] = {}
+        self.cut: dict[Index, Index] = {}
+        self.removed: set[Index] = set()
+        self.early: set[Index] = set()
+        self.narrow: tuple[ChunkReader, np.dtype[Any]] | None = None
+        self.is_replaced = False
+        self.shards = self._no_shards()
+
+    def _no_shards(self) -> WaitingShards | None:
+        array = self.reader.array
+        if array.shards is None:
+            return None
+        return WaitingShards(self.reader.store, self.path, array, shard_grid(array, self.before))
+
+    def forget(self) -> None:
+        """Forget what was decoded, and what waits for its shard."""
+        self.reader.forget(self.path)
+        if self.shards is not None:
+            self.shards.close()
+            self.shards = self._no_shards()
+
+    def chunk(self, index: Index, *, is_marked: bool) -> Array | None:
+        """Return a changed chunk, None if that in the store is up to date, as all are in a file that ``is_marked``."""
+        chunk = self.chunks.get(index)
+        if chunk is not None:
+            return chunk
+        if index in self.removed:
+            return self.fill()
+        waiting = None if self.shards is None else self.shards.waiting(index)
+        if waiting is not None:
+            return self.reader.decode(index, waiting)
+        if self.narrow is None or index in self.early or is_marked:
+            return None
+        old, dtype = self.narrow
+        return old.chunk(index).astype(dtype)
+
+    def fill(self) -> Array:
+        """Return a chunk of fill values."""
+        return fill_array(self.reader.array, self.reader.codec.dtype, self.reader.array.chunks)
+
+    def indices(self) -> Iterable[Index]:
+        """Return the indices of all chunks."""
+        return itertools.product(*map(range, self.reader.array.grid))
+
+    def key(self, index: Index) -> str:
+        """Return the key of a chunk or a shard."""
+        return join(self.path, self.reader.array.chunk_name(index))
+
+    def is_new(self, index: Index) -> bool:
+        """Return whether a chunk is outside of the stored array."""
+        return not _is_inside(index, self.before)
+
+    def is_new_shard(self, shard: Index) -> bool:
+        """Return whether a shard is outside of the stored array."""
+        return not _is_inside(shard, shard_grid(self.reader.array, self.before))
+
+    def is_late(self, index: Index) -> bool:
+        """Return whether readers of the new shape find the same in the stored chunk, and those of the old one more."""
+        shape = None if self.is_replaced else self.cut.get(index)
+        return shape is not None and all(n <= m for n, m in zip(self.reader.array.shape, shape, strict=True))
+
+    def changed_shards(self, *, are_full: bool = False) -> list[Index]:
+        """Return the shards with chunks that wait, inside of the present shape.
+
+        With ``are_full``, only those all of whose chunks wait, except at the end of the first axis, where the array may
+        grow.
+        """
+        if self.shards is None:
+            return []
+        grid = shard_grid(self.reader.array)
+        changed = [shard for shard in sorted(self.shards.shards()) if _is_inside(shard, grid)]
+        if are_full:
+            changed = [shard for shard in changed if shard[0] + 1 < grid[0] and self.shards.is_full(shard)]
+        return changed
+
+    def may_be_early(self) -> dict[Index, Array]:
+        """Return the chunks that may be written before the rest, because the stored metadata stay correct.
+
+        Readers of the old shape need what is cut off, and references may not have a path yet.
+        """
+        if self.reader.codec.dtype.hasobject:
+            return {}
+        return {
+            index: chunk
+            for index, chunk in self.chunks.items()
+            if index not in self.cut and (not self.is_replaced or self.is_new(index))
+        }
+
+    def without_values(self) -> list[Index]:
+        """Return the new chunks without values, and those cut off from a shard that stays.
+
+        They are stored too, since an absent chunk counts as damage.
+        """
+        array = self.reader.array
+        missing: list[Index] = []
+        if any(n > m for n, m in zip(array.grid, self.before, strict=True)):
+            known = self.chunks.keys() | self.early
+            missing = [index for index in self.indices() if self.is_new(index) and index not in known]
+        if array.shards is not None:
+            grid = shard_grid(array)
+            stored = (index for index in sorted(self.removed) if not self.is_new(index) or index in self.early)
+            missing += [index for index in stored if _is_inside(shard_of(array, index), grid)]
+        return missing
+
+
 class Edits:
     """The changed chunks and shapes of one file.
 
@@ -89,16 +223,10 @@ class Edits:
     ----------
     writer : Writer
         The writer of the file.
-    changed : dict
-        ``{path: node}`` of the datasets whose document changes.
-    datasets : dict
-        ``{path: node}`` of the datasets that are open for changes.
     is_marked : bool
         Whether the root refuses readers.
     has_failed : bool
         Whether the last write failed and was undone.
-    shards : ChangedShards
-        The changed chunks of sharded arrays, encoded, until their shards are written.
     is_closed : bool
         Whether the file is closed, so that nothing more would be written.
     gate : RLock
@@ -113,19 +241,10 @@ class Edits:
         self._metadata = metadata
         self.writer = writer
         self._change: Change | None = None
-        self._chunks: dict[ChunkId, Array] = {}
-        self._readers: dict[str, ChunkReader] = {}
-        self._removed: set[ChunkId] = set()
-        self._replaced: set[str] = set()
-        self._narrow: dict[str, tuple[ChunkReader, np.dtype[Any]]] = {}
-        self._cut: dict[ChunkId, tuple[int, ...]] = {}
-        self._grids: dict[str, Index] = {}
-        self._early: set[ChunkId] = set()
+        self._open: dict[str, tuple[ChunkReader, Dataset[Attributes]]] = {}
+        self._arrays: dict[str, _ChangedArray] = {}
         self._bytes = 0
         self._is_lost = False
-        self.changed: dict[str, Dataset[Attributes]] = {}
-        self.datasets: dict[str, Dataset[Attributes]] = {}
-        self.shards = ChangedShards(store)
         self.is_marked = False
         self.has_failed = False
         self.is_closed = False
@@ -144,249 +263,140 @@ class Edits:
         """Whether something may have been written that is neither committed nor undone."""
         return self._change is not None and self._change.is_open
 
+    @property
+    def changed(self) -> dict[str, Dataset[Attributes]]:
+        """``{path: node}`` of the datasets that have changed, and wait to be written."""
+        return {path: array.node for path, array in self._arrays.items()}
+
+    # ---- changing ---------------------------------------------------------------------------------------------------
+
+    def opened(self, reader: ChunkReader, node: Dataset[Attributes]) -> ChunkReader:
+        """Return the one reader of an array, which forgets what is rewritten."""
+        if reader.path not in self._open or self._open[reader.path][0].array is not reader.array:
+            self._open[reader.path] = reader, node
+        return self._open[reader.path][0]
+
+    def _changed(self, reader: ChunkReader) -> _ChangedArray:
+        """Return the changes of an array, none of them at first. Call it before its shape changes."""
+        if reader.path not in self._arrays:
+            self._arrays[reader.path] = _ChangedArray(*self._open[reader.path])
+        return self._arrays[reader.path]
+
     def chunk(self, path: str, index: Index) -> Array | None:
         """Return the changed chunk at ``index``, None if it is unchanged."""
-        if (path, index) in self._chunks:
-            return self._chunks[path, index]
-        if (path, index) in self._removed:
-            return _fill(self._readers[path])
-        waiting = self.shards.chunk(path, index)
-        # a marked file has its chunks in their new form
-        is_narrow = waiting is None and path in self._narrow and (path, index) not in self._early and not self.is_marked
-        return self._widened_chunk(path, index) if is_narrow else waiting
+        array = self._arrays.get(path)
+        return None if array is None else array.chunk(index, is_marked=self.is_marked)
 
-    def put(self, reader: ChunkReader, index: Index, chunk: Array, *, cut: Index | None = None) -> None:
-        """Keep a changed chunk, which may only be ``cut``: that is the shape of the array which cuts it."""
-        chunk_id = (reader.path, index)
-        self._drop(chunk_id)
-        self._chunks[chunk_id] = chunk
-        self._removed.discard(chunk_id)
-        self._readers[reader.path] = reader
-        if cut is not None:
-            self._cut[chunk_id] = cut
-            return
+    def put(self, reader: ChunkReader, index: Index, chunk: Array) -> None:
+        """Keep a changed chunk."""
+        array = self._changed(reader)
+        self._drop(array, index)
+        array.chunks[index] = chunk
+        array.removed.discard(index)
         self._bytes += _size(chunk)
         if self._bytes > WAITING_BYTES and not chunk.dtype.hasobject:
             self._write_early()
 
-    def _drop(self, chunk_id: ChunkId) -> None:
-        chunk = self._chunks.pop(chunk_id, None)
-        is_cut = self._cut.pop(chunk_id, None) is not None
-        if chunk is not None and not is_cut:
+    def _drop(self, array: _ChangedArray, index: Index) -> None:
+        chunk = array.chunks.pop(index, None)
+        if array.cut.pop(index, None) is None and chunk is not None:
             self._bytes -= _size(chunk)
 
-    def _write_early(self) -> None:
-        """Write the changed chunks that may be written before `flush`, and forget them; only complete shards."""
-        chunks = {chunk_id: chunk for chunk_id, chunk in self._chunks.items() if self._may_be_written(chunk_id, chunk)}
-        try:
-            self._early.update(chunks)
-            plain = self._without_sharded(chunks)
-            full = self.shards.full()
-            self._expect(full)
-            self._write_chunks(plain)
-            self.shards.write(full, self.change)
-            self.change.drain()
-        except BaseException as error:
-            self.undo(error)
-            raise
-        for chunk_id in chunks:
-            self._drop(chunk_id)
+    def resize(self, reader: ChunkReader, shape: Index) -> None:
+        """Change the shape of an array: elements beyond it have the fill value if it grows again.
 
-    def _may_be_written(self, chunk_id: ChunkId, chunk: Array) -> bool:
-        """Return whether a chunk may be written before `flush`, because the stored metadata stay correct."""
-        stays_correct = chunk_id[0] not in self._replaced or self._is_new(chunk_id)
-        # readers of the old shape need what is cut off, and references may not have a path yet
-        return stays_correct and chunk_id not in self._cut and not chunk.dtype.hasobject
-
-    def _without_sharded(self, chunks: dict[ChunkId, Array]) -> dict[ChunkId, Array]:
-        """Encode those of ``chunks`` that are in shards, and add them to `shards`; return the others."""
-        plain = {}
-        for (path, index), chunk in chunks.items():
-            reader = self._readers[path]
-            if reader.array.shards is None:
-                plain[path, index] = chunk
-            else:
-                self.shards.add(reader, index, reader.codec.encode(chunk), self._grid(reader))
-        return plain
-
-    def _grid(self, reader: ChunkReader) -> Index:
-        """Return the number of chunks along each axis of an array as it is stored."""
-        return self._grids.get(reader.path, reader.array.grid)
-
-    def grow(self, reader: ChunkReader, before: tuple[int, ...] | None = None) -> None:
-        """Record that the document of an array changes; ``before`` is its old grid if its shape changes too.
-
-        New chunks without values are stored too, since an absent chunk counts as damage.
+        One that grows to many times its size may get larger chunks.
         """
-        self.changed[reader.path] = self.datasets[reader.path]
-        self._readers[reader.path] = reader
-        if before is not None:
-            self._grids.setdefault(reader.path, before)
+        array = self._changed(reader)
+        if any(n < m for n, m in zip(shape, reader.array.shape, strict=True)):
+            self._cut(array, shape)
+        chunks = larger_chunks(reader.array, reader.codec.dtype, shape)
+        if chunks is not None:
+            self._rechunk(array, chunks)
+        reader.array.shape = shape
 
-    def _untouched(self) -> Iterator[ChunkId]:
-        """Yield the new chunks without values, of arrays that have grown."""
-        for path, before in self._grids.items():
-            grid = self._readers[path].array.grid
-            if all(n <= m for n, m in zip(grid, before, strict=True)):
-                continue
-            for index in itertools.product(*map(range, grid)):
-                chunk_id = (path, index)
-                if self._is_new(chunk_id) and chunk_id not in self._chunks and chunk_id not in self._early:
-                    yield chunk_id
-
-    def _is_new(self, chunk_id: ChunkId) -> bool:
-        """Return whether a chunk is outside of the stored array."""
-        path, index = chunk_id
-        return path in self._grids and not _is_inside(index, self._grids[path])
-
-    def _fills(self) -> dict[ChunkId, bytes]:
-        """Return encoded fill values for new chunks without values, and for chunks cut off from a shard that stays.
-
-        Those of sharded arrays are added to `shards`; the others are returned.
-        """
-        encoded: dict[str, bytes] = {}
-        plain: dict[ChunkId, bytes] = {}
-        for path, index in (*self._untouched(), *filter(self._stays, sorted(self._removed))):
-            reader = self._readers[path]
-            if path not in encoded:
-                encoded[path] = reader.codec.encode(_fill(reader))
-            if reader.array.shards is None:
-                plain[path, index] = encoded[path]
-            else:
-                self.shards.add(reader, index, encoded[path], self._grid(reader))
-        return plain
-
-    def _stays(self, chunk_id: ChunkId) -> bool:
-        """Return whether a chunk that was cut off is in a stored shard that keeps other chunks."""
-        array = self._readers[chunk_id[0]].array
-        if array.shards is None or (self._is_new(chunk_id) and chunk_id not in self._early):
-            return False
-        return _is_inside(shard_of(array, chunk_id[1]), shard_grid(array))
-
-    def _expect(self, shards: Iterable[ChunkId]) -> None:
-        """Announce the shards that are going to be written."""
-        for are_new in (False, True):
-            keys = (self._key(shard) for shard in shards if self._is_new_shard(shard) is are_new)
-            self.change.expect(keys, are_new=are_new)
-
-    def _is_new_shard(self, shard_id: ChunkId) -> bool:
-        reader = self._readers[shard_id[0]]
-        return not _is_inside(shard_id[1], shard_grid(reader.array, self._grid(reader)))
-
-    def _key(self, chunk_id: ChunkId) -> str:
-        """Return the key of a chunk or a shard."""
-        path, index = chunk_id
-        return join(path, self._readers[path].array.chunk_name(index))
-
-    def cut(self, reader: ChunkReader, shape: tuple[int, ...]) -> None:
-        """Record that an array becomes smaller: elements beyond ``shape`` have the fill value if it grows again."""
-        array = reader.array
-        self._readers[reader.path] = reader
-        for index in itertools.product(*map(range, array.grid)):
-            left = [n - i * c for i, n, c in zip(index, shape, array.chunks, strict=True)]
+    def _cut(self, array: _ChangedArray, shape: Index) -> None:
+        stored = array.reader.array
+        for index in array.indices():
+            left = [n - i * c for i, n, c in zip(index, shape, stored.chunks, strict=True)]
+            has = (min(c, m - i * c) for c, m, i in zip(stored.chunks, stored.shape, index, strict=True))
             if min(left, default=1) <= 0:
-                self._drop((reader.path, index))
-                self._removed.add((reader.path, index))
-            elif any(n < min(c, m - i * c) for n, c, m, i in zip(left, array.chunks, array.shape, index, strict=True)):
-                held, was_cut = self.chunk(reader.path, index), (reader.path, index) in self._cut
-                chunk = _fill(reader)
-                inside = tuple(slice(0, n) for n in left)
-                chunk[inside] = (held if held is not None else reader.chunk(index))[inside]
-                self.put(reader, index, chunk, cut=shape if held is None or was_cut else None)
+                self._drop(array, index)
+                array.removed.add(index)
+            elif any(n < m for n, m in zip(left, has, strict=True)):
+                held = self.chunk(array.path, index)
+                is_only_cut = held is None or index in array.cut
+                chunk, inside = array.fill(), tuple(slice(0, n) for n in left)
+                chunk[inside] = (held if held is not None else array.reader.chunk(index))[inside]
+                if is_only_cut:  # it waits for the commit, however much waits
+                    self._drop(array, index)
+                    array.chunks[index], array.cut[index] = chunk, shape
+                else:
+                    self.put(array.reader, index, chunk)
 
     def widen(self, reader: ChunkReader, dtype: np.dtype[Any], describe: Callable[[], None]) -> None:
         """Give an array larger elements: all its chunks and its document are rewritten.
 
         ``dtype`` is the type of its chunks in memory; ``describe`` changes its metadata.
         """
-        array, path = reader.array, reader.path
-        before = replace(array, chunks=tuple(array.chunks), filters=list(array.filters or ()) or None)
-        old, _ = self._narrow.pop(path, (ChunkReader(self._store, path, before, ChunkCache()), None))
+        array, stored = self._changed(reader), reader.array
+        before = replace(stored, chunks=tuple(stored.chunks), filters=list(stored.filters or ()) or None)
+        old, _ = array.narrow or (ChunkReader(self._store, array.path, before, ChunkCache()), None)
+        array.narrow = None
         changed: dict[Index, Array] = {}
-        for index in itertools.product(*map(range, array.grid)):
-            held = self.chunk(path, index)
-            if held is not None or (path, index) in self._early:
+        for index in array.indices():
+            held = self.chunk(array.path, index)
+            if held is not None or index in array.early:
                 changed[index] = reader.chunk(index) if held is None else held
-                self._early.discard((path, index))
-        reader.forget(path)
+        array.early -= changed.keys()
+        reader.forget(array.path)
         describe()
-        self._replaced.add(path)
+        array.is_replaced = True
         for index, chunk in changed.items():
             self.put(reader, index, chunk.astype(dtype))
-        self._narrow[path] = old, dtype
-        self.grow(reader)
+        array.narrow = old, dtype
 
-    def _widened_chunk(self, path: str, index: Index) -> Array:
-        """Return a stored chunk of an array that gets larger elements."""
-        old, dtype = self._narrow[path]
-        return old.chunk(index).astype(dtype)
-
-    def rechunk(self, reader: ChunkReader, chunks: tuple[int, ...]) -> None:
+    def _rechunk(self, array: _ChangedArray, chunks: Index) -> None:
         """Give an array larger chunks: it is rewritten, and its old chunks are deleted."""
-        array, path = reader.array, reader.path
-        values = reader.read(()).reshape(array.shape)
+        reader, stored = array.reader, array.reader.array
+        values = reader.read(()).reshape(stored.shape)
         chunks = for_long_texts(chunks, values)
-        if chunks[0] <= array.chunks[0]:
+        if chunks[0] <= stored.chunks[0]:
             return
-        self.grow(reader, array.grid)
-        for index in itertools.product(*map(range, array.grid)):
-            self._drop((path, index))
-            self._early.discard((path, index))
-            self._removed.add((path, index))
-        reader.forget(path)
-        array.chunks = chunks
-        self._replaced.add(path)
-        self._narrow.pop(path, None)
-        for index in itertools.product(*map(range, array.grid)):
-            chunk = _fill(reader)
+        for index in array.indices():
+            self._drop(array, index)
+            array.removed.add(index)
+        array.early -= array.removed
+        reader.forget(array.path)
+        stored.chunks = chunks
+        array.is_replaced, array.narrow = True, None
+        for index in array.indices():
+            chunk = array.fill()
             part = values[tuple(slice(i * c, (i + 1) * c) for i, c in zip(index, chunks, strict=True))]
             chunk[tuple(map(slice, part.shape))] = part
             self.put(reader, index, chunk)
 
-    def _widen_rows(self, encode: Encode) -> None:
-        """Give rows wider fields if their text or references do not fit."""
-        rows: dict[str, list[Array]] = {}
-        for (path, _), chunk in self._chunks.items():
-            if has_records(self._readers[path].array):
-                rows.setdefault(path, []).append(_resolved(chunk, encode, path, self._store.location))
-        for path, chunks in rows.items():
-            reader = self._readers[path]
-            fields = wider_fields(reader.array, chunks, self._store.read_rules.limits.max_object_bytes)
-            if fields is not None:
-                self.widen(reader, np.dtype(object), partial(set_fields, fields, reader.array))
+    # ---- writing ----------------------------------------------------------------------------------------------------
 
-    @property
-    def pending(self) -> bool:
-        """Whether anything waits to be written."""
-        return bool(self._chunks or self.changed or self._removed)
-
-    @property
-    def touched(self) -> frozenset[str]:
-        """Paths of the arrays whose chunks or documents have changed."""
-        return frozenset((*self.changed, *self._readers))
-
-    def _put(self, chunk_id: ChunkId, data: bytes, *, is_late: bool = False) -> None:
-        key = self._key(chunk_id)
-        self.change.put(key, data, is_new=self._is_new(chunk_id), is_late=is_late)
-        self._metadata.inlined.pop(key, None)
-
-    def _write_chunks(self, chunks: dict[ChunkId, Array], *, may_be_late: bool = False) -> None:
+    def _write_early(self) -> None:
+        """Write the changed chunks that may be written before `flush`, and forget them; only complete shards."""
+        early = [(array, array.may_be_early()) for array in self._arrays.values()]
         try:
-            for (path, index), chunk in chunks.items():
-                data = self._readers[path].codec.encode(chunk)
-                self._put((path, index), data, is_late=may_be_late and self._is_only_cut((path, index)))
-        finally:  # some may be written before a failure
-            for path in {path for path, _ in chunks}:
-                self._readers[path].forget(path)
-
-    def _is_only_cut(self, chunk_id: ChunkId) -> bool:
-        """Return whether readers of the new shape find the same in the stored chunk, and those of the old one more."""
-        shape = self._cut.get(chunk_id)
-        array = self._readers[chunk_id[0]].array
-        return shape is not None and all(n <= m for n, m in zip(array.shape, shape, strict=True))
+            for array, chunks in early:
+                array.early |= chunks.keys()
+                self._put_chunks(array, chunks.items())
+            arrays = self._arrays.values()
+            self._write_shards([(array, shard) for array in arrays for shard in array.changed_shards(are_full=True)])
+            self.change.drain()
+        except BaseException as error:
+            self.undo(error)
+            raise
+        for array, chunks in early:
+            for index in chunks:
+                self._drop(array, index)
 
     def flush(self, encode: Encode) -> None:
-        """Put everything into the change: chunks, then the documents of the arrays that grew.
+        """Put everything into the change: chunks, then the documents of the arrays that changed.
 
         The change is complete when the caller has committed it and called `done`; chunks beyond the arrays are deleted
         then. If a data type changes, the root refuses readers until then.
@@ -398,86 +408,114 @@ class Edits:
                 remedy="Close the file, open it again, and make the changes again.",
             )
         with self.lock:
-            self._write_all(encode)
+            for array in self._arrays.values():
+                self._complete(array, encode)
+            kept = [array for array in self._arrays.values() if not array.is_replaced]
+            self._put_arrays(kept)
+            self.change.describe(self._documents(kept))
+            self._replace([array for array in self._arrays.values() if array.is_replaced])
+            for array in self._arrays.values():
+                self._delete_removed(array)
 
-    def _write_all(self, encode: Encode) -> None:
-        self._fill_regrown()
-        self._widen_rows(encode)
-        location = self._store.location
-        chunks = {chunk_id: _resolved(chunk, encode, chunk_id[0], location) for chunk_id, chunk in self._chunks.items()}
-        plain = self._without_sharded({key: chunk for key, chunk in chunks.items() if key[0] not in self._replaced})
-        for chunk_id, data in self._fills().items():
-            self._put(chunk_id, data)
-        shards = [shard for shard in self.shards.changed() if shard[0] not in self._replaced]
-        self._expect(shards)
-        self._write_chunks(plain, may_be_late=True)
-        self.shards.write(shards, self.change)
-        self.change.describe(self._documents(self.changed.keys() - self._replaced))
-        if self._replaced:
-            self._replace(chunks)
-        if shards or self._replaced:
-            self.change.drain()  # what is not kept here is read from the store, also by a source of the same write
-        self._discard_removed()
+    def _complete(self, array: _ChangedArray, encode: Encode) -> None:
+        """Fill the chunks that are inside of an array again, resolve references, and make room for long text in rows.
 
-    def _documents(self, paths: Iterable[str]) -> dict[str, bytes]:
-        documents = (self._metadata.documents(path, self.changed[path]) for path in sorted(paths))
-        return {key: dump(document) for some in documents for key, document in some}
+        The fields of rows become wider if their text or references do not fit.
+        """
+        for index in sorted(array.removed):
+            if _is_inside(index, array.reader.array.grid):
+                self.put(array.reader, index, array.fill())
+        for chunk in array.chunks.values():
+            _resolve(chunk, encode, array.path, self._store.location)
+        if has_records(array.reader.array) and array.chunks:
+            most = self._store.read_rules.limits.max_object_bytes
+            fields = wider_fields(array.reader.array, array.chunks.values(), most)
+            if fields is not None:
+                self.widen(array.reader, np.dtype(object), partial(set_fields, fields, array.reader.array))
 
-    def _fill_regrown(self) -> None:
-        """Fill the chunks that were cut off and are inside of their array again, because it has grown since."""
-        for path, index in sorted(self._removed):
-            if _is_inside(index, self._readers[path].array.grid):
-                self.put(self._readers[path], index, _fill(self._readers[path]))
-
-    def _replace(self, chunks: dict[ChunkId, Array]) -> None:
+    def _replace(self, arrays: list[_ChangedArray]) -> None:
         """Write the arrays whose elements or chunks became larger, one chunk after the other.
 
         Their documents come first: from them a reader that has the file open learns why a chunk does not decode.
         """
-        self.change.hide(self._metadata.mark(), self._documents(self._replaced))
-        self.is_marked = True
-        for path in sorted(self._replaced):
-            reader = self._readers[path]
-            if path in self._narrow:
-                narrow, dtype = self._narrow[path]
-                old = ChunkReader(self._store, path, narrow.array, ChunkCache(0))  # each chunk is read once
-                self._narrow[path] = old, dtype
-                grid = itertools.product(*map(range, self._grid(reader)))
-                stored = (index for index in grid if (path, index) not in chunks and (path, index) not in self._removed)
-                for index, chunk in old.chunks(stored, WIDENED_BYTES):
-                    self._write_chunks(self._without_sharded({(path, index): chunk.astype(dtype)}))
-            changed = {chunk_id: chunk for chunk_id, chunk in chunks.items() if chunk_id[0] == path}
-            self._write_chunks(self._without_sharded(changed))
-            shards = [shard for shard in self.shards.changed() if shard[0] == path]
-            self._expect(shards)
-            self.shards.write(shards, self.change)
-            reader.forget(path)
+        if arrays:
+            self.change.hide(self._metadata.mark(), self._documents(arrays))
+            self.is_marked = True
+            for array in arrays:
+                self._put_arrays([array])
+            self.change.drain()  # what is not kept here is read from the store, also by a source of the same write
 
-    def _discard_removed(self) -> None:
-        """Let the change delete the stored chunks and shards that are outside of their arrays now."""
-        gone = dict.fromkeys(
-            (path, shard_of(self._readers[path].array, index)) for path, index in sorted(self._removed)
-        )
-        for path, index in gone:
-            array = self._readers[path].array
-            if not _is_inside(index, shard_grid(array)):
-                key = self._key((path, index))
-                self.change.delete([key])
-                self._metadata.inlined.pop(key, None)
+    def _documents(self, arrays: Iterable[_ChangedArray]) -> dict[str, bytes]:
+        documents = (self._metadata.documents(array.path, array.node) for array in arrays)
+        return {key: dump(document) for some in documents for key, document in some}
+
+    def _put_arrays(self, arrays: list[_ChangedArray]) -> None:
+        """Put all chunks of some arrays that differ from the stored ones."""
+        for array in arrays:
+            if array.narrow is not None:
+                self._put_chunks(array, self._widened(array, *array.narrow))
+            self._put_chunks(array, array.chunks.items())
+            missing = array.without_values()
+            data = array.reader.codec.encode(array.fill()) if missing else b""
+            for index in missing:
+                self._put(array, index, data)
+        self._write_shards([(array, shard) for array in arrays for shard in array.changed_shards()])
+
+    def _widened(self, array: _ChangedArray, old: ChunkReader, dtype: np.dtype[Any]) -> Iterator[tuple[Index, Array]]:
+        """Yield the stored chunks of an array, with larger elements, that are not changed."""
+        old = ChunkReader(self._store, array.path, old.array, ChunkCache(0))  # each chunk is read once
+        array.narrow = old, dtype
+        known = array.chunks.keys() | array.removed
+        for index, chunk in old.chunks(WIDENED_BYTES, lambda index: index not in known and not array.is_new(index)):
+            yield index, chunk.astype(dtype)
+
+    def _put_chunks(self, array: _ChangedArray, chunks: Iterable[tuple[Index, Array]]) -> None:
+        try:
+            for index, chunk in chunks:
+                self._put(array, index, array.reader.codec.encode(chunk))
+        finally:  # some may be written before a failure
+            array.reader.forget(array.path)
+
+    def _put(self, array: _ChangedArray, index: Index, data: bytes) -> None:
+        """Put the stored bytes of a chunk, or keep them until its shard is written."""
+        if array.shards is not None:
+            array.shards.set(index, data)
+            return
+        key = array.key(index)
+        self.change.put(key, data, is_new=array.is_new(index), is_late=array.is_late(index))
+        self._metadata.inlined.pop(key, None)
+
+    def _write_shards(self, shards: list[tuple[_ChangedArray, Index]]) -> None:
+        for are_new in (False, True):
+            keys = (array.key(shard) for array, shard in shards if array.is_new_shard(shard) is are_new)
+            self.change.expect(keys, are_new=are_new)
+        try:
+            for array, shard in shards:
+                assert array.shards is not None
+                array.shards.write(shard, self.change)
+        finally:  # those before a failure are written
+            for array, _ in shards:
+                array.reader.forget(array.path)
+        if shards:
+            self.change.drain()  # they are read from the store
+
+    def _delete_removed(self, array: _ChangedArray) -> None:
+        """Let the change delete the stored chunks and shards that are outside of an array now."""
+        stored = array.reader.array
+        gone = dict.fromkeys(shard_of(stored, index) for index in sorted(array.removed))
+        keys = [array.key(shard) for shard in gone if not _is_inside(shard, shard_grid(stored))]
+        self.change.delete(keys)
+        for key in keys:
+            self._metadata.inlined.pop(key, None)
 
     def done(self) -> None:
         """Forget all changes: they are in the file."""
         with self.lock:
-            for path, reader in self._readers.items():
-                reader.forget(path)
-            for held in (self._chunks, self._grids, self._early, self._replaced, self._readers, self._removed):
-                held.clear()
-            self._narrow.clear()
-            self._cut.clear()
+            for array in self._arrays.values():
+                array.forget()
+            self._arrays.clear()
             self._change = None
             self._bytes = 0
-            self.shards.clear()
-            self.changed = {}
             self.is_marked = self.has_failed = False
 
     def undo(self, error: BaseException) -> None:
@@ -489,18 +527,19 @@ class Edits:
             return  # they belong to the process that was forked
         with self.lock:
             self.has_failed = True
-            self._is_lost = self._is_lost or bool(self._early)
             self.is_marked = False
-            self.shards.clear()
+            for array in self._arrays.values():
+                self._is_lost = self._is_lost or bool(array.early)
+                array.forget()
             if self._change is not None:
                 self._change.abort(error)
                 self._change = None
 
 
-def _resolved(chunk: Array, encode: Encode, path: str, location: str) -> Array:
-    """Return ``chunk``, which is changed in place, with its deferred references in the form that ``encode`` returns."""
+def _resolve(chunk: Array, encode: Encode, path: str, location: str) -> None:
+    """Give the deferred references in a chunk the form that ``encode`` returns."""
     if not chunk.dtype.hasobject:
-        return chunk
+        return
     names: Sequence[str | None] = chunk.dtype.names or (None,)
     for name in names:
         flat = (chunk if name is None else chunk[name]).reshape(-1)
@@ -508,16 +547,10 @@ def _resolved(chunk: Array, encode: Encode, path: str, location: str) -> Array:
             if isinstance(item, DeferredReference):
                 with at(location, path):
                     flat[position] = encode(item.target)
-    return chunk
 
 
 def _size(chunk: Array) -> int:
     return chunk.size * _OBJECT_BYTES if chunk.dtype.hasobject else chunk.nbytes
-
-
-def _fill(reader: ChunkReader) -> Array:
-    """Return a chunk of fill values."""
-    return fill_array(reader.array, reader.codec.dtype, reader.array.chunks)
 
 
 def _is_inside(index: Index, grid: Index) -> bool:

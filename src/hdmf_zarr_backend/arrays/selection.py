@@ -7,10 +7,11 @@ order and with repetitions, and lists on several axes, which apply separately.
 
 from __future__ import annotations
 
+import itertools
 import operator
 from collections.abc import Iterator, Sequence, Sized
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -137,23 +138,40 @@ def _indices(item: Any, length: int) -> IntArray:
     return np.where(indices < 0, indices + length, indices)
 
 
-def is_plain(part: AxisPart) -> bool:
-    """Return whether the positions of a part in the result are a slice without a step."""
-    return isinstance(part[2], slice) and part[2].step in (None, 1)
+class Overlap(NamedTuple):
+    """The part of a selection that is in one chunk."""
+
+    chunk: tuple[int, ...]
+    """Index of the chunk."""
+    inner: tuple[slice | IntArray, ...]
+    """Positions in the chunk, on each axis."""
+    outer: tuple[slice | IntArray, ...]
+    """Positions in the result."""
 
 
-def positions(part: slice | IntArray, length: int) -> IntArray:
-    """Return the positions on an axis of ``length`` that a slice or a list of them selects."""
-    return part if isinstance(part, np.ndarray) else np.arange(length)[part]
+def overlaps(axes: Sequence[Axis], chunks: tuple[int, ...]) -> Iterator[Overlap]:
+    """Return the part of a selection in each chunk of an array with chunks of that shape."""
+    parts = [list(axis.parts(chunk)) for axis, chunk in zip(axes, chunks, strict=True)]
+    each = (itertools.product(*([part[i] for part in on_axis] for on_axis in parts)) for i in range(3))
+    return map(Overlap, *each)
+
+
+def separately(parts: Sequence[slice | IntArray], shape: tuple[int, ...]) -> tuple[Any, ...]:
+    """Return an index that applies lists of positions to each axis of ``shape`` separately.
+
+    Slices stay slices where that is possible, since they do not copy.
+    """
+    if sum(isinstance(part, np.ndarray) for part in parts) <= 1:
+        return tuple(parts)
+    lists = (np.arange(n)[part] if isinstance(part, slice) else part for part, n in zip(parts, shape, strict=True))
+    return np.ix_(*lists)
 
 
 def copy_part(
-    chunk: npt.NDArray[Any], inner: Sequence[slice | IntArray], result: npt.NDArray[Any], outer: Sequence[Any]
+    source: npt.NDArray[Any],
+    inner: Sequence[slice | IntArray],
+    target: npt.NDArray[Any],
+    outer: Sequence[slice | IntArray],
 ) -> None:
-    """Copy ``chunk[inner]`` to ``result[outer]``, with lists of indices applied to each axis separately."""
-    if sum(isinstance(part, np.ndarray) for part in inner) <= 1:
-        result[tuple(outer)] = chunk[tuple(inner)]
-        return
-    source = np.ix_(*(positions(part, n) for part, n in zip(inner, chunk.shape, strict=True)))
-    target = np.ix_(*(positions(part, n) for part, n in zip(outer, result.shape, strict=True)))
-    result[target] = chunk[source]
+    """Copy ``source[inner]`` to ``target[outer]``, with lists of positions applied to each axis separately."""
+    target[separately(outer, target.shape)] = source[separately(inner, source.shape)]

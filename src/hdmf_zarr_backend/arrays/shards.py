@@ -6,22 +6,27 @@ Source: Zarr v3 specification, codec ``sharding_indexed``.
 from __future__ import annotations
 
 import math
-from collections import OrderedDict
+import operator
+import os
+import tempfile
+import threading
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice, product
-from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from hdmf_zarr_backend.arrays.crc32c import CRC32C
-from hdmf_zarr_backend.errors import ChunkError, at
-from hdmf_zarr_backend.model.nodes import join
+from hdmf_zarr_backend.errors import ChunkError, StoreError, at
+from hdmf_zarr_backend.model.nodes import absolute, join
 from hdmf_zarr_backend.model.stored import Shards, StoredArray
 from hdmf_zarr_backend.stores.base import Store
+from hdmf_zarr_backend.stores.failures import resource_failure
 from hdmf_zarr_backend.stores.remote import Extent, at_once, joined
+from hdmf_zarr_backend.stores.transaction import Change
 
 Index = tuple[int, ...]
 Offsets = npt.NDArray[np.uint64]
@@ -31,6 +36,9 @@ _ENTRY_BYTES = 16
 _CHECKSUM_BYTES = 4
 _KEPT_INDICES = 64
 _RUNS_AT_ONCE = 8
+
+SPOOLED_BYTES = 16 * 2**20
+"""Bytes of encoded chunks that are kept in memory; more are kept in an anonymous temporary file."""
 
 
 class _Run(NamedTuple):
@@ -89,7 +97,7 @@ class ShardReader:
             offsets = self._offsets(shard)
             chunks = product(*(range(i * n, (i + 1) * n) for i, n in zip(shard, self._grid, strict=True)))
             found = {index: extent for index in chunks if (extent := self._extent(index, offsets)) is not None}
-        return dict(sorted(found.items(), key=itemgetter(1)))
+        return dict(sorted(found.items(), key=operator.itemgetter(1)))
 
     def stored(self, shard: Index, wanted: Collection[Index]) -> Iterator[bytes]:
         """Yield the stored bytes of the ``wanted`` chunks of a shard, in the order in which they are stored.
@@ -183,6 +191,132 @@ class ShardWriter:
         self._write(CRC32C().encode(index) if self._checksum else index)
         for data in self._waiting or ():
             self._write(data)
+
+
+class WaitingShards:
+    """Collects encoded chunks of one array in any order, and writes its shards.
+
+    Changing a chunk means rewriting its shard, so a shard is written once, with all its changes; its unchanged chunks
+    are copied as they are stored.
+
+    Attributes
+    ----------
+    size : int
+        Number of chunks of a shard.
+    """
+
+    def __init__(self, store: Store, path: str, array: StoredArray, stored: Index | None = None) -> None:
+        # the folder of a local file has space for a shard when the temporary folder may not
+        folder = store.folder if store.folder is not None and os.path.isdir(store.folder) else None
+        self._file: Any = tempfile.SpooledTemporaryFile(SPOOLED_BYTES, dir=folder)  # noqa: SIM115
+        self._store = store
+        self._path = path
+        self._array = array
+        self._stored = stored
+        self.size = math.prod(inner_grid(array))
+        self._lock = threading.Lock()
+        self._positions: dict[Index, dict[Index, tuple[int, int, int]]] = defaultdict(dict)
+        self._written: set[Index] = set()
+        self._end = 0
+
+    def __del__(self) -> None:
+        self._file.close()  # after a failed write, incomplete shards are discarded
+
+    def shard_of(self, index: Index) -> Index:
+        """Return the shard of the chunk at ``index``."""
+        return shard_of(self._array, index)
+
+    def set(self, index: Index, data: bytes) -> None:
+        """Set the stored bytes of a chunk, replacing earlier ones. Safe for threads."""
+        with self._lock:
+            positions = self._positions[self.shard_of(index)]
+            start, _, capacity = positions.get(index, (0, 0, -1))
+            if len(data) > capacity:
+                start, capacity = self._end, len(data)
+                self._end += capacity
+            where = {"store": self._store.location, "path": absolute(self._path)}
+            try:
+                self._file.seek(start)
+                self._file.write(data)
+            except OSError as error:
+                raise resource_failure(error, "kept until its shard is written", what="a chunk", **where) or StoreError(
+                    f"a chunk could not be kept until its shard is written ({error})",
+                    remedy="Check the disk, and run again.",
+                    **where,
+                ) from error
+            positions[index] = (start, len(data), capacity)
+
+    def get(self, index: Index) -> bytes | None:
+        """Return the stored bytes of a chunk that waits or has been written, None if it was not set."""
+        data = self.waiting(index)
+        if data is not None or not self.is_stored(self.shard_of(index)):
+            return data
+        return ShardReader(self._store, self._path, self._array).get(index)
+
+    def waiting(self, index: Index) -> bytes | None:
+        """Return the stored bytes of a chunk that waits, None if it does not."""
+        with self._lock:
+            position = self._positions.get(self.shard_of(index), {}).get(index)
+            return None if position is None else self._read(*position[:2])
+
+    def shards(self) -> list[Index]:
+        """Return the shards with chunks that wait."""
+        return [shard for shard, positions in self._positions.items() if positions]
+
+    def is_full(self, shard: Index) -> bool:
+        """Return whether all chunks of a shard that hold elements of the array wait."""
+        positions = self._positions.get(shard, {})
+        return all(index in positions for index in chunks_in_shard(self._array, shard))
+
+    def is_stored(self, shard: Index) -> bool:
+        """Return whether a shard was stored before, or has been written."""
+        is_old = self._stored is not None and all(map(operator.lt, shard, self._stored))
+        return is_old or shard in self._written
+
+    def _read(self, start: int, length: int) -> bytes:
+        self._file.seek(start)
+        data: bytes = self._file.read(length)
+        if len(data) != length:
+            problem = "a chunk that waited for its shard cannot be read"
+            raise ChunkError(problem, remedy="Check the disk, and run again.")
+        return data
+
+    def write(self, shard: Index, change: Change) -> None:
+        """Write a shard: the chunks that were set, and the stored ones for all others."""
+        positions = self._positions.pop(shard, {})
+        reader = ShardReader(self._store, self._path, self._array)
+        before = reader.extents(shard) if self.is_stored(shard) else {}
+        kept: Iterator[bytes] = reader.stored(shard, before.keys() - positions.keys()) if before else iter(())
+        with change.stream(join(self._path, self._array.chunk_name(shard))) as write:
+            made = ShardWriter(write, self._array)
+            for index in dict.fromkeys((*before, *chunks_in_shard(self._array, shard), *sorted(positions))):
+                if index in positions:
+                    with self._lock:
+                        data = self._read(*positions[index][:2])
+                    made.add(index, data)
+                elif index in before:
+                    made.add(index, next(kept))
+                elif not self.is_stored(shard):  # a stored shard of another program may lack chunks
+                    raise ChunkError(f"the chunk {index} of a shard was not written", path=self._path)
+            made.finish()
+        self._written.add(shard)
+        with self._lock:  # the file is used again from its start
+            if not any(self._positions.values()):
+                self._positions.clear()
+                self._file.seek(0)
+                self._file.truncate()
+                self._end = 0
+
+    def finish(self, change: Change) -> None:
+        """Write all shards with chunks that wait."""
+        for shard in sorted(self.shards()):
+            self.write(shard, change)
+        self.close()
+
+    def close(self) -> None:
+        """Discard the chunks that wait."""
+        self._positions.clear()
+        self._file.close()
 
 
 def inner_grid(array: StoredArray) -> Index:

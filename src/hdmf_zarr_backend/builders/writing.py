@@ -127,7 +127,7 @@ def write_difference(
     check_names((path for path, _ in plan.hierarchy.walk()), store)
     is_other = file.parsed.consolidated != request.options.consolidate_metadata
     is_more = bool(planner.changed or planner.added or plan.is_nczarr or is_other)
-    before = before_change(store, file.parsed, [*planner.changed, *planner.added, *edits.touched])
+    before = before_change(store, file.parsed, [*planner.changed, *planner.added, *edits.changed])
     with _undone_on_error(file):
         edits.change.create(*planner.added)
         _flush(file, request.targets.encode)
@@ -155,10 +155,10 @@ def flush_edits(file: EditedFile, encode: Callable[[Any], Any]) -> None:
     targets.
     """
     edits = file.edits
-    if edits.has_failed or not (edits.pending or edits.is_open):
+    if edits.has_failed or not (edits.changed or edits.is_open):
         return
     _prepare(file)
-    before = before_change(file.store, file.parsed, edits.touched)
+    before = before_change(file.store, file.parsed, edits.changed)
     with _undone_on_error(file):
         _flush(file, encode)
         consolidate = file.parsed.consolidated or file.parsed.state is not None
@@ -173,7 +173,7 @@ def drop_changes(edits: Edits, location: str, error: BaseException) -> None:
     changes belong together. So none of them is written, as if the process had died. Nothing is done if there are no
     changes, or if writing them failed and was undone.
     """
-    if edits.has_failed or not edits.pending:
+    if edits.has_failed or not edits.changed:
         return
     paths = [absolute(path) for path in sorted(edits.changed)]
     edits.undo(error)
@@ -211,7 +211,7 @@ def _undone_on_error(file: EditedFile) -> Iterator[None]:
 def _flush(file: EditedFile, encode: Callable[[Any], Any]) -> None:
     """Put the changes made in place into the change of the file."""
     edits, known = file.edits, file.parsed.hierarchy
-    if edits.pending:
+    if edits.changed:
         overlaid = overlay(known) if is_nczarr(known) else ()
         edits.flush(encode)
         documents = _documents(known, overlaid)

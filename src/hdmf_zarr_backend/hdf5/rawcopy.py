@@ -24,7 +24,7 @@ from h5py import h5d
 
 from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
 from hdmf_zarr_backend.arrays.codecs import ChunkCodec
-from hdmf_zarr_backend.arrays.selection import AxisPart, normalise
+from hdmf_zarr_backend.arrays.selection import Overlap, normalise, overlaps
 from hdmf_zarr_backend.errors import ChunkError, StoreError, UsageError, at
 from hdmf_zarr_backend.formats.dtypes import zarr_type
 from hdmf_zarr_backend.hdf5.datasets import Description, stored_fill
@@ -354,7 +354,7 @@ class DecodedH5Source:
 
     def covering(self, regions: Iterable[Region]) -> set[Index]:
         """Return the indices of all chunks that overlap one of ``regions``."""
-        return {tuple(part[0] for part in parts) for region in regions for parts in self._parts(region)}
+        return {part.chunk for region in regions for part in self._overlaps(region)}
 
     def decode(self, index: Index) -> Array:
         """Return the complete chunk at ``index``, which may be read-only; the fill value if it is not stored."""
@@ -378,26 +378,25 @@ class DecodedH5Source:
 
     def read(self, region: Region) -> Array:
         """Return the values of ``region``, which may be read-only."""
-        combinations = list(self._parts(region))
-        if len(combinations) == 1:
-            return self._read_part(combinations[0])
+        parts = list(self._overlaps(region))
+        if len(parts) == 1:
+            return self._read_part(parts[0].chunk, parts[0].inner)
         block: Array = np.empty(tuple(part.stop - part.start for part in region), self.dtype)
-        for combination in combinations:
-            block[tuple(part[2] for part in combination)] = self._read_part(combination)
+        for index, inside, outside in parts:
+            block[outside] = self._read_part(index, inside)
         return block
 
-    def _parts(self, region: Region) -> Iterator[tuple[AxisPart, ...]]:
-        """Yield the parts of the chunks that are in ``region``."""
-        axes = zip(normalise(region, self.shape), self.chunks, strict=True)
-        return itertools.product(*(axis.parts(chunk) for axis, chunk in axes))
+    def _overlaps(self, region: Region) -> Iterator[Overlap]:
+        return overlaps(normalise(region, self.shape), self.chunks)
 
-    def _read_part(self, combination: tuple[AxisPart, ...]) -> Array:
+    def _read_part(self, index: Index, inside: tuple[Any, ...]) -> Array:
         """Return a part of a chunk. The complete chunk is cached, unless no other part of it has values."""
-        index, inside = tuple(part[0] for part in combination), tuple(part[1] for part in combination)
         key = f"/{self._number}/{index}"
         chunk: Array | None = _recent.get(key)
+        part: Array
         if chunk is not None:
-            return chunk[inside]
+            part = chunk[inside]
+            return part
         chunk = self.decode(index)
         part = chunk[inside]
         if part.size < math.prod(min(c, n - i * c) for i, c, n in zip(index, self.chunks, self.shape, strict=True)):

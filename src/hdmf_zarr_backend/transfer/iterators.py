@@ -17,12 +17,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hdmf_zarr_backend.arrays.changed_shards import WaitingShards
 from hdmf_zarr_backend.arrays.codecs import chunk_codec
 from hdmf_zarr_backend.arrays.fills import fill_array
-from hdmf_zarr_backend.arrays.selection import Axis, normalise, positions
-from hdmf_zarr_backend.arrays.shards import ShardReader
-from hdmf_zarr_backend.errors import StoreError, UsageError, ValueRefusedError
+from hdmf_zarr_backend.arrays.selection import Axis, normalise, overlaps, separately
+from hdmf_zarr_backend.arrays.shards import WaitingShards
+from hdmf_zarr_backend.errors import UsageError, ValueRefusedError
 from hdmf_zarr_backend.execution.executors import Sink
 from hdmf_zarr_backend.execution.tasks import ValuesTask
 from hdmf_zarr_backend.formats import chunking, dtypes, elements
@@ -30,42 +29,13 @@ from hdmf_zarr_backend.formats.casting import cast, cast_text, infer, to_text, u
 from hdmf_zarr_backend.formats.new_datasets import VLEN_BYTES, Layout, new_dataset
 from hdmf_zarr_backend.formats.reserved import DTYPE, NOTES
 from hdmf_zarr_backend.model.elements import ASCII, UTF8
-from hdmf_zarr_backend.model.nodes import absolute, join
+from hdmf_zarr_backend.model.nodes import join
 from hdmf_zarr_backend.model.stored import StoredArray
-from hdmf_zarr_backend.stores.failures import resource_failure
 from hdmf_zarr_backend.stores.transaction import Change
 from hdmf_zarr_backend.transfer.plan import PlannedArray, encode_fill, encode_object_fill
 from hdmf_zarr_backend.transfer.sources import is_utf8
 
 Index = tuple[int, ...]
-
-
-class GrowingShards(WaitingShards):
-    """Takes encoded chunks of one new array in any order, and writes its shards; parameters as for `WaitingShards`."""
-
-    def get(self, index: Index) -> bytes | None:
-        """Return the stored bytes of a chunk, None if it was not set."""
-        data = self.waiting(index)
-        if data is not None or not self.is_stored(self.shard_of(index)):
-            return data
-        return ShardReader(self._store, self._path, self._array).get(index)
-
-    def keep(self, index: Index, data: bytes) -> None:
-        """Set the stored bytes of a chunk; without room for them, the error says so."""
-        path = absolute(self._path)
-        try:
-            self.set(index, data)
-        except OSError as error:
-            lack = resource_failure(error, "kept until its shard is full", path=path, what="a chunk")
-            problem = f"a chunk could not be kept until its shard is full ({error})"
-            remedy = "The data written so far are incomplete; check the disk, and run again."
-            raise lack or StoreError(problem, path=path, remedy=remedy) from error
-
-    def finish(self, change: Change) -> None:
-        """Write all shards with chunks that are not written yet. Every chunk of the array must have been set."""
-        for shard in sorted(self.shards()):
-            self.write(shard, change)
-        self.close()
 
 
 class Texts:
@@ -288,7 +258,7 @@ class GrowingArray:
         self._waiting: OrderedDict[Index, tuple[Array, int]] = OrderedDict()
         self._written: set[Index] = set()
         self._full: defaultdict[Index, set[Index]] = defaultdict(set)
-        self._shards = None if array.shards is None else GrowingShards(change.reader, path, array)
+        self._shards = None if array.shards is None else WaitingShards(change.reader, path, array)
         self._chunk_bytes = max(1, int(np.prod(array.chunks)) * self._codec.dtype.itemsize)
 
     def put(self, block: Any) -> None:
@@ -326,17 +296,14 @@ class GrowingArray:
 
     def _put_pieces(self, axes: list[Axis], values: Array) -> None:
         """Divide the values of a block along the chunks; full chunks are written, the others kept."""
-        kept = values.shape
-        parts = [list(axis.parts(chunk)) for axis, chunk in zip(axes, self.array.chunks, strict=True)]
-        for combination in itertools.product(*parts):
-            index = tuple(part[0] for part in combination)
-            piece = values[_selection([part[2] for part in combination], kept)]
-            in_order = all(isinstance(part[1], slice) for part in combination)
+        for index, inner, outer in overlaps(axes, self.array.chunks):
+            piece = values[separately(outer, values.shape)]
+            in_order = all(isinstance(part, slice) for part in inner)
             if in_order and piece.shape == self.array.chunks and index not in self._waiting:
                 self._write(index, np.array(piece, order="C", copy=True if self._sink.is_later else None))
                 continue
             chunk, filled = self._take(index)
-            chunk[_selection([part[1] for part in combination], chunk.shape)] = piece
+            chunk[separately(inner, chunk.shape)] = piece
             self._put_back(index, chunk, filled + piece.size)
 
     def _typed(self, block: Any) -> Array:
@@ -382,7 +349,7 @@ class GrowingArray:
         if self._shards is None:
             self._change.put(self._key(index), data)
         else:
-            self._shards.keep(index, data)
+            self._shards.set(index, data)
 
     def _key(self, index: Index) -> str:
         return join(self._path, self.array.chunk_name(index))
@@ -421,10 +388,3 @@ def _shaped(data: Array, axes: list[Axis]) -> Array:
     if data.shape != kept[len(kept) - data.ndim :]:
         raise ValueError(f"the selection has the shape {kept}")
     return np.broadcast_to(data, kept).reshape(lengths)
-
-
-def _selection(parts: list[Any], shape: tuple[int, ...]) -> tuple[Any, ...]:
-    """Return an index that selects on each axis independently; slices if possible, since they do not copy."""
-    if all(isinstance(part, slice) for part in parts):
-        return tuple(parts)
-    return np.ix_(*(positions(part, n) for part, n in zip(parts, shape, strict=True)))
