@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from abc import abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -131,12 +132,12 @@ def completed(config: Any, location: str) -> dict[str, Any]:
     """
     try:
         known = {"retry_timeout": RETRY_SECONDS, **(config or {})}
-        known["retry_timeout"] = _duration(known["retry_timeout"])
+        known["retry_timeout"] = duration(known["retry_timeout"])
         if "max_retries" in known and not 0 <= int(known["max_retries"]) < 2**31:
             raise ValueError("max_retries is not a number of requests")
         if "backoff" in known:
             known["backoff"] = {
-                name: float(value) if name == "base" else _duration(value) for name, value in known["backoff"].items()
+                name: float(value) if name == "base" else duration(value) for name, value in known["backoff"].items()
             }
     except (TypeError, ValueError, OverflowError, AttributeError) as error:
         remedy = 'For example {"max_retries": 3, "retry_timeout": 30}, in seconds.'
@@ -153,8 +154,17 @@ def no_such_option(name: str, known: Iterable[str], location: str, library: str)
     return UsageError(f"there is no storage option {name!r} for this URL", store=location, remedy=remedy)
 
 
-def _duration(value: Any) -> timedelta:
-    return value if isinstance(value, timedelta) else timedelta(seconds=float(value))
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|sec|seconds?|m|min|minutes?|h)")
+_SECONDS = {"ms": 0.001, "m": 60.0, "h": 3600.0}
+
+
+def duration(value: Any) -> timedelta:
+    """Return a duration: a timedelta, seconds, or a text such as ``30s``; else a TypeError or ValueError."""
+    if isinstance(value, timedelta):
+        return value
+    match = _DURATION.fullmatch(str(value).strip())
+    number, unit = (match[1], match[2]) if match else (value, "s")
+    return timedelta(seconds=float(number) * _SECONDS.get(unit if unit in _SECONDS else unit[0], 1.0))
 
 
 # ---- the store -----------------------------------------------------------------------------------------------------

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 import random
-import re
 import threading
 import time
 import weakref
@@ -26,7 +25,15 @@ from hdmf_zarr_backend.errors import LinkRefusedError, UsageError
 from hdmf_zarr_backend.extras import install_command
 from hdmf_zarr_backend.model.stored import is_small_number
 from hdmf_zarr_backend.stores.base import Abilities, FileState, Range, check_value_size, node_of, size_limit
-from hdmf_zarr_backend.stores.remote import REQUESTS, RemoteStore, completed, joined, no_such_option, plain_tag
+from hdmf_zarr_backend.stores.remote import (
+    REQUESTS,
+    RemoteStore,
+    completed,
+    duration,
+    joined,
+    no_such_option,
+    plain_tag,
+)
 
 if TYPE_CHECKING:
     import asyncio
@@ -39,11 +46,8 @@ _RETRIES = 15
 _PAUSES: dict[str, Any] = {
     "init_backoff": timedelta(seconds=0.2), "max_backoff": timedelta(seconds=3), "base": 2.0
 }  # fmt: skip
-_NO_HEADERS: Mapping[str, str] = {}
 _PORTS = {"http": 80, "https": 443}
 _SAFE = "/~!$&'()*+,;=:@"
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|sec|seconds?|m|min|minutes?|h)?")
-_SECONDS = {"ms": 0.001, "m": 60.0, "h": 3600.0}
 
 B = TypeVar("B")
 Origin = tuple[str, str, int]
@@ -152,29 +156,21 @@ class WebStore(RemoteStore):
         return [parts[number] for number in range(len(ranges))]
 
     async def _range(self, key: str, start: int, stop: int | None) -> bytes:
-        if start < 0:
-            return await self._from_end(key, start, stop)
-        if stop is None:
-            return await self._part(key, f"{start}-")
-        return await self._part(key, f"{start}-{stop - 1}", stop - start) if start < stop else b""
-
-    async def _from_end(self, key: str, start: int, stop: int | None) -> bytes:
-        """Return a range that counts from the end, by the size of the value where the server refuses it."""
-        if self._counts_from_end:
-            try:
-                part = await self._part(key, str(start), -start)
-            except StatusError as error:
-                if error.status not in (400, 416):
-                    raise
-                self._counts_from_end = False
-            else:
-                return part if stop is None else part[: stop - start]
-        size = (await self._head(key)).size
-        first, last = max(0, size + start), size if stop is None else max(0, size + stop)
-        return await self._range(key, first, last)
-
-    async def _part(self, key: str, wanted: str, most: int | None = None) -> bytes:
-        return (await self._request("GET", key, {"Range": f"bytes={wanted}"}, most=most, status=206))[1]
+        """Return a range; one that counts from the end by the size of the value, where the server refuses that."""
+        if start < 0 and not self._counts_from_end:
+            start, stop, _ = slice(start, stop).indices((await self._head(key)).size)
+        most = -start if start < 0 else None if stop is None else stop - start
+        if most is not None and most <= 0:
+            return b""
+        wanted = str(start) if start < 0 else f"{start}-" if stop is None else f"{start}-{stop - 1}"
+        try:
+            part = (await self._request("GET", key, wanted, most))[1]
+        except StatusError as error:
+            if start >= 0 or error.status not in (400, 416):
+                raise
+            self._counts_from_end = False
+            return await self._range(key, start, stop)
+        return part[: stop - start] if start < 0 and stop is not None else part
 
     def beginning(self, key: str, count: int) -> bytes | None:
         """Return the first ``count`` bytes of the value of ``key``, also from a server without ranges."""
@@ -191,8 +187,8 @@ class WebStore(RemoteStore):
         if size is None or not is_small_number(size):
             raise OSError(f"the server does not tell the size of the file, but {size!r}")
         moment = None
-        with suppress(ValueError, TypeError):
-            moment = None if changed is None else int(parsedate_to_datetime(changed).timestamp()) * 10**9
+        with suppress(ValueError, TypeError):  # no date, or none that can be read
+            moment = int(parsedate_to_datetime(changed or "").timestamp()) * 10**9
         return FileState(int(size), plain_tag(headers.get("ETag")), moment)
 
     # ---- requests ---------------------------------------------------------------------------------------------------
@@ -209,18 +205,10 @@ class WebStore(RemoteStore):
         finally:
             request.close()
 
-    async def _request(
-        self,
-        method: str,
-        key: str,
-        headers: Mapping[str, str] = _NO_HEADERS,
-        *,
-        most: int | None = None,
-        status: int = 0,
-    ) -> _Answer:
+    async def _request(self, method: str, key: str, wanted: str = "", most: int | None = None) -> _Answer:
         """Return the answer to a request, which is repeated while the server is busy; aiohttp does not do that.
 
-        ``most`` bytes of the body are read; ``status`` is the expected one, 0 if any success is.
+        ``wanted`` is the range of bytes, if any; ``most`` bytes of the body are read.
         """
         import asyncio
 
@@ -229,20 +217,19 @@ class WebStore(RemoteStore):
         retries = self._settings["retries"]
         pauses = _PAUSES | retries.get("backoff", {})
         pause, end = pauses["init_backoff"], time.monotonic() + retries["retry_timeout"].total_seconds()
-        for left in range(int(retries.get("max_retries", _RETRIES)), -1, -1):
+        left = int(retries.get("max_retries", _RETRIES))
+        while True:
             try:
-                return await self._sent(method, key, headers, most, status)
+                return await self._sent(method, key, wanted, most)
             except (aiohttp.ClientError, TimeoutError, StatusError) as error:
                 is_busy = error.status in _BUSY if isinstance(error, StatusError) else True
                 is_unreachable = isinstance(error, aiohttp.ClientConnectorError)
                 if is_unreachable or not is_busy or not left or time.monotonic() > end:
                     raise
-            seconds = pause.total_seconds() * random.uniform(0.5, 1)  # noqa: S311 - clients should not retry at once
-            await asyncio.sleep(seconds)
-            pause = min(pause * pauses["base"], pauses["max_backoff"])
-        raise AssertionError
+            await asyncio.sleep(pause.total_seconds() * random.uniform(0.5, 1))  # noqa: S311 - clients differ
+            pause, left = min(pause * pauses["base"], pauses["max_backoff"]), left - 1
 
-    async def _sent(self, method: str, key: str, headers: Mapping[str, str], most: int | None, status: int) -> _Answer:
+    async def _sent(self, method: str, key: str, wanted: str, most: int | None) -> _Answer:
         """Send a request once, and again where it is redirected to if that is allowed."""
         from yarl import URL
 
@@ -250,25 +237,26 @@ class WebStore(RemoteStore):
         for _ in range(_MOST_REDIRECTS):
             origin = origin_of(url)
             own: dict[str, Any] = self._settings["request"] if origin == self._origin else {"proxy": _proxy_of(origin)}
-            sent = {"User-Agent": self._settings["agent"], **own.get("headers", {}), "Accept-Encoding": "identity"}
-            options = {**own, "headers": {**sent, **headers}, "allow_redirects": False}
+            headers = {"User-Agent": self._settings["agent"], **own.get("headers", {}), "Accept-Encoding": "identity"}
+            headers |= {"Range": f"bytes={wanted}"} if wanted else {}
+            options = {**own, "headers": headers, "allow_redirects": False}
             async with session.request(method, URL(url, encoded=True), **options) as response:
                 target = response.headers.get("Location") if response.status in _REDIRECTS else None
                 if target is None:
                     self._is_resolved = True
-                    return await self._answer(response, key, most, status)
+                    return await self._answer(response, key, most, is_range=bool(wanted))
             url = self._followed(key, urljoin(url, target))
         raise OSError(f"more than {_MOST_REDIRECTS} redirects")
 
-    async def _answer(self, response: Any, key: str, most: int | None, status: int) -> _Answer:
+    async def _answer(self, response: Any, key: str, most: int | None, *, is_range: bool) -> _Answer:
         """Return what a response says; of its body no more than ``most`` bytes and those that came with them."""
         if response.status in _ABSENT:
             raise FileNotFoundError(f"{response.url} does not exist")
         if response.status not in (200, 206):
             raise StatusError(response.status, response.reason or "", str(response.url))
-        if status and response.status != status:
+        if is_range and response.status != 206:
             raise OSError("range request not supported")
-        if response.content_length is not None and response.method == "GET" and not status:
+        if response.content_length is not None and response.method == "GET" and not is_range:
             check_value_size(self, key, response.content_length)
         if most is None or (response.content_length or most) < most:
             return response.headers, await response.read()
@@ -352,7 +340,10 @@ def _settings(options: Mapping[str, Any], location: str) -> dict[str, Any]:
     client, session = dict(request.pop("client_options", None) or {}), dict(request.pop("client_kwargs", None) or {})
     headers = {**(client.get("default_headers") or {}), **session.get("headers", {}), **request.get("headers", {})}
     request |= {name: session.pop(name) for name in _OF_SERVER & session.keys()}
-    request["headers"] = {str(name): _text(value) for name, value in headers.items()}
+    request["headers"] = {
+        str(name): value.decode("latin-1") if isinstance(value, bytes) else str(value)
+        for name, value in headers.items()
+    }
     total = _seconds(client.get("timeout", "30s"), location)
     connect = min(total, _seconds(client.get("connect_timeout", "10s"), location))
     request.setdefault("proxy", _proxy_of(origin_of(location), client.get("proxy_url")))
@@ -373,17 +364,12 @@ def _proxy_of(origin: Origin, given: str | None = None) -> str | None:
     return proxy and (proxy if "://" in proxy else f"http://{proxy}")
 
 
-def _text(value: Any) -> str:
-    return value.decode("latin-1") if isinstance(value, bytes) else str(value)
-
-
 def _seconds(value: Any, location: str) -> float:
-    """Return a duration in seconds: a number, a timedelta, or a text such as ``30s``."""
-    if isinstance(value, timedelta):
-        return value.total_seconds()
-    match = _DURATION.fullmatch(str(value).strip())
-    if match is None or not float(match[1]):
+    try:
+        seconds = duration(value).total_seconds()
+    except (TypeError, ValueError, OverflowError):
+        seconds = 0
+    if seconds <= 0:
         remedy = 'For example {"client_options": {"timeout": "30s"}}.'
         raise UsageError(f"{value!r} is not a duration", store=location, remedy=remedy)
-    unit = match[2] or "s"
-    return float(match[1]) * _SECONDS.get(unit if unit in _SECONDS else unit[0], 1.0)
+    return seconds
