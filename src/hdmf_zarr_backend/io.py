@@ -327,7 +327,7 @@ class ZarrIO(HDMFIO):  # type: ignore[misc]
             from hdmf_zarr_backend.stores.zarr_python import open_zarr_group, opens  # few users need zarr's own view
 
             number = None if self._parsed is None else self._number
-            self._zarr_group = open_zarr_group(self._store, zarr_format=number) if opens(number) else self._store
+            self._zarr_group = open_zarr_group(self._store, number) if opens(number) else self._store
         return self._zarr_group
 
     # names inside of hdmf-zarr's class that hdmf, neuroconv and others read

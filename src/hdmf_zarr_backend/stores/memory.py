@@ -12,10 +12,12 @@ from hdmf_zarr_backend.stores.failures import library_errors_named
 _READ_ONLY = Abilities(write=False, change=False, why="a mapping that is not mutable is read only")
 
 
-def not_shared(location: str) -> UsageError:
-    """Return the error for sending a store in the memory of this process to another process."""
+def not_shared(
+    location: str, problem: str = "other processes cannot write to the memory of this process"
+) -> UsageError:
+    """Return the error for sending a store that only this process can write to another process."""
     return UsageError(
-        "other processes cannot write to the memory of this process",
+        problem,
         store=location,
         remedy='Use executor="threads".',
         remedy_cli="Leave --scheduler out.",

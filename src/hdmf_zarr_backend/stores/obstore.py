@@ -214,20 +214,28 @@ _AZURE = _Kind(
 _CLOUDS = (_S3, _GOOGLE, _AZURE)
 
 
+def url_of_bucket(store: Any, path: str = "") -> str | None:
+    """Return the URL of a path in a bucket that a user has opened with obstore; None for another kind of store."""
+    kind = next((kind for kind in _CLOUDS if kind.store == type(store).__name__), None)
+    if kind is None:
+        return None
+    scheme, bucket = kind.bucket
+    return "/".join(part for part in (f"{scheme}://{store.config[bucket]}", store.prefix, path) if part).rstrip("/")
+
+
 def store_of_bucket(store: Any, path: str = "") -> ObjectStore | None:
     """Return a file in a bucket that a user has opened with obstore; None for another kind of store.
 
     Its settings are passed on to neighbours and workers, like ``storage_options``.
     """
-    kind = next((kind for kind in _CLOUDS if kind.store == type(store).__name__), None)
-    if kind is None:
+    location = url_of_bucket(store, path)
+    if location is None:
         return None
-    (scheme, bucket), settings = kind.bucket, dict(store.config)
-    location = "/".join(part for part in (f"{scheme}://{settings.pop(bucket)}", store.prefix, path) if part)
+    settings = {name: value for name, value in store.config.items() if name not in ("bucket", "container_name")}
     given = {name: getattr(store, name) for name in ANY_STORE}
     options = {**settings, **{name: value for name, value in given.items() if value is not None}}
     arguments = object_settings(location, options)
-    return None if arguments is None else ObjectStore(location.rstrip("/"), arguments, options)
+    return None if arguments is None else ObjectStore(location, arguments, options)
 
 
 def _opened(location: str, settings: Mapping[str, Any]) -> Any:

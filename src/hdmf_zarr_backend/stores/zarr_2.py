@@ -1,7 +1,6 @@
 """Stores of zarr-python 2 as stores of this package, and files of this package as its groups and arrays.
 
 zarr-python 2 opens format 2 only. Its codec of pickles runs code, so arrays of pickles are not given to it.
-Separate from `stores.zarr_3`, because each can only be imported with its own release.
 """
 
 from __future__ import annotations
@@ -9,12 +8,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, MutableMapping
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import zarr
 import zarr.storage
 
-from hdmf_zarr_backend.errors import NotZarrError, UnsafeDataError
+from hdmf_zarr_backend.errors import UnsafeDataError
 from hdmf_zarr_backend.model.nodes import absolute
 from hdmf_zarr_backend.stores.base import Abilities, Store
 from hdmf_zarr_backend.stores.json_text import load
@@ -88,9 +87,10 @@ def _adapted(store: Any, path: str, *, is_read_only: bool = False) -> Store:
 class _View(_storage.Store):  # type: ignore[misc, unused-ignore]
     """A store of this package as a store of zarr-python 2."""
 
-    def __init__(self, store: Store, *, is_writable: bool) -> None:
+    _writeable = False
+
+    def __init__(self, store: Store) -> None:
         self._store = store
-        self._writeable = is_writable
 
     @property
     def path(self) -> str:
@@ -117,12 +117,10 @@ class _View(_storage.Store):  # type: ignore[misc, unused-ignore]
             )
 
     def __setitem__(self, key: str, value: Any) -> None:
-        self._store.set(key, bytes(value))
+        raise _zarr.errors.ReadOnlyError
 
     def __delitem__(self, key: str) -> None:
-        if self._store.get(key) is None:
-            raise KeyError(key)
-        self._store.delete([key])
+        raise _zarr.errors.ReadOnlyError
 
     def __iter__(self) -> Iterator[str]:
         return self._store.list_prefix("")
@@ -131,33 +129,6 @@ class _View(_storage.Store):  # type: ignore[misc, unused-ignore]
         return sum(1 for _ in self)
 
 
-def open_zarr_group(store: Store, *, mode: Literal["r", "r+"] = "r", zarr_format: int | None = None) -> Any:
-    """Return the file as a ``zarr.Group``, without using a consolidated document, which may be stale.
-
-    ``mode`` is that of zarr; ``zarr_format`` is the known format, which must be 2.
-    """
-    try:
-        if zarr_format == 3:
-            raise ValueError("the file is of format 3")
-        return _zarr.open_group(_View(store.unwrapped, is_writable=mode != "r"), mode=mode)
-    except ValueError as error:
-        raise _not_opened(store, "", error) from error
-
-
-def open_zarr_array(store: Store, path: str, zarr_format: int) -> Any:
-    """Return the array at ``path``, of that format, as a ``zarr.Array``."""
-    try:
-        if zarr_format == 3:
-            raise ValueError("the array is of format 3")
-        return _zarr.open_array(_View(store.unwrapped, is_writable=False), path=path, mode="r")
-    except (ValueError, TypeError, KeyError) as error:
-        raise _not_opened(store, path, error) from error
-
-
-def _not_opened(store: Store, path: str, error: Exception) -> NotZarrError:
-    return NotZarrError(
-        f"zarr-python {_zarr.__version__}, which opens Zarr format 2 only, cannot open this ({error})",
-        store=store.location,
-        path=absolute(path),
-        remedy="Index the dataset itself, or install zarr 3.1 or newer.",
-    )
+def zarr_location(store: Store) -> Any:
+    """Return the argument for zarr's functions."""
+    return _View(store)

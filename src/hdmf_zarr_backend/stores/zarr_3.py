@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import zarr
 import zarr.abc.store
@@ -21,14 +21,13 @@ from zarr.abc.store import OffsetByteRequest, RangeByteRequest, SuffixByteReques
 from zarr.buffer import default_buffer_prototype
 from zarr.core.sync import sync
 
-from hdmf_zarr_backend.errors import NotZarrError, StoreNotFoundError, UsageError
-from hdmf_zarr_backend.model.nodes import absolute
+from hdmf_zarr_backend.errors import NotZarrError, StoreNotFoundError
 from hdmf_zarr_backend.stores.base import Abilities, Range, Store, is_document, node_of
 from hdmf_zarr_backend.stores.fsspec import FsspecStore
 from hdmf_zarr_backend.stores.json_text import dump, load
 from hdmf_zarr_backend.stores.local import LocalStore
 from hdmf_zarr_backend.stores.memory import MemoryStore, not_shared
-from hdmf_zarr_backend.stores.obstore import ANY_STORE, ObjectStore, object_settings, store_of_bucket
+from hdmf_zarr_backend.stores.obstore import ANY_STORE, ObjectStore, object_settings, store_of_bucket, url_of_bucket
 from hdmf_zarr_backend.stores.remote import RemoteStore, at_once
 from hdmf_zarr_backend.stores.web import WebStore
 from hdmf_zarr_backend.stores.zip import ZipStore
@@ -156,12 +155,7 @@ class IcechunkStore(ZarrPythonStore):
 
     def __reduce__(self) -> tuple[Any, ...]:
         if not self.store.read_only:
-            raise UsageError(
-                "a session of Icechunk is written by one process",
-                store=self.location,
-                remedy='Use executor="threads".',
-                remedy_cli="Leave --scheduler out.",
-            )
+            raise not_shared(self.location, "a session of Icechunk is written by one process")
         return IcechunkStore, (self.store, self.path, self.location), {"read_rules": self.read_rules}
 
     def commit_changes(self, message: str) -> None:
@@ -278,46 +272,15 @@ def _location(store: Any) -> str:
     if isinstance(store, zarr.storage.FsspecStore):
         return str(store.fs.unstrip_protocol(store.path)).rstrip("/")
     inner = store.store if isinstance(store, zarr.storage.ObjectStore) else store
-    if inner is not store:
-        url = getattr(inner, "url", None)  # of a web server
-        if isinstance(url, str):
-            return url.rstrip("/")
-        scheme = {"S3Store": "s3", "GCSStore": "gs"}.get(type(inner).__name__)
-        if scheme is not None:
-            return f"{scheme}://{inner.config['bucket']}/{inner.prefix or ''}".rstrip("/")
-    return f"object://{id(inner):x}"
+    url = url_of_bucket(inner) or getattr(inner, "url", None)  # the last: of a web server
+    return url.rstrip("/") if isinstance(url, str) else f"object://{id(inner):x}"
 
 
 # ---- files as groups and arrays of zarr-python ---------------------------------------------------------------------
 
 
-def open_zarr_group(store: Store, *, mode: Literal["r", "r+"] = "r", zarr_format: int | None = None) -> Any:
-    """Return the file as a ``zarr.Group``, without using a consolidated document, which may be stale."""
-    try:
-        known: Any = zarr_format
-        return zarr.open_group(_zarr_location(store), mode=mode, use_consolidated=False, zarr_format=known)
-    except FileNotFoundError as error:
-        remedy = "Check the path; a file of HDMF or NWB has a group at its root."
-        raise NotZarrError("zarr finds no group", store=store.location, remedy=remedy) from error
-
-
-def open_zarr_array(store: Store, path: str, zarr_format: int) -> Any:
-    """Return the array at ``path``, of that format, as a ``zarr.Array``."""
-    try:
-        known: Any = zarr_format
-        return zarr.open_array(_zarr_location(store), path=path, mode="r", zarr_format=known)
-    except (ValueError, TypeError, KeyError) as error:
-        raise NotZarrError(
-            f"zarr-python {zarr.__version__} cannot open this array ({error})",
-            store=store.location,
-            path=absolute(path),
-            remedy="Index the dataset itself, or install zarr 3.3 or newer.",
-        ) from error
-
-
-def _zarr_location(store: Store) -> Any:
+def zarr_location(store: Store) -> Any:
     """Return the argument for zarr's functions: a path, or a store."""
-    store = store.unwrapped
     if isinstance(store, LocalStore):
         return store.root
     if isinstance(store, ZarrPythonStore):

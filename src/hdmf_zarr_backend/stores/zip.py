@@ -24,16 +24,13 @@ from hdmf_zarr_backend.errors import (
     ReadOnlyStoreError,
     StoreError,
     StoreNotFoundError,
-    UsageError,
     ZarrBackendError,
     at,
 )
 from hdmf_zarr_backend.stores.base import Abilities, Range, Store, check_inside, check_value_size, is_document
 from hdmf_zarr_backend.stores.failures import os_errors
-from hdmf_zarr_backend.stores.files import (
-    follow_link,
-    read_part,
-)
+from hdmf_zarr_backend.stores.files import follow_link, read_part
+from hdmf_zarr_backend.stores.memory import not_shared
 from hdmf_zarr_backend.stores.remote import get_at_once
 
 SUFFIX = ".zip"
@@ -181,12 +178,7 @@ class NewZipStore(ZipStore):
         _new.add(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        raise UsageError(
-            "a zip file is written by one process",
-            store=self.location,
-            remedy='Use executor="threads".',
-            remedy_cli="Leave --scheduler out.",
-        )
+        raise not_shared(self.location, "a zip file is written by one process")
 
     def _zip(self) -> zipfile.ZipFile:
         assert self._archive is not None
