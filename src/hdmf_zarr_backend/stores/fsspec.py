@@ -34,7 +34,6 @@ _READ_ONLY = {
     "zip": Abilities(write=False, change=False, why="a zip file behind a URL is read only"),
     "cache": Abilities(write=False, change=False, is_remote=True, why="what is read through a cache is read only"),
 }
-_NEEDED = {"reference": "Name the file of references: 'reference::/folder/references.json'."}
 _GROUPS = {"https": "http", "tar": "zip", "filecache": "cache", "blockcache": "cache", "simplecache": "cache"}
 
 
@@ -53,8 +52,7 @@ class FsspecStore(RemoteStore):
         self._given = filesystem is not None
         self._fs: Any = filesystem
         self._root = root
-        first = location.partition("::")[0].partition("://")[0]
-        self._scheme = first
+        self._scheme = first = location.partition("::")[0].partition("://")[0]
         self.streams_values = first in _IN_PARTS  # elsewhere fsspec writes a complete value
         abilities = _READ_ONLY.get(_GROUPS.get(first, first)) or Abilities(is_remote=first not in ("memory", "file"))
         # a cache in front of a web server cannot list either
@@ -82,40 +80,36 @@ class FsspecStore(RemoteStore):
             try:
                 from fsspec.core import url_to_fs
             except ModuleNotFoundError as error:
-                raise UsageError(
-                    "URLs need fsspec",
-                    store=self.location,
-                    remedy=f"Install it with: {install_command('remote')}",
-                ) from error
-            options = dict(self.options)
-            behind = self.location.rpartition("::")[2].partition("://")[0]
-            if behind in WEB_SCHEMES:
-                import aiohttp
-
-                options["skip_instance_cache"] = True  # its client knows the rules of this store
-                web = options[behind] = dict(options.get(behind, {}))
-                client = dict(web.get("client_kwargs", {}))
-                guards = [*client.pop("trace_configs", ()), self._redirect_guard(client.get("headers") or {})]
-                timeout = aiohttp.ClientTimeout(total=None, sock_connect=_WEB_TIMEOUT, sock_read=_WEB_TIMEOUT)
-                web["client_kwargs"] = {"timeout": timeout, **client, "trace_configs": guards}
+                remedy = f"Install it with: {install_command('remote')}"
+                raise UsageError("URLs need fsspec", store=self.location, remedy=remedy) from error
             try:
-                self._fs, self._root = url_to_fs(self.location, **options)
-            except ImportError as error:
-                raise UsageError(
-                    f"fsspec cannot open this ({error})",
-                    store=self.location,
-                    remedy="Install the library that it needs.",
-                ) from error
-            except (ValueError, TypeError) as error:  # unknown protocol, or missing options
-                raise UsageError(
-                    f"fsspec cannot open this ({error})",
-                    store=self.location,
-                    remedy=_NEEDED.get(self._scheme, "Check the URL, and storage_options."),
-                    remedy_cli=_NEEDED.get(self._scheme, "Check the URL, and the values of -O."),
-                ) from error
+                self._fs, self._root = url_to_fs(self.location, **self._options())
+            except (ImportError, ValueError, TypeError) as error:  # unknown protocol, or missing options
+                remedies = ("Check the URL, and storage_options.", "Check the URL, and the values of -O.")
+                if isinstance(error, ImportError):
+                    remedies = ("Install the library that it needs.",) * 2
+                elif self._scheme == "reference":
+                    remedies = ("Name the file of references: 'reference::/folder/references.json'.",) * 2
+                problem = f"fsspec cannot open this ({error})"
+                raise UsageError(problem, store=self.location, remedy=remedies[0], remedy_cli=remedies[1]) from error
             if self.location.startswith("dir::"):
                 self._root = ""  # the folder that follows is the root of that file system
         return self._fs
+
+    def _options(self) -> dict[str, Any]:
+        """Return the options of the file system; those of a web server bound its silence, and its redirects."""
+        options = dict(self.options)
+        behind = self.location.rpartition("::")[2].partition("://")[0]
+        if behind in WEB_SCHEMES:
+            import aiohttp
+
+            options["skip_instance_cache"] = True  # its client knows the rules of this store
+            web = options[behind] = dict(options.get(behind, {}))
+            client = dict(web.get("client_kwargs", {}))
+            guards = [*client.pop("trace_configs", ()), self._redirect_guard(client.get("headers") or {})]
+            timeout = aiohttp.ClientTimeout(total=None, sock_connect=_WEB_TIMEOUT, sock_read=_WEB_TIMEOUT)
+            web["client_kwargs"] = {"timeout": timeout, **client, "trace_configs": guards}
+        return options
 
     def _redirect_guard(self, headers: Mapping[str, str]) -> Any:
         """Return what makes aiohttp stay on the server of the file; see `stores.web`."""
@@ -141,10 +135,10 @@ class FsspecStore(RemoteStore):
 
     def _path(self, key: str) -> str:
         self.check_url()  # sets the root
-        root, mark, query = str(self._root or "").partition("?")
+        root = str(self._root or "")
         if self.location.startswith("http"):  # of a file system that a user has opened: a key is not a part of a query
+            root, mark, query = root.partition("?")
             return f"{root.rstrip('/')}/{quote(key)}{mark}{query}"
-        root = f"{root}{mark}{query}"
         return f"{root.rstrip('/')}/{key}" if root else key
 
     def _get(self, key: str) -> bytes:
@@ -182,14 +176,17 @@ class FsspecStore(RemoteStore):
         return FileState(int(found["size"]), tag, time)
 
     def _set(self, key: str, value: bytes) -> None:
-        path = self._path(key)
-        self._make_folder(path)
-        self._filesystem.pipe_file(path, value)
+        self._filesystem.pipe_file(self._new_path(key), value)
 
-    def _make_folder(self, path: str) -> None:
-        """Create the folder of a file if the file system has folders."""
-        if _is_on_disk(self._filesystem):
+    def _new_path(self, key: str) -> str:
+        """Return the path of a key, after making its folder if the file system is the local one, or a part of it."""
+        path, filesystem = self._path(key), self._filesystem
+        while inner := getattr(filesystem, "sync_fs", None) or getattr(filesystem, "fs", None):
+            filesystem = inner
+        protocol = getattr(filesystem, "protocol", ())
+        if "file" in ((protocol,) if isinstance(protocol, str) else protocol):
             self._filesystem.makedirs(path.rpartition("/")[0], exist_ok=True)
+        return path
 
     @contextmanager
     def stream(self, key: str) -> Iterator[Write]:
@@ -214,8 +211,7 @@ class FsspecStore(RemoteStore):
             raise
 
     def _create(self, key: str, value: bytes) -> bool | None:
-        path = self._path(key)
-        self._make_folder(path)
+        path = self._new_path(key)
         try:
             self._filesystem.pipe_file(path, value, mode="create")
         except FileExistsError:
@@ -238,40 +234,23 @@ class FsspecStore(RemoteStore):
         filesystem.invalidate_cache()
         top = self._path(prefix).rstrip("/")
         try:
-            found = filesystem.find(top, detail=True)
+            entries = filesystem.find(top, detail=True)
         except _ABSENT as error:
             raise_if_not_absent(error)
             return
         start = len(str(self._root).strip("/"))
-        for path, entry in found.items():
+        for path, entry in entries.items():
             inside = path.strip("/")
-            # find() of a file returns the file itself
-            if inside != top.strip("/"):
+            if inside != top.strip("/"):  # find() of a file returns the file itself
                 yield inside[start:].lstrip("/"), int(entry.get("size") or 0)
 
 
-def store_of_fsmap(mapping: Any) -> FsspecStore | None:
-    """Return the store of a mapping from fsspec's ``get_mapper``; None for any other mapping."""
-    filesystem: Any = getattr(mapping, "fs", None)
+def store_of_filesystem(filesystem: Any, path: str) -> FsspecStore | None:
+    """Return the store of a folder in a file system of fsspec; None if that is not one, or is asynchronous."""
     if not hasattr(filesystem, "unstrip_protocol") or getattr(filesystem, "asynchronous", False):
         return None
-    location = str(filesystem.unstrip_protocol(mapping.root)).rstrip("/")
-    return FsspecStore(location, {}, filesystem=filesystem, root=mapping.root)
-
-
-def store_of_open_file(file: Any) -> FsspecStore:
-    """Return the store of the folder that an ``fsspec.core.OpenFile`` names."""
-    location = str(file.fs.unstrip_protocol(file.path)).rstrip("/")
-    return FsspecStore(location, {}, filesystem=file.fs, root=file.path)
-
-
-def _is_on_disk(filesystem: Any) -> bool:
-    """Return whether a file system of fsspec is the local one, or a part of it."""
-    inner = filesystem
-    while inner is not None:
-        filesystem, inner = inner, getattr(inner, "sync_fs", None) or getattr(inner, "fs", None)
-    protocol = getattr(filesystem, "protocol", ())
-    return "file" in ((protocol,) if isinstance(protocol, str) else protocol)
+    location = str(filesystem.unstrip_protocol(path)).rstrip("/")
+    return FsspecStore(location, {}, filesystem=filesystem, root=path)
 
 
 def _abandon(file: Any) -> None:

@@ -35,7 +35,7 @@ from hdmf_zarr_backend.stores import reference_files
 from hdmf_zarr_backend.stores import zip as zip_files
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.files import check_link
-from hdmf_zarr_backend.stores.fsspec import FsspecStore, store_of_fsmap, store_of_open_file
+from hdmf_zarr_backend.stores.fsspec import FsspecStore, store_of_filesystem
 from hdmf_zarr_backend.stores.local import LocalStore
 from hdmf_zarr_backend.stores.locations import (
     HDF5_SIGNATURE,
@@ -161,18 +161,20 @@ def _of_object(place: Any) -> Store:
     if isinstance(place, Store):
         return place
     if isinstance(place, Mapping) and type(place).__module__.partition(".")[0] != "zarr":  # stores of zarr-python 2
-        return store_of_fsmap(place) or MemoryStore(place)
+        return store_of_filesystem(getattr(place, "fs", None), getattr(place, "root", "")) or MemoryStore(place)
+    store: Store | None
     if type(place).__module__ == "fsspec.core":
-        return store_of_open_file(place)
-    from hdmf_zarr_backend.stores.zarr_python import store_of_zarr  # zarr is imported where it is used
+        store = store_of_filesystem(place.fs, place.path)
+    else:
+        from hdmf_zarr_backend.stores.zarr_python import store_of_zarr  # zarr is imported where it is used
 
-    found = store_of_zarr(place)
-    if found is None:
+        store = store_of_zarr(place)
+    if store is None:
         raise UsageError(
             f"{place!r} cannot hold a Zarr file",
             remedy="Use a path, a URL, a mapping, a store or group of zarr, or a session of Icechunk.",
         )
-    return found
+    return store
 
 
 def open_neighbour(store: Store, location: str) -> Store:
