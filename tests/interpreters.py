@@ -41,7 +41,7 @@ def _version_of(interpreter: Path) -> str | None:
     code = "import sys; print('%d.%d' % sys.version_info[:2])"
     try:
         answer = subprocess.run(
-            [interpreter, "-I", "-c", code], capture_output=True, text=True, timeout=30, check=False
+            [interpreter, "-I", "-c", code], capture_output=True, text=True, timeout=300, check=False
         )
     except (OSError, subprocess.TimeoutExpired):
         return None

@@ -390,7 +390,7 @@ def test_a_file_is_read_while_it_is_compared_with_its_record(uploaded, web_proxy
         with ZarrIO(f"{web_proxy.url}/{uploaded[1].name}", "r") as io:
             data = io.read_builder().datasets["data"].data
             web_proxy.reset()
-            web_proxy.delay = 0.2
+            web_proxy.together = ("", 4)
             np.testing.assert_array_equal(data[selection], SQUARE[selection])
         assert len(web_proxy.requests) == web_proxy.most_busy == 4
 

@@ -1,5 +1,6 @@
 """A dask cluster that runs already, of processes of its own, used by the address of its scheduler."""
 
+import json
 import os
 import signal
 import socket
@@ -28,12 +29,6 @@ pytest.importorskip("distributed")
 VALUES = np.random.default_rng(0).integers(-50, 50, (200_000, 16), dtype="i2")
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 @contextmanager
 def running(tool: str, *arguments: str, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
     """Run one of dask's servers as users do, and end it."""
@@ -50,16 +45,14 @@ def running(tool: str, *arguments: str, folder: Path) -> Iterator[subprocess.Pop
 
 @contextmanager
 def scheduler(folder: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
-    address = f"127.0.0.1:{free_port()}"
-    host, port = address.split(":")
-    with running("dask_scheduler", "--host", host, "--port", port, "--no-dashboard", folder=folder) as process:
-        for _ in range(3000):
-            try:
-                socket.create_connection((host, int(port)), timeout=1).close()
-                break
-            except OSError:
-                time.sleep(0.1)
-        yield address, process
+    told = folder / "scheduler.json"
+    options = ("--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file", str(told))
+    with running("dask_scheduler", *options, folder=folder) as process:
+        while not told.exists() or not told.read_text().endswith("}"):
+            assert process.poll() is None
+            time.sleep(0.05)
+        yield json.loads(told.read_text())["address"].removeprefix("tcp://"), process
+        told.unlink()
 
 
 @contextmanager
@@ -79,7 +72,8 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_a_cluster_of_processes_makes_the_same_file(source, tmp_path, capsys):
+def test_a_cluster_of_processes_makes_the_same_file(source, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(executors, "SECONDS", 600)  # for workers to start on a busy machine
     with scheduler(tmp_path) as (address, _), worker(address, tmp_path), worker(address, tmp_path):
         call = ["convert", "--scheduler", address, "--codec", "zlib", str(source), str(tmp_path / "a.zarr")]
         assert main(call) == 0, capsys.readouterr().err
@@ -128,14 +122,16 @@ def test_a_cluster_that_is_gone_is_told_and_what_is_done_goes_on_without_it(sour
 
 def test_a_scheduler_that_does_not_answer(source, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(executors, "SECONDS", 1)
-    address = f"127.0.0.1:{free_port()}"
-    assert main(["convert", "--scheduler", address, str(source), str(tmp_path / "a.zarr")]) == 2
+    with socket.socket() as taken:  # nobody listens there
+        taken.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        assert main(["convert", "--scheduler", address, str(source), str(tmp_path / "a.zarr")]) == 2
     assert f"the dask scheduler at tcp://{address} does not answer within 1 s" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_scheduler_without_workers(tmp_path, monkeypatch):
-    monkeypatch.setattr(executors, "SECONDS", 1)
+    monkeypatch.setattr(executors, "SECONDS", 5)  # to answer, which it does, and for a worker to come
     with (
         scheduler(tmp_path) as (address, _),
         pytest.raises(WorkerLostError, match="has no workers"),

@@ -6,6 +6,7 @@ compressed chunk over and over, so that gigabytes are made in a moment.
 
 import json
 import logging
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -59,7 +60,10 @@ if __name__ == "__main__":
 def peaks(*steps: tuple[str, Path, Path, dict[str, Any]]) -> list[int]:
     """Return the largest resident set of a process after each of some steps, in bytes."""
     asked = json.dumps([(kind, str(source), str(target), options) for kind, source, target, options in steps])
-    done = subprocess.run([sys.executable, "-c", _WORK], input=asked, capture_output=True, text=True, check=False)
+    # what threads free is given back, whatever their order on a busy machine: the peak is that of what is in use
+    env = {**os.environ, "MALLOC_ARENA_MAX": "1", "MALLOC_MMAP_THRESHOLD_": str(2**17)}
+    command = [sys.executable, "-c", _WORK]
+    done = subprocess.run(command, input=asked, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     found: list[int] = json.loads(done.stdout)
     return found

@@ -30,9 +30,9 @@ def write(path: Path, mode: str = "w") -> None:
         io.write(DynamicTable(name="root", description="x", columns=[column]))
 
 
-def command(*arguments: str, seconds: int = 60) -> subprocess.CompletedProcess[str]:
+def command(*arguments: str) -> subprocess.CompletedProcess[str]:
     call = [sys.executable, "-c", "from hdmf_zarr_backend.cli.main import main; raise SystemExit(main())", *arguments]
-    return subprocess.run(call, capture_output=True, text=True, timeout=seconds, check=False)
+    return subprocess.run(call, capture_output=True, text=True, timeout=600, check=False)
 
 
 def bound(path: Path) -> None:

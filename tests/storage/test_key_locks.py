@@ -77,7 +77,7 @@ def test_one_that_nobody_refers_to_any_more_is_given_back(folder: Folder) -> Non
     held = lock(folder)
     del held
     gc.collect()
-    for _ in range(200):
+    for _ in range(3000):
         if not folder.values:
             return
         threading.Event().wait(0.02)

@@ -169,7 +169,7 @@ def test_a_file_that_nobody_refers_to_any_more_is_free(store: StoreKind) -> None
     place = store.place("a.zarr")
     ZarrIO(place, "w", **store.options)
     gc.collect()
-    for _ in range(100):  # the key of a lock is deleted by another thread, soon
+    for _ in range(2000):  # the key of a lock is deleted by another thread, soon
         try:
             return ZarrIO(place, "w", **store.options).close()
         except StoreLockedError:

@@ -37,11 +37,11 @@ def test_each_chunk_of_a_slice_is_one_request_and_all_are_asked_for_at_once(web,
     with ZarrIO(f"{web_proxy.url}/a.zarr.zip", "r") as io:
         data = io.read_builder().datasets["data"].data
         web_proxy.reset()
-        web_proxy.delay = 0.1
+        web_proxy.together = ("", 4)
         np.testing.assert_array_equal(data[2:18], VALUES[2:18])
         assert len(web_proxy.requests) == 5
         assert web_proxy.most_busy >= 4
-        web_proxy.delay = 0.0
+        web_proxy.reset()
         np.testing.assert_array_equal(data[:], VALUES)
 
 
