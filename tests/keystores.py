@@ -15,10 +15,10 @@ class Shelf(Store):
     def get(self, key: str) -> bytes | None:
         return self.values.get(key)
 
-    def set(self, key: str, value: bytes) -> None:
+    def _set(self, key: str, value: bytes) -> None:
         self.values[key] = value
 
-    def delete(self, keys: Iterable[str]) -> None:
+    def _delete(self, keys: Iterable[str]) -> None:
         for key in keys:
             self.values.pop(key, None)
 
@@ -49,15 +49,15 @@ class MemoryKeys(Shelf):
         self._note("get", key)
         return super().get(key)
 
-    def set(self, key: str, value: bytes) -> None:
+    def _set(self, key: str, value: bytes) -> None:
         assert type(value) is bytes
         self._note("set", key)
-        super().set(key, value)
+        super()._set(key, value)
 
-    def delete(self, keys: Iterable[str]) -> None:
+    def _delete(self, keys: Iterable[str]) -> None:
         for key in keys:
             self._note("delete", key)
-            super().delete([key])
+            super()._delete([key])
 
     def keys_set(self) -> list[str]:
         """Return the keys that were set, in order."""

@@ -15,11 +15,14 @@ from __future__ import annotations
 import os
 import shutil
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
+from hdmf_zarr_backend.stores.base import Store, Write
 from hdmf_zarr_backend.stores.opening import open_folder, open_store
+from hdmf_zarr_backend.stores.transaction import DirectChange
 
 Place = Any
 """A `Path` or a `Url`."""
@@ -111,7 +114,18 @@ def put(place: Place, key: str, value: bytes) -> None:
     if is_zip(place):
         _write_zip(place, {**contents(place), key: value})
     else:
-        open_store(place).set(key, value)
+        DirectChange(open_store(place)).put(key, value)
+
+
+def put_all(place: Place, values: Mapping[str, bytes]) -> None:
+    """Set several keys."""
+    for key, value in values.items():
+        put(place, key, value)
+
+
+def streaming(store: Store, key: str) -> AbstractContextManager[Write]:
+    """Return the context of a value that is written piece by piece."""
+    return DirectChange(store).stream(key)
 
 
 def delete(place: Place, path: str) -> None:
@@ -122,7 +136,14 @@ def delete(place: Place, path: str) -> None:
     elif isinstance(place, Path) and (place / path).is_dir():
         shutil.rmtree(place / path)
     else:
-        open_store(place).delete([path, *open_store(place).list_prefix(path)])
+        delete_keys(place, [path, *open_store(place).list_prefix(path)])
+
+
+def delete_keys(place: Place, keys: Iterable[str]) -> None:
+    """Delete those of the keys that exist."""
+    change = DirectChange(open_store(place))
+    change.delete(keys)
+    change.commit({}, {})
 
 
 def _write_zip(place: Path, values: dict[str, bytes]) -> None:
@@ -138,7 +159,7 @@ def copy_file(place: Place, target: Place) -> Place:
     elif isinstance(place, Path):
         shutil.copytree(place, target)
     else:
-        open_folder(target, {}).set_many(contents(place))
+        put_all(open_folder(target, {}), contents(place))
     return target
 
 
@@ -149,4 +170,4 @@ def remove(place: Place) -> None:
     elif isinstance(place, Path):
         shutil.rmtree(place)
     else:
-        open_folder(place, {}).delete(keys_of(place))
+        delete_keys(open_folder(place, {}), keys_of(place))

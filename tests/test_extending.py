@@ -24,7 +24,7 @@ from hdmf_zarr_backend.formats import elements, registry, zarr2
 from hdmf_zarr_backend.model.elements import Element
 from hdmf_zarr_backend.model.nodes import Hierarchy, Node
 from hdmf_zarr_backend.stores.memory import MemoryStore
-from hdmf_zarr_backend.stores.transaction import Change
+from hdmf_zarr_backend.stores.transaction import DirectChange
 from hdmf_zarr_backend.transfer.writer import PlanWriter
 from tests.keystores import Shelf
 
@@ -172,7 +172,7 @@ def test_an_encoding_is_a_class_that_writes_the_model_and_a_function_that_reads_
 def test_builders_and_values_come_from_a_file_in_the_new_encoding(one_document, file):
     """What is above `formats` does not know which documents the model becomes, and comes from."""
     new = MemoryStore({})
-    change = Change(new)
+    change = DirectChange(new)
     plan = ZarrPlanner(file, parse(file).hierarchy, new.location, zarr_format=9).plan_file()
     change.commit({}, PlanWriter(change, plan).write())
     assert [key for key in new.mapping if key.rpartition("/")[2].startswith((".z", "zarr.json"))] == []

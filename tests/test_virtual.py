@@ -35,6 +35,7 @@ from hdmf_zarr_backend.options import ExternalLinks, Limits, ReadOptions, ReadRu
 from hdmf_zarr_backend.stores.opening import open_store
 from hdmf_zarr_backend.transfer import stored_sources
 from tests import samples
+from tests.places import delete_keys, put
 
 DATA = np.arange(1_000_003, dtype="i4")
 SQUARE = DATA[:1_000_000].reshape(1000, 1000)
@@ -397,20 +398,20 @@ def test_a_file_is_read_while_it_is_compared_with_its_record(uploaded, web_proxy
 
 def test_a_pair_on_a_server_that_was_moved(pair, s3):
     bucket = open_store(s3.url("folder"), s3.options)
-    bucket.set("x.nwb", pair[0].read_bytes())
+    put(bucket, "x.nwb", pair[0].read_bytes())
     convert(s3.url("folder/x.nwb"), s3.url("folder/x.nwb.zarr.json"), to="virtual", storage_options=s3.options)
     np.testing.assert_array_equal(read(s3.url("folder/x.nwb.zarr.json"), "data", storage_options=s3.options), SQUARE)
     moved = open_store(s3.url("moved"), s3.options)
     for name in ("x.nwb", "x.nwb.zarr.json"):
-        moved.set(name, bucket.get(name))
-    bucket.delete(["x.nwb"])
+        put(moved, name, bucket.get(name))
+    delete_keys(bucket, ["x.nwb"])
     # to the place where it was, too
     options = {"storage_options": s3.options, "read_options": ReadOptions(external_links="follow")}
     np.testing.assert_array_equal(read(s3.url("moved/x.nwb.zarr.json"), "data", **options), SQUARE)
-    moved.set("x.nwb", pair[0].read_bytes()[:-1] + b"x")
+    put(moved, "x.nwb", pair[0].read_bytes()[:-1] + b"x")
     with pytest.raises(StoreError, match="has changed"):
         read(s3.url("moved/x.nwb.zarr.json"), "data", storage_options=s3.options)
-    moved.delete(["x.nwb"])
+    delete_keys(moved, ["x.nwb"])
     with pytest.raises(StoreNotFoundError, match="does not exist"):
         read(s3.url("moved/x.nwb.zarr.json"), "data", **options)
 

@@ -22,11 +22,11 @@ CHUNKS = 32
 
 def _in_place(writer: Any, **_: Any) -> Any:
     """Return a change of the file itself, in the place of `stores.transaction.StagedChange`."""
-    from hdmf_zarr_backend.stores.local import LocalStore
-    from hdmf_zarr_backend.stores.transaction import Change
+    from hdmf_zarr_backend.stores.local import NewFolder
+    from hdmf_zarr_backend.stores.transaction import DirectChange
 
     os.makedirs(writer.store.folder)
-    return Change(LocalStore(writer.store.folder, replace=False))
+    return DirectChange(NewFolder(writer.store.folder, writer.store.location))
 
 
 def _own_lock(keys: Any, **_: Any) -> Any:

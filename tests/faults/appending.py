@@ -174,7 +174,7 @@ def kill_at_change(folder: str, step: int) -> Callable[[], int]:
 def kill_at_request(step: int) -> Callable[[], int]:
     """Kill this process before, or after, the request number ``step`` that changes something in a far store."""
     count = 0
-    real_set, real_delete = RemoteStore.set, RemoteStore.delete
+    real_set, real_delete = RemoteStore._set, RemoteStore._delete
 
     def stopping(function: Callable[..., None], *arguments: Any) -> None:
         nonlocal count
@@ -186,8 +186,8 @@ def kill_at_request(step: int) -> Callable[[], int]:
         if count == step:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    RemoteStore.set = lambda self, key, value: stopping(real_set, self, key, value)  # type: ignore[method-assign]
-    RemoteStore.delete = lambda self, keys: stopping(real_delete, self, list(keys))  # type: ignore[method-assign]
+    RemoteStore._set = lambda self, key, value: stopping(real_set, self, key, value)  # type: ignore[method-assign]
+    RemoteStore._delete = lambda self, keys: stopping(real_delete, self, list(keys))  # type: ignore[method-assign]
     return lambda: count
 
 

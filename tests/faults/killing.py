@@ -138,7 +138,7 @@ class Steps:
 
     def on_server(self) -> None:
         """Let all requests that change something on a server be steps."""
-        for name in ("set", "delete", "create"):
+        for name in ("_set", "_delete", "_create"):
             setattr(RemoteStore, name, _method(self, getattr(RemoteStore, name)))
 
 

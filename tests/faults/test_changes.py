@@ -29,7 +29,7 @@ def files_in(path: Path) -> dict[str, bytes]:
 
 def refusing(monkeypatch: pytest.MonkeyPatch, *folders: str) -> None:
     """Let a local store refuse to change what is below some folders, as one without permission does."""
-    for name in ("set", "delete", "delete_below"):
+    for name in ("_set", "_delete", "_delete_below"):
         real = getattr(LocalStore, name)
 
         def refused(self: LocalStore, keys: Any, *rest: Any, real: Any = real) -> Any:

@@ -30,7 +30,7 @@ from tests import trees
 from tests.faults.appending import failing
 from tests.faults.killing import NEW, OLD, act, state, write, write_hdf5
 from tests.hostile.calls import values_with
-from tests.places import stored_files
+from tests.places import stored_files, streaming
 
 CHUNKS = 12
 CODES = {
@@ -99,7 +99,7 @@ def test_a_streamed_value_is_told_as_others_are_and_what_its_user_raises_is_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = LocalStore(str(tmp_path / "a.zarr"))
-    with pytest.raises(OSError, match="of the user") as caught, store.stream("a/c/0") as write_piece:
+    with pytest.raises(OSError, match="of the user") as caught, streaming(store, "a/c/0") as write_piece:
         write_piece(b"1")
         raise OSError("of the user")
     assert not isinstance(caught.value, ZarrBackendError)
@@ -108,7 +108,7 @@ def test_a_streamed_value_is_told_as_others_are_and_what_its_user_raises_is_not(
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, "write", fail)
-    with pytest.raises(StoreFullError) as told, store.stream("a/c/0") as write_piece:
+    with pytest.raises(StoreFullError) as told, streaming(store, "a/c/0") as write_piece:
         write_piece(b"1")
     assert told.value.path == "/a"
     assert stored_files(tmp_path / "a.zarr") == {}

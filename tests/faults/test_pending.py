@@ -121,13 +121,13 @@ def test_a_reader_is_not_warned_of_a_change_of_which_only_the_journal_is_left(tm
     killed(
         f"""
 from hdmf_zarr_backend.stores.local import LocalStore
-delete = LocalStore.delete
+delete = LocalStore._delete
 def die(store, keys):
     keys = list(keys)
     if ".hdmf_zarr_journal" in keys:
         os.kill(os.getpid(), signal.SIGKILL)
     delete(store, keys)
-LocalStore.delete = die
+LocalStore._delete = die
 with ZarrIO({str(path)!r}, "r+") as io:
     io.read_builder()["x"].data.append([2, 3])
 """

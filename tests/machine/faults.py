@@ -155,8 +155,8 @@ def _noting(operations: Operations) -> Callable[..., None]:
 def _replaced(cls: type[Store], operations: Operations) -> Callable[[], None]:
     """Let the operations of a class of stores go by ``operations``; return a function that ends it."""
     methods: dict[str, Any] = {name: _alive(getattr(cls, name), operations) for name in _READS}
-    real_set, real_stream = cls.set, cls.stream
-    real_delete, real_delete_below = cls.delete, cls.delete_below
+    real_set, real_stream = cls._set, cls._stream
+    real_delete, real_delete_below = cls._delete, cls._delete_below
 
     def set_value(self: Store, key: str, value: bytes) -> None:
         if key.endswith(_LOCK_SUFFIX):
@@ -166,7 +166,7 @@ def _replaced(cls: type[Store], operations: Operations) -> Callable[[], None]:
 
     def set_many(self: Store, items: Mapping[str, bytes]) -> None:
         for key, value in items.items():
-            self.set(key, value)
+            self._set(key, value)
 
     def delete(self: Store, keys: Iterable[str]) -> None:
         gone = list(keys)
@@ -187,8 +187,8 @@ def _replaced(cls: type[Store], operations: Operations) -> Callable[[], None]:
             yield write
         operations.change(self, lambda: None, lambda: None)
 
-    methods |= {"set": set_value, "set_many": set_many, "delete": delete, "delete_below": delete_below}
-    return _replaced_of(cls, {**methods, "stream": stream})
+    methods |= {"_set": set_value, "_set_many": set_many, "_delete": delete, "_delete_below": delete_below}
+    return _replaced_of(cls, {**methods, "_stream": stream})
 
 
 def _alive(real: Callable[..., Any], operations: Operations) -> Callable[..., Any]:

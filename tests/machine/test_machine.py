@@ -92,19 +92,19 @@ class Toy(Shelf):
 
 
 class LosesPuts(Toy):
-    def set(self, key: str, value: bytes) -> None:
+    def _set(self, key: str, value: bytes) -> None:
         if key not in self.values or not key[-1].isdigit():  # a chunk that is there stays as it is
-            super().set(key, value)
+            super()._set(key, value)
 
 
 class DeletesNoChunk(Toy):
-    def delete(self, keys: Iterable[str]) -> None:
-        super().delete(key for key in keys if not key[-1].isdigit())
+    def _delete(self, keys: Iterable[str]) -> None:
+        super()._delete(key for key in keys if not key[-1].isdigit())
 
 
 class SetsHalf(Toy):
-    def set(self, key: str, value: bytes) -> None:
-        super().set(key, value[:3000])
+    def _set(self, key: str, value: bytes) -> None:
+        super()._set(key, value[:3000])
 
 
 class ToySetup(Setup):

@@ -20,6 +20,7 @@ from hdmf_zarr_backend.stores.files import OpenValue
 from hdmf_zarr_backend.stores.local import LocalStore
 from hdmf_zarr_backend.stores.wrappers import InlinedStore
 from tests.keystores import MemoryKeys
+from tests.places import delete_keys, put
 
 FRAMES = st.tuples(
     st.sampled_from(["lz4", "zstd", "blosclz", "zlib", "lz4hc"]),
@@ -98,7 +99,7 @@ def stored(values, chunk_rows, dtype=None, shuffle=Blosc.SHUFFLE):
         chunk = np.zeros(node.chunks, values.dtype)
         rows = values[number * chunk_rows : (number + 1) * chunk_rows]
         chunk[: len(rows)] = rows
-        keys.set(f"a/{node.chunk_name((number, *(0,) * (values.ndim - 1)))}", codec.encode(chunk))
+        put(keys, f"a/{node.chunk_name((number, *(0,) * (values.ndim - 1)))}", codec.encode(chunk))
     return keys, LazyArray(keys, "a", Dataset(node), ChunkCache())
 
 
@@ -128,7 +129,7 @@ def test_rows_of_a_large_chunk_cost_the_blocks_that_they_are_in(decoded):
     assert np.array_equal(lazy[150:160:3], values[150:160:3])  # with its chunk
     assert np.array_equal(lazy[[3, 199_999, 8192]], values[[3, 199_999, 8192]])
     assert np.array_equal(lazy[:], values)
-    keys.delete(["a/1.0"])
+    delete_keys(keys, ["a/1.0"])
     fresh = LazyArray(keys, "a", lazy.node, ChunkCache())
     assert not fresh[90_000:90_010].any()  # a chunk that is not stored is fill
 
@@ -157,7 +158,7 @@ def test_damage_in_a_block_names_the_chunk():
     assert blocks is not None
     position = int(np.frombuffer(bytes(frame), "<i4", len(blocks), 16)[-1])  # of the last block
     frame[position : position + 4] = b"\xff\xff\xff\x7f"  # the length of a stream
-    keys.set("a/0", bytes(frame))
+    put(keys, "a/0", bytes(frame))
     assert np.array_equal(lazy[:100], values[:100])
     with pytest.raises(ChunkError, match="the chunk '0' cannot be decoded"):
         lazy[399_900:399_990]
@@ -168,7 +169,7 @@ def test_a_chunk_that_changes_while_it_is_read_is_an_error():
     keys, lazy = stored(values, 400_000)
     assert lazy[3] == 3
     other = Blosc("zstd", 1, Blosc.SHUFFLE, 65536)
-    keys.set("a/0", bytes(other.encode(values)))
+    put(keys, "a/0", bytes(other.encode(values)))
     assert lazy[4] == 4  # its block is known
     with pytest.raises(ChunkError, match="was changed while it was read"):
         lazy[200_000]
@@ -181,7 +182,7 @@ def test_of_a_file_no_more_is_read_than_the_blocks_that_are_wanted(tmp_path, mon
     monkeypatch.setattr(blosc, "use_threads", threads > 1)  # they write the blocks in any order
     before = blosc.set_nthreads(threads)
     keys = LocalStore(str(tmp_path / "a.zarr"))
-    keys.set("a/0.0", bytes(codec.encode(values)))
+    put(keys, "a/0.0", bytes(codec.encode(values)))
     blosc.set_nthreads(before)
     node = StoredArray(values.shape, values.shape, values.dtype.str, 0, compressor=codec.get_config())
     read, original = [], OpenValue.read_into
@@ -202,7 +203,7 @@ def test_of_a_file_no_more_is_read_than_the_blocks_that_are_wanted(tmp_path, mon
 
 def test_a_file_that_is_cut_while_it_is_read_is_an_error(tmp_path):
     keys = LocalStore(str(tmp_path / "a.zarr"))
-    keys.set("a/0", b"12345678")
+    put(keys, "a/0", b"12345678")
     with keys.open_value("a/0") as value:
         os.truncate(tmp_path / "a.zarr" / "a" / "0", 4)
         room = bytearray(8)

@@ -22,6 +22,7 @@ from hdmf_zarr_backend.stores.obstore import ObjectStore
 from hdmf_zarr_backend.stores.opening import open_store
 from tests import trees
 from tests.keystores import MemoryKeys
+from tests.places import delete_keys, put
 
 KEY = ".a.zarr.lock"
 ROOT = Path(__file__).parents[2]
@@ -31,7 +32,7 @@ ELSEWHERE = {"host": "another-machine", "pid": 1, "since": "2026-01-01T00:00:00+
 class Folder(MemoryKeys):
     """A bucket that sets a key only where there is none."""
 
-    def create(self, key: str, value: bytes) -> bool | None:
+    def _create(self, key: str, value: bytes) -> bool | None:
         self._note("create", key)
         return self.values.setdefault(key, value) is value
 
@@ -145,8 +146,8 @@ def test_an_answer_that_was_lost_is_no_second_writer(folder: Folder) -> None:
     """The library asks again, and is told that the key is there: it has set it itself."""
 
     class Forgetful(Folder):
-        def create(self, key: str, value: bytes) -> bool | None:
-            super().create(key, value)
+        def _create(self, key: str, value: bytes) -> bool | None:
+            super()._create(key, value)
             return False
 
     held = lock(Forgetful())
@@ -157,14 +158,14 @@ def test_an_answer_that_was_lost_is_no_second_writer(folder: Folder) -> None:
 class Simple(Folder):
     """A server that sets keys whether they are there or not."""
 
-    def create(self, key: str, value: bytes) -> bool | None:
+    def _create(self, key: str, value: bytes) -> bool | None:
         return None
 
 
 class Narrow(Folder):
     """Credentials for the file and nothing beside it."""
 
-    def create(self, key: str, value: bytes) -> bool | None:
+    def _create(self, key: str, value: bytes) -> bool | None:
         raise StoreRefusedError("not yours")
 
 
@@ -182,8 +183,8 @@ def test_where_none_can_be_had_that_is_told(kind: type[Folder]) -> None:
 @pytest.mark.parametrize("options", ["options", "s3fs_options"])
 def test_a_server_sets_a_key_only_where_there_is_none(s3: Any, options: str) -> None:
     store = open_store(s3.url("folder"), getattr(s3, options))
-    assert store.create("a", b"1") is True
-    assert store.create("a", b"2") is False
+    assert store._create("a", b"1") is True
+    assert store._create("a", b"2") is False
     assert store.get("a") == b"1"
 
 
@@ -205,7 +206,7 @@ def test_the_lock_of_a_killed_writer_stays_until_it_is_broken(s3: Any) -> None:
         ZarrIO(url, "w", storage_options=s3.options)
     with ZarrIO(url, "w", storage_options=s3.options, break_lock=True) as io:
         io.write_builder(trees.root(trees.dataset("x", [1])))
-    open_store(s3.url("folder"), s3.options).set(KEY, json.dumps(ELSEWHERE).encode())
+    put(open_store(s3.url("folder"), s3.options), KEY, json.dumps(ELSEWHERE).encode())
     with pytest.raises(StoreLockedError, match="another-machine"):
         repair(url, storage_options=s3.options)
     repair(url, storage_options=s3.options, break_lock=True)
@@ -219,7 +220,7 @@ class Broken:
         self.url, self.options = s3.url("folder/a.zarr"), s3.options
         self.folder = open_store(s3.url("folder"), s3.options)
         self.armed = ""
-        real_set, real_create = ObjectStore.set, ObjectStore.create
+        real_set, real_create = ObjectStore._set, ObjectStore._create
 
         def set_value(store: Any, key: str, value: bytes) -> None:
             real_set(store, key, value)
@@ -232,13 +233,13 @@ class Broken:
                 self.take_over()
             return made
 
-        monkeypatch.setattr(ObjectStore, "set", set_value)
-        monkeypatch.setattr(ObjectStore, "create", create)
+        monkeypatch.setattr(ObjectStore, "_set", set_value)
+        monkeypatch.setattr(ObjectStore, "_create", create)
 
     def take_over(self) -> None:
         """Give the lock to a writer on another machine."""
         self.armed = ""
-        self.folder.set(KEY, json.dumps(ELSEWHERE).encode())
+        put(self.folder, KEY, json.dumps(ELSEWHERE).encode())
 
     def committed(self) -> dict[str, bytes]:
         """Return the documents that commit a change."""
@@ -295,14 +296,14 @@ def test_a_writer_whose_lock_was_broken_commits_nothing(
     with ZarrIO(file.url, "w", storage_options=file.options) as io:
         io.write_builder(trees.root(trees.dataset("x", data), inner))
     if name in ("repair", "consolidate"):
-        open_store(file.url, file.options).delete(["g/one/0", "x/.zattrs"])
+        delete_keys(open_store(file.url, file.options), ["g/one/0", "x/.zattrs"])
     before = file.committed()
     file.armed = when
     with pytest.raises(StoreLockedError, match="another-machine"):
         WRITERS[name](file.url, file.options)
     is_replaced = name in ("a new file", "conversion") and when == "at a put"  # it was marked before anything else
     assert file.committed() == ({} if is_replaced else before)
-    file.folder.delete([KEY])  # the other writer ends
+    delete_keys(file.folder, [KEY])  # the other writer ends
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", JournalWarning)
         if not is_replaced:

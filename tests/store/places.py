@@ -147,10 +147,10 @@ class _Remote(Steps):
 class _Queued(QueuedStore):
     """Puts at once, and says so: what waits is read as if it were stored."""
 
-    def set(self, key: str, value: bytes) -> None:
+    def _set(self, key: str, value: bytes) -> None:
         remote = self.unwrapped
         remote.kind_of_put = "queue"  # type: ignore[attr-defined]
-        super(QueuedStore, self).set(key, value)
+        super(QueuedStore, self)._set(key, value)
         remote.kind_of_put = "direct"  # type: ignore[attr-defined]
 
     def flush(self) -> None:
@@ -227,7 +227,7 @@ class Bucket(Memory):
     def run(self, before: State, act: Act) -> list[State]:
         store, log = self.reading(before), list[Step]()
         with pytest.MonkeyPatch.context() as patch:
-            for name in ("_set", "_delete"):
+            for name in ("_put_value", "_remove"):
                 patch.setattr(store, name, partial(self._noting, getattr(store, name), log))
             act(store)
         found = list(states(before, log))

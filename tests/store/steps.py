@@ -85,7 +85,7 @@ class Steps(Store):
         if is_now:
             self._fail()
 
-    def set(self, key: str, value: bytes) -> None:
+    def _set(self, key: str, value: bytes) -> None:
         assert type(value) is bytes
         if self.room < math.inf and len(value) - len(self.values.get(key, b"")) > self.room - self.size():
             raise StoreFullError("no space is left", store=self.location)
@@ -95,7 +95,7 @@ class Steps(Store):
         """Return how many bytes are stored."""
         return sum(map(len, self.values.values()))
 
-    def delete(self, keys: Iterable[str]) -> None:
+    def _delete(self, keys: Iterable[str]) -> None:
         for key in keys:
             if key in self.values:
                 self._change((key, None))

@@ -30,6 +30,7 @@ from hdmf_zarr_backend.stores.journal import (
 from hdmf_zarr_backend.stores.local import LocalStore
 from hdmf_zarr_backend.stores.transaction import Change, Writer, open_for_writing
 from hdmf_zarr_backend.transfer.names import checked_name
+from tests.places import put, put_all, streaming
 from tests.store.places import Cell, Memory, count
 from tests.store.steps import KINDS, SYNC, Killed, State, Steps, power_cuts, states
 
@@ -437,7 +438,7 @@ def test_records_of_another_change_mean_nothing():
 def test_an_old_shard_is_linked_or_copied_aside_piece_by_piece(tmp_path, monkeypatch, size, links):
     monkeypatch.setattr(journal, "_PIECE_BYTES", 8)
     store, value = LocalStore(str(tmp_path)), bytes(range(size))
-    store.set("c/0", value)
+    put(store, "c/0", value)
     with monkeypatch.context() as patch, Writer(store) as writer, writer.change() as change:
         if not links:
             patch.setattr(os, "link", lambda *_: (_ for _ in ()).throw(OSError("no such links here")))
@@ -468,14 +469,14 @@ def test_a_change_that_is_committed_in_spite_of_its_error_is_not_repeated():
     """The caller takes the file for the old one: keys that the change has added would be taken for new ones."""
     store = Steps(BEFORE)
     with Writer(store) as writer:
-        set_now = store.set
+        set_now = store._set
 
         def stop(key: str, value: bytes) -> None:
             set_now(key, value)
             if key == ".zmetadata":
                 raise KeyboardInterrupt
 
-        store.set = stop  # type: ignore[method-assign]
+        store._set = stop  # type: ignore[method-assign]
         with pytest.raises(KeyboardInterrupt), writer.change(root=ROOT) as change:
             carry_out(change, is_hidden=False)
         assert store.values == AFTER[False]
@@ -563,16 +564,16 @@ def test_a_key_at_the_root_of_a_durable_folder_is_whole_on_the_disk_before_it_ha
     monkeypatch.setattr(os, "replace", lambda *names: (order.append(os.path.basename(names[1])), replace(*names)))
     store, aside = LocalStore(str(tmp_path)), f"{JOURNAL}.old.id.0"
     with Writer(store, durable=True):
-        store.set(".zmetadata", b"{}")
-        store.set("a/0", b"1")
-        with store.stream(aside) as write:
+        put(store, ".zmetadata", b"{}")
+        put(store, "a/0", b"1")
+        with streaming(store, aside) as write:
             write(b"2")
     assert order == ["disk", ".zmetadata", "0", "disk", aside]
 
 
 def test_what_a_writer_left_that_died_with_its_journal_is_deleted(tmp_path):
     store = LocalStore(str(tmp_path))
-    store.set_many({"a/0": b"0", f"{JOURNAL}.old.id.0": b"old", f"{JOURNAL}.1": b"", LAST_RECORD: b"{"})
+    put_all(store, {"a/0": b"0", f"{JOURNAL}.old.id.0": b"old", f"{JOURNAL}.1": b"", LAST_RECORD: b"{"})
     with Writer(store) as writer, writer.change() as change:
         change.put("a/0", b"1")
         change.drain()

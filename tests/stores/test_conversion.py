@@ -11,11 +11,12 @@ from hdmf_zarr_backend.comparison import compare
 from hdmf_zarr_backend.errors import StoreExistsError
 from hdmf_zarr_backend.stores.opening import open_store
 from tests import samples
+from tests.places import put
 
 
 def test_what_is_in_a_bucket_is_replaced_only_on_request(s3, tmp_path):
     origin = samples.write_hdf5(tmp_path / "a.nwb", samples.plain_nwbfile())
-    open_store(s3.url("a.nwb.zarr"), s3.options).set("readme.txt", b"mine")
+    put(open_store(s3.url("a.nwb.zarr"), s3.options), "readme.txt", b"mine")
     for _ in ("another kind", "a file"):
         before = s3.contents("a.nwb.zarr")
         with pytest.raises(StoreExistsError, match="overwrite=True"):

@@ -15,6 +15,7 @@ from hdmf_zarr_backend.options import Limits, ReadRules
 from hdmf_zarr_backend.stores.opening import open_store
 from hdmf_zarr_backend.stores.zip import NewZipStore
 from tests import samples, trees
+from tests.places import put, put_all
 
 VALUES = np.random.default_rng(1).integers(0, 2**31, (64, 2**14), dtype="i4")  # 4 MB, which do not compress
 
@@ -48,7 +49,7 @@ def test_each_chunk_of_a_slice_is_one_request_and_all_are_asked_for_at_once(web,
 def test_ranges_of_a_value(web, web_proxy):
     content = bytes(range(256)) * 4096
     with closing(NewZipStore(str(web.folder / "a.zip"), "/a.zip")) as new:
-        new.set_many({"a": content, "b": b"b" * 10, "c": b""})
+        put_all(new, {"a": content, "b": b"b" * 10, "c": b""})
     with zipfile.ZipFile(web.folder / "a.zip", "a", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("d", content)
     keys = open_store(f"{web_proxy.url}/a.zip")
@@ -65,19 +66,19 @@ def test_ranges_of_a_value(web, web_proxy):
 
 def test_in_a_bucket_and_in_another_process(s3, tmp_path):
     with closing(NewZipStore(str(tmp_path / "a.zip"), "/a.zip")) as new:
-        new.set_many({"a/0": b"12", "a b/ü#?%20": b"odd"})
-    open_store(s3.url("folder"), s3.options).set("a.zip", (tmp_path / "a.zip").read_bytes())
+        put_all(new, {"a/0": b"12", "a b/ü#?%20": b"odd"})
+    put(open_store(s3.url("folder"), s3.options), "a.zip", (tmp_path / "a.zip").read_bytes())
     store = open_store(s3.url("folder/a.zip"), s3.options)
     assert store.get("a b/ü#?%20") == b"odd"
     assert pickle.loads(pickle.dumps(store)).get("a/0") == b"12"
     with pytest.raises(ReadOnlyStoreError):
-        store.set("x", b"")
+        put(store, "x", b"")
     assert not open_store(s3.url("folder/b.zip"), s3.options).exists()
 
 
 def test_a_value_that_is_another_one_is_told(web):
     with closing(NewZipStore(str(web.folder / "a.zip"), "/a.zip")) as new:
-        new.set_many({"one": b"a" * 100, "two": b"b" * 100})
+        put_all(new, {"one": b"a" * 100, "two": b"b" * 100})
     data = bytearray((web.folder / "a.zip").read_bytes())
     data[data.index(b"aaa")] = 0
     data[data.index(b"twobbb") - 30] = 0  # the magic of its header
@@ -93,7 +94,7 @@ def test_a_value_that_is_another_one_is_told(web):
 
 def test_a_value_that_is_too_large_is_refused(web):
     with closing(NewZipStore(str(web.folder / "a.zip"), "/a.zip")) as new:
-        new.set("a", b"a" * 1000)
+        put(new, "a", b"a" * 1000)
     keys = open_store(f"{web.url}/a.zip")
     keys.read_rules = ReadRules(limits=Limits(max_stored_bytes=999))
     with pytest.raises(LimitError, match="max_stored_bytes"):
@@ -102,7 +103,7 @@ def test_a_value_that_is_too_large_is_refused(web):
 
 def test_a_file_that_was_cut_since_is_told(web):
     with closing(NewZipStore(str(web.folder / "a.zip"), "/a.zip")) as new:
-        new.set_many({"a": bytes(2**20), "b": b"b"})
+        put_all(new, {"a": bytes(2**20), "b": b"b"})
     keys = open_store(f"{web.url}/a.zip")
     assert keys.get("b") == b"b"
     (web.folder / "a.zip").write_bytes(b"x" * 100)

@@ -29,6 +29,7 @@ from hdmf_zarr_backend.stores.opening import open_store
 from hdmf_zarr_backend.stores.zarr_3 import IcechunkStore
 from hdmf_zarr_backend.zom import from_zom, to_zom
 from tests import samples, trees
+from tests.places import delete_keys, put
 
 
 @pytest.fixture
@@ -91,15 +92,15 @@ def test_arrays_that_grow(repository):
 
 def test_a_chunk_that_comes_before_its_array(repository):
     store = open_store(repository.writable_session("main").store)
-    store.set("zarr.json", b'{"zarr_format": 3, "node_type": "group"}')
+    put(store, "zarr.json", b'{"zarr_format": 3, "node_type": "group"}')
     for key in ("data/c/7", "data/c/9"):
-        store.set(key, b"abc")
-    store.delete(["data/c/9"])
+        put(store, key, b"abc")
+    delete_keys(store, ["data/c/9"])
     array = json.loads(store.get("data/zarr.json"))
     for length in (8, 9):
-        store.set("data/zarr.json", json.dumps({**array, "shape": [length]}).encode())
+        put(store, "data/zarr.json", json.dumps({**array, "shape": [length]}).encode())
         assert store.get("data/c/7") == b"abc"
-    store.set("data/c/20", b"def")
+    put(store, "data/c/20", b"def")
     assert json.loads(store.get("data/zarr.json"))["shape"] == [21]
     assert store.get("data/c/20") == b"def"
     assert store.get("data/c/9") is None
@@ -210,7 +211,7 @@ def test_a_session_is_committed_with_the_message(repository):
 def test_a_write_that_fails_leaves_nothing_of_it_to_be_committed(repository, monkeypatch, mode):
     write(repository, trees.dataset("data", np.arange(5)))
     session = repository.writable_session("main")
-    name = "_set" if mode == "r+" else "_delete"
+    name = "_put_value" if mode == "r+" else "_remove"
     real = getattr(IcechunkStore, name)
 
     def fail(store: Any, key: Any, *value: bytes) -> None:

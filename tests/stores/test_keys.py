@@ -26,6 +26,7 @@ from hdmf_zarr_backend.stores.transaction import Writer
 from hdmf_zarr_backend.stores.wrappers import InlinedStore, QueuedStore
 from hdmf_zarr_backend.stores.zip import NewZipStore
 from tests.keystores import MemoryKeys
+from tests.places import delete_keys, put, put_all
 from tests.storekinds import ALL_KINDS
 
 CONTENT = {
@@ -44,15 +45,15 @@ def filled(store):
     place = store.place("a.zarr")
     if store.name == "zip":
         with closing(NewZipStore(place, "/a.zip")) as keys:
-            keys.set_many(CONTENT)
+            put_all(keys, CONTENT)
             assert keys.get("a/0.0") == CONTENT["a/0.0"]
             assert keys.get_ranges("a/0.0", [(1, 3)]) == [b"\x01\x02"]
     keys = open_store(place, store.options.get("storage_options"))
     if store.name == "zarr-group":
-        keys.delete([".zgroup", ".zattrs"])
+        delete_keys(keys, [".zgroup", ".zattrs"])
     if store.name != "zip":
         assert not keys.exists() or store.name == "zarr-group"
-        keys.set_many(CONTENT)
+        put_all(keys, CONTENT)
     return keys
 
 
@@ -101,16 +102,16 @@ def test_listing(filled):
 def test_deleting(store, filled):
     if "append" in store.refusals:
         for change in (
-            lambda: filled.set("x", b""),
-            lambda: filled.set_many({"x": b""}),
-            lambda: filled.delete(["a/0.0"]),
+            lambda: put(filled, "x", b""),
+            lambda: put_all(filled, {"x": b""}),
+            lambda: delete_keys(filled, ["a/0.0"]),
         ):
             with pytest.raises(ReadOnlyStoreError, match="zip"):
                 change()
         return
-    filled.set("a/0.0", b"new")
-    filled.delete(["a/0.0" + "x", "nothing", "a/empty", "a b/ü#?%20&+=;:@/0"])
-    filled.delete([])
+    put(filled, "a/0.0", b"new")
+    delete_keys(filled, ["a/0.0" + "x", "nothing", "a/empty", "a b/ü#?%20&+=;:@/0"])
+    delete_keys(filled, [])
     assert filled.get("a/0.0") == b"new"
     assert set(filled.list_prefix("")) == {".zgroup", "a/.zarray", "a/.zattrs", "a/0.0"}
 
@@ -118,7 +119,7 @@ def test_deleting(store, filled):
 @EVERY
 @pytest.mark.parametrize("key", ["../x", "/etc/hostname", "a/../../x", "..", "a/..", "a\0b"])
 def test_no_key_leads_out(store, filled, key):
-    calls = [lambda: filled.get(key), lambda: filled.set(key, b""), lambda: filled.delete([key])]
+    calls = [lambda: filled.get(key), lambda: put(filled, key, b""), lambda: delete_keys(filled, [key])]
     for call in calls[:1] if "append" in store.refusals else calls:
         with pytest.raises(StoreError, match="leads out") as caught:
             call()
@@ -205,7 +206,7 @@ class SlowKeys(MemoryKeys):
         self.most_bytes = 0
         self.lock = threading.Lock()
 
-    def set(self, key: str, value: bytes) -> None:
+    def _set(self, key: str, value: bytes) -> None:
         with self.lock:
             self.running += 1
             self.bytes += len(value)
@@ -213,7 +214,7 @@ class SlowKeys(MemoryKeys):
             self.most_bytes = max(self.most_bytes, self.bytes)
         time.sleep(self.seconds)
         try:
-            super().set(key, value)
+            super()._set(key, value)
         finally:
             with self.lock:
                 self.running -= 1
@@ -225,13 +226,13 @@ def test_puts_are_queued_within_bounds(monkeypatch):
     keys = SlowKeys()
     queue = QueuedStore(keys)
     for number in range(100):
-        queue.set(f"k{number}", bytes(100))
+        put(queue, f"k{number}", bytes(100))
         assert queue.get(f"k{number}") == bytes(100)  # seen at once
     queue.drain()
     assert len(keys.values) == 100
     assert 2 <= keys.most <= 10
     assert keys.most_bytes <= 1000
-    queue.set("large", bytes(5000))  # alone, but it goes
+    put(queue, "large", bytes(5000))  # alone, but it goes
     queue.drain()
     assert keys.values["large"] == bytes(5000)
 
@@ -240,7 +241,7 @@ def test_the_last_value_of_a_key_is_the_one_that_stays():
     keys = SlowKeys(0.002)
     queue = QueuedStore(keys)
     for number in range(50):
-        queue.set("k", str(number).encode())
+        put(queue, "k", str(number).encode())
     InlinedStore(queue, {}).drain()
     assert keys.values["k"] == b"49"
 
@@ -248,9 +249,9 @@ def test_the_last_value_of_a_key_is_the_one_that_stays():
 def test_deletions_come_after_what_was_set():
     keys = SlowKeys()
     queue = QueuedStore(keys)
-    queue.set("a", b"1")
-    queue.set("b", b"2")
-    queue.delete(["a"])
+    put(queue, "a", b"1")
+    put(queue, "b", b"2")
+    delete_keys(queue, ["a"])
     assert set(queue.sizes("")) == {"b"}
     assert queue.get_many(["a", "b"]) == {"b": b"2"}
     assert queue.exists()
@@ -278,7 +279,7 @@ def test_a_store_that_was_opened_before_a_fork_says_so(s3, monkeypatch):
     from hdmf_zarr_backend.stores import obstore as obstore_module
 
     keys: Any = open_store(s3.url("a.zarr"), s3.options)
-    keys.set("a", b"1")
+    put(keys, "a", b"1")
     monkeypatch.setattr(obstore_module.os, "getpid", lambda: -1)
     with pytest.raises(StoreError, match="forked"):
         keys.get("a")
@@ -305,7 +306,7 @@ def _dir_mapper(folder: Path) -> Any:
 def test_local_folders_are_made_whoever_opens_them(tmp_path, place):
     keys = open_store(place(tmp_path))
     assert not keys.exists()
-    keys.set("a/0", b"x")
+    put(keys, "a/0", b"x")
     assert (tmp_path / "in/a.zarr/a/0").read_bytes() == b"x"
     assert list(keys.list_prefix("")) == ["a/0"]
 
@@ -319,7 +320,7 @@ def test_another_word_for_local_is_the_same_store(tmp_path):
 
 def test_a_place_in_a_store_is_one(tmp_path):
     store = zarr_storage.MemoryStore()
-    open_store(zarr_storage.StorePath(store, "in/a.zarr")).set("a/0", b"x")
+    put(open_store(zarr_storage.StorePath(store, "in/a.zarr")), "a/0", b"x")
     assert list(store._store_dict) == ["in/a.zarr/a/0"]
 
 
@@ -349,5 +350,5 @@ def test_a_mapping_on_a_full_disk():
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with pytest.raises(StoreFullError, match="Free some space") as caught:
-        MemoryStore(Full()).set("a/.zarray", b"x")
+        put(MemoryStore(Full()), "a/.zarray", b"x")
     assert caught.value.path == "/a"

@@ -13,6 +13,7 @@ from hdmf_zarr_backend import NWBZarrIO, ZarrIO
 from hdmf_zarr_backend.errors import MetadataError, NotZarrError, ReadOnlyStoreError, StoreError, StoreNotFoundError
 from hdmf_zarr_backend.stores.opening import open_store
 from tests import samples, trees
+from tests.places import put
 
 
 def refer(folder: Path, data: Path, *, url: str, version: int = 1) -> dict[str, Any]:
@@ -66,7 +67,7 @@ def test_over_http_and_s3(folder, web, s3):
         assert io.read().identifier == "rich"
     bucket = open_store(s3.url("folder"), s3.options)
     for name in ("data.bin", "b.nwb.zarr.json"):
-        bucket.set(name, (web.folder / name).read_bytes())
+        put(bucket, name, (web.folder / name).read_bytes())
     with NWBZarrIO(s3.url("folder/b.nwb.zarr.json"), "r", storage_options=s3.options) as io:
         assert io.read().identifier == "rich"
 
@@ -85,7 +86,7 @@ def test_read_only(folder, tmp_path):
         with pytest.raises(ReadOnlyStoreError, match="references"):
             ZarrIO(tmp_path / "b.json", mode)
     with pytest.raises(ReadOnlyStoreError):
-        open_store(tmp_path / "b.json").set("x", b"")
+        put(open_store(tmp_path / "b.json"), "x", b"")
 
 
 def test_arrays_travel_to_other_processes(tmp_path):

@@ -13,6 +13,7 @@ from hdmf_zarr_backend.errors import StoreRefusedError, ZarrBackendError
 from hdmf_zarr_backend.stores.fsspec import FsspecStore
 from hdmf_zarr_backend.stores.opening import open_store
 from tests import trees
+from tests.places import delete_keys, streaming
 from tests.servers import S3Server
 
 MIB = 2**20
@@ -47,11 +48,11 @@ def numbers_of_parts(s3: S3Server) -> list[int]:
 def test_a_value_is_never_in_memory_as_a_whole(s3):
     """72 MiB in pieces of 1 MiB; what is held is what the plan of the memory counts on."""
     keys = keys_of(s3, endpoint_url=s3.endpoint)  # past the proxy, which is in this process
-    with keys.stream("warm") as write:  # so that what libraries load is not counted
+    with streaming(keys, "warm") as write:  # so that what libraries load is not counted
         write(bytes(MIB))
     tracemalloc.start()
     try:
-        with keys.stream("c/0") as write:
+        with streaming(keys, "c/0") as write:
             for number in range(PIECES):
                 write(bytes([number]) * MIB)
         most = tracemalloc.get_traced_memory()[1]
@@ -77,7 +78,7 @@ def test_a_sharded_array_goes_there_in_parts(s3):
 
 def test_a_piece_that_is_larger_than_a_part_is_cut(s3):
     value = np.random.default_rng(0).bytes(20 * MIB)
-    with keys_of(s3).stream("c/0") as write:
+    with streaming(keys_of(s3), "c/0") as write:
         write(value)
     assert numbers_of_parts(s3) == [1, 2, 3]
     assert keys_of(s3).get("c/0") == value
@@ -86,7 +87,7 @@ def test_a_piece_that_is_larger_than_a_part_is_cut(s3):
 @pytest.mark.parametrize("pieces", [0, 1, 20])
 def test_a_writer_that_dies_leaves_no_object(s3, pieces):
     keys = keys_of(s3)
-    with pytest.raises(ZeroDivisionError), keys.stream("c/0") as write:
+    with pytest.raises(ZeroDivisionError), streaming(keys, "c/0") as write:
         for _ in range(pieces):
             write(bytes(MIB))
         raise ZeroDivisionError
@@ -98,7 +99,7 @@ def test_a_writer_that_dies_leaves_no_object(s3, pieces):
 def test_a_part_that_is_refused_ends_the_upload(s3):
     keys = keys_of(s3)
     s3.proxy.fault = lambda method, path, number: "403" if "partNumber=2" in path else None
-    with pytest.raises(StoreRefusedError) as caught, keys.stream("data/c/0") as write:
+    with pytest.raises(StoreRefusedError) as caught, streaming(keys, "data/c/0") as write:
         for _ in range(20):
             write(bytes(MIB))
     assert (caught.value.store, caught.value.path) == (s3.url("a.zarr"), "/data")
@@ -111,7 +112,7 @@ def test_a_server_that_is_gone_is_told_although_nothing_can_be_given_up(s3):
     """The parts stay where they are; no object comes of them."""
     keys = keys_of(s3)
     s3.proxy.fault = lambda method, path, number: "403" if "uploadId=" in path and "partNumber=1" not in path else None
-    with pytest.raises(ZarrBackendError), keys.stream("data/c/0") as write:
+    with pytest.raises(ZarrBackendError), streaming(keys, "data/c/0") as write:
         for _ in range(20):
             write(bytes(MIB))
     gc.collect()
@@ -123,12 +124,12 @@ def test_other_file_systems_are_given_a_value_as_a_whole():
     """A file in memory is there as soon as it is opened, and half of it would stay."""
     keys = open_store("memory://streams/a.zarr")
     assert not keys.streams_values
-    with pytest.raises(ZeroDivisionError), keys.stream("c/0") as write:
+    with pytest.raises(ZeroDivisionError), streaming(keys, "c/0") as write:
         write(b"1")
         raise ZeroDivisionError
     assert keys.get("c/0") is None
-    with keys.stream("c/0") as write:
+    with streaming(keys, "c/0") as write:
         write(b"1")
         write(b"2")
     assert keys.get("c/0") == b"12"
-    keys.delete(["c/0"])
+    delete_keys(keys, ["c/0"])

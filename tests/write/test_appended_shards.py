@@ -116,7 +116,7 @@ def test_no_complete_shard_is_in_memory(tmp_path: Path, monkeypatch: pytest.Monk
         return call
 
     with monkeypatch.context() as patch:
-        for name in ("get", "set"):
+        for name in ("get", "_set"):
             patch.setattr(LocalStore, name, noting(getattr(LocalStore, name)))
         grow(place)
     assert f"{DATA}/zarr.json" in asked

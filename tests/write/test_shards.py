@@ -26,14 +26,14 @@ from hdmf_zarr_backend.model.nodes import Dataset
 from hdmf_zarr_backend.model.stored import Shards, StoredArray
 from hdmf_zarr_backend.options import WriteOptions
 from hdmf_zarr_backend.stores.local import LocalStore
-from hdmf_zarr_backend.stores.transaction import Change
+from hdmf_zarr_backend.stores.transaction import DirectChange
 from hdmf_zarr_backend.transfer.iterators import GrowingArray
 from hdmf_zarr_backend.transfer.plan import PlannedArray, give_shards
 from hdmf_zarr_backend.transfer.stored_sources import ZarrSource
 from tests.blocks import Blocks
 from tests.keystores import MemoryKeys
 from tests.options import arguments
-from tests.places import stored_files
+from tests.places import stored_files, streaming
 
 NUMBERS = np.arange(101 * 7, dtype="<f4").reshape(101, 7)
 TEXT = [f"text {'é' * (n % 3)}{n}" for n in range(100)]
@@ -179,7 +179,7 @@ def test_an_iterator_writes_what_an_array_writes(tmp_path, size, order, executor
 def test_a_full_shard_is_written_at_once(tmp_path):
     node: StoredArray = StoredArray((0, 6), (10, 3), "<f4", shards=Shards((20, 6)))
     keys = MemoryKeys()
-    array = GrowingArray(Change(keys), "a", node)
+    array = GrowingArray(DirectChange(keys), "a", node)
     for number in range(5):
         rows = slice(10 * number, 10 * number + 10)
         array.put(DataChunk(NUMBERS[rows, :6], (rows, slice(0, 6))))
@@ -207,7 +207,7 @@ def test_blocks_that_overlap_in_any_order(case, waiting):
     full, shape = np.zeros((20, 20), "<i4"), (0, 0)
     node: StoredArray = StoredArray((0, 0), chunks, "<i4", shards=Shards(shards))
     keys = MemoryKeys()
-    array = GrowingArray(Change(keys), "a", node, waiting_bytes=waiting)
+    array = GrowingArray(DirectChange(keys), "a", node, waiting_bytes=waiting)
     for number, selection in enumerate(selections, start=1):
         data = np.arange(full[selection].size, dtype="<i4").reshape(full[selection].shape) + 1000 * number
         full[selection] = data
@@ -321,12 +321,12 @@ def test_export_to_format_2_has_plain_chunks(tmp_path, made):
 
 def test_a_streamed_value_appears_when_it_is_complete_or_not_at_all(tmp_path):
     keys = LocalStore(str(tmp_path))
-    with keys.stream("a/b") as write:
+    with streaming(keys, "a/b") as write:
         write(b"12")
         assert keys.get("a/b") is None
         write(b"34")
     assert keys.get("a/b") == b"1234"
-    with pytest.raises(ZarrBackendError, match="no more"), keys.stream("a/c") as write:
+    with pytest.raises(ZarrBackendError, match="no more"), streaming(keys, "a/c") as write:
         write(b"12")
         raise ZarrBackendError("no more")
     assert stored_files(tmp_path) == {"a/b": b"1234"}

@@ -22,7 +22,7 @@ from hdmf_zarr_backend.stores.local import LocalStore
 from hdmf_zarr_backend.stores.lock import lock_path, writer_lock
 from hdmf_zarr_backend.stores.transaction import Writer
 from tests import trees
-from tests.places import stored_files
+from tests.places import put, stored_files
 from tests.store.steps import State, Steps, states
 
 FAILURES = pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_the_old_one_stays_until_then_and_is_gone_after(tmp_path):
     target = make(tmp_path / "a.zarr")
     (target / "stale").write_bytes(b"1")
     with staged(str(target)) as keys:
-        keys.set(".zgroup", b"new")
+        put(keys, ".zgroup", b"new")
         assert (target / ".zgroup").read_bytes() == b"old"
     assert stored_files(tmp_path) == {"a.zarr/.zgroup": b"new"}
     assert os.listdir(tmp_path) == ["a.zarr"]
@@ -79,7 +79,7 @@ def test_whatever_is_there_is_replaced(tmp_path, kind):
     else:
         target.mkdir()
     with staged(str(target)) as keys:
-        keys.set(".zgroup", b"new")
+        put(keys, ".zgroup", b"new")
     assert stored_files(tmp_path) == {"a.zarr/.zgroup": b"new"}
     assert os.listdir(tmp_path) == ["a.zarr"]
 
@@ -93,7 +93,7 @@ def test_a_write_that_fails_leaves_nothing_and_the_old_one(tmp_path, failure, ex
         make(target)
     before = stored_files(tmp_path)
     with pytest.raises(type(failure)), staged(str(target)) as keys:
-        keys.set("a/b/c", b"part")
+        put(keys, "a/b/c", b"part")
         raise failure
     assert stored_files(tmp_path) == before
     assert os.listdir(tmp_path) == (["new"] if existing else [])
@@ -122,7 +122,7 @@ def test_a_rename_that_fails_leaves_the_old_one(tmp_path, monkeypatch, step):
 
     monkeypatch.setattr(store_files.os, "rename", rename)
     with pytest.raises(OSError, match="no"), staged(str(target)) as keys:
-        keys.set(".zgroup", b"new")
+        put(keys, ".zgroup", b"new")
     assert stored_files(tmp_path) == {"a.zarr/.zgroup": b"old"}
     assert os.listdir(tmp_path) == ["a.zarr"]
 
@@ -139,7 +139,7 @@ def test_the_exchange_is_one_step(tmp_path):
 def test_names_may_be_as_long_as_the_system_allows(tmp_path):
     target = tmp_path / ("é" * 124 + ".zarr")
     with staged(str(target)) as keys:
-        keys.set(".zgroup", b"{}")
+        put(keys, ".zgroup", b"{}")
     assert os.listdir(tmp_path) == [target.name]
 
 
@@ -175,7 +175,7 @@ def test_the_second_of_two_exclusive_writers_replaces_nothing(tmp_path, kind):
         pytest.raises(StoreExistsError, match="another file was created there"),
         staged(str(target), exclusive=True) as keys,
     ):
-        keys.set(".zgroup", b"second")
+        put(keys, ".zgroup", b"second")
         if kind == "folder":
             make(target, b"first")
         elif kind == "file":
@@ -200,7 +200,7 @@ def test_a_place_that_was_taken_is_given_back_when_the_rename_fails(tmp_path, mo
         pytest.raises(StoreError, match="could not be written: no"),
         staged(str(tmp_path / "a.zarr"), exclusive=True) as keys,
     ):
-        keys.set(".zgroup", b"new")
+        put(keys, ".zgroup", b"new")
     assert os.listdir(tmp_path) == []
 
 
@@ -264,7 +264,7 @@ def test_an_old_file_that_cannot_be_deleted_is_reported_and_the_new_one_stays(tm
 
     monkeypatch.setattr(store_files, "remove", fail)
     with pytest.warns(UserWarning, match="the old one, stays"), staged(str(target)) as keys:
-        keys.set(".zgroup", b"new")
+        put(keys, ".zgroup", b"new")
     assert stored_files(target) == {".zgroup": b"new"}
 
 
@@ -349,7 +349,7 @@ def test_a_disk_that_fails_to_flush_is_reported_and_the_old_file_stays(tmp_path,
 
     monkeypatch.setattr(store_files, "sync_files", fail)
     with pytest.raises(StoreError, match="Input/output error"), staged(str(target), durable=True) as keys:
-        keys.set(".zgroup", b"new")
+        put(keys, ".zgroup", b"new")
     assert stored_files(tmp_path) == {"a.zarr/.zgroup": b"old"}
 
 

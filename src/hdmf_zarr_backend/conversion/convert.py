@@ -56,7 +56,7 @@ from hdmf_zarr_backend.stores.opening import (
     remove_empty_folder,
 )
 from hdmf_zarr_backend.stores.resumable import Resumption
-from hdmf_zarr_backend.stores.transaction import Change, new_local_file
+from hdmf_zarr_backend.stores.transaction import Change, Writer, new_local_file
 from hdmf_zarr_backend.transfer.plan import (
     ShardsOfFile,
     WritePlan,
@@ -274,7 +274,8 @@ def convert(
             return _to_hdf5(origin, place, request)
         report = _to_zarr(location, goal, request) if found == "hdf5" else _copy_zarr(origin, goal, request)
     if writing.commit_message is not None and isinstance(goal, Store):
-        goal.commit_changes(writing.commit_message)
+        with Writer(goal) as writer:
+            writer.commit_session(writing.commit_message)
     return report
 
 

@@ -43,7 +43,7 @@ from hdmf_zarr_backend.stores.locations import check_apart, split_location
 from hdmf_zarr_backend.stores.memory import MemoryStore
 from hdmf_zarr_backend.stores.opening import check_free, open_folder, open_parent, open_store
 from hdmf_zarr_backend.stores.reference_files import RECORD, Recorded
-from hdmf_zarr_backend.stores.transaction import Change, new_local_file
+from hdmf_zarr_backend.stores.transaction import DirectChange, new_local_file, put_file
 from hdmf_zarr_backend.transfer.plan import PlannedArray, WritePlan, adapt_plan, encode_fill
 from hdmf_zarr_backend.transfer.sources import IndexedSource
 from hdmf_zarr_backend.transfer.writer import PlannedKeys, PlanWriter, planned_bytes
@@ -89,7 +89,7 @@ def convert_virtual(source: str, target: str, request: Request) -> ConversionRep
         staying = _leave(plan, tree, target)
         _check_amount(plan, staying, source)
         inside: dict[str, bytes] = {}
-        change = Change(MemoryStore(inside, target))
+        change = DirectChange(MemoryStore(inside, target))
         change.commit({}, PlanWriter(change, plan, WriteOptions(progress=request.options.progress)).write())
         text = _document(plan, staying, inside, files)
         for location, (opened, name, record) in files.items():
@@ -106,7 +106,7 @@ def convert_virtual(source: str, target: str, request: Request) -> ConversionRep
         )
     if is_url(target):
         folder, name = split_location(target)
-        open_folder(folder, storage).set(name, text)
+        put_file(open_folder(folder, storage), name, text)
     else:
         durable = request.options.durable
         with new_local_file(LocalStore(target), exclusive=not request.overwrite, durable=durable) as path:

@@ -145,52 +145,52 @@ class Store(ABC):
     # ---- writing ----------------------------------------------------------------------------------------------------
 
     @abstractmethod
-    def set(self, key: str, value: bytes) -> None:
+    def _set(self, key: str, value: bytes) -> None:
         """Set ``key``; a reader sees the old value or the new one, never a part."""
 
-    def commit_changes(self, message: str) -> None:
+    def _commit_changes(self, message: str) -> None:
         """Make all changes visible, with a message; nothing if there are none. Only for a store that ``commits``."""
 
     def has_changes(self) -> bool:
         """Return whether there are changes that are not visible yet. Only for a store that ``commits``."""
         return False
 
-    def discard_changes(self) -> None:
+    def _discard_changes(self) -> None:
         """Discard all changes that are not visible yet. Only for a store that ``commits``."""
 
-    def set_many(self, items: Mapping[str, bytes]) -> None:
+    def _set_many(self, items: Mapping[str, bytes]) -> None:
         """Set several keys, in any order."""
         for key, value in items.items():
-            self.set(key, value)
+            self._set(key, value)
 
-    def create(self, key: str, value: bytes) -> bool | None:
+    def _create(self, key: str, value: bytes) -> bool | None:
         """Set ``key`` if it does not exist, in one step."""
         return None
 
     @contextmanager
-    def stream(self, key: str) -> Iterator[Write]:
+    def _stream(self, key: str) -> Iterator[Write]:
         """Yield a function that appends to a new value of ``key``, which is set if the block ends without an error."""
         pieces: list[bytes] = []
         yield pieces.append
-        self.set(key, b"".join(pieces))
+        self._set(key, b"".join(pieces))
 
     def held_bytes(self, nbytes: int) -> int:
         """Return how much of a value of ``nbytes`` is in memory while `stream` writes it."""
         return min(nbytes, self.stream_bytes) if self.streams_values else nbytes
 
-    def link_value(self, source: str, target: str) -> bool:
+    def _link_value(self, source: str, target: str) -> bool:
         """Give the value of ``source`` a second key without a copy, if the store can; return whether it did."""
         return False
 
     @abstractmethod
-    def delete(self, keys: Iterable[str]) -> None:
+    def _delete(self, keys: Iterable[str]) -> None:
         """Delete those ``keys`` that exist."""
 
-    def delete_below(self, path: str) -> None:
+    def _delete_below(self, path: str) -> None:
         """Delete all keys below ``path/``, and their folders in a store with folders."""
-        self.delete(list(self.list_prefix(path)))
+        self._delete(list(self.list_prefix(path)))
 
-    def delete_unfinished(self, folders: Iterable[str], beginning: str = "") -> None:
+    def _delete_unfinished(self, folders: Iterable[str], beginning: str = "") -> None:
         """Delete files in ``folders`` that a writer left unfinished when it died, and those with that ``beginning``."""
 
     def drain(self) -> None:

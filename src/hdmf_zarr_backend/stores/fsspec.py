@@ -175,7 +175,7 @@ class FsspecStore(RemoteStore):
         time = int(seconds) * 10**9 if isinstance(seconds, (int, float)) else None
         return FileState(int(found["size"]), tag, time)
 
-    def _set(self, key: str, value: bytes) -> None:
+    def _put_value(self, key: str, value: bytes) -> None:
         self._filesystem.pipe_file(self._new_path(key), value)
 
     def _new_path(self, key: str) -> str:
@@ -189,9 +189,9 @@ class FsspecStore(RemoteStore):
         return path
 
     @contextmanager
-    def stream(self, key: str) -> Iterator[Write]:
+    def _stream(self, key: str) -> Iterator[Write]:
         if not self.streams_values:
-            with super().stream(key) as append:
+            with super()._stream(key) as append:
                 yield append
             return
         self._refuse_change()
@@ -210,7 +210,7 @@ class FsspecStore(RemoteStore):
                 _abandon(file)
             raise
 
-    def _create(self, key: str, value: bytes) -> bool | None:
+    def _put_if_absent(self, key: str, value: bytes) -> bool | None:
         path = self._new_path(key)
         try:
             self._filesystem.pipe_file(path, value, mode="create")
@@ -222,7 +222,7 @@ class FsspecStore(RemoteStore):
             raise
         return True
 
-    def _delete(self, keys: Sequence[str]) -> None:
+    def _remove(self, keys: Sequence[str]) -> None:
         for key in keys:
             try:
                 self._filesystem.rm_file(self._path(key))

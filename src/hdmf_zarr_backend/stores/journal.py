@@ -272,9 +272,9 @@ def set_root(store: Store, root: Root) -> None:
     """Set and delete documents of the root, one after the other."""
     for key, text in root.items():
         if text is None:
-            store.delete([key])
+            store._delete([key])
         else:
-            store.set(key, text)
+            store._set(key, text)
 
 
 def set_mark(store: Store, mark: Root) -> None:
@@ -292,9 +292,9 @@ def copy_value(store: Store, source: str, target: str) -> None:
     if first is None:
         return
     if not store.streams_values:
-        store.set(target, first)
+        store._set(target, first)
         return
-    with store.stream(target) as write:
+    with store._stream(target) as write:
         for piece in itertools.chain([first], pieces):
             write(piece)
 
@@ -322,11 +322,11 @@ def remove_journal(store: Store, records: int, aside: Iterable[str]) -> None:
     """
     others = [*aside, *map(record_key, range(records - 1, 0, -1))]
     if others:
-        store.delete(others)
+        store._delete(others)
         store.sync()
-    store.delete([JOURNAL])
+    store._delete([JOURNAL])
     store.sync()
-    store.delete([LAST_RECORD])
+    store._delete([LAST_RECORD])
 
 
 def warn_of_journal(store: Store, what: str) -> None:
@@ -380,15 +380,15 @@ def _recover(store: Store, change: str) -> str:
         steps.delete(store, last.delete)
         done = "was complete, and its journal was removed"
     else:
-        store.delete([LAST_RECORD])  # a half restored state must not look complete
+        store._delete([LAST_RECORD])  # a half restored state must not look complete
         store.sync()
         _restore(store, change, steps)
         done = "was interrupted and has been undone"
     steps.check()
     store.sync()
-    store.delete_unfinished(folders)
+    store._delete_unfinished(folders)
     remove_journal(store, records, aside)
-    store.delete_unfinished([""], JOURNAL)
+    store._delete_unfinished([""], JOURNAL)
     return done
 
 
@@ -491,7 +491,7 @@ class _Steps:
 def _delete(store: Store, keys: list[str]) -> None:
     """Delete those of ``keys`` that exist; not being allowed to delete others does not matter."""
     try:
-        store.delete(keys)
+        store._delete(keys)
     except StoreRefusedError:
         if any(store.get_range(key, 0, 1) is not None for key in keys):
             raise
@@ -499,7 +499,7 @@ def _delete(store: Store, keys: list[str]) -> None:
 
 def _delete_below(store: Store, path: str) -> None:
     try:
-        store.delete_below(path)
+        store._delete_below(path)
     except StoreRefusedError:
         if next(store.list_prefix(path), None) is not None:
             raise
@@ -530,7 +530,7 @@ def _restore_keys(store: Store, record: Record, steps: _Steps) -> None:
 
     def restore(keys: Iterable[str]) -> None:
         differing = _differing(store, {key: old[key] for key in keys})
-        store.set_many({key: value for key, value in differing.items() if value is not None})
+        store._set_many({key: value for key, value in differing.items() if value is not None})
 
     steps.all_or_each(restore, old)
     copies = {key: aside_key(record.id, number) for key, number in record.aside.items()}

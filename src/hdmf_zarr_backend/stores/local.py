@@ -136,7 +136,7 @@ class LocalStore(Store):
         except OSError as error:
             raise disk_failure(error, self.location, key, "read") from error
 
-    def set(self, key: str, value: bytes) -> None:
+    def _set(self, key: str, value: bytes) -> None:
         path = self._path(key)
         try:  # a context manager takes a tenth of the time of a small value
             self._make_parent(path)
@@ -170,7 +170,7 @@ class LocalStore(Store):
             self._made.add(parent)
 
     @contextmanager
-    def stream(self, key: str) -> Iterator[Write]:
+    def _stream(self, key: str) -> Iterator[Write]:
         path, owner = self._path(key), os.getpid()
         partial = _partial(path)
 
@@ -201,7 +201,7 @@ class LocalStore(Store):
         """Return whether a value is written to another file first, and renamed."""
         return True
 
-    def delete(self, keys: Iterable[str]) -> None:
+    def _delete(self, keys: Iterable[str]) -> None:
         for key in keys:
             try:
                 os.unlink(self._path(key))
@@ -268,7 +268,7 @@ class LocalStore(Store):
     def exists(self) -> bool:
         return os.path.lexists(self.root)
 
-    def delete_below(self, path: str) -> None:
+    def _delete_below(self, path: str) -> None:
         """Delete everything at and below ``path``; of a symbolic link the link itself, never its target."""
         top = self._path(path)
         self._made.clear()
@@ -282,14 +282,14 @@ class LocalStore(Store):
                 with suppress(OSError):  # it is not empty
                     os.rmdir(folder)
 
-    def delete_unfinished(self, folders: Iterable[str], beginning: str = "") -> None:
+    def _delete_unfinished(self, folders: Iterable[str], beginning: str = "") -> None:
         for prefix in (f"{folder}/" if folder else "" for folder in folders):
             for entry in self._entries(prefix):
                 is_left = _PARTIAL.search(entry.name) or (beginning and entry.name.startswith(beginning))
                 if is_left and entry.is_file(follow_symlinks=False):
-                    self.delete([prefix + entry.name])
+                    self._delete([prefix + entry.name])
 
-    def link_value(self, source: str, target: str) -> bool:
+    def _link_value(self, source: str, target: str) -> bool:
         if is_outside(source):
             return False
         try:
@@ -360,10 +360,10 @@ class NewFolder(LocalStore):
         self._is_kept = is_kept
         self._is_resumed = is_resumed
 
-    def set(self, key: str, value: bytes) -> None:
+    def _set(self, key: str, value: bytes) -> None:
         state = self.state(key) if self._is_resumed else None
         if state is None or state.size != len(value) or self.get(key) != value:
-            super().set(key, value)
+            super()._set(key, value)
 
     def chunks_below(self, path: str) -> list[str]:
         """Return the keys of the complete chunks of an array, from one listing."""
@@ -371,7 +371,7 @@ class NewFolder(LocalStore):
 
     def delete_partial(self) -> None:
         """Delete chunks that a dead writer has not written to their end."""
-        self.delete([key for key in self.sizes("") if _is_partial(key)])
+        self._delete([key for key in self.sizes("") if _is_partial(key)])
 
     def _replaces(self, key: str) -> bool:
         return self._is_kept and key.rpartition("/")[2] not in DOCUMENTS

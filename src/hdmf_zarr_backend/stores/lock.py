@@ -449,7 +449,7 @@ class KeyLock(WriterLock):
         missing = "this kind of store cannot set a key only if it is absent"
         was_set = None
         try:
-            was_set = self._store.create(self._key, json.dumps(record).encode())
+            was_set = self._store._create(self._key, json.dumps(record).encode())
         except StoreRefusedError as error:
             missing = str(error)
         if was_set is None:
@@ -471,7 +471,7 @@ class KeyLock(WriterLock):
     def _delete(self, token: str) -> None:
         """Delete the key if it still has this token."""
         if self._read()[0] == token:
-            self._store.delete([self._key])
+            self._store._delete([self._key])
 
     def _release(self) -> None:
         _tokens.discard(self._token)

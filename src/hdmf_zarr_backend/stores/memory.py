@@ -56,13 +56,13 @@ class MemoryStore(Store):
             raise StoreError(self.abilities.why, store=self.location, remedy="Give a dict, for example.")
         return self.mapping
 
-    def set(self, key: str, value: bytes) -> None:
+    def _set(self, key: str, value: bytes) -> None:
         mapping = self._mutable()
         check_inside(key, self.location)
         with library_errors_named(self.location, key, "written"):
             mapping[key] = value
 
-    def delete(self, keys: Iterable[str]) -> None:
+    def _delete(self, keys: Iterable[str]) -> None:
         mapping = self._mutable()
         for key in keys:
             check_inside(key, self.location)

@@ -97,13 +97,13 @@ class ObjectStore(RemoteStore):
         changed = int(head["last_modified"].timestamp()) * 10**9
         return FileState(int(head["size"]), plain_tag(head.get("e_tag")), changed)
 
-    def _set(self, key: str, value: bytes) -> None:
+    def _put_value(self, key: str, value: bytes) -> None:
         import obstore
 
         obstore.put(self.opened, key, value, use_multipart=None if len(value) > _MULTIPART_BYTES else False)
 
     @contextmanager
-    def stream(self, key: str) -> Iterator[Write]:
+    def _stream(self, key: str) -> Iterator[Write]:
         """Yield a function that appends to a new value of ``key``: an upload in parts, left unfinished by an error."""
         import obstore
 
@@ -116,7 +116,7 @@ class ObjectStore(RemoteStore):
         yield lambda data: self._called(lambda: file.write(data), key, "written")
         self._called(file.close, key, "written")  # only this creates the object
 
-    def _create(self, key: str, value: bytes) -> bool | None:
+    def _put_if_absent(self, key: str, value: bytes) -> bool | None:
         import obstore
         from obstore.exceptions import AlreadyExistsError, NotSupportedError
 
@@ -128,7 +128,7 @@ class ObjectStore(RemoteStore):
             return None
         return True
 
-    def _delete(self, keys: Sequence[str]) -> None:
+    def _remove(self, keys: Sequence[str]) -> None:
         if self._scheme in GOOGLE_SCHEMES:  # obstore sends a request for each key
             list(at_once(lambda key: self._delete_some([key]), keys))
             return

@@ -200,11 +200,11 @@ class RemoteStore(Store):
         value = self._get(key)
         return None if value is None else FileState(len(value))
 
-    def _set(self, key: str, value: bytes) -> None:
+    def _put_value(self, key: str, value: bytes) -> None:
         """Set ``key``; this and the next two are not called if `abilities` excludes them."""
         raise NotImplementedError
 
-    def _delete(self, keys: Sequence[str]) -> None:
+    def _remove(self, keys: Sequence[str]) -> None:
         """Delete ``keys``, some of which may be absent."""
         raise NotImplementedError
 
@@ -212,7 +212,7 @@ class RemoteStore(Store):
         """Yield key and size of all keys below ``prefix/``."""
         raise NotImplementedError
 
-    def _create(self, key: str, value: bytes) -> bool | None:
+    def _put_if_absent(self, key: str, value: bytes) -> bool | None:
         """Set ``key`` if it is absent, in one step; return whether it was set, None if that is impossible."""
         return None
 
@@ -262,23 +262,23 @@ class RemoteStore(Store):
     def state(self, key: str) -> FileState | None:
         return self._read(lambda: self._state(key), key)
 
-    def set(self, key: str, value: bytes) -> None:
+    def _set(self, key: str, value: bytes) -> None:
         self._refuse_change()
-        self._called(lambda: self._set(key, value), key, "written")
+        self._called(lambda: self._put_value(key, value), key, "written")
 
-    def create(self, key: str, value: bytes) -> bool | None:
+    def _create(self, key: str, value: bytes) -> bool | None:
         self._refuse_change()
-        return self._called(lambda: self._create(key, value), key, "written")
+        return self._called(lambda: self._put_if_absent(key, value), key, "written")
 
-    def set_many(self, items: Mapping[str, bytes]) -> None:
-        for _ in at_once(lambda item: self.set(*item), items.items()):
+    def _set_many(self, items: Mapping[str, bytes]) -> None:
+        for _ in at_once(lambda item: self._set(*item), items.items()):
             pass
 
-    def delete(self, keys: Iterable[str]) -> None:
+    def _delete(self, keys: Iterable[str]) -> None:
         gone = list(keys)
         if gone:
             self._refuse_change()
-            self._called(lambda: self._delete(gone), gone[0], "deleted")
+            self._called(lambda: self._remove(gone), gone[0], "deleted")
 
     def _refuse_change(self) -> None:
         if not self.abilities.write:

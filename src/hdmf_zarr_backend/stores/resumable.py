@@ -69,7 +69,7 @@ class Resumption:
         os.makedirs(path, exist_ok=True)
         try:
             text = dump({**self.record, "boot": boot, "folder": os.stat(path).st_ino})
-            LocalStore(path, location=location).set(RECORD, text)
+            LocalStore(path, location=location)._set(RECORD, text)
         except BaseException:
             if not begun:
                 discard(path, path + files.RECORD)

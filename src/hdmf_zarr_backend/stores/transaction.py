@@ -18,6 +18,7 @@ from __future__ import annotations
 import os
 import threading
 import uuid
+from abc import ABC, abstractmethod
 from collections import ChainMap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -165,7 +166,7 @@ class Writer:
     def commit_session(self, message: str) -> None:
         """Make the changes in the session of a store visible whose sessions are transactions."""
         self.check_session()
-        self.store.commit_changes(message)
+        self.store._commit_changes(message)
 
     def check_session(self) -> None:
         """Refuse a session in which a part of a change is that failed."""
@@ -204,8 +205,8 @@ def open_for_writing(
     with Writer(store, break_lock=break_lock) as writer:
         writer.put_right(report)
         if writer.store.abilities.consolidates:  # what a writer has left that died while it deleted its journal
-            writer.store.delete([LAST_RECORD])
-            writer.store.delete_unfinished([""], JOURNAL)
+            writer.store._delete([LAST_RECORD])
+            writer.store._delete_unfinished([""], JOURNAL)
         yield writer
 
 
@@ -230,11 +231,15 @@ def new_local_file(target: LocalStore, *, exclusive: bool, durable: bool) -> Ite
             raise
 
 
-class Change:
+def put_file(folder: Store, name: str, value: bytes) -> None:
+    """Put a remote file that is one value, such as a file of references: that is a transaction by itself."""
+    folder._set(name, value)
+
+
+class Change(ABC):
     """What becomes visible with one commit. A block that ends without `commit` undoes it.
 
-    This class is for a store that nobody sees before the commit, or that is not shared: everything is set at once. In
-    another process a change is `Puts`.
+    In another process a change is `Puts`.
 
     Attributes
     ----------
@@ -293,7 +298,7 @@ class Change:
         visible before.
         """
         self._count += 1
-        self._store.set(key, value)
+        self._store._set(key, value)
 
     def expect(self, keys: Iterable[str], *, are_new: bool = False) -> None:
         """Announce keys that are going to be streamed, so that one record has them all."""
@@ -301,7 +306,7 @@ class Change:
     def stream(self, key: str) -> AbstractContextManager[Write]:
         """Yield a function that appends to a new value of ``key``, which replaces the old one at the end."""
         self._count += 1
-        return self._store.stream(key)
+        return self._store._stream(key)
 
     def delete(self, keys: Iterable[str]) -> None:
         """Delete keys after the commit, since readers may need them until then."""
@@ -346,14 +351,21 @@ class Change:
         """Set the documents of the root, that of the commit last."""
         set_root(self._store, dict(reversed([*root.items()])))
         if self._gone:
-            self._store.delete(self._gone)
+            self._store._delete(self._gone)
 
+    @abstractmethod
     def abort(self, error: BaseException | None = None) -> None:
         """Undo everything, unless it is committed; a failure to do so is added to ``error`` as a note."""
+
+
+class DirectChange(Change):
+    """A change of a store that nobody else sees, such as a file in memory: what is put is there, and is not undone."""
+
+    def abort(self, error: BaseException | None = None) -> None:
         self._is_over = True
 
 
-class Puts(Change):
+class Puts(DirectChange):
     """A change in another process, which received a task: it sets keys below nodes that were announced."""
 
     def __init__(self, store: Store) -> None:
@@ -446,7 +458,7 @@ class JournalledChange(Change):
                     self._record()
                 return
             self._count += 1
-        self._queue.set(key, value)
+        self._queue._set(key, value)
 
     def _may_be_set(self, key: str) -> bool:
         """Return whether a key may be set now; the announcement of a new node is recorded before a key below it."""
@@ -470,7 +482,7 @@ class JournalledChange(Change):
                 self.expect([key])
                 self._record()
             self._count += 1
-        with self._queue.stream(key) as write:
+        with self._queue._stream(key) as write:
             yield write
 
     def delete(self, keys: Iterable[str]) -> None:
@@ -538,7 +550,7 @@ class JournalledChange(Change):
             )
         while self._waiting:
             key, value = next(iter(self._waiting.items()))
-            self._queue.set(key, value)
+            self._queue._set(key, value)
             del self._waiting[key]  # readers find it in the queue
             self._count += 1
         self._bytes = 0
@@ -564,16 +576,16 @@ class JournalledChange(Change):
         self._is_broken = True
         if not self._records:
             self._writer.lock.check()
-            self._store.delete_unfinished([""], JOURNAL)  # what a writer left that died with its journal
+            self._store._delete_unfinished([""], JOURNAL)  # what a writer left that died with its journal
         self._records += 1
-        self._store.set(record_key(self._records - 1), record.encode())
+        self._store._set(record_key(self._records - 1), record.encode())
         self._aside += record.aside_keys()
         for key, number in record.aside.items():
             target = aside_key(self._id, number)
-            if not self._store.link_value(key, target):  # a link stays valid: a key is set by replacing its value
+            if not self._store._link_value(key, target):  # a link stays valid: a key is set by replacing its value
                 copy_value(self._store, key, target)
         for key, number in record.late.items():
-            self._store.set(aside_key(self._id, number), self._late[key])
+            self._store._set(aside_key(self._id, number), self._late[key])
         self._store.sync()
         self._late_numbers |= record.late
         self._recorded.update(record.old, record.absent, record.aside)
@@ -586,7 +598,7 @@ class JournalledChange(Change):
         self._queue.drain()
         for key, text in documents.items():
             if text is not None:
-                self._queue.set(key, text)
+                self._queue._set(key, text)
         self._count += len(documents)
         self._queue.drain()
 
@@ -659,9 +671,9 @@ class JournalledChange(Change):
             set_root(self._store, rest)
             self._store.sync()
         for key, value in self._late.items():
-            self._store.set(key, value)
+            self._store._set(key, value)
         if self._gone:
-            self._store.delete(self._gone)
+            self._store._delete(self._gone)
         if self._late or self._gone:
             self._store.sync()
         remove_journal(self._store, self._records, self._aside)
@@ -704,7 +716,7 @@ class SessionChange(Change):
         if self._replaces:
             self._count += 1
             try:
-                self._store.delete_below("")
+                self._store._delete_below("")
             except BaseException as error:
                 self.abort(error)
                 raise
@@ -721,7 +733,7 @@ class SessionChange(Change):
             self._is_over = True
             self._store.abandon()
             if self._was_clean:
-                self._writer.store.discard_changes()
+                self._writer.store._discard_changes()
             elif self._count:
                 self._writer.is_torn = True
                 if error is not None:
@@ -844,7 +856,7 @@ class MarkedChange(Change):
             old = list(store.list_prefix(""))
         self._marked = {key for key, text in mark.items() if text is not None}
         set_root(store, {key: text for key, text in mark.items() if text is not None or key in old})
-        store.delete(key for key in old if key not in mark)
+        store._delete(key for key in old if key not in mark)
 
     def describe(self, documents: Mapping[str, bytes]) -> None:
         self._marked -= documents.keys()

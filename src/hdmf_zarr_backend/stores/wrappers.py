@@ -69,17 +69,17 @@ class InlinedStore(Store):
         value = self.values.get(key)
         return cut_ranges(value, ranges) if value is not None else self.store.get_ranges(key, ranges)
 
-    def set(self, key: str, value: bytes) -> None:
-        self.store.set(key, value)
+    def _set(self, key: str, value: bytes) -> None:
+        self.store._set(key, value)
 
     @contextmanager
-    def stream(self, key: str) -> Iterator[Write]:
+    def _stream(self, key: str) -> Iterator[Write]:
         """Yield a function that appends to a new value of ``key``, of the wrapped store if that streams values."""
-        with self.store.stream(key) if self.streams_values else super().stream(key) as write:
+        with self.store._stream(key) if self.streams_values else super()._stream(key) as write:
             yield write
 
-    def delete(self, keys: Iterable[str]) -> None:
-        self.store.delete(keys)
+    def _delete(self, keys: Iterable[str]) -> None:
+        self.store._delete(keys)
 
     def sizes(self, prefix: str) -> dict[str, int]:
         return self.store.sizes(prefix)
@@ -97,9 +97,9 @@ def _forwarded(name: str) -> Callable[..., Any]:
 
 # methods with a default in Store that the wrapped store may override; the other defaults call these
 for _name in (
-    "pin", "create", "link_value", "delete_below", "delete_unfinished", "drain", "abandon", "sync", "list_documents",
-    "list_prefix", "is_empty_folder", "state", "keys_outside", "names_without_values", "is_blocked", "check_inside",
-    "neighbour", "check_url",
+    "_create", "_link_value", "_delete_below", "_delete_unfinished", "pin", "drain", "abandon", "sync",
+    "list_documents", "list_prefix", "is_empty_folder", "state", "keys_outside", "names_without_values",
+    "is_blocked", "check_inside", "neighbour", "check_url",
 ):  # fmt: skip
     setattr(InlinedStore, _name, _forwarded(_name))
 
@@ -122,10 +122,10 @@ class QueuedStore(InlinedStore):
     def __reduce__(self) -> tuple[Any, ...]:
         return QueuedStore, (self.store,)  # another process has its own queue
 
-    def set(self, key: str, value: bytes) -> None:
+    def _set(self, key: str, value: bytes) -> None:
         """Set ``key`` in the background."""
         if not self._is_remote:
-            self.store.set(key, value)
+            self.store._set(key, value)
             return
         with self._changed:
             # two puts of one key must not overtake each other
@@ -134,7 +134,7 @@ class QueuedStore(InlinedStore):
             try:
                 request_pool().submit(self._put, key, value)
             except RuntimeError:  # the interpreter is ending, and starts no threads any more
-                self.store.set(key, value)
+                self.store._set(key, value)
                 return
             self._bytes += len(value)
             self._pending[key] = value
@@ -145,7 +145,7 @@ class QueuedStore(InlinedStore):
     def _put(self, key: str, value: bytes) -> None:
         try:
             if self._failed is None:
-                self.store.set(key, value)
+                self.store._set(key, value)
         except _PUT_ERRORS as error:
             with self._changed:
                 self._failed = self._failed or error
@@ -169,11 +169,11 @@ class QueuedStore(InlinedStore):
         with suppress(*_PUT_ERRORS):
             self.drain()
 
-    def delete(self, keys: Iterable[str]) -> None:
+    def _delete(self, keys: Iterable[str]) -> None:
         """Delete those ``keys`` that exist, after all running puts."""
         gone = list(keys)
         self.drain()
-        self.store.delete(gone)
+        self.store._delete(gone)
 
     def list_documents(self) -> Iterator[str]:
         self.drain()

@@ -112,11 +112,11 @@ class ZarrPythonStore(RemoteStore):
             parts.append(part[: stop - start] if start < 0 and stop is not None else part)
         return parts
 
-    def _set(self, key: str, value: bytes) -> None:
+    def _put_value(self, key: str, value: bytes) -> None:
         buffer = default_buffer_prototype().buffer.from_bytes(value)
         sync(self.store.set(self._full(key), buffer))
 
-    def _delete(self, keys: Sequence[str]) -> None:
+    def _remove(self, keys: Sequence[str]) -> None:
         for key in keys:
             sync(self.store.delete(self._full(key)))
 
@@ -158,7 +158,7 @@ class IcechunkStore(ZarrPythonStore):
             raise not_shared(self.location, "a session of Icechunk is written by one process")
         return IcechunkStore, (self.store, self.path, self.location), {"read_rules": self.read_rules}
 
-    def commit_changes(self, message: str) -> None:
+    def _commit_changes(self, message: str) -> None:
         session = self.store.session
         if session.has_uncommitted_changes:
             self._called(lambda: session.commit(message), "", "committed")
@@ -166,20 +166,20 @@ class IcechunkStore(ZarrPythonStore):
     def has_changes(self) -> bool:
         return bool(self.store.session.has_uncommitted_changes)
 
-    def discard_changes(self) -> None:
+    def _discard_changes(self) -> None:
         self._called(self.store.session.discard_changes, "", "discarded")
 
-    def _set(self, key: str, value: bytes) -> None:
+    def _put_value(self, key: str, value: bytes) -> None:
         from icechunk import IcechunkError
 
         with self._order:
             try:
-                super()._set(key, value)
+                super()._put_value(key, value)
             except IcechunkError:
                 if is_document(key):
                     raise
                 self._make_room(key)
-                super()._set(key, value)
+                super()._put_value(key, value)
 
     def _make_room(self, key: str) -> None:
         node = node_of(key).strip("/")
@@ -194,12 +194,12 @@ class IcechunkStore(ZarrPythonStore):
             chunks = array["chunk_grid"]["configuration"]["chunk_shape"]
             rows = zip(array["shape"], index, chunks, strict=True)
             array["shape"] = [max(length, (position + 1) * chunk) for length, position, chunk in rows]
-        super()._set(name, dump(array))
+        super()._put_value(name, dump(array))
 
-    def _delete(self, keys: Sequence[str]) -> None:
+    def _remove(self, keys: Sequence[str]) -> None:
         for key in sorted(keys, key=lambda key: key.count("/"), reverse=True):  # chunks before their array
             with suppress(KeyError):
-                super()._delete([key])
+                super()._remove([key])
 
 
 def _is_icechunk(store: Any) -> bool:

@@ -138,10 +138,10 @@ class ZipStore(Store):
         with self._open(info, self._archive_of(info, 0)) as file:
             return [read_part(file, *slice(start, stop).indices(info.file_size)[:2]) for start, stop in ranges]
 
-    def set(self, key: str, value: bytes) -> None:
+    def _set(self, key: str, value: bytes) -> None:
         raise ReadOnlyStoreError(_WHY, store=self.location, remedy=_REMEDY)
 
-    def delete(self, keys: Iterable[str]) -> None:
+    def _delete(self, keys: Iterable[str]) -> None:
         raise ReadOnlyStoreError(_WHY, store=self.location, remedy=_REMEDY)
 
     def sizes(self, prefix: str) -> dict[str, int]:
@@ -191,7 +191,7 @@ class NewZipStore(ZipStore):
     def get_ranges(self, key: str, ranges: Sequence[Range]) -> list[bytes] | None:
         return Store.get_ranges(self, key, ranges)
 
-    def set(self, key: str, value: bytes) -> None:
+    def _set(self, key: str, value: bytes) -> None:
         check_inside(key, self.location)
         with self._writing:
             self._leave_out(key)
@@ -206,7 +206,7 @@ class NewZipStore(ZipStore):
         if known is not None:
             archive.filelist.remove(known)
 
-    def delete(self, keys: Iterable[str]) -> None:
+    def _delete(self, keys: Iterable[str]) -> None:
         with self._writing:
             for key in keys:
                 self._leave_out(key)

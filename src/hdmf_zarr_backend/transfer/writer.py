@@ -71,11 +71,11 @@ class PlannedKeys(Store):
                 return b"".join(pieces)
             return encode_chunk(stored, chunk_codec(stored), planned.source, index)[0]
 
-    def set(self, key: str, value: bytes) -> None:
+    def _set(self, key: str, value: bytes) -> None:
         """Raise an error: a plan is read only."""
         raise self._refused()
 
-    def delete(self, keys: Iterable[str]) -> None:
+    def _delete(self, keys: Iterable[str]) -> None:
         """Raise an error: a plan is read only."""
         raise self._refused()
 
