@@ -34,24 +34,14 @@ KINDS = ("local", "zip", "memory", "s3")
 
 MODULES = frozenset(
     {
-        "tests.test_io",
-        "tests.contract.test_1_append",
-        "tests.contract.test_2_links_and_references",
-        "tests.contract.test_3_region_references",
-        "tests.contract.test_4_types",
-        "tests.contract.test_5_dimension_labels",
-        "tests.contract.test_6_iterators",
-        "tests.contract.test_7_specs",
-        "tests.contract.test_8_neighbours",
-        "tests.contract.test_append_conflicts",
-        "tests.contract.test_append_tables",
-        "tests.contract.test_conversions",
-        "tests.contract.test_found_by_the_suites",
-        "tests.contract.test_lazy",
-        "tests.contract.test_refusals",
-        "tests.contract.test_roundtrip_property",
+        "tests.test_io", "tests.contract.test_1_append", "tests.contract.test_2_links_and_references",
+        "tests.contract.test_3_region_references", "tests.contract.test_4_types",
+        "tests.contract.test_5_dimension_labels", "tests.contract.test_6_iterators", "tests.contract.test_7_specs",
+        "tests.contract.test_8_neighbours", "tests.contract.test_append_conflicts", "tests.contract.test_append_tables",
+        "tests.contract.test_conversions", "tests.contract.test_found_by_the_suites", "tests.contract.test_lazy",
+        "tests.contract.test_refusals", "tests.contract.test_roundtrip_property",
     }
-)
+)  # fmt: skip
 """Modules whose tests run in cells."""
 
 _ON_DISK = "looks at files and documents by their names in format 2"

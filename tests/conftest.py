@@ -24,28 +24,10 @@ with suppress(ModuleNotFoundError):
     import_module("hdf5plugin")
 
 __all__ = [
-    "_azurite",
-    "_fake_gcs",
-    "_google_front",
-    "_s3_endpoint",
-    "_s3_session",
-    "adlfs",
-    "azure",
-    "cell",
-    "folder",
-    "gcsfs",
-    "google",
-    "pytest_collection_modifyitems",
-    "pytest_generate_tests",
-    "pytest_itemcollected",
-    "pytest_pycollect_makemodule",
-    "pytest_pyfunc_call",
-    "s3",
-    "shared_folder",
-    "store",
-    "web",
-    "web_proxy",
-]
+    "_azurite", "_fake_gcs", "_google_front", "_s3_endpoint", "_s3_session", "adlfs", "azure", "cell", "folder",
+    "gcsfs", "google", "pytest_collection_modifyitems", "pytest_generate_tests", "pytest_itemcollected",
+    "pytest_pycollect_makemodule", "pytest_pyfunc_call", "s3", "shared_folder", "store", "web", "web_proxy",
+]  # fmt: skip
 """Fixtures and hooks for all tests."""
 
 _DECISIVE = os.environ.get("HDMF_ZARR_BACKEND_CI") == "1"

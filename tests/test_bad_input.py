@@ -42,6 +42,7 @@ from hdmf_zarr_backend.interop import add_nczarr
 from hdmf_zarr_backend.zom import to_zom
 from tests import samples
 from tests.documents import check_error as check
+from tests.extensions import extension, write_with
 from tests.places import stored_files
 from tests.servers import WebServer, serving
 
@@ -610,7 +611,7 @@ def test_what_is_not_a_container_is_refused_before_anything_is_written(tmp_path:
 
 # ---- another version of an extension ---------------------------------------------------------------------------------
 
-_VERSIONS = """
+_OTHER_VERSION = """
 import sys
 import warnings
 from pathlib import Path
@@ -619,16 +620,10 @@ from pynwb import load_namespaces
 
 from hdmf_zarr_backend import NWBZarrIO, convert
 from hdmf_zarr_backend.errors import ZarrBackendError
-from tests.extensions import extension, write_with
 
 warnings.simplefilter("ignore")
-version, field, folder = sys.argv[1], sys.argv[2], Path(sys.argv[3])
-namespace = extension(folder / version, "ndx-thing", version=version, knob=field)
-if not (folder / "a.nwb").exists():
-    write_with(folder / "a.nwb.zarr", namespace, knob=field)
-    convert(folder / "a.nwb.zarr", folder / "a.nwb")
-    sys.exit()
-load_namespaces(namespace)
+folder = Path(sys.argv[1])
+load_namespaces(sys.argv[2])
 
 def read(mode):
     with NWBZarrIO(folder / "a.nwb.zarr", mode) as io:
@@ -648,10 +643,12 @@ for call in (
 
 
 def test_another_version_of_an_extension_is_named_and_not_the_file(tmp_path):
-    for version, field in (("0.1.0", "gain"), ("0.2.0", "amplification")):
-        command = [sys.executable, "-c", _VERSIONS, version, field, str(tmp_path)]
-        answer = subprocess.run(command, cwd=Path(__file__).parents[1], capture_output=True, text=True, check=False)
-        assert answer.returncode == 0, answer.stderr
+    write_with(tmp_path / "a.nwb.zarr", extension(tmp_path / "old", "ndx-thing", knob="gain"), knob="gain")
+    convert(tmp_path / "a.nwb.zarr", tmp_path / "a.nwb")
+    other = extension(tmp_path / "new", "ndx-thing", version="0.2.0", knob="amplification")
+    command = [sys.executable, "-c", _OTHER_VERSION, str(tmp_path), other]
+    answer = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert answer.returncode == 0, answer.stderr
     lines = answer.stdout.splitlines()
     assert len(lines) == 4
     for line in lines:

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 from hdmf.backends.warnings import BrokenLinkWarning
 
-from hdmf_zarr_backend import ZarrIO, convert
-from hdmf_zarr_backend.formats.reserved import DIMENSIONS, DTYPE, FORMAT_VERSION, LINKS, NOTES, RESERVED
+from hdmf_zarr_backend import convert
+from hdmf_zarr_backend.formats.reserved import DIMENSIONS, DTYPE, FORMAT_VERSION, NOTES
 from tests.everything import write_everything
 
 SCRIPTS = Path(__file__).resolve().parents[1] / "docs" / "_scripts"
@@ -181,25 +181,3 @@ def _typed(note: dict[str, Any]) -> list[dict[str, Any]]:
     for datatype in note.get("datatypes", {}).values():
         found += [datatype, *datatype.get("attributes", {}).values()]
     return [remark for remark in found if "type" in remark]
-
-
-def test_reserved_names_never_reach_a_builder(folder):
-    with ZarrIO(folder / "session.zarr", "r") as io:
-        stack, seen = [io.read_builder()], 0
-        while stack:
-            builder = stack.pop()
-            escaped = {DTYPE} if builder.name == "escaped" else set()
-            assert RESERVED & set(builder.attributes) == escaped, builder.path
-            seen += 1
-            stack += [*getattr(builder, "groups", {}).values(), *getattr(builder, "datasets", {}).values()]
-    assert seen > 20
-
-
-def test_links_say_all_that_the_page_lists(folder, script):
-    entries = script.example(folder, "session.zarr/links/.zattrs")[LINKS]
-    assert [sorted(entry) for entry in entries] == [["name", "object_id", "path", "source", "source_object_id"]] * 2
-    with ZarrIO(folder / "session.zarr", "r") as io:
-        links = io.read_builder().groups["links"].links
-        assert {name: link.builder.attributes["object_id"] for name, link in links.items()} == {
-            entry["name"]: entry["object_id"] for entry in entries
-        }

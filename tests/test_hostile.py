@@ -16,7 +16,6 @@ from typing import Any
 import numcodecs
 import numpy as np
 import pytest
-from hdmf.backends.warnings import BrokenLinkWarning
 from hdmf.build import DatasetBuilder, GroupBuilder
 from numcodecs.abc import Codec
 from pynwb import NWBHDF5IO, NWBFile
@@ -280,16 +279,11 @@ class EvilCodec(Codec):  # type: ignore[misc]  # numcodecs has no type hints
 @pytest.mark.parametrize(
     "codec",
     [
-        {"id": "evil", "code": "..."},
-        {"id": "os.system", "command": "true"},
-        {"id": "numcodecs.pickles.Pickle"},
-        {"id": "hdmf_zarr_backend.oldfiles.pickles"},
-        {"id": "__reduce__"},
-        {"id": "unheard-of"},
-        {"id": ""},
+        {"id": "evil", "code": "..."}, {"id": "os.system", "command": "true"}, {"id": "numcodecs.pickles.Pickle"},
+        {"id": "hdmf_zarr_backend.oldfiles.pickles"}, {"id": "__reduce__"}, {"id": "unheard-of"}, {"id": ""},
     ],
     ids=lambda codec: codec["id"] or "empty",
-)
+)  # fmt: skip
 @pytest.mark.parametrize("place", ["compressor", "filters"])
 def test_codecs_that_are_not_known(store, nothing_runs, monkeypatch, codec, place):
     monkeypatch.setitem(numcodecs.registry.codec_registry, "not in any file", EvilCodec)
@@ -367,54 +361,3 @@ def test_keys_do_not_lead_out_of_the_store(written, tmp_path, nothing_runs, name
             assert io.read_builder().get(place.strip("/")).data == ""
     assert touched() == []
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["file.zarr", "outside"]
-
-
-@pytest.mark.parametrize(
-    "path", ["/../outside", "../outside", "/acquisition/../../outside", "/acquisition/trace/../trace/data"]
-)
-def test_paths_of_links_do_not_lead_out_of_the_store(store, tmp_path, nothing_runs, path):
-    shutil.copytree(store, tmp_path / "outside")
-    entries = [{"name": "evil", "source": ".", "path": path}]
-    change(store, ".zattrs", zarr_link=entries)
-    touched = _touches_outside(store, nothing_runs)
-    with opened(store) as io, pytest.warns(BrokenLinkWarning, match="/evil"):
-        assert io.read_builder().links == {}
-    assert touched() == []
-
-
-def test_cached_specifications_are_not_looked_for_outside(store_with_specs, tmp_path, nothing_runs):
-    store = store_with_specs
-    shutil.copytree(store / "specifications", tmp_path / "outside")
-    change(store, ".zattrs", **{".specloc": "../outside"})
-    touched = _touches_outside(store, nothing_runs)
-    with pytest.warns(UserWarning, match="No cached namespaces"):
-        NWBZarrIO(store).close()
-    assert touched() == []
-
-
-def test_a_cached_source_is_not_looked_for_outside(store_with_specs, tmp_path, nothing_runs):
-    """A namespace may name its sources; the names are those of arrays beside it, not of files."""
-    store = store_with_specs
-    (core,) = (folder for folder in (store / "specifications" / "core").iterdir() if folder.is_dir())
-    evil = store / "specifications" / "ndx-evil" / "1.0.0"
-    shutil.copytree(core / "namespace", evil / "namespace")
-    schema = [{"namespace": "hdmf-common"}, {"source": str(tmp_path / "outside.yaml")}, {"source": "../../core"}]
-    namespace = {"name": "ndx-evil", "version": "1.0.0", "doc": "evil", "author": "x", "contact": "x", "schema": schema}
-    text = np.array([json.dumps({"namespaces": [namespace]})], dtype=object)
-    (evil / "namespace" / "0").write_bytes(numcodecs.VLenUTF8().encode(text))
-    for folder in (evil, evil.parent):
-        (folder / ".zgroup").write_text('{"zarr_format": 2}')
-    (tmp_path / "outside.yaml").write_text("groups: []")
-    touched = _touches_outside(store, nothing_runs)
-    with pytest.raises(MetadataError, match="is missing") as caught:
-        NWBZarrIO(store)
-    assert caught.value.store == str(store)
-    assert str(caught.value.path).startswith("/specifications/ndx-evil/1.0.0")
-    assert touched() == []
-
-
-def test_names_that_lead_out_are_not_written(tmp_path):
-    for name in ("..", "../x", "a/../../x", "/x"):
-        with suppress(ValueError), ZarrIO(tmp_path / "file.zarr", "w") as io:
-            io.write_builder(GroupBuilder(name="root", groups={name: GroupBuilder(name=name)}))
-    assert not any(entry.name == "x" for entry in tmp_path.rglob("*"))

@@ -326,11 +326,6 @@ def test_links_to_other_files_by_policy(tmp_path):
 # ---- documents ------------------------------------------------------------------------------------------------------
 
 
-def test_a_document_that_does_not_parse(store):
-    attributes_of(store, "box").write_text("{")
-    assert ("/box", "document-damaged") in found(verify(store, "structure"))
-
-
 def test_a_consolidated_document_that_does_not_parse(store):
     if is_v3(store):
         document = json.loads((store / "zarr.json").read_text())

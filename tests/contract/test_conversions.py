@@ -150,17 +150,11 @@ VALUES = np.arange(2**20, dtype="i4").reshape(2**14, 64)
 @pytest.mark.parametrize(
     ("codec", "stored"),
     [
-        ("blosc", "blosc"),
-        (True, "blosc"),
-        ("zstd", "zstd"),
-        ("zlib", "zlib"),
-        ("none", None),
-        (False, None),
-        (numcodecs.Zstd(1), "zstd"),
-        ({"id": "bz2", "level": 1}, "bz2"),
+        ("blosc", "blosc"), (True, "blosc"), ("zstd", "zstd"), ("zlib", "zlib"), ("none", None), (False, None),
+        (numcodecs.Zstd(1), "zstd"), ({"id": "bz2", "level": 1}, "bz2"),
     ],
     ids=str,
-)
+)  # fmt: skip
 def test_a_codec_is_given_by_name_or_as_it_is(
     folder: Place, tmp_path: Path, cell: Cell, codec: Any, stored: str | None
 ) -> None:

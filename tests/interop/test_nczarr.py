@@ -104,16 +104,9 @@ def test_netcdf_opens_a_whole_file_and_every_array_of_numbers(rich, mode):
 def test_dimensions_attributes_and_types(tmp_path):
     data = ZarrDataIO(np.arange(12, dtype="i2").reshape(6, 2), maxshape=(None, 2), chunks=(4, 2))
     attributes = {
-        "gain": np.float32(0.5),
-        "counts": np.array([1, 2], "u1"),
-        "unit": "V",
-        "none": [],
-        "mixed": [1, 2.5],
-        "names": ["a", "long name"],
-        "word": "\u00e4\u4e2d",
-        "nan": float("nan"),
-        "big": np.uint64(2**63 + 5),
-    }
+        "gain": np.float32(0.5), "counts": np.array([1, 2], "u1"), "unit": "V", "none": [], "mixed": [1, 2.5], "names":
+        ["a", "long name"], "word": "\u00e4\u4e2d", "nan": float("nan"), "big": np.uint64(2**63 + 5),
+    }  # fmt: skip
     datasets = [
         dataset("a", data, attributes=attributes, dimension_labels=("time", "channel")),
         dataset("b", np.arange(6.0), dimension_labels=("time",)),

@@ -144,16 +144,10 @@ def test_old_sources_are_relative_to_the_folder(source, origin, location):
 @pytest.mark.parametrize(
     ("location", "answer"),
     [
-        ("s3://b/a", True),
-        ("memory://x", True),
-        ("C:/a", False),
-        ("C:\\a", False),
-        ("c://a", False),
-        ("/a://b", False),
-        ("a:/b", False),
-        ("", False),
+        ("s3://b/a", True), ("memory://x", True), ("C:/a", False), ("C:\\a", False), ("c://a", False),
+        ("/a://b", False), ("a:/b", False), ("", False),
     ],
-)
+)  # fmt: skip
 def test_a_drive_is_not_a_url(location, answer):
     assert is_url(location) is answer
 

@@ -380,21 +380,6 @@ def test_a_failed_write_is_told_when_all_is_quiet(s3, options):
         np.testing.assert_array_equal(data[:], CHUNKED)
 
 
-def test_what_a_failed_append_leaves_reads_as_before(s3):
-    write_chunked(s3.url("a.zarr"), storage_options=s3.quick_options)
-    for place in ("new/data/0", "new/data/.zarray", "a.zarr/.zmetadata"):
-        s3.proxy.fault = lambda method, path, number, place=place: "403" if method == "PUT" and place in path else None
-        with pytest.raises(StoreRefusedError), ZarrIO(s3.url("a.zarr"), "r+", storage_options=s3.quick_options) as io:
-            builder = io.read_builder()
-            builder.set_group(trees.group("new", trees.dataset("data", np.arange(3))))
-            io.write_builder(builder)
-        s3.proxy.reset()
-        with ZarrIO(s3.url("a.zarr"), "r", storage_options=s3.quick_options) as io:
-            builder = io.read_builder()
-            assert set(builder.groups) == {"g"}
-            np.testing.assert_array_equal(builder["g/data"].data[:], CHUNKED)
-
-
 def test_a_server_that_dies_while_it_is_written_to(s3):
     with serving(Proxy(s3.endpoint)) as proxy:
         options = {**s3.quick_options, "endpoint_url": proxy.url}

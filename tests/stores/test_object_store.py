@@ -13,10 +13,6 @@ from pynwb import TimeSeries
 from hdmf_zarr_backend import NWBZarrIO, ZarrIO
 from hdmf_zarr_backend.errors import StoreLockedError
 from tests import samples
-from tests.faults.appending import write_before
-from tests.faults.test_append_far import check_killed_far
-from tests.faults.test_kills import check_server
-from tests.places import stored_files
 from tests.servers import Proxy, S3Server, serving
 from tests.storekinds import StoreKind
 from tests.stores.test_far import CHUNKED, reading, write_chunked
@@ -108,27 +104,3 @@ def test_what_passes_is_not_noticed(server, zarr_format, fault):
     write_chunked(url, **{**options(server, zarr_format), "storage_options": server.quick_options})
     with reading(url, server.quick_options) as data:
         np.testing.assert_array_equal(data[:], CHUNKED)
-
-
-@pytest.fixture
-def emptied(server: S3Server) -> S3Server:
-    """The server with a bucket of its own for this test."""
-    bucket = f"kills-{uuid.uuid4()}"
-    make_bucket(server.endpoint, bucket)
-    return S3Server(server.endpoint, server.proxy, bucket)
-
-
-@pytest.mark.parametrize("before", [False, True], ids=["a new file", "an overwrite"])
-def test_a_write_that_is_killed_anywhere(emptied, zarr_format, before):
-    """At as many points as in the fast set: each takes seconds here."""
-    check_server(emptied, zarr_format=zarr_format, before=before, slow=False)
-
-
-def test_an_append_that_is_killed_anywhere_is_undone_or_done(emptied, zarr_format, tmp_path):
-    write_before(tmp_path / "before", zarr_format)
-    contents = stored_files(tmp_path / "before")
-    for name in ("before", "0"):
-        emptied.put(name, contents)
-    count, seen = check_killed_far(emptied, contents, "rows", points=12)
-    assert count == 12
-    assert {"before", "after"} <= set(seen)

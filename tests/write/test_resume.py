@@ -123,8 +123,9 @@ class Stopping(Progress):
 
 def interrupted(source: Path, target: Path, error: BaseException | None = None, **options: Any) -> BaseException:
     error = error or KeyboardInterrupt()
+    one_after_the_other = WriteOptions(progress=Stopping(error), memory_budget=BUDGET, executor=None)
     with pytest.raises(type(error)):
-        convert(source, target, write_options=WriteOptions(progress=Stopping(error), memory_budget=BUDGET), **options)
+        convert(source, target, write_options=one_after_the_other, **options)
     return error
 
 
@@ -169,12 +170,6 @@ def check_resumed(points: list[float], source: Path, folder: Path, executor: int
 @pytest.mark.parametrize("executor", [0, 2], ids=["serial", "threads"])
 def test_a_conversion_that_is_killed_goes_on(hdf5: Path, tmp_path: Path, executor: int, codec: str) -> None:
     check_resumed([0.001, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.97, 1.0], hdf5, tmp_path, executor, codec)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("executor", [0, 2], ids=["serial", "threads"])
-def test_a_conversion_that_is_killed_anywhere_goes_on(hdf5: Path, tmp_path: Path, executor: int) -> None:
-    check_resumed([number / 200 for number in range(1, 201)], hdf5, tmp_path, executor, "recode")
 
 
 @pytest.mark.parametrize("zarr_format", [2, 3])
@@ -363,13 +358,13 @@ def test_an_old_file_is_not_taken_for_what_a_conversion_has_left(
             convert(source, target, overwrite=True)
     (partial,) = staged(target)
     assert not (partial / RECORD).exists()
-    chunk = (partial / "group/gzip/0.0").stat()
+    chunk = inodes(partial)["group/gzip/0.0"]  # a number alone may be that of another file by now
     if not exchanges:
         Path(lock_path(str(target))).touch()  # a writer that is killed leaves it
         with ZarrIO(target, "a"):
             assert stored_files(target) == old
     convert(source, target, overwrite=True, resume=True)
-    assert os.path.samestat((target / "group/gzip/0.0").stat(), chunk) is not exchanges
+    assert (inodes(target)["group/gzip/0.0"] == chunk) is not exchanges
     convert(source, tmp_path / "b.zarr")
     assert stored_files(target) == stored_files(tmp_path / "b.zarr")
     assert sorted(os.listdir(tmp_path)) == ["a.h5", "a.zarr", "b.zarr"]
