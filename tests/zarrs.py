@@ -31,7 +31,7 @@ NEED_ZARR_3 = frozenset(
 PARTS = re.compile(
     r"tests/interop/test_plain_readers"
     r"|tests/interop/test_matrix\.py::.*(xarray|pydantic-zarr)"
-    r"|tests/write/.*(zarr_python|others_read_what_a_conversion_sharded)"
+    r"|tests/write/.*(zarr_python|others_read_what_a_conversion_sharded|the_executor_encodes)"
     r"|tests/checks/test_strays\.py::test_the_document_of_an_array_with_slashes"
     r"|tests/checks/test_repair\.py::(test_a_change_of_another_program|test_what_is_new_is_seen)"
     r"|tests/checks/test_verify\.py::(test_what_zarr_consolidates|test_shards)"

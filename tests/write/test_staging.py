@@ -58,18 +58,6 @@ def make(path: Path, text: bytes = b"old") -> Path:
 
 @EXCHANGES
 @pytest.mark.usefixtures("two_renames")
-def test_the_old_one_stays_until_then_and_is_gone_after(tmp_path):
-    target = make(tmp_path / "a.zarr")
-    (target / "stale").write_bytes(b"1")
-    with staged(str(target)) as keys:
-        put(keys, ".zgroup", b"new")
-        assert (target / ".zgroup").read_bytes() == b"old"
-    assert stored_files(tmp_path) == {"a.zarr/.zgroup": b"new"}
-    assert os.listdir(tmp_path) == ["a.zarr"]
-
-
-@EXCHANGES
-@pytest.mark.usefixtures("two_renames")
 @pytest.mark.parametrize("kind", ["file", "empty folder"])
 def test_whatever_is_there_is_replaced(tmp_path, kind):
     """But for a link, which is followed: `tests/test_existing_targets.py`."""
