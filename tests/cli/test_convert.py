@@ -214,15 +214,3 @@ def test_an_option_without_effect_is_told_by_its_name(nwb, options, said, zarrio
 
 def test_an_hdf5_file_far_away_is_not_copied(tmp_path, zarrio):
     assert "--to virtual" in zarrio("convert", "https://localhost/a.nwb", tmp_path / "a.zarr", code=2).err
-
-
-def test_a_target_that_exists_is_named_with_what_can_be_done(tmp_path, capsys):
-    source = tmp_path / "a.h5"
-    with h5py.File(source, "w") as file:
-        file["x"] = [1, 2]
-    command = ["convert", str(source), str(tmp_path / "a.zarr")]
-    assert main(command) == 0
-    assert capsys.readouterr().out.startswith(f"{source} -> {tmp_path / 'a.zarr'}: 1 group, 1 dataset, 0 links, ")
-    assert main(command) == 2
-    assert "use --overwrite to replace it, or --skip-existing to leave it" in capsys.readouterr().err
-    assert main([*command, "--skip-existing"]) == 0
