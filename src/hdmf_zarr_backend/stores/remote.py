@@ -271,8 +271,7 @@ class RemoteStore(Store):
         return self._called(lambda: self._put_if_absent(key, value), key, "written")
 
     def _set_many(self, items: Mapping[str, bytes]) -> None:
-        for _ in at_once(lambda item: self._set(*item), items.items()):
-            pass
+        list(at_once(lambda item: self._set(*item), items.items()))
 
     def _delete(self, keys: Iterable[str]) -> None:
         gone = list(keys)
@@ -286,11 +285,8 @@ class RemoteStore(Store):
 
     def sizes(self, prefix: str) -> dict[str, int]:
         if not self.abilities.listing:
-            raise StoreError(
-                "this server cannot list its keys",
-                store=self.location,
-                remedy="Files are read from it by their consolidated metadata alone; consolidate before the upload.",
-            )
+            remedy = "Files are read from it by their consolidated metadata alone; consolidate before the upload."
+            raise StoreError("this server cannot list its keys", store=self.location, remedy=remedy)
         return self._called(lambda: dict(self._list(prefix)), prefix, "listed")
 
     def exists(self) -> bool:

@@ -36,7 +36,6 @@ from hdmf_zarr_backend.stores.remote import get_at_once
 SUFFIX = ".zip"
 
 _WHY = "a zip file cannot be changed once it is written"
-_REMEDY = "Export it to a directory, change that, and export it to a zip file again."
 _DATE = (1980, 1, 1, 0, 0, 0)
 _MODE = 0o644 << 16
 _STEP = 2**20
@@ -71,10 +70,9 @@ class ZipStore(Store):
                 except ZarrBackendError:
                     raise
                 except (IsADirectoryError, *_NO_ZIP) as error:
+                    remedy = "It may be cut short; fetch or write it again."
                     raise NotZarrError(
-                        f"this is not a zip file ({error})",
-                        store=self.location,
-                        remedy="It may be cut short; fetch or write it again.",
+                        f"this is not a zip file ({error})", store=self.location, remedy=remedy
                     ) from error
             return self._archive
 
@@ -89,8 +87,14 @@ class ZipStore(Store):
         # before memory is allocated for it
         size = max(info.file_size, info.compress_size)
         check_value_size(self, key, size, is_inflated=info.compress_type != zipfile.ZIP_STORED)
+        # zipfile itself would decompress up to two gigabytes in one step, whatever size the directory states; for bzip2
+        # and LZMA the step counts compressed bytes
+        step = _STEP if info.compress_type in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) else _SMALL_STEP
+        value = io.BytesIO()
         with self._open(info, self._archive_of(info, info.compress_size)) as file:
-            return _inflated(file, info)
+            while piece := file.read(step):
+                value.write(piece)
+        return value.getvalue()
 
     def _info(self, key: str) -> zipfile.ZipInfo | None:
         archive = self._zip()
@@ -112,24 +116,18 @@ class ZipStore(Store):
         except ZarrBackendError:
             raise
         except (EOFError, zlib.error, lzma.LZMAError, OSError, *_NO_ZIP) as error:
+            remedy = "Fetch or write the file again, without encryption."
             raise StoreError(
-                f"the entry {key!r} cannot be read ({error})",
-                store=self.location,
-                remedy="Fetch or write the file again, without encryption.",
+                f"the entry {key!r} cannot be read ({error})", store=self.location, remedy=remedy
             ) from error
 
-    def _check_documents(self, keys: Iterable[str]) -> None:
-        """Refuse documents that are too large together, before the first is read."""
-        infos = (self._info(key) for key in keys if is_document(key))
-        size = sum(info.file_size for info in infos if info is not None)
-        what = f"the metadata documents have {size:,} bytes"
-        with at(self.location):
-            self.read_rules.limits.check("max_document_bytes", size, what)
-
     def get_many(self, keys: Iterable[str]) -> dict[str, bytes]:
-        keys = list(keys)
-        self._check_documents(keys)
-        return super().get_many(keys)
+        infos = {key: info for key in keys if (info := self._info(key)) is not None}
+        size = sum(info.file_size for key, info in infos.items() if is_document(key))
+        with at(self.location):  # before the first is read
+            what = f"the metadata documents have {size:,} bytes"
+            self.read_rules.limits.check("max_document_bytes", size, what)
+        return get_at_once(self, list(infos)) if self.abilities.is_remote else super().get_many(infos)
 
     def get_ranges(self, key: str, ranges: Sequence[Range]) -> list[bytes] | None:
         info = self._info(key)
@@ -139,32 +137,20 @@ class ZipStore(Store):
             return [read_part(file, *slice(start, stop).indices(info.file_size)[:2]) for start, stop in ranges]
 
     def _set(self, key: str, value: bytes) -> None:
-        raise ReadOnlyStoreError(_WHY, store=self.location, remedy=_REMEDY)
+        remedy = "Export it to a directory, change that, and export it to a zip file again."
+        raise ReadOnlyStoreError(_WHY, store=self.location, remedy=remedy)
 
     def _delete(self, keys: Iterable[str]) -> None:
-        raise ReadOnlyStoreError(_WHY, store=self.location, remedy=_REMEDY)
+        self._set("", b"")  # refused as well
 
     def sizes(self, prefix: str) -> dict[str, int]:
         archive, start = self._zip(), f"{prefix}/" if prefix else ""
         infos = [] if archive is None else archive.infolist()
-        sizes = {info.filename: info.file_size for info in infos if not info.is_dir()}
-        return {name: size for name, size in sizes.items() if name.startswith(start)}
+        values = (info for info in infos if info.filename.startswith(start) and not info.is_dir())
+        return {info.filename: info.file_size for info in values}
 
     def exists(self) -> bool:
         return os.path.lexists(self.location)
-
-
-def _inflated(file: Any, info: zipfile.ZipInfo) -> bytes:
-    """Return the value of an entry; one that is larger than the directory states is damaged.
-
-    `zipfile.ZipFile.read` would decompress up to two gigabytes in one step, regardless of the size in the directory.
-    """
-    value = io.BytesIO()
-    # for bzip2 and LZMA the step counts compressed bytes
-    step = _STEP if info.compress_type in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) else _SMALL_STEP
-    while piece := file.read(step):
-        value.write(piece)
-    return value.getvalue()
 
 
 class NewZipStore(ZipStore):
@@ -292,11 +278,6 @@ class RemoteZipStore(ZipStore):
         archive.fp.peek(1)
         return archive
 
-    def get_many(self, keys: Iterable[str]) -> dict[str, bytes]:
-        wanted = [key for key in keys if self._info(key) is not None]
-        self._check_documents(wanted)
-        return get_at_once(self, wanted)
-
     def get_ranges(self, key: str, ranges: Sequence[Range]) -> list[bytes] | None:
         info = self._info(key)
         if info is None or info.compress_type != zipfile.ZIP_STORED or info.flag_bits & _ENCRYPTED:
@@ -325,8 +306,7 @@ class RangeFile(io.RawIOBase):
         return True
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
-        self._position = start + offset
+        self._position = offset + (0, self._position, self._size)[whence]
         return self._position
 
     def tell(self) -> int:
