@@ -107,12 +107,6 @@ def _refusal(error: OSError, place: str, doing: str) -> str:
     return f"Check the permissions of {folder!r}: you may not write there. Otherwise choose another place."
 
 
-def _is_of_disk(error: OSError) -> bool:
-    """Return whether an error comes from this machine, and not from a library that reports on a server."""
-    named = error.filename if isinstance(error.filename, str) else ""
-    return error.errno in _FULL or (error.errno is not None and os.path.isabs(named))
-
-
 # ---- the libraries of remote stores ---------------------------------------------------------------------------------
 
 _FOREIGN = {
@@ -181,8 +175,10 @@ def _library_failure(error: BaseException, location: str, key: str, doing: str) 
     lack = resource_failure(error, doing, store=location, path=node_of(key) if key else None, what=repr(key))
     if lack is not None:
         return lack
-    if isinstance(error, OSError) and _is_of_disk(error):
-        return disk_failure(error, location, key, doing)
+    if isinstance(error, OSError) and error.errno is not None:
+        named = error.filename if isinstance(error.filename, str) else ""
+        if error.errno in _FULL or os.path.isabs(named):  # of this machine: no library that reports on a server
+            return disk_failure(error, location, key, doing)
     text = _reason(error)
     if _NO_RANGES.search(text):
         return without_ranges(location, key)

@@ -122,28 +122,18 @@ def why_not(
     """
     if policy == "never":
         return f"{kind} to other files are not followed", _WITHIN
-    is_remote = is_url(origin)
-    if is_remote and "file" in _protocols(target):
+    chain, is_remote = _protocols(target), is_url(origin)
+    if is_remote and "file" in chain:
         return "a file on a server does not lead to files of this machine", {}
-    if not _is_path(target) and not _is_followed(target, origin, policy):
-        problem = f"the protocols {', '.join(_protocols(target))} are not followed"
-        return problem, {} if is_remote else _FOLLOW
-    default = free if _is_path(target) else not is_remote
+    is_path = not is_url(target) and "::" not in target
+    is_of_server = chain[-1] in SERVER_SCHEMES and set(chain[:-1]) <= _CACHES
+    is_as_origin = chain == _protocols(origin) if is_remote else policy == "follow"
+    if not (is_path or is_of_server or is_as_origin):
+        return f"the protocols {', '.join(chain)} are not followed", {} if is_remote else _FOLLOW
+    default = free if is_path else not is_remote
     if (default if policy is None else policy == "follow") or _is_within(target, origin):
         return None
     return f"{kind} out of the folder that holds the file are not followed", _FOLLOW
-
-
-def _is_path(location: str) -> bool:
-    return not is_url(location) and "::" not in location
-
-
-def _is_followed(target: str, origin: str, policy: ExternalLinks | None) -> bool:
-    """Return whether the protocols of a URL are those of servers, or of the file that refers to it."""
-    chain = _protocols(target)
-    if chain[-1] in SERVER_SCHEMES and set(chain[:-1]) <= _CACHES:
-        return True
-    return chain == _protocols(origin) if is_url(origin) else policy == "follow"
 
 
 def _is_within(target: str, origin: str) -> bool:

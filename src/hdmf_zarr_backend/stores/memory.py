@@ -16,12 +16,7 @@ def not_shared(
     location: str, problem: str = "other processes cannot write to the memory of this process"
 ) -> UsageError:
     """Return the error for sending a store that only this process can write to another process."""
-    return UsageError(
-        problem,
-        store=location,
-        remedy='Use executor="threads".',
-        remedy_cli="Leave --scheduler out.",
-    )
+    return UsageError(problem, store=location, remedy='Use executor="threads".', remedy_cli="Leave --scheduler out.")
 
 
 class MemoryStore(Store):
