@@ -7,10 +7,10 @@ the root follows, with the note of `formats.both`. A program that finds that the
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 from hdmf_zarr_backend.builders.from_zarr import ZarrPlanner
 from hdmf_zarr_backend.errors import (
@@ -42,33 +42,6 @@ from hdmf_zarr_backend.transfer.writer import PlanWriter
 
 _UNFIT = (DamagedFileError, LimitError, NestingError, UnsupportedFileError, UsageError, ValueRefusedError)
 """Errors about what a file holds, and not about its store."""
-
-Fate: TypeAlias = Literal["kept", "moved", "encoded"]
-"""Whether the chunks of an array stay, get other keys, or are encoded again."""
-
-
-def has_stored_chunks(planned: PlannedArray) -> bool:
-    """Tell whether the chunks of a planned array are those of a stored one, or there are none."""
-    return planned.source is None or isinstance(planned.source, StoredChunks)
-
-
-def keep_chunks(plan: WritePlan, hierarchy: Hierarchy, *, encoded: Collection[str] = ()) -> dict[str, Fate]:
-    """Let the arrays of a plan keep the chunks whose keys and bytes are the same."""
-    fates: dict[str, Fate] = {}
-    for path, planned in list(plan.arrays.items()):
-        old, node = hierarchy.get(path), planned.node
-        assert isinstance(old, Dataset)
-        # format 3 has both encodings of keys
-        has_keys = plan.hierarchy.zarr_format == 3 or old.stored.chunk_keys.encoding == "v2"
-        if path in encoded or not has_stored_chunks(planned):
-            fates[path] = "encoded"
-        elif has_keys and node.stored.shards is None and old.stored.shards is None:
-            fates[path] = "kept"
-            node.stored.chunk_keys = old.stored.chunk_keys
-            del plan.arrays[path]
-        else:
-            fates[path] = "moved"
-    return fates
 
 
 @dataclass(slots=True)
@@ -121,15 +94,15 @@ class Derived:
 
     Attributes
     ----------
-    fates : dict
-        ``{path: fate}`` of the arrays that were planned.
+    plan : WritePlan
+        What was planned, as by `plan_format_3`.
     root : dict
         The document of the root, by its key, for the commit.
     is_changed : bool
         Whether `derive_all` has changed anything.
     """
 
-    fates: dict[str, Fate]
+    plan: WritePlan
     root: Root
     is_changed: bool = False
 
@@ -150,7 +123,7 @@ def derive(
     has them.
     """
     store = store or change.reader
-    plan, fates = plan_format_3(store, hierarchy if before is None else _part(hierarchy, before))
+    plan = plan_format_3(store, hierarchy if before is None else _part(hierarchy, before))
     encoded = {path: array.node for path, array in plan.arrays.items()}
     old = before.hierarchy if before is not None else None if is_new else _stored(store)
     if old is not None:
@@ -165,8 +138,11 @@ def derive(
     if not is_new:
         change.delete(keys_to_drop(store, plan.hierarchy, encoded, before))
     if before is not None:
-        _add_others(plan.hierarchy, hierarchy, before.hierarchy)
-    return Derived(fates, {zarr3.DOCUMENT: root_text(plan.hierarchy, consolidated, strict=options.strict_json)})
+        for path, _ in hierarchy.walk():  # the arrays that have not changed
+            node = before.hierarchy.get(path)
+            if plan.hierarchy.get(path) is None and node is not None:
+                plan.hierarchy.add(path, node)
+    return Derived(plan, {zarr3.DOCUMENT: root_text(plan.hierarchy, consolidated, strict=options.strict_json)})
 
 
 def with_format_3(change: Change, plan: WritePlan, root: Root, options: WriteOptions) -> Root:
@@ -185,18 +161,29 @@ def create_chunks(change: Change, encoded: Mapping[str, Dataset[Any]]) -> None:
                 change.create(join(path, DEFAULT_PREFIX))
 
 
-def plan_format_3(store: Store, hierarchy: Hierarchy) -> tuple[WritePlan, dict[str, Fate]]:
-    """Return the plan of what a file of format 2 lacks for format 3, and the fates of its arrays, as of `keep_chunks`.
+def plan_in_place(store: Store, hierarchy: Hierarchy) -> WritePlan:
+    """Return the plan of a file in format 3 in the place of one in format 2: all nodes, and the arrays to encode again.
 
-    The plan has all nodes, and the arrays whose chunks have another form in format 3.
+    All others keep their chunks, since format 3 has the keys of format 2.
     """
     plan = ZarrPlanner(store, hierarchy, store.location, zarr_format=3, is_in_place=True).plan_file()
     adapt_plan(plan, location=store.location)
-    fates = keep_chunks(plan, hierarchy)
+    for path, planned in list(plan.arrays.items()):
+        if planned.source is None or isinstance(planned.source, StoredChunks):
+            old = hierarchy.get(path)
+            assert isinstance(old, Dataset)
+            planned.node.stored.chunk_keys = old.stored.chunk_keys
+            del plan.arrays[path]
+    return plan
+
+
+def plan_format_3(store: Store, hierarchy: Hierarchy) -> WritePlan:
+    """Return the plan of what a file of format 2 lacks for format 3, as of `plan_in_place`."""
+    plan = plan_in_place(store, hierarchy)
     for _, node in plan.hierarchy.walk():
         if isinstance(node, Dataset):
             both.use_structured(node)
-    return plan, fates
+    return plan
 
 
 def root_text(hierarchy: Hierarchy, consolidated: bytes, *, strict: bool) -> bytes:
@@ -214,14 +201,6 @@ def _part(hierarchy: Hierarchy, before: Before) -> Hierarchy:
         elif before.is_changed(path):
             part.add(path, node)
     return part
-
-
-def _add_others(made: Hierarchy, hierarchy: Hierarchy, before: Hierarchy) -> None:
-    """Add the arrays that have not changed."""
-    for path, _ in hierarchy.walk():
-        node = before.get(path)
-        if made.get(path) is None and node is not None:
-            made.add(path, node)
 
 
 def _documents(hierarchy: Hierarchy, paths: Iterable[str], *, strict: bool = False) -> dict[str, bytes]:

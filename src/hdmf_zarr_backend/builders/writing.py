@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -214,15 +214,11 @@ def _flush(file: EditedFile, encode: Callable[[Any], Any]) -> None:
     if edits.changed:
         overlaid = overlay(known) if is_nczarr(known) else ()
         edits.flush(encode)
-        documents = _documents(known, overlaid)
-        edits.change.describe({key: dump(text, strict=file.options.strict_json) for key, text in documents.items()})
-
-
-def _documents(hierarchy: Hierarchy, paths: Iterable[str]) -> dict[str, Any]:
-    """Return ``{key: document}`` of the nodes at ``paths``."""
-    nodes = [(path, hierarchy.get(path)) for path in sorted(paths)]
-    kind = FORMATS[hierarchy.zarr_format]
-    return {key: text for path, node in nodes if node is not None for key, text in kind.documents(path, node)}
+        for path in sorted(overlaid):
+            node = known.get(path)
+            assert node is not None
+            documents = file.parsed.documents(path, node)
+            edits.change.describe({key: dump(text, strict=file.options.strict_json) for key, text in documents})
 
 
 @gc_paused()

@@ -156,7 +156,7 @@ def _planned(store: Store, hierarchy: Hierarchy, path: str) -> PlannedArray | No
     for end in (index for index, letter in enumerate(path) if letter == "/"):
         part.add(path[:end], Group())
     part.add(path, node)
-    return plan_format_3(store, part)[0].arrays.get(path)
+    return plan_format_3(store, part).arrays.get(path)
 
 
 def _differing(store: Store, path: str, stored: StoredArray, planned: PlannedArray | None) -> Iterator[str]:

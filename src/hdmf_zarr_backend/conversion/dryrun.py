@@ -324,7 +324,7 @@ def _of_plan(plan: WritePlan, location: str, wanted: WriteOptions, *, has_both: 
     with source_caches(MEMORY_BUDGET):
         arrays = _arrays(plan, location, inlined, estimate=estimate)
         if has_both:
-            plan_3, _ = plan_format_3(PlannedKeys(plan, location), hierarchy)
+            plan_3 = plan_format_3(PlannedKeys(plan, location), hierarchy)
             for path, more in _arrays(plan_3, location, {}, estimate=estimate).items():  # chunks in two forms
                 first = arrays[path]
                 arrays[path] = replace(

@@ -14,17 +14,15 @@ from typing import Any, Literal
 
 from hdmf_zarr_backend.arrays.fills import check_unwritten
 from hdmf_zarr_backend.builders.both import (
-    Fate,
     check_derivable,
     create_chunks,
     derive,
     derive_all,
-    keep_chunks,
     keys_of_format_3,
     keys_to_drop,
     plan_format_3,
+    plan_in_place,
 )
-from hdmf_zarr_backend.builders.from_zarr import ZarrPlanner
 from hdmf_zarr_backend.checks.repair import chunks_to_inline, consolidated
 from hdmf_zarr_backend.errors import ConflictError, ReadOnlyStoreError, UsageError, known_arguments, printable
 from hdmf_zarr_backend.files.parser import ParsedFile, parse
@@ -38,7 +36,7 @@ from hdmf_zarr_backend.stores.journal import Root, warn_of_pending
 from hdmf_zarr_backend.stores.json_text import dump
 from hdmf_zarr_backend.stores.opening import open_store
 from hdmf_zarr_backend.stores.transaction import Change, open_for_writing
-from hdmf_zarr_backend.transfer.plan import adapt_plan
+from hdmf_zarr_backend.transfer.plan import WritePlan
 from hdmf_zarr_backend.transfer.writer import PlanWriter
 
 __all__ = ["UpgradeReport", "upgrade"]
@@ -209,12 +207,12 @@ def upgrade(
         return replace(found, dry_run=True)
     with open_for_writing(store) as writer:
         parsed = parse(store, use_consolidated=False)
-        fates: dict[str, Fate] = {}
+        plan: WritePlan | None = None
         if parsed.state == "2 is newer" and not keep and drop != 3:  # its format 3, which stays, is made alike first
-            fates = derive_all(writer, parsed, options).fates
+            plan = derive_all(writer, parsed, options).plan
         with writer.change(root=registry.FIRST_KEYS) as change:
             found = _upgrade(store, parsed, change, options, keep=keep, drop=drop)
-        return _report(store, fates, found.removed) if fates else found
+        return found if plan is None else _report(store, plan, found.removed)
 
 
 def _upgrade(
@@ -243,9 +241,7 @@ def _from_format_2(store: Store, hierarchy: Hierarchy, change: Change | None, op
     """Put the documents and chunks of format 3 beside those of format 2, and commit: the latter are deleted then."""
     _check_consolidated(store, zarr2.encode_documents(hierarchy))
     store.read_rules = replace(store.read_rules, is_copied=True)  # chunks that are encoded again must exist
-    plan = ZarrPlanner(store, hierarchy, store.location, zarr_format=3, is_in_place=True).plan_file()
-    adapt_plan(plan, location=store.location)
-    fates = keep_chunks(plan, hierarchy)
+    plan = plan_in_place(store, hierarchy)
     for path, planned in plan.arrays.items():
         node = hierarchy.get(path)
         assert isinstance(node, Dataset)
@@ -259,7 +255,7 @@ def _from_format_2(store: Store, hierarchy: Hierarchy, change: Change | None, op
         writer.inlined.update(chunks_to_inline(store, plan.hierarchy, but=plan.arrays))
         root = writer.write()
         change.delete(keys_to_drop(store, plan.hierarchy, encoded))
-    return _report(store, fates, _replace_format_2(store, plan.hierarchy, change, root))
+    return _report(store, plan, _replace_format_2(store, plan.hierarchy, change, root))
 
 
 def _replace_format_2(store: Store, hierarchy: Hierarchy, change: Change | None, root: Root) -> int:
@@ -271,12 +267,10 @@ def _replace_format_2(store: Store, hierarchy: Hierarchy, change: Change | None,
     return len(old)
 
 
-def _report(
-    store: Store, fates: Mapping[str, Fate], removed: int = 0, formats: tuple[int, ...] = (3,)
-) -> UpgradeReport:
-    found = list(fates.values())
-    encoded = tuple(absolute(path) for path, fate in fates.items() if fate == "encoded")
-    return UpgradeReport(store.location, found.count("kept"), len(encoded), removed, formats, encoded)
+def _report(store: Store, plan: WritePlan, removed: int = 0, formats: tuple[int, ...] = (3,)) -> UpgradeReport:
+    encoded = tuple(map(absolute, plan.arrays))
+    kept = sum(isinstance(node, Dataset) for _, node in plan.hierarchy.walk()) - len(encoded)
+    return UpgradeReport(store.location, kept, len(encoded), removed, formats, encoded)
 
 
 def _with_both(store: Store, parsed: ParsedFile, change: Change | None, options: WriteOptions) -> UpgradeReport:
@@ -295,28 +289,28 @@ def _with_both(store: Store, parsed: ParsedFile, change: Change | None, options:
         _check_consolidated(store, zarr2.encode_documents(hierarchy))
     store.read_rules = replace(store.read_rules, is_copied=True)
     if change is None:
-        return _report(store, plan_format_3(store, hierarchy)[1], formats=(2, 3))
+        return _report(store, plan_format_3(store, hierarchy), formats=(2, 3))
     text = store.get(zarr2.CONSOLIDATED)
     root = consolidated(store, hierarchy) if text is None else {}
     derived = derive(change, hierarchy, text or root[zarr2.CONSOLIDATED], options=options)
     change.commit({}, {**root, **derived.root})
-    return _report(store, derived.fates, formats=(2, 3))
+    return _report(store, derived.plan, formats=(2, 3))
 
 
 def _without_format_2(store: Store, parsed: ParsedFile, change: Change | None) -> UpgradeReport:
     """Convert a file of both formats to format 3."""
     if parsed.state == "2 is newer":  # without a change: format 3 would be made alike first
-        plan, fates = plan_format_3(store, parsed.hierarchy)
-        return _report(store, fates, _replace_format_2(store, plan.hierarchy, change, {}))
+        plan = plan_format_3(store, parsed.hierarchy)
+        return _report(store, plan, _replace_format_2(store, plan.hierarchy, change, {}))
     hierarchy = parse(store, use_consolidated=False, hint=3).hierarchy
-    arrays = {path: node for path, node in hierarchy.walk() if isinstance(node, Dataset)}
     root: Root = {}
     if change is not None:
         if parsed.state == "alike":  # else they are those of another program
-            changed = {zarr3.key_of(path): node for path, node in arrays.items() if both.use_struct(node.stored)}
+            arrays = {zarr3.key_of(path): node for path, node in hierarchy.walk() if isinstance(node, Dataset)}
+            changed = {key: node for key, node in arrays.items() if both.use_struct(node.stored)}
             change.describe({key: dump(zarr3.encode_node(node)) for key, node in changed.items()})
         root = consolidated(store, hierarchy)
-    return _report(store, dict.fromkeys(arrays, "kept"), _replace_format_2(store, hierarchy, change, root))
+    return _report(store, WritePlan(hierarchy), _replace_format_2(store, hierarchy, change, root))
 
 
 def _without_format_3(store: Store, parsed: ParsedFile, change: Change | None) -> UpgradeReport:

@@ -92,7 +92,7 @@ class Task(Protocol[R_co]):
 
 
 class Runner:
-    """Runs tasks one after the other in this thread.
+    """Runs tasks in a pool; without one, one after the other in this thread.
 
     Attributes
     ----------
@@ -102,19 +102,38 @@ class Runner:
         Whether tasks are sent to other processes.
     """
 
-    workers = 1
-    needs_pickle = False
+    def __init__(self, pool: Executor | None = None, workers: int = 1, *, needs_pickle: bool = False) -> None:
+        self._pool = pool
+        self.workers = workers
+        self.needs_pickle = needs_pickle
 
     def run(
         self, tasks: Iterable[Task[R]], *, budget: int = MEMORY_BUDGET, in_order: bool = False
     ) -> Iterator[tuple[Task[R], R]]:
         """Yield each task with its result."""
-        for task in tasks:
-            yield task, task.run()
+        if self._pool is None:
+            yield from ((task, task.run()) for task in tasks)
+            return
+        window: _Window[R] = _Window(self._pool, self.workers, budget, needs_pickle=self.needs_pickle)
+        queue = iter(tasks)
+        waiting = next(queue, None)
+        try:
+            while waiting is not None or window.running:
+                while waiting is not None and window.accepts(waiting):
+                    window.submit(waiting)
+                    waiting = next(queue, None)
+                yield from window.finished(in_order=in_order)
+        finally:
+            window.close()
 
     def sink(self, budget: int = MEMORY_BUDGET) -> Sink:
-        """Return a sink for tasks that are created one by one, with values of this thread."""
-        return Sink()
+        """Return a sink for tasks that are created one by one, with values of this thread.
+
+        It submits to the pool, unless values would have to be copied to another process.
+        """
+        if self._pool is None or self.needs_pickle:
+            return Sink()
+        return _Window(self._pool, self.workers, budget)
 
 
 class Sink:
@@ -137,35 +156,6 @@ class Sink:
 
     def close(self) -> None:
         """Cancel what has not begun, and wait for the rest."""
-
-
-class PoolRunner(Runner):
-    """Runs tasks in a pool."""
-
-    def __init__(self, pool: Executor, workers: int, *, needs_pickle: bool) -> None:
-        self._pool = pool
-        self.workers = workers
-        self.needs_pickle = needs_pickle
-
-    def run(
-        self, tasks: Iterable[Task[R]], *, budget: int = MEMORY_BUDGET, in_order: bool = False
-    ) -> Iterator[tuple[Task[R], R]]:
-        """Yield each task with its result."""
-        window: _Window[R] = _Window(self._pool, self.workers, budget, needs_pickle=self.needs_pickle)
-        queue = iter(tasks)
-        waiting = next(queue, None)
-        try:
-            while waiting is not None or window.running:
-                while waiting is not None and window.accepts(waiting):
-                    window.submit(waiting)
-                    waiting = next(queue, None)
-                yield from window.finished(in_order=in_order)
-        finally:
-            window.close()
-
-    def sink(self, budget: int = MEMORY_BUDGET) -> Sink:
-        """Return a sink that submits to the pool, unless values would have to be copied to another process."""
-        return Sink() if self.needs_pickle else _Window(self._pool, self.workers, budget)
 
 
 class _Window(Sink, Generic[R]):
@@ -278,14 +268,14 @@ def runner(executor: Any = None) -> Iterator[Runner]:
             yield Runner()
         elif isinstance(given, Executor):
             workers = getattr(given, "_max_workers", None) or _cpus()
-            yield PoolRunner(given, workers, needs_pickle=not isinstance(given, ThreadPoolExecutor))
+            yield Runner(given, workers, needs_pickle=not isinstance(given, ThreadPoolExecutor))
         elif hasattr(given, "get_executor"):  # a dask.distributed.Client, without importing dask
             workers = max(1, sum(given.nthreads().values()))
-            yield PoolRunner(given.get_executor(pure=False, retries=2), workers, needs_pickle=True)
+            yield Runner(given.get_executor(pure=False, retries=2), workers, needs_pickle=True)
         else:
             pool, workers = _own_pool(given)
             try:
-                yield PoolRunner(pool, workers, needs_pickle=given == "processes")
+                yield Runner(pool, workers, needs_pickle=given == "processes")
             finally:
                 pool.shutdown(wait=True, cancel_futures=True)
 

@@ -223,16 +223,11 @@ def cut(
     if complete:
         grid = (index for index in grid if join(array.path, stored.chunk_name(index)) not in complete)
     while batch := list(islice(grid, count)):
-        chunks = list(chunks_in_shard(stored, batch[0])) if has_shards and to_send else batch
-        source = part_of(array.source, stored, chunks) if to_send else array.source
+        source: Any = array.source
+        if to_send and hasattr(source, "covering"):  # of which only the part for these chunks is sent
+            chunks = chunks_in_shard(stored, batch[0]) if has_shards else batch
+            source = source.part(source.covering(region_of(stored, index) for index in chunks))
         yield replace(array, source=source, indices=batch)
-
-
-def part_of(source: Any, stored: StoredArray, indices: list[Index]) -> Any:
-    """Return the part of ``source`` for some chunks, or ``source`` itself if it cannot be divided."""
-    if not hasattr(source, "covering"):
-        return source
-    return source.part(source.covering(region_of(stored, index) for index in indices))
 
 
 def encode_shard(stored: StoredArray, source: ChunkSource, shard: Index, write: Write) -> int:

@@ -129,6 +129,11 @@ def _encode_field(value: Any, stored: Any) -> Any:
     if isinstance(stored, dict) and stored["name"] == STRUCT:
         fields = stored["configuration"]["fields"]
         return {field["name"]: _encode_field(value[field["name"]], field["data_type"]) for field in fields}
+    return encode_scalar(value)
+
+
+def encode_scalar(value: Any) -> Any:
+    """Return a NumPy value as JSON: numbers, "NaN" and the like as text, bytes and rows in Base64."""
     if value.ndim or value.dtype.kind in "SV":
         return base64.b64encode(value.tobytes()).decode()
     if value.dtype.kind in "mM":

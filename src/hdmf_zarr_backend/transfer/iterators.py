@@ -137,7 +137,13 @@ def _chunks(data: Any, options: Layout, first_shape: tuple[int, ...], itemsize: 
     if options.chooses_by_elements:
         return options.choose_chunks(maxshape, itemsize)
     hint = _hint(data, "recommended_chunk_shape", len(maxshape))
-    return tuple(map(int, hint)) if hint and all(hint) else _chosen(first_shape, maxshape, itemsize)
+    if hint and all(hint):
+        return tuple(map(int, hint))
+    # by bytes: the first axis grows, the others have the length known so far
+    likely = [most if most is not None else n or _GUESS for n, most in zip(first_shape, maxshape, strict=True)]
+    if likely and maxshape[0] is None:
+        likely[0] = _GROWING
+    return chunking.default_chunks(tuple(likely), itemsize)
 
 
 def _dtype(data: Any, word: Any) -> np.dtype[Any] | None:
@@ -185,14 +191,6 @@ def _hint(data: Any, name: str, axes: int) -> tuple[Any, ...] | None:
     method = getattr(data, name, None)
     hint = method() if callable(method) else None
     return tuple(hint) if isinstance(hint, (tuple, list)) and len(hint) == axes else None
-
-
-def _chosen(first_shape: tuple[int, ...], maxshape: tuple[int | None, ...], itemsize: int) -> tuple[int, ...]:
-    """Return chunks by bytes: the first axis grows, the others have the length known so far."""
-    likely = [most if most is not None else n or _GUESS for n, most in zip(first_shape, maxshape, strict=True)]
-    if likely and maxshape[0] is None:
-        likely[0] = _GROWING
-    return chunking.default_chunks(tuple(likely), itemsize)
 
 
 def _first_shape(data: Any, maxshape: tuple[int | None, ...]) -> tuple[int, ...]:
@@ -373,7 +371,9 @@ class GrowingArray:
             self._set(index, empty)
         if self._shards is not None:
             self._sink.flush()
-            self._shards.finish(self._change)
+            for shard in sorted(self._shards.shards()):
+                self._shards.write(shard, self._change)
+            self._shards.close()
 
 
 def _shaped(data: Array, axes: list[Axis]) -> Array:

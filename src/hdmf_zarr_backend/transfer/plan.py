@@ -20,7 +20,7 @@ from hdmf_zarr_backend.formats.elements import describe
 from hdmf_zarr_backend.formats.new_datasets import Sharding
 from hdmf_zarr_backend.formats.reserved import DIMENSIONS, NOTES
 from hdmf_zarr_backend.formats.zarr3 import KEY_ENCODINGS, ChunkKeyEncoding
-from hdmf_zarr_backend.formats.zarr3_fills import json_float
+from hdmf_zarr_backend.formats.zarr3_fills import encode_scalar
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Hierarchy, absolute
 from hdmf_zarr_backend.model.stored import Shards, StoredArray
 from hdmf_zarr_backend.stores.base import Store
@@ -100,18 +100,8 @@ def set_dimensions(
 
 
 def encode_fill(value: Any, dtype: np.dtype[Any]) -> Any:
-    """Return a fill value as JSON: numbers, "NaN" and the like as text, bytes and rows in Base64."""
-    if value is None:
-        return None
-    scalar = cast(value, dtype)
-    if dtype.kind in "SV":
-        return base64.standard_b64encode(scalar.tobytes()).decode()
-    if dtype.kind in "mM":
-        return int(scalar.astype("i8"))
-    item = scalar.item()
-    if isinstance(item, complex):
-        return [json_float(item.real), json_float(item.imag)]
-    return json_float(item) if isinstance(item, float) else item
+    """Return a fill value of a type as JSON."""
+    return None if value is None else encode_scalar(cast(value, dtype))
 
 
 def encode_object_fill(value: Any, codec_id: Any) -> str | None:

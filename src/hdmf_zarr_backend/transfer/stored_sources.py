@@ -6,7 +6,7 @@ Source: `HDF5IO` also keeps chunks and filters of what it exports.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -28,7 +28,7 @@ from hdmf_zarr_backend.formats.new_datasets import Sharding
 from hdmf_zarr_backend.formats.zarr3_codecs import in_format_2
 from hdmf_zarr_backend.hdf5.datasets import Description
 from hdmf_zarr_backend.hdf5.filters import codecs_of
-from hdmf_zarr_backend.hdf5.rawcopy import plan_contiguous, plan_raw
+from hdmf_zarr_backend.hdf5.rawcopy import forget_decoded, plan_contiguous, plan_raw
 from hdmf_zarr_backend.hdf5.safe_reading import check_allocated
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, join
 from hdmf_zarr_backend.model.stored import StoredArray
@@ -55,13 +55,14 @@ def _cache_of(location: str, limit: int) -> ChunkCache:
 
 @contextmanager
 def source_caches(budget: int) -> Iterator[None]:
-    """Limit the cache of decoded chunks by a budget, and free it at the end of a write."""
+    """Limit the cache of decoded chunks by a budget, and forget what was decoded at the end of a write."""
     _limit.append(min(CACHE_BYTES, budget // _SHARE))
     try:
         yield
     finally:
         _limit.pop()
         _cache_of.cache_clear()
+        forget_decoded()
 
 
 class StoredChunks:
@@ -117,10 +118,6 @@ class ZarrSource:
     def portable(self) -> ZarrSource | None:
         """Return this source if another process can open the store, else None: it may be in this one's memory."""
         return self if _can_be_sent(self._store) else None
-
-    def part(self, indices: Iterable[tuple[int, ...]]) -> ZarrSource:
-        """Return this source, which is small already."""
-        return self
 
     def read(self, region: Region) -> Array:
         """Return the block as ``dtype``."""

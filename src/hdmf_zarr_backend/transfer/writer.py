@@ -6,15 +6,17 @@ Nothing is read back, and no key is put twice. The document of an array that gro
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import asdict
+from types import MappingProxyType
 from typing import Any
 
 from hdmf_zarr_backend.arrays.codecs import chunk_codec
 from hdmf_zarr_backend.arrays.shards import inner_grid, shard_named, split_shard
-from hdmf_zarr_backend.errors import DamagedFileError, ModeError, ReadOnlyStoreError, ValueRefusedError, at
-from hdmf_zarr_backend.execution.executors import Runner, runner
+from hdmf_zarr_backend.errors import DamagedFileError, ReadOnlyStoreError, ValueRefusedError, at
+from hdmf_zarr_backend.execution.executors import Runner, Sink, runner
 from hdmf_zarr_backend.execution.tasks import (
     TASK_BYTES,
     ChunkTask,
@@ -27,14 +29,14 @@ from hdmf_zarr_backend.execution.tasks import (
 from hdmf_zarr_backend.formats import nczarr, registry, zarr2, zarr3
 from hdmf_zarr_backend.formats.inlined import is_inlined, is_read_at_open
 from hdmf_zarr_backend.formats.reserved import NOTES, WRITING
-from hdmf_zarr_backend.hdf5.rawcopy import forget_decoded
-from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Node, absolute, join
+from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, absolute, join
 from hdmf_zarr_backend.model.stored import StoredArray
 from hdmf_zarr_backend.options import DEFAULT_OPTIONS, WriteOptions
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.journal import Root
 from hdmf_zarr_backend.stores.json_text import dump
 from hdmf_zarr_backend.stores.lock import Holder
+from hdmf_zarr_backend.stores.memory import MemoryStore
 from hdmf_zarr_backend.stores.resumable import Resumption
 from hdmf_zarr_backend.stores.transaction import Change, Writer
 from hdmf_zarr_backend.transfer.iterators import WAITING_BYTES, GrowingArray
@@ -44,11 +46,11 @@ from hdmf_zarr_backend.transfer.sources import ArraySource, ElementSource, RowSo
 from hdmf_zarr_backend.transfer.stored_sources import source_caches
 
 
-class PlannedKeys(Store):
+class PlannedKeys(MemoryStore):
     """The chunks of a plan as a read-only store. Documents are not among its keys, since the plan has the hierarchy."""
 
     def __init__(self, plan: WritePlan, location: str) -> None:
-        self.location = location
+        super().__init__(MappingProxyType({}), location)
         self._plan = plan
 
     def get(self, key: str) -> bytes | None:
@@ -70,21 +72,6 @@ class PlannedKeys(Store):
                 encode_shard(stored, planned.source, index, pieces.append)
                 return b"".join(pieces)
             return encode_chunk(stored, chunk_codec(stored), planned.source, index)[0]
-
-    def _set(self, key: str, value: bytes) -> None:
-        """Raise an error: a plan is read only."""
-        raise self._refused()
-
-    def _delete(self, keys: Iterable[str]) -> None:
-        """Raise an error: a plan is read only."""
-        raise self._refused()
-
-    def _refused(self) -> ModeError:
-        return ModeError("a file that is planned is only read", store=self.location, remedy="Write the plan.")
-
-    def sizes(self, prefix: str) -> dict[str, int]:
-        """Return nothing: sizes of chunks are known when they are encoded."""
-        return {}
 
     def exists(self) -> bool:
         """Return True: a plan can be read."""
@@ -117,14 +104,11 @@ def new_file(
 
 def _being_written(zarr_format: int) -> Root:
     """Return the mark of a file that is being written: its documents, then the others by which it would be read."""
-    attributes = {NOTES: {WRITING: asdict(Holder.here())}}
-    if zarr_format == 3:
-        root = {"zarr_format": 3, "node_type": "group", "attributes": attributes}
-        return {zarr3.DOCUMENT: dump(root), zarr2.CONSOLIDATED: None}
-    documents = dict(zarr2.documents("", Group(attributes=attributes)))
+    root = Group(attributes={NOTES: {WRITING: asdict(Holder.here())}})
+    documents = {zarr3.DOCUMENT: zarr3.encode_node(root)} if zarr_format == 3 else dict(zarr2.documents("", root))
     # the attributes first: without them the root would look complete
     mark = {key: dump(text) for key, text in sorted(documents.items())}
-    return {**mark, zarr2.CONSOLIDATED: None, zarr3.DOCUMENT: None}
+    return {**mark, **{key: None for key in (zarr2.CONSOLIDATED, zarr3.DOCUMENT) if key not in mark}}
 
 
 def _decodes(name: str, value: bytes, stored: StoredArray) -> bool:
@@ -211,7 +195,7 @@ class PlanWriter:
                 if path not in growing:
                     self._documents(path, node)
         for path in sorted(changed, reverse=True):
-            self._documents(path, self._node(path))
+            self._documents(path, self._plan.hierarchy.get(path))
 
     def root(self) -> Root:
         """Return the documents of the root that complete a new file, the one that readers trust first."""
@@ -220,44 +204,33 @@ class PlanWriter:
         others = {key: text for key, text in self._format.documents("", hierarchy.root) if key != zarr2.GROUP}
         return {key: dump(text, strict=self._options.strict_json) for key, text in {**last, **others}.items()}
 
-    def _node(self, path: str) -> Node:
-        node = self._plan.hierarchy.get(path)
-        assert node is not None
-        return node
-
     def _documents(self, path: str, node: Any) -> None:
         documents = self._format.documents(path, node)
         self._change.describe({key: dump(text, strict=self._options.strict_json) for key, text in documents})
 
     def _write_arrays(self) -> None:
-        """Write the chunks of all arrays, and forget what was decoded for them."""
-        try:
-            with source_caches(self._budget):
-                self._arrays()
-        finally:
-            forget_decoded()
-
-    def _arrays(self) -> None:
         """Write the chunks of all arrays with a source: large plain ones by the executor, the others here."""
-        later: list[tuple[str, PlannedArray]] = []
-        for path, planned in self._plan.arrays.items():
-            source = planned.source
-            if source is None:
-                continue
-            # what needs its own tasks: over a megabyte of plain values, from a thread-safe source
-            is_large = not isinstance(source, (ElementSource, RowSource)) and planned_bytes(planned) > _LARGE_BYTES
-            first = join(path, planned.node.stored.first_chunk)
-            is_for_all = self._options.executor not in (None, "auto") and self._change.is_created(first)
-            if is_for_all and is_large:
-                later.append((path, planned))
-                continue
-            if is_read_at_open(planned.node):
-                self._inlined(path, planned.node, source)
-                continue
-            for task in self._cut(path, planned.node.stored, source):
-                self._progress.advance(absolute(path), task.run())
-        if later:
-            self._run(later)
+        later: list[tuple[str, StoredArray, ArraySource]] = []
+        is_parallel = self._options.executor not in (None, "auto")
+        with source_caches(self._budget):
+            for path, planned in self._plan.arrays.items():
+                source = planned.source
+                if source is None:
+                    continue
+                if (
+                    is_parallel
+                    and not isinstance(source, (ElementSource, RowSource))  # they are not safe for threads
+                    and planned_bytes(planned) > _LARGE_BYTES
+                    and self._change.is_created(join(path, planned.node.stored.first_chunk))
+                ):
+                    later.append((path, planned.node.stored, source))
+                elif is_read_at_open(planned.node):
+                    self._inlined(path, planned.node, source)
+                else:
+                    for task in self._cut(path, planned.node.stored, source):
+                        self._progress.advance(absolute(path), task.run())
+            if later:
+                self._run(later)
 
     def _inlined(self, path: str, node: Dataset[Attributes], source: ArraySource) -> None:
         """Write an array of one chunk, and keep its bytes for the consolidated document."""
@@ -270,18 +243,16 @@ class PlanWriter:
             self.inlined[key] = data
         self._progress.advance(absolute(path), size)
 
-    def _run(self, arrays: list[tuple[str, PlannedArray]]) -> None:
+    def _run(self, arrays: list[tuple[str, StoredArray, ArraySource]]) -> None:
+        """Write arrays by the executor; those whose values are in this process's memory are not sent to another."""
         with runner(self._options.executor) as pool:
-            size = task_bytes_for(self._budget, pool.workers)
+            size, away = task_bytes_for(self._budget, pool.workers), pool.needs_pickle
             sent: list[ChunkTask] = []
             kept: list[ChunkTask] = []
-            for path, planned in arrays:
-                source = planned.source if not pool.needs_pickle else _by_name(planned.source)
-                if source is not None:
-                    away = pool.needs_pickle
-                    sent.extend(self._cut(path, planned.node.stored, source, task_bytes=size, to_send=away))
-                elif planned.source is not None:  # values in this process's memory are not copied to another
-                    kept.extend(self._cut(path, planned.node.stored, planned.source, task_bytes=size))
+            for path, stored, source in arrays:
+                portable = _by_name(source) if away else source
+                tasks = kept if portable is None else sent
+                tasks.extend(self._cut(path, stored, portable or source, task_bytes=size, to_send=away))
             for tasks, who in ((sent, pool), (kept, Runner())):
                 for task, done in who.run(tasks, budget=self._budget):
                     self._progress.advance(absolute(task.path), done)
@@ -305,39 +276,38 @@ class PlanWriter:
         return cut(array, task_bytes=task_bytes, to_send=to_send, complete=complete)
 
     def _exhaust(self, growing: dict[str, PlannedArray], *, in_turn: bool) -> None:
+        """Write the arrays of iterators: one after the other, or a block of each in turn."""
         if not growing:
             return
         with runner(self._options.executor) as pool, closing(pool.sink(self._budget // 2)) as sink:
-            waiting = min(WAITING_BYTES, self._budget // 2) // (1 if in_turn else len(growing))
-            open_arrays = {}
-            for path, p in growing.items():
-                array = GrowingArray(
-                    self._change, path, p.node.stored, maxshape=p.maxshape, sink=sink, waiting_bytes=waiting
-                )
-                open_arrays[path] = array, iter(p.iterator)
-            while open_arrays:
-                for path in list(open_arrays)[: 1 if in_turn else None]:
-                    array, blocks = open_arrays[path]
-                    if self._put(path, array, blocks):
-                        continue
-                    sink.flush()
-                    if array.texts is not None:
-                        array.texts.name(growing[path])
-                    settle(growing[path])
-                    if not self._plan.is_nczarr:
-                        self._documents(path, growing[path].node)
-                    del open_arrays[path]
+            most = min(WAITING_BYTES, self._budget // 2) // (1 if in_turn else len(growing))
+            waiting = deque(self._blocks(path, planned, sink, most) for path, planned in growing.items())
+            while waiting:
+                blocks = waiting.popleft()
+                for _ in blocks:
+                    if not in_turn:
+                        waiting.append(blocks)
+                        break
 
-    def _put(self, path: str, array: GrowingArray, blocks: Iterator[Any]) -> bool:
-        """Write the next block of an iterator; return False if there is none and the array is complete."""
+    def _blocks(self, path: str, planned: PlannedArray, sink: Sink, waiting_bytes: int) -> Iterator[None]:
+        """Write the blocks of an iterator, yielding after each, and then the document of the array."""
+        stored = planned.node.stored
+        array = GrowingArray(
+            self._change, path, stored, maxshape=planned.maxshape, sink=sink, waiting_bytes=waiting_bytes
+        )
+        blocks = iter(planned.iterator)
         with at(self._location, path):
-            block = _next(blocks)
-            if block is None:
-                array.finish()
-                return False
-            array.put(block)
-        self._progress.advance(absolute(path), getattr(block.data, "nbytes", 0))
-        return True
+            while (block := _next(blocks)) is not None:
+                array.put(block)
+                self._progress.advance(absolute(path), getattr(block.data, "nbytes", 0))
+                yield
+            array.finish()
+        sink.flush()
+        if array.texts is not None:
+            array.texts.name(planned)
+        settle(planned)
+        if not self._plan.is_nczarr:
+            self._documents(path, planned.node)
 
 
 def _next(blocks: Iterator[Any]) -> Any:
@@ -372,10 +342,9 @@ def planned_bytes(planned: PlannedArray) -> int:
     return planned.node.stored.size * chunk_codec(planned.node.stored).dtype.itemsize
 
 
-def _by_name(source: ArraySource | None) -> ArraySource | None:
+def _by_name(source: Any) -> ArraySource | None:
     """Return ``source`` in a form that can be sent to another process, None if it has none."""
-    described = getattr(source, "portable", None)
-    if described is not None:
-        found: ArraySource | None = described()
-        return found
+    if hasattr(source, "portable"):
+        portable: ArraySource | None = source.portable()
+        return portable
     return source if hasattr(source, "part") else None
