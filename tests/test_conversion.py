@@ -286,21 +286,26 @@ def test_chunks_of_zarr_that_are_too_large_for_hdf5_are_cut(tmp_path: Path) -> N
 
 def test_files_of_plain_zarr_convert(tmp_path: Path) -> None:
     root = zarr.open_group(tmp_path / "a.zarr", mode="w", zarr_format=2)
-    root.attrs.update({"list": [1, 2.5], "nested": {"a": [None, "x"]}, "mixed": [1, "a"], "flag": True, "none": None})
+    unlike = {"mixed": [1, "a"], "flags": [True, 2.5], "ragged": [[1], [2, 3]], "large": 2**70, "none in it": [None, 1]}
+    unlike["nested"] = {"a": [None, "x"], "b": [2**70, {}]}
+    root.attrs.update({"list": [1, 2.5], **unlike, "flag": True, "none": None})
     root.create_array("0-d", shape=(), dtype="<i4")[...] = 5
     root.create_array("big", shape=(4, 3), chunks=(3, 2), dtype=">f8", order="F")[...] = np.arange(12).reshape(4, 3)
     root.create_array("slash", data=np.arange(4), chunks=(2,), chunk_key_encoding={"name": "v2", "separator": "/"})
     root.create_array("unwritten", shape=(3,), dtype="<i2", fill_value=7)
-    convert(tmp_path / "a.zarr", tmp_path / "a.h5")
+    (remark,) = convert(tmp_path / "a.zarr", tmp_path / "a.h5").remarks
+    assert "HDF5 has no type for 6 attributes" in remark
     with h5py.File(tmp_path / "a.h5") as file:
         assert file["0-d"][()] == 5
         assert file["big"].dtype.str == ">f8"
         assert file["big"][:].tolist() == np.arange(12.0).reshape(4, 3).tolist()
         assert file["slash"][:].tolist() == [0, 1, 2, 3]
         assert (file["unwritten"][:].tolist(), file["unwritten"].fillvalue) == ([7, 7, 7], 7)
-        assert json.loads(file.attrs["nested"]) == {"a": [None, "x"]}
-        assert json.loads(file.attrs["mixed"]) == [1, "a"]
+        assert {name: json.loads(file.attrs[name]["json"]) for name in unlike} == unlike
         assert (file.attrs["list"].tolist(), file.attrs["flag"], "none" in file.attrs) == ([1, 2.5], True, False)
+    convert(tmp_path / "a.h5", tmp_path / "b.zarr")
+    assert unlike.items() <= dict(zarr.open_group(tmp_path / "b.zarr", mode="r").attrs).items()
+    assert compare(tmp_path / "a.h5", tmp_path / "b.zarr") == compare(tmp_path / "a.h5", tmp_path / "a.zarr") == []
 
 
 def test_many_attributes_are_read_in_time_that_grows_with_their_number(

@@ -219,6 +219,9 @@ def _note(**note: Any) -> dict[str, Any]:
     *(("", _link(path=target), ZarrBackendError, None, "/link") for target in ("/a\0b", "/\ud800")),
     *(("", _note(datatypes={name: {"type": "<i4"}}), ZarrBackendError, None, "/") for name in ("a/b", "", "a\0b")),
     *(("x", {name: 1}, ValueRefusedError, "HDF5 does not take", "/x") for name in ("", "\ud800")),
+    ("x", {"x": "a\0"}, ValueRefusedError, "HDF5 does not take the attribute 'x'", "/x"),
+    *(("x", {"x": value, "_hdmf": {"attributes": {"x": {"dtype": "bytes"}}}}, ValueRefusedError, "end in NUL", "/x")
+      for value in ("a\0", ["a\0", "b"])),
     *(("x", _note(attributes={"x": {"type": kind, "space": "null"}}), ZarrBackendError, None, "/x")
       for kind in ({"opaque": 2**20, "tag": "t" * 300}, {"enum": [], "base": "<i2"})),
 ])  # fmt: skip

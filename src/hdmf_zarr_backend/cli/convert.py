@@ -172,6 +172,8 @@ def convert_command(arguments: Namespace) -> Exit:
         if error is None and not arguments.json:
             done = "skipped, a complete file exists" if is_skipped else f"{report} in {seconds:.1f} s"
             say(f"{source} -> {target}: {done}")
+            for remark in () if report is None else report.remarks:
+                say(f"  {remark}")
     if arguments.json:
         print_json(documents)
     elif len(pairs) > 1:

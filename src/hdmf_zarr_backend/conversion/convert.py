@@ -17,6 +17,7 @@ from typing import Any, Literal, TypeAlias
 
 from hdmf_zarr_backend.arrays.codecs import value_bytes
 from hdmf_zarr_backend.builders.dimensions import name_axes
+from hdmf_zarr_backend.checks.findings import few
 from hdmf_zarr_backend.checks.links import without_target
 from hdmf_zarr_backend.conversion.from_hdf5 import Hdf5Planner
 from hdmf_zarr_backend.conversion.readability import check_planned, check_version, check_zarr, schema_of
@@ -41,7 +42,7 @@ from hdmf_zarr_backend.hdf5.reader import Hdf5Tree
 from hdmf_zarr_backend.hdf5.safe_reading import warn_broken
 from hdmf_zarr_backend.model.link_sources import ZARR_SUFFIXES, is_url
 from hdmf_zarr_backend.model.nodes import Dataset, Group, Hierarchy, absolute, relative
-from hdmf_zarr_backend.model.render import size_text
+from hdmf_zarr_backend.model.render import counted, size_text
 from hdmf_zarr_backend.options import ReadOptions, WriteOptions
 from hdmf_zarr_backend.stores.base import Abilities, Store
 from hdmf_zarr_backend.stores.journal import warn_of_pending
@@ -71,7 +72,7 @@ __all__ = ["ConversionReport", "convert"]
 
 Format: TypeAlias = Literal["zarr", "hdf5"]
 
-_SHOWN = 5
+
 _HDF5_SUFFIXES = (".nwb", ".h5", ".hdf5", ".hdf")
 _NAMES: dict[Format, str] = {"zarr": "Zarr", "hdf5": "HDF5"}
 _OF_WRITES = frozenset({"consolidate_metadata", "doc"})
@@ -560,13 +561,18 @@ def _to_hdf5(source: str | Store, target: str, request: Request) -> ConversionRe
     progress.start(nbytes)
     with new_local_file(store, exclusive=not request.overwrite, durable=request.options.durable) as path:
         is_nwb = request.check and main.hierarchy.root.attributes.get("neurodata_type") == "NWBFile"
-        Hdf5Writer(path, placement, typed=typed, allows_null=not is_nwb, options=request.options).write()
+        writer = Hdf5Writer(path, placement, typed=typed, allows_null=not is_nwb, options=request.options)
+        writer.write()
     progress.finish()
     is_counted = _is_content(main.hierarchy)
-    counted = [placed.node for placed in placement.nodes if is_counted(placed.path)]
-    datasets = sum(isinstance(node, Dataset) for node in counted)
-    groups, links = len(counted) - datasets, len(placement.links)
-    return ConversionReport(main.location, target, "hdf5", groups, datasets, links, nbytes)
+    nodes = [placed.node for placed in placement.nodes if is_counted(placed.path)]
+    datasets = sum(isinstance(node, Dataset) for node in nodes)
+    groups, links = len(nodes) - datasets, len(placement.links)
+    remarks = []
+    if writer.json_attributes:
+        which = counted(len(writer.json_attributes), "attribute")
+        remarks = [f"HDF5 has no type for {which}, which a conversion to Zarr restores: {few(writer.json_attributes)}"]
+    return ConversionReport(main.location, target, "hdf5", groups, datasets, links, nbytes, tuple(remarks))
 
 
 def _open_source(location: str | Store, request: Request) -> LinkedFile:
@@ -591,8 +597,7 @@ def report_of(plan: WritePlan, source: str, target: str, *, joined: Sequence[str
     nbytes = sum(value_bytes(planned.node.stored) for planned in plan.arrays.values())
     remarks = []
     if joined:
-        names = ", ".join(map(absolute, joined[:_SHOWN])) + (", ..." if len(joined) > _SHOWN else "")
-        which = "1 dataset" if len(joined) == 1 else f"{len(joined)} datasets"
+        which, names = counted(len(joined), "dataset"), few(list(map(absolute, joined)))
         remarks = [f"small chunks of {which} were joined, which chunks='keep' (--chunks keep) prevents: {names}"]
     return ConversionReport(source, target, "zarr", len(groups), datasets, links, nbytes, tuple(remarks))
 

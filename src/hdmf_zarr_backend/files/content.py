@@ -26,7 +26,7 @@ from hdmf_zarr_backend.files.links import resolver_of
 from hdmf_zarr_backend.files.parser import parse
 from hdmf_zarr_backend.formats.attributes import decode_attributes
 from hdmf_zarr_backend.formats.dtypes import dtype_of, element_of
-from hdmf_zarr_backend.formats.elements import Described, describe, noted_element
+from hdmf_zarr_backend.formats.elements import JSON_ROW, Described, describe, noted_element
 from hdmf_zarr_backend.formats.links import Link
 from hdmf_zarr_backend.formats.namespaces import spec_location
 from hdmf_zarr_backend.formats.references import Reference as StoredReference
@@ -158,13 +158,15 @@ def _attribute_content(value: Any) -> AttributeContent:
         return AttributeContent(_reference_type(value), (), _objects([value], ()))
     if isinstance(value, list) and set(map(type, value)) == {Reference}:
         return AttributeContent(_reference_type(value[0]), (len(value),), _objects(value, (len(value),)))
-    if isinstance(value, dict) or (isinstance(value, list) and value):  # a list here is not an array
-        return _attribute_content(json.dumps(value, sort_keys=True, default=repr))
     if type(value) in (str, bytes):
         value = np.array(value, dtype=object)
-    array = np.asarray(value)
+    is_json = isinstance(value, dict) or (isinstance(value, list) and bool(value))
+    array = np.asarray(None if is_json else value)
+    texts = array.reshape(-1).tolist() if array.dtype.kind in "OUT" else []
+    if not all(isinstance(item, str | bytes) for item in texts):
+        text = json.dumps(value if is_json else array.tolist(), sort_keys=True, default=repr)
+        return AttributeContent(noted_element(JSON_ROW), (), np.array((text,), [("json", object)]))
     if array.dtype.kind in "OUT":
-        texts = [_text(item) for item in array.flat]
         dtype = UTF8
         if texts and all(isinstance(item, bytes) for item in texts):  # as h5py writes bytes
             dtype = Element("text", max(1, *map(len, texts)), encoding="ascii", detail="null-padded")

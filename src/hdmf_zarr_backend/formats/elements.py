@@ -315,6 +315,9 @@ def _noted_element(value: Any) -> Element:
         raise MetadataError(f"{value!r} is not an HDF5 type ({error})") from error
 
 
+JSON_ROW: dict[str, Any] = {"fields": [["json", {"text": "utf-8"}]]}
+"""The HDF5 type of an attribute that only JSON holds, as in a note."""
+
 noted_element: Memo[Element] = Memo(_noted_element)
 """Returns the `Element` for the JSON of an HDF5 type.
 

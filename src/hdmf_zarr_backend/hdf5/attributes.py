@@ -10,6 +10,9 @@ The note of an object is ``{name: {"type": ..., ...}}``, with an entry only wher
 
 A note that no longer fits the value, because somebody changed the attribute, is ignored.
 
+Conversely, HDF5 has no type for objects, lists of unlike values, and integers of any size. They become JSON in a
+compound of one field, `JSON_ROW`, by which it is recognised on the way back.
+
 The creation order of links and attributes, if an object keeps it (``track_order`` of h5py), is noted as ``[flags]``, or
 as ``[flags, names]`` if the names were not created in alphabetical order.
 """
@@ -27,6 +30,7 @@ from h5py import h5, h5a, h5g, h5s
 
 from hdmf_zarr_backend.arrays.objects import in_layout
 from hdmf_zarr_backend.errors import ValueRefusedError, ZarrBackendError
+from hdmf_zarr_backend.formats.elements import JSON_ROW
 from hdmf_zarr_backend.formats.references import Reference, decode_attribute_reference, decode_reference, is_reference
 from hdmf_zarr_backend.hdf5.types import (
     OBJECT,
@@ -72,6 +76,8 @@ def read_attribute(attribute: Any, encode: Encode) -> tuple[Any, dict[str, Any]]
     if attribute.shape is None:
         return h5py.Empty(tid.dtype), {"type": kind, "space": "null"}
     values = read_values(attribute, tid.dtype, memory_type(tid, writing=False))
+    if kind == JSON_ROW and not values.ndim and (value := _of_json(values["json"][()])) is not None:
+        return value, {}
     if _only_in_note(kind, values):
         return None, note_attribute(attribute, encode)
     value = _value(values, kind)
@@ -107,6 +113,20 @@ def _only_in_note(kind: TypeJSON, values: Array) -> bool:
         return True
 
 
+def as_json(value: Any) -> str:
+    """Return a value that HDF5 has no type for as JSON; raises a TypeError or ValueError if it is none."""
+    return json.dumps(value.tolist() if isinstance(value, np.ndarray) else value, sort_keys=True)
+
+
+def _of_json(text: Any) -> Any:
+    """Return the value of which `as_json` made this text; None for other text, which JSON would change."""
+    try:
+        value = json.loads(text)
+        return value if as_json(value) == text_of(text) else None
+    except (ValueError, TypeError, RecursionError):
+        return None
+
+
 def _value(values: Array, kind: TypeJSON) -> Any:
     if isinstance(kind, dict) and "text" in kind and (values.ndim == 0 or "size" not in kind):
         texts = [encode_text(item) for item in values.flat]
@@ -123,8 +143,8 @@ def _value(values: Array, kind: TypeJSON) -> Any:
 
 def write_attribute(
     node: Any, name: str, value: Any, note: dict[str, Any], refer: Refer, named_type: NamedType, *, is_new: bool
-) -> None:
-    """Write one attribute to an HDF5 file.
+) -> bool:
+    """Write one attribute to an HDF5 file; return whether it is JSON, since HDF5 has no type for the value.
 
     ``named_type`` returns the named type at a path if it equals the given type, else the given type. ``is_new`` tells
     whether the file has the format of HDF5 1.8 or later.
@@ -149,6 +169,7 @@ def write_attribute(
         if values is not None and values.size:
             values = np.ascontiguousarray(values).reshape(values.shape)
             attribute.write(values, mtype=memory_type(tid, writing=True))
+    return values is not None and values.dtype.names == ("json",) and "value" not in note
 
 
 @contextmanager
@@ -170,13 +191,17 @@ def refusing(what: str = "this") -> Iterator[None]:
 
 def default_attribute_type(value: Any) -> TypeJSON:
     """Return the JSON of the HDF5 type for an attribute whose note has no type."""
-    array = value if isinstance(value, np.ndarray) else np.asarray(value)
+    array = _array(value)
     if array.dtype.kind != "O":
         return UTF8 if array.dtype.kind in "UT" else type_of_dtype(array.dtype)
     texts = array.reshape(-1).tolist()
     if texts and all(isinstance(item, bytes) for item in texts):
         return {"text": "ascii", "size": max(1, *map(len, texts)), "pad": "nullpad"}
     return UTF8
+
+
+def _array(value: Any) -> Array:
+    return np.asarray(value, object if type(value) in (str, bytes) else None)  # types of NumPy lose NUL at the end
 
 
 def _typed(name: str, value: Any, note: dict[str, Any], refer: Refer) -> tuple[Any, Array | None]:
@@ -199,12 +224,15 @@ def _typed(name: str, value: Any, note: dict[str, Any], refer: Refer) -> tuple[A
             if values is not None:
                 return tid, values
     try:
-        text = json.dumps(value.tolist() if isinstance(value, np.ndarray) else value, sort_keys=True)
+        text = as_json(value)
     except (TypeError, ValueError):
-        problem = f"HDF5 cannot store the attribute {name!r} of type {type(value).__name__}"
+        kind = default_attribute_type(value)
+        is_bytes = isinstance(kind, dict) and "size" in kind
+        what = "with bytes that end in NUL" if is_bytes else f"of type {type(value).__name__}"
+        problem = f"HDF5 cannot store the attribute {name!r} {what}"
         raise ValueRefusedError(problem, remedy="Remove or change it.") from None
-    tid = decode_type(UTF8)
-    return tid, array_of([raw_of(text)], (), tid.dtype)
+    tid = decode_type(JSON_ROW)
+    return tid, array_of([(raw_of(text),)], (), tid.dtype)
 
 
 def refer_json(refer: Refer) -> Callable[[Any], Any]:
@@ -229,7 +257,7 @@ def _references(value: Any) -> Any:
 def _fitting(value: Any, kind: TypeJSON, dtype: np.dtype[Any]) -> Array | None:
     """Return the value as an array of ``dtype``, None if something would be lost."""
     try:
-        array = value if isinstance(value, np.ndarray) else np.asarray(value)
+        array = _array(value)
         if isinstance(kind, dict) and "text" in kind:
             return _fitting_text(array, dtype)
         if kind in (OBJECT, REGION):
@@ -259,8 +287,8 @@ def _fitting_text(array: Array, dtype: np.dtype[Any]) -> Array | None:
     if not all(isinstance(item, (str, bytes)) for item in items):
         return None
     raws = [decode_text(item) for item in items]
-    if dtype.kind == "S" and max(map(len, raws), default=0) > dtype.itemsize:
-        return None
+    if dtype.kind == "S" and any(len(raw) > dtype.itemsize or raw.endswith(b"\0") for raw in raws):
+        return None  # NUL fills it up
     return array_of(raws, array.shape, dtype)
 
 

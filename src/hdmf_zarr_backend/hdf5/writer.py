@@ -99,6 +99,8 @@ class Hdf5Writer:
         self._is_new = False
         self._types: set[bytes] = set()
         self._references: dict[str, Any] = {}
+        self.json_attributes: list[str] = []
+        """Attributes that HDF5 has no type for, and their objects."""
 
     def write(self) -> None:
         """Write everything."""
@@ -110,6 +112,7 @@ class Hdf5Writer:
     def _write(self, *, is_new: bool) -> None:
         self._references.clear()
         self._types.clear()
+        self.json_attributes.clear()
         self._is_new = is_new
         nodes = self._placement.nodes
         if any("datatypes" in hdf5_note(placed.node) for placed in nodes):  # named types before datasets that use them
@@ -225,7 +228,8 @@ class Hdf5Writer:
             here = h5o.open(*self._within(placed.path))
             self._check_number(values)
             for name in in_order(values, note, ATTRIBUTE_ORDER):
-                self._attribute(here, name, values[name], as_dict(remarks.get(name)), placed.file)
+                if self._attribute(here, name, values[name], as_dict(remarks.get(name)), placed.file):
+                    self.json_attributes.append(f"{name!r} of {absolute(placed.path)}")
             for name, datatype in as_dict(note.get("datatypes")).items():
                 datatype_id = h5o.open(*self._groups.within(_member(placed.path, name)))
                 noted = as_dict(as_dict(datatype).get("attributes"))
@@ -237,9 +241,9 @@ class Hdf5Writer:
         if len(attributes) > _MANY_ATTRIBUTES and not self._is_new:
             raise NewerFormatNeededError
 
-    def _attribute(self, here: Any, name: str, value: Any, remark: dict[str, Any], file: LinkedFile) -> None:
+    def _attribute(self, here: Any, name: str, value: Any, remark: dict[str, Any], file: LinkedFile) -> bool:
         refer = functools.partial(self._refer, file=file)
-        write_attribute(here, name, value, remark, refer, self._named_type, is_new=self._is_new)
+        return write_attribute(here, name, value, remark, refer, self._named_type, is_new=self._is_new)
 
     def _add_specloc(self, placed: Placed, values: dict[str, Any]) -> None:
         location = spec_location(placed.node.attributes.get(SPECLOC))
