@@ -19,8 +19,8 @@ import zarr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hdmf_zarr_backend import ZarrIO, convert
-from hdmf_zarr_backend.errors import UsageError, ZarrBackendError
+from hdmf_zarr_backend import ZarrIO, compare, convert
+from hdmf_zarr_backend.errors import ChunkError, UsageError, ZarrBackendError
 from hdmf_zarr_backend.hdf5.rawcopy import RawChunks
 from tests.zarrs import IS_ZARR_2
 
@@ -258,6 +258,21 @@ def test_what_a_plugin_made_and_numcodecs_does_not_read(path):
     convert(path, path.with_suffix(".zarr"))
     with ZarrIO(path.with_suffix(".zarr"), "r") as file:
         assert file.read_builder()["x"].data[:].tolist() == values.tolist()
+
+
+@pytest.mark.parametrize("pipeline", ["bzip2", "zstd", "lz4", "blosc-lz4-1", "shuffle-zstd"])
+@pytest.mark.parametrize(("size", "dtype"), [(600, "<i4"), (600_000, "<i4"), (600, "S5")])
+def test_a_chunk_that_is_cut_off_is_an_error(path, pipeline, size, dtype):
+    values = np.arange(size).astype(dtype)
+    with h5py.File(path, "w") as file:
+        dataset = file.create_dataset("x", data=values, chunks=(size // 3,), **COPIED[pipeline])
+        dataset.flush()
+        dataset.id.write_direct_chunk((0,), dataset.id.read_direct_chunk((0,))[1][:-1])
+    for chosen in ({"codec": "zlib"}, {"codec": "zlib", "chunks": "keep"}):
+        with pytest.raises(ChunkError, match="a chunk of HDF5 cannot be decoded") as caught:
+            convert(path, path.with_suffix(".zarr"), **chosen)
+        assert (caught.value.store, caught.value.path) == (str(path), "/x")
+    assert [one.kind for one in compare(path, path)] == ["unreadable"]
 
 
 @pytest.mark.parametrize("fill_time", [h5py.h5d.FILL_TIME_IFSET, h5py.h5d.FILL_TIME_ALLOC, h5py.h5d.FILL_TIME_NEVER])

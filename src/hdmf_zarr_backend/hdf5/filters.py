@@ -22,6 +22,7 @@ above 255 and the meaning of their options; numcodecs for the byte layouts.
 from __future__ import annotations
 
 import itertools
+import math
 import struct
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -30,9 +31,9 @@ from functools import lru_cache
 from typing import Any, TypeAlias
 
 import numpy as np
-from h5py import h5z
+from h5py import h5d, h5z
 
-from hdmf_zarr_backend.arrays.codecs import DECODE_ERRORS, Codec, make_codec
+from hdmf_zarr_backend.arrays.codecs import DECODE_ERRORS, Codec, between_filters, decode_bounded, make_codec
 from hdmf_zarr_backend.errors import ChunkError
 
 Config: TypeAlias = dict[str, Any]
@@ -83,9 +84,10 @@ class CodecPipeline:
         """Return a chunk to which all filters were applied as Zarr stores it, None if it must be encoded again."""
         return lz4_from_hdf5(data) if self.reframed else data
 
-    def decode(self, data: bytes, *, mask: int = 0) -> Any:
-        """Return the decoded bytes of a chunk as HDF5 stores it."""
+    def decode(self, data: bytes, nbytes: int, *, mask: int = 0) -> memoryview:
+        """Return the ``nbytes`` decoded bytes of a chunk as HDF5 stores it."""
         buffer: Any = data
+        remedy = "The HDF5 file is damaged; try `h5dump` on the dataset, or restore the file from a copy."
         try:
             for number in reversed(range(len(self.codecs))):
                 if mask >> number & 1:
@@ -93,12 +95,16 @@ class CodecPipeline:
                 if self.reframed and number == len(self.codecs) - 1:
                     buffer = _lz4_decoded(buffer)
                 else:
-                    buffer = _codec(tuple(self.codecs[number].items())).decode(buffer)
+                    codec = _codec(tuple(self.codecs[number].items()))
+                    buffer = decode_bounded(codec, buffer, between_filters(nbytes))
         except DECODE_ERRORS as error:
             problem = f"a chunk of HDF5 cannot be decoded ({type(error).__name__}: {error})"
-            remedy = "The HDF5 file is damaged; try `h5dump` on the dataset, or restore the file from a copy."
             raise ChunkError(problem, remedy=remedy) from error
-        return buffer
+        decoded = memoryview(buffer).cast("B")
+        if decoded.nbytes != nbytes:
+            problem = f"a chunk of HDF5 decodes to {decoded.nbytes} bytes instead of {nbytes}"
+            raise ChunkError(problem, remedy=remedy)
+        return decoded
 
 
 @lru_cache(maxsize=256)
@@ -272,6 +278,34 @@ def set_filters(created: Any, pipeline: Pipeline) -> None:
     for number, flags, options in pipeline:
         # each time, bitshuffle itself adds three values before those of the user
         created.set_filter(number, flags, tuple(options[3:] if number == BITSHUFFLE else options))
+
+
+def is_snappy(data: bytes) -> bool:
+    """Tell whether a chunk of Blosc names Snappy as its compressor, which numcodecs lacks."""
+    return len(data) > 2 and data[2] >> 5 == 2
+
+
+def check_chunks(node: Any, bounds: Sequence[tuple[int, int]]) -> None:
+    """Check the chunks of a block before HDF5 decodes them with a plugin, if numcodecs can.
+
+    If a chunk is cut off, the plugin of bzip2 does not end, and those of Zstd and LZ4 return what was in memory.
+    """
+    created, size = node.get_create_plist(), node.get_type().get_size()
+    entries = filters_of(created)
+    numbers = {number for number, _, _ in entries}
+    pipeline = codecs_of(entries, np.dtype((np.void, size)))
+    if numbers <= BUILT_IN or pipeline is None or created.get_layout() != h5d.CHUNKED:
+        return
+    chunks = created.get_chunk()
+    nbytes = math.prod(chunks) * size
+    starts = (range(start - start % chunk, stop, chunk) for (start, stop), chunk in zip(bounds, chunks, strict=True))
+    for start in itertools.product(*starts):
+        if node.get_chunk_info_by_coord(start).byte_offset is None:  # it is not stored
+            continue
+        mask, data = node.read_direct_chunk(start)
+        is_plain = len(data) == nbytes  # a chunk at the edge may have no filters
+        if not is_plain and not (BLOSC in numbers and is_snappy(data)):
+            pipeline.decode(data, nbytes, mask=mask)
 
 
 # ---- LZ4 ------------------------------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ from hdmf_zarr_backend.errors import StoreNotFoundError, UnsupportedFileError, Z
 from hdmf_zarr_backend.formats.references import Reference
 from hdmf_zarr_backend.hdf5.datasets import Description, describe
 from hdmf_zarr_backend.hdf5.file_bytes import RemoteFile
-from hdmf_zarr_backend.hdf5.filters import filters_of, usable
+from hdmf_zarr_backend.hdf5.filters import check_chunks, filters_of, usable
 from hdmf_zarr_backend.hdf5.safe_reading import (
     H5_ERRORS,
     UnreadableHdf5Error,
@@ -429,6 +429,7 @@ def read_block(node: Any, bounds: Bounds, dtype: np.dtype[Any], memory: Any) -> 
     values: Array = np.zeros(lengths, dtype)
     if not values.size:
         return values
+    check_chunks(node, bounds)
     if not lengths:
         node.read(h5s.ALL, h5s.ALL, values, memory)
         return values

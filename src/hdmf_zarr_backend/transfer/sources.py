@@ -95,6 +95,10 @@ class IndexedSource:
     def read(self, region: Region) -> Array:
         """Return the block as ``dtype``."""
         place = Place(tuple(part.start for part in region))
+        if is_hdf5_dataset(self.data):
+            from hdmf_zarr_backend.hdf5.filters import check_chunks  # on use: it imports h5py
+
+            check_chunks(self.data.id, [(part.start, part.stop) for part in region])
         block = unmasked(self.data[region] if region else self.data[()], place)
         return cast(np.asarray(block), self.dtype, place)
 
