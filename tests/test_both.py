@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -57,30 +56,6 @@ class Logged(Files):
 
     def pop(self, key: str, *default: Any) -> Any:
         self.changes.append(f"-{key}")
-        return super().pop(key, *default)
-
-
-class _KilledError(BaseException):
-    """The process has been killed."""
-
-
-class Dying(Files):
-    """Keys of a process that is killed, or of a store that fails, after so many changes."""
-
-    left = 10**9
-    error: Callable[[], BaseException] = _KilledError
-
-    def _change(self) -> None:
-        if self.left <= 0:
-            raise self.error()
-        self.left -= 1
-
-    def __setitem__(self, key: str, value: bytes) -> None:
-        self._change()
-        super().__setitem__(key, value)
-
-    def pop(self, key: str, *default: Any) -> Any:
-        self._change()
         return super().pop(key, *default)
 
 
@@ -362,9 +337,6 @@ def test_another_consolidation_and_a_new_attribute(small):
     consolidate(Keys(files))
     assert_alike(files)
     assert json.loads(files["inner/zarr.json"])["attributes"]["more"] == 1
-
-
-# ---- kills and failures ---------------------------------------------------------------------------------------------
 
 
 # ---- other writers --------------------------------------------------------------------------------------------------

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import os
 import re
-import signal
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,7 +27,6 @@ from hdmf.common import (
 
 from hdmf_zarr_backend import ZarrDataIO, ZarrIO
 from hdmf_zarr_backend.arrays import edits as edits_module
-from hdmf_zarr_backend.stores.remote import RemoteStore
 from tests.watching import listening
 
 VARIANTS = ("rows", "wider", "wider rows", "larger chunks", "smaller", "early", "values", "sharded")
@@ -138,83 +135,6 @@ def _named(value: Any) -> str:
     """Return the place of a builder, or of the target of a reference."""
     target = getattr(value, "builder", value)
     return str(getattr(target, "location", "") or "") + "/" + str(getattr(target, "name", target))
-
-
-# ---- stopped anywhere -----------------------------------------------------------------------------------------------
-
-_CHANGES = frozenset({"os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.link"})
-
-
-def kill_at_change(folder: str, step: int) -> Callable[[], int]:
-    """Kill this process right before it changes something in a folder for the time number ``step``.
-
-    Returns
-    -------
-    callable
-        Returns how many changes there were.
-    """
-    count = 0
-
-    def hear(event: str, arguments: tuple[Any, ...]) -> None:
-        nonlocal count
-        if event == "open":
-            is_change = isinstance(arguments[2], int) and bool(arguments[2] & (os.O_WRONLY | os.O_RDWR))
-        else:
-            is_change = event in _CHANGES
-        if not is_change or not str(arguments[0]).startswith(folder):
-            return
-        count += 1
-        if count == step:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    sys.addaudithook(hear)
-    return lambda: count
-
-
-def kill_at_request(step: int) -> Callable[[], int]:
-    """Kill this process before, or after, the request number ``step`` that changes something in a far store."""
-    count = 0
-    real_set, real_delete = RemoteStore._set, RemoteStore._delete
-
-    def stopping(function: Callable[..., None], *arguments: Any) -> None:
-        nonlocal count
-        count += 1
-        if count == step:
-            os.kill(os.getpid(), signal.SIGKILL)
-        function(*arguments)
-        count += 1
-        if count == step:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    RemoteStore._set = lambda self, key, value: stopping(real_set, self, key, value)  # type: ignore[method-assign]
-    RemoteStore._delete = lambda self, keys: stopping(real_delete, self, list(keys))  # type: ignore[method-assign]
-    return lambda: count
-
-
-def in_fork(function: Callable[[], int]) -> int:
-    """Return what a function returns in a fork of this process, or the negative number of the signal that ended it."""
-    reading, writing = os.pipe()
-    child = os.fork()
-    if not child:
-        code = 1
-        try:
-            os.write(writing, str(function()).encode())
-            code = 0
-        finally:
-            os._exit(code)
-    os.close(writing)
-    with os.fdopen(reading) as answer:
-        text = answer.read()
-    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    assert code <= 0, "the append has failed by itself"
-    return code or int(text)
-
-
-def spread(count: int, points: int) -> list[int]:
-    """Return so many of the numbers from 1 to ``count``, the first and the last among them; 0: all."""
-    if not 1 < points < count:
-        return list(range(1, count + 1))
-    return [1 + number * (count - 1) // (points - 1) for number in range(points)]
 
 
 # ---- failing operations ---------------------------------------------------------------------------------------------

@@ -26,9 +26,8 @@ from hdmf_zarr_backend.options import ReadOptions, WriteOptions
 from hdmf_zarr_backend.stores import files as store_files
 from hdmf_zarr_backend.stores import local as local_store
 from hdmf_zarr_backend.stores import zip as zip_store
-from hdmf_zarr_backend.stores.remote import RemoteStore
 from tests import trees
-from tests.faults.appending import append, in_fork, kill_at_change, kill_at_request, spread
+from tests.faults.appending import VARIANTS, append
 
 ROOT = Path(__file__).parents[2]
 OLD, NEW = 1, 2
@@ -111,8 +110,8 @@ class Steps:
         self.step()
         return answer
 
-    def on_disk(self, *, exchanges: bool) -> None:
-        """Let all that changes local files be a step; without ``exchanges``, on a system that cannot exchange names."""
+    def on_disk(self) -> None:
+        """Let all that changes local files be a step."""
         write_file, write_all = local_store.write_file, local_store.write_all
 
         def halves(file: int, value: bytes) -> None:
@@ -129,29 +128,21 @@ class Steps:
             self.step()
 
         local_store.write_file, local_store.write_all = half_files, halves
-        for name in ("replace", "rename", "unlink", "rmdir", "mkdir"):
+        for name in ("replace", "rename", "unlink", "rmdir", "mkdir", "link"):
             setattr(os, name, partial(self.stepping, getattr(os, name)))
         # the module of zip files holds its own names of nothing that is patched here
-        zip_store.zipfile.ZipFile.writestr = _method(self, zip_store.zipfile.ZipFile.writestr)  # type: ignore[method-assign]
-        renameat2 = partial(self.stepping, store_files._renameat2)
-        store_files._renameat2 = renameat2 if exchanges else lambda one, other, flag: False  # type: ignore[assignment]
-
-    def on_server(self) -> None:
-        """Let all requests that change something on a server be steps."""
-        for name in ("_set", "_delete", "_create"):
-            setattr(RemoteStore, name, _method(self, getattr(RemoteStore, name)))
-
-
-def _method(steps: Steps, function: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda self, *arguments, **options: steps.stepping(function, self, *arguments, **options)
+        zip_file: Any = zip_store.zipfile.ZipFile
+        writestr = zip_file.writestr
+        zip_file.writestr = lambda *arguments, **options: self.stepping(writestr, *arguments, **options)
+        store_files._renameat2 = partial(self.stepping, store_files._renameat2)
 
 
 @contextmanager
 def killed(
-    what: str, place: str, chunks: int, options: dict[str, Any], how: str, points: int
+    what: str, place: str, chunks: int, options: dict[str, Any], points: int
 ) -> Iterator[tuple[int, Iterator[int]]]:
     """Give the number of steps, and an iterator that kills at the next one and gives its number."""
-    command = [sys.executable, "-m", "tests.faults.killing", what, place, str(chunks), repr(options), how, str(points)]
+    command = [sys.executable, "-m", "tests.faults.killing", what, place, str(chunks), repr(options), str(points)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
         assert process.stdin is not None
         assert process.stdout is not None
@@ -174,30 +165,21 @@ def killed(
 
 
 def main(arguments: list[str]) -> None:
-    """Write new files, in a fork each, and kill them at their steps.
+    """Change files, in a fork each, and kill them at their steps.
 
     The arguments are: what is done (``write``, ``convert``, or a variant of an append), the file (``{}`` stands for a
-    step; 0 is the one that is not killed), the number of chunks, options of the io as Python's literal, how steps are
-    counted (``disk``, ``two-renames``, ``server``; ``local`` and ``far`` for appends) and how many of them to take, 0
-    for all. Each line of the answer is a step and how the process ended, the first one how many steps there are. Before
-    a step is taken a line is read: the old file, which belongs to the step, is made by whoever asks.
+    step; 0 is the one that is not killed), the number of chunks, options of the io as Python's literal, and how many
+    steps to take. Each line of the answer is a step and how the process ended, the first one how many steps there are.
+    Before a step is taken a line is read: the old file, which belongs to the step, is made by whoever asks.
     """
-    what, place, chunks, options, how, points = arguments
+    what, place, chunks, options, points = arguments
 
     def run(step: int) -> int:
         def body() -> int:
-            target = place.format(step)
-            if how in ("local", "far"):
-                changes = kill_at_change(target, step) if how == "local" else kill_at_request(step)
-                append(target, what, **literal_eval(options))
-                return changes()
             steps = Steps(step)
-            if how == "server":
-                steps.on_server()
-            else:
-                steps.on_disk(exchanges=how != "two-renames")
+            steps.on_disk()
             with suppress(UserWarning):
-                act(what, target, int(chunks), literal_eval(options))
+                act(what, place.format(step), int(chunks), literal_eval(options))
             return steps.count
 
         return in_fork(body)
@@ -209,9 +191,37 @@ def main(arguments: list[str]) -> None:
         _tell(step, run(step))
 
 
+def in_fork(function: Callable[[], int]) -> int:
+    """Return what a function returns in a fork of this process, or the negative number of the signal that ended it."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if not child:
+        code = 1
+        try:
+            os.write(writing, str(function()).encode())
+            code = 0
+        finally:
+            os._exit(code)
+    os.close(writing)
+    with os.fdopen(reading) as answer:
+        text = answer.read()
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    assert code <= 0, "the append has failed by itself"
+    return code or int(text)
+
+
+def spread(count: int, points: int) -> list[int]:
+    """Return so many of the numbers from 1 to ``count``, the first and the last among them; 0: all."""
+    if not 1 < points < count:
+        return list(range(1, count + 1))
+    return [1 + number * (count - 1) // (points - 1) for number in range(points)]
+
+
 def act(what: str, place: str, chunks: int, options: dict[str, Any]) -> None:
     """Do what is to be killed."""
-    if what == "write":
+    if what in VARIANTS:
+        append(place, what, **options)
+    elif what == "write":
         write(place, NEW, chunks, **options)
     else:
         again = os.path.lexists(place)

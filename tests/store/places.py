@@ -97,6 +97,7 @@ class Queue(Memory):
     """A store in memory whose puts run in the background: of those that were not waited for, any may be lost."""
 
     name = "queue"
+    recoveries = 5
 
     def run(self, before: State, act: Act) -> list[State]:
         store = _Remote(before)
@@ -168,7 +169,7 @@ class Disk(Memory):
     Without ``exchanges``, the system cannot exchange two names.
     """
 
-    recoveries = 7
+    recoveries = 15
 
     def __init__(self, folder: Path, name: str = "a.zarr", *, exchanges: bool = True) -> None:
         self.name = "zip" if name.endswith(".zip") else "disk" if exchanges else "disk without exchange"
@@ -213,39 +214,44 @@ class Bucket(Memory):
     """A file in a bucket of moto's S3 server, which runs in a thread."""
 
     name = "s3"
-    recoveries = 10
+    recoveries = 30
 
-    def __init__(self, endpoint: str, backend: Any) -> None:
-        self.options = {
-            "key": "tester",
-            "secret": "secret",
-            "endpoint_url": endpoint,
-            "client_kwargs": {"region_name": "us-east-1"},
-        }
+    def __init__(self, url: str, options: dict[str, Any], backend: Any) -> None:
+        self.url = url
+        self.options = options
         self.backend = backend
 
-    def run(self, before: State, act: Act) -> list[State]:
-        store, log = self.reading(before), list[Step]()
-        with pytest.MonkeyPatch.context() as patch:
-            for name in ("_put_value", "_remove"):
-                patch.setattr(store, name, partial(self._noting, getattr(store, name), log))
-            act(store)
-        found = list(states(before, log))
-        stored = self.backend.buckets["bucket"].keys
-        assert found[-1] == {key[7:]: stored[key].value for key in list(stored) if key.startswith("a.zarr/")}
-        return found
-
-    def _noting(self, function: Any, log: list[Step], keys: Any, *value: bytes) -> None:
-        function(keys, *value)
-        log += [(keys, value[0])] if value else [(key, None) for key in keys]
-
-    def reading(self, values: State) -> Any:
+    def load(self, values: State) -> None:
+        """Let the file have these values."""
         stored = self.backend.buckets["bucket"].keys
         for key in list(stored):
             stored.pop(key)
         for key, value in values.items():
             self.backend.put_object("bucket", f"a.zarr/{key}", value)
-        return open_store("s3://bucket/a.zarr", self.options)
+
+    def values(self) -> State:
+        """Return the values of the file."""
+        stored = self.backend.buckets["bucket"].keys
+        return {key[7:]: stored[key].value for key in list(stored) if key.startswith("a.zarr/")}
+
+    def run(self, before: State, act: Act) -> list[State]:
+        store, log = self.reading(before), list[Step]()
+        with pytest.MonkeyPatch.context() as patch:
+            for name in ("_put_value", "_remove"):
+                patch.setattr(store, name, partial(_noting, getattr(store, name), log))
+            act(store)
+        found = list(states(before, log))
+        assert found[-1] == self.values()
+        return found
+
+    def reading(self, values: State) -> Any:
+        self.load(values)
+        return open_store(self.url, self.options)
+
+
+def _noting(function: Any, log: list[Step], keys: Any, *value: bytes) -> None:
+    function(keys, *value)
+    log += [(keys, value[0])] if value else [(key, None) for key in keys]
 
 
 @contextmanager
@@ -258,7 +264,9 @@ def bucket() -> Iterator[Bucket]:
     backend.create_bucket("bucket", "us-east-1")
     server.start()
     try:
-        yield Bucket("http://{}:{}".format(*server.get_host_and_port()), backend)
+        endpoint = "http://{}:{}".format(*server.get_host_and_port())
+        options = {"key": "tester", "secret": "secret", "endpoint_url": endpoint, "region_name": "us-east-1"}
+        yield Bucket("s3://bucket/a.zarr", options, backend)
     finally:
         server.stop()
         backend.reset()

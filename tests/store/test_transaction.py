@@ -571,6 +571,25 @@ def test_a_key_at_the_root_of_a_durable_folder_is_whole_on_the_disk_before_it_ha
     assert order == ["disk", ".zmetadata", "0", "disk", aside]
 
 
+def test_a_late_value_that_was_not_put_to_its_end_is_put_and_leaves_nothing(tmp_path, monkeypatch):
+    store, set_now = LocalStore(str(tmp_path)), LocalStore._set
+    store._set_many({"d/0": b"1234", ".zmetadata": b"old"})
+
+    def half(store: LocalStore, key: str, value: bytes) -> None:
+        if key == "d/0":
+            (tmp_path / f"d/0.{'0' * 32}.partial").touch()
+            raise Killed
+        set_now(store, key, value)
+
+    with monkeypatch.context() as patch, pytest.raises(Killed), Writer(store) as writer:
+        patch.setattr(LocalStore, "_set", half)
+        with writer.change(root=ROOT) as change:
+            change.put("d/0", b"12", is_late=True)
+            change.commit({}, {".zmetadata": b"new"})
+    assert "was complete" in str(recover(store))
+    assert {key: store.get(key) for key in store.sizes("")} == {"d/0": b"12", ".zmetadata": b"new"}
+
+
 def test_what_a_writer_left_that_died_with_its_journal_is_deleted(tmp_path):
     store = LocalStore(str(tmp_path))
     put_all(store, {"a/0": b"0", f"{JOURNAL}.old.id.0": b"old", f"{JOURNAL}.1": b"", LAST_RECORD: b"{"})

@@ -23,7 +23,7 @@ from hdmf.common import DynamicTable, ElementIdentifiers, VectorData, VectorInde
 
 from hdmf_zarr_backend import ZarrDataIO, ZarrIO, consolidate, convert, repair, upgrade
 from hdmf_zarr_backend.arrays import edits as edits_module
-from hdmf_zarr_backend.errors import StoreError, StoreFullError
+from hdmf_zarr_backend.errors import StoreError, StoreFullError, StoreRefusedError
 from hdmf_zarr_backend.interop.nczarr import add_nczarr
 from hdmf_zarr_backend.stores import transaction
 from hdmf_zarr_backend.stores.base import Abilities
@@ -374,13 +374,15 @@ def check_failing(before: State, user: Act, cell: Cell, kind: Any, every: int) -
             try:
                 user(store)
             except FAILED as error:
-                message = str(error)
+                message, notes = str(error), getattr(error, "__notes__", [])
+        is_left = kind == "gone" and JOURNAL in store.values
         store.at = 0
         if kind in ("refused", "lost") and message is not None:
             assert of_the_file(store.values) in whole
             assert of_the_file(store.values) == before or "`zarrio repair` updates format 3" in message
         recover(store)
         final = of_the_file(store.values)
+        assert not (is_left and final == before) or any("zarrio repair" in note for note in notes)
         assert sorted(final) in map(sorted, [*whole, after])  # new objects have other ids
         assert message is not None or sorted(final) == sorted(after)
         assert message is None or final in whole or kind not in ("refused", "lost")
@@ -471,13 +473,83 @@ def test_a_write_that_failed_is_repeated_with_the_same_io_and_killed(files, numb
             continue
         recover(first := Steps(twice.between))
         ends = [of_the_file(first.values), of_the_file(store.values)]
-        for values in states(twice.between, store.log[twice.done :]):
+        for values in some([*states(twice.between, store.log[twice.done :])], 1, 3):
             recover(second := Steps(values))
             assert of_the_file(second.values) in ends
             cases += 1
         assert Memory().said(ends[1], None) == after or is_refused
         assert ends[0] == (ends[1] if is_refused else before)
     count(Cell("append", number), Memory(), f"{kind}, repeated, killed", cases)
+
+
+class Refusing(Steps):
+    """A store that refuses to change what begins with ``closed``, as a folder without write permission does."""
+
+    closed = "-"
+
+    def _check(self, keys: Iterable[str]) -> None:
+        for key in keys:
+            if key.startswith(self.closed):
+                raise StoreRefusedError(f"{key!r} could not be written: Permission denied", store=self.location)
+
+    def _set(self, key: str, value: bytes) -> None:
+        self._check([key])
+        super()._set(key, value)
+
+    def _delete(self, keys: Iterable[str]) -> None:
+        gone = list(keys)
+        self._check(gone)
+        super()._delete(gone)
+
+
+def three_arrays() -> Refusing:
+    data = {name: ZarrDataIO(np.arange(6.0), chunks=(2,), maxshape=(None,)) for name in ("d0", "d1", "d2")}
+    store = Refusing()
+    trees.write_builder(store, trees.root(*(trees.dataset(name, values) for name, values in data.items())))
+    return store
+
+
+@pytest.mark.parametrize("change", ["assign", "append", "cut"])
+def test_an_undo_leaves_out_what_never_changed(change):
+    store = three_arrays()
+    before, store.closed = dict(store.values), "d2/"
+    with pytest.raises(StoreRefusedError, match="d2") as caught, ZarrIO(store, "r+") as io:
+        for name in ("d0", "d1", "d2"):
+            data = io.read_builder()[name].data
+            if change == "assign":
+                data[:] = 5
+            elif change == "append":
+                data.append([1.0] * 9)
+            else:
+                data.resize(3)
+    assert not getattr(caught.value, "__notes__", [])
+    assert of_the_file(store.values) == before
+    with ZarrIO(store, "r+") as io:  # other arrays can still be changed
+        io.read_builder()["d1"].data[0] = 7
+    assert repair(store).done == []
+
+
+def test_an_undo_does_all_it_can_and_names_what_is_left():
+    store = three_arrays()
+    before, store.at = dict(store.values), len(store.log) + 8
+    with pytest.raises(Killed), ZarrIO(store, "r+") as io:
+        for name in ("d0", "d1", "d2"):
+            io.read_builder()[name].data[:] = 5
+    store.at = 0
+    changed = {key for key, value in before.items() if store.values[key] != value}
+    left = sorted(key for key in changed if key.startswith("d1/"))
+    assert left
+    assert {key for key in changed if key.startswith("d0/")}
+    store.closed = "d1/"
+    with pytest.raises(StoreError, match="Permission denied") as caught:
+        repair(store)
+    text = f"{len(left)} {'keys are' if len(left) > 1 else 'key is'} left: {', '.join(map(repr, left))}"
+    assert text in str(caught.value)
+    assert {key for key, value in before.items() if store.values[key] != value} == set(left)
+    assert JOURNAL in store.values
+    store.closed = "-"
+    assert "undone" in repair(store).done[0]
+    assert of_the_file(store.values) == before
 
 
 # ---- all steps ------------------------------------------------------------------------------------------------------

@@ -372,7 +372,7 @@ def _recover(store: Store, change: str) -> str:
         records += 1
         aside += record.aside_keys()
         late |= {key: aside_key(change, number) for key, number in record.late.items()}
-        folders |= {key.rpartition("/")[0] for key in (*record.old, *record.absent, *record.aside)}
+        folders |= {key.rpartition("/")[0] for key in (*record.old, *record.absent, *record.aside, *record.late)}
     last, steps = _last_record(store, change), _Steps(store.location)
     if last is not None and last.is_committed(store):
         steps.each(lambda key: set_root(store, {key: last.root[key]}), last.root)
