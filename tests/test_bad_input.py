@@ -9,6 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import h5py
 import numcodecs
@@ -156,6 +157,11 @@ def test_a_path_without_a_file_names_the_part_that_is_wrong(tmp_path, mode):
         assert caught.value.remedy == remedy
     with pytest.raises(StoreError, match=r"file\.nwb' is a file, not a folder"):
         NWBZarrIO(tmp_path / "file.nwb" / "acquisition", mode)
+    ZipFile(tmp_path / "a.zip", "w").close()
+    with pytest.raises(
+        StoreError, match=r"a part of the zip file '.*a\.zip', and not a file.* Give the path of the file"
+    ):
+        NWBZarrIO(tmp_path / "a.zip" / "acquisition", mode)
 
 
 _OF_A_FILE: dict[str, Callable[[Path], Any]] = {

@@ -11,6 +11,7 @@ from hdmf_zarr_backend.model.link_sources import ZARR_SUFFIXES, is_url
 from hdmf_zarr_backend.model.render import size_text
 from hdmf_zarr_backend.stores.base import DOCUMENTS, Store
 from hdmf_zarr_backend.stores.files import conversions, unfinished
+from hdmf_zarr_backend.stores.locations import inside_of
 from hdmf_zarr_backend.stores.opening import is_of_hdf5
 
 PATH_OF_FILE = "Give the path of the file, not of an array in it."
@@ -88,7 +89,7 @@ def _what_is_there(target: str) -> tuple[str, str]:
     if folder != os.path.dirname(target):
         problem += f": there is no {name!r} in {folder!r}"
     if os.path.isfile(folder):
-        return problem, f"{folder!r} is a file, not a folder. Check the path."
+        return problem, ". ".join(inside_of(folder)).replace("this is", "This is", 1)
     names: list[str] = []
     with suppress(OSError):  # the folder cannot be listed
         names = [other for other in os.listdir(folder) if not other.startswith(".")]

@@ -75,6 +75,15 @@ def check_apart(source: str, target: str) -> None:
         raise StoreNotFoundError("the folder of the target does not exist", store=folder, remedy="Create it first.")
 
 
+def inside_of(file: str) -> tuple[str, str]:
+    """Return problem and remedy of a path below a file that is not a folder."""
+    from zipfile import is_zipfile  # for these messages only
+
+    if is_zipfile(file):
+        return f"this is a part of the zip file {file!r}, and not a file", f"Give the path of the file: {file!r}."
+    return f"{file!r} is a file, not a folder", "Check the path."
+
+
 def is_hdf5(path: str | os.PathLike[str]) -> bool:
     """Return whether a file has the HDF5 signature, at 0 or after a user block of 512, 1024, 2048 ... bytes."""
     if not os.path.isfile(path):

@@ -48,7 +48,7 @@ from hdmf_zarr_backend.errors import (
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.failures import os_errors
 from hdmf_zarr_backend.stores.files import NO_LINKS, READING, check_link, close_read, restore_old, sweep, unfinished
-from hdmf_zarr_backend.stores.locations import split_location
+from hdmf_zarr_backend.stores.locations import inside_of, split_location
 from hdmf_zarr_backend.stores.opening import open_neighbour
 
 _BREAK = "If it is gone for certain, run `zarrio repair --break-lock`, or pass break_lock=True."
@@ -236,7 +236,8 @@ class FileLock(WriterLock):
         self._new_folders = [str(folder) for folder in missing]
         above = os.path.dirname([self._path, *self._new_folders][-1])
         if os.path.isfile(above):
-            raise StoreError(f"{above!r} is a file, not a folder", store=target, remedy="Check the path.")
+            problem, remedy = inside_of(above)
+            raise StoreError(problem, store=target, remedy=remedy)
         self._descriptor = -1
         self._is_file = False
         self._is_kept = False
