@@ -179,7 +179,7 @@ def _seen(mapping: Overtaken) -> Any:
         return OUTDATED[error.problem]
 
 
-if __name__ == "__main__":  # `python -m tests.faults.test_load 60`: the figures of docs/explanation/consistency.md
+if __name__ == "__main__":  # `python -m tests.faults.test_load 60`: its figures
     with tempfile.TemporaryDirectory() as place:
         start = time.perf_counter()
         found = json.dumps(run(Path(place), 1, seconds=float(sys.argv[1])), indent=1, sort_keys=True)
