@@ -12,13 +12,14 @@ from __future__ import annotations
 import struct
 import threading
 from collections.abc import Callable
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import numcodecs
 import numpy as np
 import numpy.typing as npt
 
 from hdmf_zarr_backend.errors import ChunkError
+from hdmf_zarr_backend.stores.files import OpenValue
 
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 Blocks: TypeAlias = "Callable[[], BloscBlocks | None]"
@@ -67,23 +68,8 @@ def stated_bytes(data: bytes) -> tuple[int, int] | None:
     return decoded, stored
 
 
-class StoredValue(Protocol):
-    """The stored bytes of a chunk, in memory or in an open file.
-
-    Attributes
-    ----------
-    size : int
-        Number of bytes.
-    """
-
-    size: int
-
-    def read_into(self, start: int, out: memoryview) -> None:
-        """Fill ``out`` with the bytes that begin at ``start``."""
-
-
 class _BytesValue:
-    """Stored bytes that are in memory."""
+    """Stored bytes that are in memory, with the interface of an open value."""
 
     def __init__(self, data: bytes) -> None:
         self.size = len(data)
@@ -94,10 +80,6 @@ class _BytesValue:
         out[:] = self._data[start : start + len(out)]
 
 
-def _allocated(size: int) -> Bytes:
-    return np.empty(size, np.uint8)
-
-
 class _Scratch(threading.local):
     """Reused memory of a thread for stored bytes: to allocate it again costs as much as to read into it."""
 
@@ -106,9 +88,9 @@ class _Scratch(threading.local):
     def take(self, size: int) -> Bytes:
         """Return ``size`` bytes, which the next call in this thread reuses."""
         if size > _SCRATCH_BYTES:
-            return _allocated(size)
+            return np.empty(size, np.uint8)
         if size > self._memory.size:
-            self._memory = _allocated(size)
+            self._memory = np.empty(size, np.uint8)
         return self._memory[:size]
 
 
@@ -126,7 +108,7 @@ class BloscBlocks:
         Decoded bytes of a block; the last one may be shorter.
     """
 
-    def __init__(self, value: StoredValue, head: bytes, starts: list[int]) -> None:
+    def __init__(self, value: OpenValue | _BytesValue, head: bytes, starts: list[int]) -> None:
         _, _, _, _, self.nbytes, self.length, stored = _HEADER.unpack_from(head)
         self._value = value
         self._kind = head[:4]
@@ -137,15 +119,15 @@ class BloscBlocks:
     def __len__(self) -> int:
         return len(self._starts)
 
-    def frame(self, first: int, stop: int, allocate: Callable[[int], Bytes] = _allocated) -> Bytes:
-        """Return the blocks from ``first`` to before ``stop`` as a frame, in memory from ``allocate``.
+    def frame(self, first: int, stop: int) -> Bytes:
+        """Return the blocks from ``first`` to before ``stop`` as a frame, in memory that the next one reuses.
 
         A frame cannot consist of the short last block alone: include the block before it.
         """
         wanted = sorted(self._starts[first:stop])
         head = _HEADER.size + 4 * len(wanted)
         size = head + sum(self._ends[start] - start for start in wanted)
-        frame = allocate(size)
+        frame = _SCRATCH.take(size)
         data, position = frame.data, head
         moved: dict[int, int] = {}
         for low, high in self._runs(wanted):
@@ -173,13 +155,12 @@ class BloscBlocks:
         return runs
 
 
-def find_blocks(value: StoredValue | bytes, nbytes: int) -> BloscBlocks | None:
+def find_blocks(stored: OpenValue | bytes, nbytes: int) -> BloscBlocks | None:
     """Return the blocks of a chunk of ``nbytes`` decoded bytes; None if it has one block, or an unknown layout.
 
     Of a chunk that is not in memory, only the header and the positions of the blocks are read.
     """
-    if isinstance(value, bytes):
-        value = _BytesValue(value)
+    value = _BytesValue(stored) if isinstance(stored, bytes) else stored
     if value.size < _HEADER.size:
         return None
     head = _read(value, 0, min(value.size, _HEAD_BYTES))
@@ -197,7 +178,7 @@ def find_blocks(value: StoredValue | bytes, nbytes: int) -> BloscBlocks | None:
     return BloscBlocks(value, head, starts)
 
 
-def _read(value: StoredValue, start: int, length: int) -> bytes:
+def _read(value: OpenValue | _BytesValue, start: int, length: int) -> bytes:
     data = bytearray(length)
     value.read_into(start, memoryview(data))
     return bytes(data)
@@ -263,8 +244,8 @@ def _decode(
         raise ChunkError("a chunk was changed while it was read", remedy="Open the file again.")
     first, stop = wanted
     if stop == len(blocks) and stop - first == 1 and blocks.nbytes % blocks.length:
-        out[:] = decode(blocks.frame(first - 1, stop, _SCRATCH.take), None)[-out.size :]
+        out[:] = decode(blocks.frame(first - 1, stop), None)[-out.size :]
         return
-    decoded = decode(blocks.frame(first, stop, _SCRATCH.take), out)
+    decoded = decode(blocks.frame(first, stop), out)
     if not np.may_share_memory(decoded, out):
         out[:] = decoded

@@ -69,8 +69,7 @@ class ChunkReader:
 
     def _stored(self, index: Index) -> bytes | None:
         """Return the stored bytes of the chunk at ``index``, None if it is not stored."""
-        if self._allowed is not self.array.chunks:
-            self._check_chunk()
+        self._check_chunk()
         if index in self._fetched_chunks:
             return self._fetched_chunks[index]
         if self._shards is not None:
@@ -80,6 +79,8 @@ class ChunkReader:
     def _check_chunk(self) -> None:
         """Refuse to read chunks that are larger than the limit, before memory is allocated for one."""
         limits, chunks = self._rules.limits, self.array.chunks
+        if self._allowed is chunks:
+            return
         size = math.prod(chunks) * self.codec.dtype.itemsize
         with at(self.store, self.path):
             limits.check("max_chunk_bytes", size, f"chunks {chunks} have {size:,} bytes each")
@@ -135,14 +136,13 @@ class ChunkReader:
                     copy_part(reader.chunk(part.chunk), part.inner, result, part.outer)
         return result.reshape(tuple(axis.length for axis in axes if not axis.drop))
 
-    def _fetching(self, parts: Iterator[Overlap], nbytes: int) -> Iterator[tuple[ChunkReader, Iterable[Overlap]]]:
-        """Yield parts of a selection with their reader; from a remote store, as many together as have ``nbytes``."""
+    def _fetching(self, parts: Iterator[Overlap], nbytes: int) -> Iterable[tuple[ChunkReader, Iterable[Overlap]]]:
+        """Return parts of a selection with their reader; from a remote store, as many together as have ``nbytes``."""
         if not self._is_remote:
-            yield self, parts
-            return
+            return [(self, parts)]
         count = max(1, min(nbytes // max(1, math.prod(self.array.chunks) * self.dtype.itemsize), FETCHED_CHUNKS))
-        while batch := list(itertools.islice(parts, count)):
-            yield self._fetched([part.chunk for part in batch]) if len(batch) > 1 else self, batch
+        batches = iter(lambda: list(itertools.islice(parts, count)), [])
+        return ((self._fetched([part.chunk for part in batch]) if len(batch) > 1 else self, batch) for batch in batches)
 
     def chunks(self, nbytes: int, wanted: Callable[[Index], bool]) -> Iterator[tuple[Index, Array]]:
         """Yield the chunks that are wanted, with their indices; of a remote store, ``nbytes`` are fetched together."""
@@ -230,8 +230,7 @@ class ChunkReader:
 
         If the store opens values, the blocks read from an open file, which ``files`` closes.
         """
-        if self._allowed is not self.array.chunks:
-            self._check_chunk()
+        self._check_chunk()
         value = opened_chunk(self.store, self.path, self.array.chunk_name(index)) if self._opens else None
         if value is not None:
             blocks = self.codec.blocks(files.enter_context(value), self.array.chunks)
@@ -358,8 +357,7 @@ class ChunkReader:
 
         ``out``, a C-contiguous array of the chunk's shape, receives the values if the codec decodes in place.
         """
-        if self._allowed is not self.array.chunks:
-            self._check_chunk()
+        self._check_chunk()
         try:
             if data is None:
                 if self.store.read_rules.refuses_absent:

@@ -17,13 +17,13 @@ import math
 import struct
 import zlib
 from collections.abc import Callable
-from typing import Any, Protocol, cast
+from typing import Any
 
 import numcodecs
 import numpy as np
 import numpy.typing as npt
 
-from hdmf_zarr_backend.arrays.blosc_blocks import Blosc, BloscBlocks, StoredValue, find_blocks, stated_bytes
+from hdmf_zarr_backend.arrays.blosc_blocks import Blosc, BloscBlocks, find_blocks, stated_bytes
 from hdmf_zarr_backend.arrays.crc32c import CRC32C
 from hdmf_zarr_backend.arrays.objects import (
     Array,
@@ -48,6 +48,7 @@ from hdmf_zarr_backend.model.stored import Order, StoredArray
 from hdmf_zarr_backend.oldfiles.pickles import UnsafePickleError, loads_data
 from hdmf_zarr_backend.options import Limits, ReadOptions
 from hdmf_zarr_backend.stores.failures import resource_failure
+from hdmf_zarr_backend.stores.files import OpenValue
 
 SPREAD = 16
 """Values between two filters take at most this many times the bytes of the chunk (bits of `packbits`, casts)."""
@@ -247,10 +248,6 @@ _INCREMENTAL: dict[str, Callable[[Any, bytes, int], Any]] = {
 # ---- codecs and chunks -----------------------------------------------------------------------------------------------
 
 
-def _a_chunk() -> str:
-    return "a chunk"
-
-
 MAX_OBJECT_BYTES = Limits().max_object_bytes
 
 OBJECT_CODECS = frozenset(
@@ -275,16 +272,6 @@ numcodecs.blosc.use_threads = False
 the bytes of equal chunks differ."""
 
 _VLEN = frozenset({"vlen-utf8", "vlen-bytes", "vlen-array", "references"})
-
-
-class Codec(Protocol):
-    """The methods of a numcodecs codec that are used."""
-
-    def encode(self, buf: Any) -> Any:
-        """Return the encoded form of ``buf``."""
-
-    def decode(self, buf: Any, out: Any = None) -> Any:
-        """Return the decoded form of ``buf``."""
 
 
 def value_bytes(array: StoredArray) -> int:
@@ -319,13 +306,13 @@ class GZip(numcodecs.GZip):  # type: ignore[misc]
         return machine.compress(numcodecs.compat.ensure_contiguous_ndarray(buf)) + machine.flush()
 
 
-def make_codec(config: dict[str, Any], dtype: np.dtype[Any]) -> Codec:
+def make_codec(config: dict[str, Any], dtype: np.dtype[Any]) -> Any:
     """Return the codec of a configuration."""
     codec_id = config.get("id")
     if is_plug_in(config):
         plug_in = make_plug_in(config)
         if plug_in is not None:
-            return cast(Codec, plug_in)
+            return plug_in
         package = PACKAGES.get(str(codec_id))
         install = f"Install it: pip install {package}" if package else "Install the package that has it"
         raise MetadataError(
@@ -346,7 +333,7 @@ def make_codec(config: dict[str, Any], dtype: np.dtype[Any]) -> Codec:
         for key in _TYPE_KEYS & config.keys():
             if np.dtype(config[key]).itemsize > _LONGEST_ELEMENT:  # a few bytes would become many
                 raise ValueError(f"{config[key]!r} is not a type of numbers")
-        return cast(Codec, numcodecs.get_codec(dict(config)))
+        return numcodecs.get_codec(dict(config))
     except (ValueError, TypeError, LookupError, AttributeError, SyntaxError, ImportError) as error:
         problem = f"the codec configuration {config!r} is not usable ({error})"
         remedy = "Install the codec if it is not available (numcodecs[msgpack], for one); else run `zarrio verify`."
@@ -359,11 +346,11 @@ def is_plug_in(config: dict[str, Any]) -> bool:
     return not isinstance(codec_id, str) or codec_id not in ALLOWED_CODECS
 
 
-_OWN_CODECS: dict[str, Callable[[dict[str, Any], np.dtype[Any]], Codec]] = {
-    "blosc": lambda config, dtype: cast(Codec, Blosc.from_config(_without_id(config))),
+_OWN_CODECS: dict[str, Callable[[dict[str, Any], np.dtype[Any]], Any]] = {
+    "blosc": lambda config, dtype: Blosc.from_config(_without_id(config)),
     "byteorder": lambda config, dtype: LittleRows(dtype, numpy_dtype(config["stored"])),
     "crc32c": lambda config, dtype: CRC32C(**_without_id(config)),
-    "gzip": lambda config, dtype: cast(Codec, GZip.from_config(_without_id(config))),
+    "gzip": lambda config, dtype: GZip.from_config(_without_id(config)),
     "json2": JSONRows,
     "pickle": lambda config, dtype: DataPickle(),
     "references": lambda config, dtype: ReferenceTexts(),
@@ -372,7 +359,7 @@ _OWN_CODECS: dict[str, Callable[[dict[str, Any], np.dtype[Any]], Codec]] = {
 """Codecs that are made here, given their configuration and the data type of the array; the others are of numcodecs."""
 
 
-def _guarded_codec(config: dict[str, Any], dtype: np.dtype[Any]) -> Codec:
+def _guarded_codec(config: dict[str, Any], dtype: np.dtype[Any]) -> Any:
     """Return the codec of a configuration; one of another package with its errors translated."""
     if config.get("id") == "zstd":
         # every reader checks it, so the document need not mention it; TensorStore refuses a ``.zarray`` that does
@@ -400,9 +387,9 @@ class ChunkCodec:
         filters = filters or ()
         self.dtype = numpy_dtype(data_type)
         self._axes = None if isinstance(order, str) else order  # by which a chunk is transposed
-        self.order = order if isinstance(order, str) else "C"  # of the elements of a transposed chunk
+        self.order: Any = order if isinstance(order, str) else "C"  # of the elements of a transposed chunk
         self._filters = [_guarded_codec(config, self.dtype) for config in filters]
-        self._compressor = _guarded_codec(compressor, self.dtype) if compressor else None
+        self._compressor: Any = _guarded_codec(compressor, self.dtype) if compressor else None
         codecs = [*self._filters, self._compressor]
         self._plug_ins = [codec.codec_id for codec in codecs if isinstance(codec, PlugIn)]
         self.is_object = self.dtype.hasobject
@@ -424,7 +411,7 @@ class ChunkCodec:
     def _encode(self, chunk: Array) -> bytes:
         if self._axes is not None:
             chunk = chunk.transpose(self._axes)
-        buffer: Any = chunk if self._keeps_shape else np.ravel(chunk, order=cast(Any, self.order))
+        buffer: Any = chunk if self._keeps_shape else np.ravel(chunk, order=self.order)
         if self._plug_ins and not self.is_object:  # as from zarr: codecs for signals compress by channel
             buffer = buffer.reshape(chunk.shape if self.order == "C" else chunk.shape[::-1])
         for codec in self._filters:
@@ -441,7 +428,7 @@ class ChunkCodec:
         """Whether `decode` can write values straight into ``out``."""
         return not self.is_object and not self._filters and self.order == "C" and self._axes is None
 
-    def blocks(self, data: bytes | StoredValue, shape: tuple[int, ...]) -> BloscBlocks | None:
+    def blocks(self, data: bytes | OpenValue, shape: tuple[int, ...]) -> BloscBlocks | None:
         """Return the blocks of a chunk of ``shape``; None if it cannot be decoded block by block."""
         return find_blocks(data, math.prod(shape) * self.dtype.itemsize) if self.has_blocks else None
 
@@ -456,11 +443,14 @@ class ChunkCodec:
         return first if isinstance(first, StructRows) and isinstance(self._compressor, numcodecs.Blosc) else None
 
     def decode_blocks(
-        self, frame: npt.NDArray[np.uint8], out: npt.NDArray[np.uint8] | None, what: Callable[[], str] = _a_chunk
+        self,
+        frame: npt.NDArray[np.uint8],
+        out: npt.NDArray[np.uint8] | None,
+        what: Callable[[], str] = lambda: "a chunk",
     ) -> npt.NDArray[np.uint8]:
         """Return the decoded bytes of a frame of `blocks`, in ``out`` unless that is None."""
         try:
-            return _raw(cast(numcodecs.Blosc, self._compressor).decode(frame, out))
+            return _raw(self._compressor.decode(frame, out))
         except DECODE_ERRORS as error:
             raise self._undecodable(error, frame.size, what()) from error
 
@@ -471,7 +461,7 @@ class ChunkCodec:
         *,
         out: Array | None = None,
         max_object_bytes: int = MAX_OBJECT_BYTES,
-        what: Callable[[], str] = _a_chunk,
+        what: Callable[[], str] = lambda: "a chunk",
     ) -> Array:
         """Return one complete chunk of ``shape``; numbers in a new, writable array, or in ``out``.
 
@@ -517,16 +507,17 @@ class ChunkCodec:
     def _decode(self, data: bytes, shape: tuple[int, ...], out: Array | None, max_object_bytes: int) -> Array:
         if self.is_object or self._filters:
             nbytes = math.prod(shape) * self.dtype.itemsize
-            buffer = self._through(data, shape, max_object_bytes if self.is_object else between_filters(nbytes))
+            most = max_object_bytes if self.is_object else between_filters(nbytes)
+            buffer = self._through(data, shape, most)
             if self.is_object:
                 return self._shaped(buffer, shape)
             flat = _raw(buffer)
             if flat.size != nbytes:
                 raise ValueError(f"{flat.size} bytes instead of {nbytes}")
-            return flat.view(self.dtype).copy().reshape(shape, order=cast(Any, self.order))
+            return flat.view(self.dtype).copy().reshape(shape, order=self.order)
         if out is None:
-            out = np.empty(shape, self.dtype, order=cast(Any, self.order))
-        flat = out.reshape(-1, order=cast(Any, self.order)).view("u1")
+            out = np.empty(shape, self.dtype, order=self.order)
+        flat = out.reshape(-1, order=self.order).view("u1")
         decoded = _raw(data if self._compressor is None else self._decompressed(data, flat))
         if decoded.size != flat.size:
             raise ValueError(f"{decoded.size} bytes instead of {flat.size}")
@@ -547,11 +538,10 @@ class ChunkCodec:
 
     def _decompressed(self, data: bytes, flat: npt.NDArray[np.uint8]) -> Any:
         """Return the decompressed bytes of a chunk; most compressors write them into ``flat``."""
-        compressor = cast(Any, self._compressor)
-        if getattr(compressor, "codec_id", "") in _INCREMENTAL:  # it decodes to memory of its own
-            return decode_bounded(compressor, data, flat.size)
-        check_stated(compressor, data, flat.size)
-        return compressor.decode(data, flat)
+        if getattr(self._compressor, "codec_id", "") in _INCREMENTAL:  # it decodes to memory of its own
+            return decode_bounded(self._compressor, data, flat.size)
+        check_stated(self._compressor, data, flat.size)
+        return self._compressor.decode(data, flat)
 
     def _shaped(self, objects: Any, shape: tuple[int, ...]) -> Array:
         if not isinstance(objects, np.ndarray):
@@ -563,7 +553,7 @@ class ChunkCodec:
             plain: Array = np.empty(objects.shape, dtype=object)
             plain[...] = objects
             objects = plain
-        shaped: Array = objects.reshape(shape, order=cast(Any, self.order))
+        shaped: Array = objects.reshape(shape, order=self.order)
         return shaped
 
 

@@ -33,8 +33,6 @@ from hdmf_zarr_backend.stores.journal import Root
 from hdmf_zarr_backend.stores.json_text import dump
 from hdmf_zarr_backend.stores.transaction import Change, Writer
 
-__all__ = ["DeferredReference", "Edits"]
-
 Array = npt.NDArray[Any]
 Encode = Callable[[Any], Any]
 Index = tuple[int, ...]
@@ -59,10 +57,6 @@ class DeferredReference:
 
 class Metadata(Protocol):
     """The metadata of a file."""
-
-    @property
-    def zarr_format(self) -> int:
-        """2 or 3."""
 
     def documents(self, path: str, node: Dataset[Attributes]) -> Iterable[tuple[str, Any]]:
         """Return the documents of a dataset by their keys."""
@@ -133,7 +127,7 @@ class _ChangedArray:
             self.shards = self._no_shards()
 
     def chunk(self, index: Index, *, is_marked: bool) -> Array | None:
-        """Return a changed chunk, None if that in the store is up to date, as all are in a file that ``is_marked``."""
+        """Return a changed chunk, None for one that is read from the store: all others, once the root is marked."""
         chunk = self.chunks.get(index)
         if chunk is not None:
             return chunk
@@ -162,10 +156,6 @@ class _ChangedArray:
     def is_new(self, index: Index) -> bool:
         """Return whether a chunk is outside of the stored array."""
         return not _is_inside(index, self.before)
-
-    def is_new_shard(self, shard: Index) -> bool:
-        """Return whether a shard is outside of the stored array."""
-        return not _is_inside(shard, shard_grid(self.reader.array, self.before))
 
     def is_late(self, index: Index) -> bool:
         """Return whether readers of the new shape find the same in the stored chunk, and those of the old one more."""
@@ -486,9 +476,12 @@ class Edits:
         self._metadata.inlined.pop(key, None)
 
     def _write_shards(self, shards: list[tuple[_ChangedArray, Index]]) -> None:
-        for are_new in (False, True):
-            keys = (array.key(shard) for array, shard in shards if array.is_new_shard(shard) is are_new)
-            self.change.expect(keys, are_new=are_new)
+        keys: dict[bool, list[str]] = {False: [], True: []}
+        for array, shard in shards:
+            is_stored = _is_inside(shard, shard_grid(array.reader.array, array.before))
+            keys[not is_stored].append(array.key(shard))
+        for are_new, some in keys.items():
+            self.change.expect(some, are_new=are_new)
         try:
             for array, shard in shards:
                 assert array.shards is not None

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, ClassVar
 
@@ -36,7 +35,6 @@ from hdmf_zarr_backend.stores.local import LocalStore
 from hdmf_zarr_backend.stores.zarr_python import open_zarr_array, store_of_zarr
 
 ZarrArray: Any = zarr.Array  # to the type checker too: what is overridden here differs from release to release
-Elements = Callable[[Array], Array]
 
 _IS_ZARR_2 = zarr.__version__.startswith("2.")
 _ITER_ELEMENTS = 65536
@@ -48,25 +46,6 @@ _STATE_OF_ZARR_2 = frozenset(
         "_version", "_vindex", "_write_empty_chunks",
     }
 )  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class ArrayContext:
-    """What a file states about an array outside of its Zarr metadata.
-
-    Attributes
-    ----------
-    maxshape : tuple, optional
-        Largest shape, None for an axis without bound; by default the shape of the array.
-    elements : callable, optional
-        Converts stored elements to those that the user sees, such as ASCII text to bytes.
-    file_id : str, optional
-        Object id of the root of the file.
-    """
-
-    maxshape: tuple[int | None, ...] | None = None
-    elements: Elements | None = None
-    file_id: str | None = None
 
 
 class LazyArray(ZarrArray):  # type: ignore[misc]
@@ -86,8 +65,12 @@ class LazyArray(ZarrArray):  # type: ignore[misc]
         Its metadata.
     cache : ChunkCache
         Decoded chunks of the file.
-    context : ArrayContext, optional
-        What the file states about the array outside of its Zarr metadata.
+    maxshape : tuple, optional
+        Largest shape, None for an axis without bound; by default the shape of the array.
+    elements : callable, optional
+        Converts stored elements to those that the user sees, such as ASCII text to bytes.
+    file_id : str, optional
+        Object id of the root of the file.
 
     Raises
     ------
@@ -104,15 +87,22 @@ class LazyArray(ZarrArray):  # type: ignore[misc]
     """
 
     def __init__(
-        self, store: Store, path: str, node: Dataset[Attributes], cache: ChunkCache, context: ArrayContext | None = None
+        self,
+        store: Store,
+        path: str,
+        node: Dataset[Attributes],
+        cache: ChunkCache,
+        *,
+        maxshape: tuple[int | None, ...] | None = None,
+        elements: Callable[[Array], Array] | None = None,
+        file_id: str | None = None,
     ) -> None:
         # not calling the __init__ of zarr.Array: its one field, `_async_array`, is a property here
         self._reader = ChunkReader(store, path, node.stored, cache)
         self._node = node
-        context = context or ArrayContext()
-        self._maxshape = context.maxshape
-        self._elements = context.elements
-        self.file_id = context.file_id
+        self._maxshape = maxshape
+        self._elements = elements
+        self.file_id = file_id
         self._array: Any = None
 
     # ---- metadata ---------------------------------------------------------------------------------------------------

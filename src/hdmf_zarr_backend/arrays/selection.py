@@ -152,8 +152,10 @@ class Overlap(NamedTuple):
 def overlaps(axes: Sequence[Axis], chunks: tuple[int, ...]) -> Iterator[Overlap]:
     """Return the part of a selection in each chunk of an array with chunks of that shape."""
     parts = [list(axis.parts(chunk)) for axis, chunk in zip(axes, chunks, strict=True)]
-    each = (itertools.product(*([part[i] for part in on_axis] for on_axis in parts)) for i in range(3))
-    return map(Overlap, *each)
+    numbers = itertools.product(*[[part[0] for part in on_axis] for on_axis in parts])
+    inner = itertools.product(*[[part[1] for part in on_axis] for on_axis in parts])
+    outer = itertools.product(*[[part[2] for part in on_axis] for on_axis in parts])
+    return map(Overlap, numbers, inner, outer)
 
 
 def separately(parts: Sequence[slice | IntArray], shape: tuple[int, ...]) -> tuple[Any, ...]:

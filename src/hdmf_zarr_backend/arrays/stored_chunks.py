@@ -19,7 +19,7 @@ def stored_chunk(store: Store, path: str, name: str) -> bytes | None:
     try:
         return store.get(join(path, name))
     except StoreError as error:
-        raise _chunk_error(error, store, path, name) from error.__cause__
+        raise _chunk_error(error, store, (path, name)) from error.__cause__
 
 
 def stored_chunks(store: Store, chunks: Sequence[tuple[str, str]]) -> dict[str, bytes]:
@@ -27,8 +27,7 @@ def stored_chunks(store: Store, chunks: Sequence[tuple[str, str]]) -> dict[str, 
     try:
         return store.get_many([join(path, name) for path, name in chunks])
     except StoreError as error:
-        blocked = next((chunk for chunk in chunks if store.is_blocked(join(*chunk))), None)
-        raise error if blocked is None else _chunk_error(error, store, *blocked) from error.__cause__
+        raise _chunk_error(error, store, *chunks) from error.__cause__
 
 
 def opened_chunk(store: Store, path: str, name: str) -> OpenValue | None:
@@ -36,14 +35,15 @@ def opened_chunk(store: Store, path: str, name: str) -> OpenValue | None:
     try:
         return store.open_value(join(path, name))
     except StoreError as error:
-        raise _chunk_error(error, store, path, name) from error.__cause__
+        raise _chunk_error(error, store, (path, name)) from error.__cause__
 
 
-def _chunk_error(error: StoreError, store: Store, path: str, name: str) -> StoreError | ChunkError:
-    if not store.is_blocked(join(path, name)):
-        return error
-    problem = f"the chunk {name!r} is a folder, a pipe or a device, not a file"
-    return ChunkError(problem, store=store.location, path=path, remedy="Restore it from a copy.")
+def _chunk_error(error: StoreError, store: Store, *chunks: tuple[str, str]) -> StoreError | ChunkError:
+    for path, name in chunks:
+        if store.is_blocked(join(path, name)):
+            problem = f"the chunk {name!r} is a folder, a pipe or a device, not a file"
+            return ChunkError(problem, store=store.location, path=path, remedy="Restore it from a copy.")
+    return error
 
 
 _CHECKSUM = 4
@@ -62,17 +62,9 @@ def check_stored_form(array: StoredArray, name: str, data: bytes) -> None:
         raise ChunkError(problem, remedy="Restore it from a copy; `zarrio verify` lists all such chunks.")
 
 
-def _is_plain(data: bytes, nbytes: int | None) -> bool:
-    return nbytes is None or len(data) == nbytes
-
-
 def _is_blosc(data: bytes, nbytes: int | None) -> bool:
     stated = stated_bytes(data)
     return stated is not None and stated[1] == len(data) and nbytes in (None, stated[0])
-
-
-def _is_zlib(data: bytes, nbytes: int | None) -> bool:
-    return len(data) > 2 + _CHECKSUM and data[0] & 0x0F == 8 and int.from_bytes(data[:2], "big") % 31 == 0
 
 
 def _is_gzip(data: bytes, nbytes: int | None) -> bool:
@@ -80,20 +72,14 @@ def _is_gzip(data: bytes, nbytes: int | None) -> bool:
     return data[:2] == b"\x1f\x8b" and is_length
 
 
-def _has_checksum(data: bytes, nbytes: int | None) -> bool:
-    return nbytes is None or len(data) == nbytes + _CHECKSUM
-
-
 _CHECKS: dict[str, Callable[[bytes, int | None], bool]] = {
-    "": _is_plain,
-    "shuffle": _is_plain,
+    "": lambda data, nbytes: nbytes in (None, len(data)),
     "blosc": _is_blosc,
     "lz4": lambda data, nbytes: len(data) > 4 and nbytes in (None, int.from_bytes(data[:4], "little")),
-    "zlib": _is_zlib,
+    "zlib": lambda data, nbytes: len(data) > 6 and data[0] & 0x0F == 8 and int.from_bytes(data[:2], "big") % 31 == 0,
     "gzip": _is_gzip,
     "bz2": lambda data, nbytes: data[:3] == b"BZh",
     "zstd": lambda data, nbytes: data[:4] == b"\x28\xb5\x2f\xfd",
-    "fletcher32": _has_checksum,
-    "crc32": _has_checksum,
-    "adler32": _has_checksum,
+    "fletcher32": lambda data, nbytes: nbytes in (None, len(data) - _CHECKSUM),
 }
+_CHECKS |= {"shuffle": _CHECKS[""], "crc32": _CHECKS["fletcher32"], "adler32": _CHECKS["fletcher32"]}

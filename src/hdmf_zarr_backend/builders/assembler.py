@@ -21,7 +21,7 @@ from hdmf_zarr_backend.arrays.chunk_cache import ChunkCache
 from hdmf_zarr_backend.arrays.editable import EditableArray
 from hdmf_zarr_backend.arrays.edits import Edits
 from hdmf_zarr_backend.arrays.fills import check_unwritten
-from hdmf_zarr_backend.arrays.lazy import ArrayContext, LazyArray
+from hdmf_zarr_backend.arrays.lazy import LazyArray
 from hdmf_zarr_backend.arrays.stored_chunks import stored_chunks
 from hdmf_zarr_backend.builders.columns import EditableColumn
 from hdmf_zarr_backend.builders.datasets import BuilderReferences, BuilderTable, FileResolver
@@ -414,13 +414,13 @@ class Assembler:
         maxshape = notes.get("maxshape")
         elements = _to_ascii if notes.get("text") == "ascii" else None
         bound = tuple(maxshape) if isinstance(maxshape, list) else None
-        context = ArrayContext(bound, elements, self.file.root_id)
+        context: Any = {"maxshape": bound, "elements": elements, "file_id": self.file.root_id}
         if self.edits is None:
-            return LazyArray(self.store, path, node, self._cache, context)
+            return LazyArray(self.store, path, node, self._cache, **context)
         # the data of a typed dataset are the data of a column, and those hdmf extends
         check_unwritten(self.store, path, node.stored)  # a change of its shape looks at each chunk that it states
         array = EditableColumn if node.attributes.keys() & TYPE_KEYS else EditableArray
-        return array(self.edits, self.store, path, node, self._cache, context)
+        return array(self.edits, self.store, path, node, self._cache, **context)
 
     def _dataset(
         self, path: str, name: str, node: Dataset[Attributes], attributes: dict[str, Any], scalars: dict[str, bytes]

@@ -33,7 +33,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from h5py import h5d, h5z
 
-from hdmf_zarr_backend.arrays.codecs import DECODE_ERRORS, Codec, between_filters, decode_bounded, make_codec
+from hdmf_zarr_backend.arrays.codecs import DECODE_ERRORS, between_filters, decode_bounded, make_codec
 from hdmf_zarr_backend.errors import ChunkError
 
 Config: TypeAlias = dict[str, Any]
@@ -108,7 +108,7 @@ class CodecPipeline:
 
 
 @lru_cache(maxsize=256)
-def _codec(items: tuple[tuple[str, Any], ...]) -> Codec:
+def _codec(items: tuple[tuple[str, Any], ...]) -> Any:
     return make_codec(dict(items), np.dtype("u1"))
 
 
