@@ -385,7 +385,7 @@ OUTSIDE = "is the root, leads out of the store, or is a key of the journal"
         (record(absent=[5]), "it lists something that is not a key"),
         *((record(absent=[key]), f"{key!r} {OUTSIDE}") for key in ("", "a//b", "./a", "a/../b", f"{JOURNAL}.1")),
         (record(root=["a/0"]), "it takes a key of a node for a document of the root"),
-        (record(holder={**HOLDER, "pid": True}), "it does not name its writer"),
+        (record(holder={**HOLDER, "pid": "x"}), "cannot be understood"),
     ],
 )
 def test_a_journal_that_is_damaged_is_an_error_and_changes_nothing(text, reason):
@@ -431,6 +431,32 @@ def test_records_of_another_change_mean_nothing():
     store = Steps({**BEFORE, **left, JOURNAL: record(b"zero", old={"a/0": 4})})
     recover(store)
     assert store.values == {**BEFORE, f"{JOURNAL}.1": left[f"{JOURNAL}.1"]}
+
+
+@VARIANTS
+def test_what_another_program_has_committed_since_is_not_undone(is_hidden):
+    theirs = b'{"metadata": "theirs"}'
+    for values in states(BEFORE, log_of(is_hidden=is_hidden)):
+        if JOURNAL in values:
+            store = Steps({**values, ".zmetadata": theirs})
+            with pytest.raises(ConflictError, match="another program has changed the file") as caught:
+                recover(store)
+            assert store.log == []
+            assert ("delete the key '.zmetadata'" in caught.value.remedy) == (LAST_RECORD not in values)
+            if LAST_RECORD not in values:
+                del store.values[".zmetadata"]
+                recover(store)
+                assert of_the_file(store.values) == BEFORE
+
+
+def test_a_value_that_was_put_aside_is_no_link_to_another_file(tmp_path):
+    (tmp_path / "secret").write_bytes(b"secret")
+    store = LocalStore(str(tmp_path / "a.zarr"))
+    store.set_many({"a/0": b"0", JOURNAL: record(aside={"a/0": 0})})
+    os.symlink("../secret", tmp_path / "a.zarr" / f"{JOURNAL}.old.id.0")
+    with pytest.raises(StoreError, match="leads out of the store"):
+        recover(store)
+    assert store.get("a/0") == b"0"
 
 
 @pytest.mark.parametrize("size", [0, 1, 7, 8, 9, 17])
@@ -598,3 +624,27 @@ def test_what_a_writer_left_that_died_with_its_journal_is_deleted(tmp_path):
         change.drain()
         assert sorted(store.sizes("")) == [JOURNAL, "a/0"]
     assert [*store.sizes("")] == ["a/0"]
+
+
+def test_an_error_that_is_none_of_a_store_is_raised_after_the_commit_too(monkeypatch):
+    def fail(*_: Any) -> None:
+        raise TypeError("a mistake")
+
+    monkeypatch.setattr(transaction, "remove_journal", fail)
+    with pytest.raises(TypeError, match="a mistake"):
+        changed(store := Steps(BEFORE), is_hidden=False)
+    assert seen(store.values, is_hidden=False) == ("new", "new")
+
+
+@VARIANTS
+def test_an_undo_that_fails_says_what_readers_see_until_then(is_hidden):
+    store = Steps(BEFORE)
+    with pytest.raises(StoreError) as caught, Writer(store) as writer, writer.change(root=ROOT) as change:
+        change.put("a/1", b"two")
+        change.drain()
+        if is_hidden:
+            change.hide(MARK, {})
+        store.at, store.kind = len(store.log) + 1, "gone"
+        change.create("d/0")
+        change.put("d/0/x", b"y")
+    assert ("IncompleteStoreError" in caught.value.__notes__[0]) == is_hidden

@@ -25,11 +25,12 @@ import itertools
 import os
 import re
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, TypeAlias
 
 from hdmf_zarr_backend.errors import (
+    ConflictError,
     JournalWarning,
     MetadataError,
     StoreError,
@@ -54,7 +55,7 @@ VERSION = 2
 Root: TypeAlias = Mapping[str, bytes | None]
 """Documents of the root in an order that matters, None for one that is deleted."""
 
-FAILURES = (ZarrBackendError, OSError, RuntimeError, ValueError, TypeError)
+FAILURES = (ZarrBackendError, OSError)
 """The errors of stores."""
 
 _ROOT_OF_1 = (".zmetadata", ".zattrs", "zarr.json")
@@ -89,8 +90,8 @@ class Record:
     ``old`` has their values, ``absent`` the keys that did not exist, ``below`` the paths of nodes that did not exist.
     ``aside`` has the numbers of old values, and ``late`` those of values to set after the commit, that are kept under
     `aside_key`, after the record is set and before keys change. ``root`` names the documents of the root, that of the
-    commit first. If the change ``hides`` the file, readers refuse it from here on until the commit. If it is
-    ``durable``, undoing it waits for the disk too.
+    commit first. If the change ``hides`` the file, readers refuse it from here on until the commit; these are the
+    digests of the documents that say so. If it is ``durable``, undoing it waits for the disk too.
     """
 
     id: str
@@ -101,7 +102,7 @@ class Record:
     aside: Mapping[str, int] = field(default_factory=dict)
     late: Mapping[str, int] = field(default_factory=dict)
     root: list[str] = field(default_factory=list)
-    hides: bool = False
+    hides: Mapping[str, str | None] = field(default_factory=dict)
     durable: bool = False
 
     def aside_keys(self) -> list[str]:
@@ -135,14 +136,14 @@ class Record:
                 raise ValueError("it takes a key of a node for a document of the root")
             return cls(
                 head["id"],
-                _checked_holder(head["holder"]),
+                Holder.of(head["holder"]),
                 _cut(values, head["old"], head["crc32"]),
                 _checked_keys(head["absent"]),
                 _checked_keys(head["below"]),
                 _checked_numbers(head.get("aside", {})),
                 _checked_numbers(head.get("late", {})),
                 root,
-                bool(head.get("hides") or head.get("mark")),
+                _digests(head.get("hides") or _mark_of_1(head.get("mark"))),
                 bool(head.get("durable")),
             )
         except _DAMAGE as error:
@@ -181,9 +182,7 @@ class LastRecord:
         """Return the record of ``text``; MetadataError if it is damaged, or names keys that are not allowed."""
         try:
             head, values = _head_and_values(text)
-            final, stated = dict(head["final"]), dict(head.get("root", {}))
-            if not all(wanted is None or isinstance(wanted, str) for wanted in final.values()):
-                raise ValueError("it has something other than digests")
+            final, stated = _digests(head["final"]), dict(head.get("root", {}))
             if head["version"] == 1:  # all documents had to be set; those that are gone were deleted after them
                 stated = {key: None for key, wanted in final.items() if wanted is None}
                 final = {key: wanted for key, wanted in final.items() if wanted is not None} or final
@@ -258,11 +257,17 @@ def _checked_numbers(stored: Any) -> dict[str, int]:
     return dict(stored)
 
 
-def _checked_holder(stored: Any) -> Holder:
-    host, pid, since = stored["host"], stored["pid"], stored["since"]
-    if not isinstance(host, str) or type(pid) is not int or not isinstance(since, str):
-        raise ValueError("it does not name its writer")
-    return Holder(host, pid, since)
+def _digests(stored: Any) -> dict[str, str | None]:
+    if not all(wanted is None or isinstance(wanted, str) for wanted in stored.values()):
+        raise ValueError("it has something other than digests")
+    return dict(stored)
+
+
+def _mark_of_1(stored: Any) -> dict[str, str | None]:
+    """Return the digests of the mark in a record of version 1, None for the documents that it takes away."""
+    mark = stored or {"documents": {}, "hidden": []}
+    digests = {key: digest(text.encode()) for key, text in mark["documents"].items()}
+    return digests | dict.fromkeys(_checked_keys(mark["hidden"]))
 
 
 # ---- steps that a writer and a recovery share -----------------------------------------------------------------------
@@ -368,7 +373,10 @@ def recover(store: Store) -> str | None:
 
 def _recover(store: Store, change: str) -> str:
     records, aside, folders, late = 0, list[str](), set[str](), dict[str, str]()
+    root, marks = dict[str, bytes | None](), set[str | None]()
     for record in _records(store, change):
+        root |= {key: record.old.get(key) for key in record.root}
+        marks |= {*record.hides.values()}
         records += 1
         aside += record.aside_keys()
         late |= {key: aside_key(change, number) for key, number in record.late.items()}
@@ -380,9 +388,15 @@ def _recover(store: Store, change: str) -> str:
         steps.delete(store, last.delete)
         done = "was complete, and its journal was removed"
     else:
+        _check_own(store, root, marks, may_undo=last is None)
         store._delete([LAST_RECORD])  # a half restored state must not look complete
         store.sync()
-        _restore(store, change, steps)
+        for record in _records(store, change):
+            _restore_keys(store, record, steps)
+        if marks:  # the file stays hidden while keys are left: readers would find half of them restored
+            steps.check()
+            store.sync()
+        set_root(store, _differing(store, root))
         done = "was interrupted and has been undone"
     steps.check()
     store.sync()
@@ -390,6 +404,31 @@ def _recover(store: Store, change: str) -> str:
     remove_journal(store, records, aside)
     store._delete_unfinished([""], JOURNAL)
     return done
+
+
+def _check_own(store: Store, root: Root, marks: Collection[str | None], *, may_undo: bool) -> None:
+    """Refuse to undo a change if another program, which knows no journal, has committed its own since.
+
+    If the change ``may_undo``, nothing has followed its commit.
+    """
+    first = next(iter(root), "")
+    text = store.get(first) if first else None
+    if text is None or text == root[first] or digest(text) in marks or not _is_document(text):
+        return
+    undo = f" To undo both changes, delete the key {first!r}, and run `zarrio repair`." if may_undo else ""
+    raise ConflictError(
+        f"another program has changed the file since a change was interrupted: {first!r} is not the one before it",
+        store=store.location,
+        remedy=f"Nothing was changed. To keep what is there, delete the keys that begin with {JOURNAL!r}, and run "
+        f"`zarrio verify`.{undo}",
+    )
+
+
+def _is_document(text: bytes) -> bool:
+    try:
+        return isinstance(parse_fast(text), dict)
+    except ValueError:
+        return False  # a part of a document, after a power cut
 
 
 def warn_of_pending(store: Store, *, only_dead: bool = False) -> None:
@@ -425,8 +464,8 @@ def _records(store: Store, change: str) -> Iterator[Record]:
         record = Record.decode(text, store.location)
         if record.id != change:
             return  # it belongs to an earlier change, whose journal was not removed completely
-        keys = [*record.old, *record.absent, *record.aside, *record.late, *record.root, *record.aside_keys()]
-        store.check_inside(keys, record.below)
+        keys = [*record.old, *record.absent, *record.aside, *record.late, *record.root]
+        store.check_inside(keys, [*record.below, *record.aside_keys()])  # which may be no links to other files either
         yield record
         number += 1
 
@@ -503,23 +542,6 @@ def _delete_below(store: Store, path: str) -> None:
     except StoreRefusedError:
         if next(store.list_prefix(path), None) is not None:
             raise
-
-
-def _restore(store: Store, change: str, steps: _Steps) -> None:
-    """Restore all keys, the documents of the root last.
-
-    If the change has hidden the file, it stays hidden while keys are left: readers would find half of them restored.
-    """
-    root: dict[str, bytes | None] = {}
-    is_hidden = False
-    for record in _records(store, change):
-        root |= {key: record.old.get(key) for key in record.root}
-        is_hidden |= record.hides
-        _restore_keys(store, record, steps)
-    if is_hidden:
-        steps.check()
-        store.sync()
-    set_root(store, _differing(store, root))
 
 
 def _restore_keys(store: Store, record: Record, steps: _Steps) -> None:

@@ -389,6 +389,7 @@ class JournalledChange(Change):
         self._mutex = threading.RLock()
         self._records = 0
         self._is_broken = False
+        self._is_hidden = False
         self._root = tuple(root)
         self._recorded: set[str] = set()
         self._stored_root: dict[str, bytes | None] = {}
@@ -494,6 +495,7 @@ class JournalledChange(Change):
             differing = self._record(documents, mark=mark)
             self._queue.drain()
             self._writer.lock.check()  # as a commit: the mark takes the consolidated document away
+            self._is_hidden = True
             set_mark(self._store, mark)
             self._stored_root |= mark
             self._put_documents(differing)
@@ -544,7 +546,7 @@ class JournalledChange(Change):
                     {key: numbers[key] for key in aside},
                     {key: numbers[key] for key in late},
                     rooted,
-                    hides=bool(mark),
+                    hides={key: digest(text) for key, text in (mark or {}).items()},
                     durable=self._store.is_durable,
                 )
             )
@@ -692,10 +694,11 @@ class JournalledChange(Change):
         except FAILURES as failed:
             if error is None:
                 raise
+            seen = "the file as it was, except values that were assigned to existing arrays"
             error.add_note(
                 f"What was written could not be undone ({failed}). It is undone when {self._store.location} is "
-                "opened with mode 'r+' or 'a', or by `zarrio repair`; until then readers see the file as it was, "
-                "except values that were assigned to existing arrays."
+                "opened with mode 'r+' or 'a', or by `zarrio repair`; until then readers see "
+                f"{'an IncompleteStoreError' if self._is_hidden else seen}."
             )
 
 
@@ -851,7 +854,7 @@ class MarkedChange(Change):
         self._writer = writer
         old = list(store.list_prefix(""))
         if JOURNAL in old:  # without the consolidated document, readers would see the half of a change
-            with suppress(MetadataError):  # it is damaged, and deleted with the file
+            with suppress(MetadataError, ConflictError):  # it cannot be undone, and is deleted with the file
                 recover(store)
             old = list(store.list_prefix(""))
         self._marked = {key for key, text in mark.items() if text is not None}
