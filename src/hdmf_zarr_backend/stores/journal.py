@@ -560,9 +560,10 @@ def _restore_keys(store: Store, record: Record, steps: _Steps) -> None:
 
 
 def _copy_back(store: Store, copy: str, key: str) -> None:
-    """Restore a large value from its copy; without a copy, it did not change."""
+    """Restore a large value from its copy, by a link if the disk may be full; without a copy, it did not change."""
     try:
-        copy_value(store, copy, key)
+        if not store._link_value(copy, key):
+            copy_value(store, copy, key)
     except FAILURES:
         if list(map(digest, _pieces(store, copy))) != list(map(digest, _pieces(store, key))):
             raise

@@ -292,12 +292,18 @@ class LocalStore(Store):
     def _link_value(self, source: str, target: str) -> bool:
         if is_outside(source):
             return False
+        path = f"{self.root}/{target}"
+        partial = _partial(path)
         try:
             if not stat.S_ISREG(os.lstat(f"{self.root}/{source}").st_mode):
                 return False  # a relative symbolic link has another target elsewhere
-            os.link(f"{self.root}/{source}", f"{self.root}/{target}")
+            os.link(f"{self.root}/{source}", partial)
+            os.replace(partial, path)
         except OSError:
             return False  # not all file systems have hard links
+        finally:
+            with suppress(OSError):
+                os.unlink(partial)  # it stays if both are one file already
         return True
 
     def sync(self) -> None:

@@ -20,9 +20,9 @@ import threading
 import uuid
 from abc import ABC, abstractmethod
 from collections import ChainMap
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from hdmf_zarr_backend.errors import (
     ConflictError,
@@ -62,9 +62,11 @@ from hdmf_zarr_backend.stores.journal import (
 )
 from hdmf_zarr_backend.stores.local import LocalStore, NewFolder
 from hdmf_zarr_backend.stores.lock import Holder, WriterLock, writer_lock
-from hdmf_zarr_backend.stores.remote import at_once
+from hdmf_zarr_backend.stores.remote import REQUESTS, at_once
 from hdmf_zarr_backend.stores.resumable import Resumption
 from hdmf_zarr_backend.stores.wrappers import InlinedStore, QueuedStore
+
+A = TypeVar("A")
 
 BATCH_BYTES = 8 * 2**20
 """Values that replace others wait for each other up to this size, so that one record has all their old values."""
@@ -437,7 +439,7 @@ class JournalledChange(Change):
             path = path.rpartition("/")[0]
         return bool(path)
 
-    def _of_each(self, function: Callable[[str], bool], names: Sequence[str]) -> Iterable[bool]:
+    def _of_each(self, function: Callable[[str], A], names: Sequence[str]) -> Iterable[A]:
         """Return the result of a function that calls the store, for each name; at once for a remote store."""
         return at_once(function, names) if self._store.abilities.is_remote else map(function, names)
 
@@ -515,48 +517,46 @@ class JournalledChange(Change):
         self._check_usable()
         coming = dict(documents or {})
         rooted = [key for key in dict.fromkeys((*self._root, *(mark or ()))) if key not in self._recorded]
-        small = [key for key in dict.fromkeys((*self._waiting, *coming)) if self._is_replaced(key)]
+        replaced = [key for key in dict.fromkeys((*self._waiting, *coming)) if self._is_replaced(key)]
         late = [key for key in self._late if key not in self._late_numbers]
         is_last = root is not None
         others = (self._to_create, self._to_stream, self._new, late, mark, is_last and self._gone)
-        if not (small or is_last or any(others)):
+        if not (replaced or is_last or any(others)):
             return coming
-        old = self._store.get_many([*small, *rooted])
-        self._stored_root |= {key: old.get(key) for key in rooted}
-        new = self._waiting | coming
-        for key in [key for key in small if old.get(key) == new[key]]:
-            self._waiting.pop(key, None)
-            coming.pop(key, None)
-        small = [key for key in small if old.get(key) != new[key]]
+        old: dict[str, bytes | None] = {}
+        size = 0
+        for key, value in self._stored([*rooted, *replaced]):
+            if key in rooted:
+                self._stored_root[key] = value
+            elif value == coming.get(key, self._waiting.get(key)):
+                self._waiting.pop(key, None)
+                coming.pop(key, None)
+                continue
+            elif size + len(value or b"") > BATCH_BYTES and size:
+                self._put_record(old, rooted)
+                self._put_waiting([key for key in old if key in self._waiting])
+                old, size = {}, 0
+            old[key] = value
+            size += 0 if key in rooted else len(value or b"")
         is_other = any(self._stored_root.get(key) != text for key, text in (root or {}).items())
-        if small or any(others) or (is_other and rooted):
-            streamed = [key for key in self._to_stream if key not in self._new]
-            exist = self._of_each(lambda key: self._store.get_range(key, 0, 1) is not None, streamed)
-            aside = [key for key, exists in zip(streamed, exist, strict=True) if exists]
-            numbers = {key: number for number, key in enumerate((*aside, *late), len(self._aside))}
-            kept = {key: old[key] for key in (*small, *rooted) if key in old}
-            absent = dict.fromkeys((*small, *rooted, *streamed, *self._new))
-            self._put_record(
-                Record(
-                    self._id,
-                    Holder.here(),
-                    kept,
-                    [key for key in absent if key not in kept and key not in aside],
-                    self._to_create,
-                    {key: numbers[key] for key in aside},
-                    {key: numbers[key] for key in late},
-                    rooted,
-                    hides={key: digest(text) for key, text in (mark or {}).items()},
-                    durable=self._store.is_durable,
-                )
-            )
-        while self._waiting:
-            key, value = next(iter(self._waiting.items()))
-            self._queue._set(key, value)
-            del self._waiting[key]  # readers find it in the queue
-            self._count += 1
+        if old.keys() - {*rooted} or any(others) or (is_other and old):
+            self._put_record(old, rooted, late=late, mark=mark, is_complete=True)
+        self._put_waiting(list(self._waiting))
         self._bytes = 0
         return coming
+
+    def _stored(self, keys: Sequence[str]) -> Iterator[tuple[str, bytes | None]]:
+        """Yield keys with what the store has of them, a few of which are in memory at a time."""
+        for start in range(0, len(keys), REQUESTS):
+            some = keys[start : start + REQUESTS]
+            values = self._store.get_many(some)
+            yield from ((key, values.get(key)) for key in some)
+
+    def _put_waiting(self, keys: Iterable[str]) -> None:
+        for key in keys:
+            self._queue._set(key, self._waiting[key])
+            del self._waiting[key]  # readers find it in the queue
+            self._count += 1
 
     def _check_usable(self) -> None:
         """Refuse to go on in a fork, or after a record that may not be in the store: that could not be undone."""
@@ -573,8 +573,34 @@ class JournalledChange(Change):
         """Return whether the old value of a key has to be recorded, if it has one."""
         return not (key in self._new or key in self._recorded or self.is_created(key))
 
-    def _put_record(self, record: Record) -> None:
-        """Set a record, and put aside the large values that it names."""
+    def _put_record(
+        self,
+        old: Root,
+        root: Collection[str],
+        *,
+        late: Sequence[str] = (),
+        mark: Root | None = None,
+        is_complete: bool = False,
+    ) -> None:
+        """Set a record of ``old`` values; if it ``is_complete``, of all that was announced, with large values aside."""
+        fresh, streamed, created = (self._new, self._to_stream, self._to_create) if is_complete else ((), (), [])
+        streamed = [key for key in streamed if key not in fresh]
+        exist = self._of_each(lambda key: self._store.get_range(key, 0, 1) is not None, streamed)
+        aside = [key for key, exists in zip(streamed, exist, strict=True) if exists]
+        numbers = {key: number for number, key in enumerate((*aside, *late), len(self._aside))}
+        kept = {key: value for key, value in old.items() if value is not None}
+        record = Record(
+            self._id,
+            Holder.here(),
+            kept,
+            [key for key in dict.fromkeys((*old, *streamed, *fresh)) if key not in kept and key not in aside],
+            created,
+            {key: numbers[key] for key in aside},
+            {key: numbers[key] for key in late},
+            [key for key in root if key in old],
+            hides={key: digest(text) for key, text in (mark or {}).items()},
+            durable=self._store.is_durable,
+        )
         self._is_broken = True
         if not self._records:
             self._writer.lock.check()
@@ -582,18 +608,21 @@ class JournalledChange(Change):
         self._records += 1
         self._store._set(record_key(self._records - 1), record.encode())
         self._aside += record.aside_keys()
-        for key, number in record.aside.items():
-            target = aside_key(self._id, number)
-            if not self._store._link_value(key, target):  # a link stays valid: a key is set by replacing its value
-                copy_value(self._store, key, target)
-        for key, number in record.late.items():
-            self._store._set(aside_key(self._id, number), self._late[key])
+        for _ in self._of_each(lambda key: self._put_aside(key, aside_key(self._id, numbers[key])), aside):
+            pass
+        self._store._set_many({aside_key(self._id, numbers[key]): self._late[key] for key in late})
         self._store.sync()
         self._late_numbers |= record.late
         self._recorded.update(record.old, record.absent, record.aside)
-        self._to_create, self._to_stream = [], []
-        self._new.clear()
+        if is_complete:
+            self._to_create, self._to_stream = [], []
+            self._new.clear()
         self._is_broken = False
+
+    def _put_aside(self, key: str, target: str) -> None:
+        """Put the value of a key aside, by a link if possible, which stays valid when the key gets another value."""
+        if not self._store._link_value(key, target):
+            copy_value(self._store, key, target)
 
     def _put_documents(self, documents: Root) -> None:
         """Set documents, after all chunks are in the store."""
@@ -672,8 +701,7 @@ class JournalledChange(Change):
         if rest:
             set_root(self._store, rest)
             self._store.sync()
-        for key, value in self._late.items():
-            self._store._set(key, value)
+        self._store._set_many(self._late)
         if self._gone:
             self._store._delete(self._gone)
         if self._late or self._gone:
