@@ -20,9 +20,11 @@ from typing import Any, NamedTuple
 import fsspec
 import numcodecs
 import numpy as np
+import pytest
 from hdmf.build import LinkBuilder, ReferenceBuilder
 
-from hdmf_zarr_backend import Limits, ZarrDataIO, ZarrIO, convert
+from hdmf_zarr_backend import Limits, ZarrDataIO, ZarrIO, compare, convert
+from hdmf_zarr_backend.errors import MetadataError
 from hdmf_zarr_backend.options import ReadOptions
 from tests import trees
 from tests.proportion import ends
@@ -75,6 +77,13 @@ def opened(path: Path, **options: Any) -> Any:
     """Open a file and return its builder."""
     with ZarrIO(path, **options) as io:
         return io.read_builder()
+
+
+def _refused_by_all(path: Path) -> None:
+    for refuses in (lambda: convert(path, path.with_suffix(".nwb"), check=False), lambda: opened(path)):
+        with pytest.raises(MetadataError, match="of a link and of a member"):
+            refuses()
+    compare(path, path)
 
 
 def read(name: str, **options: Any) -> Act:
@@ -357,6 +366,9 @@ CASES: tuple[Case, ...] = (
     Case(LINKS, "`..` in the path of a link", "a warning; nothing outside is touched",
          link(source=".", path="/../../etc"), opened, warns="BrokenLinkWarning", says="no such", finds="link-dangling"),
     _no_link("a link without a name", [{"path": "/"}], "has no name"),
+    Case(LINKS, "a link with the name of a dataset", "`MetadataError`, also of `compare` and `convert`",
+         document(".zattrs", lambda d: d.update(zarr_link=[{"name": "numbers", "source": ".", "path": "/box"}])),
+         _refused_by_all, "MetadataError", "'numbers' is that of a link and of a member", finds="link-damaged"),
     Case(LINKS, "a link to another object than the one that was meant", "a warning that names both ids",
          link(source=".", path="/box", object_id="other"), opened,
          warns="WrongTargetWarning", says="b-1, not other", finds="link-wrong-target"),

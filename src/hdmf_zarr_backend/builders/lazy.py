@@ -859,7 +859,7 @@ class LazyContainers:
     def _add_links(self, path: str, node: Group[Attributes], builder: Any, matched: _Matched) -> None:
         others = []
         for link in self._file.file.links(path, node):
-            if link.name in node.members or link.name in node.attributes:
+            if link.name in node.attributes:
                 raise taken(link.name, store=self._file.source, path=path)
             place = self._file.place_of(link.target)
             target = None if place is None else self._file.hierarchy.get(place)

@@ -358,10 +358,9 @@ class ZarrContent(Mapping[str, NodeContent]):
     def _add_members(self, path: str, node: Group[Attributes]) -> set[str]:
         """Add the links and named types of a group; return the paths of members that were links in HDF5."""
         for link in self._resolver.main.links(path, node):
-            if link.name not in node.members:
-                place = absolute(join(path, link.name))
-                self._stored_links[place] = link
-                self._add(place, self._link_content(link.target))
+            place = absolute(join(path, link.name))
+            self._stored_links[place] = link
+            self._add(place, self._link_content(link.target))
         note = _hdf5_note(node)
         copies: set[str] = set()
         for name, noted in as_dict(note.get("links")).items() if self._as_hdf5 else ():

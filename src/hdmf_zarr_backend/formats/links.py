@@ -101,11 +101,18 @@ class LinkedFile:
         return "version" not in notes_of(self.hierarchy.root.attributes)
 
     def links(self, path: str, group: Group[Any]) -> list[Link]:
-        """Return the links of the group at ``path``; of several with one name, the first."""
+        """Return the links of the group at ``path``; of several with one name, the first.
+
+        MetadataError if one has the name of a member, since one of the two would be lost.
+        """
         if LINKS not in group.attributes:
             return []
         with at(self.location, path):
             links = decode_links(group.attributes)
+            for link in links:
+                if link.name in group.members:
+                    problem = f"the name {link.name!r} is that of a link and of a member"
+                    raise MetadataError(problem, remedy="Rename one of them in the file.")
         return list({link.name: link for link in reversed(links)}.values())[::-1]
 
     def link_in(self, group: Group[Any], name: str) -> tuple[str, str] | None:

@@ -102,9 +102,7 @@ class Placement:
                 if not self._was_external(join(path, name), file, notes.get(name)):
                     stack.append((join(path, name), join(here, name), node.members[name]))
             self._pending.extend(
-                _Pending(join(path, link.name), file, link, notes.get(link.name))
-                for link in file.links(here, node)
-                if link.name not in node.members  # it hides the link
+                _Pending(join(path, link.name), file, link, notes.get(link.name)) for link in file.links(here, node)
             )
 
     def _was_external(self, path: str, file: LinkedFile, note: Any) -> bool:
