@@ -37,6 +37,7 @@ DEFAULTS = {
 @dataclass
 class Report:
     groups: int
+    remarks: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.groups} groups"
