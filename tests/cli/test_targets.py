@@ -13,6 +13,7 @@ import pytest
 
 from hdmf_zarr_backend.cli.convert import pairs_of
 from hdmf_zarr_backend.cli.main import main
+from tests.places import stored_files
 from tests.trees import dataset, root, write_builder
 
 
@@ -201,3 +202,13 @@ def test_several_sources_and_a_folder_as_with_cp(folder, zarrio, made):
 
 def test_a_url_without_a_target_goes_into_the_current_folder():
     assert names_of(["https://host/x/a.nwb.zarr?token=b"], None) == ["a.nwb"]
+
+
+def test_a_batch_leaves_what_is_there_and_goes_on(nwb, tmp_path, zarrio):
+    other = Path(shutil.copy(nwb, tmp_path / "b.nwb"))
+    assert main(["convert", str(nwb), "-o", str(tmp_path / "out")]) == 0
+    before = stored_files(tmp_path / "out")
+    first, second = json.loads(zarrio("convert", "--json", nwb, other, "-o", tmp_path / "out", code=2).out)
+    assert "exists" in first["error"]
+    assert second["error"] is None
+    assert before.items() <= stored_files(tmp_path / "out").items()

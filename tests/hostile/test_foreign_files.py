@@ -132,7 +132,7 @@ def plant(path: Path, last: dict[str, Any] | None = None, **parts: Any) -> None:
     (path / ".hdmf_zarr_journal").write_bytes(json.dumps(head).encode() + b"\n")
     if last is not None:
         last = {"version": 1, "id": "0" * 32, "final": {}, "delete": [], **last}
-        (path / ".hdmf_zarr_journal.commit").write_text(json.dumps(last))
+        (path / ".hdmf_zarr_journal.commit").write_text(json.dumps(last) + "\n")
 
 
 OUT = ("../elsewhere/secret", "/elsewhere/secret", "out/secret")
@@ -148,7 +148,7 @@ JOURNALS: list[dict[str, Any]] = [
     {"id": "../x"}, {"id": 1}, {"id": "/../../elsewhere", "aside": {"numbers/0": 0}},
     {"holder": {"host": "x", "pid": "1", "since": "now"}},
     *({"version": 2, **part} for part in ({"root": ["numbers/.zarray"]}, {"root": "x"}, {"late": {"./numbers": 0}})),
-    *({"last": {"version": 2, "crc32": 0, "root": root}} for root in ({"../x": None}, {".zmetadata": 5}, [1])),
+    *({"last": {"version": 2, "crc32": 0, "root": root}} for root in ({"../x": None}, {".zmetadata": -5}, [1])),
     *({"last": {"delete": delete}} for delete in (["."], *([key] for key in OUT), ".zmetadata", [1])),
     *({"last": {"final": final}} for final in ({".zmetadata": 1}, {"./.zmetadata": None})),
 ]  # fmt: skip

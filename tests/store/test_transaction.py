@@ -677,3 +677,38 @@ def test_an_undo_that_fails_says_what_readers_see_until_then(is_hidden):
         change.create("d/0")
         change.put("d/0/x", b"y")
     assert ("IncompleteStoreError" in caught.value.__notes__[0]) == is_hidden
+
+
+def test_what_is_put_twice_in_a_change_is_recorded_once():
+    with Writer(store := Steps(BEFORE)) as writer, writer.change(root=ROOT) as change:
+        for value in (b"1", b"22"):
+            change.put("a/1", value)
+            change.drain()
+            with change.stream("c/0") as write:
+                write(value)
+        assert len([key for key, _ in store.log if key.startswith(f"{JOURNAL}.old")]) == 1
+    assert store.values == BEFORE
+
+
+def test_a_writer_that_could_not_undo_refuses_the_next_change():
+    with Writer(store := Steps(BEFORE)) as writer:
+        with pytest.raises(StoreError), writer.change(root=ROOT) as change:
+            change.put("a/1", b"two")
+            change.drain()
+            store.at, store.kind = len(store.log) + 1, "gone"
+            change.put("b/0", b"y")
+            change.drain()
+        with pytest.raises(StoreError, match="could not be undone yet"):
+            writer.change(root=ROOT)
+        store.at = 0
+        with writer.change(root=ROOT):
+            assert {key: store.values[key] for key in BEFORE} == BEFORE
+
+
+@pytest.mark.parametrize("name", ["ä/\n0", '"\\', "\u2028/\U0001f9e0"])
+def test_a_record_has_whatever_names_keys_have(name):
+    store = Steps({**BEFORE, name: b"\0\n{"})
+    with Writer(store) as writer, writer.change(root=ROOT) as change:
+        change.put(name, b"x")
+        change.drain()
+    assert store.values == {**BEFORE, name: b"\0\n{"}

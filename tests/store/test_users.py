@@ -294,6 +294,8 @@ def check_new(place: Memory, cell: Cell, before: State, make: Act, *, every: int
     readers = (None, 3) if cell.zarr_format == "both" else (None,)
     states_of = place.run(before, make)
     done = states_of[-1]
+    if before and place.name in ("disk", "zip"):  # the old file stays until the new one has its name
+        assert not [values for values in states_of if place.said(values, None) == "refused"]
     cases = 0
     for values in some(states_of, every):
         for number in readers:
@@ -376,6 +378,7 @@ def check_failing(before: State, user: Act, cell: Cell, kind: Any, every: int) -
             except FAILED as error:
                 message, notes = str(error), getattr(error, "__notes__", [])
         is_left = kind == "gone" and JOURNAL in store.values
+        is_pending = kind == "stopped" and JOURNAL in store.values
         store.at = 0
         if kind in ("refused", "lost") and message is not None:
             assert of_the_file(store.values) in whole
@@ -383,6 +386,7 @@ def check_failing(before: State, user: Act, cell: Cell, kind: Any, every: int) -
         recover(store)
         final = of_the_file(store.values)
         assert not (is_left and final == before) or any("zarrio repair" in note for note in notes)
+        assert not is_pending or final not in whole  # undone before the error was raised, or committed
         assert sorted(final) in map(sorted, [*whole, after])  # new objects have other ids
         assert message is not None or sorted(final) == sorted(after)
         assert message is None or final in whole or kind not in ("refused", "lost")

@@ -472,3 +472,16 @@ def test_links_and_sources_of_another_scheme(tmp_path):
             _registry.pop("oss", None)
         _Bucket.store.clear()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_append_that_a_server_refuses_is_undone(s3):
+    write_chunked(s3.url("a.zarr"), storage_options=s3.quick_options)
+    before, s3.proxy.delay = s3.contents("a.zarr"), 0.02  # so that other puts are under way
+    with pytest.raises(StoreRefusedError), ZarrIO(s3.url("a.zarr"), "r+", storage_options=s3.quick_options) as io:
+        root = io.read_builder()
+        root["g/data"].data[:] = 7
+        root.set_group(trees.group("new", trees.dataset("data", np.arange(3))))
+        s3.proxy.fault = lambda method, path, number: "403" if method == "PUT" and path.endswith("g/data/0.0") else None
+        io.write_builder(root)
+    s3.proxy.reset()
+    assert s3.contents("a.zarr") == before

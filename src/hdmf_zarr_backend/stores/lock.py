@@ -28,7 +28,7 @@ import uuid
 import weakref
 from abc import ABC, abstractmethod
 from contextlib import ExitStack, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, astuple, dataclass
 from datetime import UTC, datetime
 from itertools import takewhile
 from pathlib import Path
@@ -78,7 +78,10 @@ class Holder:
     @classmethod
     def of(cls, record: Any) -> Holder:
         """Return the holder in the record of a lock; ValueError, KeyError or TypeError if it has none."""
-        return cls(str(record["host"]), int(record["pid"]), str(record["since"]))
+        holder = cls(record["host"], record["pid"], record["since"])
+        if [type(part) for part in astuple(holder)] != [str, int, str]:
+            raise TypeError("it does not name its writer")
+        return holder
 
     def __str__(self) -> str:
         return printable(f"process {self.pid} on {self.host} since {self.since}")

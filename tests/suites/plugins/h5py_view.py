@@ -21,7 +21,7 @@ from hdmf.build import DatasetBuilder, GroupBuilder
 
 from hdmf_zarr_backend import ZarrIO
 from hdmf_zarr_backend.arrays.lazy import LazyArray
-from hdmf_zarr_backend.stores import lock as locks
+from hdmf_zarr_backend.stores import transaction
 
 _REAL_FILE = h5py.File
 _NAMES = {"zlib": "gzip"}  # what h5py calls a codec
@@ -239,7 +239,7 @@ def write_into(group: GroupView, builder: DatasetBuilder, **options: Any) -> Non
         below = child
     below.set_dataset(builder)
     # the test writes through the io that it has open, and that one holds the lock
-    with patch.object(locks, "writer_lock", return_value=MagicMock()), ZarrIO(str(group.file.place), "a") as io:
+    with patch.object(transaction, "writer_lock", return_value=MagicMock()), ZarrIO(str(group.file.place), "a") as io:
         io.write_builder(root, **options)
 
 
