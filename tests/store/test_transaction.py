@@ -712,3 +712,13 @@ def test_a_record_has_whatever_names_keys_have(name):
         change.put(name, b"x")
         change.drain()
     assert store.values == {**BEFORE, name: b"\0\n{"}
+
+
+def test_a_writer_whose_caller_missed_its_commit_refuses_the_next_change():
+    with Writer(store := Steps(BEFORE)) as writer:
+        with pytest.raises(KeyboardInterrupt), writer.change(root=ROOT) as change:
+            carry_out(change, is_hidden=False)
+            raise KeyboardInterrupt
+        assert store.values == AFTER[False]
+        with pytest.raises(StoreError, match="but is in the file"):
+            writer.change(root=ROOT)

@@ -509,7 +509,7 @@ class Edits:
             self._arrays.clear()
             self._change = None
             self._bytes = 0
-            self.is_marked = self.has_failed = False
+            self.is_marked = self.has_failed = self.writer.is_outdated = False
 
     def undo(self, error: BaseException) -> None:
         """Restore the stored state from before the changes, after ``error``; the changes stay in memory.

@@ -122,9 +122,10 @@ def _of_json(text: Any) -> Any:
     """Return the value of which `as_json` made this text; None for other text, which JSON would change."""
     try:
         value = json.loads(text)
-        return value if as_json(value) == text_of(text) else None
+        is_own = as_json(value) == text_of(text) and _in_own_type(value, None) is None
     except (ValueError, TypeError, RecursionError):
         return None
+    return value if is_own else None
 
 
 def _value(values: Array, kind: TypeJSON) -> Any:
@@ -217,12 +218,9 @@ def _typed(name: str, value: Any, note: dict[str, Any], refer: Refer) -> tuple[A
         has_region = any(item.region is not None for item in references.flat)
         tid = decode_type(REGION if has_region else OBJECT)
         return tid, array_of([refer(item) for item in references.flat], references.shape, tid.dtype)
-    if not isinstance(value, dict) and not (isinstance(value, list) and value):  # NumPy makes text of mixed lists
-        for kind in filter(None, (noted, default_attribute_type(value))):
-            tid = decode_type(kind)
-            values = _fitting(value, kind, tid.dtype)
-            if values is not None:
-                return tid, values
+    typed = _in_own_type(value, noted)
+    if typed is not None:
+        return typed
     try:
         text = as_json(value)
     except (TypeError, ValueError):
@@ -233,6 +231,17 @@ def _typed(name: str, value: Any, note: dict[str, Any], refer: Refer) -> tuple[A
         raise ValueRefusedError(problem, remedy="Remove or change it.") from None
     tid = decode_type(JSON_ROW)
     return tid, array_of([(raw_of(text),)], (), tid.dtype)
+
+
+def _in_own_type(value: Any, noted: Any) -> tuple[Any, Array] | None:
+    """Return the type for a value, and the values in it; None if HDF5 has no type for it."""
+    if not isinstance(value, dict) and not (isinstance(value, list) and value):  # NumPy makes text of mixed lists
+        for kind in filter(None, (noted, default_attribute_type(value))):
+            tid = decode_type(kind)
+            values = _fitting(value, kind, tid.dtype)
+            if values is not None:
+                return tid, values
+    return None
 
 
 def refer_json(refer: Refer) -> Callable[[Any], Any]:

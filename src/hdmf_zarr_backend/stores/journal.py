@@ -214,7 +214,8 @@ def is_cut_off(text: bytes) -> bool:
     line, end, values = text.partition(b"\n")
     try:
         head = parse_fast(line)
-        return len(values) < sum(size or 0 for size in (head.get("old") or head.get("root") or {}).values())
+        sizes = (head.get("old") or head.get("root") or {}).values()
+        return head["version"] in (1, VERSION) and len(values) < sum(size or 0 for size in sizes)
     except _DAMAGE:
         return not end
 

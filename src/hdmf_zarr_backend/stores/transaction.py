@@ -19,7 +19,6 @@ import os
 import threading
 import uuid
 from abc import ABC, abstractmethod
-from collections import ChainMap
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any, Self, TypeVar
@@ -88,7 +87,7 @@ class Writer:
         self.lock: WriterLock = writer_lock(store, break_lock=break_lock, replaces=replaces)
         self.store.is_durable = durable
         self.is_unfinished = False  # a change has to be undone or finished before the next one
-        self.is_outdated = False  # a change is in the store, although an error follows
+        self.is_outdated = False  # a change is in the store, and the caller does not know that yet
         self.is_torn = False  # a part of a change that failed stays in the session
         self.last: LastRecord | None = None  # of the change that is being committed
 
@@ -405,13 +404,18 @@ class JournalledChange(Change):
         self._late: dict[str, bytes] = {}
         self._late_numbers: dict[str, int] = {}
         self._aside: list[str] = []
-        waiting: Any = ChainMap(self._waiting, self._late)
-        self.reader: Store = InlinedStore(self._queue, waiting)
+        # two wrappers: the method `get` of a ChainMap is not safe for threads
+        self.reader: Store = InlinedStore(InlinedStore(self._queue, self._late), self._waiting)
 
     def __reduce__(self) -> tuple[Any, ...]:
         with self._mutex:
             self._record()  # the announcements of nodes: other processes record nothing
         return Puts, (self._store,)
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        super().__exit__(kind, error, trace)
+        if error is None:  # the caller knows the file as it is now
+            self._writer.is_outdated = False
 
     @property
     def is_open(self) -> bool:
@@ -562,9 +566,9 @@ class JournalledChange(Change):
         """Refuse to go on in a fork, or after a record that may not be in the store: that could not be undone."""
         if not self._writer.lock.is_held:
             self._writer.lock.check()
-        if self._is_broken:
+        if self._is_broken or self._is_over:
             raise StoreError(
-                "an earlier part of this change could not be recorded, and the change cannot be continued",
+                "this change has ended, or a part of it could not be recorded, so that it cannot be continued",
                 store=self._store.location,
                 remedy="Repeat the change when the store takes values again.",
             )
@@ -655,9 +659,13 @@ class JournalledChange(Change):
         """Set or delete the one key that changes: that is a transaction by itself."""
         self._writer.lock.check()
         only: Root = {**self._waiting, **self._late, **self._documents, **root, **dict.fromkeys(self._gone)}
-        self._set_commit(only, lambda: all(self._has(key, value) for key, value in only.items()))
+        try:
+            self._set_commit(only, lambda: all(self._has(key, value) for key, value in only.items()))
+        except BaseException as error:
+            self._writer.is_outdated = not isinstance(error, FAILURES)  # Ctrl-C: the key may be set
+            raise
+        self._is_over = self._writer.is_outdated = True
         self._store.sync()
-        self._is_over = True
         return 1
 
     def _commit(self, root: Root) -> None:
@@ -683,7 +691,7 @@ class JournalledChange(Change):
             writer.is_unfinished = False
         except FAILURES as error:
             warn_of_journal(self._store, f"the change is written, but its journal could not be removed ({error})")
-        writer.last, writer.is_outdated = None, False
+        writer.last = None
 
     def _set_commit(self, root: Root, is_committed: Callable[[], bool]) -> None:
         """Set a key of the commit; after an error, which may be a lost answer, ask the store whether that was done."""
