@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from hdmf.build import DatasetBuilder
 from hdmf.common import (
     DynamicTable,
@@ -75,11 +76,11 @@ def write_before(place: Any, zarr_format: int, **options: Any) -> None:
 
 def append(place: Any, variant: str, *, write: Callable[[Any, Any], None] = ZarrIO.write, **options: Any) -> None:
     """Append to the file."""
-    with ZarrIO(place, "a", manager=get_manager(), **options) as io:
+    waiting = {"early": 40, "sharded": 40, "smaller": 20}.get(variant, edits_module.WAITING_BYTES)
+    with pytest.MonkeyPatch.context() as patch, ZarrIO(place, "a", manager=get_manager(), **options) as io:
         root = io.read()
         table, data = root["table"], root["numbers"]["growing"].data
-        if variant in ("early", "sharded", "smaller"):
-            edits_module.WAITING_BYTES = 20 if variant == "smaller" else 40
+        patch.setattr(edits_module, "WAITING_BYTES", waiting)
         if variant == "values":
             data[1:6] = -1.0
         data.append(np.arange(10.0, 80.0 if variant == "larger chunks" else 17.0))

@@ -21,12 +21,6 @@ from tests.places import stored_files
 GONE = OSError(errno.ETIMEDOUT, "the disk is gone")
 
 
-@pytest.fixture(autouse=True)
-def _waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What an append does to the bound of what waits ends with the test."""
-    monkeypatch.setattr(edits_module, "WAITING_BYTES", edits_module.WAITING_BYTES)
-
-
 @pytest.fixture
 def whole(tmp_path: Path) -> Callable[[int], Path]:
     """Makes the file that is appended to."""

@@ -22,7 +22,6 @@ import pytest
 from hdmf.common import DynamicTable, ElementIdentifiers, VectorData, VectorIndex, get_manager
 
 from hdmf_zarr_backend import ZarrDataIO, ZarrIO, consolidate, convert, repair, upgrade
-from hdmf_zarr_backend.arrays import edits as edits_module
 from hdmf_zarr_backend.errors import StoreError, StoreFullError, StoreRefusedError
 from hdmf_zarr_backend.interop.nczarr import add_nczarr
 from hdmf_zarr_backend.stores import transaction
@@ -146,15 +145,12 @@ def check_append(place: Memory, before: State, variant: str, number: Any, **opti
     user = "hidden rewrite" if appending.is_marked(variant, 3 if number == "both" else number) else "append"
     overwrites = VALUES if variant == "values" else None
     cell = Cell(user, number)
-    return check_killed(place, before, lambda store: append(store, variant), cell, overwrites=overwrites, **options)
+    def act(store: Any) -> None:
+        appending.append(store, variant)
 
-
-def append(store: Any, variant: str, **options: Any) -> None:
-    waiting = edits_module.WAITING_BYTES
-    try:
-        appending.append(store, variant, **options)
-    finally:
-        edits_module.WAITING_BYTES = waiting
+    return check_killed(place, before, act, cell, overwrites=overwrites, **options)
+        place, before, lambda store: appending.append(store, variant), cell, overwrites=overwrites, **options
+    )
 
 
 def without_documents(values: State) -> State:
@@ -177,7 +173,7 @@ def with_newer_2(values: State) -> State:
 def with_other_rows(values: State) -> State:
     """Return a file of both formats in which a program that knows format 2 only has added rows, with longer text."""
     store = Steps({key: value for key, value in values.items() if not is_of_3(key)})
-    append(store, "wider rows")
+    appending.append(store, "wider rows")
     return {**values, **of_the_file(store.values)}
 
 
@@ -396,7 +392,7 @@ def check_failing(before: State, user: Act, cell: Cell, kind: Any, every: int) -
 @KIND
 @EACH_APPEND
 def test_an_append_that_fails(files, number, variant, kind):
-    check_failing(files[number], lambda store: append(store, variant), Cell("append", number), kind, every=9)
+    check_failing(files[number], lambda store: appending.append(store, variant), Cell("append", number), kind, every=9)
 
 
 @KIND
@@ -410,7 +406,7 @@ def test_other_changes_that_fail(files, monkeypatch, cell, kind):
 @EACH_APPEND
 def test_an_append_to_a_disk_that_is_full(files, number, variant):
     before, most = files[number], 0
-    for values in Memory().run(before, lambda store: append(store, variant)):
+    for values in Memory().run(before, lambda store: appending.append(store, variant)):
         most = max(most, sum(map(len, values.values())))
     sizes = some(range(sum(map(len, before.values())), most + 200, 100), 20)
     refused = 0
@@ -418,7 +414,7 @@ def test_an_append_to_a_disk_that_is_full(files, number, variant):
         store = Steps(before)
         store.room = room
         try:
-            append(store, variant)
+            appending.append(store, variant)
         except StoreFullError as error:
             if hasattr(error, "__notes__"):  # new chunks have the space of the consolidated document, which is hidden
                 assert appending.is_marked(variant, 3 if number == "both" else number)
@@ -462,7 +458,7 @@ def test_a_write_that_failed_is_repeated_with_the_same_io_and_killed(files, numb
     """If the first one is in the file in spite of its error, the second is refused: it would undo what it found."""
     before, cases = files[number], 0
     store = Steps(before)
-    append(store, variant)
+    appending.append(store, variant)
     after = Memory().said(store.values, None)
     for at in some(range(1, len(store.log) + 1), 9):
         store = Steps(before, at, kind)
@@ -470,7 +466,7 @@ def test_a_write_that_failed_is_repeated_with_the_same_io_and_killed(files, numb
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
-                append(store, variant, write=twice)
+                appending.append(store, variant, write=twice)
             except (StoreError, KeyboardInterrupt):  # also from a value that is written early
                 is_refused = True
         if twice.between is None:
