@@ -145,12 +145,11 @@ def check_append(place: Memory, before: State, variant: str, number: Any, **opti
     user = "hidden rewrite" if appending.is_marked(variant, 3 if number == "both" else number) else "append"
     overwrites = VALUES if variant == "values" else None
     cell = Cell(user, number)
+
     def act(store: Any) -> None:
         appending.append(store, variant)
 
     return check_killed(place, before, act, cell, overwrites=overwrites, **options)
-        place, before, lambda store: appending.append(store, variant), cell, overwrites=overwrites, **options
-    )
 
 
 def without_documents(values: State) -> State:
