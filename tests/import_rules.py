@@ -35,7 +35,7 @@ PACKAGES: dict[str, frozenset[str]] = {
         "execution": "arrays stores model progress",
         "files": "arrays formats stores model",
         "arrays": "oldfiles formats stores model",
-        "oldfiles": "",
+        "oldfiles": "model",
         "formats": "model",
         "stores": "model",
         "dataio": "formats",

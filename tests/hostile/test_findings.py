@@ -1,5 +1,6 @@
 """What spoiled files have brought to light, each in its smallest form: another error, a crash, or no end."""
 
+import base64
 import json
 import shutil
 import warnings
@@ -20,7 +21,7 @@ from hdmf_zarr_backend.arrays.crc32c import CRC32C
 from hdmf_zarr_backend.builders.schema import ContainerError
 from hdmf_zarr_backend.cli.main import main
 from hdmf_zarr_backend.comparison import compare
-from hdmf_zarr_backend.errors import ChunkError, LimitError, StoreError, UsageError, ZarrBackendError
+from hdmf_zarr_backend.errors import ChunkError, LimitError, MetadataError, StoreError, UsageError, ZarrBackendError
 from hdmf_zarr_backend.options import ReadOptions, WriteOptions
 from tests import trees
 from tests.documents import change_attributes
@@ -89,6 +90,49 @@ def test_a_length_that_so_few_bytes_cannot_have_is_damage_and_no_matter_of_limit
     files["texts/0"] = chunk
     with ZarrIO(files) as io, pytest.raises(ChunkError, match=r"cannot (become|have)"):
         io.read_builder()["texts"].data[0]
+
+
+def _of_text(chunk: bytes = b"", attributes: Any = None, **document: Any) -> Files:
+    known = {"shape": [4], "chunks": [2], "dtype": "<U2", "filters": None, "compressor": None, "fill_value": None,
+             "order": "C", "zarr_format": 2}  # fmt: skip
+    parts = {".zgroup": {"zarr_format": 2}, "x/.zarray": known | document, "x/.zattrs": attributes or {}}
+    files = {key: json.dumps(part).encode() for key, part in parts.items()}
+    return files | ({"x/" + ".".join("0" * len(document.get("shape", [4]))): chunk} if chunk else {})
+
+
+_BEYOND = np.array([0x61, 0x110000], "<u4").tobytes()
+"""Two characters, of which Unicode does not have the second."""
+
+_ROW: Any = [["n", "<i4"], ["text", [["inner", "<U2", [2]]]]]
+_LARGE = np.pad(np.frombuffer(_BEYOND, "<u4"), (0, 2**20 - 2))
+
+
+@pytest.mark.parametrize("files", [
+    _of_text(2 * _BEYOND),
+    _of_text(np.frombuffer(2 * _BEYOND, "<u4").byteswap().tobytes(), dtype=">U2"),
+    _of_text(2 * (b"1234" + 2 * _BEYOND), dtype=_ROW),
+    _of_text(2 * _BEYOND, filters=[{"id": "delta", "dtype": "<u4"}]),
+    _of_text(b"\2\0\0\0" + 2 * (b"\x08\0\0\0" + _BEYOND), dtype="|O",
+             filters=[{"id": "vlen-array", "dtype": "<U2"}]),
+    _of_text(2 * (b"1234" + _BEYOND), dtype="|O", chunks=[2, 2], shape=[4, 2],
+             filters=[{"id": "struct", "fields": [["n", "<i4", "number"], ["text", "<U2", "text"]]}]),
+    _of_text(numcodecs.Blosc().encode(_LARGE), compressor=numcodecs.Blosc().get_config(), chunks=[2**19],
+             shape=[2**20]),
+    _of_text(fill_value=base64.b64encode(b"1234" + 2 * _BEYOND).decode(), dtype=_ROW),
+])  # fmt: skip
+def test_a_character_beyond_unicode_is_damage(files):
+    """NumPy makes an invalid text of it, which ends in `SystemError` where a message quotes it."""
+    for key in (0, slice(None), slice(1)):
+        with ZarrIO(files) as io, pytest.raises((ChunkError, MetadataError), match="Unicode does not have"):
+            io.read_builder()["x"].data[key]
+
+
+def test_an_attribute_of_a_character_beyond_unicode_is_damage():
+    remark = {"dtype": "<U2", "shape": [1], "base64": True}
+    coded = base64.b64encode(_BEYOND).decode()
+    files = _of_text(attributes={"a": coded, "_hdmf": {"attributes": {"a": remark}}})
+    with ZarrIO(files) as io, pytest.raises(MetadataError, match="Unicode does not have"):
+        io.read_builder()["x"].attributes["a"]
 
 
 # ---- sizes ----------------------------------------------------------------------------------------------------------

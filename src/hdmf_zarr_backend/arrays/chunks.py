@@ -200,6 +200,7 @@ class ChunkReader:
             try:
                 if not self._read_range(flat, first * (flat.size // shape[0]), index, stored):
                     return False
+                self.codec.check(read, functools.partial(self._named, index))
             except ChunkError as error:
                 raise self._explained(error) from error.__cause__
         if target is None:

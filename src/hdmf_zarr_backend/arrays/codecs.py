@@ -43,6 +43,7 @@ from hdmf_zarr_backend.errors import (
     ValueRefusedError,
 )
 from hdmf_zarr_backend.formats.dtypes import numpy_dtype
+from hdmf_zarr_backend.model.elements import check_characters
 from hdmf_zarr_backend.model.memo import Memo
 from hdmf_zarr_backend.model.stored import Order, StoredArray
 from hdmf_zarr_backend.oldfiles.pickles import UnsafePickleError, loads_data
@@ -399,6 +400,7 @@ class ChunkCodec:
         if compressor and compressor["id"] in OBJECT_CODECS:
             raise MetadataError(f"{compressor['id']!r} is not a compressor")
         self._has_count = bool(ids) and ids[0] in _VLEN
+        self._has_arrays = ids[:1] == ["vlen-array"]
         self._keeps_shape = self.is_object and not self._has_count  # JSON, MessagePack and pickles store the shape
 
     def encode(self, chunk: Array) -> bytes:
@@ -453,6 +455,13 @@ class ChunkCodec:
             return _raw(self._compressor.decode(frame, out))
         except DECODE_ERRORS as error:
             raise self._undecodable(error, frame.size, what()) from error
+
+    def check(self, values: Array, what: Callable[[], str]) -> None:
+        """Refuse values of `decode_blocks` that no complete chunk would decode to."""
+        try:
+            check_characters(values)
+        except ValueError as error:
+            raise self._undecodable(error, 0, what()) from error
 
     def decode(
         self,
@@ -514,7 +523,9 @@ class ChunkCodec:
             flat = _raw(buffer)
             if flat.size != nbytes:
                 raise ValueError(f"{flat.size} bytes instead of {nbytes}")
-            return flat.view(self.dtype).copy().reshape(shape, order=self.order)
+            values: Array = flat.view(self.dtype).copy().reshape(shape, order=self.order)
+            check_characters(values)
+            return values
         if out is None:
             out = np.empty(shape, self.dtype, order=self.order)
         flat = out.reshape(-1, order=self.order).view("u1")
@@ -523,6 +534,7 @@ class ChunkCodec:
             raise ValueError(f"{decoded.size} bytes instead of {flat.size}")
         if not np.may_share_memory(decoded, flat):
             flat[:] = decoded
+        check_characters(out)
         return out
 
     def _through(self, data: bytes, shape: tuple[int, ...], most: int) -> Any:
@@ -548,6 +560,9 @@ class ChunkCodec:
             raise ValueError(f"the filters decode to {type(objects).__name__}, not to objects")
         if self.dtype.names is not None and objects.dtype.names is None:
             raise ValueError(f"the filters decode to {objects.dtype}, not to rows")
+        if self._has_arrays:
+            for item in objects:
+                check_characters(item)
         if objects.dtype.names != self.dtype.names or objects.dtype.kind != self.dtype.kind:
             # hdmf-zarr pickled structured arrays and declared them as plain objects
             plain: Array = np.empty(objects.shape, dtype=object)

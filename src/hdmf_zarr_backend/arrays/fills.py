@@ -18,6 +18,7 @@ from hdmf_zarr_backend.errors import ChunkError, MetadataError, at
 from hdmf_zarr_backend.formats.dtypes import numpy_dtype
 from hdmf_zarr_backend.formats.lindi import external_of
 from hdmf_zarr_backend.formats.zarr3 import has_records
+from hdmf_zarr_backend.model.elements import check_characters
 from hdmf_zarr_backend.model.stored import StoredArray
 from hdmf_zarr_backend.stores.base import DOCUMENTS, Store
 
@@ -60,7 +61,9 @@ def fill_scalar(array: StoredArray, dtype: np.dtype[Any]) -> Any:
     try:
         if dtype.kind in "SV" and isinstance(value, str):
             raw = base64.standard_b64decode(value)
-            return np.frombuffer(raw.ljust(dtype.itemsize, b"\0")[: dtype.itemsize], dtype)[0]
+            values = np.frombuffer(raw.ljust(dtype.itemsize, b"\0")[: dtype.itemsize], dtype)
+            check_characters(values)
+            return values[0]
         if value == 0 and dtype.kind in "SUV":
             return np.zeros((), dtype)[()]  # zarr 2 declared 0 for everything
         return _number_fill(value, dtype)

@@ -21,6 +21,7 @@ from numcodecs import VLenUTF8
 from hdmf_zarr_backend.errors import ValueRefusedError
 from hdmf_zarr_backend.formats.lindi import CELLS
 from hdmf_zarr_backend.formats.zarr3_attributes import REFERENCE_3
+from hdmf_zarr_backend.model.elements import check_characters
 from hdmf_zarr_backend.stores.json_text import parse_fast
 
 Array = npt.NDArray[Any]
@@ -360,6 +361,7 @@ class StructRows:
         return self._cells(np.frombuffer(buf, self.dtype))
 
     def _cells(self, records: Array) -> Array:
+        check_characters(records)
         cells: Array = np.empty((len(records), len(self._fields)), dtype=object)
         for column, (name, dtype, kind) in enumerate(self._fields):
             stored = records[name] if kind == "number" else self._narrow(records, name, dtype)

@@ -28,6 +28,7 @@ from hdmf_zarr_backend.formats.dtypes import from_zarr_type, plain, zarr_type
 from hdmf_zarr_backend.formats.references import is_reference
 from hdmf_zarr_backend.formats.reserved import NCZARR_ATTR, NOTES, as_dict, escape, notes_of, visible
 from hdmf_zarr_backend.formats.zarr3_fills import json_float
+from hdmf_zarr_backend.model.elements import check_characters
 
 Reference: TypeAlias = Callable[[Any], "dict[str, Any] | None"]
 Resolve: TypeAlias = Callable[[dict[str, Any]], Any]
@@ -326,7 +327,9 @@ def _decode_array(value: Any, dtype: Any, remark: dict[str, Any]) -> Array:
 
 def _decode_typed(value: Any, dtype: np.dtype[Any], shape: tuple[int, ...], *, coded: bool) -> Array:
     if coded:
-        return np.frombuffer(base64.b64decode(value), dtype).reshape(shape).copy()
+        array = np.frombuffer(base64.b64decode(value), dtype).reshape(shape).copy()
+        check_characters(array)
+        return array
     leaves = list(_leaves(_numbers(value) if dtype.kind in "fc" else value))
     if dtype.itemsize * len(leaves) > _LARGEST:
         raise ValueError(f"{len(leaves)} elements of type {dtype} are more than an attribute holds")

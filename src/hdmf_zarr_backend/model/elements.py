@@ -1,13 +1,17 @@
 """`Element`, the type of the elements of a dataset, and `Reference`, a resolved reference; for all formats.
 
 `Element` uses the terms of HDF5, which has more types than Zarr. Equal data written in Zarr format 2, Zarr format 3 and
-HDF5 have equal elements. Which element an array has is in `formats.elements`. Standard library only.
+HDF5 have equal elements. Which element an array has is in `formats.elements`. `check_characters` holds for all types
+with text of fixed length.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
 
 from hdmf_zarr_backend.errors import printable
 
@@ -75,3 +79,19 @@ UTF8 = Element("text", encoding="utf-8")
 ASCII = Element("text", encoding="ascii")
 REFERENCE = Element("reference")
 REGION = Element("region")
+
+_LAST_CHARACTER = 0x10FFFF
+
+
+def check_characters(values: npt.NDArray[Any]) -> None:
+    """Raise `ValueError` if text of fixed length has a code that Unicode does not have.
+
+    NumPy takes these codes on trust, and makes of them a ``str`` that ends in `SystemError` where it is used.
+    """
+    dtype = values.dtype
+    for name in dtype.names or ():
+        check_characters(values[name])
+    if dtype.kind == "U" and values.size and dtype.itemsize:
+        codes = np.ravel(values, order="K").view(np.dtype("u4").newbyteorder(dtype.byteorder))
+        if codes.max() > _LAST_CHARACTER:
+            raise ValueError("a character that Unicode does not have")

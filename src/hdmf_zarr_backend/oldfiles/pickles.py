@@ -32,6 +32,8 @@ from typing import Any, Final, Literal, NamedTuple, NoReturn, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from hdmf_zarr_backend.model.elements import check_characters
+
 __all__ = ["UnsafePickleError", "loads_data"]
 
 Array = npt.NDArray[Any]
@@ -536,13 +538,11 @@ def _fill_subarrays(view: Array, values: list[Any]) -> None:
 
 def _check_bytes(array: Array) -> None:
     """Refuse bytes that NumPy takes on trust: a truth value that is neither 0 nor 1, a character beyond Unicode."""
-    dtype = array.dtype
-    if dtype.names is not None:
-        for name in dtype.names:
-            _check_bytes(array[name])
-    elif dtype.kind == "b" and np.any(array.view(np.uint8) > 1):
+    for name in array.dtype.names or ():
+        _check_bytes(array[name])
+    if array.dtype.kind == "b" and np.any(array.view(np.uint8) > 1):
         refuse("a truth value that is neither 0 nor 1", damaged=True)
-    elif dtype.kind == "U" and array.size and dtype.itemsize:
-        codes = np.ascontiguousarray(array).reshape(-1).view(np.dtype("u4").newbyteorder(dtype.byteorder))
-        if np.any(codes > 0x10FFFF):
-            refuse("a character that Unicode does not have", damaged=True)
+    try:
+        check_characters(array)
+    except ValueError as error:
+        raise UnsafePickleError(str(error), damaged=True) from error
