@@ -629,8 +629,7 @@ class JournalledChange(Change):
             copy_value(self._store, key, target)
 
     def _put_documents(self, documents: Root) -> None:
-        """Set documents, after all chunks are in the store."""
-        self._queue.drain()
+        """Set documents, all chunks being in the store."""
         for key, text in documents.items():
             if text is not None:
                 self._queue._set(key, text)
@@ -650,6 +649,7 @@ class JournalledChange(Change):
             documents = {key: text for key, text in self._documents.items() if key not in root}
             differing = self._record(documents, root=root)
             if self._records:
+                self._queue.drain()
                 self._put_documents(differing)
                 self._commit(root)
             self._is_over = True
