@@ -21,8 +21,8 @@ import numpy as np
 import pytest
 from hdmf.common import DynamicTable, ElementIdentifiers, VectorData, VectorIndex, get_manager
 
-from hdmf_zarr_backend import ZarrDataIO, ZarrIO, consolidate, convert, repair, upgrade
-from hdmf_zarr_backend.errors import StoreError, StoreFullError, StoreRefusedError
+from hdmf_zarr_backend import ZarrDataIO, ZarrIO, consolidate, convert, repair, upgrade, verify
+from hdmf_zarr_backend.errors import FormatsDifferWarning, StoreError, StoreFullError, StoreRefusedError
 from hdmf_zarr_backend.interop.nczarr import add_nczarr
 from hdmf_zarr_backend.stores import transaction
 from hdmf_zarr_backend.stores.base import Abilities
@@ -291,6 +291,13 @@ def check_new(place: Memory, cell: Cell, before: State, make: Act, *, every: int
     done = states_of[-1]
     if before and place.name in ("disk", "zip"):  # the old file stays until the new one has its name
         assert not [values for values in states_of if place.said(values, None) == "refused"]
+    elif before and cell.zarr_format != 3 and not isinstance(place, Disk):  # nothing is deleted after the first puts
+        for values in states_of[1:3]:
+            assert place.said(values, None) == place.said(before, None)
+            assert [(each.kind, each.is_repairable) for each in verify(place.reading(values)).problems] == [
+                ("incomplete", True)
+            ]
+            assert place.run(values, repair)[-1] == before
     cases = 0
     for values in some(states_of, every):
         for number in readers:
@@ -549,6 +556,19 @@ def test_an_undo_does_all_it_can_and_names_what_is_left():
     store.closed = "-"
     assert "undone" in repair(store).done[0]
     assert of_the_file(store.values) == before
+
+
+def test_a_warning_that_format_3_is_out_of_date_says_that_it_could_not_be_undone(files, monkeypatch):
+    monkeypatch.setattr(transaction, "BATCH_BYTES", 1)
+    before = with_other_rows(files["both"])
+    before["table/objects/0"] = before["table/objects/0"][:5]
+    consolidated(first := Steps(before))
+    assert first.log[-1] == (JOURNAL, None)
+    store = Steps(before, len(first.log), "gone")
+    with pytest.warns(FormatsDifferWarning, match="could not be in format 3 .* cut short.* could not be undone"):
+        consolidated(store)
+    assert JOURNAL in store.values
+    assert of_the_file(first.values) == {key: store.values[key] for key in of_the_file(first.values)}
 
 
 # ---- all steps ------------------------------------------------------------------------------------------------------

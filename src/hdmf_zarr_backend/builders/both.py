@@ -277,12 +277,12 @@ def make_alike(writer: Writer, parsed: ParsedFile, options: WriteOptions = DEFAU
     try:
         derive_all(writer, parsed, options)
     except _UNFIT as error:
-        warn(
+        what = (
             f"{writer.store.location}: the change is written in Zarr format 2, and could not be in format 3 "
-            f"({error}); `zarrio repair` updates format 3",
-            FormatsDifferWarning,
-            stacklevel=4,
+            f"({error}); `zarrio repair` updates format 3"
         )
+        notes = getattr(error, "__notes__", [])  # that it could not be undone
+        warn(". ".join([what, *notes]), FormatsDifferWarning, stacklevel=4)
 
 
 def check_derivable(store: Store, state: both.State | None) -> None:

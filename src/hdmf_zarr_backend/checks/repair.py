@@ -173,14 +173,14 @@ def repair(
     """Repair what can be repaired without loss.
 
     An interrupted change is completed if it was recorded completely, otherwise it is undone. Missing documents, and
-    scalars whose chunk is missing or damaged, are restored from the consolidated document if it has them. If that
-    document is wrong in another way, a new one is written. In a file of both formats, format 3 is made equal to format
-    2, unless a program has changed only format 3; of values that differ, those of format 2 are kept.
+    scalars whose chunk is missing or damaged, are restored from the consolidated document if it has them; so are those
+    of the root where the writer of a new file died before it deleted anything. If that document is wrong in another
+    way, a new one is written. In a file of both formats, format 3 is made equal to format 2, unless a program has
+    changed only format 3; of values that differ, those of format 2 are kept.
 
     No chunk and no document of a node is deleted except those of an interrupted change; nor is a new file that a writer
-    did not finish. While something is missing or
-    damaged that cannot be restored, the consolidated document is not changed, since it may be the only good copy. The
-    same applies to its copy of a scalar whose chunk differs.
+    did not finish. While something is missing or damaged that cannot be restored, the consolidated document is not
+    changed, since it may be the only good copy. The same applies to its copy of a scalar whose chunk differs.
 
     Parameters
     ----------
@@ -285,13 +285,14 @@ def _checked(store: Store, *, is_own_change: bool = False) -> tuple[Structure | 
 def _write_back(store: Store, structure: Structure, change: Change, repairs: Repairs) -> bool:
     """Restore what only the consolidated document has; return whether there was anything.
 
-    A chunk that does not decode is replaced. A document is not: on some disks two names can be one file.
+    A chunk that does not decode is replaced. A document is not, since on some disks two names can be one file, except
+    those of the root with which a new file has begun.
     """
-    if any(problem.kind in ("incomplete", "limit") for problem in repairs.left):
+    if any(problem.kind in ("incomplete", "limit") and not problem.is_repairable for problem in repairs.left):
         return False
     copies = structure.only_copies
     store.check_inside(copies, [])
-    there = store.get_many(key for key in copies if split(key)[1] in DOCUMENTS)
+    there = store.get_many(key for key in copies if split(key)[0] and split(key)[1] in DOCUMENTS)
     written = {key: data for key, data in copies.items() if key not in there}
     for key, data in written.items():
         change.put(key, data)

@@ -37,7 +37,7 @@ from hdmf_zarr_backend.files.parser import (
 )
 from hdmf_zarr_backend.formats import both, registry, zarr2, zarr3
 from hdmf_zarr_backend.formats.inlined import INLINE_KEY, inlined_chunks
-from hdmf_zarr_backend.formats.reserved import WRITING, notes_of
+from hdmf_zarr_backend.formats.reserved import WRITING, as_dict, notes_of
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, absolute, split
 from hdmf_zarr_backend.model.stored import DEFAULT_PREFIX, is_small_number
 from hdmf_zarr_backend.stores.base import Store, is_outside
@@ -313,7 +313,9 @@ class _Check:
         for found in _Comparison(consolidated, documents, self._damaged).differences():
             self._add_difference(found)
             if found.is_good:
-                self._copies[found.key] = consolidated[found.key]
+                self._copies[found.key] = consolidated.get(found.key, {})
+            if found.kind == "incomplete":
+                documents[found.key] = self._copies[found.key]
 
     def _compare_inlined(self, hierarchy: Hierarchy) -> None:
         other = [found for found in self._differences if not found.is_good]
@@ -462,11 +464,23 @@ class _Comparison:
             default: Any = {} if split(key)[1] == zarr2.ATTRIBUTES else None  # a missing document means no attributes
             if _is_same(self._documents.get(key, default), self._consolidated.get(key, default)):
                 continue
-            if key in self._documents:
+            if key in self._begun:
+                message = (
+                    f"{key!r} is that of a file that is being written, but the consolidated document is the old one"
+                )
+                yield _Difference(key, split(key)[0], "incomplete", message, is_good=True)
+            elif key in self._documents:
                 what = "differs from its copy in" if key in self._consolidated else "is not in"
                 yield _stale(key, f"{key!r} {what} the consolidated document")
             else:
                 yield self._only_copy(key)
+
+    @cached_property
+    def _begun(self) -> Collection[str]:
+        """The documents of the root with which a new file begins: the consolidated one is whole until it is deleted."""
+        both_of = (as_dict(documents.get(zarr2.ATTRIBUTES)) for documents in (self._documents, self._consolidated))
+        is_marked, was_marked = (WRITING in notes_of(attributes) for attributes in both_of)
+        return {zarr2.ATTRIBUTES} | ({zarr2.GROUP} & self._consolidated.keys()) if is_marked and not was_marked else ()
 
     def _only_copy(self, key: str) -> _Difference:
         """Return the difference for a document that only the consolidated one has."""
