@@ -26,6 +26,7 @@ import os
 import re
 import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any, TypeAlias
 
@@ -50,7 +51,7 @@ LAST_RECORD = f"{JOURNAL}.commit"
 """The key of the record that is set right before the commit."""
 
 VERSION = 2
-"""Version of the format of the records. Version 1, of earlier versions of this package, is read."""
+"""Version of the format of the records."""
 
 Root: TypeAlias = Mapping[str, bytes | None]
 """Documents of the root in an order that matters, None for one that is deleted."""
@@ -58,11 +59,9 @@ Root: TypeAlias = Mapping[str, bytes | None]
 FAILURES = (ZarrBackendError, OSError)
 """The errors of stores."""
 
-_ROOT_OF_1 = (".zmetadata", ".zattrs", "zarr.json")
 _ID = re.compile(r"[0-9A-Za-z]{1,64}")
 _PIECE_BYTES = 8 * 2**20
 _SHOWN = 5
-_DAMAGE = (ValueError, KeyError, TypeError, AttributeError)
 
 
 def record_key(number: int) -> str:
@@ -125,29 +124,31 @@ class Record:
         return dump(head | {name: value for name, value in optional.items() if value}) + b"\n" + values
 
     @classmethod
-    def decode(cls, text: bytes, location: str) -> Record:
-        """Return the record of ``text``; MetadataError if it is damaged, or names keys that are not allowed."""
-        try:
-            head, values = _head_and_values(text)
+    def decode(cls, text: bytes | None, location: str) -> Record | None:
+        """Return the record of ``text``; None without one, and for one that is cut off, since nothing followed it.
+
+        MetadataError if it is damaged, or names keys that are not allowed.
+        """
+        with _damage_named(location):
+            parts = None if text is None else _parts(text, "old")
+            if parts is None:
+                return None
+            head, values = parts
             root = _checked_keys(head.get("root", []))
-            if head["version"] == 1:
-                root = [key for key in _ROOT_OF_1 if key in (*head["old"], *head["absent"])]
             if any("/" in key for key in root):
                 raise ValueError("it takes a key of a node for a document of the root")
             return cls(
                 head["id"],
                 Holder.of(head["holder"]),
-                _cut(values, head["old"], head["crc32"]),
+                values,
                 _checked_keys(head["absent"]),
                 _checked_keys(head["below"]),
                 _checked_numbers(head.get("aside", {})),
                 _checked_numbers(head.get("late", {})),
                 root,
-                _digests(head.get("hides") or _mark_of_1(head.get("mark"))),
+                _digests(head.get("hides", {})),
                 bool(head.get("durable")),
             )
-        except _DAMAGE as error:
-            raise _damaged(error, location) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,33 +167,28 @@ class LastRecord:
     def encode(self) -> bytes:
         """Return the bytes of the record."""
         values = b"".join(value for value in self.root.values() if value is not None)
-        root = {key: None if value is None else len(value) for key, value in self.root.items()}
         head = {
             "version": VERSION,
             "id": self.id,
             "final": dict(self.final),
-            "root": root,
+            "root": {key: None if value is None else len(value) for key, value in self.root.items()},
             "delete": self.delete,
             "crc32": zlib.crc32(values),
         }
         return dump(head) + b"\n" + values
 
     @classmethod
-    def decode(cls, text: bytes, location: str) -> LastRecord:
-        """Return the record of ``text``; MetadataError if it is damaged, or names keys that are not allowed."""
-        try:
-            head, values = _head_and_values(text)
-            final, stated = _digests(head["final"]), dict(head.get("root", {}))
-            if head["version"] == 1:  # all documents had to be set; those that are gone were deleted after them
-                stated = {key: None for key, wanted in final.items() if wanted is None}
-                final = {key: wanted for key, wanted in final.items() if wanted is not None} or final
-            _checked_keys([*final, *stated])
-            sizes = {key: size for key, size in stated.items() if size is not None}
-            texts = _cut(values, sizes, head.get("crc32", zlib.crc32(b"")))
-            root = {key: texts.get(key) for key in stated}
+    def decode(cls, text: bytes | None, location: str) -> LastRecord | None:
+        """Return the record of ``text``, as `Record.decode` does."""
+        with _damage_named(location):
+            parts = None if text is None else _parts(text, "root")
+            if parts is None:
+                return None
+            head, texts = parts
+            final = _digests(head["final"])
+            _checked_keys([*final, *head["root"]])
+            root = {key: texts.get(key) for key in head["root"]}
             return cls(head["id"], final, root, _checked_keys(head["delete"]))
-        except _DAMAGE as error:
-            raise _damaged(error, location) from error
 
     def is_committed(self, store: Store) -> bool:
         """Return whether the commit is in the store: then readers see the change."""
@@ -200,45 +196,53 @@ class LastRecord:
         return all(digest(stored.get(key)) == wanted for key, wanted in self.final.items())
 
 
-def _damaged(error: Exception, location: str) -> MetadataError:
-    return MetadataError(
-        f"the journal {JOURNAL!r} of an interrupted change cannot be understood ({error})",
-        store=location,
-        remedy="Export what can be read to a new file: it is as before the change, except values that were assigned to "
-        "existing arrays.",
-    )
+@contextmanager
+def _damage_named(location: str) -> Iterator[None]:
+    try:
+        yield
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise MetadataError(
+            f"the journal {JOURNAL!r} of an interrupted change cannot be understood ({error})",
+            store=location,
+            remedy="Export what can be read to a new file: it is as before the change, except values that were "
+            "assigned to existing arrays.",
+        ) from error
 
 
-def is_cut_off(text: bytes) -> bool:
-    """Return whether a record ends too early: a power cut has left a part of it, and nothing that it was put before."""
+def _parts(text: bytes, sizes: str) -> tuple[Any, dict[str, bytes]] | None:
+    """Return the head of a record and its values, whose sizes are in a part of the head; None if it is cut off."""
     line, end, values = text.partition(b"\n")
     try:
         head = parse_fast(line)
-        sizes = (head.get("old") or head.get("root") or {}).values()
-        return head["version"] in (1, VERSION) and len(values) < sum(size or 0 for size in sizes)
-    except _DAMAGE:
-        return not end
-
-
-def _head_and_values(text: bytes) -> tuple[Any, bytes]:
-    line, _, values = text.partition(b"\n")
-    head = parse_fast(line)
-    if head["version"] not in (1, VERSION):
+    except ValueError:
+        if not end:
+            return None
+        raise
+    if head["version"] == 1:
+        head = _of_version_1(head)
+    elif head["version"] != VERSION:
         raise ValueError(f"it is of version {head['version']}, and this package reads 1 and {VERSION}")
     if not _ID.fullmatch(head["id"]):
         raise ValueError(f"{head['id']!r} is not the id of a change")
-    return head, values
+    lengths = _checked_numbers({key: size for key, size in head[sizes].items() if size is not None})
+    ends = list(itertools.accumulate(lengths.values(), initial=0))
+    if len(values) < ends[-1]:
+        return None
+    if len(values) > ends[-1] or zlib.crc32(values) != head["crc32"]:
+        raise ValueError("its values are damaged")
+    return head, {key: values[slice(*part)] for key, part in zip(lengths, itertools.pairwise(ends), strict=True)}
 
 
-def _cut(values: bytes, lengths: Any, crc32: int) -> dict[str, bytes]:
-    """Return the values of keys, which follow each other."""
-    found, start = {}, 0
-    for key, length in _checked_numbers(lengths).items():
-        found[key] = values[start : start + length]
-        start += length
-    if start != len(values) or zlib.crc32(values) != crc32:
-        raise ValueError("it is cut off, or its values are damaged")
-    return found
+def _of_version_1(head: Any) -> Any:
+    """Return the head of a record of version 1, of earlier versions of this package, as one of the present version."""
+    if "final" in head:  # all documents had to be set; those that are gone were deleted after them
+        gone = {key: None for key, wanted in head["final"].items() if wanted is None}
+        final = {key: wanted for key, wanted in head["final"].items() if wanted is not None}
+        return {**head, "final": final or gone, "root": gone, "crc32": 0}
+    root = [key for key in (".zmetadata", ".zattrs", "zarr.json") if key in (*head["old"], *head["absent"])]
+    mark = head.get("mark") or {"documents": {}, "hidden": []}
+    hides = {key: digest(text.encode()) for key, text in mark["documents"].items()}
+    return {**head, "root": root, "hides": hides | dict.fromkeys(mark["hidden"])}
 
 
 def _checked_keys(stored: Any) -> list[str]:
@@ -264,13 +268,6 @@ def _digests(stored: Any) -> dict[str, str | None]:
     return dict(stored)
 
 
-def _mark_of_1(stored: Any) -> dict[str, str | None]:
-    """Return the digests of the mark in a record of version 1, None for the documents that it takes away."""
-    mark = stored or {"documents": {}, "hidden": []}
-    digests = {key: digest(text.encode()) for key, text in mark["documents"].items()}
-    return digests | dict.fromkeys(_checked_keys(mark["hidden"]))
-
-
 # ---- steps that a writer and a recovery share -----------------------------------------------------------------------
 
 
@@ -283,34 +280,21 @@ def set_root(store: Store, root: Root) -> None:
             store._set(key, text)
 
 
-def set_mark(store: Store, mark: Root) -> None:
-    """Make readers refuse a file, before the documents are deleted that they would use instead."""
-    set_root(store, {key: text for key, text in mark.items() if text is not None})
-    store.sync()
-    set_root(store, {key: None for key, text in mark.items() if text is None})
-    store.sync()
-
-
 def copy_value(store: Store, source: str, target: str) -> None:
     """Copy the value of a key, if it exists, to another key; piece by piece if the store can stream."""
     pieces = _pieces(store, source)
     first = next(pieces, None)
-    if first is None:
-        return
-    if not store.streams_values:
-        store._set(target, first)
-        return
-    with store._stream(target) as write:
-        for piece in itertools.chain([first], pieces):
-            write(piece)
+    if first is not None:
+        with store._stream(target) as write:
+            for piece in itertools.chain([first], pieces):
+                write(piece)
 
 
 def _pieces(store: Store, key: str) -> Iterator[bytes]:
     """Yield the value of a key, if it exists, in pieces; as one if the store cannot stream."""
     if not store.streams_values:
         value = store.get(key)
-        if value is not None:
-            yield value
+        yield from () if value is None else (value,)
         return
     start, piece = 0, store.get_range(key, 0, _PIECE_BYTES + 1)
     while piece is not None:
@@ -335,6 +319,11 @@ def remove_journal(store: Store, records: int, aside: Iterable[str]) -> None:
     store._delete([LAST_RECORD])
 
 
+def delete_leftovers(store: Store) -> None:
+    """Delete what a writer has left that died while it deleted its journal; a server has a last record at the most."""
+    store._delete_unfinished([""], JOURNAL)
+
+
 def warn_of_journal(store: Store, what: str) -> None:
     """Warn of a change that was or is interrupted."""
     warn(f"{store.location}: {what}", JournalWarning, stacklevel=4)
@@ -344,11 +333,9 @@ def warn_of_journal(store: Store, what: str) -> None:
 
 
 def pending(store: Store) -> Record | None:
-    """Return the first record of the journal of a file, None without a journal; MetadataError if it is damaged."""
-    if not store.abilities.consolidates:
-        return None
-    text = store.unwrapped.get(JOURNAL)
-    return None if text is None else Record.decode(text, store.location)
+    """Return the first record of the journal of a file; None without one, and if it is cut off."""
+    text = store.unwrapped.get(JOURNAL) if store.abilities.consolidates else None
+    return Record.decode(text, store.location)
 
 
 def recover(store: Store) -> str | None:
@@ -360,10 +347,10 @@ def recover(store: Store) -> str | None:
     text = unwrapped.get(JOURNAL) if unwrapped.abilities.consolidates else None
     if text is None:
         return None
-    if is_cut_off(text):
+    first, is_durable = Record.decode(text, store.location), unwrapped.is_durable
+    if first is None:
         remove_journal(unwrapped, 1, [])
         return "the journal of an interrupted change was cut off, as by a power cut, and was removed"
-    first, is_durable = Record.decode(text, store.location), unwrapped.is_durable
     unwrapped.is_durable = is_durable or first.durable
     try:
         done = _recover(unwrapped, first.id)
@@ -403,7 +390,7 @@ def _recover(store: Store, change: str) -> str:
     store.sync()
     store._delete_unfinished(folders)
     remove_journal(store, records, aside)
-    store._delete_unfinished([""], JOURNAL)
+    delete_leftovers(store)
     return done
 
 
@@ -460,27 +447,22 @@ def warn_of_pending(store: Store, *, only_dead: bool = False) -> None:
 
 def _records(store: Store, change: str) -> Iterator[Record]:
     """Yield the records of a change one by one, since together they may be larger than memory."""
-    number = 0
-    while (text := store.get(record_key(number))) is not None and not is_cut_off(text):
-        record = Record.decode(text, store.location)
-        if record.id != change:
-            return  # it belongs to an earlier change, whose journal was not removed completely
+    for number in itertools.count():
+        record = Record.decode(store.get(record_key(number)), store.location)
+        if record is None or record.id != change:  # of an earlier change, whose journal was not removed completely
+            return
         keys = [*record.old, *record.absent, *record.aside, *record.late, *record.root]
         store.check_inside(keys, [*record.below, *record.aside_keys()])  # which may be no links to other files either
         yield record
-        number += 1
 
 
 def _last_record(store: Store, change: str) -> LastRecord | None:
     """Return the record that was set right before the commit of a change, None if it does not exist."""
-    text = store.get(LAST_RECORD)
-    if text is None or is_cut_off(text):
+    last = LastRecord.decode(store.get(LAST_RECORD), store.location)
+    if last is None or last.id != change:
         return None
-    found = LastRecord.decode(text, store.location)
-    if found.id != change:
-        return None
-    store.check_inside([*found.final, *found.root, *found.delete], [])
-    return found
+    store.check_inside([*last.final, *last.root, *last.delete], [])
+    return last
 
 
 class _Steps:

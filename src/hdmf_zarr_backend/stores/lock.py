@@ -2,16 +2,13 @@
 
 The lock depends on the store:
 
-- `FileLock`, for a local file: a lock of the system on the file ``.NAME.lock`` beside it, which the system frees when
-  its holder dies. The content names the holder, for the error of the second writer. If the file system has no locks
-  (some network file systems), the content decides: a holder counts as alive unless it is a process of this machine that
-  has ended. If the folder cannot be written, the file itself is locked, and the holder is not named.
+- `FileLock`, for a local file: a lock of the system on the file ``.NAME.lock`` beside it, whose content names the
+  holder. If the file system has no locks (some network file systems), the content decides: a holder counts as alive
+  unless it is a process of this machine that has ended. If the folder cannot be written, the file itself is locked.
 - `KeyLock`, for an object store: the key ``.NAME.lock`` beside the file, set only if it is absent (RFC 9110, section
   13.1.2: ``If-None-Match: *``), and read again before each commit. That of a dead writer stays until a user breaks it:
   no server can say whether the holder is alive, and none can replace exactly the value that was read.
 - `ProcessLock`, for any other store: a lock within this process.
-
-A session of Icechunk needs no lock: of two sessions with conflicting changes, the second cannot commit.
 """
 
 from __future__ import annotations
@@ -27,7 +24,7 @@ import threading
 import uuid
 import weakref
 from abc import ABC, abstractmethod
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from dataclasses import asdict, astuple, dataclass
 from datetime import UTC, datetime
 from itertools import takewhile
@@ -51,14 +48,12 @@ from hdmf_zarr_backend.stores.files import NO_LINKS, READING, check_link, close_
 from hdmf_zarr_backend.stores.locations import inside_of, split_location
 from hdmf_zarr_backend.stores.opening import open_neighbour
 
-_BREAK = "If it is gone for certain, run `zarrio repair --break-lock`, or pass break_lock=True."
 _NO_LOCKS = (errno.ENOSYS, errno.ENOTSUP, errno.ENOLCK, errno.EINVAL)
 _NOT_WRITABLE = (errno.EACCES, errno.EPERM, errno.EROFS)
 _RECORD_BYTES = 4096
 _TRIES = 10
 _LONGEST_NAME = 200
 _SHORT_NAME = 40
-_LOCK_FILE = os.O_RDWR | os.O_CREAT | NO_LINKS
 _UNREADABLE = (ValueError, KeyError, TypeError)
 
 
@@ -108,23 +103,23 @@ def locked_error(holder: Holder | None, location: str, *, is_mine: bool | None =
     end with its process.
     """
     problem = f"another writer has this file open: {holder or 'a process that has left no name'}"
-    is_here = holder is not None and holder.is_here()
+    ends = holder is not None and holder.is_here() and is_mine is None
     if holder is not None and holder.is_gone():
         problem += "; that process has ended"
         remedy = "Take it over with `zarrio repair --break-lock`, or with break_lock=True."
-    elif is_mine or (is_mine is None and holder is not None and is_here and holder.pid == os.getpid()):
+    elif is_mine or (ends and holder is not None and holder.pid == os.getpid()):
         remedy = "That is this process: close the other io first."
     else:
-        ends = is_here and is_mine is None
-        remedy = "Wait until it has closed the file, or end it." + ("" if ends else f" {_BREAK}")
+        remedy = "Wait until it has closed the file, or end it."
+        if not ends:
+            remedy += " If it is gone for certain, run `zarrio repair --break-lock`, or pass break_lock=True."
     return StoreLockedError(problem, store=location, remedy=remedy)
 
 
 class WriterLock(ABC):
-    """The lock of the file at ``location``, held from its creation until it is released or its ``with`` block ends.
+    """The lock of the file at ``location``, held until it is released, its ``with`` block ends, or it is collected.
 
-    It belongs to this process: a fork does not hold it, and cannot release it. A lock that is collected as garbage is
-    released.
+    It belongs to this process: a fork does not hold it, and cannot release it.
     """
 
     def __init__(self, location: str) -> None:
@@ -145,13 +140,19 @@ class WriterLock(ABC):
     def check(self) -> None:
         """Make sure that the lock is still held; called immediately before each commit, and before the first put."""
         if self.is_held:
-            return
-        forked = self._pid != os.getpid()
-        raise StoreLockedError(
-            f"this was opened by process {self._pid}, before a fork" if forked else "this file is closed",
-            store=self.location,
-            remedy="Open the file in the process that writes it." if forked else "Open the file again.",
-        )
+            how, remedy = self._broken() or ("", "")
+            problem = f"the lock of this writer was broken: {how}" if how else ""
+        elif self._pid != os.getpid():
+            problem = f"this was opened by process {self._pid}, before a fork"
+            remedy = "Open the file in the process that writes it."
+        else:
+            problem, remedy = "this file is closed", "Open the file again."
+        if problem:
+            raise StoreLockedError(problem, store=self.location, remedy=remedy)
+
+    def _broken(self) -> tuple[str, str] | None:
+        """Return how the lock was broken and what to do then; None if it is still held."""
+        return None
 
     def __enter__(self) -> Self:
         return self
@@ -227,8 +228,7 @@ class FileLock(WriterLock):
 
     Missing folders above it are created; those that stay empty are removed at the end. ``follows`` is true if an
     earlier writer died; an old file that it had moved aside is moved back. Its new file is deleted if this writer
-    replaces it; otherwise the lock file stays, so that a later writer knows that nobody is writing that file. A
-    StoreRefusedError means that the user may not write there, or that the lock file was not created by this package.
+    replaces it; otherwise the lock file stays, so that a later writer knows that nobody is writing that file.
     """
 
     def __init__(self, target: str, *, break_lock: bool = False, replaces: bool = False) -> None:
@@ -263,28 +263,23 @@ class FileLock(WriterLock):
             self._remove_folders()
             raise
 
-    def check(self) -> None:
-        """Make sure that the lock is still held, and its file was not deleted; raises the errors of `WriterLock`."""
-        super().check()
+    def _broken(self) -> tuple[str, str] | None:
         with os_errors(self.location, "locked"):
-            is_intact = not self._is_file or _is_at(self._descriptor, self._path)
-        if not is_intact:
-            raise StoreLockedError(
-                "the lock of this writer was broken: its file is gone",
-                store=self.location,
-                remedy="Another writer may have the file open now. Open it again.",
-            )
+            if not self._is_file or _is_at(self._descriptor, self._path):
+                return None
+        return "its file is gone", "Another writer may have the file open now. Open it again."
 
     def _acquire(self, *, break_lock: bool) -> None:
         for _ in range(_TRIES):
             existed = self._exists()
-            with ExitStack() as opened:
-                descriptor, self._is_file = self._open()
-                opened.callback(os.close, descriptor)
+            descriptor, self._is_file = self._open()
+            try:
                 if self._locks(descriptor, break_lock=break_lock, existed=existed):
                     self._descriptor = descriptor
-                    opened.pop_all()
                     return
+            finally:
+                if self._descriptor < 0:
+                    os.close(descriptor)
         raise locked_error(None, self.location)
 
     def _locks(self, descriptor: int, *, break_lock: bool, existed: bool) -> bool:
@@ -309,18 +304,16 @@ class FileLock(WriterLock):
 
     def _exists(self) -> bool:
         """Return whether the lock file exists; refuse a symbolic link, a pipe, a device or a folder in its place."""
-        try:
-            is_plain = stat.S_ISREG(os.lstat(self._path).st_mode)
-        except FileNotFoundError:
-            return False
-        if not is_plain:
-            raise self._foreign("is not a regular file")
-        return True
+        with suppress(FileNotFoundError):
+            if not stat.S_ISREG(os.lstat(self._path).st_mode):
+                raise self._foreign("is not a regular file")
+            return True
+        return False
 
     def _open(self) -> tuple[int, bool]:
         """Open the file that is locked; return its descriptor, and whether it is a lock file."""
         try:
-            return os.open(self._path, _LOCK_FILE, 0o666), True
+            return os.open(self._path, os.O_RDWR | os.O_CREAT | NO_LINKS, 0o666), True
         except OSError as error:
             if error.errno not in _NOT_WRITABLE or not os.path.lexists(self.location) or sys.platform == "win32":
                 raise
@@ -422,10 +415,7 @@ class KeyLock(WriterLock):
                 # only this process knows for certain that the holder is alive
                 if break_lock and token not in _tokens:
                     self._delete(token)
-                    if self._create():
-                        token = self._token
-                    else:  # another writer was quicker
-                        token, holder = self._read()
+                    token, holder = (self._token, None) if self._create() else self._read()
                 if token != self._token:
                     raise locked_error(holder, location, is_mine=token in _tokens)
         except StoreError as error:
@@ -435,31 +425,24 @@ class KeyLock(WriterLock):
         if self._is_key:
             _tokens.add(self._token)
 
-    def check(self) -> None:
-        """Make sure that the lock is still held, by reading its key; raises the errors of `WriterLock`."""
-        super().check()
+    def _broken(self) -> tuple[str, str] | None:
         token, holder = self._read() if self._is_key else (self._token, None)
-        if token != self._token:
-            how = f"by {holder}" if holder is not None else "it was deleted"
-            raise StoreLockedError(
-                f"the lock of this writer was broken: {how}",
-                store=self.location,
-                remedy="Another writer has the file open now. Open it again when that writer is done.",
-            )
+        if token == self._token:
+            return None
+        how = "it was deleted" if holder is None else f"by {holder}"
+        return how, "Another writer has the file open now. Open it again when that writer is done."
 
     def _create(self) -> bool:
         """Set the key if it is absent; return False if another writer holds the lock."""
         record = {**asdict(Holder.here()), "token": self._token}
-        missing = "this kind of store cannot set a key only if it is absent"
-        was_set = None
+        was_set, missing = None, "this kind of store cannot set a key only if it is absent"
         try:
             was_set = self._store._create(self._key, json.dumps(record).encode())
         except StoreRefusedError as error:
             missing = str(error)
         if was_set is None:
             self._is_key = False
-            problem = f"a second writer of {self.location} cannot be kept away: {missing}"
-            warn(problem, UnlockedWarning, stacklevel=5)
+            warn(f"a second writer of {self.location} cannot be kept away: {missing}", UnlockedWarning, stacklevel=5)
             return True
         # after a lost answer the request is sent again, and finds the key that it set itself
         return was_set or self._read()[0] == self._token

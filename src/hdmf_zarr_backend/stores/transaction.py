@@ -51,11 +51,11 @@ from hdmf_zarr_backend.stores.journal import (
     Root,
     aside_key,
     copy_value,
+    delete_leftovers,
     digest,
     record_key,
     recover,
     remove_journal,
-    set_mark,
     set_root,
     warn_of_journal,
 )
@@ -207,7 +207,7 @@ def open_for_writing(
         writer.put_right(report)
         if writer.store.abilities.consolidates:  # what a writer has left that died while it deleted its journal
             writer.store._delete([LAST_RECORD])
-            writer.store._delete_unfinished([""], JOURNAL)
+            delete_leftovers(writer.store)
         yield writer
 
 
@@ -502,7 +502,9 @@ class JournalledChange(Change):
             self._queue.drain()
             self._writer.lock.check()  # as a commit: the mark takes the consolidated document away
             self._is_hidden = True
-            set_mark(self._store, mark)
+            for is_gone in (False, True):  # readers refuse it before the documents go that they would use instead
+                set_root(self._store, {key: text for key, text in mark.items() if (text is None) == is_gone})
+                self._store.sync()
             self._stored_root |= mark
             self._put_documents(differing)
 
@@ -608,7 +610,7 @@ class JournalledChange(Change):
         self._is_broken = True
         if not self._records:
             self._writer.lock.check()
-            self._store._delete_unfinished([""], JOURNAL)  # what a writer left that died with its journal
+            delete_leftovers(self._store)
         self._records += 1
         self._store._set(record_key(self._records - 1), record.encode())
         self._aside += record.aside_keys()
