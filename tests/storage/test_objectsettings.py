@@ -8,7 +8,7 @@ import pytest
 
 from hdmf_zarr_backend.errors import UsageError
 from hdmf_zarr_backend.stores import obstore as objectsettings
-from hdmf_zarr_backend.stores.obstore import _opened, object_settings
+from hdmf_zarr_backend.stores.obstore import ObjectStore, object_settings
 
 VARIABLES = (
     "AWS_ACCESS_KEY_ID", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3",
@@ -126,7 +126,7 @@ def test_an_account_that_the_url_names_too() -> None:
     url = "abfss://c@name.dfs.core.windows.net/a"
     settings = object_settings(url, {"account_name": "name", "account_key": "a2V5PT0="})
     assert settings is not None
-    assert _opened(url, settings).config["account_name"] == "name"
+    assert ObjectStore(url, settings, {}).opened.config["account_name"] == "name"
     with pytest.raises(UsageError, match="the URL names the account 'name', and the options another one"):
         object_settings(url, {"account_name": "other", "account_key": "a2V5PT0="})
 

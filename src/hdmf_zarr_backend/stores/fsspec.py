@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from functools import partial
 from typing import Any
 from urllib.parse import quote, urljoin
 
@@ -45,13 +44,9 @@ class FsspecStore(RemoteStore):
 
     _absent = _ABSENT
 
-    def __init__(
-        self, location: str, options: Mapping[str, Any], *, filesystem: Any = None, root: str | None = None
-    ) -> None:
+    def __init__(self, location: str, options: Mapping[str, Any], filesystem: Any = None, root: str = "") -> None:
         super().__init__(location, options)
-        self._given = filesystem is not None
-        self._fs: Any = filesystem
-        self._root = root
+        self._given, self._root = filesystem, root
         self._scheme = first = location.partition("::")[0].partition("://")[0]
         self.streams_values = first in _IN_PARTS  # elsewhere fsspec writes a complete value
         abilities = _READ_ONLY.get(_GROUPS.get(first, first)) or Abilities(is_remote=first not in ("memory", "file"))
@@ -61,40 +56,39 @@ class FsspecStore(RemoteStore):
             abilities = _READ_ONLY["http"]
         self.abilities = abilities
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __getstate__(self) -> dict[str, Any]:
         if self.location.startswith("memory://"):
             raise not_shared(self.location)
-        rules = {"read_rules": self.read_rules}
-        if self._given:
-            return partial(FsspecStore, filesystem=self._fs, root=self._root), (self.location, {}), rules
-        return FsspecStore, (self.location, self.options), rules
+        return super().__getstate__()
 
     def neighbour(self, location: str) -> FsspecStore | None:
-        if not self._given or location.rpartition("://")[0] != self.location.rpartition("://")[0]:
+        if self._given is None or location.rpartition("://")[0] != self.location.rpartition("://")[0]:
             return None
-        return FsspecStore(location, {}, filesystem=self._fs, root=self._fs._strip_protocol(location))
+        return FsspecStore(location, {}, self._given, self._given._strip_protocol(location))
 
     @property
     def _filesystem(self) -> Any:
-        if self._fs is None:
+        if self._given is not None:
+            return self._given
+        if self._client is None:
             try:
                 from fsspec.core import url_to_fs
             except ModuleNotFoundError as error:
                 remedy = f"Install it with: {install_command('remote')}"
                 raise UsageError("URLs need fsspec", store=self.location, remedy=remedy) from error
             try:
-                self._fs, self._root = url_to_fs(self.location, **self._options())
+                self._client, self._root = url_to_fs(self.location, **self._options())
             except (ImportError, ValueError, TypeError) as error:  # unknown protocol, or missing options
-                remedies = ("Check the URL, and storage_options.", "Check the URL, and the values of -O.")
+                remedy, remedy_cli = "Check the URL, and storage_options.", "Check the URL, and the values of -O."
                 if isinstance(error, ImportError):
-                    remedies = ("Install the library that it needs.",) * 2
+                    remedy = remedy_cli = "Install the library that it needs."
                 elif self._scheme == "reference":
-                    remedies = ("Name the file of references: 'reference::/folder/references.json'.",) * 2
+                    remedy = remedy_cli = "Name the file of references: 'reference::/folder/references.json'."
                 problem = f"fsspec cannot open this ({error})"
-                raise UsageError(problem, store=self.location, remedy=remedies[0], remedy_cli=remedies[1]) from error
+                raise UsageError(problem, store=self.location, remedy=remedy, remedy_cli=remedy_cli) from error
             if self.location.startswith("dir::"):
                 self._root = ""  # the folder that follows is the root of that file system
-        return self._fs
+        return self._client
 
     def _options(self) -> dict[str, Any]:
         """Return the options of the file system; those of a web server bound its silence, and its redirects."""
@@ -135,7 +129,7 @@ class FsspecStore(RemoteStore):
 
     def _path(self, key: str) -> str:
         self.check_url()  # sets the root
-        root = str(self._root or "")
+        root = self._root
         if self.location.startswith("http"):  # of a file system that a user has opened: a key is not a part of a query
             root, mark, query = root.partition("?")
             return f"{root.rstrip('/')}/{quote(key)}{mark}{query}"
@@ -168,12 +162,12 @@ class FsspecStore(RemoteStore):
         return [bytes(part) for part in parts]
 
     def _state(self, key: str) -> FileState:
-        found = self._filesystem.info(self._path(key))
-        tag = plain_tag(next((found[name] for name in ("ETag", "etag") if found.get(name)), None))
-        changed: Any = next((found[name] for name in ("LastModified", "mtime", "created") if found.get(name)), None)
+        info = self._filesystem.info(self._path(key))
+        tag = plain_tag(info.get("ETag") or info.get("etag"))
+        changed = info.get("LastModified") or info.get("mtime") or info.get("created")
         seconds = changed.timestamp() if hasattr(changed, "timestamp") else changed
         time = int(seconds) * 10**9 if isinstance(seconds, (int, float)) else None
-        return FileState(int(found["size"]), tag, time)
+        return FileState(int(info["size"]), tag, time)
 
     def _put_value(self, key: str, value: bytes) -> None:
         self._filesystem.pipe_file(self._new_path(key), value)
@@ -238,7 +232,7 @@ class FsspecStore(RemoteStore):
         except _ABSENT as error:
             raise_if_not_absent(error)
             return
-        start = len(str(self._root).strip("/"))
+        start = len(self._root.strip("/"))
         for path, entry in entries.items():
             inside = path.strip("/")
             if inside != top.strip("/"):  # find() of a file returns the file itself
@@ -250,7 +244,7 @@ def store_of_filesystem(filesystem: Any, path: str) -> FsspecStore | None:
     if not hasattr(filesystem, "unstrip_protocol") or getattr(filesystem, "asynchronous", False):
         return None
     location = str(filesystem.unstrip_protocol(path)).rstrip("/")
-    return FsspecStore(location, {}, filesystem=filesystem, root=path)
+    return FsspecStore(location, {}, filesystem, str(path))
 
 
 def _abandon(file: Any) -> None:

@@ -45,83 +45,71 @@ class ObjectStore(RemoteStore):
         super().__init__(location, options)
         self._settings = settings
         self._scheme = location.partition("://")[0]
-        self._store: Any = None
-        self._pid = 0
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return ObjectStore, (self.location, self._settings, self.options), {"read_rules": self.read_rules}
 
     @property
     def opened(self) -> Any:
         """The store of obstore."""
-        if self._store is None:
-            self._store, self._pid = _opened(self.location, self._settings), os.getpid()
+        if self._client is None:
+            from obstore import store as stores
+
+            kind, rest = _kind_of(self._scheme), self.location.partition("://")[2]
+            scheme = "gs" if kind is _GOOGLE else self._scheme
+            if kind is _AZURE and scheme != "abfss":
+                scheme = "abfs"  # before 0.9 a prefix is lost behind az://
+            cls = getattr(stores, kind.store if kind is not None else "HTTPStore")
+            self._client, self._pid = cls.from_url(f"{scheme}://{rest}", **self._settings), os.getpid()
         elif self._pid != os.getpid():
             raise StoreError(
                 "this file was opened before the process was forked, and obstore does not work in a fork",
                 store=self.location,
                 remedy="Start workers with the method 'spawn' or 'forkserver', or open the file in the worker.",
             )
-        return self._store
+        return self._client
 
     def _get(self, key: str) -> bytes:
-        import obstore
-
-        response = obstore.get(self.opened, key)
+        response = self.opened.get(key)
         check_value_size(self, key, int(response.meta["size"]))  # before the body is read
         return bytes(response.bytes())
 
     def _get_ranges(self, key: str, ranges: Sequence[Range]) -> list[bytes]:
-        import obstore
-
         starts, ends = zip(*ranges, strict=True) if ranges else ((), ())
         if None in ends or any(start < 0 for start in starts):
             return [self._get_part(key, start, stop) for start, stop in ranges]
-        return [bytes(part) for part in obstore.get_ranges(self.opened, key, starts=starts, ends=ends)]
+        return [bytes(part) for part in self.opened.get_ranges(key, starts=starts, ends=ends)]
 
     def _get_part(self, key: str, start: int, stop: int | None) -> bytes:
-        import obstore
-
         if start < 0 and self._scheme in AZURE_SCHEMES:  # where no range counts from the end
-            start, stop, _ = slice(start, stop).indices(int(obstore.head(self.opened, key)["size"]))
+            start, stop, _ = slice(start, stop).indices(self._state(key).size)
         if stop is not None and start >= 0:
-            return bytes(obstore.get_range(self.opened, key, start=start, end=stop)) if start < stop else b""
-        wanted: Any = {"suffix": -start} if start < 0 else {"offset": start}
-        part = bytes(obstore.get(self.opened, key, options={"range": wanted}).bytes())
+            return bytes(self.opened.get_range(key, start=start, end=stop)) if start < stop else b""
+        wanted = {"suffix": -start} if start < 0 else {"offset": start}
+        part = bytes(self.opened.get(key, options={"range": wanted}).bytes())
         return part if stop is None else part[: stop - start]
 
     def _state(self, key: str) -> FileState:
-        import obstore
-
-        head = obstore.head(self.opened, key)
+        head = self.opened.head(key)
         changed = int(head["last_modified"].timestamp()) * 10**9
         return FileState(int(head["size"]), plain_tag(head.get("e_tag")), changed)
 
     def _put_value(self, key: str, value: bytes) -> None:
-        import obstore
-
-        obstore.put(self.opened, key, value, use_multipart=None if len(value) > _MULTIPART_BYTES else False)
+        self.opened.put(key, value, use_multipart=None if len(value) > _MULTIPART_BYTES else False)
 
     @contextmanager
     def _stream(self, key: str) -> Iterator[Write]:
         """Yield a function that appends to a new value of ``key``: an upload in parts, left unfinished by an error."""
-        import obstore
+        from obstore import open_writer
 
         self._refuse_change()
-
-        def opened() -> Any:
-            return obstore.open_writer(self.opened, key, buffer_size=_PART_BYTES, max_concurrency=_PARTS_AT_ONCE)
-
-        file = self._called(opened, key, "written")
+        sizes: Any = {"buffer_size": _PART_BYTES, "max_concurrency": _PARTS_AT_ONCE}
+        file = self._called(lambda: open_writer(self.opened, key, **sizes), key, "written")
         yield lambda data: self._called(lambda: file.write(data), key, "written")
         self._called(file.close, key, "written")  # only this creates the object
 
     def _put_if_absent(self, key: str, value: bytes) -> bool | None:
-        import obstore
         from obstore.exceptions import AlreadyExistsError, NotSupportedError
 
         try:
-            obstore.put(self.opened, key, value, mode="create", use_multipart=False)
+            self.opened.put(key, value, mode="create", use_multipart=False)
         except AlreadyExistsError:
             return False
         except NotSupportedError:
@@ -137,10 +125,8 @@ class ObjectStore(RemoteStore):
 
     def _delete_some(self, keys: Sequence[str]) -> None:
         """Delete as many keys as one request can."""
-        import obstore
-
         try:
-            obstore.delete(self.opened, list(keys))
+            self.opened.delete(list(keys))
         except FileNotFoundError as error:
             raise_if_not_absent(error)
             # except on S3, keys after an absent one may not have been deleted
@@ -148,11 +134,7 @@ class ObjectStore(RemoteStore):
                 self._delete_some([key])
 
     def _list(self, prefix: str) -> Iterator[tuple[str, int]]:
-        import obstore
-
-        for batch in obstore.list(self.opened, prefix or None):
-            for entry in batch:
-                yield entry["path"], entry["size"]
+        return ((entry["path"], entry["size"]) for batch in self.opened.list(prefix or None) for entry in batch)
 
 
 # ---- storage options ------------------------------------------------------------------------------------------------
@@ -211,12 +193,15 @@ _AZURE = _Kind(
     variables=(),
     endpoints=("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT"),
 )  # fmt: skip
-_CLOUDS = (_S3, _GOOGLE, _AZURE)
+
+
+def _kind_of(scheme: str) -> _Kind | None:
+    return next((kind for kind in (_S3, _GOOGLE, _AZURE) if scheme in kind.schemes), None)
 
 
 def url_of_bucket(store: Any, path: str = "") -> str | None:
     """Return the URL of a path in a bucket that a user has opened with obstore; None for another kind of store."""
-    kind = next((kind for kind in _CLOUDS if kind.store == type(store).__name__), None)
+    kind = next((kind for kind in (_S3, _GOOGLE, _AZURE) if kind.store == type(store).__name__), None)
     if kind is None:
         return None
     scheme, bucket = kind.bucket
@@ -231,24 +216,11 @@ def store_of_bucket(store: Any, path: str = "") -> ObjectStore | None:
     location = url_of_bucket(store, path)
     if location is None:
         return None
-    settings = {name: value for name, value in store.config.items() if name not in ("bucket", "container_name")}
+    options = {name: value for name, value in store.config.items() if name not in ("bucket", "container_name")}
     given = {name: getattr(store, name) for name in ANY_STORE}
-    options = {**settings, **{name: value for name, value in given.items() if value is not None}}
-    arguments = object_settings(location, options)
-    return None if arguments is None else ObjectStore(location, arguments, options)
-
-
-def _opened(location: str, settings: Mapping[str, Any]) -> Any:
-    """Return the store of obstore behind a URL."""
-    import obstore.store
-
-    scheme, _, rest = location.partition("://")
-    store = next((kind.store for kind in _CLOUDS if scheme in kind.schemes), "HTTPStore")
-    if scheme in GOOGLE_SCHEMES:
-        scheme = "gs"
-    elif scheme in AZURE_SCHEMES and scheme != "abfss":
-        scheme = "abfs"  # before 0.9 a prefix is lost behind az://
-    return getattr(obstore.store, store).from_url(f"{scheme}://{rest}", **settings)
+    options |= {name: value for name, value in given.items() if value is not None}
+    settings = object_settings(location, options)
+    return None if settings is None else ObjectStore(location, settings, options)
 
 
 def object_settings(location: str, options: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -257,18 +229,13 @@ def object_settings(location: str, options: Mapping[str, Any]) -> dict[str, Any]
     That is the case if obstore is not installed, for schemes that it does not support, for options that only s3fs,
     gcsfs or adlfs has, and if the credentials are in an AWS profile or have to be found by the library of Google or
     Azure.
-
-    Raises
-    ------
-    UsageError
-        There is no such option; or the URL and the options name different accounts of Azure.
     """
     scheme = location.partition("://")[0]
     if find_spec("obstore") is None:
         return None
     if scheme in WEB_SCHEMES:
         return _bounded(dict(options), location, location) if options.keys() <= ANY_STORE else None
-    kind = next((kind for kind in _CLOUDS if scheme in kind.schemes), None)
+    kind = _kind_of(scheme)
     if kind is None:
         return None
     given = {name: value for name, value in options.items() if value is not None}
@@ -288,11 +255,8 @@ def object_settings(location: str, options: Mapping[str, Any]) -> dict[str, Any]
     endpoints = (settings.get("endpoint"), settings.get("base_url"), *variables)
     endpoint = next((each for each in endpoints if each is not None), None)
     if endpoint is not None and not _ADDRESS.match(str(endpoint)):
-        raise UsageError(
-            f"the endpoint {endpoint!r} is not a URL",
-            store=location,
-            remedy="Give it with its scheme and host, such as http://host:9000.",
-        )
+        remedy = "Give it with its scheme and host, such as http://host:9000."
+        raise UsageError(f"the endpoint {endpoint!r} is not a URL", store=location, remedy=remedy)
     return _bounded(settings, str(endpoint or ""), location)
 
 

@@ -57,11 +57,8 @@ def at_once(function: Callable[[A], B], items: Iterable[A]) -> Iterator[B]:
         while running:
             yield running.popleft().result()
     finally:
-        for future in running:
-            future.cancel()
-        for future in running:
-            if not future.cancelled():
-                future.exception()
+        for future in [future for future in running if not future.cancel()]:
+            future.exception()
 
 
 def get_at_once(store: Store, keys: Sequence[str]) -> dict[str, bytes]:
@@ -123,13 +120,7 @@ RETRY_SECONDS = 10.0
 
 
 def completed(config: Any, location: str) -> dict[str, Any]:
-    """Return a ``retry_config`` of obstore with a bound of its time; its durations may be in seconds.
-
-    Raises
-    ------
-    UsageError
-        ``config`` is not a ``retry_config``.
-    """
+    """Return a ``retry_config`` of obstore with a bound of its time; its durations may be in seconds."""
     try:
         known = {"retry_timeout": RETRY_SECONDS, **(config or {})}
         known["retry_timeout"] = duration(known["retry_timeout"])
@@ -178,9 +169,17 @@ class RemoteStore(Store):
     _absent: tuple[type[Exception], ...] = ()
     """Errors of the library for an absent key."""
 
+    _client: Any = None
+    """What the library has opened, with its connections, which are those of one process; see `_pid`."""
+
+    _pid = 0
+
     def __init__(self, location: str, options: Mapping[str, Any] | None = None) -> None:
         self.location = location
         self.options = dict(options or {})
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_client": None}
 
     # ---- defined by subclasses --------------------------------------------------------------------------------------
 

@@ -11,14 +11,13 @@ from __future__ import annotations
 
 import os
 import random
-import threading
 import time
 import weakref
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from inspect import signature
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import quote, urljoin, urlsplit
 
 from hdmf_zarr_backend.errors import LinkRefusedError, UsageError
@@ -34,9 +33,6 @@ from hdmf_zarr_backend.stores.remote import (
     no_such_option,
     plain_tag,
 )
-
-if TYPE_CHECKING:
-    import asyncio
 
 _REDIRECTS = (301, 302, 303, 307, 308)
 _ABSENT = (404, 410)
@@ -106,14 +102,9 @@ class WebStore(RemoteStore):
         except ValueError as error:
             raise UsageError(str(error), store=location, remedy="Check the URL.") from error
         self._settings = _settings(self.options, location)
-        self._session: Any = None
-        self._pid = 0
         self._moved: set[Origin] = set()
         self._is_checked = self._is_resolved = False
         self._counts_from_end = True
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return WebStore, (self.location, self.options), {"read_rules": self.read_rules, "named_key": self.named_key}
 
     def check_url(self) -> None:
         """Make sure that the libraries are installed, and have the options."""
@@ -125,7 +116,8 @@ class WebStore(RemoteStore):
         except ModuleNotFoundError as error:
             remedy = f"Install them with: {install_command('remote')}"
             raise UsageError("web servers need fsspec and aiohttp", store=self.location, remedy=remedy) from error
-        known = {*signature(aiohttp.ClientSession._request).parameters, *_OF_FILES, *_OPTIONS}
+        known = {*signature(aiohttp.ClientSession._request).parameters, *_OF_FILES}
+        known |= {"client_options", "client_kwargs", "retry_config"}
         unknown = next((name for name in self._settings["request"] if name not in known), None)
         if unknown is not None:
             raise no_such_option(unknown, known, self.location, "aiohttp")
@@ -144,15 +136,15 @@ class WebStore(RemoteStore):
         """Return ranges of a value, near ones with one request; all are requested at once."""
         import asyncio  # local files are opened without it
 
-        plain = {at: (start, stop) for at, (start, stop) in enumerate(ranges) if start >= 0 and stop is not None}
+        numbered = dict(enumerate(ranges))
+        plain = {number: (start, stop) for number, (start, stop) in numbered.items() if start >= 0 and stop is not None}
         runs = list(joined(plain))
-        bounds: list[Range] = [(min(run.values())[0], max(stop for _, stop in run.values())) for run in runs]
-        others = [number for number in range(len(ranges)) if number not in plain]
-        wanted = [*bounds, *(ranges[number] for number in others)]
-        values = await asyncio.gather(*(self._range(key, start, stop) for start, stop in wanted))
+        bounds = [(min(run.values())[0], max(stop for _, stop in run.values())) for run in runs]
+        others = {number: each for number, each in numbered.items() if number not in plain}
+        values = await asyncio.gather(*(self._range(key, *each) for each in (*bounds, *others.values())))
         parts = dict(zip(others, values[len(runs) :], strict=True))
         for run, (first, _), value in zip(runs, bounds, values, strict=False):
-            parts.update({number: value[start - first : stop - first] for number, (start, stop) in run.items()})
+            parts |= {number: value[start - first : stop - first] for number, (start, stop) in run.items()}
         return [parts[number] for number in range(len(ranges))]
 
     async def _range(self, key: str, start: int, stop: int | None) -> bytes:
@@ -258,15 +250,12 @@ class WebStore(RemoteStore):
             raise OSError("range request not supported")
         if response.content_length is not None and response.method == "GET" and not is_range:
             check_value_size(self, key, response.content_length)
-        if most is None or (response.content_length or most) < most:
-            return response.headers, await response.read()
-        body, count = [], 0
+        body = bytearray()
         async for piece in response.content.iter_any():
-            body.append(piece)
-            count += len(piece)
-            if count >= most:
+            body += piece
+            if most is not None and len(body) >= most:
                 break
-        return response.headers, b"".join(body)
+        return response.headers, bytes(body)
 
     def _url(self, key: str) -> str:
         root, mark, query = self.location.partition("?")  # a query may grant access
@@ -287,41 +276,34 @@ class WebStore(RemoteStore):
 
     def _opened(self) -> Any:
         """Return the session of aiohttp, whose connections are used again."""
-        import asyncio
-
         import aiohttp
+        from fsspec.asyn import get_loop
+        from fsspec.implementations.http import HTTPFileSystem
 
-        if self._session is None or self._pid != os.getpid():
-            if self._session is not None:
-                _forked.append(self._session)  # its connections are the parent's
+        if self._client is None or self._pid != os.getpid():
+            if self._client is not None:
+                _forked.append(self._client)  # its connections are the parent's
             timeout = aiohttp.ClientTimeout(**self._settings["timeout"])
             options = {"timeout": timeout, **self._settings["session"]}
             jar = aiohttp.DummyCookieJar()  # a cookie of one server is not for another
             connector = aiohttp.TCPConnector(limit=REQUESTS, ssl=not self._settings["trusts_all"])
-            self._session = aiohttp.ClientSession(connector=connector, cookie_jar=jar, auto_decompress=False, **options)
+            self._client = aiohttp.ClientSession(connector=connector, cookie_jar=jar, auto_decompress=False, **options)
             self._pid = os.getpid()
-            weakref.finalize(self, _close, self._session, asyncio.get_running_loop(), self._pid)
-        return self._session
+            weakref.finalize(self, _close, HTTPFileSystem.close_session, get_loop(), self._client, self._pid)
+        return self._client
 
 
 _forked: list[Any] = []
 
 
-def _close(session: Any, loop: asyncio.AbstractEventLoop, pid: int) -> None:
+def _close(close: Callable[[Any, Any], None], loop: Any, session: Any, pid: int) -> None:
     """Close the connections of a session; not in a fork."""
-    import asyncio
-
-    if pid != os.getpid() or not loop.is_running():
-        return
-    closed = asyncio.run_coroutine_threadsafe(session.close(), loop)
-    if threading.current_thread().name != "fsspecIO":  # garbage collection may run in any thread
-        with suppress(TimeoutError):
-            closed.result(1)
+    if pid == os.getpid():
+        close(loop, session)
 
 
 # ---- options --------------------------------------------------------------------------------------------------------
 
-_OPTIONS = ("client_options", "client_kwargs", "retry_config")
 _OF_FILES = frozenset({
     "asynchronous", "batch_size", "block_size", "cache_options", "cache_type", "encoded", "get_client",
     "listings_expiry_time", "loop", "max_paths", "same_scheme", "simple_links", "size_policy", "skip_instance_cache",
@@ -329,17 +311,15 @@ _OF_FILES = frozenset({
 })  # fmt: skip
 """Options of fsspec that say nothing about requests."""
 
-_OF_SERVER = frozenset({"auth", "cookies", "headers"})
-"""Options of a session that only the server of the file may get."""
-
 
 def _settings(options: Mapping[str, Any], location: str) -> dict[str, Any]:
     """Return the retries, and the arguments of aiohttp for a session and for each request to the server of the file."""
     request = {name: value for name, value in options.items() if name not in _OF_FILES}
     retries = completed(request.pop("retry_config", None), location)
-    client, session = dict(request.pop("client_options", None) or {}), dict(request.pop("client_kwargs", None) or {})
-    headers = {**(client.get("default_headers") or {}), **session.get("headers", {}), **request.get("headers", {})}
-    request |= {name: session.pop(name) for name in _OF_SERVER & session.keys()}
+    client, session = (dict(request.pop(name, None) or {}) for name in ("client_options", "client_kwargs"))
+    # what only the server of the file may get
+    request |= {name: session.pop(name) for name in ("auth", "cookies") if name in session}
+    headers = {**(client.get("default_headers") or {}), **session.pop("headers", {}), **request.get("headers", {})}
     request["headers"] = {
         str(name): value.decode("latin-1") if isinstance(value, bytes) else str(value)
         for name, value in headers.items()
