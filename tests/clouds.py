@@ -42,6 +42,10 @@ KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr
 
 _WAIT = 300.0
 
+# gcsfs reads this when it is imported: newer ones ask over gRPC what kind of bucket it is, for a minute where nobody
+# answers
+os.environ["GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT"] = "false"
+
 
 # ---- what is installed ----------------------------------------------------------------------------------------------
 
@@ -258,10 +262,8 @@ def google(_google_front: GoogleFront) -> Iterator[Cloud]:
 
 
 @pytest.fixture
-def gcsfs(_fake_gcs: tuple[str, Proxy], monkeypatch: pytest.MonkeyPatch) -> Iterator[Cloud]:
+def gcsfs(_fake_gcs: tuple[str, Proxy]) -> Iterator[Cloud]:
     """A Google server with an empty bucket for this test, by gcsfs."""
-    # newer ones ask over gRPC what kind of bucket it is, for a minute where nobody answers; read when it is imported
-    monkeypatch.setenv("GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT", "false")
     pytest.importorskip("gcsfs")
     endpoint, proxy = _fake_gcs
     name = _new_bucket()
