@@ -625,3 +625,52 @@ def test_an_index_that_outgrows_its_type_is_rewritten_chunk_by_chunk(tmp_path, i
         data = io.read()["ragged_index"].data
         assert data.dtype == "u2"
         assert np.array_equal(data[:], [*[200] * rows, 300])
+
+
+def test_a_chunk_that_is_absent_gets_larger_elements_too(files):
+    """Other programs do not store chunks of fill values."""
+    store = Steps({key: value.replace(b'"chunks":"all"', b'"chunks":"-"') for key, value in files[2].items()})
+    del store.values["table/ragged_index/0"]
+    appending.append(store, "wider")
+    assert appending.said(store)["/table/ragged_index"] == ("uint16", [0, 0, 450, 650])
+
+
+def test_what_was_cut_off_is_not_seen_again_where_an_array_has_grown_in_between():
+    data = ZarrDataIO(np.ones((4, 4)), chunks=(4, 4), maxshape=(None, None))
+    trees.write_builder(store := Steps(), trees.root(trees.dataset("x", data)))
+    before, store.log = dict(store.values), []
+    with ZarrIO(store, "r+") as io:
+        data = io.read_builder()["x"].data
+        for shape in ((2, 4), (4, 4), (4, 2)):
+            data.resize(shape)
+    seen = set()
+    for values in states(before, store.log):
+        with ZarrIO(values) as io:
+            data = io.read_builder()["x"].data
+            seen.add(data.shape)
+            assert data.shape != (4, 2) or data[:].tolist() == [[1, 1], [1, 1], [0, 0], [0, 0]]
+    assert seen == {(4, 4), (4, 2)}
+
+
+@pytest.mark.parametrize("is_grown", [True])
+def test_chunks_that_are_only_cut_are_cut_again_when_they_are_needed(tmp_path, monkeypatch, is_grown):
+    monkeypatch.setattr(transaction, "BATCH_BYTES", 2**20)
+    count, values = 32, np.random.default_rng(0).integers(0, 2**16, (2**10, 2**9), "u2")
+    data = ZarrDataIO(np.tile(values, (count, 1)), chunks=values.shape, maxshape=(None, None))
+    trees.write_builder(tmp_path / "a.zarr", trees.root(trees.dataset("x", data)))
+    rows, columns = count * len(values) - 100, 500 if is_grown else 300
+    with ZarrIO(tmp_path / "a.zarr", "r+") as io:
+        data = io.read_builder()["x"].data
+        tracemalloc.start()
+        data.resize(rows + 100, 300)
+        data.resize(rows, columns)
+        assert np.array_equal(data[-1], [*values[-101, :300], *[0] * (columns - 300)])
+        io.close()
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    assert peak < count // 2 * values.nbytes
+    with ZarrIO(tmp_path / "a.zarr") as io:
+        data = io.read_builder()["x"].data
+        assert data.shape == (rows, columns)
+        assert np.array_equal(data[: len(values), :300], values[:, :300])
+        assert not data[:, 300:].any()

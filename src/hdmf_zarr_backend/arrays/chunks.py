@@ -49,7 +49,10 @@ class ChunkReader:
     Attributes
     ----------
     changed : callable, optional
-        Returns the chunk at an index if it was changed and is not written yet, else None.
+        Returns the chunk at an index if it was changed and is not written yet, else None. Given for an array that is
+        open for changes.
+    cut : callable, optional
+        Returns what is left of a stored chunk, by its index, of an array that became smaller, which is not written yet.
     """
 
     def __init__(self, store: Store, path: str, array: StoredArray, cache: ChunkCache) -> None:
@@ -58,6 +61,7 @@ class ChunkReader:
         self.array = array
         self._cache = cache
         self.changed: Callable[[Index], Array | None] | None = None
+        self.cut: Callable[[Index, Array], Array] | None = None
         self._codec_inputs: Any = (None, None)
         self._rules = store.read_rules
         self._allowed: Any = None
@@ -331,7 +335,7 @@ class ChunkReader:
         if chunk is None:
             chunk = self._decoded(index, self._stored(index))
             self._cache.put(key, chunk)
-        return chunk
+        return chunk if self.cut is None else self.cut(index, chunk)
 
     def forget(self, path: str) -> None:
         """Forget the decoded chunks of the array at ``path``, which have been rewritten."""

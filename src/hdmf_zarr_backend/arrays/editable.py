@@ -80,6 +80,7 @@ class EditableArray(LazyArray):
         self._edits = edits
         self._reader = edits.opened(self._reader, self.node)
         self._reader.changed = functools.partial(edits.chunk, self.path)
+        self._reader.cut = functools.partial(edits.cut, self.path)
 
     def __reduce__(self) -> Any:
         raise TypeError("an array that is open for changes stays in its process; open the file for reading elsewhere")

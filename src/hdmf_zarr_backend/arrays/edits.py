@@ -1,9 +1,10 @@
 """`Edits`: the changes to the arrays of an open file, kept in memory until they are written together.
 
 Otherwise a table that grows row by row would write one chunk per row and column. Changed chunks are kept decoded and
-are visible at once. `Edits.flush` puts them into a change of the file (`stores.transaction`), chunks first and shapes
-with the commit, so that another reader sees either the old or the new array. That order does not help an array whose
-data type changes, since its chunks keep their names: it is replaced, chunk by chunk, while the root refuses readers.
+are visible at once; stored chunks that are only cut, by an array that became smaller, are cut whenever they are read.
+`Edits.flush` puts them into a change of the file (`stores.transaction`), chunks first and shapes with the commit, so
+that another reader sees either the old or the new array. That order does not help an array whose data type changes,
+since its chunks keep their names: it is replaced, chunk by chunk, while the root refuses readers.
 
 The changes are kept here until they are committed. A write that failed is undone, and can be repeated.
 """
@@ -38,10 +39,10 @@ Encode = Callable[[Any], Any]
 Index = tuple[int, ...]
 
 WAITING_BYTES = 64 * 2**20
-"""Largest number of bytes of changed chunks in memory, without those that are only cut."""
+"""Largest number of bytes of changed chunks in memory."""
 
-WIDENED_BYTES = 32 * 2**20
-"""Decoded bytes of the chunks of an array with larger elements that are fetched together from a remote store."""
+REWRITTEN_BYTES = 32 * 2**20
+"""Decoded bytes of stored chunks that are cut or get larger elements, and are fetched together from a remote store."""
 
 _OBJECT_BYTES = 200
 
@@ -87,7 +88,7 @@ class _ChangedArray:
     chunks : dict
         The changed chunks, decoded.
     cut : dict
-        Of those that are only cut, the shape of the array which cuts them.
+        The stored chunks that are only cut, with the shape that is left of the array, in which they have values.
     removed : set
         The chunks that were cut off.
     early : set
@@ -139,7 +140,19 @@ class _ChangedArray:
         if self.narrow is None or index in self.early or is_marked:
             return None
         old, dtype = self.narrow
-        return old.chunk(index).astype(dtype)
+        return self.left_of(index, old.chunk(index).astype(dtype))
+
+    def left_of(self, index: Index, chunk: Array) -> Array:
+        """Return what is left of a stored chunk, which may be cut."""
+        return self.cut_to(self.cut[index], index, chunk) if index in self.cut else chunk
+
+    def cut_to(self, shape: Index, index: Index, chunk: Array) -> Array:
+        """Return a chunk with fill values beyond a shape of the array."""
+        axes = zip(shape, index, self.reader.array.chunks, strict=True)
+        inside = tuple(slice(0, n - i * c) for n, i, c in axes)
+        left = self.fill()
+        left[inside] = chunk[inside]
+        return left
 
     def fill(self) -> Array:
         """Return a chunk of fill values."""
@@ -179,15 +192,11 @@ class _ChangedArray:
     def may_be_early(self) -> dict[Index, Array]:
         """Return the chunks that may be written before the rest, because the stored metadata stay correct.
 
-        Readers of the old shape need what is cut off, and references may not have a path yet.
+        References may not have a path yet, and readers of the old data type need the old chunks.
         """
         if self.reader.codec.dtype.hasobject:
             return {}
-        return {
-            index: chunk
-            for index, chunk in self.chunks.items()
-            if index not in self.cut and (not self.is_replaced or self.is_new(index))
-        }
+        return {index: chunk for index, chunk in self.chunks.items() if not self.is_replaced or self.is_new(index)}
 
     def without_values(self) -> list[Index]:
         """Return the new chunks without values, and those cut off from a shard that stays.
@@ -277,6 +286,11 @@ class Edits:
         array = self._arrays.get(path)
         return None if array is None else array.chunk(index, is_marked=self.is_marked)
 
+    def cut(self, path: str, index: Index, chunk: Array) -> Array:
+        """Return what is left of the stored chunk at ``index``."""
+        array = self._arrays.get(path)
+        return chunk if array is None else array.left_of(index, chunk)
+
     def put(self, reader: ChunkReader, index: Index, chunk: Array) -> None:
         """Keep a changed chunk."""
         array = self._changed(reader)
@@ -288,8 +302,9 @@ class Edits:
             self._write_early()
 
     def _drop(self, array: _ChangedArray, index: Index) -> None:
+        array.cut.pop(index, None)
         chunk = array.chunks.pop(index, None)
-        if array.cut.pop(index, None) is None and chunk is not None:
+        if chunk is not None:
             self._bytes -= _size(chunk)
 
     def resize(self, reader: ChunkReader, shape: Index) -> None:
@@ -310,19 +325,16 @@ class Edits:
         for index in array.indices():
             left = [n - i * c for i, n, c in zip(index, shape, stored.chunks, strict=True)]
             has = (min(c, m - i * c) for c, m, i in zip(stored.chunks, stored.shape, index, strict=True))
-            if min(left, default=1) <= 0:
+            if all(n >= m for n, m in zip(left, has, strict=True)):
+                continue
+            is_early = index in array.early
+            if min(left) <= 0:
                 self._drop(array, index)
                 array.removed.add(index)
-            elif any(n < m for n, m in zip(left, has, strict=True)):
-                held = self.chunk(array.path, index)
-                is_only_cut = held is None or index in array.cut
-                chunk, inside = array.fill(), tuple(slice(0, n) for n in left)
-                chunk[inside] = (held if held is not None else array.reader.chunk(index))[inside]
-                if is_only_cut:  # it waits for the commit, however much waits
-                    self._drop(array, index)
-                    array.chunks[index], array.cut[index] = chunk, shape
-                else:
-                    self.put(array.reader, index, chunk)
+            elif index in array.chunks or (is_early and (array.is_replaced or array.shards is not None)):
+                self.put(array.reader, index, array.cut_to(shape, index, array.reader.chunk(index)))
+            elif index not in array.removed and (is_early or not array.is_new(index)):
+                array.cut[index] = tuple(map(min, shape, array.cut.get(index, shape)))
 
     def widen(self, reader: ChunkReader, dtype: np.dtype[Any], describe: Callable[[], None]) -> None:
         """Give an array larger elements: all its chunks and its document are rewritten.
@@ -442,8 +454,8 @@ class Edits:
     def _put_arrays(self, arrays: list[_ChangedArray]) -> None:
         """Put all chunks of some arrays that differ from the stored ones."""
         for array in arrays:
-            if array.narrow is not None:
-                self._put_chunks(array, self._widened(array, *array.narrow))
+            if array.narrow is not None or array.cut:
+                self._put_chunks(array, self._rewritten(array))
             self._put_chunks(array, array.chunks.items())
             missing = array.without_values()
             data = array.reader.codec.encode(array.fill()) if missing else b""
@@ -451,13 +463,21 @@ class Edits:
                 self._put(array, index, data)
         self._write_shards([(array, shard) for array in arrays for shard in array.changed_shards()])
 
-    def _widened(self, array: _ChangedArray, old: ChunkReader, dtype: np.dtype[Any]) -> Iterator[tuple[Index, Array]]:
-        """Yield the stored chunks of an array, with larger elements, that are not changed."""
+    def _rewritten(self, array: _ChangedArray) -> Iterator[tuple[Index, Array]]:
+        """Yield the stored chunks of an array that are cut, or get larger elements, and are not changed otherwise."""
+        old, dtype = array.narrow or (array.reader, array.reader.codec.dtype)
         old = ChunkReader(self._store, array.path, old.array, ChunkCache(0))  # each chunk is read once
-        array.narrow = old, dtype
-        known = array.chunks.keys() | array.removed
-        for index, chunk in old.chunks(WIDENED_BYTES, lambda index: index not in known and not array.is_new(index)):
-            yield index, chunk.astype(dtype)
+        old.changed = lambda index: None  # by this writer: a chunk that is absent has fill values
+        changed = array.chunks.keys() | array.removed
+        if array.narrow is not None:
+            array.narrow = old, dtype
+
+        def is_rewritten(index: Index) -> bool:
+            is_wider = array.narrow is not None and index not in changed and not array.is_new(index)
+            return is_wider or index in array.cut
+
+        for index, chunk in old.chunks(REWRITTEN_BYTES, is_rewritten):
+            yield index, array.left_of(index, chunk.astype(dtype, copy=False))
 
     def _put_chunks(self, array: _ChangedArray, chunks: Iterable[tuple[Index, Array]]) -> None:
         try:
