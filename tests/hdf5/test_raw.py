@@ -7,6 +7,7 @@ import ctypes
 import glob
 import itertools
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,10 @@ import zarr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hdmf_zarr_backend import ZarrIO, compare, convert
+from hdmf_zarr_backend import ZarrDataIO, ZarrIO, compare, convert
 from hdmf_zarr_backend.errors import ChunkError, UsageError, ZarrBackendError
 from hdmf_zarr_backend.hdf5.rawcopy import RawChunks
+from tests import trees
 from tests.zarrs import IS_ZARR_2
 
 _BLOSC = {
@@ -260,12 +262,12 @@ def test_what_a_plugin_made_and_numcodecs_does_not_read(path):
         assert file.read_builder()["x"].data[:].tolist() == values.tolist()
 
 
-@pytest.mark.parametrize("pipeline", ["bzip2", "zstd", "lz4", "blosc-lz4-1", "shuffle-zstd"])
+@pytest.mark.parametrize("pipeline", ["bzip2", "zstd", "lz4", "blosc-lz4-1", "shuffle-zstd", "lzf", "shuffle-lzf"])
 @pytest.mark.parametrize(("size", "dtype"), [(600, "<i4"), (600_000, "<i4"), (600, "S5")])
 def test_a_chunk_that_is_cut_off_is_an_error(path, pipeline, size, dtype):
     values = np.arange(size).astype(dtype)
     with h5py.File(path, "w") as file:
-        dataset = file.create_dataset("x", data=values, chunks=(size // 3,), **COPIED[pipeline])
+        dataset = file.create_dataset("x", data=values, chunks=(size // 3,), **(COPIED | DECODED)[pipeline])
         dataset.flush()
         dataset.id.write_direct_chunk((0,), dataset.id.read_direct_chunk((0,))[1][:-1])
     for chosen in ({"codec": "zlib"}, {"codec": "zlib", "chunks": "keep"}):
@@ -273,6 +275,26 @@ def test_a_chunk_that_is_cut_off_is_an_error(path, pipeline, size, dtype):
             convert(path, path.with_suffix(".zarr"), **chosen)
         assert (caught.value.store, caught.value.path) == (str(path), "/x")
     assert [one.kind for one in compare(path, path)] == ["unreadable"]
+
+
+def test_a_chunk_is_checked_once_for_all_blocks_that_are_read_of_it(path):
+    checks = []
+
+    def note(frame: Any, event: str, argument: Any) -> None:
+        if event == "call" and frame.f_code.co_qualname == "CodecPipeline.decode":
+            checks.append(frame)
+
+    with h5py.File(path, "w") as file:
+        values = np.arange(4000).reshape(-1, 4)
+        dataset = file.create_dataset("x", data=values, chunks=(500, 4), **COPIED["zstd"])
+        tree = trees.root(trees.dataset("x", ZarrDataIO(dataset, chunks=(100, 4))))
+        before = sys.getprofile()
+        sys.setprofile(note)
+        try:
+            trees.write_builder(path.with_suffix(".zarr"), tree)
+        finally:
+            sys.setprofile(before)
+    assert len(checks) == 2
 
 
 @pytest.mark.parametrize("pipeline", ["bzip2", "zstd", "lz4"])  # Blosc divides by zero for such text

@@ -28,10 +28,12 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
+from threading import get_ident
 from typing import Any, TypeAlias
 
+import h5py
 import numpy as np
-from h5py import h5d, h5t, h5z
+from h5py import h5d, h5o, h5t, h5z
 
 from hdmf_zarr_backend.arrays.codecs import DECODE_ERRORS, between_filters, decode_bounded, make_codec
 from hdmf_zarr_backend.errors import ChunkError
@@ -41,7 +43,7 @@ Pipeline: TypeAlias = list[list[Any]]
 """``[[number, flags, [option, ...]], ...]`` in the order in which HDF5 applies them, as in a note."""
 
 DEFLATE, SHUFFLE, FLETCHER32, SCALE_OFFSET = 1, 2, 3, 6
-BZIP2, BLOSC, LZ4, BITSHUFFLE, ZSTD = 307, 32001, 32004, 32008, 32015
+BZIP2, LZF, BLOSC, LZ4, BITSHUFFLE, ZSTD = 307, 32000, 32001, 32004, 32008, 32015
 BUILT_IN = frozenset({DEFLATE, SHUFFLE, FLETCHER32})
 """Filters of every HDF5 library; others are plugins."""
 
@@ -49,6 +51,7 @@ OPTIONAL, MANDATORY = 1, 0
 _BLOSC_NAMES = ("blosclz", "lz4", "lz4hc", None, "zlib", "zstd")  # by the filter's number of the codec
 _LZ4_HEADER = struct.Struct(">QI")
 _UNSIGNED = 2**32
+_DAMAGED = "The HDF5 file is damaged; try `h5dump` on the dataset, or restore the file from a copy."
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +90,6 @@ class CodecPipeline:
     def decode(self, data: bytes, nbytes: int, *, mask: int = 0) -> memoryview:
         """Return the ``nbytes`` decoded bytes of a chunk as HDF5 stores it."""
         buffer: Any = data
-        remedy = "The HDF5 file is damaged; try `h5dump` on the dataset, or restore the file from a copy."
         try:
             for number in reversed(range(len(self.codecs))):
                 if mask >> number & 1:
@@ -99,11 +101,11 @@ class CodecPipeline:
                     buffer = decode_bounded(codec, buffer, between_filters(nbytes))
         except DECODE_ERRORS as error:
             problem = f"a chunk of HDF5 cannot be decoded ({type(error).__name__}: {error})"
-            raise ChunkError(problem, remedy=remedy) from error
+            raise ChunkError(problem, remedy=_DAMAGED) from error
         decoded = memoryview(buffer).cast("B")
         if decoded.nbytes != nbytes:
             problem = f"a chunk of HDF5 decodes to {decoded.nbytes} bytes instead of {nbytes}"
-            raise ChunkError(problem, remedy=remedy)
+            raise ChunkError(problem, remedy=_DAMAGED)
         return decoded
 
 
@@ -286,27 +288,61 @@ def is_snappy(data: bytes) -> bool:
 
 
 def check_chunks(node: Any, bounds: Sequence[tuple[int, int]]) -> None:
-    """Check the chunks of a block before HDF5 decodes them with a plugin, if numcodecs can.
+    """Check the chunks of a block before HDF5 decodes them with a plugin, if numcodecs or h5py can.
 
-    If a chunk is cut off, the plugin of bzip2 does not end, and those of Zstd and LZ4 return what was in memory.
+    If a chunk is cut off, the plugin of bzip2 does not end, and those of LZF, Zstd and LZ4 return what was in memory.
     """
     created, size = node.get_create_plist(), _stored_bytes(node.get_type())
     entries = filters_of(created)
     numbers = {number for number, _, _ in entries}
     pipeline = codecs_of(entries, np.dtype((np.void, size)))
-    if numbers <= BUILT_IN or pipeline is None or created.get_layout() != h5d.CHUNKED:
+    is_lzf = LZF in numbers <= {SHUFFLE, LZF} and entries[-1][0] == LZF
+    if numbers <= BUILT_IN or not (pipeline or is_lzf) or created.get_layout() != h5d.CHUNKED:
         return
     chunks = created.get_chunk()
     nbytes = math.prod(chunks) * size
     starts = (range(start - start % chunk, stop, chunk) for (start, stop), chunk in zip(bounds, chunks, strict=True))
+    info = h5o.get_info(node)
+    known, checked = _CHECKED.get((info.fileno, info.addr), frozenset()), []
     for start in itertools.product(*starts):
+        checked.append(start)
+        if start in known:
+            continue
         try:  # `get_chunk_info_by_coord` takes the longer, the more chunks there are
             mask, data = node.read_direct_chunk(start)
         except (RuntimeError, OSError, MemoryError):  # an old h5py takes a missing chunk for a huge one
             continue  # it is not stored, or HDF5 says why it cannot be read
-        is_plain = len(data) == nbytes  # a chunk at the edge may have no filters
-        if not is_plain and not (BLOSC in numbers and is_snappy(data)):
+        if len(data) == nbytes:
+            continue  # a chunk at the edge may have no filters
+        if pipeline is None:
+            _check_lzf(data, nbytes, is_plain=bool(mask >> len(entries) - 1 & 1))
+        elif not (BLOSC in numbers and is_snappy(data)):
             pipeline.decode(data, nbytes, mask=mask)
+    _CHECKED.clear()
+    _CHECKED[info.fileno, info.addr] = frozenset(checked[:_MANY])
+
+
+_CHECKED: dict[tuple[int, int], frozenset[tuple[int, ...]]] = {}
+"""Which chunks of which dataset were checked for the last block: the next one is often of the same chunks."""
+
+_MANY = 1000
+_MARKS = (bytes(8), b"\xff" * 8)
+
+
+def _check_lzf(data: bytes, nbytes: int, *, is_plain: bool) -> None:
+    """Make sure that a chunk of LZF decodes to ``nbytes``, which neither its filter nor HDF5 does.
+
+    Bytes behind it must come out behind ``nbytes``; others too, since what is in memory may look like the first ones.
+    """
+    for mark in _MARKS:
+        behind, length = b"", nbytes + len(mark)
+        with h5py.File(f"lzf {get_ident()}", "w", driver="core", backing_store=False) as file, suppress(OSError):
+            dataset = file.create_dataset("x", (length,), "u1", chunks=(length,), compression="lzf")
+            dataset.id.write_direct_chunk((0,), data + bytes([len(mark) - 1]) + mark)
+            behind = dataset[nbytes:].tobytes()
+        if is_plain or behind != mark:
+            problem = f"a chunk of HDF5 cannot be decoded (LZF: it does not become {nbytes} bytes)"
+            raise ChunkError(problem, remedy=_DAMAGED)
 
 
 def _stored_bytes(tid: Any) -> int:
