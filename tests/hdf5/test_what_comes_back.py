@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from h5py import h5a, h5d, h5p, h5s, h5t
 
-from hdmf_zarr_backend import convert
+from hdmf_zarr_backend import ZarrIO, convert
 from hdmf_zarr_backend.errors import ResourceError
 from hdmf_zarr_backend.hdf5.reader import Hdf5Tree
 from tests.everything import low_level
@@ -218,6 +218,21 @@ def test_an_attribute_that_was_changed_in_zarr_has_its_new_value(tmp_path):
     convert(tmp_path / "a.zarr", tmp_path / "c.h5")
     with h5py.File(tmp_path / "c.h5") as file:
         assert file.attrs["array"][1:].tolist() == [0.0, 5.0]
+
+
+def test_text_of_another_program_that_is_json_remains_what_it_is(tmp_path, zarr_format):
+    """Values that HDF5 has no type for are text in a compound of one field; others may have such text."""
+    row = np.dtype([("json", TEXT)])
+    like = ["[1, 2]", "[1, 2.5]", "[true, false]", '["a", "b"]', "[NaN]", "[[1, 2], [3, 4]]", '["\\u0000"]', '"a"', "5"]
+
+    def write(file: h5py.File) -> None:
+        for number, text in enumerate([*like, '[1, "a"]']):
+            file.attrs.create(f"x{number}", np.array((text,), row), dtype=row)
+
+    back = there_and_back(tmp_path, write, zarr_format)
+    assert differences(tmp_path / "a.h5", back) == []
+    with ZarrIO(tmp_path / "a.zarr", "r") as io:
+        assert io.read_builder().attributes == {f"x{len(like)}": [1, "a"]}
 
 
 def test_a_nan_payload_in_rows_with_text_is_reported(tmp_path):

@@ -30,6 +30,7 @@ from h5py import h5, h5a, h5g, h5s
 
 from hdmf_zarr_backend.arrays.objects import in_layout
 from hdmf_zarr_backend.errors import ValueRefusedError, ZarrBackendError
+from hdmf_zarr_backend.formats.attributes import decode_attributes, encode_attributes
 from hdmf_zarr_backend.formats.elements import JSON_ROW
 from hdmf_zarr_backend.formats.references import Reference, decode_attribute_reference, decode_reference, is_reference
 from hdmf_zarr_backend.hdf5.types import (
@@ -119,11 +120,14 @@ def as_json(value: Any) -> str:
 
 
 def _of_json(text: Any) -> Any:
-    """Return the value of which `as_json` made this text; None for other text, which JSON would change."""
+    """Return the value of which `as_json` made this text; None for other text, which would not be written again."""
     try:
         value = json.loads(text)
-        is_own = as_json(value) == text_of(text) and _in_own_type(value, None) is None
-    except (ValueError, TypeError, RecursionError):
+        (in_zarr,) = decode_attributes(
+            encode_attributes({"": value}, notes={}), resolve=lambda reference: None
+        ).values()
+        is_own = as_json(in_zarr) == text_of(text) and _in_own_type(in_zarr, None) is None
+    except (ValueError, TypeError, RecursionError, ZarrBackendError):
         return None
     return value if is_own else None
 
