@@ -164,6 +164,28 @@ def test_a_path_without_a_file_names_the_part_that_is_wrong(tmp_path, mode):
         NWBZarrIO(tmp_path / "a.zip" / "acquisition", mode)
 
 
+@pytest.mark.parametrize(("url", "said"), [
+    *((f"zip://{{}}/a.zip{path}", "inside a zip file that is not named") for path in ("", "/acquisition")),
+    ("zip://acquisition::file://{}/a.zip", r"a part of the Zarr file 'zip://::file://.*a\.zip', and not a file"),
+    *((f"{url}{{}}/{name}", "cannot open") for url in ("zip::", "tar::file://") for name in ("text.txt", "folder")),
+    ("zip::file://{}/absent.zip", "does not exist: .* No such file"),
+])  # fmt: skip
+def test_a_url_of_an_archive_that_names_no_file_says_why(tmp_path, url, said):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "text.txt").write_text("text")
+    samples.write_zarr(tmp_path / "a.zip", samples.plain_nwbfile())
+    with pytest.raises(ZarrBackendError, match=said):
+        NWBZarrIO(url.format(tmp_path), "r")
+
+
+def test_a_target_inside_a_zip_file_is_named(tmp_path):
+    samples.write_zarr(tmp_path / "a.nwb.zarr", samples.plain_nwbfile())
+    ZipFile(tmp_path / "a.zip", "w").close()
+    for target in ("a.zip/b.nwb", "a.zip/folder/b.nwb.zarr"):
+        with pytest.raises(StoreError, match=r"a part of the zip file '.*a\.zip', and not a file"):
+            convert(tmp_path / "a.nwb.zarr", tmp_path / target)
+
+
 _OF_A_FILE: dict[str, Callable[[Path], Any]] = {
     **{f"mode {mode}": lambda path, mode=mode: NWBZarrIO(path, mode) for mode in ("r", "r-", "r+", "a")},
     **{f"{mode} of ZarrIO": lambda path, mode=mode: ZarrIO(path, mode) for mode in ("r", "a")},

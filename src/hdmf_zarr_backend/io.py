@@ -116,7 +116,8 @@ def parse_target(store: Store, mode: str, *, likely: ZarrFormat | None, writer: 
 
 def _missing(error: StoreNotFoundError, mode: str) -> TargetMissingError:
     """Return the error in hdmf's words, with what a writer has left beside the file."""
-    left = error.problem.removeprefix("the file does not exist")
+    absent = "the file does not exist"
+    left = error.problem.removeprefix(absent) if error.problem.startswith(absent) else f": {error.problem}"
     is_begun = left.startswith("; ")  # by a writer
     remedy = error.remedy if is_begun else f"{error.remedy} Use mode 'w' to make a new file."
     problem = f"Unable to open file in {mode!r} mode. File does not exist{left}"

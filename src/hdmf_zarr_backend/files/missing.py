@@ -88,8 +88,8 @@ def _what_is_there(target: str) -> tuple[str, str]:
         folder, name = os.path.split(folder)
     if folder != os.path.dirname(target):
         problem += f": there is no {name!r} in {folder!r}"
-    if os.path.isfile(folder):
-        return problem, ". ".join(inside_of(folder)).replace("this is", "This is", 1)
+    if (inside := inside_of(target)) is not None:
+        return problem, ". ".join(inside).replace("this is", "This is", 1)
     names: list[str] = []
     with suppress(OSError):  # the folder cannot be listed
         names = [other for other in os.listdir(folder) if not other.startswith(".")]

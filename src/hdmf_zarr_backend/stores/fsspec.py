@@ -71,6 +71,9 @@ class FsspecStore(RemoteStore):
         if self._given is not None:
             return self._given
         if self._client is None:
+            from tarfile import TarError  # of archives, which this opens
+            from zipfile import BadZipFile
+
             try:
                 from fsspec.core import url_to_fs
             except ModuleNotFoundError as error:
@@ -78,7 +81,8 @@ class FsspecStore(RemoteStore):
                 raise UsageError("URLs need fsspec", store=self.location, remedy=remedy) from error
             try:
                 self._client, self._root = url_to_fs(self.location, **self._options())
-            except (ImportError, ValueError, TypeError) as error:  # unknown protocol, or missing options
+            except (ImportError, ValueError, TypeError, IsADirectoryError, BadZipFile, TarError) as error:
+                # an unknown protocol, missing options, or another file than an archive
                 remedy, remedy_cli = "Check the URL, and storage_options.", "Check the URL, and the values of -O."
                 if isinstance(error, ImportError):
                     remedy = remedy_cli = "Install the library that it needs."

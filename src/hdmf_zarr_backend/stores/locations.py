@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import posixpath
 import re
+from pathlib import Path
 from urllib.parse import unquote, urlsplit, urlunsplit
 
-from hdmf_zarr_backend.errors import StoreExistsError, StoreNotFoundError, UsageError
+from hdmf_zarr_backend.errors import StoreError, StoreExistsError, StoreNotFoundError, UsageError
 from hdmf_zarr_backend.model.link_sources import LOCAL_URLS, is_url, split_chain
 from hdmf_zarr_backend.options import ExternalLinks
 from hdmf_zarr_backend.stores.failures import os_errors
@@ -19,9 +20,13 @@ WEB_SCHEMES = frozenset({"http", "https"})
 SERVER_SCHEMES = S3_SCHEMES | GOOGLE_SCHEMES | AZURE_SCHEMES | WEB_SCHEMES
 """Protocols of servers, which never read files of this machine."""
 
+ARCHIVES = frozenset({"zip", "tar", "libarchive"})
+"""Protocols of fsspec for a path in an archive, whose address follows: ``zip://folder/a.nwb.zarr::s3://b/c.zip``."""
+
 HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
 _LOCAL_SCHEMES = frozenset({"file", "local"})
 _WRAPPER = re.compile("[a-z]+")
+_IN_ARCHIVE = re.compile(f"({'|'.join(ARCHIVES)})(?:://([^:]*))?::(.*)", re.DOTALL)
 
 _FOLLOW = {
     "remedy": 'Pass read_options=ReadOptions(external_links="follow"), if you trust the file.',
@@ -61,6 +66,8 @@ def location_of(path: str | os.PathLike[str]) -> str:
 
 def check_apart(source: str, target: str) -> None:
     """Refuse a target that is the source, contains the source, or is inside of the source."""
+    if not is_url(target) and (inside := inside_of(target)) is not None:
+        raise StoreError(inside[0], store=target, remedy=inside[1])
     is_local = not is_url(source) and not is_url(target)
     one, other = (os.path.realpath(source), os.path.realpath(target)) if is_local else (source, target)
     one, other = sorted((f"{one}{os.sep}", f"{other}{os.sep}"))
@@ -75,10 +82,13 @@ def check_apart(source: str, target: str) -> None:
         raise StoreNotFoundError("the folder of the target does not exist", store=folder, remedy="Create it first.")
 
 
-def inside_of(file: str) -> tuple[str, str]:
-    """Return problem and remedy of a path below a file that is not a folder."""
+def inside_of(path: str) -> tuple[str, str] | None:
+    """Return problem and remedy of a path below a file that is not a folder, None for any other path."""
     from zipfile import is_zipfile  # for these messages only
 
+    file = next((folder for folder in map(str, Path(path).parents) if os.path.lexists(folder)), "")
+    if not os.path.isfile(file):
+        return None
     if is_zipfile(file):
         return f"this is a part of the zip file {file!r}, and not a file", f"Give the path of the file: {file!r}."
     return f"{file!r} is a file, not a folder", "Check the path."
@@ -103,6 +113,10 @@ def split_location(location: str) -> tuple[str, str]:
     """Return folder and name of a file; a query, which may grant access, stays with the folder."""
     if not is_url(location):
         return os.path.split(location)
+    if (chain := _IN_ARCHIVE.fullmatch(location)) is not None:
+        scheme, inside, archive = chain.groups("")
+        folder, _, name = inside.rpartition("/")
+        return f"{scheme}://{folder}::{archive}", name
     parts = urlsplit(location)
     folder, _, name = parts.path.rpartition("/")
     return urlunsplit((parts.scheme, parts.netloc, folder, parts.query, "")), name

@@ -237,10 +237,8 @@ class FileLock(WriterLock):
         self._path = lock_path(os.path.realpath(target))  # one file has one lock, by whatever path it is opened
         missing = takewhile(lambda folder: not os.path.lexists(folder), Path(self._path).parents)
         self._new_folders = [str(folder) for folder in missing]
-        above = os.path.dirname([self._path, *self._new_folders][-1])
-        if os.path.isfile(above):
-            problem, remedy = inside_of(above)
-            raise StoreError(problem, store=target, remedy=remedy)
+        if (inside := inside_of(self._path)) is not None:
+            raise StoreError(inside[0], store=target, remedy=inside[1])
         self._descriptor = -1
         self._is_file = False
         self._is_kept = False

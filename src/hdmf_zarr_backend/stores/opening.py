@@ -38,6 +38,7 @@ from hdmf_zarr_backend.stores.files import check_link
 from hdmf_zarr_backend.stores.fsspec import FsspecStore, store_of_filesystem
 from hdmf_zarr_backend.stores.local import LocalStore
 from hdmf_zarr_backend.stores.locations import (
+    ARCHIVES,
     HDF5_SIGNATURE,
     SERVER_SCHEMES,
     WEB_SCHEMES,
@@ -132,6 +133,9 @@ def _of_url(location: str, options: dict[str, Any]) -> Store:
             store=location,
             remedy=f"Name {whose} and file: {scheme}://{whose}/a.nwb.zarr.",
         )
+    if scheme in ARCHIVES and "::" not in location and "fo" not in options:
+        remedy = f"Give the path of the {scheme} file, or '{scheme}::' and its URL."
+        raise UsageError(f"this is a path inside a {scheme} file that is not named", store=location, remedy=remedy)
     if location.endswith(reference_files.SUFFIX) and "::" not in location:
         return ReferenceStore(location, options, open_folder)
     if location.endswith(zip_files.SUFFIX) and "::" not in location:
