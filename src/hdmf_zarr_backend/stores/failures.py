@@ -8,7 +8,6 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from hdmf_zarr_backend.errors import (
     OutOfMemoryError,
@@ -58,20 +57,13 @@ def resource_failure(
     ``doing`` as for `disk_failure`, ``what`` is that which could not be done.
     """
     number = error.errno if isinstance(error, OSError) else None
+    problem = f"{what} could not be {doing}"
     if isinstance(error, MemoryError) or number == errno.ENOMEM or _NO_MEMORY.search(str(error)):
-        return OutOfMemoryError(
-            f"{what} could not be {doing}: there is not enough memory",
-            store=store,
-            path=path,
-            remedy="Read or write a smaller part at a time, or free memory.",
-        )
+        remedy = "Read or write a smaller part at a time, or free memory."
+        return OutOfMemoryError(f"{problem}: there is not enough memory", store=store, path=path, remedy=remedy)
     if number in (errno.EMFILE, errno.ENFILE) or _NO_FILES.search(str(error)):
-        return ResourceError(
-            f"{what} could not be {doing}: too many files are open",
-            store=store,
-            path=path,
-            remedy="Close files that are not needed, or raise the limit (`ulimit -n`).",
-        )
+        remedy = "Close files that are not needed, or raise the limit (`ulimit -n`)."
+        return ResourceError(f"{problem}: too many files are open", store=store, path=path, remedy=remedy)
     return None
 
 
@@ -121,9 +113,8 @@ _FOREIGN = {
 }
 _REFUSED = frozenset({
     "ClientAuthenticationError", "GoogleAuthError", "NoCredentialsError", "PartialCredentialsError",
-    "PermissionDeniedError", "UnauthenticatedError",
+    "PermissionDeniedError", "PermissionError", "UnauthenticatedError",
 })  # fmt: skip
-_REFUSED_STATUS = (401, 403)
 _STATUS = ("status", "status_code", "code")  # aiohttp, azure, gcsfs
 # how servers report a bucket that does not exist; the libraries have no type for it
 _NO_BUCKET = re.compile(r"NoSuchBucket|ContainerNotFound|specified bucket does not exist", re.IGNORECASE)
@@ -133,7 +124,6 @@ _NO_CREDENTIALS = re.compile(
 )
 _NO_RANGES = re.compile(r"range request not supported|does(?: not|n't) support range", re.IGNORECASE)
 _CAUSE = re.compile(r'message: "([^"]*)"|"(dns error)"')
-_ABSENT_STATUS = (404, 410)
 _NOT_OF_SERVER = (FileNotFoundError, IsADirectoryError, NotADirectoryError, ValueError, TypeError, RuntimeError)
 _ANONYMOUS = dict.fromkeys(("gs", "gcs"), ('token="anon"', "token=anon"))  # in Python, and typed
 _LETTERS = 300
@@ -157,59 +147,46 @@ def library_errors_named(location: str, key: str, doing: str) -> Iterator[None]:
     except ZarrBackendError as error:
         error.locate(location)
         raise
-    except library_errors() as error:
-        raise _library_failure(error, location, key, doing) from error
     except BaseException as error:
-        if type(error).__module__ != _OF_PANIC:  # an interruption
+        if not isinstance(error, library_errors()) and type(error).__module__ != _OF_PANIC:  # such as an interruption
             raise
-        raise StoreError(
-            f"{repr(key) if key else 'the store'} could not be {doing}: its library failed: {_reason(error)}",
-            store=location,
-            path=node_of(key),
-            remedy="Check the URL, and the values of storage_options.",
-            remedy_cli="Check the URL, and the values of -O.",
-        ) from error
+        raise _library_failure(error, location, key, doing) from error
 
 
 def _library_failure(error: BaseException, location: str, key: str, doing: str) -> ZarrBackendError:
-    lack = resource_failure(error, doing, store=location, path=node_of(key) if key else None, what=repr(key))
+    what, path, text = repr(key) if key else "the store", node_of(key), _reason(error)
+    lack = resource_failure(error, doing, store=location, path=path if key else None, what=what)
     if lack is not None:
         return lack
     if isinstance(error, OSError) and error.errno is not None:
         named = error.filename if isinstance(error.filename, str) else ""
         if error.errno in _FULL or os.path.isabs(named):  # of this machine: no library that reports on a server
             return disk_failure(error, location, key, doing)
-    text = _reason(error)
     if _NO_RANGES.search(text):
         return without_ranges(location, key)
-    problem = f"{key!r} could not be {doing}: {text}" if key else f"the store could not be {doing}: {text}"
-    path = node_of(key)
+    kind: type[StoreError] = StoreUnreachableError
+    problem, remedy_cli = f"{what} could not be {doing}: {text}", ""
+    remedy = "Check the address and whether the server is up, then try again."
     # a key can be written to any existing bucket; some libraries only report that something is absent
     if _NO_BUCKET.search(text) or (doing == "written" and isinstance(error, FileNotFoundError)):
+        kind, problem = StoreNotFoundError, f"there is no such bucket; {problem}"
         remedy = "Check the name of the bucket, and the endpoint."
-        return StoreNotFoundError(f"there is no such bucket; {problem}", store=location, path=path, remedy=remedy)
-    if _is_refusal(error):
+    elif type(error).__module__ == _OF_PANIC:
+        kind, problem = StoreError, f"{what} could not be {doing}: its library failed: {text}"
+        remedy, remedy_cli = "Check the URL, and the values of storage_options.", "Check the URL, and the values of -O."
+    elif _is_refusal(error):
+        kind = StoreRefusedError
         python, typed = _ANONYMOUS.get(location.partition("://")[0], ("anon=True", "anon=true"))
-        return StoreRefusedError(
-            problem,
-            store=location,
-            path=path,
-            remedy=f"Check the credentials in storage_options or the environment; {python} reads a public bucket.",
-            remedy_cli="Check the credentials in the environment, or give them with -O NAME=VALUE; "
-            f"-O {typed} reads a public bucket.",
-        )
-    remedy = "Check the address and whether the server is up, then try again."
-    return StoreUnreachableError(problem, store=location, path=path, remedy=remedy)
+        remedy = f"Check the credentials in storage_options or the environment; {python} reads a public bucket."
+        remedy_cli = "Check the credentials in the environment, or give them with -O NAME=VALUE; "
+        remedy_cli += f"-O {typed} reads a public bucket."
+    return kind(problem, store=location, path=path, remedy=remedy, remedy_cli=remedy_cli)
 
 
 def without_ranges(location: str, key: str) -> StoreError:
     """Return the error for a server that sends complete files only; parameters as for `disk_failure`."""
-    return StoreError(
-        f"the server does not support byte ranges, and {key!r} cannot be read without them",
-        store=location,
-        path=node_of(key),
-        remedy="Download the file, and open the copy.",
-    )
+    problem = f"the server does not support byte ranges, and {key!r} cannot be read without them"
+    return StoreError(problem, store=location, path=node_of(key), remedy="Download the file, and open the copy.")
 
 
 def raise_if_not_absent(error: BaseException) -> None:
@@ -220,24 +197,21 @@ def raise_if_not_absent(error: BaseException) -> None:
     if isinstance(cause, ZarrBackendError):
         raise cause
     is_of_server = isinstance(cause, library_errors()) and not isinstance(cause, _NOT_OF_SERVER)
-    if cause is not None and is_of_server and status_of(cause) not in _ABSENT_STATUS:
+    if cause is not None and is_of_server and status_of(cause) not in (404, 410):
         raise cause
 
 
 def _is_refusal(error: BaseException) -> bool:
     names = {kind.__name__ for kind in type(error).__mro__}
-    if isinstance(error, PermissionError) or names & _REFUSED:
-        return True
-    return status_of(error) in _REFUSED_STATUS or _NO_CREDENTIALS.search(str(error)) is not None
+    return bool(names & _REFUSED or status_of(error) in (401, 403) or _NO_CREDENTIALS.search(str(error)))
 
 
 def status_of(error: BaseException) -> int | None:
-    """Return the status of the HTTP response in an error, or None; the libraries have three names for it."""
-    found: Any = next((getattr(error, name) for name in _STATUS if isinstance(getattr(error, name, None), int)), None)
+    """Return the status of the HTTP response in an error, or None; the libraries have four names for it."""
     response = getattr(error, "response", None)
-    if found is None and isinstance(response, dict):
-        found = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
-    return found if isinstance(found, int) else None
+    metadata = response.get("ResponseMetadata", {}) if isinstance(response, dict) else {}  # of botocore
+    numbers = (*(getattr(error, name, None) for name in _STATUS), metadata.get("HTTPStatusCode"))
+    return next((number for number in numbers if isinstance(number, int)), None)
 
 
 def _reason(error: BaseException) -> str:

@@ -181,8 +181,7 @@ class FsspecStore(RemoteStore):
         path, filesystem = self._path(key), self._filesystem
         while inner := getattr(filesystem, "sync_fs", None) or getattr(filesystem, "fs", None):
             filesystem = inner
-        protocol = getattr(filesystem, "protocol", ())
-        if "file" in ((protocol,) if isinstance(protocol, str) else protocol):
+        if is_local_filesystem(filesystem):
             self._filesystem.makedirs(path.rpartition("/")[0], exist_ok=True)
         return path
 
@@ -249,6 +248,12 @@ def store_of_filesystem(filesystem: Any, path: str) -> FsspecStore | None:
         return None
     location = str(filesystem.unstrip_protocol(path)).rstrip("/")
     return FsspecStore(location, {}, filesystem, str(path))
+
+
+def is_local_filesystem(filesystem: Any) -> bool:
+    """Return whether a file system of fsspec is that of this machine."""
+    protocol = getattr(filesystem, "protocol", ())
+    return "file" in ((protocol,) if isinstance(protocol, str) else protocol)
 
 
 def _abandon(file: Any) -> None:

@@ -58,9 +58,8 @@ def local_path(path: str | os.PathLike[str]) -> str:
 def location_of(path: str | os.PathLike[str]) -> str:
     """Return the location of a file: an absolute path, or a URL without a slash at its end."""
     if isinstance(path, str) and is_url(path) and not path.startswith(LOCAL_URLS):
-        scheme, mark, rest = path.partition("://")
-        stripped = rest.rstrip("/")
-        return f"{scheme}{mark}{stripped}" if stripped else path
+        stripped = path.rstrip("/")
+        return path if stripped.endswith(":") else stripped
     return local_path(path)
 
 
@@ -72,11 +71,8 @@ def check_apart(source: str, target: str) -> None:
     one, other = (os.path.realpath(source), os.path.realpath(target)) if is_local else (source, target)
     one, other = sorted((f"{one}{os.sep}", f"{other}{os.sep}"))
     if other.startswith(one):
-        raise StoreExistsError(
-            "source and target are the same file, or one is inside the other",
-            store=target,
-            remedy="Choose another target.",
-        )
+        problem = "source and target are the same file, or one is inside the other"
+        raise StoreExistsError(problem, store=target, remedy="Choose another target.")
     folder = os.path.dirname(target)
     if not is_url(target) and not os.path.isdir(folder):
         raise StoreNotFoundError("the folder of the target does not exist", store=folder, remedy="Create it first.")

@@ -59,11 +59,9 @@ class ObjectStore(RemoteStore):
             cls = getattr(stores, kind.store if kind is not None else "HTTPStore")
             self._client, self._pid = cls.from_url(f"{scheme}://{rest}", **self._settings), os.getpid()
         elif self._pid != os.getpid():
-            raise StoreError(
-                "this file was opened before the process was forked, and obstore does not work in a fork",
-                store=self.location,
-                remedy="Start workers with the method 'spawn' or 'forkserver', or open the file in the worker.",
-            )
+            problem = "this file was opened before the process was forked, and obstore does not work in a fork"
+            remedy = "Start workers with the method 'spawn' or 'forkserver', or open the file in the worker."
+            raise StoreError(problem, store=self.location, remedy=remedy)
         return self._client
 
     def _get(self, key: str) -> bytes:
@@ -275,11 +273,8 @@ def _is_for_fsspec(kind: _Kind, settings: dict[str, Any], location: str, options
         return is_emulated or not (has_identity or os.path.exists(login))
     account = location.partition("://")[2].partition("/")[0].partition("@")[2].partition(".")[0]
     if account and settings.pop("account_name", account) != account:  # obstore accepts the name only once
-        raise UsageError(
-            f"the URL names the account {account!r}, and the options another one",
-            store=location,
-            remedy=f"Give the options of {account!r}, or another URL.",
-        )
+        problem = f"the URL names the account {account!r}, and the options another one"
+        raise UsageError(problem, store=location, remedy=f"Give the options of {account!r}, or another URL.")
     is_any = options.get("anon") is False  # adlfs: any identity of this machine
     is_named = account or settings.keys() & {"account_name", "endpoint"}
     return not has_identity and (is_any or (not is_named and "AZURE_STORAGE_CONNECTION_STRING" in os.environ))
@@ -318,11 +313,8 @@ def _check_values(settings: Mapping[str, Any], location: str) -> None:
         if isinstance(value, Mapping):
             _check_values(value, location)
         elif isinstance(value, str) and name != "service_account_key" and _CONTROL.search(value):  # that is JSON
-            raise UsageError(
-                f"the storage option {name!r} has a line break or another control character",
-                store=location,
-                remedy="Remove it, for example with .strip().",
-            )
+            problem = f"the storage option {name!r} has a line break or another control character"
+            raise UsageError(problem, store=location, remedy="Remove it, for example with .strip().")
 
 
 @cache

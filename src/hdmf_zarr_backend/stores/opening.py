@@ -23,6 +23,7 @@ they open a file, get it from `located`.
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -35,7 +36,7 @@ from hdmf_zarr_backend.stores import reference_files
 from hdmf_zarr_backend.stores import zip as zip_files
 from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.stores.files import check_link
-from hdmf_zarr_backend.stores.fsspec import FsspecStore, store_of_filesystem
+from hdmf_zarr_backend.stores.fsspec import FsspecStore, is_local_filesystem, store_of_filesystem
 from hdmf_zarr_backend.stores.local import LocalStore
 from hdmf_zarr_backend.stores.locations import (
     ARCHIVES,
@@ -71,8 +72,7 @@ def open_store(
     found = _path_of(place)
     if found is not None:
         path, own = found
-        location, options = location_of(path), {**own, **options}
-        store = _of_url(location, options) if is_url(location) else _of_path(location, options)
+        store = _of_location(location_of(path), {**own, **options})
     elif options:
         raise UsageError("storage_options are for URLs", remedy="Pass them to the store when you create it.")
     else:
@@ -102,52 +102,44 @@ def _path_of(place: Any) -> tuple[str | os.PathLike[str], dict[str, Any]] | None
         return place, {}
     if type(place).__module__ != "fsspec.core" or hasattr(place.fs, "fs"):  # the last: a cache, or a part of another
         return None
-    protocol = place.fs.protocol
-    if "file" in ((protocol,) if isinstance(protocol, str) else protocol):
+    if is_local_filesystem(place.fs):
         return place.path, {}
     return place.fs.unstrip_protocol(place.path), dict(place.fs.storage_options)
 
 
-def _of_path(location: str, options: dict[str, Any]) -> Store:
-    try:
-        os.lstat(location)
-    except ValueError as error:  # a NUL or a lone surrogate
-        remedy = "Remove the characters that no file name has."
-        raise UsageError(f"{location!r} is not a path", remedy=remedy) from error
-    except OSError:
-        pass
-    if not os.path.isdir(location):
-        if location.endswith(zip_files.SUFFIX):
-            return ZipStore(location)
-        if location.endswith(reference_files.SUFFIX):
-            return ReferenceStore(location, options, open_folder)
-    return LocalStore(location)
-
-
-def _of_url(location: str, options: dict[str, Any]) -> Store:
+def _of_location(location: str, options: dict[str, Any]) -> Store:
+    """Return the store of an absolute path or a URL; its suffix names a file in a folder."""
+    is_local = not is_url(location)
     scheme, _, rest = location.partition("://")
-    if not rest.strip("/") and scheme in SERVER_SCHEMES:
+    if not is_local and scheme in SERVER_SCHEMES and not rest.strip("/"):
         whose = "host" if scheme in WEB_SCHEMES else "bucket"
-        raise UsageError(
-            f"{location!r} does not name a file",
-            store=location,
-            remedy=f"Name {whose} and file: {scheme}://{whose}/a.nwb.zarr.",
-        )
+        remedy = f"Name {whose} and file: {scheme}://{whose}/a.nwb.zarr."
+        raise UsageError(f"{location!r} does not name a file", store=location, remedy=remedy)
     if scheme in ARCHIVES and "::" not in location and "fo" not in options:
         remedy = f"Give the path of the {scheme} file, or '{scheme}::' and its URL."
         raise UsageError(f"this is a path inside a {scheme} file that is not named", store=location, remedy=remedy)
-    if location.endswith(reference_files.SUFFIX) and "::" not in location:
+    is_file = not _is_folder(location) if is_local else "::" not in location
+    if is_file and location.endswith(reference_files.SUFFIX):
         return ReferenceStore(location, options, open_folder)
-    if location.endswith(zip_files.SUFFIX) and "::" not in location:
-        return RemoteZipStore(location, *open_parent(location, options))
+    if is_file and location.endswith(zip_files.SUFFIX):
+        return ZipStore(location) if is_local else RemoteZipStore(location, *open_parent(location, options))
     return open_folder(location, options)
+
+
+def _is_folder(path: str) -> bool:
+    try:
+        return stat.S_ISDIR(os.stat(path).st_mode)
+    except OSError:
+        return False
+    except ValueError as error:  # a NUL or a lone surrogate
+        raise UsageError(f"{path!r} is not a path", remedy="Remove the characters that no file name has.") from error
 
 
 def open_folder(location: str, options: Mapping[str, Any]) -> Store:
     """Return the store of a folder or a URL, without regard to suffixes."""
     if not is_url(location):
         return LocalStore(location)
-    if location.startswith(("http://", "https://")):
+    if location.partition("://")[0] in WEB_SCHEMES:
         return WebStore(location, options)
     settings = object_settings(location, options)
     return FsspecStore(location, options) if settings is None else ObjectStore(location, settings, options)
@@ -166,18 +158,15 @@ def _of_object(place: Any) -> Store:
         return place
     if isinstance(place, Mapping) and type(place).__module__.partition(".")[0] != "zarr":  # stores of zarr-python 2
         return store_of_filesystem(getattr(place, "fs", None), getattr(place, "root", "")) or MemoryStore(place)
-    store: Store | None
     if type(place).__module__ == "fsspec.core":
-        store = store_of_filesystem(place.fs, place.path)
+        store: Store | None = store_of_filesystem(place.fs, place.path)
     else:
         from hdmf_zarr_backend.stores.zarr_python import store_of_zarr  # zarr is imported where it is used
 
         store = store_of_zarr(place)
     if store is None:
-        raise UsageError(
-            f"{place!r} cannot hold a Zarr file",
-            remedy="Use a path, a URL, a mapping, a store or group of zarr, or a session of Icechunk.",
-        )
+        remedy = "Use a path, a URL, a mapping, a store or group of zarr, or a session of Icechunk."
+        raise UsageError(f"{place!r} cannot hold a Zarr file", remedy=remedy)
     return store
 
 

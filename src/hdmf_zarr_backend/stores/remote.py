@@ -220,12 +220,10 @@ class RemoteStore(Store):
     def _called(self, function: Callable[[], B], key: str, doing: str) -> B:
         """Call a function of the library; its errors name the store and ``key``, and what was ``doing``."""
         check_inside(key, self.location)
-        if len(self.location) + len(key) > _MOST_LETTERS:
-            raise StoreError(
-                f"a URL of {len(self.location) + len(key):,} characters cannot be requested",
-                store=f"{self.location[:100]}...",
-                remedy="Use a shorter path or name.",
-            )
+        letters = len(self.location) + len(key)
+        if letters > _MOST_LETTERS:
+            problem = f"a URL of {letters:,} characters cannot be requested"
+            raise StoreError(problem, store=f"{self.location[:100]}...", remedy="Use a shorter path or name.")
         with library_errors_named(self.location, key, doing):
             return function()
 
