@@ -100,3 +100,79 @@ def test_plain_hdf5_and_files_without_a_schema_have_no_names(folder, tmp_path, z
         file["data"] = np.zeros((3, 4))
     convert(tmp_path / "plain.h5", tmp_path / "plain.zarr", zarr_format=zarr_format)
     assert names(tmp_path / "plain.zarr") in ({"data": ["_anonymous3", "_anonymous4"]}, {"data": [None, None]})
+
+
+def typed(name: str, *datasets: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {"neurodata_type_def": name, "datasets": list(datasets), "doc": "x", **more}
+
+
+def named(name: str, *dims: Any, **more: Any) -> dict[str, Any]:
+    return {"name": name, "dims": list(dims), "doc": "x", **more}
+
+
+def convert_with_schema(
+    folder: Path, *groups: Any, schema: Any = ({"source": "types"},), **others: Any
+) -> dict[str, Any]:
+    """Convert a file that has cached ``groups`` as namespace ``own``; return the names of its axes."""
+    namespaces = {"own": (schema, {"groups": groups}), **others}
+    with h5py.File(folder / "a.h5", "w") as file:
+        for name, (entries, document) in namespaces.items():
+            cached = file.create_group(f"specifications/{name}/1.0")
+            header = {"name": name, "version": "1.0", "doc": "x", "schema": entries}
+            cached["namespace"] = json.dumps({"namespaces": [header]})
+            cached["types"] = document if isinstance(document, str) else json.dumps(document)
+        file.attrs[".specloc"] = file["specifications"].ref
+        file["it/data"], file["it/table"], file["it/below/data"] = np.zeros(7), np.zeros((2, 3)), np.zeros(5)
+        file["it"].attrs.update(namespace="own", neurodata_type="Own")
+        file["it/table"].attrs.update(namespace="own", neurodata_type="Table")
+    convert(folder / "a.h5", folder / "a.zarr", check=False)
+    return names(folder / "a.zarr")
+
+
+def test_the_schema_is_read_with_what_its_types_inherit_and_include(tmp_path):
+    table = typed("Table", dims=[["row"], ["row", "column"]], shape=[[None], [None, None]])
+    base = typed("Base", named("data", "time"), {"neurodata_type_inc": "Table", "quantity": "*", "doc": "x"})
+    below = {"name": "below", "datasets": [{"name": "data", "neurodata_type_inc": "Length", "doc": "x"}], "doc": "x"}
+    own = typed("Own", {"name": "data", "doc": "x"}, groups=[below], neurodata_type_inc="Base")
+    schema = [{"namespace": "other", "neurodata_types": ["Base"]}, {"source": "types"}]
+    datasets = [table, typed("Length", shape=[None])]
+    other = ([{"source": "types"}], {"groups": [base], "datasets": datasets})
+    found = convert_with_schema(tmp_path, own, schema=schema, other=other)
+    assert found == {"it/data": ["time"], "it/table": ["row", "column"], "it/below/data": ["dim_0"]}
+
+
+@pytest.mark.parametrize(
+    "groups",
+    [
+        pytest.param([5], id="a number"),
+        pytest.param([typed("Own", "data")], id="text"),
+        pytest.param([typed("Own", named("data", "time"), neurodata_type_inc=["Base"])], id="a list of parents"),
+        pytest.param([typed("Own", named("data", "time"), named(["data"], "time"))], id="a list of names"),
+        pytest.param([typed("Own", neurodata_type_inc="Base"), typed("Base", neurodata_type_inc="Own")], id="cycle"),
+        pytest.param([typed("Own", named("data", "time", "space"))], id="another number of axes"),
+        pytest.param([typed("Own", named("data", dims=3))], id="a number of axes"),
+        pytest.param([typed("Own", named("data", shape=["x"]))], id="a length that is text"),
+        pytest.param([typed("Own", links=[{"name": "data", "target_type": "Own", "doc": "x"},
+                                          {"name": "below", "target_type": "Own", "doc": "x"}])], id="links"),
+    ],
+)  # fmt: skip
+def test_a_damaged_schema_or_one_for_other_content_gives_no_names(tmp_path, groups):
+    assert convert_with_schema(tmp_path, *groups)["it/data"] == ["_anonymous7"]
+
+
+@pytest.mark.parametrize(
+    ("schema", "types"),
+    [
+        ([{"source": "types"}], '{"groups": ['),
+        ([{"source": "types"}], "[" * 100_000),
+        ([{"source": "missing"}], {}),
+        ([{"source": ["types"]}], {}),
+        ([{"namespace": "missing"}, {"source": "types"}], {"groups": [typed("Own", named("data", "time"))]}),
+        ([{"namespace": "own"}], {}),
+        ([{}], {}),
+        (5, {}),
+    ],
+)
+def test_damaged_namespaces_give_no_names(tmp_path, schema, types):
+    found = convert_with_schema(tmp_path, own=(schema, types))
+    assert found["it/data"] == ["_anonymous7"]

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+import json
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache, lru_cache
+from typing import Any, TypeAlias
 
-from hdmf_zarr_backend.builders.namespaces import is_registered
+from hdmf_zarr_backend.builders.namespaces import HDMF_ERRORS, is_registered, newest_versions, source_texts
+from hdmf_zarr_backend.errors import ZarrBackendError
 from hdmf_zarr_backend.formats.dimensions import decode_dimensions
 from hdmf_zarr_backend.formats.elements import describe_any
-from hdmf_zarr_backend.formats.reserved import DIMENSIONS, notes_of
+from hdmf_zarr_backend.formats.namespaces import NAMESPACE, spec_location
+from hdmf_zarr_backend.formats.reserved import DIMENSIONS, SPECLOC, data_type_of, notes_of
 from hdmf_zarr_backend.model.nodes import Attributes, Dataset, Group, Hierarchy, join, split
+from hdmf_zarr_backend.stores.base import Store
 from hdmf_zarr_backend.transfer.plan import WritePlan, set_dimensions
+
+Spec: TypeAlias = Mapping[str, Any]
+"""The JSON of a specification. Those of ``hdmf.spec`` are mappings of the same form, with what they inherit."""
+
+FindSpec: TypeAlias = Callable[[str, str], Spec | None]
+"""``(namespace, type)`` -> the specification of the type; None for an unknown one."""
 
 
 def names_in(group: Group[Attributes], *, without: Iterable[str] = ()) -> dict[str, int]:
@@ -25,14 +37,14 @@ def names_in(group: Group[Attributes], *, without: Iterable[str] = ()) -> dict[s
     return lengths
 
 
-def name_axes(plan: WritePlan, catalog: Any) -> None:
+def name_axes(plan: WritePlan, schema: FindSpec | None) -> None:
     """Name the axes of arrays without labels after the schema, in the order of the array names.
 
-    ``catalog`` is a ``NamespaceCatalog`` of hdmf. Nothing is changed if it is None, for an unknown schema.
+    Nothing is changed if it is None, for an unknown schema.
     """
-    if catalog is None:
+    if schema is None:
         return
-    labels = dimension_labels(catalog, plan.hierarchy)
+    labels = _Schema(schema).labels(plan.hierarchy)
     for parent, group in plan.hierarchy.walk():
         if not isinstance(group, Group):
             continue
@@ -68,59 +80,137 @@ def rename_axes(hierarchy: Hierarchy, paths: Iterable[str]) -> None:
                 set_dimensions(node, decode_dimensions(node.attributes), lengths, notes)
 
 
-def dimension_labels(catalog: Any, hierarchy: Hierarchy) -> dict[str, tuple[str | None, ...]]:
-    """Return ``{path: labels of the axes}`` of the arrays in a file, as hdmf derives them from the schema."""
-    found: dict[str, tuple[str | None, ...]] = {}
-    stack: list[tuple[str, Any, Any]] = [("", hierarchy.root, None)]
-    while stack:
-        path, group, above = stack.pop()
-        spec, _ = _spec_of_type(catalog, group.attributes)
-        spec = spec or above
-        for name, node in group.members.items():
-            if isinstance(node, Group):
-                stack.append((join(path, name), node, None if spec is None else spec.get_group(name)))
-                continue
-            wanted = _dataset_spec(catalog, spec, name, node.attributes)
-            labels = None if wanted is None else _labels_of(wanted, node)
-            if labels is not None:
-                found[join(path, name)] = labels
-    return found
+# ---- the schema ------------------------------------------------------------------------------------------------------
 
 
-def _spec_of_type(catalog: Any, attributes: Attributes) -> tuple[Any, Sequence[str]]:
-    """Return the specification of a node's type, and the names of the type and of its ancestors."""
-    namespace, data_type = attributes.get("namespace"), attributes.get("neurodata_type", attributes.get("data_type"))
-    if not isinstance(namespace, str) or not isinstance(data_type, str):
-        return None, ()
-    if not is_registered(catalog, namespace, data_type):
-        return None, ()
-    return catalog.get_spec(namespace, data_type), catalog.get_hierarchy(namespace, data_type)
+def specs_in(catalog: Any) -> FindSpec:
+    """Return the schema in a ``NamespaceCatalog`` of hdmf."""
+    return lambda *key: catalog.get_spec(*key) if is_registered(catalog, *key) else None
 
 
-def _dataset_spec(catalog: Any, above: Any, name: str, attributes: Attributes) -> Any:
-    """Return the specification of a dataset by its name in a group, or else by its type."""
-    own, types = _spec_of_type(catalog, attributes)
-    if above is None:
-        return own
-    placed = above.get_dataset(name)
-    if placed is not None or own is None:
-        return placed
-    for data_type in types:
-        placed = above.get_data_type(data_type)
-        if placed is not None:
-            return placed[0] if isinstance(placed, list) else placed
-    return own
+def cached_specs(store: Store, hierarchy: Hierarchy) -> FindSpec | None:
+    """Return the cached schema of a file.
 
+    It is read from its JSON, since loading it with hdmf takes longer than converting a small file. Damaged namespaces
+    are reported by `validate`. Here, a file without them only lacks the names of its axes: None.
+    """
+    versions, types = newest_versions(hierarchy), dict[str, dict[str, Spec]]()
+    location = str(spec_location(hierarchy.root.attributes.get(SPECLOC)))
 
-def _labels_of(spec: Any, node: Dataset[Attributes]) -> tuple[str | None, ...] | None:
-    """Return the labels for the shape of an array; None if the specification does not allow its shape."""
-    means = describe_any(node)
-    if means.is_scalar or not spec.shape or not _are_lists(spec.shape, spec.dims):
+    def load(namespace: str) -> dict[str, Spec]:
+        if namespace not in types:
+            types[namespace] = {}  # before those that it includes, which may include this one
+            text = source_texts(store, hierarchy, join(location, f"{namespace}/{versions[namespace]}"))
+            for header in json.loads(text(NAMESPACE))["namespaces"]:
+                known = types.setdefault(header["name"], {})
+                entries = ((entry.get("source"), entry.get("namespace")) for entry in header["schema"])
+                for source, other in dict.fromkeys(entries):
+                    known.update({**(load(other) if source is None else _types_in(text(source))), **known})
+        return types[namespace]
+
+    try:
+        for namespace in versions:
+            load(namespace)
+    except (ZarrBackendError, *HDMF_ERRORS):
         return None
-    is_row = not isinstance(spec.dtype, str | None) or means.stored.kind == "reference"
+    return lambda namespace, data_type: types.get(namespace, {}).get(data_type)
+
+
+@lru_cache(maxsize=64)  # files that are converted in one process mostly have the same schema
+def _types_in(source: str) -> dict[str, Spec]:
+    return dict(reversed([*_defined(json.loads(source))]))  # the first definition of a type counts
+
+
+def _defined(spec: Spec) -> Iterator[tuple[str, Spec]]:
+    """Yield the types that a specification and its members define; an error if it has another form."""
+    name = _type_name(spec, "def")
+    if not all(isinstance(each, str | None) for each in (name, _type_name(spec, "inc"), spec.get("name"))):
+        raise TypeError("a specification has names that are not text")
+    if name is not None:
+        yield name, spec
+    for section in ("datasets", "groups"):
+        for member in spec.get(section) or ():
+            yield from _defined(member)
+
+
+def _type_name(spec: Spec, suffix: str) -> Any:
+    """Return the name of the type that a specification defines (``def``) or includes (``inc``)."""
+    return spec.get(f"neurodata_type_{suffix}", spec.get(f"data_type_{suffix}"))
+
+
+class _Schema:
+    """Specifications of types and of their members, each as a list with those that it inherits from, nearest first."""
+
+    def __init__(self, find: FindSpec) -> None:
+        self._find = find
+        self.types = cache(self._types)
+
+    def labels(self, hierarchy: Hierarchy) -> dict[str, tuple[str | None, ...]]:
+        """Return ``{path: labels of the axes}`` of the arrays in a file.
+
+        Source: ``hdmf.build.ObjectMapper.build``, for the choice of the specification and of one of its shapes.
+        """
+        found: dict[str, tuple[str | None, ...]] = {}
+        stack: list[tuple[str, Any, str, list[Spec]]] = [("", hierarchy.root, "", [])]
+        while stack:
+            path, group, namespace, specs = stack.pop()
+            if types := self._types_of(group):
+                namespace, specs = group.attributes["namespace"], [*types.values()]
+            groups, datasets = _members(specs, "groups"), _members(specs, "datasets")
+            for name, node in group.members.items():
+                if isinstance(node, Group):
+                    stack.append((join(path, name), node, namespace, self._whole(namespace, groups[name, None])))
+                    continue
+                types = self._types_of(node)
+                kinds = [(name, None), *((None, data_type) for data_type in types)]
+                placed = next((datasets[kind] for kind in kinds if kind in datasets), [])
+                labels = _labels_of(self._whole(namespace, placed) or [*types.values()], node)
+                if labels is not None:
+                    found[join(path, name)] = labels
+        return found
+
+    def _types_of(self, node: Any) -> dict[str, Spec]:
+        namespace, data_type = node.attributes.get("namespace"), data_type_of(node)
+        return self.types(namespace, data_type) if isinstance(namespace, str) and data_type is not None else {}
+
+    def _types(self, namespace: str, data_type: str) -> dict[str, Spec]:
+        """Return ``{type: specification}`` of a type and of those that it extends; empty for an unknown type."""
+        types: dict[str, Spec] = {}
+        while data_type not in types and (spec := self._find(namespace, data_type)) is not None:
+            types[data_type] = spec
+            data_type = _type_name(spec, "inc")
+        return types
+
+    def _whole(self, namespace: str, specs: list[Spec]) -> list[Spec]:
+        """Return the specifications of a member of a group with those of the type that it includes."""
+        return [*specs, *self.types(namespace, _type_name(specs[-1], "inc")).values()] if specs else []
+
+
+def _members(specs: list[Spec], section: str) -> dict[tuple[str | None, str | None], list[Spec]]:
+    """Return the specifications of the members of a group, by name or, if they may have any, by type."""
+    members: dict[tuple[str | None, str | None], list[Spec]] = defaultdict(list)
+    for member in (member for spec in specs for member in spec.get(section) or ()):
+        name = member.get("name")
+        data_type = _type_name(member, "def") or _type_name(member, "inc")
+        members[name, data_type if name is None else None].append(member)
+    return members
+
+
+def _labels_of(specs: list[Spec], node: Dataset[Attributes]) -> tuple[str | None, ...] | None:
+    """Return the labels for the shape of an array; None if the specification does not allow its shape."""
+    dims: Any
+    bounds, dims = next(filter(any, ((spec.get("shape"), spec.get("dims")) for spec in specs)), (None, None))
+    if bounds is None and isinstance(dims, (list, tuple)):
+        bounds = [None] * len(dims)
+    elif dims is None and isinstance(bounds, (list, tuple)):
+        dims = [f"dim_{axis}" for axis, _ in enumerate(bounds)]
+    if not bounds or not _are_lists(bounds, dims) or (means := describe_any(node)).is_scalar:
+        return None
+    dtype = next((spec["dtype"] for spec in specs if spec.get("dtype") is not None), None)
+    is_row = not isinstance(dtype, str | None) or means.stored.kind == "reference"
     shape = means.axes[:1] if is_row else means.axes
-    is_choice = isinstance(spec.shape[0], (list, tuple))
-    choices = zip(spec.shape, spec.dims, strict=False) if is_choice else [(spec.shape, spec.dims)]
+    is_choice = isinstance(bounds[0], (list, tuple))
+    choices = zip(bounds, dims, strict=False) if is_choice else [(bounds, dims)]
     fitting = [(allowed, labels) for allowed, labels in choices if _fits(allowed, labels, shape)]
     _, best = min(fitting, key=lambda choice: choice[0].count(None), default=(None, None))  # the most specific shape
     return None if best is None else tuple(best)

@@ -48,12 +48,9 @@ def version_conflicts(catalog: Any, hierarchy: Hierarchy) -> list[str]:
 
 
 def load_cached_namespaces(
-    catalog: Any, store: Store, hierarchy: Hierarchy, namespaces: list[str] | None = None, *, is_plain: bool = False
+    catalog: Any, store: Store, hierarchy: Hierarchy, namespaces: list[str] | None = None
 ) -> dict[str, Any]:
-    """Load the newest version of each cached namespace into ``catalog`` (a NamespaceCatalog or TypeMap).
-
-    ``is_plain`` as for `TextSpecReader`.
-    """
+    """Load the newest version of each cached namespace into ``catalog`` (a NamespaceCatalog or TypeMap)."""
     from hdmf_zarr_backend.builders.specs import TextSpecReader  # imported here: reading only texts does not need hdmf
 
     versions = cached_versions(hierarchy)
@@ -70,7 +67,7 @@ def load_cached_namespaces(
                 raise MetadataError(f"the namespace {name!r} is not cached", remedy=known)
             path = join(join(location, name), newest_version(versions[name]))
             text = source_texts(store, hierarchy, path)
-            readers[name] = TextSpecReader(store.location, text, path=absolute(path), is_plain=is_plain)
+            readers[name] = TextSpecReader(store.location, text, path=absolute(path))
         try:
             loaded: dict[str, Any] = catalog.load_namespaces(NAMESPACE, reader=readers)
         except ZarrBackendError:

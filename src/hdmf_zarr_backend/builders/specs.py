@@ -50,22 +50,11 @@ class TextSpecWriter(SpecWriter):  # type: ignore[misc]
         self.write_spec({"namespaces": [namespace]}, path)
 
 
-_NAMES_OF_HDMF = {
-    "neurodata_type_def": "data_type_def",
-    "neurodata_type_inc": "data_type_inc",
-    "neurodata_types": "data_types",
-}
-
-
 class TextSpecReader(SpecReader):  # type: ignore[misc]
-    """Gives hdmf the sources of one cached namespace.
+    """Gives hdmf the sources of one cached namespace."""
 
-    With ``is_plain``, NWB's names of keys become those of hdmf: its catalogue reads namespaces of NWB without pynwb.
-    """
-
-    def __init__(self, store: str, text: Callable[[str], str], *, path: str = "/", is_plain: bool = False) -> None:
+    def __init__(self, store: str, text: Callable[[str], str], *, path: str = "/") -> None:
         super().__init__(source=f"{store}:{path}")
-        self._names = _NAMES_OF_HDMF if is_plain else {}
         self._store = store
         self._path = path.rstrip("/")
         self._source_text = text
@@ -83,13 +72,10 @@ class TextSpecReader(SpecReader):  # type: ignore[misc]
 
     def _load(self, name: str) -> Any:
         try:
-            return json.loads(self._source_text(name), object_hook=self._renamed)
+            return json.loads(self._source_text(name))
         except (ValueError, RecursionError) as error:
             problem = f"the cached specification {name!r} is not JSON ({type(error).__name__})"
             raise self._error(problem, name) from error
-
-    def _renamed(self, spec: dict[str, Any]) -> dict[str, Any]:
-        return {self._names.get(key, key): value for key, value in spec.items()}
 
     def _error(self, problem: str, name: str) -> MetadataError:
         return MetadataError(problem, store=self._store, path=f"{self._path}/{name}", **USE_INSTALLED)

@@ -10,7 +10,7 @@ from typing import Any
 from hdmf_zarr_backend.arrays.edits import Edits
 from hdmf_zarr_backend.builders.append import AppendPlanner
 from hdmf_zarr_backend.builders.both import Before, before_change, derive, make_alike, with_format_3
-from hdmf_zarr_backend.builders.dimensions import name_axes, rename_axes
+from hdmf_zarr_backend.builders.dimensions import name_axes, rename_axes, specs_in
 from hdmf_zarr_backend.builders.planner import Planner, WriteRequest
 from hdmf_zarr_backend.builders.specs import add_specs
 from hdmf_zarr_backend.builders.target_check import check_targets
@@ -39,7 +39,7 @@ def plan_new(request: WriteRequest, store: Store) -> WritePlan:
     if request.shards_choose_format and any(asks_for_shards(planned) for planned in plan.arrays.values()):
         plan.hierarchy.zarr_format, request.has_both = 3, False
     check_targets(plan, request.targets, store)
-    name_axes(plan, request.schema)
+    name_axes(plan, None if request.schema is None else specs_in(request.schema))
     add_specs(plan, request.texts, location=request.targets.location)
     plan.chunk_key_encoding = request.options.chunk_key_encoding or "default"
     plan.is_nczarr = request.options.nczarr

@@ -498,8 +498,9 @@ def _to_zarr(source: str, place: str | Store, request: Request) -> ConversionRep
         )
         plan = planner.plan_file()
         planned = PlannedKeys(plan, target)
-        loaded = check_planned(source, planned, plan.hierarchy) if is_nwb else None
-        name_axes(plan, schema_of(planned, plan.hierarchy, loaded, or_installed=is_nwb))
+        if is_nwb:
+            check_planned(source, planned, plan.hierarchy)
+        name_axes(plan, schema_of(planned, plan.hierarchy, or_installed=is_nwb))
         plan.hierarchy.zarr_format = request.zarr_format
         request.adapt(store, plan, target)
         request.write(store, plan, request.new_file(store, plan, tree.sources()))
@@ -518,7 +519,8 @@ def _copy_zarr(source: str | Store, place: str | Store, request: Request) -> Con
         request.options = replace(request.options, chunk_key_encoding="v2")
     store = _open_target(place, request.storage, overwrite=request.overwrite)
     target = _name_of(place)
-    loaded = check_zarr(main)[1] if request.check else None
+    if request.check:
+        check_zarr(main)
     planner = ZarrPlanner(main.store, main.hierarchy, target, zarr_format=request.zarr_format)
     plan = planner.plan_file()
     resolver = resolver_of(main.store, main.hierarchy, main.location)
@@ -530,7 +532,7 @@ def _copy_zarr(source: str | Store, place: str | Store, request: Request) -> Con
             planned.sharding = Sharding(node.stored.shards.shape, are_chunks_given=True, is_kept=True)
         else:
             ask_for_shards(planned, request.shards)
-    name_axes(plan, schema_of(main.store, main.hierarchy, loaded))
+    name_axes(plan, schema_of(main.store, main.hierarchy))
     if request.options.strict_json:
         for _, node in plan.hierarchy.walk():
             node.attributes = strict_attributes(node.attributes)
@@ -550,7 +552,7 @@ def _to_hdf5(source: str | Store, target: str, request: Request) -> ConversionRe
     check_free(store, overwrite=request.overwrite, empty_folder=False)
     main = _open_source(source, request)
     check_outside(store, is_new=True)
-    typed = check_zarr(main)[0] if request.check else {}
+    typed = check_zarr(main) if request.check else {}
     resolver = resolver_of(main.store, main.hierarchy, main.location)
     placement = Placement(resolver, target, copies_links=request.copies_links)
     nbytes = 0

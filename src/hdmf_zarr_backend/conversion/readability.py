@@ -8,7 +8,8 @@ from contextlib import closing
 from importlib.util import find_spec
 from typing import Any, TypeVar
 
-from hdmf_zarr_backend.builders.namespaces import load_cached_namespaces, newest_versions
+from hdmf_zarr_backend.builders.dimensions import FindSpec, cached_specs, specs_in
+from hdmf_zarr_backend.builders.namespaces import newest_versions
 from hdmf_zarr_backend.errors import UnsupportedFileError, ZarrBackendError
 from hdmf_zarr_backend.files.parser import ParsedFile
 from hdmf_zarr_backend.formats.links import LinkedFile
@@ -46,25 +47,22 @@ def check_version(source: str, storage: Mapping[str, Any] | None = None) -> bool
     return True
 
 
-def check_planned(source: str, store: Store, hierarchy: Hierarchy) -> Any:
-    """Refuse an NWB file that pynwb cannot read, from the plan of its copy, before anything is written.
-
-    Return the catalogue of the namespaces with which it was read, None without pynwb.
-    """
+def check_planned(source: str, store: Store, hierarchy: Hierarchy) -> None:
+    """Refuse an NWB file that pynwb cannot read, from the plan of its copy, before anything is written."""
     if find_spec("pynwb") is None:
-        return None
+        return
     from hdmf_zarr_backend.builders.lazy import construction_errors
     from hdmf_zarr_backend.nwb import ParsedNWBIO
 
-    def read() -> Any:
-        with ParsedNWBIO(store, ParsedFile(hierarchy, consolidated=True)) as io:
-            catalog = io.manager.namespace_catalog
-            with construction_errors(io.read_builder(), source, catalog, hierarchy):
-                io.read()
-            return catalog
+    def read() -> None:
+        with (
+            ParsedNWBIO(store, ParsedFile(hierarchy, consolidated=True)) as io,
+            construction_errors(io.read_builder(), source, io.manager.namespace_catalog, hierarchy),
+        ):
+            io.read()
 
     try:
-        return _check_read(source, read)
+        _check_read(source, read)
     except ZarrBackendError as error:
         if not isinstance(error, UnsupportedFileError):
             error.store = None  # the planned file does not exist yet
@@ -72,55 +70,35 @@ def check_planned(source: str, store: Store, hierarchy: Hierarchy) -> Any:
         raise
 
 
-def schema_of(store: Store, hierarchy: Hierarchy, loaded: Any = None, *, or_installed: bool = False) -> Any:
-    """Return the cached schema for `builders.dimensions.name_axes`; with ``or_installed``, that of pynwb if none is.
-
-    ``loaded`` is a catalogue that may have the cached namespaces already; to load them takes longer than to convert a
-    small file. Damaged namespaces are reported by `validate`. Here, a file without them only lacks the names of its
-    axes: None.
-    """
-    from hdmf.spec import NamespaceCatalog  # slow to import
-
-    versions = newest_versions(hierarchy)
-    if not versions:
-        if not or_installed or find_spec("pynwb") is None:
-            return None
-        from pynwb import get_type_map
-
-        return get_type_map().namespace_catalog
-    known = {} if loaded is None else {name: loaded.get_namespace(name).version for name in loaded.namespaces}
-    if versions.items() <= known.items():
-        return loaded
-    catalog = NamespaceCatalog()
-    try:
-        load_cached_namespaces(catalog, store, hierarchy, is_plain=True)
-    except ZarrBackendError:
+def schema_of(store: Store, hierarchy: Hierarchy, *, or_installed: bool = False) -> FindSpec | None:
+    """Return the cached schema of a file; with ``or_installed``, that of pynwb if none is cached."""
+    if newest_versions(hierarchy):
+        return cached_specs(store, hierarchy)
+    if not or_installed or find_spec("pynwb") is None:
         return None
-    return catalog
+    from pynwb import get_type_map
+
+    return specs_in(get_type_map().namespace_catalog)
 
 
-def check_zarr(main: LinkedFile) -> tuple[dict[str, dict[str, Any]], Any]:
-    """Refuse a Zarr file that pynwb cannot read as NWB.
-
-    Return the attributes whose types are only in the schema, and the catalog that was loaded, as `check_planned` does.
-    """
+def check_zarr(main: LinkedFile) -> dict[str, dict[str, Any]]:
+    """Refuse a Zarr file that pynwb cannot read as NWB; return the attributes whose types are only in the schema."""
     attributes = main.hierarchy.root.attributes
     version = attributes.get("nwb_version")
     if attributes.get("neurodata_type") != "NWBFile" and version is None:
-        return {}, None
+        return {}
     _check_version(main.location, version)
     if find_spec("pynwb") is None:
-        return {}, None
+        return {}
     from hdmf_zarr_backend.builders.schema import unsigned_attributes  # imported here: hdmf is slow to import
     from hdmf_zarr_backend.nwb import NWBZarrIO
 
-    def read() -> tuple[dict[str, dict[str, Any]], Any]:
+    def read() -> dict[str, dict[str, Any]]:
         store: Any = main.store.unwrapped
         with NWBZarrIO(store, mode="r", lazy=False) as io:
             io.read()
             # a file of hdmf-zarr keeps no types
-            typed = {} if NOTES in attributes else unsigned_attributes(io.read_builder())
-            return typed, io.manager.namespace_catalog
+            return {} if NOTES in attributes else unsigned_attributes(io.read_builder())
 
     return _check_read(main.location, read)
 

@@ -83,8 +83,9 @@ def convert_virtual(source: str, target: str, request: Request) -> ConversionRep
         files = _recorded(tree.sources(), target, storage)
         plan = Hdf5Planner(tree).plan_file()
         planned = PlannedKeys(plan, target)
-        loaded = check_planned(source, planned, plan.hierarchy) if is_nwb else None
-        name_axes(plan, schema_of(planned, plan.hierarchy, loaded))
+        if is_nwb:
+            check_planned(source, planned, plan.hierarchy)
+        name_axes(plan, schema_of(planned, plan.hierarchy))
         plan.hierarchy.zarr_format = request.zarr_format
         staying = _leave(plan, tree, target)
         _check_amount(plan, staying, source)
