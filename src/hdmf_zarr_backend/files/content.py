@@ -466,8 +466,9 @@ class ZarrContent(Mapping[str, NodeContent]):
         stored = node.attributes
         values = decode_attributes(stored, resolve=self._attribute_reference)
         found = {name: _attribute_content(value) for name, value in values.items()}
-        found.update(self._reference_tables(stored))
-        found.update(_empty_attributes(stored))
+        names = visible(stored)
+        found.update(self._reference_tables(stored, names))
+        found.update(_empty_attributes(stored, names))
         notes = as_dict(_hdf5_note(node).get("attributes"))
         for name, note in notes.items():
             noted = _noted_attribute(found.get(name), as_dict(note), self._resolve)
@@ -479,10 +480,10 @@ class ZarrContent(Mapping[str, NodeContent]):
             found[SPECLOC] = AttributeContent(REFERENCE, (), _objects([target], ()))
         return found
 
-    def _reference_tables(self, stored: Attributes) -> dict[str, AttributeContent]:
+    def _reference_tables(self, stored: Attributes, names: dict[str, str]) -> dict[str, AttributeContent]:
         """Return the attributes of references with several axes, which are nested JSON lists in every format."""
         found = {}
-        for key, name in visible(stored).items():
+        for key, name in names.items():
             items = _nested_array(stored[key])
             if items is None or not all(is_reference(item) for item in items.flat):
                 continue
@@ -496,11 +497,11 @@ def _hdf5_note(node: Node) -> dict[str, Any]:
     return as_dict(notes_of(node.attributes).get("hdf5"))
 
 
-def _empty_attributes(stored: Attributes) -> dict[str, AttributeContent]:
+def _empty_attributes(stored: Attributes, names: dict[str, str]) -> dict[str, AttributeContent]:
     """Return the attributes with a type but no value; decoded, they look like arrays of length 0."""
     remarks = as_dict(notes_of(stored).get("attributes"))
     return {
-        name: AttributeContent(element_of(np.dtype(str(remark["dtype"]))), None, None)
-        for key, name in visible(stored).items()
-        if isinstance(remark := remarks.get(key), dict) and remark.get("null") and "dtype" in remark
+        names[key]: AttributeContent(element_of(np.dtype(str(remark["dtype"]))), None, None)
+        for key, remark in remarks.items()
+        if key in names and isinstance(remark, dict) and remark.get("null") and "dtype" in remark
     }

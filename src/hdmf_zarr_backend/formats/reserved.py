@@ -80,7 +80,8 @@ def stores_all_chunks(root: dict[str, Any]) -> bool:
 
 def notes_of(attributes: dict[str, Any]) -> dict[str, Any]:
     """Return the note of a node, which has what Zarr cannot express; ``{}`` if there is none."""
-    return as_dict(attributes.get(NOTES))
+    note = attributes.get(NOTES)
+    return note if isinstance(note, dict) else {}
 
 
 def as_dict(value: Any) -> dict[str, Any]:
